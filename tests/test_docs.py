@@ -25,7 +25,7 @@ from pytest_vnc_use.cli.init import SHOWS_PAGE
 from pytest_vnc_use.plugin.toml import read_task_file
 from pytest_vnc_use.safety.policy_file import explain, load_policy
 from pytest_vnc_use.settings.layers import read_value
-from pytest_vnc_use.settings.settings import ENVIRONMENT_PREFIX, FIELDS, OPTIONS
+from pytest_vnc_use.settings.settings import ENVIRONMENT_PREFIX, FIELDS
 from pytest_vnc_use.triage import RULES
 from support.paths import ROOT
 from support.vnc_servers import require
@@ -295,15 +295,6 @@ def test_triage_rules_are_in_reports_page() -> None:
     page = read(DOCS / "reports.md")
     for rule in RULES:
         assert f"| {rule.when} |" in page, rule.when
-
-
-def test_every_setting_has_its_section() -> None:
-    page = read(DOCS / "configuration.md")
-    assert "`--vnc-secret=NAME=…`" in page
-    for name in FIELDS:
-        section = page.partition(f"### vnc_{name}\n")[2].partition("\n### ")[0]
-        assert f"`vnc_{name}`, `{ENVIRONMENT_PREFIX}{name.upper()}`" in section, f"{name}: {REGENERATE}"
-        assert (f"`--vnc-{name.replace('_', '-')}=" in section) == (name in OPTIONS), f"{name}: {REGENERATE}"
 
 
 def test_generated_parts_are_current() -> None:

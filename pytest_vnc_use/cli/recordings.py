@@ -34,7 +34,8 @@ def _log(arguments: argparse.Namespace) -> int:
             at = each.region
             where = f" {at.left},{at.top},{at.right},{at.bottom}" if at else ""
             claim = f" for the claim {each.claim!r}" if each.claim else ""
-            lines.append((each.at, f"{each.at:%Y-%m-%d %H:%M} {each.by} accepted {test}{where}{claim}"))
+            steps = f": {each.steps}" if each.steps else ""
+            lines.append((each.at, f"{each.at:%Y-%m-%d %H:%M} {each.by} accepted {test}{where}{claim}{steps}"))
     for _, line in sorted(lines, reverse=True):
         print(sanitize(line, hide=str))
     if not lines:

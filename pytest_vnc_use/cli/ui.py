@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Serve a page that lists the tests, runs one, a file, what failed or all, shows the live screen of each running test with
 its steps, pauses before each step, and puts the questions of --vnc-record=accept. With --approve-options it also shows
-the actions of runs that wait for approval; with --review the drifts of a CI job, in groups. Open the printed URL; it
-works once.
+the actions of runs that wait for approval; with --review the drifts of a CI job, in groups, and what a model proposes.
+Open the printed URL; it works once.
 """
 
 
@@ -42,7 +42,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help="options of `cua-vnc approve` for runs that wait, such as '--vnc localhost::5901 --policy policy.toml'",
     )
     ui.add_argument(
-        "--review", metavar="RUNS", help="run directories of a CI job, or a zip of them, whose drifts are accepted here"
+        "--review", metavar="RUNS", help="run directories of a CI job, or a zip of them: accept its drifts and heals"
     )
     ui.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1); others need TLS")
     ui.add_argument("--port", type=int, default=0, help="port (default: any free one)")

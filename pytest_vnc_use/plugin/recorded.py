@@ -6,7 +6,6 @@ the end of the test's teardown, so its last report includes their results. They 
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import sys
@@ -14,9 +13,9 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pluggy
 import pytest
@@ -30,11 +29,11 @@ from pytest_vnc_use.plain_text import plain
 from pytest_vnc_use.planners.local.scripted import NoPlanner
 from pytest_vnc_use.plugin import costs, terminal
 from pytest_vnc_use.plugin.markers import authored_name, declared_secrets
-from pytest_vnc_use.plugin.recordings import ONE_PERSON
+from pytest_vnc_use.plugin.recordings import ONE_PERSON, is_ci
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.state import STATE, attached_to, begin_attempt, state_of
 from pytest_vnc_use.recordings import AGAIN, Mode, mode_of
-from pytest_vnc_use.recordings.accept import NO, Answer, Question, Review, Reviewer, cell_around
+from pytest_vnc_use.recordings.accept import NO, NO_MODEL, NO_PAGE, Answer, Question, Review, Reviewer, cell_around
 from pytest_vnc_use.recordings.format import RecordedRun
 from pytest_vnc_use.recordings.gates import is_maskable, machine_of, mask_command
 from pytest_vnc_use.recordings.images import pixels_of
@@ -48,6 +47,9 @@ from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.triage import sanitize
 from pytest_vnc_use.types import Drifted, Frame, Report, Verdict
 from pytest_vnc_use.types.protocols import Controller, Desktop, Judge, Planner
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.ui.manual import PageUser
 
 NO_PROGRAM = "no program is started on this desktop: name one by --vnc-app, or by app in the task's file"
 
@@ -72,11 +74,14 @@ def planner_of(item: pytest.Item, settings: Settings, functions: Sequence[Callab
     for one.
     """
     state, key = state_of(item), _key(item)
-    if state.rehearsal or _mode(key, settings, has_planner=bool(settings.planner)) in ("replay", "manual"):
+    mode = _mode(key, settings, has_planner=bool(settings.planner))
+    if state.rehearsal or (settings.record != "accept" and mode in ("replay", "manual")):
         return NoPlanner()
     try:
         return build.build_planner(settings, functions)
     except SettingsError as exc:
+        if settings.record == "accept":  # a reviewer is told, who wants a model to continue
+            return NoPlanner(exc)
         is_missing = isinstance(exc, KeyMissing) or not settings.planner
         if is_missing and key.path.exists() and _mode(key, settings, has_planner=False) == "replay":
             return NoPlanner()
@@ -108,6 +113,19 @@ def recorded_test(
     if key.path.exists() and not (specs and all(spec.body_checks for spec in specs)):
         has_planner &= judge is not None or bool(build.judge_of(settings))
     mode = _mode(key, settings, has_planner=has_planner)
+    review = None
+    if settings.record == "accept":
+        reviewer = item.config.stash.setdefault(_REVIEWER, Reviewer(partial(_answer, item.config)))
+        review = Review(reviewer, item.nodeid)
+        no_planner = str(getattr(planner, "why", None) or NO_MODEL) if isinstance(planner, NoPlanner) else ""
+        no_model = "" if has_planner else no_planner or "no judge is set, and what a model does is judged"
+        review.refused = {"model": no_model} if no_model else {}
+        if desk := item.config.pluginmanager.get_plugin("vnc_use_ui"):
+            user = _user(item, settings, secrets, desktop)
+            review.hand = lambda task, controller: user.continue_by_hand(task, controller, desk.watcher)
+            review.choose = partial(desk.choose, item.nodeid)
+        else:
+            review.refused["hand"] = NO_PAGE
     show = _show(item, settings, secrets, desktop) if mode == "manual" else None
     left_over = "" if settings.record in ("rewrite", "manual", "off") else _left_over(item, key)
     if left_over and mode != "replay":
@@ -118,7 +136,7 @@ def recorded_test(
         key,
         mode,
         show,
-        review=_review(item) if settings.record == "accept" else None,
+        review=review,
         redacts=redacts,
         marked_off=state.overruled == "off",
         left_over=left_over,
@@ -130,8 +148,7 @@ def recorded_test(
 
 
 def _mode(key: Key, settings: Settings, *, has_planner: bool) -> Mode:
-    ci = os.environ.get("CI") == "true"
-    return mode_of(settings.record, exists=key.path.exists(), ci=ci, has_planner=has_planner)
+    return mode_of(settings.record, exists=key.path.exists(), ci=is_ci(), has_planner=has_planner)
 
 
 def _key(item: pytest.Item, secrets: Iterable[str] = ()) -> Key:
@@ -234,19 +251,9 @@ def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], des
     if hasattr(item.config, "workerinput"):
         raise SettingsError(ONE_PERSON)
     from pytest_vnc_use.plugin import ui  # the libraries of the extra `ui`
-    from pytest_vnc_use.ui.manual import PageUser
 
     desk = ui.desk_of(item.config)
-    logs = getattr(desktop, "logs", None)  # a user's own desktop may lack it
-    has_program = settings.server != "xvnc" or not logs or "program" in logs()
-    user = desk.user = PageUser(
-        desk.link,
-        item.nodeid,
-        secrets=secrets,
-        ambient=build.ambient_secrets(settings, desktop.password),
-        elements_of=build.elements_asker(settings, desktop),
-        notice="" if has_program else NO_PROGRAM,
-    )
+    user = desk.user = _user(item, settings, secrets, desktop)
 
     def show(task: str, claims: Sequence[str], controller: Controller) -> RecordedRun | str:
         assert desk.watcher is not None, "the agent of the test has one"
@@ -258,10 +265,21 @@ def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], des
     return show
 
 
-def _review(item: pytest.Item) -> Review:
-    """Return the review of a test's replay, which asks about each screen that differs from its recording."""
-    config = item.config
-    return Review(config.stash.setdefault(_REVIEWER, Reviewer(lambda question: _answer(config, question))), item.nodeid)
+def _user(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], desktop: Desktop) -> PageUser:
+    """Return the user at the page, for the desktop of a test."""
+    from pytest_vnc_use.plugin import ui  # the libraries of the extra `ui`
+    from pytest_vnc_use.ui.manual import PageUser
+
+    logs = getattr(desktop, "logs", None)  # a user's own desktop may lack it
+    has_program = settings.server != "xvnc" or not logs or "program" in logs()
+    return PageUser(
+        ui.desk_of(item.config).link,
+        item.nodeid,
+        secrets=secrets,
+        ambient=build.ambient_secrets(settings, desktop.password),
+        elements_of=build.elements_asker(settings, desktop),
+        notice="" if has_program else NO_PROGRAM,
+    )
 
 
 def _answer(config: pytest.Config, question: Question) -> Answer:
@@ -286,7 +304,7 @@ def _answer(config: pytest.Config, question: Question) -> Answer:
         except (EOFError, KeyboardInterrupt):
             sys.stdout.write("\n")
             return NO
-        return {"y": Answer("accept"), "m": Answer("mask")}.get(key, NO)
+        return {"y": Answer("accept"), "m": Answer("mask"), "c": Answer("model")}.get(key, NO)
     finally:
         if capture:
             capture.resume()
@@ -308,6 +326,7 @@ def _lines(question: Question) -> Iterator[str]:
         yield f"  Record the test again: {target}"
     keys = [] if question.moved else ["y  this screen is right, continue"]
     keys += [f"m  mask its {question.masked_px:,} px"] if question.masks else []
+    keys += [] if "model" in question.refused else ["c  let the model continue"]
     yield "  " + "    ".join([*keys, "b  it is a bug", "anything else: no"])
 
 

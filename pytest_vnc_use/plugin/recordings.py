@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,6 +17,10 @@ from pytest_vnc_use.plain_text import line, plain
 from pytest_vnc_use.plugin.state import SETTINGS, is_ours, state_of
 from pytest_vnc_use.recordings import AGAIN, ALWAYS_WRITES
 
+if TYPE_CHECKING:
+    from pytest_vnc_use.recordings.record import RecordedTest
+
+PROPOSED = "proposed, as CI=true: accept what the model did with `cua-vnc ui --review {}`"
 UNWRITTEN, LOST = "not written", "not written, though --vnc-record"
 """The beginnings of the result for a recording that cannot be written; the second if the session was for it."""
 
@@ -73,14 +78,34 @@ def _write(item: pytest.Item) -> bool:
     if recorded.unrecorded:
         lines.append(f"{UNWRITTEN}: {recorded.key.test}: {plain(recorded.unrecorded)}")
     try:
-        if is_new := recorded.keep():
+        if recorded.healed and is_ci():
+            _propose(item, recorded)
+        elif is_new := recorded.keep():
             lines.append("updated with what was accepted" if recorded.is_reviewed else "written")
     except (OSError, UnicodeError, VncUseError) as exc:  # UnicodeError: the name of the test's file is no text
         how = f"{LOST}={recorded.mode} asks for it" if recorded.mode in ALWAYS_WRITES else UNWRITTEN
         lines.append(f"{how}: {exc}")
-    if lines:
-        state.notes["recording"] = lines
+    for text in lines:
+        state.add_note("recording", text)
     return is_new and not recorded.is_reviewed
+
+
+def _propose(item: pytest.Item, recorded: RecordedTest) -> None:
+    """Put the healed recording into the run directory, for a reviewer, beside the text of the one that was replayed.
+
+    Raises as `RecordedTest.keep` does.
+    """
+    from pytest_vnc_use.recordings.store import AFTER, BEFORE  # numpy, which a healed test has imported
+
+    run_dir = recorded.healed_in or (state_of(item).runs or [Path()])[-1]
+    if recorded.keep(run_dir / AFTER):
+        (run_dir / BEFORE).write_bytes(recorded.key.path.read_bytes())
+        state_of(item).add_note("recording", PROPOSED.format(item.config.stash[SETTINGS].runs_dir))
+
+
+def is_ci() -> bool:
+    """Return whether a CI job runs the session."""
+    return os.environ.get("CI") == "true"
 
 
 def note_result(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
@@ -109,13 +134,19 @@ def note_result(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.T
 def check_replay(item: pytest.Item) -> None:
     """Fail a test that passed but was healed, or had a transient frame, if the settings say so."""
     recorded, settings = state_of(item).recorded, item.config.stash[SETTINGS]
-    if recorded and recorded.healed and settings.healed == "fail":
+    failure = ""
+    if recorded and recorded.healed and settings.healed == "fail" and not recorded.is_reviewed:
         texts, problem = recorded.healed, "was healed (vnc_healed = fail)"
         advice = "the change is intended, set vnc_healed = pass"
+        if is_ci() and not state_of(item).has_failed:  # a subtest
+            try:
+                _propose(item, recorded)
+            except (OSError, VncUseError) as exc:
+                failure = f"; what the model did could not be kept for a review: {exc}"
     elif recorded and recorded.transients and settings.transients == "fail":
         texts, problem = recorded.transients, "showed an unrecorded transient frame (--vnc-transients=fail)"
         advice = "that is intended, mask that part of the screen"
     else:
         return
-    lines = [f"the test passed, but its replay {problem}", *texts, f"if {advice}, or {AGAIN}"]
+    lines = [f"the test passed, but its replay {problem}", *texts, f"if {advice}, or {AGAIN}{failure}"]
     raise RecordingDrifted("\n  ".join(lines))

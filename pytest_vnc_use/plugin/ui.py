@@ -7,11 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_vnc_use.deadline import uncounted
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.results import result_of
@@ -54,6 +56,7 @@ class DeskPlugin:
         worker = getattr(config, "workerinput", {}).get("workerid", "")
         self._runs_tests = bool(worker) or config.getoption("dist", "no") == "no" or config.option.collectonly
         self.link = Link(self._url, self._token, worker, lambda: os.kill(os.getpid(), signal.SIGINT))
+        self.link.on_unseen = self._announce
         self.watcher: Watcher | None = None
         """The observer of the newest test's runs."""
         self.user: PageUser | None = None
@@ -74,6 +77,11 @@ class DeskPlugin:
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         if self.page and reporter:
             reporter.write_line(f"vnc-use: watch the tests at {self.page}")
+
+    def _announce(self) -> None:
+        """Print where a question waits that nobody sees."""
+        if self.page:
+            print_line(self._config, f"vnc-use: a question waits at {self.page}")
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """List the tests."""
@@ -126,6 +134,12 @@ class DeskPlugin:
     def ask(self, question: Question) -> Answer:
         """Put a question of `--vnc-record=accept` to the user at the page."""
         return self.link.ask(question, secrets_of(self._config).hide)
+
+    def choose(self, test: str, title: str, choices: Mapping[int, str]) -> int | None:
+        """Have the user choose where a recording continues; return the number of the choice, None for none."""
+        with uncounted():
+            kind, _ = self.link.put_question(about="choice", test=test, title=title, choices=list(choices.items()))
+        return int(kind) if kind.isdecimal() else None
 
 
 def _read(path: Path) -> bytes | None:

@@ -7,7 +7,7 @@ the same place, the same answer holds. The recording gets what was accepted once
 from __future__ import annotations
 
 import getpass
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -34,6 +34,7 @@ from pytest_vnc_use.recordings.images import Mask, Pixels, differing, frame_of, 
 from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.types import REDACTED_COLOUR, Frame, Region
 from pytest_vnc_use.types.actions import Point, points
+from pytest_vnc_use.types.protocols import Controller
 
 _SAME_TARGET_PX = 20
 """The distance within which two recorded points of one changed cell are one target."""
@@ -53,7 +54,8 @@ class Question:
 
     `boxes` is what differs. `masks` are what "mask" would hide; there are none where that is not offered. `acts` are
     the recorded actions within the changed cells; `moved` says which of their targets have moved, and then the screen
-    cannot be accepted. `images` are the files of the recorded screen, of the one now, and of the difference.
+    cannot be accepted. `images` are the files of the recorded screen, of the one now, and of the difference. `refused`
+    says of an answer why it is not possible.
     """
 
     test: str
@@ -65,9 +67,10 @@ class Question:
     acts: tuple[str, ...] = ()
     moved: tuple[str, ...] = ()
     claim: str = ""
+    refused: Mapping[str, str] = field(default_factory=dict)
 
 
-AnswerKind = Literal["accept", "mask", "bug", "no"]
+AnswerKind = Literal["accept", "mask", "bug", "model", "hand", "no"]
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,9 @@ class Answer:
 
 
 NO = Answer("no")
+OVER = "the task is over: only its last screen is left to check"
+NO_MODEL = "no planner is set (--vnc-planner=gemini)"
+NO_PAGE = "only the page shows the desktop (--vnc-ui)"
 Ask = Callable[[Question], Answer]
 
 
@@ -266,6 +272,8 @@ class Reviewer:
             answer = self._ask(question)
         if (answer.kind == "accept" and question.moved) or (answer.kind == "mask" and not question.masks):
             answer = NO
+        if answer.kind in ("model", "hand"):  # it holds for this test alone
+            return NO if question.claim or answer.kind in question.refused else answer
         at = clock.utc_now().replace(microsecond=0)
         self.answered += [_Answered(change, answer, at, covered, question.claim) for change in changes]
         return answer
@@ -287,6 +295,14 @@ class Review:
     """Which target of the newest screen has moved, so that it cannot be accepted; "" if none has."""
     unasked: str = ""
     """Why nobody could be asked about the newest screen; "" if that was possible."""
+    refused: dict[str, str] = field(default_factory=lambda: {"model": NO_MODEL, "hand": NO_PAGE})
+    """Why an answer is not possible in this test, by its kind."""
+    hand: Callable[[str, Controller], RecordedRun | str] = lambda task, desktop: NO_PAGE
+    """Have the reviewer continue a task by hand; return the steps, and the screen after them, or why there are none."""
+    choose: Callable[[str, Mapping[int, str]], int | None] = lambda title, choices: None
+    """Have the reviewer choose; return the number of the choice, None for none."""
+    replaced: list[Accepted] = field(default_factory=list)
+    """Who let what take the place of recorded steps."""
     _used: dict[int, list[Change]] = field(default_factory=dict)
     """What was accepted on each screen of the recording, by the screen's `id`."""
 
@@ -309,8 +325,13 @@ class Review:
         """Return a recorded screen as the product has it now, as far as that was accepted."""
         return painted(screen, [each.change for each in self.reviewer.accepted if each.change.is_in(screen)])
 
-    def ask(self, gate: Gate, frame: Frame, problem: str, run: RecordedRun, due: Sequence[Point]) -> Answer:
-        """Return the answer about a screen that a gate is closed to: one that holds already, or the reviewer's."""
+    def ask(
+        self, gate: Gate, frame: Frame, problem: str, run: RecordedRun, due: Sequence[Point], *, is_over: bool = False
+    ) -> Answer:
+        """Return the answer about a screen that a gate is closed to: one that holds already, or the reviewer's.
+
+        Once the task `is_over`, nobody can continue it.
+        """
         seen = pixels_in(frame)
         changes = changes_of(gate, seen, self.opened(gate, seen, due))
         acts, moved = self._acts(changes, run, seen)
@@ -332,6 +353,7 @@ class Review:
             int(mask_of(masks, seen.shape).sum()),
             tuple(text for text, _ in acts),
             tuple(moved),
+            refused={"model": OVER, "hand": OVER} if is_over else self.refused,
         )
         return self._take(self.reviewer.ask(question, changes, tuple(point for _, point in acts)), masks)
 
@@ -375,10 +397,7 @@ class Review:
         self, recorded: Pixels, frame: Frame, changes: Sequence[Change], at: Sequence[Point]
     ) -> tuple[Path, Path, Path]:
         assert self.directory is not None
-        difference = _difference(recorded, pixels_in(frame), [change.box for change in changes], at)
-        stored = [self.directory.store(each) for each in (frame_of(recorded), frame, frame_of(difference))]
-        was, now, differs = (self.directory.path / "screens" / f"{ref.digest}.png" for ref in stored)
-        return was, now, differs
+        return images_of(self.directory, recorded, frame, [change.box for change in changes], at)
 
     # claims
 
@@ -425,7 +444,7 @@ class Review:
                 return screen
             return screen.model_copy(update={"pixels": lambda: painted(screen.pixels(), changes)})
 
-        history = (*recording.history, *self._history())
+        history = (*recording.history, *self._history(), *self.replaced)
         masks = (*recording.masks, *(mask for mask in self.masks if mask not in recording.masks))
         return with_screens(recording, with_changes).model_copy(update={"masks": masks, "history": history})
 
@@ -435,16 +454,26 @@ class Review:
         for transient in step.transients if used else ():
             self._used[id(transient)] = [change for change in used if change.is_in(transient.pixels())]
 
+    def note_steps(self, steps: str) -> None:
+        """Note for the recording's history what takes the place of recorded steps."""
+        at = clock.utc_now().replace(microsecond=0)
+        self.replaced.append(Accepted(by=user_name(), at=at, steps=steps))
+
     def _history(self) -> Iterator[Accepted]:
-        try:
-            name = getpass.getuser()
-        except (KeyError, OSError, ImportError):  # a user without a name, as in a container
-            name = "unknown"
+        name = user_name()
         used = {id(change) for changes in self._used.values() for change in changes}
         for each in self.reviewer.answered:
             if id(each.change) in used:
                 new = held(each.change.new)
                 yield Accepted(by=name, at=each.at, region=each.change.cell, claim=each.claim, pixels=new)
+
+
+def user_name() -> str:
+    """Return the name of this process's user, "unknown" for one without, as in a container."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        return "unknown"
 
 
 def _moved_to(point: Point, recorded: Pixels, seen: Pixels) -> Point | None:
@@ -464,6 +493,16 @@ def _moved_to(point: Point, recorded: Pixels, seen: Pixels) -> Point | None:
         if now.shape == target.shape and (now == target).all() and differing(there.part_of(recorded), target).any():
             return x + left - near.left, y + top - near.top
     return None
+
+
+def images_of(
+    directory: RunDirectory, recorded: Pixels, frame: Frame, boxes: Sequence[Region], at: Sequence[Point]
+) -> tuple[Path, Path, Path]:
+    """Return the images of a question: the recorded screen, the one now, and what differs."""
+    difference = _difference(recorded, pixels_in(frame), boxes, at)
+    stored = [directory.store(each) for each in (frame_of(recorded), frame, frame_of(difference))]
+    was, now, differs = (directory.path / "screens" / f"{ref.digest}.png" for ref in stored)
+    return was, now, differs
 
 
 def _difference(recorded: Pixels, seen: Pixels, boxes: Iterable[Region], at: Iterable[Point]) -> Pixels:

@@ -92,7 +92,7 @@ class RecordedJudge:
         if evidence is None or mismatch is None:
             return None, "it has no recorded verdict, and no judge is configured", frame
         where = f"drift from the recorded evidence: {mismatch.problem}"
-        if self._review and mismatch.boxes:
+        if self._review and mismatch.boxes and not self._live:  # after a model has continued, the judge is asked
             gate = evidence_gate(evidence.screen, self._masks)
             answer = self._review.ask_claim(evidence, gate, compared, where)
             if answer.kind == "bug":

@@ -260,13 +260,15 @@ class RecordedRun(_Part):
 class Accepted(_Drawn):
     """A change of the product that a reviewer accepted: who, when (ISO 8601), where, and how it looks there now.
 
-    With a `claim`, the reviewer said that it still holds with this change.
+    With a `claim`, the reviewer said that it still holds with this change. `steps` says which steps took the place of
+    recorded ones, and who performed them.
     """
 
     by: str
     at: datetime
     region: Region | None = None
     claim: str = ""
+    steps: str = ""
 
 
 class Recording(_Part):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Literal
 
 from pytest_vnc_use import clock
@@ -210,8 +211,8 @@ class _Run:
 
         Transient frames that only show the way from one screen to the next are left out. Raises DesktopError.
         """
-        if self.known and not self.is_live:
-            self.ended = self.known
+        if self.replay and not self.is_live:
+            self.ended = self.replay.run
             return
         end = self._next_screen()
         steps = [*(self.replay.carried_out if self.replay else ()), *self._steps]
@@ -293,6 +294,8 @@ class RecordedTest:
         self._records = mode in ("auto", "rewrite", "manual")
         self.healed: list[str] = []
         """The differences from the recording at which a planner or a judge continued: healed if the test passes."""
+        self.healed_in: Path | None = None
+        """The run directory of the first of them."""
         self.transients: list[str] = []
         """Messages about transient frames of a replay that its recording does not have."""
         self.unrecorded = ""
@@ -367,7 +370,7 @@ class RecordedTest:
         run.replay = Replay(
             desktop,
             known,
-            None if self.mode == "replay" else planner,
+            None if self.mode == "replay" or self._review else planner,
             limit_s=started.settings["gate_seconds"],
             earlier=earlier.last_screen if earlier else None,
             masks=self.masks,
@@ -378,8 +381,16 @@ class RecordedTest:
             awaited=lambda left_s: emit(GateAwaited(left_s)),
             blame=self._blame,
             closed=partial(self._report, run),
+            let_model=partial(self._let_model, planner),
         )
         return run.replay, run.replay
+
+    def _let_model(self, planner: Planner) -> Planner:
+        """Let a model continue the newest run, as in the mode `auto`; return it."""
+        self.mode, self._records = "auto", True
+        for run in self._runs[:-1]:
+            run.finish()
+        return planner
 
     @property
     def _newest(self) -> _Run | None:
@@ -511,19 +522,19 @@ class RecordedTest:
         return f"{differs} {problem}" if differs else problem
 
     def _report(
-        self, run: _Run, expected: Pixels, mismatch: Mismatch, problem: str, seen: FrameRef, *, at_end: bool = False
+        self, run: _Run, expected: Pixels, mismatch: Mismatch, problem: str, seen: FrameRef, is_healed: bool
     ) -> None:
-        """Report a screen that differs from the recorded one. Where a model may continue, it is healed."""
-        is_healed = self.mode != "replay" and not at_end
+        """Report a screen that differs from the recorded one. It is healed where a model or a judge continues."""
         recorded = run.directory.store(frame_of(expected))
         run.emit(Drifted(problem, recorded, seen, mismatch.region, is_healed))
         self.healed += [problem] if is_healed else []
+        self.healed_in = self.healed_in or (run.directory.path if is_healed else None)
 
     def _check_end(self, run: _Run, mismatch: Mismatch | None) -> None:
         if mismatch and run.replay and run.known:
             problem = self._blame(f"drift at the end: {mismatch.problem}; the screen did not stay as recorded")
             frame = run.replay.last_frame
-            self._report(run, run.known.end.pixels(), mismatch, problem, run.directory.store(frame), at_end=True)
+            self._report(run, run.known.end.pixels(), mismatch, problem, run.directory.store(frame), False)
             raise run.replay.error(problem, mismatch, pixels_in(frame))
 
     def _report_transients(self, run: _Run, when: str, passed: Iterable[FrameRef]) -> None:
@@ -589,7 +600,8 @@ class RecordedTest:
         if evidence and mismatch:
             problem = f"the evidence for {claim!r} is not on the screen again: {mismatch.problem}"
             if run:
-                self._report(run, evidence.screen.pixels(), mismatch, problem, run.directory.store(frame))
+                is_healed = self.mode != "replay"
+                self._report(run, evidence.screen.pixels(), mismatch, problem, run.directory.store(frame), is_healed)
             elif self.mode != "replay":  # no run directory for the images before the first run
                 self.healed.append(problem)
         if self._records and not (isinstance(judged, Verdict) and judged.kind == "unsure"):
@@ -613,13 +625,16 @@ class RecordedTest:
         region, model = judged.region, judged.model
         return Evidence(claim=claim, reason=judged.reason, region=region, model=model, screen=screen, **answer)
 
-    def keep(self) -> bool:
+    def keep(self, path: Path | None = None) -> bool:
         """Write the recording where it has changed, once the test has passed; return whether the file changed.
 
-        Nothing is written where there is nothing to record, or a run is not recorded. Raises as `store.save` does.
+        It is written to `path` if that is given. Nothing is written where there is nothing to record, or a run is not
+        recorded. Raises as `store.save` does.
         """
-        if self._review and self._recording:
-            accepted = self._review.accepted(self._recording)
+        if self._review and self._recording and not self._records:
+            replayed = [run.replay.run for run in self._runs if run.replay]
+            replayed += self._recording.runs[len(replayed) :]
+            accepted = self._review.accepted(self._recording.model_copy(update={"runs": tuple(replayed)}))
             return accepted != self._recording and save(self.key.path, accepted)
         runs = tuple(filter(None, [run.recorded() for run in self._runs]))
         screens = [each.screen for each in self._claims] + [run.end for run in runs]
@@ -638,7 +653,8 @@ class RecordedTest:
             history=self._history,
         )
         recording = recording.model_copy(update={"redacts": self.redacts and recording.types_secrets})
-        return recording != known and save(self.key.path, recording)
+        recording = self._review.accepted(recording) if self._review else recording
+        return recording != known and save(path or self.key.path, recording)
 
     def saved(self) -> tuple[float, float | None] | None:
         """Return the seconds and dollars that the replayed runs saved (see `saved_by`)."""

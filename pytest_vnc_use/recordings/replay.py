@@ -39,9 +39,9 @@ from pytest_vnc_use.recordings.gates import (
     surroundings,
     unknown_parts,
 )
-from pytest_vnc_use.recordings.images import Mask, Pixels, changed_tiles, pixels_in, pixels_of
+from pytest_vnc_use.recordings.images import Mask, Pixels, changed_tiles, frame_of, pixels_in, pixels_of
 from pytest_vnc_use.recordings.rehearse import Rehearsal
-from pytest_vnc_use.runs.transcript import ONLY_REPLAYED, REPLAYED, replaying_name, seen_by_live
+from pytest_vnc_use.runs.transcript import ONLY_REPLAYED, REPLAYED, action_in_words, replaying_name, seen_by_live
 from pytest_vnc_use.types import (
     Action,
     CallFunction,
@@ -147,7 +147,7 @@ class Replay(ForwardingController):
     `rehearsal` learns harmless differences; a `review` asks about each difference that stays. `awaited` receives the
     time that a long wait may still take; `blame` adds to a drift's message what the machine has to do with it; `closed`
     receives, of a gate that stayed closed, the expected pixels, the difference, the message and the frame that was
-    seen.
+    seen, and whether a model continues. `let_model` lets one, at the reviewer's wish, and returns it.
     """
 
     def __init__(
@@ -166,16 +166,19 @@ class Replay(ForwardingController):
         let_go: ButtonRelease | None = None,
         awaited: Callable[[float], None] = lambda _: None,
         blame: Callable[[str], str] = str,
-        closed: Callable[[Pixels, Mismatch, str, FrameRef], None] = lambda *_: None,
+        closed: Callable[[Pixels, Mismatch, str, FrameRef, bool], None] = lambda *_: None,
+        let_model: Callable[[], Planner] | None = None,
     ) -> None:
         super().__init__(desktop)
         self._run, self._live, self._limit_s = run, live, limit_s
         self._watch_s = watch_s if run.end.quiet_s else 0.0
         self._earlier, self._masks, self._test, self._rehearsal = earlier, masks, test, rehearsal
-        self._review = review
+        self._review, self._let_model = review, let_model
         self._tell_awaited, self._blame, self._tell_closed = awaited, blame, closed
         self.let_go = let_go
-        self._next = 0
+        self._next, self._is_over = 0, False
+        self._by_hand = range(0)
+        """The steps that a reviewer has performed already: their screens are shown again, and nothing is done."""
         self._made: Gate | None = None
         """The gate to the next screen, once it was used."""
         self._awaited: Gate | None = None
@@ -242,6 +245,7 @@ class Replay(ForwardingController):
         if self._live is not None and self.is_live:
             return self._live.decide(seen_by_live(observation), timeout_s=timeout_s)
         if self._at_end:
+            self._is_over = True
             return Decision("finished", "all recorded steps were performed, and the screen is as at their end")
         step = self._run.steps[self._next]
         self._before = self._gate.expected
@@ -263,7 +267,7 @@ class Replay(ForwardingController):
     def _close(self, problem: Mismatch, observation: Observation) -> None:
         """Let the live planner take over at a drift. Raises RecordingDrifted, or ProductFailed, without one."""
         message = self._blame(f"drift {self._format_next()}: {problem.problem}")
-        self._tell_closed(self._gate.expected, problem, message, observation.frame)
+        self._tell_closed(self._gate.expected, problem, message, observation.frame, self._live is not None)
         last = _last_step(observation)
         has_failed = last is not None and bool(last.error)
         if self._live is None:
@@ -370,13 +374,60 @@ class Replay(ForwardingController):
         if self._review is None or self.is_live or found is None or not found.boxes:
             return False
         problem = self._blame(f"drift {self._format_next()}: {found.problem}")
-        answer = self._review.ask(self._gate, self.last_frame, problem, self._run, self._due)
+        answer = self._review.ask(self._gate, self.last_frame, problem, self._run, self._due, is_over=self._is_over)
+        if answer.kind == "model" and self._let_model:
+            self._live = self._let_model()
+            self._review.note_steps(f"{self._live.name} continued {self._format_next()}")
+        if answer.kind == "hand":
+            return self._continue_by_hand()
         if answer.kind not in ("accept", "mask"):
             return False
         if answer.kind == "mask":
             self._masks, self._made = (*dict.fromkeys((*self._masks, *self._review.masks)),), None
         self._frame, self._opened, self._opened_at = None, None, clock.monotonic()
         return True
+
+    def _continue_by_hand(self) -> bool:
+        """Have the reviewer perform steps, which replace recorded ones up to the gate that is then open.
+
+        Where none or several are, the reviewer chooses. Return whether to continue. Raises DesktopError, SettingsError.
+        """
+        assert self._review is not None
+        done = self._review.hand(self._run.task, self.desktop)
+        self.desktop.transient_frames()  # what passed meanwhile, the reviewer saw
+        self.let_go, self._frame, self._opened = (None, clock.monotonic()), None, None
+        if isinstance(done, str):
+            self._review.unasked = done
+            return False
+        steps = self._run.steps
+        captions = {
+            number: f"before step {number + 1}: {action_in_words(step.action)}" for number, step in enumerate(steps)
+        }
+        due = {number: captions.get(number, "at the end") for number in range(self._next, len(steps) + 1)}
+        seen = pixels_in(self.desktop.frame())
+        choices = {number: caption for number, caption in due.items() if self._is_open(number, seen)}
+        title = "Several recorded screens are shown" if choices else "The screen is not as recorded anywhere"
+        chosen = next(iter(choices)) if len(choices) == 1 else self._review.choose(title, choices or due)
+        if chosen not in due:
+            self._review.unasked = "it was not chosen where the recording continues"
+            return False
+        by_hand = [step.model_copy(update={"intent": "by hand"}) for step in done.steps]
+        self._run = self._run.model_copy(update={"steps": (*steps[: self._next], *by_hand, *steps[chosen:])})
+        self._review.note_steps(f"{len(by_hand)} by hand for {chosen - self._next} recorded from step {self._next + 1}")
+        self._by_hand = range(self._next, self._next + len(by_hand))
+        self._made, self._opened_at = None, clock.monotonic()
+        return True
+
+    def _is_open(self, number: int, seen: Pixels) -> bool:
+        """Return whether the gate after so many recorded steps is open to a screen, but for what was accepted."""
+        made = gate_to(self._run, number, self._masks, self._earlier)
+        due = points(self._run.steps[number].action) if number < len(self._run.steps) else ()
+        return (self._review.opened(made, seen, tuple(due)) if self._review else made).mismatch(seen) is None
+
+    @property
+    def run(self) -> RecordedRun:
+        """The recorded run, with the steps that a reviewer has performed by hand in place of others."""
+        return self._run
 
     def unknown_parts(self, transient: Pixels) -> list[Region]:
         """Return where a transient frame differs from all that this run's recording shows there.
@@ -414,8 +465,10 @@ class Replay(ForwardingController):
 
     def frame(self) -> Frame:
         """Return the screen once the gate is open, or once its time is up. Each gate is waited for once."""
-        if not self.is_live and self._gate is not self._awaited:
+        if not self.is_live and self._next not in self._by_hand and self._gate is not self._awaited:
             self._reach(self._gate)
+        if self._next in self._by_hand:
+            return frame_of(self._screen.pixels())
         seen, self._frame = self._frame, None
         return seen or self.desktop.frame()
 
@@ -430,8 +483,10 @@ class Replay(ForwardingController):
         """
         if self.is_live:
             return self.desktop.settle(briefly=briefly)
+        if self._next in self._by_hand:
+            return Settled("settled", 0.0)
         started_s, gate = clock.monotonic(), self._gate
-        if self._reach(gate) and not self._at_end:
+        if self._reach(gate) and not self._at_end and self._next not in self._by_hand:
             typed, due = self.newest_step, self._run.steps[self._next].action
             chooses = typed is not None and isinstance(typed.action, TypeText) and due in _CHOOSES
             if chooses or not gate.tells:
@@ -445,7 +500,7 @@ class Replay(ForwardingController):
         """Wait until a gate is open, at the end also until it has stayed open; return whether it is."""
         is_open = self._await(gate, self._limit_s)
         while not is_open and self._frame and self.is_accepted(self._look(pixels_in(self._frame))):
-            is_open = self._await(self._gate, self._limit_s)
+            is_open = self._next in self._by_hand or self._await(self._gate, self._limit_s)
         if is_open and self._at_end and not self.is_watched_later:
             return self.watch_end() is None
         return is_open
@@ -490,7 +545,7 @@ class Replay(ForwardingController):
         """Watch the end, and have what differs then reviewed; return what still differs. Raises DesktopError."""
         found = self._watch_end()
         while self.is_accepted(found):
-            found = self._watch_end()
+            found = None if self._next in self._by_hand else self._watch_end()
         return found
 
     def _watch_end(self) -> Mismatch | None:
@@ -530,6 +585,8 @@ class Replay(ForwardingController):
 
         A click waits first, so that it does not join the last one as a double click.
         """
+        if self._next - 1 in self._by_hand:
+            return
         self._frame = None
         where = points(action) if isinstance(action, (Click, Drag, MouseDown, MouseUp, TypeText)) else ()
         if where and self.let_go and not isinstance(action, MouseUp):

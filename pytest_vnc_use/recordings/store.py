@@ -55,6 +55,8 @@ from pytest_vnc_use.runs.json_lines import load_json
 from pytest_vnc_use.types import JsonObject, Region
 
 DIRECTORY = "__vnc_recordings__"
+BEFORE, AFTER = Path("proposed", "before.json"), Path("proposed", "after.json")
+"""In a run directory: the text of the recording that was replayed, and the recording as a model has healed it in CI."""
 _LONGEST_NAME = 100
 _LOCK_S = 60.0
 _LFS_POINTER = b"version https://git-lfs"

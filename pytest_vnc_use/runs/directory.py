@@ -88,7 +88,7 @@ class RunDirectory:
     def __init__(self, path: Path, began_at: float | None = None) -> None:
         self.path = path
         self._trace = JsonLines(path / "trace.jsonl")
-        self._exchanges = _exchanges_in(path)
+        self._exchanges = JsonLines(path / "exchanges.jsonl")
         self._exchange_count: int | None = None
         self._requests: dict[str, JsonObject] = {}
         self._lock = Lock()
@@ -169,10 +169,6 @@ class RunDirectory:
         return self.path / "screens" / f"{ref.digest}.png"
 
 
-def _exchanges_in(path: Path) -> JsonLines:
-    return JsonLines(path / "exchanges.jsonl")
-
-
 def _count_shared(before: Any, now: Any) -> int:
     if not (isinstance(before, list) and isinstance(now, list)):
         return 0
@@ -181,7 +177,7 @@ def _count_shared(before: Any, now: Any) -> int:
 
 def read_exchanges(path: Path) -> Iterator[ModelExchange]:
     """Yield the exchanges with models in order, each with its whole request. Raises RunDirectoryError at damage."""
-    lines, requests = _exchanges_in(path), dict[str, JsonObject]()
+    lines, requests = JsonLines(path / "exchanges.jsonl"), dict[str, JsonObject]()
     for line in lines.read():
         exchange: ModelExchange = from_line(lines.path, ModelExchange, line)
         previous = requests.get(exchange.purpose, {})
@@ -197,8 +193,6 @@ def read_exchanges(path: Path) -> Iterator[ModelExchange]:
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
-
-# What the desktop's processes wrote, and how the test ended.
 
 _MAX_LOG_BYTES = 400_000
 RESULT_FORMAT = "pytest-vnc-use result"
@@ -300,8 +294,6 @@ def read_ended_test(run_dir: Path) -> EndedTest | None:
     return ended
 
 
-# What is removed.
-
 _MEGABYTE = 1_000_000
 
 
@@ -326,7 +318,13 @@ def make_room(runs_dir: Path, megabytes: int, keep: Collection[Path]) -> str:
     The oldest runs of tests that did not fail go first, then the oldest of those that did. A run stays if it is one of
     `keep`, or if no test has ended that made it.
     """
-    sizes = {path: _size(path) for path in sorted(runs_dir.iterdir()) if (path / "trace.jsonl").is_file()}
+    sizes: dict[Path, int] = {}
+    for path in sorted(runs_dir.iterdir()):
+        if (path / "trace.jsonl").is_file():
+            sizes[path] = 0
+            for file in path.rglob("*"):
+                with suppress(OSError):
+                    sizes[path] += file.lstat().st_size
     before = total = sum(sizes.values())
     most = megabytes * _MEGABYTE
     if total <= most:
@@ -346,11 +344,3 @@ def make_room(runs_dir: Path, megabytes: int, keep: Collection[Path]) -> str:
     message = f"{runs} removed, the oldest first" + (f", {bad} of them of tests that failed" if bad else "")
     rest = "" if total <= most else f"; {total / _MEGABYTE:.0f} MB are left, in runs that stay"
     return f"{message}: all runs had {before / _MEGABYTE:.0f} MB of at most {megabytes} (vnc_max_megabytes){rest}"
-
-
-def _size(directory: Path) -> int:
-    total = 0
-    for path in directory.rglob("*"):
-        with suppress(OSError):
-            total += path.lstat().st_size
-    return total

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -139,11 +138,7 @@ def read_trace(path: Path, damage: list[str] | None = None) -> Trace:
         damage.append(f"{file.path.name} ends in the middle of line {len(lines) + 1}: that line is left out")
     if damage and damage[_MAX_NAMED:]:
         damage[_MAX_NAMED:] = [f"and {len(damage) - _MAX_NAMED} more damaged lines"]
-    return _put_together(path, header, events)
-
-
-def _put_together(path: Path, header: Header, events: Sequence[TimedEvent]) -> Trace:
-    """Return the trace of these events. If a resumed run repeated something, the last time counts."""
+    # if a resumed run repeated something, the last time counts
     started: RunStarted | None = None
     ended: RunEnded | None = None
     asked: ApprovalAsked | None = None

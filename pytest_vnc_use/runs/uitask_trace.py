@@ -166,7 +166,7 @@ class ExecutionLog:
 
     def _end(self, event: RunEnded) -> None:
         if error := event.traceback or event.error:
-            _write(self._error, error.rstrip("\n") + "\n")
+            write_atomically(self._error, f"{error.rstrip()}\n".encode("utf-8", "replace"))
         else:
             self._error.unlink(missing_ok=True)
         if not event.outcome or self._lines_so_far() is None:
@@ -189,7 +189,7 @@ class ExecutionLog:
     def _write_partial(self, *last: JsonObject) -> None:
         """Write one line an action. Each line is made only once, so that a long run does not get slower."""
         lines = ",\n".join([*(self._lines or {}).values(), *map(_lines_of, [last] if last else [])])
-        _write(self._partial, f"[\n{lines}\n]\n")
+        write_atomically(self._partial, f"[\n{lines}\n]\n".encode("utf-8", "replace"))
 
 
 def _lines_of(records: Iterable[JsonObject]) -> str:
@@ -213,11 +213,6 @@ def _records(step: Step) -> list[dict[str, Any]]:
     if proposal.confirmation and records:
         records[0]["confirmation"] = to_json(proposal.confirmation)
     return records
-
-
-def _write(target: Path, text: str) -> None:
-    """Write all of the text or nothing. A character that UTF-8 cannot hold (half a surrogate pair) becomes "?"."""
-    write_atomically(target, text.encode("utf-8", "replace"))
 
 
 # Reading.

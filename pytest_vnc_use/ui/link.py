@@ -73,6 +73,8 @@ class Link:
         self.is_open, self.is_paused, self.watched = True, False, 0
         """`watched` is 0 while no page looks, else another number each time that pages need whole screens."""
         self._looks = 0
+        self.on_unseen: Callable[[], object] = lambda: None
+        """Called when a question is put that no page shows."""
         self.send(type="hello", worker=worker)
         for work in (self._send_all, self._receive_all):
             threading.Thread(target=work, daemon=True, name="vnc-use desk").start()
@@ -113,6 +115,8 @@ class Link:
         self._questions += 1
         number = f"{id(self)}-{self._questions}"
         self.send(type="question", id=number, **question)
+        if not self.watched:
+            self.on_unseen()
         with self._changed:
             self._changed.wait_for(lambda: number in self._answers or not self.is_open)
             return self._answers.pop(number, ("no", ""))
@@ -189,6 +193,7 @@ def facts_of(question: Question, hide: Callable[[str], str] = str) -> dict[str, 
         "acts": [hide(act) for act in question.acts],
         "moved": [hide(target) for target in question.moved],
         "claim": hide(question.claim),
+        "refused": {kind: hide(why) for kind, why in question.refused.items()},
     }
 
 

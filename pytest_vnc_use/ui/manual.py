@@ -18,7 +18,7 @@ from pytest_vnc_use.deadline import uncounted
 from pytest_vnc_use.demonstrate.gestures import DemonstratedAction, Motion
 from pytest_vnc_use.demonstrate.session import INEXACT, ManualSession, recorded_steps
 from pytest_vnc_use.errors import ActionError, Inconclusive
-from pytest_vnc_use.recordings.format import PERSON, RecordedRun
+from pytest_vnc_use.recordings.format import PERSON, RecordedRun, Screen
 from pytest_vnc_use.recordings.gates import screen_at_rest
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.runs.transcript import action_in_words
@@ -80,6 +80,33 @@ class PageUser:
 
         `watcher` shows the screen. Raises DesktopError, and SettingsError where what was done cannot be recorded.
         """
+        facts = {"claims": [self._hide(claim) for claim in claims], "asks_claims": self._asks_claims}
+        answer, session, end = self._session(task, controller, watcher, notice=self._notice, **facts)
+        if answer["kind"] != "done" or answer.get("is_done") == "fails":
+            reason = str(answer.get("words", "")) or "the task is not done"
+            return f"{REFUSED}: {reason}"
+        self._keep(task, answer)
+        return self._recorded(session, end)
+
+    def continue_by_hand(self, task: str, controller: Controller, watcher: Watcher) -> RecordedRun | str:
+        """Let the user continue a replay that waits at a closed gate; return what they did, or why they did not.
+
+        Raises as `record` does.
+        """
+        facts = {"claims": [], "asks_claims": False, "by_hand": True}
+        answer, session, end = self._session(task, controller, watcher, notice="", **facts)
+        if answer["kind"] != "done":
+            return str(answer.get("words", "")) or "it was not continued by hand"
+        return self._recorded(session, end)
+
+    def _recorded(self, session: ManualSession, end: Screen) -> RecordedRun:
+        steps = recorded_steps(session.demonstration.steps, self._declared, self._ambient)
+        return RecordedRun(task="", planner=PERSON, steps=steps, end=end)
+
+    def _session(
+        self, task: str, controller: Controller, watcher: Watcher, **facts: Any
+    ) -> tuple[dict[str, Any], ManualSession, Screen]:
+        """Have the page show the desktop, and take its input; return its answer, the session and the screen then."""
         desktop = build.vnc_behind(controller)
         hidden = controller if isinstance(controller, RedactingController) else None
         shown: list[str] = []
@@ -101,25 +128,13 @@ class PageUser:
             "about": "record",
             "test": self._test,
             "task": self._hide(task),
-            "claims": [self._hide(claim) for claim in claims],
-            "asks_claims": self._asks_claims,
             "secrets": sorted(self._secrets),
             "steps": [],
-            "notice": self._notice,
+            **facts,
         }
         with _shown(watcher, screen), self._link.asking(inbox.receive, **question) as number:
             end = session.run()
-        answer = inbox.answer
-        if answer["kind"] != "done" or answer.get("is_done") == "fails":
-            reason = str(answer.get("words", "")) or "the task is not done"
-            return f"{REFUSED}: {reason}"
-        self._keep(task, answer)
-        return RecordedRun(
-            task="",
-            planner=PERSON,
-            steps=recorded_steps(session.demonstration.steps, self._declared, self._ambient),
-            end=end,
-        )
+        return inbox.answer, session, end
 
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
         """Return the verdict that the user gave when the task was done, else ask. Raises Inconclusive for a no."""

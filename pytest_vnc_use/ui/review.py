@@ -1,9 +1,10 @@
-"""The drifts of a CI job, from its run directories: in groups, each accepted here from CI's own frames.
+"""The drifts and heals of a CI job, from its run directories: in groups, each accepted here from CI's own frames.
 
 A run reached one gate that stayed closed, and only that gate is accepted; what comes after it is unknown until the test
-is replayed. Drifts with identical pixels recorded and now, at the same place, are one group and get one answer. Run
-directories may come from an untrusted source: a recording is changed only within this directory, only where it exists,
-and only if it still has the screen that CI compared with.
+is replayed. Drifts with identical pixels recorded and now, at the same place, are one group and get one answer. What a
+model did at a drift in CI is a proposal: the whole recording as it would be, accepted or not. Run directories may come
+from an untrusted source: a recording is changed only within this directory, only where it exists, and only if it still
+has the screen that CI compared with.
 """
 
 from __future__ import annotations
@@ -12,20 +13,34 @@ import hashlib
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from difflib import unified_diff
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from pytest_vnc_use import clock
+from pytest_vnc_use.backends.pixels import boxes_of
 from pytest_vnc_use.errors import RunDirectoryError, SettingsError, VncUseError
 from pytest_vnc_use.files import read_regular
-from pytest_vnc_use.recordings.accept import NO, Answer, AnswerKind, Question, Review, Reviewer, changes_of
-from pytest_vnc_use.recordings.format import Recording, Screen
+from pytest_vnc_use.recordings.accept import (
+    NO,
+    Answer,
+    AnswerKind,
+    Question,
+    Review,
+    Reviewer,
+    changes_of,
+    images_of,
+    user_name,
+)
+from pytest_vnc_use.recordings.format import Accepted, Recording, Screen
 from pytest_vnc_use.recordings.gates import Gate
-from pytest_vnc_use.recordings.images import Pixels, frame_of, pixels_of
+from pytest_vnc_use.recordings.images import Pixels, differing, frame_of, pixels_of
 from pytest_vnc_use.recordings.replay import gate_to
-from pytest_vnc_use.recordings.store import Key, add_masks, load, recordings_of, save
+from pytest_vnc_use.recordings.store import AFTER, BEFORE, Key, add_masks, load, recordings_of, save
 from pytest_vnc_use.runs.directory import RunDirectory, read_ended_test
 from pytest_vnc_use.runs.trace import Trace, read_trace
+from pytest_vnc_use.runs.transcript import action_in_words
 from pytest_vnc_use.types import Drifted, StepFinished
 from pytest_vnc_use.types.actions import Point, points
 from pytest_vnc_use.ui.link import facts_of
@@ -45,6 +60,7 @@ class Drift:
     run: int
     step: int
     seen: Pixels
+    diff = ""
 
     def opened(self) -> tuple[Recording, Screen, Gate, tuple[Point, ...]]:
         """Return the recording as it is now, the gate's screen in it, the gate, and where the step acts.
@@ -78,10 +94,39 @@ class Drift:
 
 
 @dataclass(eq=False)
-class Group:
-    """Drifts that look the same, and what became of each, by test."""
+class Heal:
+    """What a model did at a drift in CI: the recording's file and text then, and the recording as it proposes it."""
 
-    drifts: list[Drift] = field(default_factory=list)
+    test: str
+    problem: str
+    path: Path
+    text: bytes
+    healed: Recording
+    diff: str
+
+    def ask(self, reviewer: Reviewer, directory: RunDirectory) -> tuple[Review, Answer]:
+        """Have the reviewer accept or reject the proposal; return a review, and the answer. Raises RecordingError."""
+        recording = load(self.path)
+        assert recording
+        number, step, was, now = _first_other(recording, self.healed)
+        boxes = tuple(boxes_of(differing(was, now)))
+        images = images_of(directory, was, frame_of(now), boxes, ())
+        answer = reviewer.ask(Question(self.test, self.problem, boxes, images), ())
+        if answer.kind == "accept":
+            run = self.healed.runs[number]
+            count = len(run.steps) - step
+            steps = f"{count} steps from step {step + 1} by {run.planner}" if count else "a model's verdict"
+            at = clock.utc_now().replace(microsecond=0)
+            history = (*recording.history, Accepted(by=user_name(), at=at, steps=steps))
+            save(self.path, self.healed.model_copy(update={"masks": recording.masks, "history": history}))
+        return Review(reviewer, self.test, directory), answer
+
+
+@dataclass(eq=False)
+class Group:
+    """Drifts that look the same, or one heal, and what became of each, by test."""
+
+    drifts: list[Drift | Heal] = field(default_factory=list)
     question: Question | None = None
     results: dict[str, str] = field(default_factory=dict)
 
@@ -106,6 +151,11 @@ class CiReview:
         known = set[tuple[Path, int, int]]()
         for path in found:
             try:
+                for heal in _heals_of(path):
+                    if (place := (heal.path, -1, -1)) not in known:
+                        known.add(place)
+                        group = self.groups[f"heal {len(known)}"] = Group([heal])
+                        group.question = self._question(heal)
                 for drift in _drifts_of(path):
                     if (place := (drift.path, drift.run, drift.step)) not in known:
                         known.add(place)
@@ -140,7 +190,7 @@ class CiReview:
         if group.question is None:
             group.question = self._question(drift)
 
-    def _question(self, drift: Drift) -> Question:
+    def _question(self, drift: Drift | Heal) -> Question:
         asked: list[Question] = []
 
         def ask(question: Question) -> Answer:
@@ -165,7 +215,8 @@ class CiReview:
                 for drift in group.drifts
             ]
             images = [f"image/{path.name}" for path in group.question.images]
-            groups.append({**facts_of(group.question), "id": number, "about": "ci", "tests": tests, "urls": images})
+            facts = {**facts_of(group.question), "diff": group.drifts[0].diff, "urls": images}
+            groups.append({**facts, "id": number, "about": "ci", "tests": tests})
         return {"type": "groups", "groups": groups, "left_out": self.left_out}
 
     def answer(self, number: str, kind: AnswerKind, words: str) -> None:
@@ -177,7 +228,7 @@ class CiReview:
                 continue
             group.results[drift.test] = self._written(drift, reviewer, kind, words)
 
-    def _written(self, drift: Drift, reviewer: Reviewer, kind: AnswerKind, words: str) -> str:
+    def _written(self, drift: Drift | Heal, reviewer: Reviewer, kind: AnswerKind, words: str) -> str:
         if kind in ("bug", "no"):
             return f"a bug: {words}" if kind == "bug" else "left as it is"
         try:
@@ -218,6 +269,46 @@ def _drifts_of(path: Path) -> Iterator[Drift]:
             yield Drift(trace.started.test_id, drift.problem, file, text, number, done, seen)
             return
     raise RunDirectoryError(f"{trace.started.test_id}: the recording is not the one that CI compared with")
+
+
+def _heals_of(path: Path) -> Iterator[Heal]:
+    """Yield what a model proposed in a run of a test."""
+    if not (path / AFTER).exists():
+        return
+    trace, text = read_trace(path), read_regular(path / BEFORE)
+    test, file = trace.started.test_id, _file_of(trace.started.test_id)
+    healed, recording = load(path / AFTER), load(file)
+    assert healed
+    assert recording
+    if read_regular(file) != text:
+        raise RunDirectoryError(f"{test}: the recording is not the one that a model healed in CI")
+    same = ("test", "parameters", "secrets", "screen_size")
+    if any(getattr(healed, name) != getattr(recording, name) for name in same):
+        raise RunDirectoryError(f"{test}: what a model proposes is of another test")
+    before, after = (list(_lines_of(each)) for each in (recording, healed))
+    diff = "\n".join(line for line in [*unified_diff(before, after, n=2, lineterm="")][2:] if not line.startswith("@@"))
+    problems = [drift.problem for drift in trace.drifts if drift.healed]
+    yield Heal(test, problems[0] if problems else "a claim was judged again", file, text, healed, diff)
+
+
+def _lines_of(recording: Recording) -> Iterator[str]:
+    """Yield the steps and claims of a recording, as a user reads them."""
+    for run in recording.runs:
+        yield run.task
+        yield from (f"  {action_in_words(step.action, step.elements)}" for step in run.steps)
+        yield from (f"  {claim.verdict}: {claim.claim}" for claim in run.claims)
+
+
+def _first_other(recording: Recording, healed: Recording) -> tuple[int, int, Pixels, Pixels]:
+    """Return the run and the step from which on a healed recording is another one, with both screens there."""
+    for number, runs in enumerate(zip(recording.runs, healed.runs, strict=False)):
+        screens = [[*(step.screen for step in run.steps), run.end] for run in runs]
+        for step, (was, now) in enumerate(zip(*screens, strict=False)):
+            actions = [run.steps[step].action if step < len(run.steps) else None for run in runs]
+            if actions[0] != actions[1] or differing(was.pixels(), now.pixels()).any():
+                return number, step, was.pixels(), now.pixels()
+    run = healed.runs[-1]  # a claim was judged again
+    return len(healed.runs) - 1, len(run.steps), recording.runs[-1].end.pixels(), run.end.pixels()
 
 
 def _done_before(trace: Trace, drift: Drifted) -> int:

@@ -16,11 +16,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 from urllib.parse import urlsplit
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.recordings.accept import AnswerKind
 from pytest_vnc_use.ui.approve import WaitingRuns
 from pytest_vnc_use.ui.review import CiReview
 from pytest_vnc_use.ui.runner import PytestRunner
@@ -49,7 +48,12 @@ MAX_FRAMES = 30
 MAX_STEPS = 500
 """The most steps kept of one test."""
 CLOSED_PAGE_S = 10.0
-"""How long after the last page has closed a question is answered with no: a page may be loaded again."""
+"""How long a question waits after its last page was closed: a page may be loaded again."""
+ABSENT_S = 300.0
+"""How long a question waits for a page where none is open, or where the connection to the last one was lost."""
+CLOSED, NOBODY = "the page was closed", "no page was open"
+_CLOSES = (1000, 1001)
+"""The codes of a websocket whose page was closed or left; others, uvicorn has 1005, are of a lost connection."""
 LOOK_S = 2.0
 """How often the runs that wait in their directories are looked for while a page is open."""
 _FILES = {
@@ -105,6 +109,9 @@ class Desk:
         self.on_idle: Callable[[], None] = lambda: None
         """Called when neither a page nor a session is left."""
         self._leaving: asyncio.Task[None] | None = None
+        self.absent_s = ABSENT_S
+        self._is_absent = False
+        """Whether a question was answered with no because no page was open; until one is, later ones are at once."""
 
     # Who may.
 
@@ -140,8 +147,11 @@ class Desk:
         await websocket.accept()
         if self.runner:
             self.runner.on_end = partial(asyncio.get_running_loop().call_soon_threadsafe, self._tell_session)
-        page = Page(websocket)
+        page, closed = Page(websocket), False
         self.pages.add(page)
+        self._is_absent = False
+        if self._leaving:
+            self._leaving.cancel()
         if self.waiting and (self._looking is None or self._looking.done()):
             self._looking = asyncio.create_task(self._look_for_waiting(self.waiting))
         page.put(self._state())
@@ -152,14 +162,18 @@ class Desk:
         try:
             while True:
                 await self._obey(json.loads(await websocket.receive_text()))
-        except (WebSocketDisconnect, RuntimeError, ValueError, KeyError, TypeError):
+        except WebSocketDisconnect as exc:
+            closed = exc.code in _CLOSES
+        except (RuntimeError, ValueError, KeyError, TypeError):
             pass  # RuntimeError: it closed while a message was sent; the others: no message of this page
         finally:
             sending.cancel()
             self.pages.discard(page)
             self._watch()
             if not self.pages:
-                self._leaving = asyncio.create_task(self._leave())
+                waits = bool(self.questions) or self.is_paused
+                limit_s = min(CLOSED_PAGE_S, self.absent_s) if closed else self.absent_s
+                self._leaving = asyncio.create_task(self._leave(limit_s * waits, CLOSED if closed else NOBODY))
 
     def _state(self) -> str:
         asked = [question for _, question in self.questions.values()]
@@ -173,13 +187,16 @@ class Desk:
         is_running = bool(self.sessions) or bool(self.runner and self.runner.is_running)
         return {"is_running": is_running, "is_paused": self.is_paused}
 
-    async def _leave(self) -> None:
-        """Answer open questions with no once no page is left for a while."""
-        await asyncio.sleep(CLOSED_PAGE_S if self.questions else 0)
-        if not self.pages:
-            for number in [number for number, (asker, _) in self.questions.items() if asker]:
-                await self._answer(number, {"kind": "no", "words": "the page was closed"})
-            self._check_idle()
+    async def _leave(self, after_s: float, why: str) -> None:
+        """Answer the open questions with no, and end a pause, unless a page opens until then, which cancels this."""
+        await asyncio.sleep(after_s)
+        asked = [number for number, (asker, _) in self.questions.items() if asker]
+        self._is_absent |= bool(asked)
+        for number in asked:
+            await self._answer(number, {"kind": "no", "words": why})
+        if self.is_paused:
+            await self._pause(False)
+        self._check_idle()
 
     def _check_idle(self) -> None:
         if not self.pages and not self.sessions:
@@ -197,9 +214,7 @@ class Desk:
                 else:
                     await self._to_sessions({"type": "stop"})
             case "pause":
-                self.is_paused = bool(message["on"])
-                await self._to_sessions({"type": "pause", "on": self.is_paused})
-                self._tell_session()
+                await self._pause(bool(message["on"]))
             case "next":
                 await self._to_sessions({"type": "next", "test": message["test"]})
             case "answer":
@@ -211,6 +226,11 @@ class Desk:
             case _:
                 pass  # nothing that a page of this version sends
 
+    async def _pause(self, on: bool) -> None:
+        self.is_paused = on
+        await self._to_sessions({"type": "pause", "on": on})
+        self._tell_session()
+
     async def image(self, request: Request) -> Response:
         """Return an image of a drift of CI."""
         if not self.is_local(request) or not self.is_known(request):
@@ -219,7 +239,7 @@ class Desk:
         return FileResponse(file, headers=HEADERS) if file else Response("no such image", 404, HEADERS)
 
     async def _answer(self, number: str, answer: dict[str, Any]) -> None:
-        if self.review and number in self.review.groups and answer["kind"] in get_args(AnswerKind):
+        if self.review and number in self.review.groups and answer["kind"] in ("accept", "mask", "bug", "no"):
             async with self._reviewing:  # two pages may answer
                 await asyncio.to_thread(self.review.answer, number, answer["kind"], answer["words"])
             self.tell(self.review.facts())
@@ -314,6 +334,9 @@ class Desk:
             case "question":
                 self.questions[message["id"]] = websocket, message
                 self.tell(message)
+                if not self.pages and (self._leaving is None or self._leaving.done()):
+                    after_s = 0.0 if self._is_absent else self.absent_s
+                    self._leaving = asyncio.create_task(self._leave(after_s, NOBODY))
             case "recorded" if message["id"] in self.questions:
                 self.questions[message["id"]][1].update(steps=message["steps"], notice=message["notice"])
                 self.tell(message)

@@ -8,14 +8,13 @@ is done in namespaces of its own, which end with it. What the seed does, and whe
 code 1 says that something did not hold: a hang, a pass of a broken program, a triage that nothing explains, a test told
 twice or not at all, a lost run directory, something left behind, or memory that grows.
 
-Needs `unshare` and `ip`, and either root or user namespaces. The clock is moved where there is gcc.
+Needs `unshare` and `ip`, and either root or user namespaces.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -27,7 +26,7 @@ from pathlib import Path
 from typing import IO
 
 from support.chaos import checks, world
-from support.chaos.arena import Arena, Model, MovedClock, given_desktops
+from support.chaos.arena import Arena, Model, given_desktops
 from support.chaos.disturbances import Action, Done, plan
 from support.chaos.project import Project, environment
 
@@ -98,10 +97,7 @@ def _arguments() -> argparse.Namespace:
 def inside(given: argparse.Namespace) -> int:
     """Perform all sessions, as the first process of this world."""
     report = Report(given.log.open("a", encoding="utf-8") if given.log else None)
-    has_clock = shutil.which("gcc") is not None
-    report.say(
-        f"seed {given.seed}, a disturbance each {given.every:g} s; the clock {'moves' if has_clock else 'stays'}"
-    )
+    report.say(f"seed {given.seed}, a disturbance each {given.every:g} s")
     world.settle_in()
     desktops, way_there = given_desktops()
     broken = Path("/tmp/broken")
@@ -111,7 +107,7 @@ def inside(given: argparse.Namespace) -> int:
         if given.only in (None, name)
     ]
     broken.mkdir()
-    arena = Arena(Model(broken), desktops, clock=MovedClock() if has_clock else None)
+    arena = Arena(Model(broken), desktops)
     for project in projects:
         project.write()
         ended = _run(project, arena, [], ["-n4", "--vnc-record=rewrite", "test_replayed.py"], report)
@@ -129,7 +125,7 @@ def inside(given: argparse.Namespace) -> int:
 def _session(project: Project, arena: Arena, seed: str, every_s: float, report: Report) -> None:
     """Perform one session, disturb it, and check what it left."""
     number = report.sessions
-    actions = plan(seed, arena.kinds(given=project.is_given, clock=number % 2 == 0), SESSION_S, every_s)
+    actions = plan(seed, arena.kinds(given=project.is_given), SESSION_S, every_s)
     project.forget()
     before = world.files()
     way = WAYS[number % len(WAYS)]
@@ -156,9 +152,6 @@ CLEAN = "from pytest_vnc_use.desktops.session import remove_leftovers; remove_le
 def _run(project: Project, arena: Arena, actions: list[Action], options: list[str], report: Report) -> checks.Ended:
     """Run pytest, disturb it as planned, and put everything right again."""
     env = {**os.environ, **environment(arena.model.url)}
-    if arena.clock and any(each.kind == "move clock" for each in actions):
-        arena.clock.move(0)
-        env |= arena.clock.environment
     done: list[Done] = []
     with tempfile.TemporaryFile("w+", dir=project.path, errors="replace") as output:
         command = project.command(*options)

@@ -75,15 +75,6 @@ def dialog(label: str = "Name", pear: str = "Pears", options: str = "") -> str:
     return f"dialog --inputbox {label} 8 40 2>name; {menu}; {told}"
 
 
-def bc(options: str = "", banner: str = "") -> str:
-    return f"{files(start_bc=banner)}exec bc {options} start.bc"
-
-
-def sc(first: str = "Apples", second: str = "Pears", options: str = "") -> str:
-    sheet = f'leftstring A0 = "{first}"\nlet B0 = 12\nleftstring A1 = "{second}"\nleftstring A2 = "Sum"\n'
-    return f"{files(fruit_sc=sheet)}exec sc {options} fruit.sc"
-
-
 def mc(first: str = "apples", second: str = "pears", layout: str = "") -> str:
     settings = f"[Layout]\nmessage_visible=false\nfree_space=false\n{layout}\n"
     panels = "[New Left Panel]\nlist_format=brief\n[New Right Panel]\nlist_format=brief\n"
@@ -105,20 +96,12 @@ LESS = in_terminals(
 DIALOG = in_terminals(
     dialog(), label=dialog("Surname"), character=dialog(pear="Peers"), extra=dialog(options="--no-cancel")
 )
-BC = in_terminals(
-    bc(), label=bc(banner='"Welcome\n"\n'), character=patched("bc", "s/ABSOLUTELY/ABSOLUTLEY/"), extra=bc("-q")
-)
-SC = in_terminals(sc(), label=sc("Oranges"), character=sc(second="Peers"), extra=sc(second=""))
 MC = in_terminals(mc(), label=mc("oranges"), character=mc(second="peers"), extra=mc(layout="keybar_visible=false"))
 
 
 def mousepad(text: str = "Dear all,\n", *settings: str) -> str:
     kept = "\n".join(["[org/xfce/mousepad/preferences/window]", "path-in-title=false", *settings, ""])
     return f"{files(notes_txt=text, keyfile=kept)}mv keyfile .config/glib-2.0/settings/; exec mousepad notes.txt"
-
-
-def gedit(text: str = "Dear all,\n") -> str:
-    return f"{files(notes_txt=text)}exec dbus-run-session gedit notes.txt"
 
 
 MAIN_UI, BUTTONS_UI = (f"/usr/share/galculator/ui/{name}.ui" for name in ("main_frame", "basic_buttons_gtk3"))

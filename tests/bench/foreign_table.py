@@ -3,8 +3,8 @@
 Pages are shown in Chromium on a screen of 800x600 at scale 1, and of 1600x1200 at scale 2: the same page. Points and
 regions of a page are those at scale 1. All Debian packages that are needed here, beside what .ci/apt-packages has:
 
-    apt-get install --no-install-recommends npm galculator gedit kcalc libreoffice-calc libreoffice-writer \
-        libreoffice-gtk3 mc less dialog bc sc vim
+    apt-get install --no-install-recommends npm galculator kcalc libreoffice-calc libreoffice-gtk3 \
+        mc less dialog vim
 """
 
 from __future__ import annotations
@@ -110,8 +110,6 @@ PAGES: Mapping[str, Page] = {
     "TodoMVC, Knockout": todo("knockoutjs", "Knockout.js"),
     "TodoMVC, React": todo("react", "React"),
     "TodoMVC, no framework": todo("vanillajs", "VanillaJS"),
-    "TodoMVC, Ractive": todo("ractive", "Ractive.js"),
-    "TodoMVC, CanJS": todo("canjs", "CanJS"),
     "TodoMVC, Mithril": todo("", "Mithril", "mithril@1.1.7", "examples/todomvc/index.html", 395),
     "jQuery UI": Page(
         "the second part is open, and Java is chosen",
@@ -140,20 +138,6 @@ PAGES: Mapping[str, Page] = {
             "extra": ".pell-button:last-child",
             "result": "#html-output",
             "other": "#text-output",
-        },
-    ),
-    "Awesomplete": Page(
-        "Ruby on Rails is chosen",
-        (TypeText("ru"), KeyCombo(("down",)), KeyCombo(("enter",))),
-        (15, 560, 260, 592),
-        "Awesomplete",
-        package="awesomplete@1.1.7",
-        parts={
-            "label": "section h1",
-            "button": ".size strong",
-            "extra": ".size",
-            "result": "label",
-            "other": "header p",
         },
     ),
     "reveal.js": Page(
@@ -233,27 +217,6 @@ DESKTOP_PROGRAMS: Mapping[str, DesktopProgram] = {
         commands.cells(8, 21, 52),
         commands.DIALOG,
     ),
-    "bc": in_xterm(
-        "bc",
-        "the quotient is 4.857",
-        (TypeText("x = 34\n"), TypeText("x * 12\n"), TypeText("scale = 3\n"), TypeText("x / 7\n")),
-        commands.cells(10, 0, 6),
-        commands.BC,
-    ),
-    "sc": in_xterm(
-        "sc",
-        "the sum is 15",
-        (
-            KeyCombo(("right",)),
-            KeyCombo(("down",)),
-            TypeText("=3\n"),
-            KeyCombo(("down",)),
-            TypeText("=@sum(b0:b1)\n"),
-            KeyCombo(("up",)),
-        ),
-        commands.cells(5, 18, 25),
-        commands.SC,
-    ),
     "mc": in_xterm(
         "mc",
         "5 bytes in 2 files are marked",
@@ -277,21 +240,6 @@ DESKTOP_PROGRAMS: Mapping[str, DesktopProgram] = {
         )
         | {"a missing element": commands.mousepad("Dear all,\n", "menubar-visible=false")},
         other=(110, 120, 124, 136),
-    ),
-    "gedit": DesktopProgram(
-        "the letter is saved",
-        (KeyCombo(("ctrl", "end")), TypeText("see you on Monday.\n"), KeyCombo(("ctrl", "s"))),
-        (28, 50, 290, 70),
-        "notes",
-        needs={"gedit": "gedit", "dbus-run-session": "dbus-daemon"},
-        command=commands.gedit(),
-        changed=commands.in_gtk(
-            commands.gedit(),
-            label=commands.gedit("Hello all,\n"),
-            character=commands.gedit("Dear ail,\n"),
-            css={**_GTK, "a missing element": "statusbar { opacity: 0 }"},
-        ),
-        other=(765, 573, 779, 589),
     ),
     "galculator": DesktopProgram(
         "the sum is 15",

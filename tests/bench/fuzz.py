@@ -19,7 +19,7 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from support.fuzzing.everything import TARGETS
+from support.fuzzing import TARGETS
 from support.fuzzing.trial import Trial
 
 HANGS_S = 60.0

@@ -4,7 +4,6 @@
 
 Runs of 10 steps, 1440x900, one in 20 of a failed test. Their frames are those of an example, each with its own tint and
 number, so that no two images are equal. Opened is the time until Chromium has painted two frames, the median of five.
-The page in one file is also checked with axe, for requests, and without its script.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
 from playwright.sync_api import sync_playwright
 from ratios import head, machine, row
@@ -103,9 +101,6 @@ def main(arguments: Sequence[str]) -> int:
             if target != runs:
                 show("  size", f"{megabytes(target):.1f} MB", f"{0.2 * count:.0f} MB")
             show("  opened", f"{opened(browser, target / 'index.html'):.2f} s", "1 s")
-        page = (directory / "one" / "index.html").as_uri()
-        for address in (page, f"{page}#run-1"):
-            show(f"  axe, requests, words without a script: {address[len(page) :]}", check(browser, address), "0, 0")
         report = pytest_html(runs, directory, count)
         show("pytest-html, self-contained: size", f"{megabytes(report):.1f} MB", "")
         show("  opened", f"{opened(browser, report / 'report.html'):.2f} s", "2 s")
@@ -143,25 +138,6 @@ def opened(browser: Any, page: Path) -> float:
         times_s.append(time.perf_counter() - began_s)
         context.close()
     return statistics.median(times_s)
-
-
-def check(browser: Any, address: str) -> str:
-    """Return what axe finds, how many requests the page makes, and how many words it shows without its script."""
-    context = browser.new_context(viewport={"width": 1280, "height": 720})
-    tab = context.new_page()
-    tab.set_default_timeout(600_000)
-    requests: list[str] = []
-    tab.on("request", lambda request: requests.append(request.url))
-    tab.goto(address)
-    requests = [url for url in requests if not url.startswith(("data:", address.partition("#")[0]))]
-    violations = Axe().run(tab).response["violations"]
-    context.close()
-    context = browser.new_context(java_script_enabled=False)
-    tab = context.new_page()
-    tab.goto(address)
-    words = len(tab.locator("main:visible").first.inner_text().split())
-    context.close()
-    return f"{len(violations)}, {len(requests)}, {words}"
 
 
 def pytest_html(runs: Path, directory: Path, count: int) -> Path:

@@ -22,7 +22,7 @@ def demonstrated(screen: ServedScreen, text: str) -> tuple[RecordedStep, ...]:
     """Return the recording of a click, a text and ctrl+s."""
     typed = [event for key in text for event in (KeyDown(key), KeyUp(key))]
     chord = [KeyDown("control"), KeyDown("s"), KeyUp("s"), KeyUp("control")]
-    with closing(connect(screen.server.address)) as desktop:
+    with closing(connect(screen.address)) as desktop:
         session = ManualSession(desktop, print)
         for event in (MouseDown(30, 40), MouseUp(30, 40), *typed, *chord, None):
             session.receive(event, clock.monotonic())

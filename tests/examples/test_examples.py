@@ -74,30 +74,15 @@ def test_example_is_done_by_model_and_judged(server: GeminiServer, code: int, tm
     assert server.refusals == []
 
 
-@pytest.fixture
-def unrecorded(tmp_path: Path) -> Path:
-    """A directory with the examples, without their recordings."""
+@pytest.mark.slow
+def test_example_is_recorded_by_demonstration(tmp_path: Path) -> None:
     leave_out = shutil.ignore_patterns("__vnc_recordings__", "__pycache__", "runs")
     shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=leave_out)
-    return tmp_path
-
-
-def examined(directory: Path, *options: str, said: str = "") -> str:
-    """Return the output of pytest for the example, with this at the keyboard."""
-    command = [sys.executable, "-m", "pytest", EXAMPLE, "-p", "no:pytest-vnc", "-p", "no:cacheprovider", "-rs"]
-    done = subprocess.run(
-        [*command, *options], cwd=directory, input=said, capture_output=True, text=True, timeout=400, check=False
-    )
-    return done.stdout
-
-
-@pytest.mark.slow
-def test_example_is_recorded_by_demonstration(unrecorded: Path) -> None:
-    recording = unrecorded / "examples" / "__vnc_recordings__" / "test_shop" / "test_basket.json"
+    recording = tmp_path / "examples" / "__vnc_recordings__" / "test_shop" / "test_basket.json"
     options = ["-k", "test_basket", "-p", "no:pytest-vnc", "-p", "no:cacheprovider"]
     done = subprocess.run(
         [sys.executable, "examples/demonstrate.py", *options],
-        cwd=unrecorded,
+        cwd=tmp_path,
         env={**os.environ, "CI": ""},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 
-from support.ci_jobs import BASH, Machine
+from support.ci_jobs import BASH, empty_machine
 from support.paths import ROOT
 from support.vnc_servers import require_package
 
 ACTION = ROOT / ".github" / "actions" / "replay" / "action.yml"
 TASK = "import pytest\n@pytest.mark.skip\n@pytest.mark.vnc_task('Click it')\ndef test_a(vnc_desktop): ...\n"
-
-
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    origin = tmp_path / "origin"
-    subprocess.run(["git", "init", "-q", "-b", "main", str(origin)], check=True)
-    identity = ["-c", "user.name=us", "-c", "user.email=us@example.com"]
-    subprocess.run(["git", *identity, "commit", "-q", "--allow-empty", "-m", "1"], cwd=origin, check=True)
-    return Machine(tmp_path / "machine", origin)
 
 
 @pytest.mark.slow
@@ -35,8 +25,9 @@ def machine(tmp_path: Path) -> Machine:
         ("def test_plain(): ...\n", "", 5),
     ],
 )
-def test_job_without_test_passes_only_if_another_has_one(machine: Machine, test: str, options: str, code: int) -> None:
+def test_job_without_test_passes_only_if_another_has_one(tmp_path: Path, test: str, options: str, code: int) -> None:
     require_package("pytest_split")
+    machine = empty_machine(tmp_path)
     (machine.clone / "test_it.py").write_text(test)
     (replay,) = (step for step in yaml.safe_load(ACTION.read_text())["runs"]["steps"] if step.get("name") == "Replay")
     assert machine.run(BASH, replay["run"], {"OPTIONS": options}) == code, machine.said

@@ -179,9 +179,3 @@ def await_ended(watched: set[int]) -> None:
 def test_page_is_of_options_that_exist(pytestconfig: pytest.Config) -> None:
     for option in set(re.findall(r"--(vnc-[a-z-]+)", PAGE)):
         assert pytestconfig.getoption(option.replace("-", "_"), default="no") != "no", option
-
-
-def test_page_has_table_that_bench_prints() -> None:
-    bench = (ROOT / "tests" / "bench" / "sizing.py").read_text(encoding="utf-8")
-    kinds = re.findall(r"^\| (\w.*?) \| [\d.]+ s \| \d+ MB \|$", PAGE, re.MULTILINE)
-    assert kinds == re.findall(r'^    "(.*?)": ', bench, re.MULTILINE)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from support.fuzzing.everything import TARGETS
+from support.fuzzing import TARGETS
 from support.fuzzing.trial import MOST_MB, Trial
 from support.paths import TESTS
 
@@ -38,7 +38,8 @@ def test_no_input_breaks_promise(trial: Trial) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["VNC servers", "reports", "recordings", "answers to the planner gemini", "answers to the planner chat"]
+    "name",
+    ["VNC servers", "reports", "recordings", *(f"answers to the planner {name}" for name in ("gemini", "openai"))],
 )
 def test_memory_is_bounded(name: str) -> None:
     """In a process of its own, which has done nothing else."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import os
 import signal
 import subprocess
@@ -15,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 
 from pytest_vnc_use.errors import ActionError, DesktopRefused
 from pytest_vnc_use.harness import (
@@ -81,14 +78,6 @@ def test_run_counts_calls_of_act(agent: Steps, max_steps: int, acted: int, done:
     assert files_in(agent) == {"execution.json"}
 
 
-def test_recorded_run_leaves_streams(agent: Steps) -> None:
-    assert agent.run(max_steps=1)
-    assert files_in(agent) == {"execution.json", "recording"}
-    names = {path.name for path in (agent.output_dir / "recording").iterdir()}
-    assert names == {f"{side}.{kind}.bin" for side in ("client", "server") for kind in ("rfb", "time")}
-    assert actions_in(agent.output_dir / "execution.json") == []
-
-
 def test_partial_execution_grows_while_running(agent: Steps) -> None:
     seen: list[list[str]] = []
 
@@ -101,27 +90,6 @@ def test_partial_execution_grows_while_running(agent: Steps) -> None:
     agent.steps = [look, look]
     agent.run(max_steps=5, record=False)
     assert seen == [["wait"], ["wait", "wait"]]
-
-
-def test_error_leaves_traceback_and_partial(agent: Steps) -> None:
-    (agent.output_dir / "execution.json").write_text("[]", encoding="utf-8")
-
-    def fail(each: Steps) -> None:
-        each.wait(0.0)
-        raise ZeroDivisionError("so it is")
-
-    agent.steps = [fail]
-    with pytest.raises(ZeroDivisionError):
-        agent.run(max_steps=5)
-    assert files_in(agent) == {"partial_execution.json", "error.txt", "recording"}
-    text = (agent.output_dir / "error.txt").read_text(encoding="utf-8")
-    assert text.startswith("Traceback")
-    assert "in fail" in text
-    assert text.rstrip().endswith("ZeroDivisionError: so it is")
-    assert len(actions_in(agent.output_dir / "partial_execution.json")) == 1
-    agent.steps = [lambda each: each.wait(0.0)]
-    assert agent.run(max_steps=5, record=False)
-    assert files_in(agent) == {"execution.json", "recording"}
 
 
 def test_ctrl_c_leaves_partial_and_traceback(server: VncServer, tmp_path: Path) -> None:
@@ -148,51 +116,12 @@ def test_ctrl_c_leaves_partial_and_traceback(server: VncServer, tmp_path: Path) 
     assert "KeyboardInterrupt" in (tmp_path / "run" / "error.txt").read_text(encoding="utf-8")
 
 
-def test_nothing_at_port_raises_at_construction(tmp_path: Path) -> None:
-    with pytest.raises(DesktopRefused, match="no VNC connection"):
-        Steps(output_dir=tmp_path, vnc_port=vnc_servers.free_port())
-
-
 def test_run_without_desktop_leaves_error(agent: Steps) -> None:
     agent.close()
     agent.vnc_port = vnc_servers.free_port()
     with pytest.raises(DesktopRefused):
         agent.run(max_steps=1)
     assert "DesktopRefused" in (agent.output_dir / "error.txt").read_text(encoding="utf-8")
-
-
-def test_connection_opens_again_after_run(agent: Steps) -> None:
-    agent.run(max_steps=1, record=False)
-    assert agent.client_resolution() == (400, 300)
-    with Image.open(io.BytesIO(base64.b64decode(agent.screenshot()))) as image:
-        assert (image.format, image.size) == ("PNG", (400, 300))
-
-
-def test_agent_without_post_init_connects_at_action(server: VncServer, tmp_path: Path) -> None:
-    class Bare(Agent):
-        def __init__(self, output_dir: Path) -> None:
-            self.output_dir, self.secrets = output_dir, {}
-            self.vnc_scheme, self.vnc_port = "vnc", place(server)["vnc_port"]
-
-        def act(self) -> bool:
-            self.mouse_move(Position(1, 2))
-            return True
-
-    assert Bare(tmp_path).run(max_steps=1)
-    assert [record["params"] for record in actions_in(tmp_path / "execution.json")] == [{"position": {"x": 1, "y": 2}}]
-
-
-def test_recording_within_act_starts_and_stops(agent: Steps) -> None:
-    agent.steps = [
-        lambda each: each.wait(0.0),
-        Agent.start_recording,
-        lambda each: each.wait(0.0),
-        Agent.stop_recording,
-    ]
-    agent.run(max_steps=4, record=False)
-    before, after = actions_in(agent.output_dir / "execution.json")
-    assert before.get("server_bytes") is None
-    assert after["server_bytes"] > 0
 
 
 def test_own_action_is_one_record(agent: Steps, server: VncServer) -> None:

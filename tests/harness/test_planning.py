@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use import Outcome, Policy, RunResult, VncUseAgent
-from pytest_vnc_use.errors import ActionError, AgentFailed, PlannerError, SettingsError
+from pytest_vnc_use.errors import ActionError, AgentFailed, SettingsError
 from pytest_vnc_use.harness import (
     Agent,
     MouseButton,
@@ -84,13 +83,6 @@ def test_actions_of_class_become_steps(desk: VncUseAgent, controller: PaintedCon
     assert (result.outcome, result.task, result.params) == (Outcome.DONE, "Type hello", {"typed": "hello"})
     assert controller.performed == [Click(10, 20, "right", 2), TypeText("hello")]
     assert [step.proposal.action for step in result.steps] == controller.performed
-    for thread in threads():
-        thread.join(10)
-    assert threads() == []
-
-
-def test_step_limit_ends_run_and_thread(desk: VncUseAgent) -> None:
-    assert run(desk, Typist, 1).outcome is Outcome.STEP_LIMIT
     for thread in threads():
         thread.join(10)
     assert threads() == []
@@ -224,29 +216,6 @@ def test_continued_run_does_not_repeat_actions(history: History) -> None:
     another.end_run()
 
 
-def test_continued_run_with_other_actions_raises(history: History) -> None:
-    other = replace(planner_of(Typist).decide(history.observation(), timeout_s=5.0), proposals=(decided(Wait(1.0)),))
-    history.carry_out(other)
-    with pytest.raises(PlannerError, match="must repeat what it did"):
-        planner_of(Typist).decide(history.observation(), timeout_s=5.0)
-
-
-def decided(action: Any) -> Any:
-    return as_planner(lambda _: action).decide(History().observation(), timeout_s=1.0).proposals[0]
-
-
-def test_slow_act_raises_planner_error(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_vnc_use.harness.planning._LATE_S", 0.0)
-    until: Callable[..., bool] = threading.Event().wait
-
-    class Slow(Agent):
-        def act(self) -> bool:
-            return until(1.0)
-
-    with pytest.raises(PlannerError, match=r"did not decide within 0\.1 s"):
-        planner_of(Slow).decide(history.observation(), timeout_s=0.1)
-
-
 ENDED = threading.Event()
 
 
@@ -272,18 +241,3 @@ def test_action_after_run_is_not_performed(desk: VncUseAgent, controller: Painte
     thread.join(10)
     assert not thread.is_alive()
     assert controller.performed == [Click(10, 20)]
-
-
-class Sharing(Agent):
-    """One that has another thread act."""
-
-    def act(self) -> bool:
-        with ThreadPoolExecutor(1) as others:
-            others.submit(self.mouse_click, CLICK).result(10)
-        return True
-
-
-def test_action_of_other_thread_raises(desk: VncUseAgent, controller: PaintedController) -> None:
-    with pytest.raises(AgentFailed, match="only the thread that calls `act` may act"):
-        run(desk, Sharing, 1)
-    assert controller.performed == []

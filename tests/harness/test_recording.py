@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import struct
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ import pytest
 from PIL import Image
 
 from pytest_vnc_use.cli import main
-from pytest_vnc_use.errors import RunDirectoryError, RunDirectoryUnwritable
+from pytest_vnc_use.errors import RunDirectoryError
 from pytest_vnc_use.harness import Agent, MouseClickAction, Position, record_action
 from pytest_vnc_use.harness.screenshots import _Player, write_screenshots
 from support import vnc_servers
@@ -106,7 +105,7 @@ def test_moving_screen_is_exact_at_each_byte_count(run: Path) -> None:
             assert np.array_equal(player.screen(drawn) & 0xFFFFFF, pixels & 0xFFFFFF)  # type: ignore[operator]
 
 
-CUTS = [0.0, 1, 11, 12, 18, 19, 41, 60, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95, 0.99, -2, -1]
+CUTS = [0.0, 1, 12, 41, 0.3, 0.7, 0.95, -1]
 """Bytes from the start, from the end, or shares of the whole."""
 
 
@@ -137,16 +136,6 @@ def test_damaged_recording_raises_nothing(run: Path, tmp_path: Path, byte: int) 
     data[byte] ^= 0xFF
     file.write_bytes(data)
     assert write_screenshots(copy)[1] == 6
-
-
-def test_partial_trace_gives_screenshots_of_crashed_run(run: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "copy"
-    shutil.copytree(run, copy)
-    records = actions_in(run / "execution.json")[:2]
-    (copy / "execution.json").unlink()
-    (copy / "partial_execution.json").write_text(json.dumps(records), encoding="utf-8")
-    assert write_screenshots(copy) == (2, 2)
-    assert len([*(copy / "action_screenshots").iterdir()]) == 2
 
 
 @pytest.mark.parametrize(
@@ -188,34 +177,21 @@ class Login(Agent):
 
 
 @pytest.mark.parametrize("text", ["<secret:PIN>", f"is {SECRET}!"])
-def test_declared_secret_is_marked_in_client_stream(tmp_path: Path, text: str) -> None:
-    with vnc_servers.tigervnc((500, 300)) as server, xterm(server, "cat", geometry="40x10+0+0"):
+def test_secret_and_password_are_not_in_client_stream(
+    tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VNC_USE_PASSWORD", "geheim12")
+    password = vnc_servers.password_file(tmp_path, "geheim12")
+    with vnc_servers.tigervnc((500, 300), password) as server, xterm(server, "cat", geometry="40x10+0+0"):
         agent = Login(output_dir=tmp_path, text=text, secrets={"PIN": SECRET}, **place(server))
         assert "secrets" not in repr(agent)
         agent.run(max_steps=1)
-    marks = [message for message in client_messages(tmp_path / "recording") if message[:4] == b"\6\0\0\0"]
+    first, *_ = messages = [*client_messages(tmp_path / "recording")]
+    marks = [message for message in messages if message[:4] == b"\6\0\0\0"]
+    assert first[0] == 0
     assert [mark[8:] for mark in marks if mark[4] < 0x80] == [b"<secret:PIN>"]
     assert typed_in(tmp_path / "recording") == "before  after"
     records = actions_in(tmp_path / "execution.json")
     assert records[2]["params"] == {"text": text.replace(SECRET, "<secret:PIN>")}
     assert SECRET not in (tmp_path / "execution.json").read_text(encoding="utf-8")
     assert write_screenshots(tmp_path) == (4, 4)
-
-
-def test_password_of_server_is_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VNC_USE_PASSWORD", "geheim12")
-    with vnc_servers.tigervnc((400, 300), vnc_servers.password_file(tmp_path, "geheim12")) as server:
-        agent = Waiter(output_dir=tmp_path / "run", **place(server))
-        agent.run(max_steps=1)
-    first, *_ = client_messages(tmp_path / "run" / "recording")
-    assert first[0] == 0
-    assert write_screenshots(tmp_path / "run") == (6, 6)
-
-
-def test_unwritable_recording_raises(tmp_path: Path) -> None:
-    (tmp_path / "recording").write_text("a file", encoding="utf-8")
-    with vnc_servers.tigervnc((400, 300)) as server:
-        agent = Waiter(output_dir=tmp_path, **place(server))
-        with pytest.raises(RunDirectoryUnwritable, match="Cannot write a recording"):
-            agent.run(max_steps=1)
-    assert "RunDirectoryUnwritable" in (tmp_path / "error.txt").read_text(encoding="utf-8")

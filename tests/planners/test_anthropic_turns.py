@@ -177,12 +177,6 @@ def test_screen_shown_stays_as_it_was_shown(converse: Converse) -> None:
     assert [digest(png) for png in images_of(talk.server.requests[2])][:2] == [talk.history.first.digest] * 2
 
 
-def test_thoughts_are_asked_for_only_on_request(converse: Converse) -> None:
-    talk = converse([uses(("left_click", POINT), thinking="I look for it.")], include_thoughts=True)
-    assert talk.decide().words == "I look for it."
-    assert talk.server.requests[0]["thinking"] == {"type": "adaptive", "display": "summarized"}
-
-
 def test_empty_text_does_not_go_back(converse: Converse) -> None:
     block = {"type": "tool_use", "id": "", "name": "left_click", "toolset_name": "computer", "input": POINT}
     talk = converse([claude_says.message([{"type": "text", "text": " "}, block], "tool_use"), DONE])

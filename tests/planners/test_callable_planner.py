@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,9 +22,8 @@ from pytest_vnc_use.planners.local.callables import (
     named_planner,
     scroll,
 )
-from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types import Click, Decision, KeyCombo, Observation, Proposal, Scroll, TypeText
+from pytest_vnc_use.types import Click, Decision, KeyCombo, Observation, Proposal, Scroll
 from support.gemini_conversations import History
 from support.memory_desktop import PaintedController
 
@@ -85,11 +83,6 @@ def test_whatever_acts_is_planner_named_after_where_it_stands(thing: Any, name: 
     assert as_planner(thing).name == f"callable ({__name__}:{name})"
 
 
-def test_planner_stays_as_it_is() -> None:
-    planner = ScriptedPlanner([])
-    assert as_planner(planner) is planner
-
-
 class WithoutName:
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
         return Decision("finished")
@@ -113,15 +106,6 @@ async def awaited(observation: Observation) -> Answer:
 def test_what_is_none_is_told(thing: object, problem: str) -> None:
     with pytest.raises(SettingsError, match=re.escape(problem)):
         as_planner(thing)
-
-
-def test_one_action_or_several_or_proposals_or_decision() -> None:
-    both = (Proposal(Click(1, 2)), Proposal(TypeText("a"), "write it"))
-    assert answered([Click(1, 2), both[1]]).proposals == both
-    assert answered(both[1]).proposals == both[1:]
-    whole = Decision("act", "go", both, stop_at_error=True)
-    assert answered(whole) == whole
-    assert answered(Decision("act", proposals=[Click(1, 2)])).proposals == both[:1]  # type: ignore[arg-type]  # as users do
 
 
 @pytest.mark.parametrize(
@@ -178,13 +162,6 @@ def test_function_carries_out_task(tmp_path: Path) -> None:
     assert controller.performed == [Click(10, 20), KeyCombo(("Ctrl+Shift+P",)), Scroll(10, 20, "up", 3)]
     assert (result.outcome, result.message) == (Outcome.DONE, '{"order": 7, "paid": true}')
     assert [step.turn for step in result.steps] == [1, 1, 2]
-
-
-def test_runs_time_limit_holds(tmp_path: Path) -> None:
-    release = threading.Event()
-    result = run(tmp_path, lambda observation: release.wait(), PaintedController(), seconds=0.3)
-    release.set()
-    assert result.outcome is Outcome.TIME_LIMIT
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -72,6 +71,58 @@ def test_thoughts_stand_neither_in_result_nor_in_history() -> None:
         (f"[TOOL_CALLS][{WAIT}]", "", Wait(2.0)),  # Mistral
         (f"<|python_tag|>{WAIT}<|eom_id|>", "", Wait(2.0)),  # Llama 3
         (f"<|tool_call|>[{WAIT}]<|/tool_call|>", "", Wait(2.0)),  # Phi 4, Granite
+        (f"functools[{WAIT}]", "functools", Wait(2.0)),
+        (  # Qwen3-Coder
+            "I wait.\n<tool_call>\n<function=wait>\n<parameter=seconds>\n2\n</parameter>\n</function>\n</tool_call>",
+            "I wait.",
+            Wait(2.0),
+        ),
+        (
+            "<function=type_text>\n<parameter=text>\n a < b\n\n</parameter>\n<parameter=press_enter>true</parameter>",
+            "",
+            TypeText(" a < b\n", press_enter=True),
+        ),
+        (  # GLM
+            "<tool_call>wait\n<arg_key>seconds</arg_key>\n<arg_value>2</arg_value>\n</tool_call>",
+            "",
+            Wait(2.0),
+        ),
+        (
+            '<minimax:tool_call>\n<invoke name="wait">\n<parameter name="seconds">2</parameter>\n</invoke>\n'
+            "</minimax:tool_call>",
+            "",
+            Wait(2.0),
+        ),
+        (
+            '<｜DSML｜function_calls><｜DSML｜invoke name="wait"><｜DSML｜parameter name="seconds" string="false">2'
+            "</｜DSML｜parameter></｜DSML｜invoke></｜DSML｜function_calls>",
+            "<｜DSML｜function_calls>",
+            Wait(2.0),
+        ),
+        (  # DeepSeek 3
+            "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>wait\n```json\n"
+            '{"seconds": 2}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
+            "",
+            Wait(2.0),
+        ),
+        (
+            '<｜tool▁call▁begin｜>wait<｜tool▁sep｜>{"seconds": 2}<｜tool▁call▁end｜>',
+            "",
+            Wait(2.0),
+        ),
+        (  # Kimi K2
+            "<|tool_calls_section_begin|><|tool_call_begin|>functions.wait:0<|tool_call_argument_begin|>"
+            '{"seconds": 2}<|tool_call_end|><|tool_calls_section_end|>',
+            "",
+            Wait(2.0),
+        ),
+        (  # gpt-oss
+            'I wait.<|end|><|channel|>commentary to=functions.wait <|constrain|>json<|message|>{"seconds": 2}<|call|>',
+            "I wait.commentary",
+            Wait(2.0),
+        ),
+        ('I wait.[TOOL_CALLS]wait[ARGS]{"seconds": 2}', "I wait.", Wait(2.0)),
+        ('<function=wait>{"seconds": 2}</function>', "", Wait(2.0)),
         ([{"type": "text", "text": "I wait."}, {"type": "text", "text": f"<tool_call>{WAIT}"}], "I wait.", Wait(2.0)),
     ],
 )
@@ -96,10 +147,8 @@ def test_name_of_qwens_tool_may_be_left_out() -> None:
         '<tool_call>{"name": "wait"',
         "```json\n{'name': 'wait'}\n```",
         "<tool_call>wait(seconds=2)</tool_call>",
-        "<tool_call>\n<function=wait>\n<parameter=seconds>\n2\n</parameter>\n</function>\n</tool_call>",
-        "<tool_call>wait\n<arg_key>seconds</arg_key>\n<arg_value>2</arg_value>\n</tool_call>",
-        '<minimax:tool_call>\n<invoke name="wait">\n<parameter name="seconds">2</parameter>\n</invoke>',
-        '<｜tool▁call▁begin｜>wait<｜tool▁sep｜>{"seconds": 2}<｜tool▁call▁end｜>',
+        "<function=wait>\n<parameter=seconds>\n2",
+        '<function=wait>{"seconds": </function>',
         "[wait(seconds=2)]",
         "```tool_code\nwait(seconds=2)\n```",
         "<start_function_call>call:wait{seconds:2}<end_function_call>",
@@ -124,6 +173,18 @@ def test_words_without_call_are_words(words: str) -> None:
     talked = decide(said(words), said(words))
     assert talked.kind == "gave_up"
     assert "you answered without a tool call" in talked.words
+
+
+def test_arguments_of_text_get_declared_types() -> None:
+    batch = (
+        "<function=batch><parameter=actions>\n"
+        '[{"command": "wait", "arguments": {"seconds": "2"}}, {"command": "type_text", "arguments": {"text": "[1]"}}]\n'
+        "</parameter></function><function=type_text><parameter=text>[1]</parameter></function>"
+    )
+    decision = decide(said(batch))
+    assert [proposal.action for proposal in decision.proposals] == [Wait(2.0), TypeText("[1]"), TypeText("[1]")]
+    drag = "<function=computer_use><parameter=action>left_click</parameter><parameter=coordinate>[500, 500]</parameter>"
+    assert decide(said(drag), toolset="computer_use").proposals[0].as_proposed["args"]["coordinate"] == [500, 500]
 
 
 @pytest.mark.parametrize("arguments", [{"seconds": 2}, '{"seconds": 2}', '"{\\"seconds\\": 2}"', ' {"seconds": "2"} '])
@@ -175,14 +236,6 @@ def test_what_it_costs() -> None:
 
 
 @pytest.mark.parametrize(
-    "usage", [None, [], {}, {"prompt_tokens": "many"}, {"prompt_tokens": True}, {"prompt_tokens_details": 7}]
-)
-def test_count_that_cannot_be_read_counts_nothing(usage: Any) -> None:
-    answer = call("wait")
-    assert decide(replace(answer, body={**answer.body, "usage": usage})).usage == Usage()
-
-
-@pytest.mark.parametrize(
     "text",
     [
         "<think>" * 100_000,
@@ -192,6 +245,9 @@ def test_count_that_cannot_be_read_counts_nothing(usage: Any) -> None:
         "<tool_call>{" + "<" * 300_000,
         '{"a":' * 100_000,
         "[{" * 100_000,
+        "<function=wait><parameter=seconds>" + "<" * 300_000,
+        "<parameter=a" * 100_000,
+        "<function=wait>" * 10_000,
         "<tool_call>" + " " * 300_000,
         "[TOOL_CALLS]" * 50_000,
     ],

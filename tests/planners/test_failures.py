@@ -248,21 +248,6 @@ def test_exchange_holds_digests_of_screenshots(name: str) -> None:
         assert "iVBOR" not in shown
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        message([{"type": "text", "text": "Done."}], usage=5),
-        message(
-            [{"type": "text", "text": "Done."}],
-            usage={"input_tokens": "many", "output_tokens_details": [], "output_tokens": 7},
-        ),
-    ],
-)
-def test_usage_malformed_counts_are_zero(reply: Reply) -> None:
-    with claude([reply]) as talk:
-        assert talk.decide().usage.input == 0
-
-
 def test_unknown_items_go_back_unchanged() -> None:
     block = {"type": "a_block_of_next_year", "data": {"x": [1]}}
     script = [message([block, {**USE, "input": {"coordinate": [1, 1]}}], "tool_use"), messages_server.text("Done.")]

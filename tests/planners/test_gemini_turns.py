@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -19,11 +17,10 @@ from pytest_vnc_use.types import (
     KeyCombo,
     Ruling,
     TypeText,
-    Usage,
 )
-from support.gemini_conversations import Conversation, frame_of
+from support.gemini_conversations import Conversation
 from support.gemini_rules import COMPUTER_USE_ONLY
-from support.gemini_server import calls, candidate, digest, text, wants_confirmation
+from support.gemini_server import calls, digest, text, wants_confirmation
 
 Converse = Callable[..., Conversation]
 POINT = {"x": 500, "y": 500}
@@ -122,39 +119,6 @@ def test_every_response_of_newest_turns_has_image(converse: Converse) -> None:
     assert talk.server.refusals == []
 
 
-def test_what_model_said_goes_back_unchanged(converse: Converse) -> None:
-    """Also a signature whose base64 has the characters in which the two alphabets differ, and empty text."""
-    args = {**POINT, "note": None, "deep": {"a_b": [1.5]}}
-    parts: list[dict[str, Any]] = [
-        {"text": "thinking", "thought": True},
-        {"text": "", "thoughtSignature": "c2ln+/8="},
-        {"functionCall": {"name": "click", "args": args}, "thoughtSignature": "AAEC+/8="},
-    ]
-    talk = converse([candidate(parts), DONE])
-    decision = talk.decide()
-    before = copy.deepcopy(decision.provider_details)
-    talk.history.carry_out(decision)
-    assert talk.decide().kind == "finished"
-    assert decision.provider_details == before
-    assert talk.server.requests[1].contents[1]["parts"][1] == {"text": "", "thoughtSignature": "c2ln+/8="}
-
-
-def test_field_that_this_sdk_does_not_know_is_no_obstacle(converse: Converse) -> None:
-    call = {"functionCall": {"name": "click", "args": POINT, "newHere": 1}, "thoughtSignature": "AAEC", "newToo": {}}
-    png = base64.b64encode(frame_of(1).png).decode()
-    image = {"inlineData": {"mimeType": "image/png", "data": png, "new": 1}, "videoMetadata": {"new": {"er": 2}}}
-    talk = converse([candidate([image, call], aNewOne="x"), DONE])
-    talk.history.carry_out(talk.decide())
-    assert talk.decide().kind == "finished"
-    assert (len(talk.server.requests), talk.server.refusals) == (2, [])
-
-
-def test_counts_of_tokens_text_are_still_counts(converse: Converse) -> None:
-    counts = {"promptTokenCount": "7", "candidatesTokenCount": "many", "thoughtsTokenCount": [1]}
-    usage = converse([candidate([{"text": "It is open."}], usageMetadata=counts)]).decide().usage
-    assert usage + usage == Usage(input=14)
-
-
 def test_done_by_call_of_its_own(converse: Converse) -> None:
     talk = converse(
         [calls(("click", POINT), ("done", {"message": "It is open."})), calls(("done", {"message": "Open."}))]
@@ -187,14 +151,6 @@ def test_only_names_of_models_dialect_are_sent(converse: Converse, settings: Any
     [request] = talk.server.requests
     assert request.computer_use is not None
     assert request.computer_use["excludedPredefinedFunctions"] == offered
-
-
-def test_thoughts_are_asked_for_only_on_request(converse: Converse) -> None:
-    thinking = calls(("click", POINT), thought="I look for the basket.")
-    talk = converse([thinking, calls(("click", POINT), thought="Hidden.", words="Said.")], include_thoughts=True)
-    assert talk.decide().words == "I look for the basket."
-    assert talk.decide().words == "Said."
-    assert talk.server.requests[0].body["generationConfig"]["thinkingConfig"] == {"includeThoughts": True}
 
 
 def test_injection_detection_and_safety_policies(converse: Converse) -> None:

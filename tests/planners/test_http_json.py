@@ -20,8 +20,8 @@ from pytest_vnc_use.planners.common.http import (
     Attempt,
     Failure,
     Service,
+    count_of,
     is_loopback,
-    loggable,
     post_json,
     retry_after_s,
 )
@@ -207,11 +207,6 @@ def test_exchange_shows_neither_keys_nor_images(ask: Ask) -> None:
     assert (attempt.request["text"], attempt.response) == ("the key is [api key]", {"said": "[api key]!"})
 
 
-def test_what_is_no_image_is_shown_as_it_is() -> None:
-    body = {"url": "data:text/plain;base64,aGk=", "type": "base32", "data": "aGk=", "n": [1, None, True]}
-    assert loggable(body, key="") == body
-
-
 @pytest.fixture
 def proxy(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Sets the proxy of the environment, and no other."""
@@ -288,3 +283,16 @@ def test_proxy_without_tunnel_is_named(proxy: Callable[[str], None]) -> None:
     assert "ProxyError(" in str(failure_of(attempt).error)
     assert f"through the proxy {server.url[7:]} " in str(failure_of(attempt).error)
     assert not attempt.uncounted
+
+
+@pytest.mark.parametrize(
+    ("counts", "count"),
+    [
+        ({"a": {"b": 7}}, 7),
+        ({"a": {"b": "7"}}, 7),
+        *((counts, 0) for counts in (None, [], 5, {}, {"a": 7}, {"a": {"b": "many"}}, {"a": {"b": True}})),
+        ({"a": {"b": -1}}, 0),
+    ],
+)
+def test_count_of_unreadable_is_zero(counts: Any, count: int) -> None:
+    assert count_of(counts, "a", "b") == count

@@ -10,16 +10,14 @@ import pytest
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.safety.rules import Policy
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types import Click, KeyDown, KeyUp
+from pytest_vnc_use.types import Click
 from support.memory_desktop import PaintedController
-from support.messages_server import text as claudes_text, uses
-from support.native_conversations import Talk, claude, gpt
+from support.native_conversations import Talk, gpt
 from support.responses_server import acts, text as gpts_text
 
 POINT = {"x": 10, "y": 20}
 CLICKED = {"type": "click", "button": "left", **POINT}
 CHECK = {"id": "sc_1", "code": "malicious_instructions", "message": "The page gives orders."}
-HALTED = "not performed: an earlier action of this turn failed"
 
 
 @pytest.fixture
@@ -35,32 +33,6 @@ def agent_of(controller: PaintedController, tmp_path: Path) -> Callable[..., Vnc
         return VncUseAgent(settings=settings, controller=controller, planner=talk.planner, **options)  # type: ignore[arg-type]
 
     return build
-
-
-def test_claudes_batch_stops_at_its_first_error(
-    agent_of: Callable[..., VncUseAgent], controller: PaintedController
-) -> None:
-    at = {"coordinate": [10, 20]}
-    batch = uses(("left_click", {**at, "text": "ctrl"}), ("key", {"text": "nosuchkey"}), ("left_click", at))
-    with claude([batch, claudes_text("done so")]) as talk:
-        result = agent_of(talk).run("click")
-        assert (result.outcome, talk.server.refusals) == (Outcome.DONE, [])
-        told = [block["content"][0]["text"] for block in talk.server.requests[1]["messages"][2]["content"]]
-    assert controller.performed == [KeyDown("ctrl"), Click(10, 20), KeyUp("ctrl")]
-    assert told == ["ok", "unknown key 'nosuchkey'", "Not executed: an earlier computer action in this turn failed."]
-
-
-def test_openais_batch_stops_at_its_first_error(
-    agent_of: Callable[..., VncUseAgent], controller: PaintedController
-) -> None:
-    batch = acts(CLICKED, {"type": "keypress", "keys": ["nosuchkey"]}, CLICKED, thinks=True)
-    with gpt([batch, gpts_text("done so")]) as talk:
-        result = agent_of(talk).run("click")
-        assert (result.outcome, talk.server.refusals) == (Outcome.DONE, [])
-        told = talk.server.requests[1]["input"][-1]["content"][0]["text"]
-    assert controller.performed == [Click(10, 20)]
-    assert "unknown key 'nosuchkey'" in told
-    assert HALTED in told
 
 
 @pytest.mark.parametrize("says_yes", [True, False])

@@ -169,9 +169,3 @@ def test_large_screen_is_scaled_down_and_its_points_back(converse: Converse) -> 
     assert size_of(url) == (4256, 2394)
     assert decision.proposals[0].action == Click(0, 2876)
     assert talk.server.refusals == []
-
-
-def test_summaries_of_thoughts_are_asked_for_only_on_request(converse: Converse) -> None:
-    talk = converse([acts(CLICKED, thinks=True)], include_thoughts=True)
-    assert talk.decide().words == "Where is it?"
-    assert talk.server.requests[0]["reasoning"] == {"summary": "auto"}

@@ -52,6 +52,7 @@ class Service:
     users: Reply
     give_up: Reply
     done: Reply
+    thinks: Reply
     excluded: str
     sent: Mapping[int, list[int]]
 
@@ -66,6 +67,7 @@ SERVICES = {
         gemini_server.calls(("users", {"name": "al"})),
         gemini_server.calls(("task_failed", {"reason": "No basket."})),
         gemini_server.text("It is open."),
+        gemini_server.calls(("click", POINT), thought="Where is it?"),
         "click",
         {3: [1, 2, 3, 3, 3, 3, 3], 1: [1] * 7},
     ),
@@ -76,6 +78,7 @@ SERVICES = {
         messages_server.uses(("users", {"name": "al"}), toolset=None),
         messages_server.uses(("task_failed", {"reason": "No basket."}), toolset=None),
         messages_server.text("It is open."),
+        messages_server.uses(("left_click", PAIR), thinking="Where is it?"),
         "left_click",
         NATIVE_SENT,
     ),
@@ -86,6 +89,7 @@ SERVICES = {
         responses_server.calls("users", '{"name": "al"}'),
         responses_server.calls("task_failed", '{"reason": "No basket."}'),
         responses_server.text("It is open."),
+        acts(CLICKED, thinks=True),
         "click",
         NATIVE_SENT,
     ),
@@ -96,6 +100,7 @@ SERVICES = {
         call("users", name="al"),
         call("task_failed", reason="No basket."),
         call("task_complete", summary="It is open."),
+        chat_server.calls(("click", POINT), words="<think>Where is it?</think>Where is it?"),
         "click",
         {3: [1, 2, 3, 3, 3, 3, 3], 1: [1] * 7, 2: [1, 2, 2, 2, 2, 2, 2]},
     ),
@@ -155,6 +160,25 @@ def test_service_without_initial_screenshot_sends_next(service: Service) -> None
         talk.act()
         talk.decide()
         assert [len(screens_of(request)) for request in talk.server.requests] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        ("gemini", {"generationConfig": {"maxOutputTokens": 8192, "thinkingConfig": {"includeThoughts": True}}}),
+        ("anthropic", {"thinking": {"type": "adaptive", "display": "summarized"}}),
+        ("openai", {"reasoning": {"summary": "auto"}}),
+    ],
+)
+def test_service_thoughts_are_asked_for_on_request(name: str, asked: dict[str, Any]) -> None:
+    with SERVICES[name].ask([SERVICES[name].thinks], include_thoughts=True) as talk:
+        assert talk.decide().words == "Where is it?"
+        body = getattr(talk.server.requests[0], "body", talk.server.requests[0])
+        assert {field: body[field] for field in asked} == asked
+    with SERVICES[name].ask([SERVICES[name].click]) as talk:
+        talk.decide()
+        body = getattr(talk.server.requests[0], "body", talk.server.requests[0])
+        assert {field: body.get(field) for field in asked} != asked
 
 
 def users(name: str, most: int = 5) -> str:

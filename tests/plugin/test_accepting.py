@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.recordings.store import load
+from pytest_vnc_use.types import Click
 from support.made_once import made_once
 from support.reviewing import Reviewed, review
-from support.till_project import Project, project_in
-from support.tills import TILL
+from support.till_project import PLANS, Project, project_in
+from support.tills import ADD_WHEN_MOVED, TILL
 
 pytestmark = pytest.mark.desktop
 
@@ -170,6 +171,29 @@ def test_moved_target_cannot_be_accepted(project: Project) -> None:
     failure = re.sub(r"\s+", " ", moved.out.rpartition(moved.questions[-1])[2])
     assert "it cannot be accepted, because the target of step 2 at (140, 224) is at (240, 224) now" in failure
     assert "accept it at a terminal" not in failure
+
+
+def test_model_continues_where_reviewer_lets_it(project: Project) -> None:
+    project.write("conftest.py", PLANS)
+    continued = reviewed(project, "moved button", "c\n")
+    assert (continued.code, len(continued.questions)) == (0, 1), continued.out
+    recording = load(project.file)
+    assert recording
+    assert [step.action for step in recording.runs[0].steps][1:3] == [Click(*ADD_WHEN_MOVED)] * 2
+    (history,) = recording.history
+    assert (history.by, history.steps) == (getpass.getuser(), "scripted continued before step 2 of 4")
+
+
+@pytest.mark.parametrize("test", [ONE, "test_till.py::test_claim"])
+def test_model_without_planner_or_judge_is_not_offered(project: Project, test: str) -> None:
+    if test != ONE:
+        project.write("conftest.py", PLANS)
+        text = (project.path / "test_till.py").read_text("utf-8")
+        project.write("test_till.py", text.replace("@pytest.fixture\n", ""))
+    before = files_of(project)
+    refused = reviewed(project, "moved button", "c\n", options=test)
+    assert (refused.code, "let the model continue" in refused.out) == (1, False), refused.out
+    assert files_of(project) == before
 
 
 def test_masked_change_is_left_out_from_then_on(project: Project) -> None:

@@ -40,7 +40,7 @@ def test_recording_replays_drifts_and_heals(pytester: pytest.Pytester) -> None:
     def run(mode: str, colour: int = BLUE) -> pytest.RunResult:
         gate_s = 10 if colour == BLUE else 2  # the second never opens
         with served_screen(colour) as screen:
-            options = (f"--vnc-server={screen.server.address}", f"--vnc-record={mode}", f"-ovnc_gate_seconds={gate_s}")
+            options = (f"--vnc-server={screen.address}", f"--vnc-record={mode}", f"-ovnc_gate_seconds={gate_s}")
             return pytester.runpytest_subprocess("-p", "no:cacheprovider", *options, timeout=400)
 
     run("auto").assert_outcomes(passed=1)

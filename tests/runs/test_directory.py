@@ -7,22 +7,31 @@ import json
 import os
 import subprocess
 import sys
-import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.errors import RunDirectoryError
+from pytest_vnc_use.report.results import session_results, write_results
 from pytest_vnc_use.runs.directory import (
+    EndedTest,
     RunDirectory,
+    drop_screenshots,
     from_json,
+    keep_logs,
+    make_room,
     new_run_id,
+    path_of,
+    read_ended_test,
     read_exchanges,
     read_trace,
     to_json,
+    write_ended_test,
 )
-from pytest_vnc_use.runs.json_lines import LARGEST
+from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
     Action,
     ApprovalAsked,
@@ -65,6 +74,7 @@ from pytest_vnc_use.types import (
     Verdict,
     Wait,
 )
+from support.memory_desktop import ListPlanner, PaintedController, act, finished as is_finished
 from support.paths import TESTS
 
 PNG = b"\x89PNG\r\n\x1a\n a screenshot, as far as a run directory can tell"
@@ -216,6 +226,7 @@ def test_run_ids_sort_by_time_and_never_meet() -> None:
 
 WRITER = """
 import sys
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 sys.path += sys.argv[2:]
@@ -387,22 +398,104 @@ def test_exchanges_grow_with_steps_and_not_with_their_square(directory: RunDirec
     assert list(read_exchanges(directory.path))[-1] == exchange(120)
 
 
-def test_json_of_too_many_values_is_not_read(directory: RunDirectory) -> None:
-    """Each empty list takes 64 bytes of memory, and two of text."""
-    (directory.path / "trace.jsonl").write_text("[" + "[]," * 1_000_001 + "0]\n")
-    with pytest.raises(RunDirectoryError, match="at most 1000000 values"):
-        read_trace(directory.path)
+# What is removed.
 
 
-@pytest.mark.parametrize("name", ["trace.jsonl", "exchanges.jsonl"])
-def test_file_too_large_is_not_read(directory: RunDirectory, name: str) -> None:
-    """A line without an end must not fill the memory; the file takes no room on the disk."""
-    (directory.path / name).touch()
-    os.truncate(directory.path / name, 2 * LARGEST)
-    tracemalloc.start()
-    try:
-        with pytest.raises(RunDirectoryError, match=f"{name}.*must have at most {LARGEST} bytes, it has {2 * LARGEST}"):
-            read_trace(directory.path) if name == "trace.jsonl" else list(read_exchanges(directory.path))
-        assert tracemalloc.get_traced_memory()[1] < 1_000_000
-    finally:
-        tracemalloc.stop()
+def run_of_megabyte(runs_dir: Path, name: str, result: str = "", *, age_s: int = 0) -> Path:
+    """A run directory of a megabyte."""
+    path = RunDirectory.create(runs_dir, name).path
+    (path / "screens" / "a.png").write_bytes(bytes(1_000_000))
+    if result:
+        write_ended_test(path, EndedTest("test_it", result))
+        at = (path / "result.json").stat().st_mtime - age_s
+        os.utime(path / "result.json", (at, at))
+    return path
+
+
+def names_in(runs_dir: Path) -> list[str]:
+    return sorted(path.name for path in runs_dir.iterdir())
+
+
+def test_oldest_passing_runs_go_first_and_it_is_said(tmp_path: Path) -> None:
+    run_of_megabyte(tmp_path, "old-failure", "failed", age_s=300)
+    run_of_megabyte(tmp_path, "old", "passed", age_s=200)
+    run_of_megabyte(tmp_path, "new", "passed", age_s=100)
+    told = make_room(tmp_path, 2, keep=[])
+    assert names_in(tmp_path) == ["old-failure"]
+    assert told == "2 runs were removed, the oldest first: all runs had 3 MB of at most 2 (vnc_max_megabytes)"
+
+
+def test_what_is_kept_or_was_not_ended_by_test_stays_and_it_is_said(tmp_path: Path) -> None:
+    kept = run_of_megabyte(tmp_path, "kept", "failed")
+    run_of_megabyte(tmp_path, "waits")
+    run_of_megabyte(tmp_path, "failed", "failed")
+    (tmp_path / "photos").mkdir()
+    told = make_room(tmp_path, 1, keep=[kept])
+    assert names_in(tmp_path) == ["kept", "photos", "waits"]
+    assert "1 run was removed, the oldest first, 1 of them of tests that failed" in told
+    assert told.endswith("2 MB are left, in runs that stay")
+
+
+def test_screenshots_go_and_trace_stays(tmp_path: Path) -> None:
+    path = run_of_megabyte(tmp_path, "run")
+    drop_screenshots(path)
+    assert names_in(path) == ["trace.jsonl"]
+
+
+def test_result_is_read_as_it_was_written(tmp_path: Path) -> None:
+    ended = EndedTest("test_ä", "failed", triage="product", failure="<b>\ud800", seconds=1.5, dollars=0.25)
+    write_ended_test(tmp_path, ended)
+    assert read_ended_test(tmp_path) == EndedTest(**{**vars(ended), "failure": "<b>?"})
+    assert read_ended_test(tmp_path / "nothing") is None
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"format": "other", "version": 1}', "[" * 100_000])
+def test_damaged_result_is_error(tmp_path: Path, content: str) -> None:
+    (tmp_path / "result.json").write_text(content)
+    with pytest.raises(RunDirectoryError, match=r"result\.json"):
+        read_ended_test(tmp_path)
+
+
+# Whose it is.
+
+
+@pytest.fixture
+def _no_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other rights")
+@pytest.mark.usefixtures("_no_umask")
+def test_only_owner_may_read_run_also_without_umask(tmp_path: Path) -> None:
+    planner = ListPlanner([act(Proposal(Click(1, 1), "open it")), is_finished()])
+    settings = Settings(server="localhost::1", runs_dir=str(tmp_path / "runs"))
+    with VncUseAgent(settings=settings, planner=planner, controller=PaintedController()) as agent:
+        directory = agent.run("Open it").run_dir
+        assert directory is not None
+        keep_logs(directory, {"program": "started"})
+        rights = {
+            str(each.relative_to(tmp_path)): each.stat().st_mode & 0o777 for each in [directory, *directory.rglob("*")]
+        }
+    assert len(rights) >= 6
+    wrong = {name: oct(mode) for name, mode in rights.items() if mode not in (0o600, 0o700)}
+    assert wrong == {}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other rights")
+@pytest.mark.usefixtures("_no_umask")
+def test_only_owner_may_read_results(tmp_path: Path) -> None:
+    write_results(tmp_path / "results.json", session_results("", "", ()))
+    assert (tmp_path / "results.json").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("run_id", ["", ".", "..", "../x", "/etc", "a/b", "a\\b", "C:x", "a\nb", "a\0b", "x/"])
+def test_run_id_is_name_of_dir(run_id: str) -> None:
+    with pytest.raises(RunDirectoryError, match="a run id must be the name of a directory in 'runs'"):
+        path_of(Path("runs"), run_id)
+
+
+def test_any_other_name_is_fine() -> None:
+    for run_id in ("20260101-120000-000-abcd", "my run", "…"):
+        assert path_of(Path("runs"), run_id) == Path("runs", run_id)

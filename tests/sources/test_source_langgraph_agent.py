@@ -19,7 +19,7 @@ from google.genai import types
 from pytest_vnc_use import Outcome, VncUseAgent, safety
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.cli import main
-from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.errors import AuthenticationFailed, SettingsError
 from pytest_vnc_use.planners.gemini import GeminiComputerUse, denorm, denorm_x, denorm_y
 from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.types import (
@@ -45,8 +45,7 @@ from support.gemini_conversations import QUICK, frame_of
 from support.gemini_rules import COMPUTER_USE_ONLY
 from support.gemini_server import GeminiServer, Reply, calls, stopped, text, wants_confirmation
 from support.memory_desktop import PaintedController
-from support.served_screen import ServedScreen, served_screen
-from support.vnc_desktop_server import Motion
+from support.served_screen import Motion, ServedScreen, served_screen
 
 REQUIRED = inspect.Parameter.empty
 AT = {"x": 500, "y": 500}
@@ -171,7 +170,7 @@ def test_package_requires_library(library: str) -> None:
 def vnc() -> Iterator[tuple[VNCController, ServedScreen]]:
     """A controller on a server in this process."""
     with served_screen() as screen, closing(VNCController()) as controller:
-        assert controller.connect(screen.server.address, None) is controller
+        assert controller.connect(screen.address, None) is controller
         yield controller, screen
 
 
@@ -409,16 +408,19 @@ def test_safety_block_ends_run(replies: list[Reply], service: GeminiServer) -> N
 
 
 @pytest.mark.desktop
-def test_desktop_of_one_colour_is_driven(
-    replies: list[Reply], service: GeminiServer, monkeypatch: pytest.MonkeyPatch
+def test_desktop_of_one_colour_is_driven_with_password(
+    replies: list[Reply], service: GeminiServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("VNC_USE_START_SECONDS", "0.2")
     replies += [CLICK, DONE]
-    with (
-        vnc_servers.tigervnc((400, 300)) as server,
-        VncUseAgent(server.address, model=COMPUTER_USE_ONLY) as agent,
-    ):
-        assert agent.run(task="Open the basket").outcome is Outcome.DONE
+    with vnc_servers.tigervnc((400, 300), vnc_servers.password_file(tmp_path, "geheim12")) as server:
+        with VncUseAgent(server.address, vnc_password="geheim12", model=COMPUTER_USE_ONLY) as agent:
+            assert agent.run(task="Open the basket").outcome is Outcome.DONE
+        with (
+            VncUseAgent(server.address, vnc_password="wrong", model=COMPUTER_USE_ONLY) as agent,
+            pytest.raises(AuthenticationFailed),
+        ):
+            agent.run(task="Open the basket")
 
 
 @pytest.mark.parametrize(("answer", "outcome"), [("approve", Outcome.DONE), ("deny", Outcome.DENIED)])

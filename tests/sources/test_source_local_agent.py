@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,8 @@ from pytest_vnc_use.agent import build
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.chat.planner import OpenAICompatible, chat_service
 from pytest_vnc_use.planners.common.screens import ScaledScreens, png_size
-from pytest_vnc_use.settings.fallbacks import VARIABLES
-from pytest_vnc_use.types import Action, Click, InvalidAction, KeyCombo, Scroll, TakeScreenshot, TypeText
+from pytest_vnc_use.settings.fallbacks import VARIABLES, fallbacks_in_words
+from pytest_vnc_use.types import Action, Click, InvalidAction, KeyCombo, Ruling, Scroll, TakeScreenshot, TypeText
 from support.chat_conversations import chat
 from support.chat_server import ChatRequest, ChatServer, call, calls, said
 from support.memory_desktop import PaintedController
@@ -99,6 +100,32 @@ def test_error_has_type_and_message(kind: str, tool: str, arguments: Any) -> Non
         [result] = talk.server.requests[1].of("tool")
     payload = json.loads(result["content"])
     assert payload == {"ok": False, "error": {"type": kind, "message": proposal.action.problem}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "message"),
+    [
+        ({"error": "it is off the screen"}, "failed", "it is off the screen"),
+        ({"ruling": Ruling("deny", "rule 2", "no clicks here", ends_run=False)}, "refused", "refused: no clicks here"),
+    ],
+)
+def test_action_not_performed_has_type(changes: dict[str, Any], kind: str, message: str) -> None:
+    with chat([call("press_key", key="tab"), said("It is so.")], **LOCAL) as talk:
+        talk.act(**changes)
+        talk.decide()
+        [result] = talk.server.requests[1].of("tool")
+    assert json.loads(result["content"]) == {"ok": False, "error": {"type": kind, "message": message}}
+
+
+@pytest.mark.parametrize(
+    ("toolset", "line"),
+    [
+        ("local_agent", "read where no setting says otherwise: LMSTUDIO_MODEL"),
+        ("commands", "not read: LMSTUDIO_MODEL; they count with vnc_toolset = local_agent"),
+    ],
+)
+def test_doctor_names_variables(toolset: str, line: str) -> None:
+    assert [*fallbacks_in_words(toolset, {"LMSTUDIO_MODEL": "m"})] == [line]
 
 
 def test_further_call_is_refused_and_no_step() -> None:
@@ -246,7 +273,7 @@ def test_wrong_variable_of_option_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 def test_pointer_is_drawn_into_screenshots(toolset: str, shown: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LMSTUDIO_ENDPOINT", "http://localhost:1/v1/chat/completions")
     with served_screen() as screen:
-        settings = build.settings_of({"server": screen.server.address, "toolset": toolset})
+        settings = build.settings_of({"server": screen.address, "toolset": toolset})
         with closing(build.connect(settings)) as controller:
             controller.move(200, 150)
             image = Image.open(io.BytesIO(controller.frame().png))
@@ -311,7 +338,7 @@ def test_run_of_example_ends_in_report(
     [log] = tmp_path.glob("agent_run_????????_??????.log")
     text = log.read_text(encoding="utf-8")
     assert "(5 tools)" in text
-    assert "sha256:" in text
+    assert re.search(r"sha256:[0-9a-f]{64} \(\d+ characters\)", text)
     assert "iVBOR" not in text
     assert "hello is written in the field." in text
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +14,8 @@ from pytest_vnc_use.backends.browser import Browser
 from pytest_vnc_use.errors import VncUseError
 from pytest_vnc_use.types.elements import Element
 from support.vnc_servers import VncServer, wait_for
-from support.witness_programs import openbox
+from support.witness_programs import QUIET as QUIET, openbox, serving_pages
 
-QUIET = [
-    *("--no-sandbox", "--no-first-run", "--disable-gpu", "--disable-sync", "--disable-background-networking"),
-    *("--disable-component-update", "--password-store=basic", "--disable-dev-shm-usage"),
-]
 SHOP = """<!doctype html><meta charset="utf-8"><title>The shop</title>
 <style>body { margin: 8px; font: 16px sans-serif } #late { visibility: hidden; transition: visibility 0s 0.3s }</style>
 <h1>Apples &amp; pears</h1>
@@ -56,46 +50,22 @@ class Site:
     address: str = ""
     told: list[Any] = field(default_factory=list)
 
-    def page(self, path: str) -> tuple[bytes, dict[str, str]]:
-        if path == "/file":
-            return b"file", {"Content-Disposition": "attachment"}
-        return (SECOND if path.startswith("/second") else SHOP).encode(), {"Content-Type": "text/html"}
-
 
 @contextmanager
 def site() -> Iterator[Site]:
     """Yield a running site."""
-    pages = Site()
-    end = threading.Event()
+    pages, end = Site(), threading.Event()
 
-    class Exchange(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            if self.path == "/slow":
-                end.wait(60)
-            self._answer(*pages.page(self.path))
+    def page(path: str) -> tuple[bytes, dict[str, str]]:
+        if path == "/slow":
+            end.wait(60)
+        if path == "/file":
+            return b"file", {"Content-Disposition": "attachment"}
+        return (SECOND if path.startswith("/second") else SHOP).encode(), {"Content-Type": "text/html"}
 
-        def do_POST(self) -> None:
-            pages.told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self._answer(b"", {})
-
-        def _answer(self, body: bytes, headers: dict[str, str]) -> None:
-            self.send_response(200)
-            for name, value in {**headers, "Content-Length": str(len(body))}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Print nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Exchange) as http:
-        thread = threading.Thread(target=http.serve_forever, daemon=True)
-        thread.start()
-        pages.address = f"http://127.0.0.1:{http.server_port}"
+    with serving_pages(page, pages.told.append) as pages.address:
         yield pages
         end.set()
-        http.shutdown()
-        thread.join()
 
 
 @contextmanager

@@ -94,6 +94,15 @@ class Machine:
         return done.returncode
 
 
+def empty_machine(directory: Path) -> Machine:
+    """Return a machine whose clone has one commit, without a file."""
+    origin = directory / "origin"
+    subprocess.run(["git", "init", "-q", "-b", "main", str(origin)], check=True)
+    identity = ["-c", "user.name=us", "-c", "user.email=us@example.com"]
+    subprocess.run(["git", *identity, "commit", "-q", "--allow-empty", "-m", "1"], cwd=origin, check=True)
+    return Machine(directory / "machine", origin)
+
+
 def run_github(machine: Machine, file: str, job: str, secrets: Mapping[str, str]) -> int:
     """Run the `run:` steps of a job, until one fails; then those that run always.
 

@@ -53,9 +53,9 @@ def calls(*named: tuple[str, JsonObject], words: str = "", thought: str = "", si
     return candidate(parts + function_calls)
 
 
-def wants_confirmation(args: JsonObject, explanation: str, decision: str = "require_confirmation") -> JsonObject:
+def wants_confirmation(args: JsonObject, explanation: str) -> JsonObject:
     """Return arguments of a call that the model wants confirmed: the decision is one of them, not on the candidate."""
-    return {**args, "safety_decision": {"decision": decision, "explanation": explanation}}
+    return {**args, "safety_decision": {"decision": "require_confirmation", "explanation": explanation}}
 
 
 def candidate(parts: list[dict[str, Any]], finish_reason: str = "STOP", **more: Any) -> Reply:
@@ -132,11 +132,6 @@ def malformed(*parts: Any, **more: Any) -> Reply:
 def hang(seconds: float = 60.0) -> Reply:
     """Accept the request and say nothing for so long."""
     return replace(text("too late"), hang_s=seconds)
-
-
-def drip(seconds: float = 0.05) -> Reply:
-    """Send a byte every so many seconds: no single read times out, yet the answer is late."""
-    return replace(text("too late, and slowly" * 50), drip_s=seconds)
 
 
 @dataclass

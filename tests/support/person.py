@@ -81,8 +81,8 @@ class Page:
         while not self.pixels.size or self.pixels[at[::-1]] & 0xFFFFFF != colour:
             self.read()
 
-    def asked(self, about: str = "record") -> dict[str, Any]:
-        """Wait for a question of that kind, and return it."""
+    def asked(self, about: str | None = "record") -> dict[str, Any]:
+        """Wait for a question of that kind, None for a drift, and return it."""
         while not (asked := [question for question in self.questions.values() if question.get("about") == about]):
             self.read()
         return asked[0]

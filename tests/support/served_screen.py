@@ -1,45 +1,109 @@
-"""A desktop in this process: a framebuffer behind a real VNC server, repainted by each press. It starts no program."""
+"""A desktop in this process: a screen behind a real VNC server, repainted by each press. It starts no program."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+import socketserver
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 import numpy as np
 
-from pytest_vnc_use.backends.pixels import Area, Rectangle
-from pytest_vnc_use.backends.screen import Framebuffer
-from pytest_vnc_use.types import KeyDown, MouseDown, Scroll
-from support.vnc_desktop_server import Motion, ViewerServer
+from pytest_vnc_use.types import Button, Direction, KeyDown, KeyUp, MouseDown, MouseUp, Move, Scroll
+from pytest_vnc_use.types.keys import key_of
+from support.rfb_server import CURSOR, RAW, drawn, greeting, rectangle, update
+from support.wire import serving
 
 SIZE = (400, 300)
+Motion = MouseDown | MouseUp | Move | Scroll | KeyDown | KeyUp
+BUTTONS: Sequence[Button] = ("left", "middle", "right")
+WHEEL: Sequence[Direction] = ("up", "down", "left", "right")
+POINTER = rectangle(0, 0, 8, 8, CURSOR, bytes(4 * 8 * 8) + b"\xff" * 8)
+"""A black square, which points with its left top."""
 
 
 class ServedScreen:
     """A screen with the input that it received, in `motions`; each press and turn of the wheel paints a square."""
 
-    def __init__(self, colour: int = 0x2070B0) -> None:
-        self.colour, self.presses = colour, 0
+    def __init__(self, colour: int) -> None:
+        self.colour, self.presses, self.address = colour, 0, ""
+        self.server = self
         self.motions: list[Motion] = []
         self.pixels = np.full(SIZE[::-1], 0xFFFFFF, np.uint32)
         self.pixels[:20] = 0x505050  # a screen of one colour counts as not started
-        self.framebuffer = Framebuffer()
-        self.framebuffer.resize(*SIZE)
-        self.framebuffer.apply([Rectangle(Area(0, 0, *SIZE), self.pixels.copy())])
-        self.server = ViewerServer(self.framebuffer, "served", "localhost::0", None, self._receive)
 
-    def _receive(self, motion: Motion | None, _: float) -> None:
-        if motion is not None:
-            self.motions.append(motion)
+    def receive(self, motion: Motion) -> Iterator[bytes]:
+        """Note an event, and yield the rectangle that it paints."""
+        self.motions.append(motion)
         if isinstance(motion, (MouseDown, KeyDown, Scroll)):
             x, y = self.presses * 12 % 390, 100 + self.presses // 32 * 12
             self.presses += 1
-            self.pixels[y : y + 10, x : x + 10] = self.colour
-            self.framebuffer.apply([Rectangle(Area(x, y, 10, 10), self.pixels[y : y + 10, x : x + 10].copy())])
+            square = self.pixels[y : y + 10, x : x + 10]
+            square[:] = self.colour
+            yield drawn(square, RAW, square.tobytes(), x, y)
+
+
+class Viewer(socketserver.StreamRequestHandler):
+    """One connection to the `screen` (RFC 6143)."""
+
+    screen: ServedScreen
+
+    def handle(self) -> None:
+        self.news: list[bytes] = []
+        self.is_asked, self.buttons, self.at = False, 0, (-1, -1)
+        self.wfile.write(greeting(*SIZE))
+        with suppress(ConnectionError):  # the client has left
+            self.rfile.read(len(b"RFB 003.008\n") + 2)
+            while kind := self.rfile.read(1):
+                self.take(kind[0])
+                if self.is_asked and self.news:
+                    self.wfile.write(update(*self.news))
+                    self.is_asked, self.news = False, []
+
+    def take(self, kind: int) -> None:
+        """Take in one message of the client."""
+        match kind:
+            case 0:
+                self.rfile.read(19)
+            case 2:
+                (count,) = struct.unpack(">xH", self.rfile.read(3))
+                if CURSOR in struct.unpack(f">{count}i", self.rfile.read(4 * count)):
+                    self.news.append(POINTER)
+            case 3:
+                self.is_asked = True
+                if not self.rfile.read(9)[0]:
+                    self.news.append(drawn(self.screen.pixels, RAW, self.screen.pixels.tobytes()))
+            case 4:
+                down, keysym = struct.unpack(">?xxI", self.rfile.read(7))
+                key = key_of(keysym) or hex(keysym)
+                self.news += self.screen.receive(KeyDown(key) if down else KeyUp(key))
+            case 5:
+                for motion in self.pointed(*struct.unpack(">BHH", self.rfile.read(5))):
+                    self.news += self.screen.receive(motion)
+            case 6:
+                self.rfile.read(struct.unpack(">xxxI", self.rfile.read(7))[0])
+            case _:
+                raise ValueError(f"the client sent a message of the unknown kind {kind}")
+
+    def pointed(self, buttons: int, x: int, y: int) -> Iterator[Motion]:
+        changed, self.buttons = buttons ^ self.buttons, buttons
+        if (x, y) != self.at:
+            self.at = x, y
+            yield Move(x, y)
+        for number, button in enumerate(BUTTONS):
+            if changed >> number & 1:
+                yield MouseDown(x, y, button) if buttons >> number & 1 else MouseUp(x, y, button)
+        for number, direction in enumerate(WHEEL, len(BUTTONS)):
+            if changed & buttons & 1 << number:
+                yield Scroll(x, y, direction, 1)
 
 
 @contextmanager
 def served_screen(colour: int = 0x2070B0) -> Iterator[ServedScreen]:
-    screen = ServedScreen(colour)
-    with closing(screen.server):
-        yield screen
+    shown = ServedScreen(colour)
+
+    class Handler(Viewer):
+        screen = shown
+
+    with serving(Handler) as shown.address:
+        yield shown

@@ -35,6 +35,8 @@ WIDTH, HEIGHT = 1440, 900
 WAIT_S = 2.0
 """What OpenAI's wait takes, which says nothing of its length."""
 COORDINATES = ("x", "y", "to_x", "to_y")
+Toolset = Mapping[type[Any], Callable[[Any], Any]]
+"""By the type of an action, the same in a toolset: a name and arguments, or arguments alone."""
 
 
 @dataclass(frozen=True)
@@ -81,163 +83,103 @@ def in_common(action: Action) -> tuple[Action, ...]:
 TASKS = _tasks()
 
 
-def on_grid(x: int, y: int) -> tuple[int, int]:
+def _grid(x: int, y: int) -> tuple[int, int]:
     """Return a pixel in thousandths of the screen, which may be a pixel off."""
     return round(x * 1000 / WIDTH), round(y * 1000 / HEIGHT)
 
 
-def _named(names: str, *points: tuple[int, int]) -> dict[str, int]:
-    return dict(zip(names.split(), (value for point in points for value in on_grid(*point)), strict=True))
+def _on_grid(names: str, *points: tuple[int, int]) -> dict[str, int]:
+    return dict(zip(names.split(), (value for point in points for value in _grid(*point)), strict=True))
 
 
-def geminis(action: Action) -> tuple[str, JsonObject]:
-    """Return a function of the newer dialect."""
-    match action:
-        case Click(x=x, y=y):
-            return "click", _named("x y", (x, y))
-        case Move(x=x, y=y):
-            return "move", _named("x y", (x, y))
-        case Drag():
-            points = (action.x, action.y), (action.to_x, action.to_y)
-            return "drag_and_drop", _named("start_x start_y end_x end_y", *points)
-        case Scroll(x=x, y=y):
-            notches = {"direction": action.direction, "magnitude_in_wheel_clicks": action.clicks}
-            return "scroll", {**_named("x y", (x, y)), **notches}
-        case TypeText(text=text):
-            return "type", {"text": text}
-        case KeyCombo(keys=keys):
-            return "hotkey", {"keys": list(keys)}
-        case Wait(duration_s=seconds):
-            return "wait", {"seconds": seconds}
-    raise ValueError(f"an action must be one that every toolset has, got {action!r}")
+def _wheel_px(action: Scroll, up: int) -> int:
+    return action.clicks * (up if action.direction == "up" else -up)
 
 
-def commands(action: Action) -> tuple[str, JsonObject]:
-    """Return a command: mostly what Gemini says, by other names."""
-    match action:
-        case Drag():
-            points = (action.x, action.y), (action.to_x, action.to_y)
-            return "drag", _named("from_x from_y to_x to_y", *points)
-        case Scroll(x=x, y=y):
-            return "scroll", {**_named("x y", (x, y)), "direction": action.direction, "clicks": action.clicks}
-        case TypeText(text=text):
-            return "type_text", {"text": text}
-        case KeyCombo(keys=keys):
-            return "press_key", {"key": "+".join(keys)}
-    return geminis(action)
+GEMINI: Toolset = {
+    Click: lambda a: ("click", _on_grid("x y", (a.x, a.y))),
+    Move: lambda a: ("move", _on_grid("x y", (a.x, a.y))),
+    Drag: lambda a: ("drag_and_drop", _on_grid("start_x start_y end_x end_y", (a.x, a.y), (a.to_x, a.to_y))),
+    Scroll: lambda a: (
+        "scroll",
+        {**_on_grid("x y", (a.x, a.y)), "direction": a.direction, "magnitude_in_wheel_clicks": a.clicks},
+    ),
+    TypeText: lambda a: ("type", {"text": a.text}),
+    KeyCombo: lambda a: ("hotkey", {"keys": list(a.keys)}),
+    Wait: lambda a: ("wait", {"seconds": a.duration_s}),
+}
+COMMANDS: Toolset = {
+    **GEMINI,
+    Drag: lambda a: ("drag", _on_grid("from_x from_y to_x to_y", (a.x, a.y), (a.to_x, a.to_y))),
+    Scroll: lambda a: ("scroll", {**_on_grid("x y", (a.x, a.y)), "direction": a.direction, "clicks": a.clicks}),
+    TypeText: lambda a: ("type_text", {"text": a.text}),
+    KeyCombo: lambda a: ("press_key", {"key": "+".join(a.keys)}),
+}
+COMPUTER_USE: Toolset = {
+    Click: lambda a: {"action": "left_click", "coordinate": _grid(a.x, a.y)},
+    Move: lambda a: {"action": "mouse_move", "coordinate": _grid(a.x, a.y)},
+    Drag: lambda a: {"action": "left_click_drag", "coordinate": _grid(a.to_x, a.to_y)},
+    Scroll: lambda a: {"action": "scroll", "coordinate": _grid(a.x, a.y), "pixels": _wheel_px(a, 100)},
+    TypeText: lambda a: {"action": "type", "text": a.text},
+    KeyCombo: lambda a: {"action": "key", "keys": list(a.keys)},
+    Wait: lambda a: {"action": "wait", "time": a.duration_s},
+}
+CLAUDE: Toolset = {
+    Click: lambda a: ("left_click", {"coordinate": [a.x, a.y]}),
+    Move: lambda a: ("mouse_move", {"coordinate": [a.x, a.y]}),
+    Drag: lambda a: ("left_click_drag", {"start_coordinate": [a.x, a.y], "coordinate": [a.to_x, a.to_y]}),
+    Scroll: lambda a: (
+        "scroll",
+        {"coordinate": [a.x, a.y], "scroll_direction": a.direction, "scroll_amount": a.clicks},
+    ),
+    TypeText: lambda a: ("type", {"text": a.text}),
+    KeyCombo: lambda a: ("key", {"text": "+".join(a.keys)}),
+    Wait: lambda a: ("wait", {"duration": a.duration_s}),
+}
+OPENAI: Toolset = {
+    Click: lambda a: {"type": "click", "button": "left", "x": a.x, "y": a.y},
+    Move: lambda a: {"type": "move", "x": a.x, "y": a.y},
+    Drag: lambda a: {"type": "drag", "path": [{"x": a.x, "y": a.y}, {"x": a.to_x, "y": a.to_y}]},
+    Scroll: lambda a: {"type": "scroll", "x": a.x, "y": a.y, "scroll_x": 0, "scroll_y": _wheel_px(a, -100)},
+    TypeText: lambda a: {"type": "type", "text": a.text},
+    KeyCombo: lambda a: {"type": "keypress", "keys": list(a.keys)},
+    Wait: lambda a: {"type": "wait"},
+}
+VNC_COMMAND: Toolset = {
+    Click: lambda a: {"action": "mouse_click", "x": a.x, "y": a.y},
+    Move: lambda a: {"action": "hover", "x": a.x, "y": a.y},
+    Drag: lambda a: {"action": "mouse_drag", "x": a.x, "y": a.y, "toX": a.to_x, "toY": a.to_y},
+    Scroll: lambda a: {"action": "scroll", "x": a.x, "y": a.y, "direction": a.direction, "amount": a.clicks},
+    TypeText: lambda a: {"action": "paste", "text": a.text},
+    KeyCombo: lambda a: {"action": "key_combo", "keys": list(a.keys)},
+    Wait: lambda a: {"action": "wait", "ms": a.duration_s * 1000},
+}
 
 
-def qwens(action: Action) -> JsonObject:
-    """Return arguments of `computer_use`."""
-    match action:
-        case Click(x=x, y=y):
-            return {"action": "left_click", "coordinate": on_grid(x, y)}
-        case Move(x=x, y=y):
-            return {"action": "mouse_move", "coordinate": on_grid(x, y)}
-        case Drag(to_x=x, to_y=y):
-            return {"action": "left_click_drag", "coordinate": on_grid(x, y)}
-        case Scroll(x=x, y=y):
-            pixels = action.clicks * (100 if action.direction == "up" else -100)
-            return {"action": "scroll", "coordinate": on_grid(x, y), "pixels": pixels}
-        case TypeText(text=text):
-            return {"action": "type", "text": text}
-        case KeyCombo(keys=keys):
-            return {"action": "key", "keys": list(keys)}
-        case Wait(duration_s=seconds):
-            return {"action": "wait", "time": seconds}
-    raise ValueError(f"an action must be one that every toolset has, got {action!r}")
-
-
-def claudes(action: Action) -> tuple[str, JsonObject]:
-    """Return a member of the toolset."""
-    match action:
-        case Click(x=x, y=y):
-            return "left_click", {"coordinate": [x, y]}
-        case Move(x=x, y=y):
-            return "mouse_move", {"coordinate": [x, y]}
-        case Drag():
-            start, end = [action.x, action.y], [action.to_x, action.to_y]
-            return "left_click_drag", {"start_coordinate": start, "coordinate": end}
-        case Scroll():
-            notches = {"scroll_direction": action.direction, "scroll_amount": action.clicks}
-            return "scroll", {"coordinate": [action.x, action.y], **notches}
-        case TypeText(text=text):
-            return "type", {"text": text}
-        case KeyCombo(keys=keys):
-            return "key", {"text": "+".join(keys)}
-        case Wait(duration_s=seconds):
-            return "wait", {"duration": seconds}
-    raise ValueError(f"an action must be one that every toolset has, got {action!r}")
+def _in(toolset: Toolset, said: Said) -> list[Any]:
+    return [toolset[type(action)](action) for action in said.actions]
 
 
 def openais(action: Action) -> JsonObject:
     """Return an action of a computer_call."""
-    match action:
-        case Click(x=x, y=y):
-            return {"type": "click", "button": "left", "x": x, "y": y}
-        case Move(x=x, y=y):
-            return {"type": "move", "x": x, "y": y}
-        case Drag():
-            path = [{"x": action.x, "y": action.y}, {"x": action.to_x, "y": action.to_y}]
-            return {"type": "drag", "path": path}
-        case Scroll(x=x, y=y):
-            pixels = action.clicks * (-100 if action.direction == "up" else 100)
-            return {"type": "scroll", "x": x, "y": y, "scroll_x": 0, "scroll_y": pixels}
-        case TypeText(text=text):
-            return {"type": "type", "text": text}
-        case KeyCombo(keys=keys):
-            return {"type": "keypress", "keys": list(keys)}
-        case Wait(duration_s=seconds) if seconds == WAIT_S:
-            return {"type": "wait"}
-    raise ValueError(f"an action must be one that every toolset has, got {action!r}")
-
-
-def _geminis_turn(said: Said) -> gemini_server.Reply:
-    return gemini_server.calls(*map(geminis, said.actions), words=said.words)
+    call: JsonObject = OPENAI[type(action)](action)
+    return call
 
 
 def _turn_of_commands(said: Said) -> Reply:
-    named = list(map(commands, said.actions))
+    named = _in(COMMANDS, said)
     batch = {"actions": [{"command": name, "arguments": arguments} for name, arguments in named]}
     return chat_server.calls(*(named if len(named) == 1 else [("batch", batch)]), words=said.words)
 
 
 def _turn_of_a_queue(said: Said) -> Reply:
-    named = list(map(vnc_commands, said.actions))
-    queue = [("action_queue", {"actions": named})] if len(named) > 1 else [("vnc_command", named[0])]
-    return chat_server.calls(*queue, words=said.words)
-
-
-def vnc_commands(action: Action) -> JsonObject:
-    """Return an action of `vnc_command`, which counts in pixels."""
-    match action:
-        case Click(x=x, y=y):
-            return {"action": "mouse_click", "x": x, "y": y}
-        case Move(x=x, y=y):
-            return {"action": "hover", "x": x, "y": y}
-        case Drag(x=x, y=y):
-            return {"action": "mouse_drag", "x": x, "y": y, "toX": action.to_x, "toY": action.to_y}
-        case Scroll(x=x, y=y):
-            return {"action": "scroll", "x": x, "y": y, "direction": action.direction, "amount": action.clicks}
-        case TypeText(text=text):
-            return {"action": "paste", "text": text}
-        case KeyCombo(keys=keys):
-            return {"action": "key_combo", "keys": list(keys)}
-        case Wait(duration_s=seconds):
-            return {"action": "wait", "ms": seconds * 1000}
-    raise ValueError(f"an action must be one that every toolset has, got {action!r}")
+    named = _in(VNC_COMMAND, said)
+    queue = ("action_queue", {"actions": named}) if len(named) > 1 else ("vnc_command", named[0])
+    return chat_server.calls(queue, words=said.words)
 
 
 def _qwens_turn(said: Said) -> Reply:
-    return chat_server.calls(*(("computer_use", qwens(action)) for action in said.actions), words=said.words)
-
-
-def _claudes_turn(said: Said) -> Reply:
-    return messages_server.uses(*map(claudes, said.actions), words=said.words)
-
-
-def _openais_turn(said: Said) -> Reply:
-    return responses_server.acts(*map(openais, said.actions), words=said.words)
+    return chat_server.calls(*(("computer_use", call) for call in _in(COMPUTER_USE, said)), words=said.words)
 
 
 Replies = Iterable[Any] | Callable[[Any], Any]
@@ -286,34 +228,44 @@ def _native(kind: Callable[..., Planner]) -> Callable[..., Planner]:
     return lambda server, **options: kind(api_key=server.api_key, base_url=server.url, **options)
 
 
+_DONE = "It is done."
 PLAYERS = {
     "gemini": Player(
-        gemini_server.GeminiServer, _native(GeminiComputerUse), _geminis_turn, gemini_server.text("It is done.")
+        gemini_server.GeminiServer,
+        _native(GeminiComputerUse),
+        lambda said: gemini_server.calls(*_in(GEMINI, said), words=said.words),
+        gemini_server.text(_DONE),
     ),
     "openai-compatible, commands": Player(
         chat_server.ChatServer,
         _chats("commands"),
         _turn_of_commands,
-        chat_server.call("task_complete", summary="It is done."),
+        chat_server.call("task_complete", summary=_DONE),
     ),
     "openai-compatible, vnc_command": Player(
         chat_server.ChatServer,
         _chats("vnc_command"),
         _turn_of_a_queue,
-        chat_server.call("task_complete", summary="It is done."),
+        chat_server.call("task_complete", summary=_DONE),
     ),
     "openai-compatible, computer_use": Player(
         chat_server.ChatServer,
         _chats("computer_use"),
         _qwens_turn,
-        chat_server.call("computer_use", action="terminate", status="success", text="It is done."),
+        chat_server.call("computer_use", action="terminate", status="success", text=_DONE),
         one_by_one=True,
     ),
     "anthropic": Player(
-        messages_server.MessagesServer, _native(AnthropicComputer), _claudes_turn, messages_server.text("It is done.")
+        messages_server.MessagesServer,
+        _native(AnthropicComputer),
+        lambda said: messages_server.uses(*_in(CLAUDE, said), words=said.words),
+        messages_server.text(_DONE),
     ),
     "openai": Player(
-        responses_server.ResponsesServer, _native(OpenAIComputer), _openais_turn, responses_server.text("It is done.")
+        responses_server.ResponsesServer,
+        _native(OpenAIComputer),
+        lambda said: responses_server.acts(*_in(OPENAI, said), words=said.words),
+        responses_server.text(_DONE),
     ),
 }
 

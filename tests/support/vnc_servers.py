@@ -48,7 +48,6 @@ PACKAGES = {
     "ss": "iproute2",
     "ip": "iproute2",
     "unshare": "util-linux",
-    "gcc": "gcc libc6-dev libvncserver-dev",
     "markdown_it": "markdown-it-py",
 }
 

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,6 +19,11 @@ from support.vnc_servers import VncServer, qt_on_x, qt_program, require, wait_fo
 
 WITNESS = PROGRAMS / "witness.py"
 PAGE = PROGRAMS / "page.html"
+QUIET = [
+    *("--no-sandbox", "--no-first-run", "--disable-gpu", "--disable-sync", "--disable-background-networking"),
+    *("--disable-component-update", "--password-store=basic", "--disable-dev-shm-usage"),
+]
+"""Options of Chromium."""
 
 
 @dataclass
@@ -89,12 +94,47 @@ def window_of(server: VncServer, title: str) -> None:
     wait_for(is_shown, f"a window {title!r}", timeout_s=30)  # under openbox some take 5 s to appear
 
 
+@contextmanager
+def serving_pages(
+    page: Callable[[str], tuple[bytes, Mapping[str, str]]], receive: Callable[[Any], object]
+) -> Iterator[str]:
+    """Yield the URL of a server: `page` has the body and headers for a path, `receive` takes each JSON message."""
+
+    class Exchange(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._answer(*page(self.path))
+
+        def do_POST(self) -> None:
+            receive(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self._answer(b"", {})
+
+        def _answer(self, body: bytes, headers: Mapping[str, str]) -> None:
+            self.send_response(200)
+            for name, value in {**headers, "Content-Length": str(len(body))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Print nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Exchange) as http:
+        thread = threading.Thread(target=http.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{http.server_port}"
+        http.shutdown()
+        thread.join()
+
+
 class Page:
     """A page in chromium, and the messages that its script sent."""
 
-    def __init__(self, port: int, told: list[dict[str, Any]]) -> None:
-        self.address = f"http://127.0.0.1:{port}/"
-        self._told = told
+    def __init__(self) -> None:
+        self._told: list[dict[str, Any]] = []
+
+    def receive(self, message: dict[str, Any]) -> None:
+        if message not in self._told:  # a number tells it from one that the page sent again
+            self._told.append(message)
 
     def last(self, kind: str) -> Any:
         """Return the newest message of a kind, or None."""
@@ -110,46 +150,12 @@ class Page:
 
 
 @contextmanager
-def page_server() -> Iterator[Page]:
-    """Serve the page and hear its messages."""
-    told: list[dict[str, Any]] = []
-
-    class Exchange(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self._answer(PAGE.read_bytes())
-
-        def do_POST(self) -> None:
-            message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            if message not in told:  # a number tells it from one that the page sent again
-                told.append(message)
-            self._answer(b"")
-
-        def _answer(self, body: bytes) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html; charset=utf-8")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Print nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Exchange) as http:
-        thread = threading.Thread(target=http.serve_forever, daemon=True)
-        thread.start()
-        yield Page(http.server_port, told)
-        http.shutdown()
-        thread.join()
-
-
-@contextmanager
 def chromium_page(server: VncServer, profile: Path, *options: str) -> Iterator[Page]:
     """Yield Chromium filling the screen with the page."""
-    quiet = ["--no-sandbox", "--no-first-run", "--disable-gpu", "--disable-sync", "--disable-background-networking",
-             "--disable-component-update", "--password-store=basic", "--disable-dev-shm-usage"]  # fmt: skip
-    with page_server() as page:
+    page, content = Page(), (PAGE.read_bytes(), {"Content-Type": "text/html; charset=utf-8"})
+    with serving_pages(lambda _: content, page.receive) as url:
         places = [f"--user-data-dir={profile}", "--window-position=0,0", "--window-size=1024,768"]
-        with server.run("chromium", *quiet, *places, "--kiosk", *options, page.address):
+        with server.run("chromium", *QUIET, *places, "--kiosk", *options, url):
             wait_for(page.fills_screen, "the page on the whole screen", 60)
             with closing(connect(server.address)) as controller:
 

@@ -23,6 +23,7 @@ from support.till_project import Project, project_in
 pytestmark = [pytest.mark.desktop, pytest.mark.slow]
 CHANGED = ("1-01-screen", "1-02-screen", "accepted")
 """The accepted screen, and the next one, which is kept as what differs from it."""
+MOVED = "--fault='moved button'"
 TWO_TESTS = """
 import pytest
 
@@ -130,6 +131,70 @@ def test_recording_other_than_ci_compared_with_is_left_out(project: Project) -> 
     with closing(CiReview(Path("runs"))) as review:
         assert [len(group.drifts) for group in review.groups.values()] == [1]
         assert len(review.left_out) == 1
+
+
+@pytest.fixture(scope="module")
+def healed_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    def record(directory: Path) -> Path:
+        made = project_in(directory)
+        ended = made.run("--vnc-record=auto")
+        assert ended.code == 0, ended.out
+        before = files_of(made)
+        shutil.rmtree(made.path / "runs")
+        red = made.run("--vnc-record=auto", "-ovnc_healed=fail", "-ovnc_gate_seconds=2", till=MOVED, ci="true")
+        assert (red.code, "1 recording proposed, as CI=true" in red.out) == (1, True), red.out
+        shutil.rmtree(made.path / "runs")
+        healed = made.run("--vnc-record=auto", "-ovnc_gate_seconds=2", till=MOVED, ci="true")
+        assert (healed.code, "1 recording proposed, as CI=true" in healed.out) == (0, True), healed.out
+        assert files_of(made) == before
+        return made.path
+
+    return made_once(tmp_path_factory, "project_healed_in_ci", record)
+
+
+@pytest.fixture
+def healed(healed_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Project, CiReview]]:
+    shutil.copytree(healed_once, tmp_path / "healed")
+    monkeypatch.chdir(tmp_path / "healed")
+    with closing(CiReview(Path("runs"))) as review:
+        yield Project(tmp_path / "healed"), review
+
+
+def test_heal_of_ci_is_written_once_accepted(healed: tuple[Project, CiReview]) -> None:
+    project, review = healed
+    (group,) = review.facts()["groups"]
+    assert "-  click at (140, 224)" in group["diff"]
+    assert "+  click at (240, 224)" in group["diff"]
+    assert "drift before step 2 of 4" in group["problem"] or "drift before step 1 of 4" in group["problem"]
+    review.answer(group["id"], "accept", "")
+    assert review.facts()["groups"][0]["tests"][0]["result"] == "accepted"
+    recording = load(project.file)
+    assert recording
+    assert [each.by for each in recording.history] == [getpass.getuser()]
+    assert "by scripted" in recording.history[0].steps
+    again = project.run("--vnc-record=replay", till=MOVED, ci="true")
+    assert again.code == 0, again.out
+
+
+@pytest.mark.parametrize("kind", ["no", "bug"])
+def test_rejected_heal_writes_nothing(healed: tuple[Project, CiReview], kind: str) -> None:
+    project, review = healed
+    before = files_of(project)
+    (number,) = review.groups
+    review.answer(number, kind, "it moved")  # type: ignore[arg-type]
+    assert files_of(project) == before
+
+
+def test_heal_of_changed_recording_is_refused(healed: tuple[Project, CiReview]) -> None:
+    project, review = healed
+    project.file.write_text(f"{project.file.read_text('utf-8')}\n", encoding="utf-8")
+    before = files_of(project)
+    (number,) = review.groups
+    review.answer(number, "accept", "")
+    assert review.facts()["groups"][0]["tests"][0]["result"].startswith("refused: the recording has changed since")
+    assert files_of(project) == before
+    with closing(CiReview(Path("runs"))) as late:
+        assert (late.groups, len(late.left_out)) == ({}, 1)
 
 
 def test_directory_without_runs_is_refused(tmp_path: Path) -> None:

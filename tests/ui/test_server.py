@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import queue
+import socket
 import subprocess
 import sys
 import threading
@@ -35,8 +36,9 @@ from pytest_vnc_use.types import (
     StepStarted,
     Verdict,
 )
+from pytest_vnc_use.ui import server
 from pytest_vnc_use.ui.link import Link, Watcher
-from pytest_vnc_use.ui.server import Desk, DeskServer
+from pytest_vnc_use.ui.server import CLOSED, NOBODY, Desk, DeskServer
 from support.desks import COOKIE, WITHIN_S, Served, received
 from support.vnc_servers import wait_for
 
@@ -236,14 +238,55 @@ def test_ci_is_rejected(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPat
         assert "CI is set" in done.stdout.str() + done.stderr.str()
 
 
-@pytest.mark.slow
-def test_closed_page_answers_no(served: Served, tmp_path: Path) -> None:
+def test_closed_page_answers_no_and_ends_pause(served: Served, tmp_path: Path) -> None:
+    served.desk.absent_s = 0.1
+    link, cookie = served.link(), served.cookie()
+    with served.page(cookie) as page, asking(link, tmp_path) as answers:
+        received(page, "question")
+        page.send(json.dumps({"type": "pause", "on": True}))
+        wait_for(lambda: link.is_paused, "the pause")
+        page.close()
+        assert answers.get(timeout=WITHIN_S) == Answer("no", CLOSED)
+        link.wait_while_paused("test_it")
+
+
+def test_question_without_page_is_no_until_one_opens(served: Served, tmp_path: Path) -> None:
+    link, cookie, unseen = served.link(), served.cookie(), threading.Event()
+    link.on_unseen = unseen.set
+    for absent_s in (0.1, 600.0):  # the second is not waited for
+        served.desk.absent_s = absent_s
+        with asking(link, tmp_path) as answers:
+            assert answers.get(timeout=WITHIN_S) == Answer("no", NOBODY)
+            assert unseen.is_set()
+    with served.page(cookie) as page, asking(link, tmp_path) as answers:
+        page.send(json.dumps({"type": "answer", "id": received(page, "question")["id"], "kind": "accept"}))
+        assert answers.get(timeout=WITHIN_S).kind == "accept"
+
+
+def test_lost_connection_keeps_question(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "CLOSED_PAGE_S", 0.0)
     link, cookie = served.link(), served.cookie()
     with asking(link, tmp_path) as answers:
-        wait_for(lambda: served.desk.questions, "the question")
+        with served.page(cookie) as lost:
+            wait_for(lambda: served.desk.questions, "the question")
+            lost.socket.shutdown(socket.SHUT_RDWR)
+            wait_for(lambda: not served.desk.pages, "the end of the connection")
         with served.page(cookie) as page:
-            assert len(received(page, "state")["questions"]) == 1
-        assert answers.get(timeout=WITHIN_S).kind == "no"
+            (question,) = received(page, "state")["questions"]
+            page.send(json.dumps({"type": "answer", "id": question["id"], "kind": "accept"}))
+            assert answers.get(timeout=WITHIN_S).kind == "accept"
+
+
+def test_ended_session_takes_its_question_along(served: Served, tmp_path: Path) -> None:
+    link = served.link()
+    with served.page(served.cookie()) as page, asking(link, tmp_path):
+        question = received(page, "question")
+        link.close()
+        assert received(page, "answered")["id"] == question["id"]
+        page.send(json.dumps({"type": "answer", "id": question["id"], "kind": "accept"}))  # too late
+        page.send(json.dumps({"type": "pause", "on": True}))
+        while not received(page, "session")["is_paused"]:
+            pass
 
 
 def test_dead_desk_stops_no_test(served: Served, tmp_path: Path) -> None:

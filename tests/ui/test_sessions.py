@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import re
 import shlex
@@ -16,7 +17,10 @@ from typing import Any
 
 import pytest
 
+from pytest_vnc_use.recordings.store import load
+from pytest_vnc_use.types import Click, TypeText
 from support.made_once import made_once
+from support.person import Page, Person
 from support.till_project import Project, project_in
 from support.tills import TILL
 from support.vnc_servers import require, require_package
@@ -26,6 +30,7 @@ playwright = require_package("playwright.sync_api")
 axe = require_package("axe_playwright_python.sync_playwright")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 LONG_MS = 90_000
+ADDING = ((230, 224), (250, 224))
 pytestmark = [pytest.mark.desktop, pytest.mark.browser, pytest.mark.slow]
 
 
@@ -117,6 +122,8 @@ def test_accepted_on_page_updates_recording(project: Project, browser: Any) -> N
     before = project.file.read_bytes()
     command = ["pytest", "--vnc-ui", "--vnc-record=accept", "-ovnc_gate_seconds=2", *options("spelling")]
     with started(project, *command) as (process, url):
+        assert process.stdout
+        assert next(line for line in process.stdout if "a question waits at" in line).strip().endswith(url)
         page = browser.new_page()
         page.goto(url)
         page.get_by_role("dialog").wait_for(timeout=LONG_MS)
@@ -143,6 +150,35 @@ def test_bug_on_page_fails_as_product(project: Project, browser: Any) -> None:
         page.get_by_text("the word is misspelt").first.wait_for()
         assert page.get_by_text("product", exact=True).count() == 1
     assert project.file.read_bytes() == before
+
+
+def test_steps_by_hand_become_part_of_recording(project: Project) -> None:
+    command = ["pytest", "--vnc-ui", "--vnc-record=accept", "-ovnc_gate_seconds=2", *options("moved button")]
+    with started(project, *command) as (process, url), Page(url) as page:
+        question = page.asked(None)
+        assert "no planner" in question["refused"]["model"]
+        page.send(type="answer", id=question["id"], kind="hand")
+        with Person(page) as person:
+            for click in ADDING:
+                person.click(*click)
+        choice = page.asked("choice")
+        assert [number for number, _ in choice["choices"]] == [1, 2, 3, 4], "the button has moved on all screens"
+        page.send(type="answer", id=choice["id"], kind="3")
+        for _ in range(2):  # the button has no focus any more once it is paid
+            question = page.asked(None)
+            page.send(type="answer", id=question["id"], kind="accept")
+            while question["id"] in page.questions:
+                page.read()
+        assert process.wait(120) == 0
+    recording = load(project.file)
+    assert recording
+    (run,) = recording.runs
+    clicks = [Click(*click) for click in ADDING]
+    assert [step.action for step in run.steps] == [TypeText("alice", 200, 60), *clicks, Click(380, 224)]
+    assert {each.by for each in recording.history} == {getpass.getuser()}
+    assert [each.steps for each in recording.history if each.steps] == ["2 by hand for 2 recorded from step 2"]
+    again = project.run("--vnc-record=replay", till="--fault='moved button'")
+    assert again.code == 0, again.out
 
 
 def test_killed_server_stops_no_test(project: Project) -> None:

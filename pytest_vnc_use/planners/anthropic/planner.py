@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from pytest_vnc_use.errors import AnswerRefused, PlannerError, SettingsError
@@ -117,12 +116,7 @@ class AnthropicComputer(ComputerPlanner[Call]):
         super().__init__(anthropic_service(model, api_key, base_url, TOOLS[tool].beta), backoff)
         self._excluded = check_excluded(excluded_actions, known=MEMBERS)
         self._declarations = (GIVE_UP, *declare_all(functions, taken=(*MEMBERS, TOOLSET, GIVE_UP.name)))
-        self._messages = partial(
-            rebuild_messages,
-            limit=self._limit,
-            keep_screenshots=keep_screenshots,
-            include_initial_screenshot=include_initial_screenshot,
-        )
+        self._keep, self._shows_first = keep_screenshots, include_initial_screenshot
         self._fixed: JsonObject = {
             "model": model,
             "max_tokens": max_tokens,
@@ -142,6 +136,27 @@ class AnthropicComputer(ComputerPlanner[Call]):
             computer = {"type": self._tool, "name": TOOLSET, **size}
         tools = [computer, *map(_declared, self._declarations)]
         return {**self._fixed, "tools": tools, "messages": self._messages(observation)}
+
+    def _messages(self, observation: Observation) -> list[JsonObject]:
+        """Return the messages so far. Each turn has one screenshot, the screen after it; the newest is always sent."""
+        turns = [turn for turn in observation.turns if turn.steps]
+        seen = screens_seen(turns, observation.frame)
+        removed = removed_of(len(seen), self._keep)
+        in_words = max(0, removed - KEPT_TURNS)
+
+        def image(number: int) -> JsonObject:
+            """Return the screen of the request of turn `number`, counted from 0, as a content block."""
+            if number < removed:
+                return _text(prompts.OLDER_SCREEN)
+            return _image(self._limit.fit(observation.load_png(seen[number])))
+
+        task = prompts.task_in_words(observation.task, turns[:in_words])
+        first = [*([image(0)] if self._shows_first else []), _text(task)]
+        messages: list[JsonObject] = [{"role": "user", "content": first}]
+        for number, turn in list(enumerate(turns))[in_words:]:
+            changed = removed_of(number + 1, self._keep) != removed
+            messages.extend(_messages_of(turn, image(number + 1), without_thinking=changed))
+        return messages
 
     def _read(self, body: JsonObject) -> Answer[Call] | Failure:
         return read_answer(body)
@@ -188,7 +203,8 @@ class AnthropicJudge(ServiceJudge):
         return Grid(*self._limit.fitted(screen.width, screen.height))
 
     def _body(self, part: str, asked: Observation) -> JsonObject:
-        return {**self._fixed, "system": part, "messages": rebuild_messages(asked, limit=self._limit)}
+        question = [_image(self._limit.fit(asked.load_png(asked.frame))), _text(asked.task)]
+        return {**self._fixed, "system": part, "messages": [{"role": "user", "content": question}]}
 
     def _binding(self, name: str, schema: JsonObject) -> JsonObject:
         return {"output_config": {"format": {"type": "json_schema", "schema": _drop_lengths(schema)}}}
@@ -279,35 +295,6 @@ NOT_EXECUTED = "Not executed: an earlier computer action in this turn failed."
 THINKING = ("thinking", "redacted_thinking")
 
 
-def rebuild_messages(
-    observation: Observation,
-    *,
-    limit: ImageLimit,
-    keep_screenshots: int = 3,
-    include_initial_screenshot: bool = True,
-) -> list[JsonObject]:
-    """Return the messages so far. Each turn has one screenshot, the screen after it; the newest is always sent."""
-    turns = [turn for turn in observation.turns if turn.steps]
-    seen = screens_seen(turns, observation.frame)
-    removed = removed_of(len(seen), keep_screenshots)
-    in_words = max(0, removed - KEPT_TURNS)
-
-    def image(number: int) -> JsonObject:
-        """Return the screen of the request of turn `number`, counted from 0, as a content block."""
-        if number < removed:
-            return _text(prompts.OLDER_SCREEN)
-        data = base64.b64encode(limit.fit(observation.load_png(seen[number]))).decode()
-        return {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}
-
-    task = prompts.task_in_words(observation.task, turns[:in_words])
-    first = [*([image(0)] if include_initial_screenshot else []), _text(task)]
-    messages: list[JsonObject] = [{"role": "user", "content": first}]
-    for number, turn in list(enumerate(turns))[in_words:]:
-        changed = removed_of(number + 1, keep_screenshots) != removed
-        messages.extend(_messages_of(turn, image(number + 1), without_thinking=changed))
-    return messages
-
-
 def _messages_of(turn: Turn, image: JsonObject, *, without_thinking: bool) -> Iterator[JsonObject]:
     """Yield Claude's words and the results; if they are missing or incomplete, a summary in a user message."""
     calls = steps_by_call(turn)
@@ -341,3 +328,8 @@ def _result(block: JsonObject, steps: CallSteps, was_skipped: bool) -> dict[str,
 
 def _text(text: str) -> JsonObject:
     return {"type": "text", "text": text}
+
+
+def _image(png: bytes) -> JsonObject:
+    data = base64.b64encode(png).decode()
+    return {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}

@@ -1,7 +1,7 @@
 """The content of a chat completion, read from its JSON: words without thoughts, and tool calls in any place.
 
 Wire format: OpenAI's chat completions, as vLLM, llama.cpp and LM Studio serve it. If a server does not parse its
-model's tool calls, they are in the content: calls in JSON are read there, other forms are the server's to parse.
+model's tool calls, they are in the content, in a form of the model's own.
 """
 
 from __future__ import annotations
@@ -23,10 +23,27 @@ from pytest_vnc_use.types import JsonObject, Usage
 _THINK = re.compile(r"(</?think(?:ing)?>)", re.IGNORECASE)
 _TOOL_CALL = re.compile(r"<tool_call>([^<]*(?:<(?!/?tool_call>)[^<]*)*)(?:</tool_call>|(?=<tool_call>)|\Z)")
 _FENCED = re.compile(r"```(?:json|tool_call)?((?:[^`]|`(?!``))*)```")
+_NAMED = re.compile(
+    r"(?:<function(?:=|\s+name=)"  # Qwen3-Coder, Llama 3.1
+    r"|<[^\s<>]{0,12}\binvoke\s+name="  # MiniMax, DeepSeek 3.2
+    r"|<tool_call>\s*(?=[\w.-]+\s*(?:<|\Z))"  # GLM
+    r"|\[TOOL_CALLS\]\s*(?=[\w.-]+\s*[\[{])"  # Mistral
+    r"|<｜tool▁call▁begin｜>(?:function<｜tool▁sep｜>)?"  # DeepSeek 3
+    r"|<\|tool_call_begin\|>|\bto=(?=functions\.))"  # Kimi K2; gpt-oss
+    r"[\"']?(?:functions\.)?([\w.-]+)"
+)
+"""The beginning of a call with its name. JSON or `_PAIR`s follow."""
+_PARAMETER = r"[^\s<>]{0,12}\bparameter\b"
+_PAIR = re.compile(
+    rf"<(?:{_PARAMETER}(?:=|\s+name=)[\"']?([\w.-]+)[^<>]*>|arg_key>\s*([\w.-]+)\s*</arg_key>\s*<arg_value>)"
+    rf"([^<]*(?:<(?!/?{_PARAMETER}|/?arg_)[^<]*)*)(</)?"
+)
+"""An argument and its value: `<parameter=NAME>…</`, `<parameter name="NAME">…</`, `<arg_key>NAME</arg_key>…</`."""
 _JSON_BEGIN = re.compile(r'[\[{]\s*[{"]')
 _MOST_TRIES = 20
 _SPECIAL = r"<\|/?\w+\|>|<｜[\w▁]+｜>|</?(?:\w{1,12}:)?tool_calls?>|\[/?TOOL_CALLS\]"
 _BETWEEN = re.compile(rf"(?:[\s;,]|{_SPECIAL})*")
+_JSON_AFTER = re.compile(r"(?:[^{<]|<(?!/))*(?=\{)")
 _LOOKS = re.compile(
     r"<[^\s<>]{0,12}(?:tool[_▁]|function|invoke\b|python_tag|action_start)|\[TOOL_CALLS\]|```tool_"
     r"|[\"'](?:arguments|parameters)[\"']\s*:|\A\s*\[?\w{1,50}\([^()]*\)\]?\s*\Z"
@@ -152,8 +169,8 @@ def read_value(text: str) -> Any:
 
 def _calls_in(words: str) -> tuple[str, tuple[ToolCall, ...]]:
     """Return the words of the content without its calls, and the calls. One that is not read has a `problem`."""
-    found = _marked_calls(_TOOL_CALL, words) or _marked_calls(_FENCED, words) or _last_calls(words)
-    return found or (words, (_unread(words),) if _LOOKS.search(words) else ())
+    found = _marked_calls(_TOOL_CALL, words) or _named_calls(words) or _marked_calls(_FENCED, words)
+    return found or _last_calls(words) or (words, (_unread(words),) if _LOOKS.search(words) else ())
 
 
 def _marked_calls(pattern: re.Pattern[str], words: str) -> tuple[str, tuple[ToolCall, ...]] | None:
@@ -165,6 +182,24 @@ def _marked_calls(pattern: re.Pattern[str], words: str) -> tuple[str, tuple[Tool
         except NotJson:
             calls.append(_unread(text))
     return (_without_marks(pattern.sub("", words)), tuple(calls)) if calls else None
+
+
+def _named_calls(words: str) -> tuple[str, tuple[ToolCall, ...]] | None:
+    """Return the calls whose names stand in their marks. The text after a name has the arguments."""
+    first, *named = _NAMED.split(words)
+    calls = [_named_call(name, rest) for name, rest in zip(named[::2], named[1::2], strict=True)]
+    return (_without_marks(first), tuple(calls)) if calls else None
+
+
+def _named_call(name: str, rest: str) -> ToolCall:
+    pairs = _PAIR.findall(rest)
+    args: JsonObject = {one or other: value.removeprefix("\n").removesuffix("\n") for one, other, value, _ in pairs}
+    json_begin = None if pairs else _JSON_AFTER.match(rest)
+    try:
+        args = read_arguments(_decode(rest, json_begin.end())[0]) if json_begin else args
+    except NotJson:
+        return _unread(name + rest)
+    return ToolCall(FunctionCall(name, args)) if all(closed for *_, closed in pairs) else _unread(name + rest)
 
 
 def _last_calls(words: str) -> tuple[str, tuple[ToolCall, ...]] | None:

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -62,15 +62,20 @@ from pytest_vnc_use.types import CallFunction, Decision, FrameRef, JsonObject, O
 
 WORDS_AGAIN, CALLS_AGAIN = 1, 3
 """The most repeated requests in one turn: after words without a call, and after too many calls."""
+BRIEFLY = "answer with a short reason and a tool call"
+KEPT_TURNS = 10
+LONGEST_TEXT = 2000
+"""The most characters of the model's own words that are sent again."""
+LONGEST_RESULT = 20_000
+"""The most characters of a result: a long list of elements, or a page's text."""
+
+Message = dict[str, Any]
+Refused = tuple[str, int]
+"""Why an answer is not performed, and how often that may be sent to the model in one turn."""
 
 _COORDINATES: dict[str, Coordinates] = {"vnc_command": "pixels", "local_agent": "1000"}
 """The toolsets with a unit of their own."""
-
-BRIEFLY = "answer with a short reason and a tool call"
-
-
-Refused = tuple[str, int]
-"""Why an answer is not performed, and how often that may be sent to the model in one turn."""
+_LISTED = re.compile(r"^\d+\. (.*) at \(-?\d+, -?\d+\), \[(-?\d+), (-?\d+), (-?\d+), (-?\d+)\].*$", re.MULTILINE)
 
 
 class OpenAICompatible:
@@ -114,13 +119,8 @@ class OpenAICompatible:
         self._service = chat_service(base_url, model, api_key)
         self._max_tokens = max_tokens
         self._temperature = {} if temperature is None else {"temperature": temperature}
-        self._rebuild_messages = partial(
-            rebuild_messages,
-            keep_screenshots=keep_screenshots,
-            include_initial_screenshot=include_initial_screenshot,
-            keep_thoughts=keep_thoughts,
-            toolset=self._toolset,
-        )
+        self._keep_screenshots, self._keep_thoughts = keep_screenshots, keep_thoughts
+        self._shows_first = include_initial_screenshot
         self._log = log
         self._system_instruction = system_instruction
         self._backoff = backoff or Backoff()
@@ -138,7 +138,7 @@ class OpenAICompatible:
         """
         observation = _at_configured_size(observation)
         messages, refusals, usage = self._messages(observation), 0, Usage()
-        if self._log and (not observation.turns or _looks(observation.turns[-1], self._toolset)):
+        if self._log and (not observation.turns or self._looks(observation.turns[-1])):
             self._log.dump(observation.frame.digest, observation.load_png(observation.frame))
 
         def note(request: JsonObject, attempt: Attempt[Decision]) -> Attempt[Decision]:
@@ -158,7 +158,10 @@ class OpenAICompatible:
                 refusals += 1
                 problem = f"nothing of the model's answer can be performed: {line}"
                 if refusals <= again:
-                    messages.extend(refusal_messages(answer, line))
+                    names = ", ".join(call.call.name for call in answer.calls[:20])
+                    words = answer.words or (f"(calls of {names})" if names else "(nothing)")
+                    messages.append({"role": "assistant", "content": _cut(words)})
+                    messages.append(user_message(f"Nothing was performed: {line}."))
                     return Failure(PlannerError(problem), again=True, after_s=0.0)
                 decision = Decision("gave_up", problem)
             return replace(decision, model=answer.model or self._service.model, usage=usage)
@@ -175,12 +178,81 @@ class OpenAICompatible:
         )
 
     def _messages(self, observation: Observation) -> list[Message]:
+        """Return the conversation so far. Its size has a limit, however long the run is.
+
+        A tool answers in text only, because most servers refuse images there; the screen follows in a user message. The
+        newest turns are in the model's own words. The turns before them are summarised in one line a step, and the
+        oldest of these are left out.
+        """
         system = self._system_instruction
         if system is None:
             where = prompts.coordinates_in_words(self._sent(observation))
             rules = "\n".join(f"- {rule}" for rule in (where, *self._toolset.rules))
             system = self._toolset.table.operator.format(rules=rules)
-        return self._rebuild_messages(observation, system=system)
+        turns = [turn for turn in observation.turns if turn.steps]
+        recent, older = turns[-KEPT_TURNS:], turns[:-KEPT_TURNS]
+        looks = [*map(self._looks, recent)]
+        first = observation.first_frame if turns else observation.frame
+        with_first = self._shows_first and not older and sum(looks) < self._keep_screenshots
+        task = prompts.task_in_words(observation.task, older)
+        messages: list[Message] = [
+            {"role": "system", "content": system},
+            user_message(task, observation.load_png(first) if with_first else None),
+        ]
+        seen = screens_seen(recent, observation.frame)[1:]
+        for number, (turn, frame) in enumerate(zip(recent, seen, strict=True)):
+            is_sent = looks[number] and sum(looks[number + 1 :]) < self._keep_screenshots
+            png = observation.load_png(frame) if is_sent else None
+            with_thoughts = len(recent) - number <= self._keep_thoughts
+            words = self._messages_of(turn, observation, with_thoughts=with_thoughts)
+            screen = prompts.NEWER_SCREEN if png is not None else prompts.OLDER_SCREEN
+            messages += words or [user_message(f"{_cut(prompts.format_turn(turn))}\n{screen}", png)]
+            if words and looks[number]:
+                messages.append(user_message(screen, png))
+        return messages
+
+    def _looks(self, turn: Turn) -> bool:
+        """Return whether the model gets a screenshot after this turn."""
+        chat = turn.decision.provider_details.get("chat") or {"message": {"tool_calls": []}}
+        if {call["function"]["name"] for call in chat["message"]["tool_calls"]} == {self._toolset.table.batch}:
+            return self._toolset.table.looks_always  # the results of a batch are text only
+        return any(self._toolset.looks(str(step.proposal.as_proposed.get("name"))) for step in turn.steps)
+
+    def _messages_of(self, turn: Turn, observation: Observation, *, with_thoughts: bool) -> list[Message]:
+        """Return the model's words and a result for each of its calls; [] if they cannot be sent back."""
+        details = turn.decision.provider_details.get("chat") or {"message": {}, "actions": []}
+        if not details["actions"] or sum(details["actions"]) != len(turn.steps):
+            return []
+        thoughts = details.get("thoughts", "") if with_thoughts else ""
+        words = details["message"]["content"]
+        content = f"<think>\n{thoughts}\n</think>\n\n{words}" if thoughts else words
+        messages: list[Message] = [{**details["message"], "content": content}]
+        steps = iter(turn.steps)
+        for call, count in zip(details["message"]["tool_calls"], details["actions"], strict=True):
+            own = [*islice(steps, count)]
+            results = [self._result_of(step, observation) for step in own]
+            if len(results) == 1:
+                text = results[0]
+            elif results:  # a batch
+                names = [step.proposal.as_proposed["name"] for step in own]
+                lines = enumerate(zip(names, results, strict=True), start=1)
+                text = "\n".join(f"{number}. {name}: {result}" for number, (name, result) in lines)
+            else:  # only where one call is performed and the others are not
+                problem = f"{call['function']['name']}: one call a turn is performed; call it again if need be"
+                text = json.dumps({"ok": False, "error": {"type": "too_many_tool_calls", "message": problem}})
+            messages.append({"role": "tool", "tool_call_id": call["id"], "content": _cut(text, LONGEST_RESULT)})
+        return messages
+
+    def _result_of(self, step: Step, observation: Observation) -> str:
+        """Return the result of one step as text for the model."""
+        if self._toolset.table.typed_errors:
+            return prompts.typed_result(step)
+        name, output = step.proposal.as_proposed.get("name"), step.output
+        if name == "detect_elements":
+            output = _LISTED.sub(_with_size, output)
+        if name == "get_timing" and output and (sent := self._sent(observation)):
+            output = f"{output}\nscreenshot: {sent[0]} x {sent[1]} pixels"
+        return prompts.result_in_words(replace(step, output=output))
 
     def _sent(self, observation: Observation) -> tuple[int, int] | None:
         """Return the size of the newest screenshot if the model's coordinates are pixels of it."""
@@ -218,7 +290,14 @@ class OpenAICompatible:
         for reading in readings:
             if isinstance(reading, EndOfRun) and (reading.kind == "gave_up" or len(readings) == 1):
                 return Decision(reading.kind, reading.words or answer.words)
-        return _acting(answer, readings, number=len(observation.turns) + 1)
+        groups = [
+            (refused(call.call, prompts.TOO_EARLY),) if isinstance(reading, EndOfRun) else reading
+            for call, reading in zip(answer.calls, readings, strict=False)
+        ]
+        counts = [*map(len, groups), *[0] * (len(answer.calls) - len(groups))]
+        flat = tuple(proposal for group in groups for proposal in group)
+        details = details_of(answer, counts, len(observation.turns) + 1)
+        return Decision("act", answer.words, flat, stop_at_error=True, provider_details=details)
 
     def _readings(self, calls: Sequence[ToolCall], observation: Observation) -> list[Reading]:
         """Return the meaning of each call, for the newest screen and the pointer's last place."""
@@ -251,23 +330,6 @@ def _at_configured_size(observation: Observation) -> Observation:
     return replace(observation, load_png=load)
 
 
-def _acting(answer: Answer[ToolCall], readings: Sequence[Reading], *, number: int) -> Decision:
-    """Return the decision with the turn's proposals in order. If one fails, those after it are skipped."""
-    groups = [
-        (refused(call.call, prompts.TOO_EARLY),) if isinstance(reading, EndOfRun) else reading
-        for call, reading in zip(answer.calls, readings, strict=False)
-    ]
-    counts = [len(group) for group in groups]
-    extra = [0] * (len(answer.calls) - len(counts))
-    return Decision(
-        "act",
-        answer.words,
-        tuple(proposal for group in groups for proposal in group),
-        stop_at_error=True,
-        provider_details=details_of(answer, [*counts, *extra], number),
-    )
-
-
 def _typed(call: FunctionCall, known: Sequence[Declaration]) -> FunctionCall:
     """Return the call with values of the types that its tool declares: in some forms each value is text."""
     schemas = [each.parameters for each in known if each.name == call.name]
@@ -278,102 +340,6 @@ def _typed(call: FunctionCall, known: Sequence[Declaration]) -> FunctionCall:
             with suppress(NotJson):
                 args[name] = read_value(value)
     return replace(call, args=args)
-
-
-KEPT_TURNS = 10
-LONGEST_TEXT = 2000
-"""The most characters of the model's own words that are sent again."""
-LONGEST_RESULT = 20_000
-"""The most characters of a result: a long list of elements, or a page's text."""
-
-Message = dict[str, Any]
-_LISTED = re.compile(r"^\d+\. (.*) at \(-?\d+, -?\d+\), \[(-?\d+), (-?\d+), (-?\d+), (-?\d+)\].*$", re.MULTILINE)
-
-
-def rebuild_messages(
-    observation: Observation,
-    *,
-    system: str,
-    toolset: Toolset,
-    keep_screenshots: int,
-    include_initial_screenshot: bool = True,
-    keep_thoughts: int = 0,
-) -> list[Message]:
-    """Return the conversation so far. Its size has a limit, however long the run is.
-
-    It has the newest `keep_screenshots` images, and a line in place of each older one. The newest `keep_thoughts`
-    turns are sent with the model's thoughts. A tool answers in text only, because most servers refuse images there;
-    the screen follows in a user message. The newest turns are in the model's own words. The turns before them are
-    summarised in one line a step, and the oldest of these are left out.
-    """
-    turns = [turn for turn in observation.turns if turn.steps]
-    recent, older = turns[-KEPT_TURNS:], turns[:-KEPT_TURNS]
-    task = prompts.task_in_words(observation.task, older)
-    looks = [_looks(turn, toolset) for turn in recent]
-    first = observation.first_frame if turns else observation.frame
-    with_first = include_initial_screenshot and not older and sum(looks) < keep_screenshots
-    messages = [
-        {"role": "system", "content": system},
-        user_message(task, observation.load_png(first) if with_first else None),
-    ]
-    result_of = partial(_result_of, observation=observation, toolset=toolset)
-    seen = screens_seen(recent, observation.frame)[1:]
-    for number, (turn, frame) in enumerate(zip(recent, seen, strict=True)):
-        is_sent = looks[number] and sum(looks[number + 1 :]) < keep_screenshots
-        png = observation.load_png(frame) if is_sent else None
-        with_thoughts = len(recent) - number <= keep_thoughts
-        words = _messages_of(turn, result_of, toolset, with_thoughts=with_thoughts)
-        screen = prompts.NEWER_SCREEN if png is not None else prompts.OLDER_SCREEN
-        messages += words or [user_message(f"{_cut(prompts.format_turn(turn))}\n{screen}", png)]
-        if words and looks[number]:
-            messages.append(user_message(screen, png))
-    return messages
-
-
-def _looks(turn: Turn, toolset: Toolset) -> bool:
-    """Return whether the model gets a screenshot after this turn."""
-    chat = turn.decision.provider_details.get("chat") or {"message": {"tool_calls": []}}
-    if {call["function"]["name"] for call in chat["message"]["tool_calls"]} == {toolset.table.batch}:
-        return toolset.table.looks_always  # the results of a batch are text only
-    return any(toolset.looks(str(step.proposal.as_proposed.get("name"))) for step in turn.steps)
-
-
-def _messages_of(
-    turn: Turn, result_of: Callable[[Step], str], toolset: Toolset, *, with_thoughts: bool
-) -> list[Message]:
-    """Return the model's words and a result for each of its calls; [] if they cannot be sent back."""
-    details = turn.decision.provider_details.get("chat") or {"message": {}, "actions": []}
-    if not details["actions"] or sum(details["actions"]) != len(turn.steps):
-        return []
-    thoughts = details.get("thoughts", "") if with_thoughts else ""
-    words = details["message"]["content"]
-    content = f"<think>\n{thoughts}\n</think>\n\n{words}" if thoughts else words
-    messages: list[Message] = [{**details["message"], "content": content}]
-    steps = iter(turn.steps)
-    for call, count in zip(details["message"]["tool_calls"], details["actions"], strict=True):
-        results = [(str(step.proposal.as_proposed["name"]), result_of(step)) for step in islice(steps, count)]
-        if len(results) == 1:
-            text = results[0][1]
-        elif results:  # a batch
-            text = "\n".join(f"{number}. {name}: {line}" for number, (name, line) in enumerate(results, start=1))
-        else:  # only where one call is performed and the others are not
-            problem = f"{call['function']['name']}: one call a turn is performed; call it again if need be"
-            text = json.dumps({"ok": False, "error": {"type": "too_many_tool_calls", "message": problem}})
-        messages.append({"role": "tool", "tool_call_id": call["id"], "content": _cut(text, LONGEST_RESULT)})
-    return messages
-
-
-def _result_of(step: Step, *, observation: Observation, toolset: Toolset) -> str:
-    """Return the result of one step as text for the model."""
-    if toolset.table.typed_errors:
-        return prompts.typed_result(step)
-    name, output = step.proposal.as_proposed.get("name"), step.output
-    if name == "detect_elements":
-        output = _LISTED.sub(_with_size, output)
-    if name == "get_timing" and output and not toolset.table.looks_always:
-        width, height = png_size(observation.load_png(observation.frame))
-        output = f"{output}\nscreenshot: {width} x {height} pixels"
-    return prompts.result_in_words(replace(step, output=output))
 
 
 def _with_size(listed: re.Match[str]) -> str:
@@ -409,13 +375,6 @@ def details_of(answer: Answer[ToolCall], actions: Sequence[int], number: int) ->
     message = {"role": "assistant", "content": _cut(answer.words), "tool_calls": calls}
     thoughts = {"thoughts": _cut(answer.thoughts)} if answer.thoughts else {}
     return {"chat": {"message": message, "actions": list(actions), **thoughts}}
-
-
-def refusal_messages(answer: Answer[ToolCall], line: str) -> list[Message]:
-    """Return an answer that is not performed, and the line that says why."""
-    calls = ", ".join(call.call.name for call in answer.calls[:20])
-    words = answer.words or (f"(calls of {calls})" if calls else "(nothing)")
-    return [{"role": "assistant", "content": _cut(words)}, user_message(f"Nothing was performed: {line}.")]
 
 
 def _cut(text: str, most: int = LONGEST_TEXT) -> str:

@@ -58,19 +58,6 @@ DONE = Declaration(
 """The function that ends a run as done. An answer in words without a call means the same."""
 
 
-def ending_of(calls: Sequence[FunctionCall], words: str) -> tuple[EndKind, str] | None:
-    """Return how these calls end the run, and the model's words; None if they do not.
-
-    Giving up ends the run whatever other calls there are. `done` ends it only if it is the only call.
-    """
-    gave_up = next((call for call in calls if call.name == GIVE_UP.name), None)
-    if gave_up is not None:
-        return "gave_up", str(gave_up.args.get("reason") or words)
-    if not calls:
-        return "finished", words
-    return ("finished", str(calls[0].args.get("message") or words)) if [c.name for c in calls] == [DONE.name] else None
-
-
 Spell = Callable[[JsonObject], Arguments]
 """A function that makes the arguments of a call from its JSON, for the screen of the turn."""
 

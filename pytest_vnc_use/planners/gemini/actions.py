@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.common.arguments import (
     GRID,
     PIXELS_A_NOTCH,
@@ -281,22 +280,13 @@ MOBILE = frozenset({"click", "type", "drag_and_drop", "press_key", "go_back", "w
 """The functions of a phone that a desktop has too."""
 
 
-def check_excluded(names: Sequence[str], functions: Sequence[str]) -> tuple[str, ...]:
-    """Return the names, each once. Raises SettingsError if one is neither a predefined function nor a user's."""
-    known = PREDEFINED_FUNCTIONS.union(functions)
-    unknown = sorted(set(names) - known)
-    if unknown:
-        raise SettingsError(f"excluded_actions must be among {sorted(known)}, got {unknown!r}")
-    return tuple(dict.fromkeys(names))
-
-
 def dialect_of(model: str, environment: str) -> tuple[bool, str]:
     """Return whether a model knows the older dialect only, and its environment: such a model knows no desktop."""
     older, environment = model.startswith(BROWSER_ONLY), environment.lower()
     return older, "browser" if older and environment == "desktop" else environment
 
 
-def in_dialect(names: Sequence[str], environment: str, *, older: bool) -> list[str]:
+def in_dialect(names: Collection[str], environment: str, *, older: bool) -> list[str]:
     """Return the names that a model is offered in this environment, and that the service knows there.
 
     `older` marks a model of the older dialect, which it uses in every environment.

@@ -16,6 +16,8 @@ from functools import partial
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.common import prompts
 from pytest_vnc_use.planners.common.functions import declare_all
@@ -33,14 +35,13 @@ from pytest_vnc_use.planners.common.http import (
 from pytest_vnc_use.planners.common.judge import Grid, ServiceJudge
 from pytest_vnc_use.planners.common.planner import Answer, ServicePlanner
 from pytest_vnc_use.planners.common.screens import halved
-from pytest_vnc_use.planners.common.toolset import DONE, GIVE_UP, FunctionCall, check_at_least_one, ending_of
+from pytest_vnc_use.planners.common.toolset import DONE, GIVE_UP, FunctionCall, check_at_least_one, check_excluded
 from pytest_vnc_use.planners.common.turns import KEPT_TURNS, newest_with_images, removed_of
 from pytest_vnc_use.planners.gemini.actions import (
     NO_PAGE,
     PREDEFINED_FUNCTIONS,
     FunctionNames,
     can_detect_injection,
-    check_excluded,
     dialect_of,
     in_dialect,
     offered_names,
@@ -125,7 +126,8 @@ class GeminiComputerUse(ServicePlanner[Answer[FunctionCall]]):
         self._shows_first = include_initial_screenshot
         super().__init__(gemini_service(model, api_key, base_url), backoff)
         declared = declare_all(functions, taken=(*PREDEFINED_FUNCTIONS, DONE.name, GIVE_UP.name))
-        excluded = check_excluded(excluded_actions or (), [declaration.name for declaration in declared])
+        functions_of_user = [declaration.name for declaration in declared]
+        excluded = check_excluded(excluded_actions or (), [*PREDEFINED_FUNCTIONS, *functions_of_user])
         declarations = [declaration for declaration in declared if declaration.name not in excluded]
         names = [declaration.name for declaration in declarations]
         self._known = FunctionNames(
@@ -136,7 +138,7 @@ class GeminiComputerUse(ServicePlanner[Answer[FunctionCall]]):
             opens_windows=opens_windows and self._in_browser,
         )
         computer: dict[str, Any] = {"environment": f"ENVIRONMENT_{environment.upper()}"}
-        if left_out := in_dialect(excluded, environment, older=older):
+        if left_out := in_dialect(sorted(excluded), environment, older=older):
             computer["excludedPredefinedFunctions"] = left_out
         self._detects = can_detect_injection(model) if detect_prompt_injection is None else detect_prompt_injection
         if self._detects:  # older services refuse fields that they do not know
@@ -173,8 +175,13 @@ class GeminiComputerUse(ServicePlanner[Answer[FunctionCall]]):
         words = answer.words or answer.thoughts
         if self._in_browser and not answer.calls:
             return decided("act", words, (Proposal(TakeScreenshot()),))
-        if ending := ending_of(answer.calls, answer.words):
-            return decided(*ending)
+        # giving up ends the run whatever other calls there are, and `done` only if it is the only one
+        for call in answer.calls:
+            if call.name == GIVE_UP.name:
+                return decided("gave_up", str(call.args.get("reason") or answer.words))
+        if [call.name for call in answer.calls] in ([], [DONE.name]):
+            message = answer.calls[0].args.get("message") if answer.calls else ""
+            return decided("finished", str(message or answer.words))
         opened = any(
             step.proposal.as_proposed.get("name") == "open_web_browser" and not prompts.problem_of(step)
             for turn in observation.turns
@@ -424,7 +431,6 @@ def _fields_of(config: types.GenerateContentConfig) -> JsonObject:
 def _response_of_sdk(body: JsonObject) -> types.GenerateContentResponse:
     """Return the response as the SDK's type, without fields that this version does not know."""
     from google.genai import types
-    from pydantic import ValidationError
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the SDK warns about values newer than itself

@@ -62,12 +62,12 @@ class NoPlanner:
     name = "nobody"
 
     def __init__(self, why: Exception | None = None) -> None:
-        self._why = why
+        self.why = why
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
         """Raise `why`; PlannerError where it is None."""
-        if self._why is not None:
-            raise self._why
+        if self.why is not None:
+            raise self.why
         raise PlannerError(f"no planner is configured for {observation.task!r}: pass --vnc-planner=gemini")
 
 

@@ -86,12 +86,7 @@ class OpenAIComputer(ComputerPlanner[JsonObject]):
         self._excluded = check_excluded(excluded_actions, known=ACTIONS)
         declarations = declare_all(functions, taken=("computer", GIVE_UP.name))
         self._functions = frozenset(declaration.name for declaration in declarations)
-        self._items = partial(
-            rebuild_items,
-            limit=LIMIT,
-            keep_screenshots=keep_screenshots,
-            include_initial_screenshot=include_initial_screenshot,
-        )
+        self._keep, self._shows_first = keep_screenshots, include_initial_screenshot
         self._fixed: JsonObject = {
             "model": model,
             "instructions": prompts.OPERATOR if system_instruction is None else system_instruction,
@@ -104,6 +99,18 @@ class OpenAIComputer(ComputerPlanner[JsonObject]):
 
     def _body(self, observation: Observation) -> JsonObject:
         return {**self._fixed, "input": self._items(observation)}
+
+    def _items(self, observation: Observation) -> list[JsonObject]:
+        """Return the items so far. Each turn has one screenshot, the screen after it; the newest is always sent."""
+        turns = [turn for turn in observation.turns if turn.steps]
+        urls = [partial(_url, screen, observation) for screen in screens_seen(turns, observation.frame)]
+        removed = removed_of(len(urls), self._keep)
+        in_words = max(0, removed - 1)
+        task = prompts.task_in_words(observation.task, turns[:in_words])
+        items = [_users(task, urls[0]() if self._shows_first and not removed else None)]
+        for turn, url in zip(turns[in_words:], urls[in_words + 1 :], strict=True):
+            items.extend(_items_of(turn, url()))
+        return items
 
     def _read(self, body: JsonObject) -> Answer[JsonObject] | Failure:
         return read_answer(body)
@@ -150,7 +157,7 @@ class OpenAIJudge(ServiceJudge):
         return Grid(*LIMIT.fitted(screen.width, screen.height))
 
     def _body(self, part: str, asked: Observation) -> JsonObject:
-        return {**self._fixed, "instructions": part, "input": rebuild_items(asked, limit=LIMIT)}
+        return {**self._fixed, "instructions": part, "input": [_users(asked.task, _url(asked.frame, asked))]}
 
     def _binding(self, name: str, schema: JsonObject) -> JsonObject:
         return {"text": {"format": {"type": "json_schema", "name": name, "strict": True, "schema": schema}}}
@@ -216,31 +223,6 @@ def usage_of(body: JsonObject) -> Usage:
     )
 
 
-def rebuild_items(
-    observation: Observation,
-    *,
-    limit: ImageLimit,
-    keep_screenshots: int = 3,
-    include_initial_screenshot: bool = True,
-) -> list[JsonObject]:
-    """Return the items so far. Each turn has one screenshot, the screen after it; the newest is always sent."""
-    turns = [turn for turn in observation.turns if turn.steps]
-    seen = screens_seen(turns, observation.frame)
-    removed = removed_of(len(seen), keep_screenshots)
-    in_words = max(0, removed - 1)
-
-    def url(number: int) -> str:
-        """Return the screen of the request of turn `number`, counted from 0."""
-        png = limit.fit(observation.load_png(seen[number]))
-        return f"data:image/png;base64,{base64.b64encode(png).decode()}"
-
-    first = prompts.task_in_words(observation.task, turns[:in_words])
-    items = [_users(first, url(0) if include_initial_screenshot and not removed else None)]
-    for number, turn in list(enumerate(turns))[in_words:]:
-        items.extend(_items_of(turn, url(number + 1)))
-    return items
-
-
 def _items_of(turn: Turn, url: str) -> Iterator[JsonObject]:
     """Yield the model's items and the outputs; if the service would refuse them, a summary in a user message."""
     output: Sequence[JsonObject] = turn.decision.provider_details.get("output") or ()
@@ -283,3 +265,8 @@ def _output_of(item: JsonObject, steps: CallSteps, url: str) -> JsonObject:
 def _users(text: str, url: str | None = None) -> JsonObject:
     image = [{"type": "input_image", "image_url": url, "detail": "original"}] if url else []
     return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}, *image]}
+
+
+def _url(screen: FrameRef, observation: Observation) -> str:
+    png = LIMIT.fit(observation.load_png(screen))
+    return f"data:image/png;base64,{base64.b64encode(png).decode()}"

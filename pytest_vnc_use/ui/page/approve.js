@@ -44,7 +44,12 @@ function fill(question) {
   $("approval-always").disabled = !question.diff;
   $("approval-reason").textContent = question.reason ? `Allow always: ${question.reason}` : "";
   $("approval-rule").hidden = true;
-  $("approval-diff").replaceChildren(...question.diff.split("\n").map((line) => {
+  fillDiff($("approval-diff"), question.diff);
+}
+
+/** Show the lines of a diff. */
+export function fillDiff(element, diff) {
+  element.replaceChildren(...diff.split("\n").map((line) => {
     const row = made("span", `${line}\n`);
     row.className = line.startsWith("+") ? "added" : line.startsWith("-") ? "removed" : "";
     return row;

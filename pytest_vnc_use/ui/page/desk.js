@@ -1,4 +1,4 @@
-import { renderApprovals, renderResult, showAll } from "./approve.js";
+import { fillDiff, renderApprovals, renderResult, showAll } from "./approve.js";
 import { renderClaim, renderRecord } from "./record.js";
 import { renderGroups } from "./review.js";
 import { drawFrame, screenOf, show } from "./screens.js";
@@ -37,7 +37,10 @@ function connect() {
   socket = new WebSocket(pageUrl());
   socket.binaryType = "arraybuffer";
   socket.onmessage = ({ data }) => (typeof data === "string" ? take(JSON.parse(data)) : takeFrame(data));
-  socket.onclose = () => status("Not connected. Open the URL that the terminal shows.");
+  socket.onclose = () => {
+    status("Not connected: connecting again. Or open the URL that the terminal shows.");
+    setTimeout(connect, 2000);
+  };
 }
 
 function status(text) {
@@ -132,6 +135,7 @@ function render() {
   const asked = [...questions.values()];
   if (!renderRecord(asked.find(({ about }) => about === "record"), send)) renderScreen();
   renderClaim(asked.find(({ about }) => about === "claim"), send);
+  renderChoice(asked.find(({ about }) => about === "choice"));
   renderQuestion();
   renderGroups(ci, session.can_run && !session.is_running, (id) => { chosen = id; schedule(); }, (ids) => send({ type: "run", tests: ids, accept: true }));
   const approvals = asked.filter(({ about }) => about === "approval");
@@ -220,8 +224,11 @@ function renderQuestion() {
   }
   if (asked === question.id) return;
   asked = question.id;
-  $("question-heading").textContent = question.claim ? `Does this hold now: ${question.claim}` : "The screen differs from its recording";
   const isOfCi = question.about === "ci";
+  const isHeal = Boolean(question.diff);
+  $("question-heading").textContent = question.claim ? `Does this hold now: ${question.claim}` : isHeal ? "A model continued this test in CI" : "The screen differs from its recording";
+  $("question-diff").hidden = !isHeal;
+  fillDiff($("question-diff"), question.diff ?? "");
   $("question-test").textContent = isOfCi ? question.tests.map((each) => each.test).join(", ") : question.test;
   $("question-problem").textContent = question.problem;
   const acts = [...question.acts.map((act) => `The recording acts there: ${act}`), ...question.moved.map((target) => `Record the test again: ${target}`)];
@@ -230,16 +237,38 @@ function renderQuestion() {
   $("recorded").onload = () => document.querySelectorAll(".shot").forEach((shot) => outline(shot, question.boxes));
   const answer = (kind) => document.querySelector(`[data-answer="${kind}"]`);
   answer("accept").disabled = question.moved.length > 0;
-  answer("accept").textContent = question.claim ? "Yes, it holds" : "Accept: the screen now is right";
-  answer("no").textContent = isOfCi ? "Leave it" : "No";
+  answer("accept").textContent = question.claim ? "Yes, it holds" : isHeal ? "Accept: record these steps" : "Accept: the screen now is right";
+  answer("no").textContent = isHeal ? "Reject" : isOfCi ? "Leave it" : "No";
   $("later").hidden = !isOfCi;
   $("bug-send").textContent = isOfCi ? "Note it" : "Fail the test";
   answer("mask").hidden = !question.masked_px;
   answer("mask").textContent = `Mask it (${question.masked_px.toLocaleString("en")} px)`;
+  const refused = Object.entries(question.refused);
+  for (const kind of ["hand", "model"]) {
+    answer(kind).hidden = isOfCi || Boolean(question.claim);
+    answer(kind).disabled = kind in question.refused;
+  }
+  $("question-refused").textContent = isOfCi || question.claim ? "" : refused.map(([kind, why]) => `${answer(kind).textContent}: ${why}.`).join(" ");
   $("bug").hidden = true;
   $("bug-words").value = "";
   if (!$("question").open) $("question").showModal();
 }
+
+/** Ask where the recording goes on after steps by hand. */
+function renderChoice(question) {
+  if (!question) {
+    if ($("choice").open) $("choice").close();
+    return;
+  }
+  if ($("choice").open) return;
+  $("choice-heading").textContent = question.title;
+  const choices = [...question.choices, ["no", "Nowhere: the test fails"]];
+  $("choices").replaceChildren(...choices.map(([kind, text]) => element("button", text, {
+    onclick: () => send({ type: "answer", id: question.id, kind: String(kind) }),
+  })));
+  $("choice").showModal();
+}
+$("choice").oncancel = (event) => event.preventDefault();
 
 /** Draw a box around each difference; the images have the screen's size. */
 function outline(shot, boxes) {

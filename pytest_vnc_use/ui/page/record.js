@@ -54,7 +54,9 @@ function begin(asked) {
   canvas.onwheel = scroll;
   canvas.oncontextmenu = (event) => event.preventDefault();
   $("record-test").textContent = asked.test;
-  $("record-task").textContent = asked.task;
+  $("record-task").textContent = asked.by_hand ? `By hand, then the replay continues: ${asked.task}` : asked.task;
+  $("record-done").textContent = asked.by_hand ? "Continue the replay" : "Done…";
+  $("record-region").hidden = Boolean(asked.by_hand);
   const names = asked.secrets.map((name) => choice(name, () => tell("secret", name)));
   $("record-secrets").replaceChildren(...names);
   $("record-secret").hidden = !names.length;
@@ -165,6 +167,7 @@ keys.onpaste = (event) => {
 };
 keys.onblur = letGo;
 window.addEventListener("blur", letGo);
+window.addEventListener("beforeunload", (event) => question?.steps.length && event.preventDefault()); // what was done ends with it
 document.addEventListener("visibilitychange", () => document.hidden && letGo());
 
 function takeText(text) {
@@ -291,7 +294,8 @@ function radio(name, value, text) {
 
 $("record-done").onclick = () => {
   letGo();
-  $("record-form").showModal();
+  if (question.by_hand) send({ type: "answer", kind: "done", id: question.id });
+  else $("record-form").showModal();
 };
 $("record-back").onclick = () => $("record-form").close();
 $("record-form").onclose = () => keys.focus({ preventScroll: true });

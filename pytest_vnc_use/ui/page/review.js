@@ -16,7 +16,7 @@ function card(group, canReplay, choose, replay) {
   const image = Object.assign(document.createElement("img"), { src: group.urls[1], alt: "the screen in CI", loading: "lazy" });
   const facts = made("div");
   const count = group.tests.length;
-  facts.append(made("h3", `${count} ${count === 1 ? "test" : "tests"}`), made("p", group.problem));
+  facts.append(made("h3", group.diff ? "1 test that a model continued" : `${count} ${count === 1 ? "test" : "tests"}`), made("p", group.problem));
   const tests = made("ul");
   tests.append(...group.tests.map(({ test, result }) => made("li", result ? `${test}: ${result}` : test)));
   const controls = made("div");

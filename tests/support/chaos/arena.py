@@ -1,10 +1,9 @@
-"""What a session has around it, and the hands that disturb it: model, given desktops, processes, disk, clock."""
+"""What a session has around it, and the hands that disturb it: model, given desktops, processes, disk."""
 
 from __future__ import annotations
 
 import os
 import signal
-import struct
 import subprocess
 import sys
 import time
@@ -15,36 +14,15 @@ from functools import partial
 from pathlib import Path
 
 from support.chaos.disturbances import EXPLAINS, OF_ALL, OF_GIVEN, OF_STARTED, Action, Done
-from support.chaos.link import Link
 from support.chaos.project import PROGRAM
 from support.chaos.world import SMALL, Process, processes, with_tests
+from support.slow_link import Link
 
 _DISPLAYS = (41, 42, 43, 44)
 _BALLAST = SMALL / "ballast"
 _WORKER = "import sys;exec(eval(sys.stdin.readline()))"
 """What execnet, below pytest-xdist, starts Python with."""
 _SIZES = ("800x600", "1024x768", "320x240")
-_CLOCKS_H = (24, -24, 9600, -2, 0)
-
-
-class MovedClock:
-    """The time of day for programs with this `environment`, in which it can be moved. Needs gcc.
-
-    Time namespaces have no CLOCK_REALTIME, and libfaketime breaks `time.sleep(0)` of Python: this one moves the time of
-    day, and leaves alone what sleeps or waits.
-    """
-
-    def __init__(self) -> None:
-        self._file, library = Path("/tmp/moved-clock"), Path("/tmp/moved-clock.so")
-        source = Path(__file__).with_name("clock.c")
-        subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", str(library), str(source)], check=True, timeout=400)
-        self.move(0)
-        self.environment = {"LD_PRELOAD": str(library), "MOVED_CLOCK": str(self._file)}
-
-    def move(self, seconds: int) -> None:
-        """Move it so far from the machine's clock."""
-        with self._file.open("r+b" if self._file.exists() else "wb") as file:
-            file.write(struct.pack("q", seconds))
 
 
 class Model:
@@ -77,13 +55,9 @@ class GivenDesktop:
 
     def __init__(self, display: int) -> None:
         self._display = display
-        self.link = Link(6900 + display, 5900 + display)
+        self.link = Link(5900 + display, 6900 + display)
         self.processes: list[subprocess.Popen[bytes]] = []
         self.restart()
-
-    @property
-    def address(self) -> str:
-        return f"127.0.0.1::{self.link.port}"
 
     def restart(self) -> None:
         """Start both again, if one of them has ended."""
@@ -120,7 +94,7 @@ def given_desktops() -> tuple[list[GivenDesktop], tuple[str, ...]]:
     )
     way.chmod(0o755)
     desktops = [GivenDesktop(display) for display in _DISPLAYS]
-    return desktops, (f"--vnc-server={','.join(each.address for each in desktops)}", f"--vnc-exec={way} {{port}}")
+    return desktops, (f"--vnc-server={','.join(each.link.address for each in desktops)}", f"--vnc-exec={way} {{port}}")
 
 
 @dataclass
@@ -131,14 +105,12 @@ class Arena:
     given: list[GivenDesktop]
     controller: int = 0
     is_given: bool = False
-    clock: MovedClock | None = None
     due: list[tuple[float, Callable[[], object]]] = field(default_factory=list)
 
-    def kinds(self, *, given: bool, clock: bool) -> list[str]:
-        """Return the disturbances that there are here, for given or started desktops, with the clock or without it."""
+    def kinds(self, *, given: bool) -> list[str]:
+        """Return the disturbances that there are here, for given or started desktops."""
         missing = OF_STARTED | {"resize screen"} if given else OF_GIVEN
-        without = set() if clock and self.clock else {"move clock"}
-        return [kind for kind in EXPLAINS if kind not in missing | without]
+        return [kind for kind in EXPLAINS if kind not in missing]
 
     def disturb(self, action: Action) -> Done | None:
         """Perform an action now, and note when it is undone. Return None if there was nothing to hit."""
@@ -147,10 +119,6 @@ class Arena:
         match action.kind:
             case "fill disk":
                 target, undo = _fill_disk(), partial(_BALLAST.unlink, missing_ok=True)
-            case "move clock":
-                target, undo = self._move_clock(action.pick), lambda: None  # the next session puts it right
-            case "lose packets":
-                target, undo = _lose_packets(), partial(_tc, "del")
             case "kill model" | "stop model":
                 target, undo = self._hit_model(verb)
             case "cut link" | "stall link" | "delay link":
@@ -183,12 +151,6 @@ class Arena:
         """Return the workers of the session: children of its first process that read their program from a pipe."""
         return [each for each in processes() if each.parent == self.controller and _WORKER in each.words]
 
-    def _move_clock(self, pick: float) -> str:
-        assert self.clock
-        hours = _CLOCKS_H[int(pick * len(_CLOCKS_H))]
-        self.clock.move(hours * 3600)
-        return f"{hours:+} h from now on"
-
     def _later(self, action: Action, undo: Callable[[], object]) -> None:
         if action.for_s is not None:
             self.due.append((time.monotonic() + action.for_s, undo))
@@ -212,7 +174,7 @@ class Arena:
             desktop.link.delay_s = 0.2
         self._later(action, desktop.link.flow)
         display = f":{desktop.link.port - 6900}"
-        return Done(action, desktop.address, _test_at("DISPLAY", display))
+        return Done(action, desktop.link.address, _test_at("DISPLAY", display))
 
     def _resize(self, action: Action) -> Done | None:
         programs = [each for each in processes() if each.name == "xterm"]
@@ -300,17 +262,3 @@ def _fill_disk() -> str:
         except OSError as exc:
             full = exc
     return f"{written} bytes written, then {full.strerror}"
-
-
-def _lose_packets() -> str:
-    if _tc("add", "netem", "delay", "40ms", "30ms", "loss", "5%", "reorder", "25%"):
-        return "netem: 5 % lost, 25 % reordered, 40±30 ms"
-    _tc(
-        "add", "tbf", "rate", "4mbit", "burst", "3000", "limit", "6000"
-    )  # a queue of four packets: what comes beyond is lost
-    return "tbf: 4 Mbit/s, packets beyond a queue of 6 kB lost"
-
-
-def _tc(verb: str, *words: str) -> bool:
-    done = subprocess.run(["tc", "qdisc", verb, "dev", "lo", "root", *words], capture_output=True, check=False)
-    return done.returncode == 0

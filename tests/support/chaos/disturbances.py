@@ -22,27 +22,23 @@ EXPLAINS: dict[str, frozenset[str]] = {
     "kill model": frozenset({"infra", "budget"}),
     "stop model": frozenset({"infra", "budget"}),
     "fill disk": frozenset({"infra"}),
-    "move clock": frozenset(),
     "resize screen": frozenset({"inconclusive", "infra"}),
     "cut link": frozenset({"infra"}),
     "stall link": frozenset({"infra", "budget", "inconclusive"}),
     "delay link": frozenset({"budget", "inconclusive"}),
-    "lose packets": frozenset({"infra", "budget", "inconclusive"}),
 }
 """Each disturbance, and what a test on a sound program may then be reported as, if it did not pass.
 
 Nothing but the program's own end, or its standstill, may read as `product`: nobody can tell those from a crash. (A
 killed supervisor takes its program along.)
 """
-OF_ALL = frozenset(
-    {"kill model", "stop model", "fill disk", "move clock", "lose packets", "kill worker", "stop worker"}
-)
+OF_ALL = frozenset({"kill model", "stop model", "fill disk", "kill worker", "stop worker"})
 """Disturbances that any test of the session may notice; the others hit one desktop."""
 OF_GIVEN = frozenset({"cut link", "stall link", "delay link"})
 """Disturbances of the way to a desktop that is given by its address."""
 OF_STARTED = frozenset({"kill supervisor", "stop supervisor"})
 """Disturbances of our own processes beside a desktop that we start."""
-WEIGHTS = {"kill program": 3, "stop program": 2, "kill worker": 3, "kill X server": 2, "fill disk": 2, "move clock": 2}
+WEIGHTS = {"kill program": 3, "stop program": 2, "kill worker": 3, "kill X server": 2, "fill disk": 2}
 """How often a disturbance comes, against 1 for the others."""
 _NEVER = 0.3
 """The share of stopped processes that are never continued."""

@@ -19,6 +19,7 @@ from random import Random
 
 from PIL import Image
 
+from pytest_vnc_use import types as t
 from pytest_vnc_use.cli.policy import replay_rulings
 from pytest_vnc_use.demonstrate.codegen import proposed_test
 from pytest_vnc_use.errors import RunDirectoryError
@@ -32,33 +33,6 @@ from pytest_vnc_use.report.sessions import find_runs, results_beside
 from pytest_vnc_use.runs.directory import EndedTest, RunDirectory, read_exchanges, read_trace, write_ended_test
 from pytest_vnc_use.runs.transcript import line_of, summary_of
 from pytest_vnc_use.safety.policy_file import load_policy
-from pytest_vnc_use.types import (
-    Action,
-    ApprovalAsked,
-    CallFunction,
-    Click,
-    Confirmation,
-    Decision,
-    Drag,
-    Frame,
-    FrameRef,
-    Judged,
-    KeyCombo,
-    ModelExchange,
-    Outcome,
-    Proposal,
-    Ruling,
-    RunEnded,
-    RunStarted,
-    Scroll,
-    Step,
-    StepFinished,
-    StepStarted,
-    TurnDecided,
-    TypeText,
-    Usage,
-    Verdict,
-)
 from support.fuzzing.mutations import hostile, mutated, mutated_json
 from support.fuzzing.trial import Target, Try
 from support.paths import EXAMPLES
@@ -115,67 +89,48 @@ def oddity(random: Random, path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     path.unlink(missing_ok=True)
-    match random.randrange(6):
+    match random.randrange(3):
         case 0:
             os.mkfifo(path)
         case 1:
-            path.symlink_to("/dev/zero")
-        case 2:
-            path.symlink_to("/etc/passwd")
-        case 3:
-            path.symlink_to(path.name)
-        case 4:
             path.mkdir()
         case _:
-            path.symlink_to(path.parent.parent / "elsewhere")
+            path.symlink_to(random.choice(("/dev/zero", "/etc/passwd", path.name, path.parent.parent / "elsewhere")))
 
 
-def frame_of(image: bytes, width: int = 40, height: int = 30) -> Frame:
-    return Frame(FrameRef(hashlib.sha256(image).hexdigest(), width, height), image)
+def frame_of(image: bytes, width: int = 40, height: int = 30) -> t.Frame:
+    return t.Frame(t.FrameRef(hashlib.sha256(image).hexdigest(), width, height), image)
 
 
 def write_run(runs: Path, name: str = "run") -> Path:
     """Write a small run of each kind of event."""
     directory = RunDirectory.create(runs, name)
-    actions: list[Action] = [
-        Click(1, 2),
-        Drag(1, 2, 3, 4),
-        Scroll(5, 5, "down"),
-        TypeText("hello", 3, 4),
-        KeyCombo(("ctrl", "a")),
-        CallFunction("f", {"a": [1]}),
+    actions: list[t.Action] = [
+        t.Click(1, 2),
+        t.Drag(1, 2, 3, 4),
+        t.Scroll(5, 5, "down"),
+        t.TypeText("hello", 3, 4),
+        t.KeyCombo(("ctrl", "a")),
+        t.CallFunction("f", {"a": [1]}),
     ]
     frames = [directory.store(frame_of(saved("PNG"))), directory.store(frame_of(saved("PNG", frames=2)))]
-    directory.append(
-        RunStarted(
-            name,
-            "Open the basket",
-            "2026-01-02T03:04:05+00:00",
-            "scripted",
-            frames[0],
-            expect=("it is open",),
-            test_id="a.py::b",
-        )
-    )
-    ruling = Ruling("allow", "harmless")
+    started_at, claims = "2026-01-02T03:04:05+00:00", ("it is open",)
+    started = t.RunStarted(name, "Open the basket", started_at, "scripted", frames[0], expect=claims, test_id="a.py::b")
+    directory.append(started)
+    ruling = t.Ruling("allow", "harmless")
     for number, action in enumerate(actions, 1):
-        wish = Confirmation("really?", "DATA") if number == 2 else None
-        proposal = Proposal(action, "why", {"name": "x", "args": {"x": 1}}, wish)
-        directory.append(
-            TurnDecided(
-                number, Decision("act", "words", (proposal,), "model-1", Usage(10, 2, 3, 4), {"parts": []}), 1.5
-            )
-        )
-        directory.append(
-            ModelExchange("planner", 1, {"messages": [{"a": 1}] * number}, {"b": 2}, 0.5, usage=Usage(3), dollars=0.1)
-        )
-        directory.append(StepStarted(number, number, proposal, ruling))
-        directory.append(
-            StepFinished(Step(number, number, proposal, ruling, frames[number % 2], frames[(number + 1) % 2]))
-        )
-    directory.append(ApprovalAsked(7, Proposal(Click(1, 1), "why"), Ruling("ask", "rule")))
-    directory.append(Judged(Verdict("it is open", "holds", "because", None, frames[0], "m")))
-    directory.append(RunEnded(Outcome.DONE, "it is open"))
+        wish = t.Confirmation("really?", "DATA") if number == 2 else None
+        proposal = t.Proposal(action, "why", {"name": "x", "args": {"x": 1}}, wish)
+        decision = t.Decision("act", "words", (proposal,), "model-1", t.Usage(10, 2, 3, 4), {"parts": []})
+        directory.append(t.TurnDecided(number, decision, 1.5))
+        sent = {"messages": [{"a": 1}] * number}
+        directory.append(t.ModelExchange("planner", 1, sent, {"b": 2}, 0.5, usage=t.Usage(3), dollars=0.1))
+        directory.append(t.StepStarted(number, number, proposal, ruling))
+        step = t.Step(number, number, proposal, ruling, frames[number % 2], frames[(number + 1) % 2])
+        directory.append(t.StepFinished(step))
+    directory.append(t.ApprovalAsked(7, t.Proposal(t.Click(1, 1), "why"), t.Ruling("ask", "rule")))
+    directory.append(t.Judged(t.Verdict("it is open", "holds", "because", None, frames[0], "m")))
+    directory.append(t.RunEnded(t.Outcome.DONE, "it is open"))
     write_ended_test(directory.path, EndedTest("a.py::b", "failed", triage="product", message="m", failure="f"))
     return directory.path
 
@@ -216,16 +171,8 @@ def _spoil(random: Random, run: Path) -> None:
             case 3:
                 _changed_image(random, run)
             case 4:
-                names = [
-                    "exchanges.jsonl",
-                    "result.json",
-                    "trace.jsonl",
-                    "screens",
-                    "page",
-                    "index.html",
-                    "execution.json",
-                ]
-                oddity(random, run / random.choice(names))
+                names = "exchanges.jsonl result.json trace.jsonl screens page index.html execution.json"
+                oddity(random, run / random.choice(names.split()))
                 return
             case _:
                 _changed_lines(random, run / "exchanges.jsonl")
@@ -270,13 +217,10 @@ def _read_run(random: Random, place: Path, run: Path) -> None:
 
 def _report_run(random: Random, place: Path, run: Path) -> None:
     out = place / "out"
-    match random.randrange(3):
-        case 0:
-            write_report(find_runs([place]), out, results_beside([place]))
-        case 1:
-            write_report(find_runs([place]), out, results_beside([place]), one_file=True)
-        case _:
-            run_markdown(run, place)
+    if random.random() < 0.3:
+        run_markdown(run, place)
+    else:
+        write_report(find_runs([place]), out, results_beside([place]), one_file=random.random() < 0.5)
 
 
 _RECORDED = EXAMPLES / "__vnc_recordings__" / "test_shop" / "test_sign_in.json"
@@ -322,9 +266,8 @@ def _spoil_recording(random: Random, file: Path, seed: object) -> None:
         case 4:
             oddity(random, random.choice(images))
         case _:
-            text = text.replace(
-                random.choice(images).name, str(hostile(random))[:300].replace('"', "").replace("\\", "")
-            )
+            name = str(hostile(random))[:300].replace('"', "").replace("\\", "")
+            text = text.replace(random.choice(images).name, name)
     file.write_bytes(text.encode("utf-8", "replace"))
     if random.random() < 0.03:
         oddity(random, file)

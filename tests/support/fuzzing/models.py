@@ -8,82 +8,39 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
-from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer, AnthropicJudge
-from pytest_vnc_use.planners.chat.planner import ChatJudge, OpenAICompatible
 from pytest_vnc_use.planners.common.http import Backoff
-from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse, GeminiJudge
-from pytest_vnc_use.planners.openai.planner import OpenAIComputer, OpenAIJudge
-from pytest_vnc_use.types import Drag, FrameRef, Move, Observation, Scroll, TypeText, Wait, report_to_nobody
-from support import chat_server, gemini_server, messages_server, responses_server
+from pytest_vnc_use.types import (
+    Click,
+    Drag,
+    FrameRef,
+    KeyCombo,
+    Move,
+    Observation,
+    Scroll,
+    TypeText,
+    Wait,
+    report_to_nobody,
+)
 from support.fuzzing.mutations import mutated, mutated_json, text_of
 from support.fuzzing.trial import Target, Try
 from support.gemini_conversations import frame_of
 from support.json_server import JsonServer, Reply
-from support.judge_servers import opinion
+from support.judge_servers import KINDS, opinion
+from support.shop_runs import PLAYERS, Said
 
 _ONCE = Backoff(attempts=1)
 _FRAME = frame_of(7)
 _SCREEN = FrameRef(_FRAME.ref.digest, 1440, 900)
-_SERVED: dict[str, tuple[Callable[[str], Any], list[Reply]]] = {
-    "gemini": (
-        lambda url: GeminiComputerUse(api_key="k", base_url=url, backoff=_ONCE),
-        [
-            gemini_server.calls(
-                ("click", {"x": 500, "y": 500}), ("type", {"text": "a", "press_enter": True}), words="Now."
-            ),
-            gemini_server.calls(("drag_and_drop", {"start_x": 1, "start_y": 2, "end_x": 3, "end_y": 4}), thought="hm"),
-            gemini_server.daily_quota(),
-        ],
-    ),
-    "anthropic": (
-        lambda url: AnthropicComputer(api_key="k", base_url=url, backoff=_ONCE),
-        [
-            messages_server.uses(
-                ("left_click", {"coordinate": [720, 450]}),
-                ("scroll", {"coordinate": [1, 2], "scroll_direction": "down", "scroll_amount": 3}),
-            ),
-            messages_server.uses(("type", {"text": "hello"}), ("key", {"text": "ctrl+a"})),
-            messages_server.overloaded(),
-        ],
-    ),
-    "openai": (
-        lambda url: OpenAIComputer(api_key="k", base_url=url, backoff=_ONCE),
-        [
-            responses_server.acts(
-                {"type": "click", "button": "left", "x": 720, "y": 450},
-                {"type": "drag", "path": [{"x": 1, "y": 2}, {"x": 3, "y": 4}]},
-            ),
-            responses_server.acts(
-                {"type": "scroll", "x": 1, "y": 2, "scroll_x": 0, "scroll_y": 100},
-                {"type": "keypress", "keys": ["CTRL", "A"]},
-            ),
-            responses_server.calls("done", "{}"),
-        ],
-    ),
-    "chat": (
-        lambda url: OpenAICompatible(url, chat_server.MODEL, backoff=_ONCE),
-        [
-            chat_server.call("click", x=500, y=500),
-            chat_server.calls(("drag", {"x": 1, "y": 2, "to_x": 3, "to_y": 4}), words="Now."),
-            chat_server.said('<tool_call>{"name": "click", "arguments": {"x": 1, "y": 2}}</tool_call>'),
-        ],
-    ),
-    "chat, computer_use": (
-        lambda url: OpenAICompatible(url, chat_server.MODEL, toolset="computer_use", backoff=_ONCE),
-        [
-            chat_server.call("computer_use", action="left_click", coordinate=[500, 500]),
-            chat_server.call("computer_use", action="scroll", coordinate=[5, 5], pixels=-300),
-        ],
-    ),
-}
-_JUDGES: dict[str, tuple[Callable[[str], Any], Callable[[str], Reply]]] = {
-    "gemini": (lambda url: GeminiJudge(api_key="k", base_url=url, backoff=_ONCE), gemini_server.text),
-    "anthropic": (lambda url: AnthropicJudge(api_key="k", base_url=url, backoff=_ONCE), messages_server.text),
-    "openai": (lambda url: OpenAIJudge(api_key="k", base_url=url, backoff=_ONCE), responses_server.text),
-    "chat": (lambda url: ChatJudge(base_url=url, model=chat_server.MODEL, backoff=_ONCE), chat_server.said),
-}
+_TURNS = (
+    Said((Click(720, 450),), "Now."),
+    Said((TypeText("a"),)),
+    Said((Drag(1, 2, 3, 4),)),
+    Said((Scroll(5, 5, "down", 3, "wheel"),)),
+    Said((KeyCombo(("ctrl", "a")),)),
+)
 
 
 def _spoilt(random: Random, reply: Reply) -> Reply:
@@ -99,17 +56,11 @@ def _spoilt(random: Random, reply: Reply) -> Reply:
         case 3:
             body = b"[" + b"[]," * 1_300_000 + b"[]]"
         case 4:
-            return Reply(
-                body,
-                random.choice((301, 302, 307, 308)),
-                {"Location": random.choice(("http://127.0.0.1:1/", "file:///etc/passwd", "/x", ""))},
-            )
+            where = random.choice(("http://127.0.0.1:1/", "file:///etc/passwd", "/x", ""))
+            return Reply(body, random.choice((301, 302, 307, 308)), {"Location": where})
         case 5 | 6 | 7:
-            return Reply(
-                body,
-                random.choice((204, 400, 401, 403, 404, 418, 429, 500, 503)),
-                {"retry-after": random.choice(("nan", "-1", "1e999", "x", "9" * 50))},
-            )
+            after = random.choice(("nan", "-1", "1e999", "x", "9" * 50))
+            return Reply(body, random.choice((204, 400, 401, 403, 404, 418, 429, 500, 503)), {"retry-after": after})
         case 8:
             body = mutated(random, body)
     return replace(reply, body=body)
@@ -117,10 +68,11 @@ def _spoilt(random: Random, reply: Reply) -> Reply:
 
 def _planner(name: str) -> Callable[[Path], Iterator[Try]]:
     def opened(directory: Path) -> Iterator[Try]:
-        starter, replies = _SERVED[name]
+        player = PLAYERS[name]
+        replies = [*map(player.say, _TURNS), player.done]
         current: list[Reply] = []
         with JsonServer(lambda _: current[0]) as server:
-            planner = starter(server.url)
+            planner = player.planner(SimpleNamespace(url=server.url, api_key="k"), backoff=_ONCE)
 
             def attempt(random: Random) -> None:
                 server.requests.clear()
@@ -150,10 +102,10 @@ def _check(action: Any) -> None:
 
 def _judge(name: str) -> Callable[[Path], Iterator[Try]]:
     def opened(directory: Path) -> Iterator[Try]:
-        starter, say = _JUDGES[name]
+        say = KINDS[name].say
         current: list[Reply] = []
         with JsonServer(lambda _: current[0]) as server:
-            judge = starter(server.url)
+            judge = KINDS[name].judge(server, backoff=_ONCE)
 
             def attempt(random: Random) -> None:
                 server.requests.clear()
@@ -174,6 +126,6 @@ def _judge(name: str) -> Callable[[Path], Iterator[Try]]:
 
 
 TARGETS = (
-    *(Target(f"answers to the planner {name}", contextmanager(_planner(name)), 60) for name in _SERVED),
-    *(Target(f"answers to the judge {name}", contextmanager(_judge(name)), 40) for name in _JUDGES),
+    *(Target(f"answers to the planner {name}", contextmanager(_planner(name)), 60) for name in PLAYERS),
+    *(Target(f"answers to the judge {name}", contextmanager(_judge(name)), 40) for name in KINDS),
 )

@@ -110,13 +110,3 @@ def text_of(random: Random, value: Any) -> bytes:
     """Return a value as JSON, in a tenth of the cases with changed bytes."""
     text = json.dumps(value).encode()
     return mutated(random, text) if random.random() < 0.1 else text
-
-
-def any_text(random: Random) -> str:
-    """Return text of letters, signs, controls, half surrogates, and pieces of paths."""
-    pieces = (
-        *("a", "Z", "0", "_", "-", ".", "..", "/", "\\", "::", "[", "]", "@", "\0", "\n", "\ud800", "é", "😀", " "),
-        *("~", "*", "%", "$", "\x1b", "\u202e", "con", "x" * 300, "test_a.py", "../", "-p", "--", "=", "nan", "1"),
-        *("9" * 5000,),
-    )
-    return "".join(random.choice(pieces) for _ in range(random.choice((0, 1, 2, 3, 5, 12))))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from support.stages import libvncserver, qemu, qt, x11
+from support.stages import qemu, qt, x11
 from support.stages.stage import Stage, Wish
 
 Ability = Literal["resize", "password", "view_only", "16 bit", "8 bit", "large"]
@@ -34,7 +34,6 @@ KINDS = {
     "qemu": Kind(qemu.qemu, ("resize", "password"), (720, 400)),
     "qt": Kind(qt.qt, ("16 bit", "large")),
     "wayvnc": Kind(qt.wayvnc, ("resize", "view_only", "large"), outlives_clients=False),
-    "libvncserver": Kind(libvncserver.libvncserver, ("resize", "password", "view_only", "16 bit", "8 bit", "large")),
 }
 
 

@@ -83,15 +83,3 @@ def writing_to(log: Path) -> Iterator[dict[str, Any]]:
     """Yield the options of a process that obeys lines and writes to `log`."""
     with log.open("wb") as out:
         yield {"stdin": subprocess.PIPE, "stdout": out.fileno()}
-
-
-def buttons_changed(before: int, now: int, x: int, y: int) -> Iterator[str]:
-    """Yield the changes of the buttons between two masks of RFB's, with the pointer at (x, y)."""
-    for number in range(1, 8):
-        bit = 1 << (number - 1)
-        if (before ^ now) & bit and (number in BUTTONS or now & bit):
-            yield (
-                f"{'down' if now & bit else 'up'} {BUTTONS[number]} {x} {y}"
-                if number in BUTTONS
-                else (f"wheel {WHEEL[number]}")
-            )

@@ -1,11 +1,34 @@
-"""What a step is called."""
+"""A run as text: what a step is called, and what a planner that continues after a replay sees."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from pytest_vnc_use.runs.transcript import CaptionPart, action_in_words, action_line, caption
-from pytest_vnc_use.types import Action, Click, Drag, KeyCombo, MouseDown, Move, Region, Scroll, TypeText
+from pytest_vnc_use.runs.transcript import (
+    REPLAYED,
+    CaptionPart,
+    action_in_words,
+    action_line,
+    caption,
+    seen_by_live,
+)
+from pytest_vnc_use.types import (
+    NO_FRAME,
+    Action,
+    Click,
+    Decision,
+    Drag,
+    KeyCombo,
+    MouseDown,
+    Move,
+    Observation,
+    Region,
+    Scroll,
+    Turn,
+    TypeText,
+)
 from pytest_vnc_use.types.elements import Element, Elements
 
 BOX = Region(0, 0, 9, 9)
@@ -55,3 +78,19 @@ def test_name_is_part_of_its_own_and_is_cut() -> None:
 def test_line_of_terminal_names_element_or_gives_numbers() -> None:
     assert action_line(Click(1, 2), (BUTTON,)) == 'click "Sign in" (button)'
     assert action_line(Click(1, 2), (FIELD,)) == "click(x=1, y=2, button='left', count=1)"
+
+
+def observed(*details: dict[str, Any]) -> Observation:
+    turns = tuple(Turn(Decision("act", provider_details=each)) for each in details)
+    return Observation("pay", NO_FRAME, NO_FRAME, turns, lambda _: b"")
+
+
+def test_only_turns_before_its_own_were_replayed() -> None:
+    seen = seen_by_live(observed({REPLAYED: True}, {REPLAYED: True}, {}, {REPLAYED: True}))
+    assert [turn.decision.provider_details for turn in seen.turns] == [{}, {REPLAYED: True}]
+
+
+def test_words_of_planner_are_its_own() -> None:
+    """Such as those of one with a cache."""
+    observation = observed({"replayed": 0}, {"replayed": 1})
+    assert seen_by_live(observation) is observation

@@ -1,0 +1,176 @@
+"""One session of tests that end in all ways, on a worker: its terminal, JUnit's XML, results, page and GitHub summary.
+
+What changed is shown by the failure; `python -m pytest tests/test_snapshot.py --snapshot-update` accepts it.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import platform
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vnc_use.report.results import read_results
+from support.pad_sessions import QUIET
+from support.paths import PAD
+from support.vnc_servers import require_package, require_pyside
+
+if TYPE_CHECKING:
+    from syrupy.assertion import SnapshotAssertion
+
+require_package("syrupy")
+
+CONFTEST = """
+import pytest
+from pytest_vnc_use.errors import QuotaExhausted
+from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
+from pytest_vnc_use.types import Click, Decision, Region, TypeText, Verdict
+
+CLICK = [Click(5, 5)]
+
+def out_of_quota(observation):
+    raise QuotaExhausted("no more <b>today</b> | never")
+
+PLANS = {
+    "gave_up": [CLICK, Decision("gave_up", "there is no basket")],
+    "quota": out_of_quota,
+    "step_limit": lambda observation: [Click(5, 5 + len(observation.turns))],
+    "denied": [[Click(5, 5), TypeText("sudo reboot")]],
+}
+
+@pytest.fixture
+def vnc_planner(request):
+    return ScriptedPlanner(PLANS.get(request.node.name.removeprefix("test_"), [CLICK]))
+
+class Judge:
+    def judge(self, claim, frame, *, timeout_s, report):
+        kind = next((kind for kind in ("fails", "unsure") if kind in claim), "holds")
+        return Verdict(claim, kind, f"the screen {kind}", Region(0, 0, 99, 50), frame.ref, "a-judge")
+
+@pytest.fixture
+def vnc_judge():
+    return Judge()
+"""
+TESTS = """
+import pytest
+
+task = pytest.mark.vnc_task
+
+@task("Open the basket", expect=["the basket is open", "the total holds"])
+def test_claims_hold(vnc_desktop): ...
+
+@task("Open the basket", expect=["the basket is open", "the total fails"])
+def test_claim_fails(vnc_desktop): ...
+
+@task("Open the basket", expect="the total is unsure")
+def test_claim_unsure(vnc_desktop): ...
+
+@task("Open what fails")
+def test_end_fails(vnc_desktop): ...
+
+@task("Open the basket", expect=None)
+def test_body_passes(vnc_desktop):
+    assert "press" in vnc_desktop.read_file("events.txt")
+
+@task("Open the basket", expect=None)
+def test_body_fails(vnc_desktop):
+    assert vnc_desktop.read_file("events.txt").splitlines()[:1] == ["3.00"]
+
+@task("Open the basket", expect=None)
+def test_gave_up(vnc_desktop): ...
+
+@task("Open the basket", expect=None)
+def test_quota(vnc_desktop): ...
+
+@task("Open the basket", expect=None, max_steps=2)
+def test_step_limit(vnc_desktop): ...
+
+@task("Open the basket", expect=None)
+def test_denied(vnc_desktop): ...
+
+@task("Open the basket", secrets="NOSUCH_PASSWORD", expect=None)
+def test_settings(vnc_desktop): ...
+
+@pytest.fixture
+def orders(vnc_desktop):
+    yield
+    raise LookupError("in a teardown")
+
+def test_teardown(orders): ...
+
+@pytest.mark.xfail(raises=AssertionError)
+def test_xfailed(vnc_desktop): assert 0
+
+def test_skipped(vnc_desktop): pytest.skip("not today")
+
+def test_without_desktop(): assert 0
+"""
+POLICY = """
+[[rule]]
+name = "no rebooting"
+decision = "deny"
+text = "reboot"
+"""
+REPLACED = {
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?([+-]\d\d:\d\d| UTC|Z)?": "<time>",
+    r"\b\d{8}-\d{6}-[\w-]+": "<run>",
+    r"\b[0-9a-f]{64}\b": "<digest>",
+    r"\b0x[0-9a-f]+": "<address>",
+    r"\b\d+(\.\d+)? ?s\b( \([\d:]+\))?|(?<=_s\": )[\d.]+|(?<=time=\")[\d.]+|^\d+\.\d$": "<s>",
+    r"[\d,]+ pixels? differ.*": "<pixels> differ",
+    r"^\[gw0\] .*\n|^bringing up nodes.*\n+": "",
+    r"([=_])\1{4,}": r"\1\1\1\1",
+    r" +$": "",
+}
+"""What differs from one session, or machine, to the next, and what stands for it."""
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of the session that is over; its output is in output.txt."""
+    require_pyside()
+    path = tmp_path_factory.mktemp("session")
+    for name, text in (("conftest.py", CONFTEST), ("test_it.py", TESTS), ("policy.toml", POLICY)):
+        (path / name).write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", *QUIET, "-q", "-n1", "-ra", "-o", "junit_family=xunit1"]
+    command += ["--junitxml=junit.xml", "--vnc-policy=policy.toml"]
+    command += ["--vnc-server=qt", f"--vnc-app={shlex.join(PAD)}", "--vnc-scope=session"]
+    environment = {**os.environ, "GITHUB_STEP_SUMMARY": str(path / "summary.md"), "COLUMNS": "200", "CI": ""}
+    with (path / "output.txt").open("w") as output:
+        subprocess.run(command, cwd=path, env=environment, timeout=500, stdout=output, check=False)
+    return path
+
+
+@pytest.mark.parametrize("name", ["output.txt", "junit.xml", "runs/vnc-results.json", "runs/index.html", "summary.md"])
+def test_session_output_is_as_before(session: Path, snapshot: SnapshotAssertion, name: str) -> None:
+    assert normalized((session / name).read_text(encoding="utf-8"), session) == snapshot
+
+
+def test_page_of_failed_run_is_as_before(session: Path, snapshot: SnapshotAssertion) -> None:
+    tests = read_results(session / "runs" / "vnc-results.json").tests
+    (run,) = next(test for test in tests if test.test.endswith("test_claim_fails")).runs
+    assert normalized((session / run.directory / "index.html").read_text(encoding="utf-8"), session) == snapshot
+
+
+def normalized(text: str, session: Path) -> str:
+    """Return the text, of a page what it shows, of results a line a test, without paths, times and ids."""
+    if text.startswith("<!DOCTYPE html"):
+        text = re.sub(r"<(style|script)\b.*?</\1>|<[^>]+>", "\n", text, flags=re.DOTALL)
+        text = html.unescape(re.sub(r"\s*\n\s*", "\n", text))
+    elif text.startswith("{"):
+        results = json.loads(text)
+        text = "\n".join(map(json.dumps, (*results.pop("tests"), results)))
+    places = {str(session): "<dir>", sys.executable: "<python>", platform.node(): "<machine>"}
+    for place, sign in places.items():
+        text = text.replace(place, sign).replace(re.sub(r"(\W)", r"\\\1", place), sign)
+    for pattern, sign in REPLACED.items():
+        text = re.sub(pattern, sign, text, flags=re.MULTILINE)
+    return text
