@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import io
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from PIL import Image
-from typing_extensions import assert_never
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
@@ -24,25 +23,15 @@ from pytest_vnc_use.types import (
     SECRET_MARK,
     Action,
     CallFunction,
-    Click,
-    Drag,
     Frame,
     FrameRef,
     InvalidAction,
-    KeyCombo,
-    KeyDown,
-    KeyUp,
-    MouseDown,
-    MouseUp,
-    Move,
     OpenAddress,
     Region,
-    Scroll,
     SettledReason,
     Step,
     TakeScreenshot,
     Times,
-    TraverseHistory,
     TypeText,
     Wait,
 )
@@ -64,11 +53,6 @@ LONGEST_NAME = 200
 
 ElementsOf = Callable[[Action], Elements]
 """A function that finds the elements of an action in a desktop's trees. It may be slow, and may raise any exception."""
-
-
-def no_elements(action: Action) -> Elements:
-    """Return no elements: there is no tree."""
-    return ()
 
 
 class Asker:
@@ -100,13 +84,10 @@ class Targets:
     def __init__(self, ask: ElementsOf, directory: RunDirectory) -> None:
         self._ask = Asker(ask)
         self._dir = directory
-        self._seen: Frame | None = None
+        self.seen: Frame | None = None
+        """The newest frame, whose pixels need not be read again."""
         self._clicked: tuple[Point, ...] = ()
         self._field: Elements = ()
-
-    def see(self, frame: Frame) -> None:
-        """Keep the newest frame, so that its pixels need not be read again."""
-        self._seen = frame
 
     def of(self, action: Action, frame: FrameRef, limit_s: float) -> tuple[Elements, FrameRef | None]:
         """Return the elements and the crop of an action's target, on the screen that `frame` shows.
@@ -124,12 +105,18 @@ class Targets:
 
     def _crop(self, frame: FrameRef, at: Point) -> FrameRef | None:
         region = around(at, (frame.width, frame.height))
-        seen = self._seen if self._seen and self._seen.ref == frame else None
-        try:
-            png = _cut_out(seen.png if seen else self._dir.load_png(frame), seen.pixels if seen else None, region)
-        except (OSError, ValueError):  # a user's own controller may return an invalid image
-            return None
-        size = region.right - region.left, region.bottom - region.top
+        seen = self.seen if self.seen and self.seen.ref == frame else None
+        size, file = (region.right - region.left, region.bottom - region.top), io.BytesIO()
+        if seen and isinstance(seen.pixels, np.ndarray):
+            image = Image.frombytes("RGB", size, region.part_of(seen.pixels).astype("<u4").tobytes(), "raw", "BGRX")
+        else:
+            try:
+                whole = Image.open(io.BytesIO(seen.png if seen else self._dir.load_png(frame)))
+                image = whole.crop((region.left, region.top, region.right, region.bottom)).convert("RGB")
+            except (OSError, ValueError):  # a user's own controller may return an invalid image
+                return None
+        image.save(file, "PNG")
+        png = file.getvalue()
         return self._dir.store(Frame(FrameRef(hashlib.sha256(png).hexdigest(), *size), png))
 
 
@@ -139,18 +126,6 @@ def around(at: Point, screen: tuple[int, int]) -> Region:
     left = min(max(at[0] - width // 2, 0), screen[0] - width)
     top = min(max(at[1] - height // 2, 0), screen[1] - height)
     return Region(left, top, left + width, top + height)
-
-
-def _cut_out(png: bytes, pixels: object, region: Region) -> bytes:
-    if isinstance(pixels, np.ndarray):
-        size = region.right - region.left, region.bottom - region.top
-        image = Image.frombytes("RGB", size, region.part_of(pixels).astype("<u4").tobytes(), "raw", "BGRX")
-    else:
-        whole = Image.open(io.BytesIO(png))
-        image = whole.crop((region.left, region.top, region.right, region.bottom)).convert("RGB")
-    file = io.BytesIO()
-    image.save(file, "PNG")
-    return file.getvalue()
 
 
 def cut_names(elements: Elements) -> Elements:
@@ -194,7 +169,7 @@ class Actor:
         """Store and return the screen now. Raises DesktopError."""
         frame = self.controller.frame()
         if self._targets:
-            self._targets.see(frame)
+            self._targets.seen = frame
         return self._dir.store(frame)
 
     def watch(self) -> None:
@@ -203,16 +178,13 @@ class Actor:
 
     def other_than(self, seen: FrameRef) -> FrameRef | None:
         """Store and return the quiet screen if it differs from that frame. Raises DesktopError."""
-        if self._other_frame(seen) is None:
-            return None
-        self.controller.settle(briefly=True)
-        other = self._other_frame(seen)
-        return None if other is None else self._dir.store(other)
-
-    def _other_frame(self, seen: FrameRef) -> Frame | None:
-        now = self.controller.frame()
-        is_same = now.ref == seen or still_shows(self._dir.load_png(seen), now)
-        return None if is_same else now
+        for is_stable in (False, True):
+            now = self.controller.frame()
+            if now.ref == seen or still_shows(self._dir.load_png(seen), now):
+                return None
+            if not is_stable:
+                self.controller.settle(briefly=True)
+        return self._dir.store(now)
 
     def carry_out(self, step: Step, deadline: Deadline, *, watched: bool = False) -> Step:
         """Perform the step's action, wait for the screen to answer, look, and return the step with what came of it.
@@ -224,7 +196,7 @@ class Actor:
         asked = clock.monotonic()
         if self._targets:
             elements, crop = self._targets.of(action, step.frame_before, deadline.remaining_s)
-            step = dataclasses.replace(step, elements=elements, crop=crop)
+            step = replace(step, elements=elements, crop=crop)
         started = clock.monotonic()
         try:
             output = deadline.call(lambda: self._do(action, deadline))
@@ -233,7 +205,7 @@ class Actor:
         except DeadlineExceeded:
             if not isinstance(action, CallFunction):
                 self.controller.close()
-            return dataclasses.replace(step, error="the run's time was up before the action was done")
+            return replace(step, error="the run's time was up before the action was done")
         acted = clock.monotonic()
         try:
             settled = None if error else self._settle(action, deadline, briefly=watched)
@@ -242,26 +214,21 @@ class Actor:
             error = str(exc)
             settled, stable, frame = None, clock.monotonic(), self.capture()
         kept = dict.fromkeys(map(self._dir.store, self.controller.transient_frames()))  # each once
-        return dataclasses.replace(
+        times = Times(0.0, acted - started, stable - acted, clock.monotonic() - stable + started - asked)
+        url = action.address if isinstance(action, OpenAddress) and not error else ""
+        if isinstance(self.controller, TellsUrl):
+            with suppress(DeadlineExceeded):
+                url = deadline.call(self.controller.page_url) or url
+        return replace(
             step,
             frame_after=frame,
             output=output,
             error=error,
             settled=settled,
             passed=tuple(ref for ref in kept if ref not in (step.frame_before, frame)),
-            times=Times(0.0, acted - started, stable - acted, clock.monotonic() - stable + started - asked),
-            url=self._url_after(action, error, deadline),
+            times=times,
+            url=url,
         )
-
-    def _url_after(self, action: Action, error: str, deadline: Deadline) -> str:
-        """Return the browser's address. If the controller does not know it, an opened address counts."""
-        opened = action.address if isinstance(action, OpenAddress) and not error else ""
-        if not isinstance(self.controller, TellsUrl):
-            return opened
-        try:
-            return deadline.call(self.controller.page_url) or opened
-        except DeadlineExceeded:
-            return opened
 
     def _settle(self, action: Action, deadline: Deadline, *, briefly: bool) -> SettledReason | None:
         if isinstance(action, (CallFunction, TakeScreenshot)) or not deadline.remaining_s:
@@ -276,19 +243,20 @@ class Actor:
             case InvalidAction(problem=problem):
                 raise ActionError(problem)
             case CallFunction(name=name, arguments=arguments):
-                return self._call_function(name, arguments)
+                if name not in self._functions:
+                    raise ActionError(f"there is no function {name!r}; there are {sorted(self._functions)}")
+                try:
+                    return str(self._functions[name](**self._arguments(arguments)))
+                except (Exception, SystemExit) as exc:  # a user's function may raise anything; the planner gets it
+                    raise ActionError(f"{name} raised {named(exc)}") from exc
             case TypeText(text=text):
-                perform_text(self.controller, dataclasses.replace(action, text=self._reveal_secrets(text)))
+                perform_text(self.controller, replace(action, text=self._reveal_secrets(text)))
             case OpenAddress(address=address):
-                perform_text(self.controller, dataclasses.replace(action, address=self._reveal_secrets(address)))
+                perform_text(self.controller, replace(action, address=self._reveal_secrets(address)))
             case Wait(duration_s=duration_s):
                 self.controller.perform(Wait(min(duration_s, deadline.remaining_s)))
-            case Click() | MouseDown() | MouseUp() | Move() | Drag() | Scroll():
-                self.controller.perform(action)
-            case KeyCombo() | KeyDown() | KeyUp() | TraverseHistory() | TakeScreenshot():
-                self.controller.perform(action)
             case _:
-                assert_never(action)
+                self.controller.perform(action)
         return ""
 
     def _reveal_secrets(self, text: str) -> str:
@@ -306,14 +274,6 @@ class Actor:
                 return {key: self._arguments(item) for key, item in value.items()}
             case _:
                 return value
-
-    def _call_function(self, name: str, arguments: Mapping[str, Any]) -> str:
-        if name not in self._functions:
-            raise ActionError(f"there is no function {name!r}; there are {sorted(self._functions)}")
-        try:
-            return str(self._functions[name](**self._arguments(arguments)))
-        except (Exception, SystemExit) as exc:  # a user's function may raise anything; the planner gets the error
-            raise ActionError(f"{name} raised {named(exc)}") from exc
 
 
 def check_declared(text: str, reveal: Callable[[str], str]) -> None:

@@ -17,6 +17,7 @@ from pytest_vnc_use.agent import build, claims
 from pytest_vnc_use.agent.act import check_declared, perform_text
 from pytest_vnc_use.agent.budget import Budget
 from pytest_vnc_use.agent.run import Run, continue_run, run_task
+from pytest_vnc_use.backends.redaction import RedactingController, Redactions
 from pytest_vnc_use.errors import AgentFailed, Inconclusive, InfraError, ProductFailed, SettingsError, TaskFailed
 from pytest_vnc_use.plain_text import without_query
 from pytest_vnc_use.planners.local.callables import as_planner
@@ -56,7 +57,6 @@ from pytest_vnc_use.types import (
 from pytest_vnc_use.types.protocols import Approver, Controller, Desktop, EndsRun, Judge, Planner, RunObserver
 
 if TYPE_CHECKING:
-    from pytest_vnc_use.backends.redaction import Redactions
     from pytest_vnc_use.backends.screen import Framebuffer
 
 T = TypeVar("T")
@@ -146,12 +146,13 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         recorded: RecordedTest | None = None,
         approver: Approver | None = None,
     ) -> None:
-        named = {"server": vnc_server, "screen_size": screen_size, "max_steps": step_limit}
-        named |= {"max_seconds": seconds_timeout, "exclude": excluded_actions, "planner": "gemini", "model": model}
-        options = {"include_initial_screenshot": include_initial_screenshot, "include_thoughts": include_thoughts}
-        given = [f"{name}={str(value).lower()}" for name, value in options.items() if value is not None]
-        named["planner_options"] = given or None
-        self.settings = absolute_files(settings or build.settings_of(named), Path.cwd())
+        if settings is None:
+            options = {"include_initial_screenshot": include_initial_screenshot, "include_thoughts": include_thoughts}
+            given = [f"{name}={str(value).lower()}" for name, value in options.items() if value is not None]
+            named = {"server": vnc_server, "screen_size": screen_size, "max_steps": step_limit, "model": model}
+            named |= {"max_seconds": seconds_timeout, "exclude": excluded_actions, "planner": "gemini"}
+            settings = build.settings_of({**named, "planner_options": given or None})
+        self.settings = absolute_files(settings, Path.cwd())
         self.budget = budget or build.build_budget(self.settings)
         """The limits of this agent's models, and their use so far."""
         self.runs: list[Path] = []
@@ -248,21 +249,9 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
                 "as with pytest.raises(PolicyDenied)"
             )
         own = None if planner is None else as_planner(planner)
+        given = policy, own, approver or self._approver
         try:
-            return self._advance(
-                lambda: run_task(
-                    self,
-                    task,
-                    expect=expect,
-                    limits=limits,
-                    policy=policy,
-                    planner=own,
-                    approver=approver or self._approver,
-                    run_id=run_id,
-                ),
-                check,
-                votes,
-            )
+            return self._advance(lambda: run_task(self, task, expect, limits, run_id, *given), check, votes)
         finally:
             if isinstance(own, EndsRun):
                 own.end_run()
@@ -304,13 +293,9 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
     def _continue(
         self, run_id: str, answer: bool | None, step: int | None, approver: Approver | None, again: Again
     ) -> RunResult:
-        policy, planner = again.get("policy"), again.get("planner")
-        own = None if planner is None else as_planner(planner)
-        return self._advance(
-            lambda: continue_run(
-                self, run_id, answer, step=step, policy=policy, planner=own, approver=approver or self._approver
-            )
-        )
+        planner = again.get("planner")
+        given = again.get("policy"), None if planner is None else as_planner(planner), approver or self._approver
+        return self._advance(lambda: continue_run(self, run_id, answer, step, *given))
 
     def _advance(
         self, advance: Callable[[], RunResult], check: bool | None = None, votes: int | None = None
@@ -362,13 +347,6 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         if not self._given_judge:
             self._build_judge(self.settings)  # raises KeyMissing
         return ""
-
-    def _keep_for_run(self, run_id: str, policy: Policy | None, planner: Planner | None) -> None:
-        """Keep what holds for one run in place of the agent's own."""
-        if policy:
-            self._policies[run_id] = policy
-        if planner is not None:
-            self._planners[run_id] = planner
 
     def end_body(self) -> None:
         """Note the end of the test's body: the last screen of a replay must still be there. Raises RecordingDrifted."""
@@ -544,14 +522,9 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         return screen
 
     def _redacted(self, controller: Controller, shared: str = "") -> Controller:
-        """Return the controller with redaction, if the test has secrets or masks.
-
-        On a `shared` desktop, other tests' secrets are redacted too.
-        """
+        """Return the controller with redaction, if the test has secrets; on a `shared` desktop, also of others'."""
         if not self._hides_typed or self.settings.show_secrets:
             return controller
-        from pytest_vnc_use.backends.redaction import RedactingController, Redactions
-
         redactions = _REDACTIONS.setdefault(shared, Redactions()) if shared else Redactions()
         masks = self._recorded.masks if self._recorded else ()
         return RedactingController(controller, self._secrets.everything.hide, redactions, masks)
@@ -583,12 +556,6 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         if self._recorded is None:
             return live()
         return self._recorded.judge(live, lambda: self.controller, self._secrets.everything.hide)
-
-    @property
-    def _changed_request_s(self) -> float | None:
-        """The seconds of one request, if the settings have changed since the planner was given."""
-        now_s = self.settings.request_seconds
-        return now_s if now_s != self._request_s_at_first else None
 
     def __repr__(self) -> str:
         return f"<VncUseAgent at {without_query(self.server)}>"

@@ -16,7 +16,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from functools import partial
@@ -92,37 +92,26 @@ class Prices:
 
 def load_prices(path: str = "", *, today: date | None = None) -> Prices:
     """Return the package's table with the user's rows over it. Raises SettingsError if the file is not valid."""
-    day = today or clock.utc_now().date()
-    own = _rows(_text_of(path), path) if path else []
-    shipped = _rows(files(__package__).joinpath("prices.toml").read_text("utf-8"), "prices.toml")
-    return Prices(dict(_valid_on(day, shipped)) | dict(_valid_on(day, own)))
-
-
-def _text_of(path: str) -> str:
+    day, by_model = today or clock.utc_now().date(), dict[str, Price]()
+    texts = [("prices.toml", files(__package__).joinpath("prices.toml").read_bytes())]
     try:
-        return read_regular(path).decode()
-    except UnicodeDecodeError as exc:
-        raise SettingsError(f"vnc_prices={path!r} must be saved as UTF-8: {exc}") from exc
+        texts += [(path, read_regular(path))] if path else []
     except OSError as exc:
         raise SettingsError(f"vnc_prices must name a TOML file of prices, got {path!r}: {exc.strerror}") from exc
-
-
-def _rows(text: str, path: str) -> list[Price]:
-    try:
-        return _Table.model_validate(tomllib.loads(text)).price
-    except ValidationError as exc:
-        first = exc.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise SettingsError(f"vnc_prices={path!r}: {place}: {first['msg']}, got {got(first['input'])}") from exc
-    except (ValueError, RecursionError) as exc:  # also for a number with too many digits
-        raise SettingsError(f"vnc_prices={path!r} must be TOML: {exc}") from exc
-
-
-def _valid_on(day: date, rows: list[Price]) -> Iterator[tuple[str, Price]]:
-    """Yield the prices that hold on a day, by model, later ones last."""
-    for row in sorted(rows, key=lambda each: each.since):
-        if row.since <= day:
-            yield from ((model, row) for model in row.models)
+    for name, text in texts:
+        try:
+            rows = _Table.model_validate(tomllib.loads(text.decode())).price
+        except UnicodeDecodeError as exc:
+            raise SettingsError(f"vnc_prices={name!r} must be saved as UTF-8: {exc}") from exc
+        except ValidationError as exc:
+            first = exc.errors(include_url=False)[0]
+            place = ".".join(map(str, first["loc"]))
+            raise SettingsError(f"vnc_prices={name!r}: {place}: {first['msg']}, got {got(first['input'])}") from exc
+        except (ValueError, RecursionError) as exc:  # also for a number with too many digits
+            raise SettingsError(f"vnc_prices={name!r} must be TOML: {exc}") from exc
+        for row in sorted(rows, key=lambda row: row.since):
+            by_model |= dict.fromkeys(row.models, row) if row.since <= day else {}
+    return Prices(by_model)
 
 
 LOCK_S = 30.0
@@ -148,11 +137,6 @@ class _Account:
     used: Amount = field(default_factory=Amount)
     reserved: dict[str, Amount] = field(default_factory=dict)
 
-    @property
-    def in_all(self) -> Amount:
-        """Return the sum of the used and reserved amounts."""
-        return sum(self.reserved.values(), self.used)
-
 
 class Ledger:
     """One account in a directory. Every process opens it by the directory's path and changes it only under a file lock.
@@ -174,7 +158,7 @@ class Ledger:
         """
         name = uuid.uuid4().hex
         with self._changing() as account:
-            refuse(account.in_all, clock.monotonic() - account.began_s)
+            refuse(sum(account.reserved.values(), account.used), clock.monotonic() - account.began_s)
             account.reserved[name] = expected
         return name
 
@@ -191,13 +175,6 @@ class Ledger:
 
     @contextmanager
     def _changing(self) -> Iterator[_Account]:
-        with self._hold_lock():
-            account = self._read()
-            yield account
-            replace_file(self._file, json.dumps(asdict(account)).encode(), mode=0o600)
-
-    @contextmanager
-    def _hold_lock(self) -> Iterator[None]:
         try:
             lock = acquire(self._lock, LOCK_S)
         except Timeout as exc:
@@ -206,15 +183,13 @@ class Ledger:
                 "another process of the session hangs while it writes there"
             ) from exc
         with lock:
-            yield
-
-    def _read(self) -> _Account:
-        try:
-            stored = json.loads(self._file.read_text("utf-8"))
-        except FileNotFoundError:
-            return _Account(clock.monotonic())
-        reserved = {name: Amount(**amount) for name, amount in stored["reserved"].items()}
-        return _Account(stored["began_s"], Amount(**stored["used"]), reserved)
+            account = _Account(clock.monotonic())
+            with suppress(FileNotFoundError):
+                stored = json.loads(self._file.read_text("utf-8"))
+                reserved = {name: Amount(**amount) for name, amount in stored["reserved"].items()}
+                account = _Account(stored["began_s"], Amount(**stored["used"]), reserved)
+            yield account
+            replace_file(self._file, json.dumps(asdict(account)).encode(), mode=0o600)
 
 
 _CHARACTERS_A_TOKEN = 3
@@ -246,15 +221,12 @@ class Most:
             ("dollars", self.dollars, used.dollars, expected.dollars),
         ):
             if limit is not None and (so_far + next_call > limit or so_far >= limit):
-                raise BudgetExceeded(self._message(name, limit, so_far, next_call))
-
-    def _message(self, name: str, limit: float, so_far: float, next_call: float) -> str:
-        more = f", and the next call may take {_number(next_call)}" if name in ("tokens", "dollars") else ""
-        whose = "session" if "session" in self.of else "test"
-        return (
-            f"the {name} of this {whose} are used up: {_number(so_far)} of {_number(limit)}{more}; the model is not "
-            f"asked again. {self.of}{name} sets the limit"
-        )
+                more = f", and the next call may take {_number(next_call)}" if name in ("tokens", "dollars") else ""
+                whose = "session" if "session" in self.of else "test"
+                raise BudgetExceeded(
+                    f"the {name} of this {whose} are used up: {_number(so_far)} of {_number(limit)}{more}; the model "
+                    f"is not asked again. {self.of}{name} sets the limit"
+                )
 
 
 @dataclass
@@ -348,9 +320,11 @@ class Budget:
             self._settle(given_up, Usage(), uncounted=True)
         if self._test.dollars or self._session.dollars:
             self._prices.check(asked.model)
-        expected, name = self._estimate(asked), ""
-        most = expected + self._judging() if asked.purpose == "planner" else expected
-        spent = self.spent
+        most = expected = self._estimate(asked)
+        if asked.purpose == "planner":  # it leaves what the judge's calls at the end of this run may cost
+            judging = self._estimate(ModelAsked("judge", self._judge_model, _QUESTION, 1, _SHORT_ANSWER))
+            most = sum([judging] * self._judgings, expected)
+        spent, name = self.spent, ""
         own = Amount(self._steps, spent.tokens, spent.dollars)
         self._test.check(own, 0.0, most)
         if self._ledger is None:
@@ -389,11 +363,6 @@ class Budget:
             price = self._prices.of(exchange.model)
             self._settled.add(exchange.model, exchange.usage, None, price.dollars(exchange.usage) if price else None)
         self._steps += steps
-
-    def _judging(self) -> Amount:
-        """Return what the judge's calls at the end of this run may cost."""
-        one = self._estimate(ModelAsked("judge", self._judge_model, _QUESTION, 1, _SHORT_ANSWER))
-        return sum([one] * self._judgings, Amount())
 
     def _estimate(self, asked: ModelAsked) -> Amount:
         price = self._prices.of(asked.model)

@@ -22,14 +22,21 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_vnc_use.agent.budget import Budget, Ledger, Most, load_prices
+from pytest_vnc_use.agent.claims import NoJudge
+from pytest_vnc_use.desktops.external import ExternalDesktop, lease
+from pytest_vnc_use.desktops.remote import remote_exec_of
 from pytest_vnc_use.desktops.session import withhold
 from pytest_vnc_use.errors import DesktopRefused, KeyMissing, SettingsError
 from pytest_vnc_use.errors.faults import named
 from pytest_vnc_use.plain_text import line
+from pytest_vnc_use.planners.local.callables import named_planner
+from pytest_vnc_use.safety.policy_file import load_policy
 from pytest_vnc_use.safety.rules import Policy
 from pytest_vnc_use.settings.fallbacks import (
     LOCAL_AGENT,
     OPTIONS as LOCAL_OPTIONS,
+    Layer,
     fallback_layer,
     fallbacks_in_words as fallbacks_in_words,
     local_agent_value,
@@ -43,11 +50,8 @@ from pytest_vnc_use.types.protocols import Controller, Desktop, Judge, MessageTa
 from pytest_vnc_use.types.wire import Wire, host_and_port
 
 if TYPE_CHECKING:
-    from pytest_vnc_use.agent.budget import Budget, Ledger
     from pytest_vnc_use.backends.browser import BrowsableDesktop
     from pytest_vnc_use.backends.vnc import VNCController
-    from pytest_vnc_use.desktops.external import Lease
-    from pytest_vnc_use.planners.common.http import Backoff
 
 GEMINI_KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 API_KEY_VARIABLES = (*GEMINI_KEY_VARIABLES, "ANTHROPIC_API_KEY", "OPENAI_API_KEY")
@@ -78,14 +82,14 @@ _warned: set[str] = set()
 """The servers of which the user was warned in this process."""
 
 
-def settings_of(given: Mapping[str, object]) -> Settings:
+def settings_of(given: Mapping[str, object], *project: Layer) -> Settings:
     """Return settings from Python keyword arguments over the environment and the file that it names.
 
-    Raises SettingsError.
+    Those of a project's configuration are weaker. Raises SettingsError.
     """
     if not from_file:
         use_named_env_file()
-    layers = (environment_layer(), (given, str))
+    layers: tuple[Layer, ...] = (*project, environment_layer(), (given, str))
     return merge(fallback_layer(layers), *layers)
 
 
@@ -93,15 +97,11 @@ def build_policy(settings: Settings, *, ask: bool = False) -> Policy:
     """Return the policy file's rules. An action that no rule decides is asked about, or denied if nobody is there."""
     if not settings.policy:
         return Policy(unmatched="ask" if ask else "deny")
-    from pytest_vnc_use.safety.policy_file import load_policy
-
     return load_policy(settings.policy, unmatched="ask" if ask else "deny")
 
 
 def build_budget(settings: Settings, ledger: Ledger | None = None) -> Budget:
     """Return the budget of a test; with a ledger, of its session too. Raises SettingsError for a missing price."""
-    from pytest_vnc_use.agent.budget import Budget, Most, load_prices
-
     prices = load_prices(settings.prices)
     if settings.max_dollars or settings.session_max_dollars:
         asked = {model_of(settings)} if settings.planner in PLANNERS else set()
@@ -142,44 +142,35 @@ def fetched_key(command: str, refused: str = "") -> str:
     """
     with _key_lock:
         if command not in _fetched_keys or (refused and _fetched_keys[command][0] == refused):
-            _fetched_keys[command] = _run_key_command(command)
-        key, problem = _fetched_keys[command]
+            key, problem = b"", ""
+            try:
+                argv = shlex.split(command, posix=os.name == "posix")
+                ended = subprocess.run(
+                    argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=KEY_COMMAND_S, check=True
+                )
+                key = ended.stdout.strip()
+            except subprocess.TimeoutExpired:
+                problem = f"it did not end within {KEY_COMMAND_S:g} s"
+            except subprocess.CalledProcessError as exc:
+                problem = f"its exit code was {exc.returncode}"
+            except (OSError, ValueError) as exc:
+                problem = str(exc)
+            if len(key) > MAX_KEY or not all(32 < byte < 127 for byte in key):
+                key, problem = b"", f"its output must be one word of at most {MAX_KEY} ASCII characters"
+            _fetched_keys[command] = key.decode("ascii"), problem or ("" if key else "it printed nothing")
+        fetched, problem = _fetched_keys[command]
     if problem:
         raise KeyMissing(f"vnc_api_key_command {command!r} must print a key: {problem}")
-    return key
+    return fetched
 
 
-def _run_key_command(command: str) -> tuple[str, str]:
-    """Return the key, and why there is none."""
-    try:
-        argv = shlex.split(command, posix=os.name == "posix")
-        ended = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=KEY_COMMAND_S
-        )
-    except subprocess.TimeoutExpired:
-        return "", f"it did not end within {KEY_COMMAND_S:g} s"
-    except (OSError, ValueError) as exc:
-        return "", str(exc)
-    key = ended.stdout.strip()
-    if ended.returncode:
-        return "", f"its exit code was {ended.returncode}"
-    if not key:
-        return "", "it printed nothing"
-    if len(key) > MAX_KEY or not all(32 < byte < 127 for byte in key):
-        return "", f"its output must be one word of at most {MAX_KEY} ASCII characters"
-    return key.decode("ascii"), ""
+def _key_and_backoff(settings: Settings, service: str) -> dict[str, Any]:
+    """Return how the user's command prints the key, if the service is the planner's, and how requests are repeated."""
+    from pytest_vnc_use.planners.common.http import Backoff  # with httpx2, which an idle session does not need
 
-
-def _service_key(settings: Settings, service: str) -> Callable[[str], str] | None:
-    """Return a function that has the user's command print a key, if there is one and the service is the planner's."""
     is_fetched = settings.api_key_command and service == settings.planner
-    return partial(fetched_key, settings.api_key_command) if is_fetched else None
-
-
-def _backoff(settings: Settings) -> Backoff:
-    from pytest_vnc_use.planners.common.http import Backoff
-
-    return Backoff(each_s=settings.request_seconds)
+    key = partial(fetched_key, settings.api_key_command) if is_fetched else None
+    return {"api_key": key, "backoff": Backoff(each_s=settings.request_seconds)}
 
 
 def check_supported(settings: Settings) -> None:
@@ -212,8 +203,6 @@ def build_planner(settings: Settings, functions: Sequence[Callable[..., object]]
         raise SettingsError(f"--vnc-model must name the model at --vnc-base-url={settings.base_url!r}, got ''")
     check_supported(settings)
     if settings.planner not in PLANNERS:
-        from pytest_vnc_use.planners.local.callables import named_planner
-
         return named_planner(settings.planner)
     planner = _chat_planner(settings, functions) if settings.base_url else _service_planner(settings, functions)
     if settings.toolset != LOCAL_AGENT:
@@ -251,8 +240,13 @@ def _options(settings: Settings, planner: type, fixed: Collection[str]) -> dict[
                 f"the planner {settings.planner!r} has no option {name!r}; vnc_planner_options takes {', '.join(known)}"
             )
         kind = kinds[name]
-        options[name] = _prompt_in(text) if name == "system_instruction" else text
-        if kind == "Sequence[str]":
+        options[name] = text
+        if name == "system_instruction":
+            try:
+                options[name] = Path(text).read_text(encoding="utf-8")
+            except (OSError, ValueError) as exc:
+                raise SettingsError(f"{origin} must be a file with a prompt: {exc}") from exc
+        elif kind == "Sequence[str]":
             options[name] = text.split(",")
         elif kind in _OPTION_TYPES:
             try:
@@ -264,14 +258,6 @@ def _options(settings: Settings, planner: type, fixed: Collection[str]) -> dict[
     return options
 
 
-def _prompt_in(file: str) -> str:
-    """Return the text of a user's own prompt. Raises SettingsError."""
-    try:
-        return Path(file).read_text(encoding="utf-8")
-    except (OSError, ValueError) as exc:
-        raise SettingsError(f"system_instruction of vnc_planner_options must be a file with a prompt: {exc}") from exc
-
-
 def _coordinates(settings: Settings) -> Any:
     from pytest_vnc_use.planners.chat.planner import OpenAICompatible
 
@@ -280,11 +266,10 @@ def _coordinates(settings: Settings) -> Any:
 
 def _service_planner(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
     shared: dict[str, Any] = {
+        **_key_and_backoff(settings, settings.planner),
         "model": model_of(settings),
-        "api_key": _service_key(settings, settings.planner),
         "excluded_actions": settings.exclude,
         "functions": functions,
-        "backoff": _backoff(settings),
     }
     match settings.planner:
         case "gemini":
@@ -314,15 +299,15 @@ def _chat_planner(settings: Settings, functions: Sequence[Callable[..., object]]
         directory, prefix, start = (local_agent_value(f"AGENT_DUMP_{name}") for name in ("DIR", "PREFIX", "START"))
         log = AgentLog(directory, prefix, read_value("max_steps", start, "AGENT_DUMP_START"))
     fixed: dict[str, Any] = {
+        **_key_and_backoff(settings, settings.planner),
         "base_url": settings.base_url,
         "model": settings.model,
-        "api_key": _service_key(settings, settings.planner) or VARIABLES.get(SERVER_KEY_VARIABLE, ""),
         "toolset": settings.toolset,
         "functions": (*functions, VERIFY) if verifies else functions,
         "excluded_actions": settings.exclude,
         "log": log,
-        "backoff": _backoff(settings),
     }
+    fixed["api_key"] = fixed["api_key"] or VARIABLES.get(SERVER_KEY_VARIABLE, "")
     return OpenAICompatible(**fixed, **_options(settings, OpenAICompatible, fixed))
 
 
@@ -352,29 +337,26 @@ def counted_in(settings: Settings) -> Callable[[int, int], tuple[int, int]]:
 
 def build_judge(settings: Settings) -> Judge:
     """Build the judge of claims, by default of the planner's service. Without one, every claim is unsure."""
-    model, backoff = model_that_judges(settings), _backoff(settings)
-    fetched = _service_key(settings, judge_of(settings))
+    shared = {"model": model_that_judges(settings), **_key_and_backoff(settings, judge_of(settings))}
     match judge_of(settings):
         case "gemini":
             from pytest_vnc_use.planners.gemini.planner import GeminiJudge
 
-            return GeminiJudge(model=model, api_key=fetched, backoff=backoff)
+            return GeminiJudge(**shared)
         case "anthropic":
             from pytest_vnc_use.planners.anthropic.planner import AnthropicJudge
 
-            return AnthropicJudge(model=model, api_key=fetched, backoff=backoff)
+            return AnthropicJudge(**shared)
         case "openai" if settings.base_url:
             from pytest_vnc_use.planners.chat.planner import ChatJudge
 
-            key = fetched or VARIABLES.get(SERVER_KEY_VARIABLE, "")
-            return ChatJudge(settings.base_url, model, key, coordinates=_coordinates(settings), backoff=backoff)
+            shared["api_key"] = shared["api_key"] or VARIABLES.get(SERVER_KEY_VARIABLE, "")
+            return ChatJudge(settings.base_url, **shared, coordinates=_coordinates(settings))
         case "openai":
             from pytest_vnc_use.planners.openai.planner import OpenAIJudge
 
-            return OpenAIJudge(model=model, api_key=fetched, backoff=backoff)
+            return OpenAIJudge(**shared)
         case _:
-            from pytest_vnc_use.agent.claims import NoJudge
-
             return NoJudge()
 
 
@@ -452,8 +434,6 @@ def program_of(settings: Settings) -> list[str]:
 
 def given_servers(settings: Settings) -> list[str]:
     """Return the addresses of desktops that another user started. Raises SettingsError if one is not an address."""
-    from pytest_vnc_use.desktops.remote import remote_exec_of
-
     servers = [address.strip() for address in settings.server.split(",") if address.strip()]
     for address in servers or [settings.server]:
         if ":" not in address and "/" not in address and not address.isdecimal():
@@ -524,14 +504,19 @@ def _container_options(text: str) -> dict[str, Any]:
 
 def _given_desktop(settings: Settings, holder: str) -> Desktop:
     """Lease the first desktop that is free. Of several, skip one that does not answer, and warn of it."""
-    from pytest_vnc_use.desktops.external import lease
-
     withhold(settings.password_env, SERVER_KEY_VARIABLE)
     servers = given_servers(settings)
+
+    def look(server: str, _: str | None) -> Controller:
+        return connect_to(settings, server, given_password(settings))
+
     while True:
         leased = lease(servers, holder, timeout_s=settings.lease_seconds)
         try:
-            return _leased_desktop(settings, leased, check=len(servers) > 1)
+            if len(servers) > 1:
+                look(leased.server, None).close()
+            remote_exec = remote_exec_of(settings.exec, leased.server) if settings.exec else None
+            return ExternalDesktop(leased.server, remote_exec, look, leased)
         except DesktopRefused as exc:
             leased.release()
             if len(servers) == 1:
@@ -543,27 +528,11 @@ def _given_desktop(settings: Settings, holder: str) -> Desktop:
             raise
 
 
-def _leased_desktop(settings: Settings, leased: Lease, *, check: bool) -> Desktop:
-    from pytest_vnc_use.desktops.external import ExternalDesktop
-    from pytest_vnc_use.desktops.remote import remote_exec_of
-
-    def look(server: str, _: str | None) -> Controller:
-        return connect_to(settings, server, given_password(settings))
-
-    if check:
-        look(leased.server, None).close()
-    remote_exec = remote_exec_of(settings.exec, leased.server) if settings.exec else None
-    return ExternalDesktop(leased.server, remote_exec, look, leased)
-
-
 def given_desktop(settings: Settings) -> Desktop:
     """Return the desktop at the settings' address, without a lease; with `exec` also its files and commands.
 
     Raises SettingsError.
     """
-    from pytest_vnc_use.desktops.external import ExternalDesktop
-    from pytest_vnc_use.desktops.remote import remote_exec_of
-
     withhold(settings.password_env, SERVER_KEY_VARIABLE)
     return ExternalDesktop(settings.server, remote_exec_of(settings.exec, settings.server) if settings.exec else None)
 

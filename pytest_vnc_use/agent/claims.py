@@ -70,33 +70,19 @@ def judge_claim(
 
     deadline = Deadline(timeout_s)
     ballots: list[Verdict] = []
-    while not _is_decided([ballot.kind for ballot in ballots], votes):
+    most = 0
+    while most <= votes // 2 and most + votes - len(ballots) > votes // 2:  # a majority may still come
         ballots.append(within(ask, deadline, "judges a claim"))
-    counted = _count(ballots, votes)
-    return replace(counted, claim=claim, frame=counted.frame or frame.ref)
-
-
-def _is_decided(kinds: Sequence[VerdictKind], votes: int) -> bool:
-    """Return whether one of the kinds has a majority, or none can get one any more."""
-    most = max(map(kinds.count, kinds), default=0)
-    return most > votes // 2 or most + votes - len(kinds) <= votes // 2
-
-
-def _count(ballots: Sequence[Verdict], votes: int) -> Verdict:
-    """Return the first ballot of the majority, or unsure, with the votes and the usage of all."""
-    kinds = tuple(ballot.kind for ballot in ballots)
-    most = max(kinds, key=kinds.count)
-    won = ballots[kinds.index(most)] if kinds.count(most) > votes // 2 else _split(ballots)
-    return replace(won, votes=kinds, usage=sum((ballot.usage for ballot in ballots), Usage()))
-
-
-def _split(ballots: Sequence[Verdict]) -> Verdict:
-    """Return an unsure verdict that says how the votes split, with a reason for each side."""
-    kinds = [ballot.kind for ballot in ballots]
-    sides = [kind for kind in get_args(VerdictKind) if kind in kinds]
-    counts = ", ".join(f"{kinds.count(side)} {side}" for side in sides)
-    reasons = "; ".join(f"{side}: {ballots[kinds.index(side)].reason}" for side in sides)
-    return replace(ballots[0], kind="unsure", reason=f"they split {counts}; {reasons}", region=None)
+        kinds = tuple(ballot.kind for ballot in ballots)
+        most = max(map(kinds.count, kinds))
+    won = ballots[kinds.index(max(kinds, key=kinds.count))]
+    if most <= votes // 2:
+        sides = [kind for kind in get_args(VerdictKind) if kind in kinds]
+        counts = ", ".join(f"{kinds.count(side)} {side}" for side in sides)
+        reasons = "; ".join(f"{side}: {ballots[kinds.index(side)].reason}" for side in sides)
+        won = replace(ballots[0], kind="unsure", reason=f"they split {counts}; {reasons}", region=None)
+    usage = sum((ballot.usage for ballot in ballots), Usage())
+    return replace(won, claim=claim, votes=kinds, usage=usage, frame=won.frame or frame.ref)
 
 
 def within(work: Callable[[float], T], deadline: Deadline, what: str) -> T:
@@ -203,20 +189,6 @@ class Form(Generic[T]):
         if not is_shallow(reading.value):
             raise Inconclusive(f"extract: the value {TOO_DEEP}")
         return reading
-
-    def problem(self, reading: Reading) -> str:
-        """Return why the value does not fit this form; "" if it fits."""
-        try:
-            self.filled(reading)
-        except ValidationError as exc:
-            errors = exc.errors(include_url=False)
-            found = [(".".join(map(str, each["loc"])), f"{each['msg']}, got {each['input']!r}") for each in errors]
-            return "; ".join(": ".join(filter(None, place_and_problem)) for place_and_problem in found)
-        return ""
-
-    def filled(self, reading: Reading) -> T:
-        """Return the value in the user's own type. Raises pydantic's ValidationError."""
-        return self.adapter.validate_json(json.dumps(reading.value))
 
 
 def _hidden(value: Any, hide: Callable[[str], str]) -> Any:
@@ -325,18 +297,24 @@ def extract(agent: VncUseAgent, model: type[T], question: str) -> T:
         report=agent._emit,
         hide=declared.hide,
     )
-    problem = form.problem(reading)
-    reading, problem = replace(reading, reason=cut(reading.reason)), cut(problem)
+    problem = ""
+    try:
+        value = form.adapter.validate_json(json.dumps(reading.value))
+    except ValidationError as exc:
+        errors = exc.errors(include_url=False)
+        found = [(".".join(map(str, each["loc"])), f"{each['msg']}, got {each['input']!r}") for each in errors]
+        problem = cut("; ".join(": ".join(filter(None, place_and_problem)) for place_and_problem in found))
+    reading = replace(reading, reason=cut(reading.reason))
     agent.extracted.append(reading)
     agent._record(Extracted(reading, form.name, problem), [frame])
     if not problem:
-        return form.filled(reading)
+        return value
     reading, problem = everything.hide_in(reading), everything.hide(problem)
     if reading.value is None:
         raise Inconclusive(f"extract: no {form.name} is on the screen for {reading.question!r}: {reading.reason}")
-    value = cut(json.dumps(reading.value, ensure_ascii=False))
+    read = cut(json.dumps(reading.value, ensure_ascii=False))
     headline = f"extract: the value is not a valid {form.name}: {problem}"
-    raise Inconclusive(f"{headline}\n  read: {value}\n  reason: {reading.reason}")
+    raise Inconclusive(f"{headline}\n  read: {read}\n  reason: {reading.reason}")
 
 
 def _votes(agent: VncUseAgent, votes: int | None) -> int:

@@ -24,7 +24,7 @@ with warnings.catch_warnings():
     from langgraph.checkpoint.sqlite import SqliteSaver
     from langgraph.errors import GraphBubbleUp
     from langgraph.graph import END, START, StateGraph
-    from langgraph.types import Command, StateSnapshot, interrupt
+    from langgraph.types import Command, interrupt
 
 from pytest_vnc_use.agent.run import CHECKPOINTS, NO_CHECKPOINT, Run
 from pytest_vnc_use.errors import BudgetExceeded, RunDirectoryError, VncUseError
@@ -58,11 +58,20 @@ class RunGraph:
         """
         with self._damage_as_error(), self._compiled() as (graph, config):
             snapshot = graph.get_state(config)
-            self._check_resumable(snapshot, answered=answer is not None)
-            values = snapshot.values
+            run_id, values = self._run_id, snapshot.values
+            if not values:
+                raise RunDirectoryError(NO_CHECKPOINT.format(run_id))
+            if outcome := values.get("outcome"):
+                raise RunDirectoryError(
+                    f"run {run_id!r} is over, it ended as {outcome!r}; only an unfinished run continues"
+                )
+            ruling = values["ruling"]
+            was_answered = bool(values["pending"] and ruling and ruling["by"] == "person")  # the last answer counts
+            if answer is not None and not snapshot.interrupts and not was_answered:
+                raise RunDirectoryError(f"run {run_id!r} does not wait for approval; `resume` continues with it")
             if answer and self._run.hide(from_json(Proposal, values["pending"][0])) != asked:
                 raise RunDirectoryError(
-                    f"the checkpoint of run {self._run_id!r} holds another action than the one that was asked about; "
+                    f"the checkpoint of run {run_id!r} holds another action than the one that was asked about; "
                     "deny it, or start its task again"
                 )
             if answer is None and snapshot.next == ("act",) and values["pending"]:
@@ -74,19 +83,6 @@ class RunGraph:
             self._run.continue_after(values["elapsed_s"])
             self._answer = answer
         return self._invoke(Command(resume=answer) if answer is not None else None)
-
-    def _check_resumable(self, snapshot: StateSnapshot, *, answered: bool) -> None:
-        run_id, values = self._run_id, snapshot.values
-        if not values:
-            raise RunDirectoryError(NO_CHECKPOINT.format(run_id))
-        if outcome := values.get("outcome"):
-            raise RunDirectoryError(
-                f"run {run_id!r} is over, it ended as {outcome!r}; only an unfinished run continues"
-            )
-        ruling = values["ruling"]
-        was_answered = bool(values["pending"] and ruling and ruling["by"] == "person")  # the last answer counts
-        if answered and not snapshot.interrupts and not was_answered:
-            raise RunDirectoryError(f"run {run_id!r} does not wait for approval; `resume` continues with it")
 
     def _invoke(self, state: CUAState | Command[Any] | None) -> CUAState:
         with self._compiled() as (graph, config):

@@ -12,12 +12,11 @@ import json
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
-from typing_extensions import assert_never
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.agent.act import LONGEST_OUTPUT, LONGEST_TEXT, Actor, Targets, cut_names
@@ -88,7 +87,7 @@ from pytest_vnc_use.types import (
     Wait,
 )
 from pytest_vnc_use.types.actions import TOO_DEEP, is_shallow
-from pytest_vnc_use.types.protocols import Approver, Controller, Planner, Replaying, TellsElements, TellsUrl
+from pytest_vnc_use.types.protocols import Approver, Planner, Replaying, TellsElements, TellsUrl
 
 if TYPE_CHECKING:
     from pytest_vnc_use.agent.agent import VncUseAgent
@@ -111,13 +110,12 @@ HALTED = "not performed: an earlier action of this turn failed"
 def run_task(
     agent: VncUseAgent,
     task: str,
-    *,
     expect: Sequence[str] | None,
     limits: Limits | None,
+    run_id: str | None,
     policy: Policy | None,
     planner: Planner | None,
     approver: Approver | None,
-    run_id: str | None,
 ) -> RunResult:
     """Run a task from its start. `policy` and `planner` hold for this run. Raises InfraError, SettingsError."""
     settings = agent.settings
@@ -139,16 +137,15 @@ def run_task(
         secrets=tuple(agent._secrets.values),
         functions=tuple(agent._functions),
     )
-    agent._keep_for_run(started.run_id, policy, planner)
+    _keep_for_run(agent, started.run_id, policy, planner)
     with _only_driver(directory):
-        return Run(agent, directory, started, History()).advance(approver)
+        return Run(agent, directory, started).advance(approver)
 
 
 def continue_run(
     agent: VncUseAgent,
     run_id: str,
     answer: bool | None,
-    *,
     step: int | None,
     policy: Policy | None,
     planner: Planner | None,
@@ -170,13 +167,19 @@ def continue_run(
         if not (directory.path / CHECKPOINTS).exists():
             raise RunDirectoryError(NO_CHECKPOINT.format(run_id))
         ends_now = answer is False and trace.asked is not None and trace.asked.ruling.ends_run
-        agent._keep_for_run(run_id, policy, NoPlanner() if ends_now else planner)
+        _keep_for_run(agent, run_id, policy, NoPlanner() if ends_now else planner)
         if not ends_now and directory.path not in agent.runs:
             if missing := "; ".join(_missing(agent, trace.started)):
                 raise SettingsError(f"run {run_id!r} cannot continue as it was started: {missing}")
             agent.budget.recall(trace.exchanges, len(trace.steps))
         asked = trace.asked.proposal if trace.asked else None
-        return Run(agent, directory, trace.started, History.of(trace)).advance(approver, answer, asked, resumes=True)
+        return Run(agent, directory, trace.started, trace).advance(approver, answer, asked)
+
+
+def _keep_for_run(agent: VncUseAgent, run_id: str, policy: Policy | None, planner: Planner | None) -> None:
+    """Keep what holds for one run in place of the agent's own."""
+    agent._policies |= {run_id: policy} if policy else {}
+    agent._planners |= {run_id: planner} if planner is not None else {}
 
 
 @contextmanager
@@ -231,40 +234,20 @@ def other_planner(started: RunStarted, settings: Settings, build: Callable[[], P
         yield f"its planner was not allowed to use {names}: give that again as excluded_actions=[…]"
 
 
-@dataclass
-class History:
-    """The turns and steps of a run. `open_step` is the number of a step that was unfinished at a crash."""
-
-    turns: list[Turn] = field(default_factory=list)
-    open_step: int | None = None
-
-    @classmethod
-    def of(cls, trace: Trace) -> History:
-        """Return the history of a run directory."""
-        return cls(list(trace.turns), trace.open_step.number if trace.open_step else None)
-
-    @property
-    def steps(self) -> list[Step]:
-        """The steps of all turns, in order."""
-        return [step for turn in self.turns for step in turn.steps]
-
-    def decided(self, number: int, decision: Decision) -> None:
-        """Note the decision of turn `number`. It replaces one from before a crash that was not performed."""
-        del self.turns[number - 1 :]
-        self.turns.append(Turn(decision))
-
-    def add(self, step: Step) -> None:
-        """Add a step to the newest turn."""
-        turn = self.turns[-1]
-        self.turns[-1] = replace(turn, steps=(*turn.steps, step))
-
-
 class Run:
-    """One run of an agent's task. Each node takes the graph's state and returns what it changes."""
+    """One run of an agent's task, or the rest of one, with its `trace` so far.
 
-    def __init__(self, agent: VncUseAgent, directory: RunDirectory, started: RunStarted, history: History) -> None:
-        self._agent, self.directory, self.started, self.history = agent, directory, started, history
-        self.limits = started.limits
+    Each node takes the graph's state and returns what it changes.
+    """
+
+    def __init__(
+        self, agent: VncUseAgent, directory: RunDirectory, started: RunStarted, trace: Trace | None = None
+    ) -> None:
+        self._agent, self.directory, self.started, self.limits = agent, directory, started, started.limits
+        self._resumes = trace is not None
+        self._turns: list[Turn] = [*trace.turns] if trace else []
+        self._open_step = trace.open_step.number if trace and trace.open_step else None
+        """The number of a step that was unfinished at a crash."""
         self.frame_steps: tuple[Step, ...] = ()
         """The steps whose frames still show what came before the screen now; none until the run is over."""
         self._policy = agent._policies.get(started.run_id, agent._policy)
@@ -274,20 +257,19 @@ class Run:
         self._screen_moved_on = False
         self._model_s = 0.0
 
+    @property
+    def _steps(self) -> list[Step]:
+        return [step for turn in self._turns for step in turn.steps]
+
     def advance(
-        self,
-        approver: Approver | None,
-        answer: bool | None = None,
-        asked: Proposal | None = None,
-        *,
-        resumes: bool = False,
+        self, approver: Approver | None, answer: bool | None = None, asked: Proposal | None = None
     ) -> RunResult:
         """Advance the run until it ends or waits. Whatever breaks it is written down."""
         from pytest_vnc_use.agent.graph import RunGraph  # LangGraph takes most of a second; who runs no task saves it
 
         agent, everything = self._agent, self._agent._secrets.everything
         if self.directory.path not in agent.runs:  # else the agent has observed the steps
-            for step in self.history.steps:
+            for step in self._steps:
                 agent._review_context = agent._review_context.after(step)
         agent.runs.append(self.directory.path)
         agent._newest_run = self
@@ -295,7 +277,7 @@ class Run:
             self.emit(DirectoryMade(self.directory.path))
             self._prepare()
             graph = RunGraph(self)
-            state = graph.resume(answer, asked) if resumes else graph.start()
+            state = graph.resume(answer, asked) if self._resumes else graph.start()
             while "outcome" not in state:
                 question = everything.hide_in(_question(state))
                 self.emit(question)
@@ -320,22 +302,22 @@ class Run:
         agent._await_rest(acting)
         timing = Timing(settings.step_delay, {name: getattr(settings, name) for name in TIMING})
 
+        def elements_of(action: Action) -> Any:
+            """Find the elements of an action: as the recording knows them, else as the desktop's trees do."""
+            elements = acting.elements_of(action) if isinstance(acting, TellsElements) else None
+            return elements_asker(settings, agent._place)(action) if elements is None else elements
+
         def verify(question: str) -> str:
             return answer_question(agent.judge, secrets.declared.hide(question), controller.frame(), self.emit)
 
         self.actor = Actor(
             acting,
             self.directory,
-            {"verify": verify, **timing.functions(), **agent._functions},
+            {"verify": verify, "get_timing": timing.get_timing, "configure": timing.configure, **agent._functions},
             secrets.declared.reveal,
             lambda: timing.step_delay_s,
-            Targets(lambda action: self._elements_of(acting, action), self.directory),
+            Targets(elements_of, self.directory),
         )
-
-    def _elements_of(self, acting: Controller, action: Action) -> Any:
-        """Find the elements of an action: as the recording knows them, else as the desktop's trees do."""
-        elements = acting.elements_of(action) if isinstance(acting, TellsElements) else None
-        return elements_asker(self._agent.settings, self._agent._place)(action) if elements is None else elements
 
     def _result(self, state: CUAState) -> RunResult:
         params: Mapping[str, Any] = {}
@@ -343,12 +325,12 @@ class Run:
             outcome, message = Outcome(state["outcome"]), state["message"]
             self.emit(RunEnded(outcome, message))
             drop_checkpoints(self.directory.path)
-            if self.history.turns:
-                params = self._agent._secrets.everything.hide_json(self.history.turns[-1].decision.params)
+            if self._turns:
+                params = self._agent._secrets.everything.hide_json(self._turns[-1].decision.params)
         else:
             outcome, message = Outcome.WAITING, _question(state).ruling.explanation
-        usage = sum((turn.decision.usage for turn in self.history.turns), Usage())
-        self.frame_steps = steps = tuple(self.history.steps)
+        usage = sum((turn.decision.usage for turn in self._turns), Usage())
+        self.frame_steps = steps = tuple(self._steps)
         path, task = self.directory.path, self.started.task
         return RunResult(path.name, outcome, message, path, task, steps, usage, transcript(steps), params)
 
@@ -356,11 +338,9 @@ class Run:
         """Pass an event on to the budget, the run directory and all observers."""
         agent = self._agent
         event = agent.budget.hear(event)
-        if not isinstance(
-            event, (ModelAsked, GateAwaited, DirectoryMade)
-        ):  # these are of the moment: nothing keeps them
-            if isinstance(event, StepFinished):
-                agent._review_context = agent._review_context.after(event.step)
+        if isinstance(event, StepFinished):
+            agent._review_context = agent._review_context.after(event.step)
+        if not isinstance(event, (ModelAsked, GateAwaited, DirectoryMade)):  # nothing keeps these
             self._logger.observe(event)
         for observer in agent._observers:
             observer.observe(event)
@@ -393,9 +373,18 @@ class Run:
             return self.cut_short(exc)
         self._model_s = clock.monotonic() - started
         number, decision = state["turn"] + 1, _readable(decision)
-        self.history.decided(number, decision)
+        self._turns[number - 1 :] = [Turn(decision)]  # it replaces one from before a crash that was not performed
         self.emit(TurnDecided(number, decision, self._model_s))
-        after = self.cut_short(cut_short) if cut_short else self._decide(decision, state)
+        if cut_short:
+            after = self.cut_short(cut_short)
+        elif decision.kind == "act":
+            to_placeholders = self._agent._secrets.declared.hide_in  # the actor reveals them again
+            pending = [to_json(to_placeholders(proposal)) for proposal in decision.proposals]
+            after = self._next(pending, steps=state["step"])
+        else:
+            if decision.kind == "finished":
+                self._check_program(state["step"])
+            after = self._end(Outcome.DONE if decision.kind == "finished" else Outcome.GAVE_UP, decision.words)
         first = to_json(frame) if number == 1 else state["first_frame"]
         return CUAState(turn=number, first_frame=first, frame=to_json(frame)) | after
 
@@ -404,7 +393,7 @@ class Run:
         if not self._deadline.remaining_s:
             return self._out_of_time()
         number = state["step"] + 1
-        step = next((step for step in self.history.steps if step.number == number), None) or self._new_step(state)
+        step = next((step for step in self._steps if step.number == number), None) or self._new_step(state)
         self._check_program(number)
         stall = self.limits.stall
         fingerprints = [*state["fingerprints"], fingerprint(step)][-8 * stall :]
@@ -417,13 +406,9 @@ class Run:
 
     def cut_short(self, reason: Exception) -> CUAState:
         """Return the state of a run that ends early: because of a refused answer, the budget, or else the time."""
-        match reason:
-            case AnswerRefused():
-                return self._end(Outcome.BLOCKED, str(reason))
-            case BudgetExceeded():
-                return self._end(Outcome.BUDGET, str(reason))
-            case _:
-                return self._out_of_time(str(reason))
+        outcomes = {AnswerRefused: Outcome.BLOCKED, BudgetExceeded: Outcome.BUDGET}
+        outcome = next((outcome for kind, outcome in outcomes.items() if isinstance(reason, kind)), None)
+        return self._end(outcome, str(reason)) if outcome else self._out_of_time(str(reason))
 
     def _frame_to_act_on(self, state: CUAState) -> FrameRef:
         """Return the last frame; or, the first time after the run stopped, the screen now."""
@@ -455,26 +440,26 @@ class Run:
                 if not answers:
                     raise
                 return last(), frame, exc
-            newer = self.actor.other_than(frame) if self._matters(answers[-1]) else None
+            proposals, is_model = answers[-1].proposals, bool(answers[-1].model)
+            looks = all(isinstance(proposal.action, (Wait, TakeScreenshot)) for proposal in proposals)
+            # a changed screen matters to what a model answered, unless it only waits or looks
+            matters = self._agent.settings.watch and is_model and not (answers[-1].kind == "act" and looks)
+            newer = self.actor.other_than(frame) if matters else None
             if newer is None or len(answers) > MOST_AGAIN:
                 return replace(last(), stale=newer is not None), frame, None
             frame = newer
 
-    def _matters(self, decision: Decision) -> bool:
-        """Return whether a changed screen matters: the answer is a model's, and does more than wait or look."""
-        waits = all(isinstance(proposal.action, (Wait, TakeScreenshot)) for proposal in decision.proposals)
-        return self._agent.settings.watch and bool(decision.model) and not (decision.kind == "act" and waits)
-
     def _ask(self, state: CUAState, frame: FrameRef) -> Decision:
         _vnc_asks = "planner"
+        request_s = self._agent.settings.request_seconds
         observation = Observation(
             task=state["task"],
             first_frame=from_json(FrameRef, state["first_frame"]),
             frame=frame,
-            turns=tuple(self.history.turns[: state["turn"]]),
+            turns=tuple(self._turns[: state["turn"]]),
             load_png=self.directory.load_png,
             report=self.emit,
-            request_s=self._agent._changed_request_s,
+            request_s=None if request_s == self._agent._request_s_at_first else request_s,
         )
         if not isinstance(self.planner, Replaying):  # else it is resumed: what was replayed is not its own
             observation = seen_by_live(observation)
@@ -485,20 +470,6 @@ class Run:
                 raise
             raise DeadlineExceeded from exc  # the service had as long as the run: it is the run's limit that is up
         return decision_of(answer, f"an answer of {self.planner.name}")
-
-    def _decide(self, decision: Decision, state: CUAState) -> CUAState:
-        match decision.kind:
-            case "finished":
-                self._check_program(state["step"])
-                return self._end(Outcome.DONE, decision.words)
-            case "gave_up":
-                return self._end(Outcome.GAVE_UP, decision.words)
-            case "act":
-                to_placeholders = self._agent._secrets.declared.hide_in  # the actor reveals them again
-                pending = [to_json(to_placeholders(proposal)) for proposal in decision.proposals]
-                return self._next(pending, steps=state["step"])
-            case _:
-                assert_never(decision.kind)
 
     def _next(self, pending: list[dict[str, Any]], *, steps: int) -> CUAState:
         """Return the state for the pending calls, with a ruling on the first."""
@@ -513,7 +484,7 @@ class Run:
 
     def _is_halted(self, proposal: Proposal) -> bool:
         """Return whether to leave out a call of a turn that failed. Keys and buttons are still released."""
-        turn = self.history.turns[-1]
+        turn = self._turns[-1]
         failed = turn.decision.stop_at_error and any(step.error for step in turn.steps)
         return failed and not isinstance(proposal.action, (KeyUp, MouseUp))
 
@@ -531,7 +502,8 @@ class Run:
         return ruling if agent._hitl_mode or after_yes or ruling.kind != "ask" else deny_unasked(ruling)
 
     def _new_step(self, state: CUAState) -> Step:
-        decision, first_of_turn = self.history.turns[-1].decision, not self.history.turns[-1].steps
+        turn, decision = self._turns[-1], self._turns[-1].decision
+        first_of_turn = not turn.steps
         frame, proposal = self._frame_to_act_on(state), from_json(Proposal, state["pending"][0])
         ruling = from_json(Ruling, state["ruling"])
         if ruling.kind == "allow" and ruling.by == "person":
@@ -554,8 +526,17 @@ class Run:
         step = self._carried_out(step, self._model_s if first_of_turn else 0.0, watched=watched)
         if (times := repeats(step, state)) >= self.limits.stall:
             step = replace(step, note=STALLED.format(times=times))
-        step = _truncated(self.hide(step))  # hide first: a secret that is cut in half would not be recognised
-        self.history.add(step)
+        hidden: Step = self.hide(step)  # before it is cut: half a secret would not be recognised
+        step = replace(
+            hidden,
+            proposal=replace(hidden.proposal, intent=cut(hidden.proposal.intent, LONGEST_TEXT)),
+            ruling=replace(hidden.ruling, explanation=cut(hidden.ruling.explanation, LONGEST_TEXT)),
+            words=cut(hidden.words, LONGEST_TEXT),
+            output=cut(hidden.output, LONGEST_OUTPUT),
+            error=cut(hidden.error, LONGEST_TEXT),
+            elements=cut_names(hidden.elements),
+        )
+        self._turns[-1] = replace(turn, steps=(*turn.steps, step))
         self.emit(StepFinished(step))
         return step
 
@@ -564,8 +545,8 @@ class Run:
             return replace(step, error=f"denied: {step.ruling.explanation}")
         if self._is_halted(step.proposal):
             return replace(step, error=HALTED)
-        if step.number == self.history.open_step:
-            self.history.open_step, self._screen_moved_on = None, True
+        if step.number == self._open_step:
+            self._open_step, self._screen_moved_on = None, True
             return replace(step, error=INTERRUPTED)
         if self._screen_moved_on:
             return replace(step, error=SCREEN_CHANGED)
@@ -594,26 +575,21 @@ class Timing:
     step_delay_s: float
     settings_s: Mapping[str, float]
 
-    def functions(self) -> Mapping[str, Callable[..., object]]:
-        """Return the functions by which a model reads and changes it, by name."""
+    def get_timing(self) -> str:
+        """Return the times of this run, in milliseconds."""
+        times_s = {**self.settings_s, "step_delay": self.step_delay_s}
+        return "\n".join(f"{name}_ms: {round(seconds * 1000)}" for name, seconds in times_s.items())
 
-        def get_timing() -> str:
-            """Return the times of this run, in milliseconds."""
-            times_s = {**self.settings_s, "step_delay": self.step_delay_s}
-            return "\n".join(f"{name}_ms: {round(seconds * 1000)}" for name, seconds in times_s.items())
-
-        def configure(step_delay_ms: float | None = None, screenshot_max_side: int | None = None) -> str:
-            """Set the wait after each step of this run, or the longest side of the screenshots that are sent."""
-            delay_ms = self.step_delay_s * 1000 if step_delay_ms is None else step_delay_ms
-            if isinstance(delay_ms, bool) or not 0 <= float(delay_ms) <= LONGEST_DELAY_MS:
-                raise ValueError(f"step_delay_ms must be 0 to {LONGEST_DELAY_MS}, got {delay_ms!r}")
-            side = SMALLEST_SIDE if screenshot_max_side is None else screenshot_max_side
-            if type(side) is not int or side < SMALLEST_SIDE:
-                raise ValueError(f"screenshot_max_side must be at least {SMALLEST_SIDE} pixels, got {side!r}")
-            self.step_delay_s = float(delay_ms) / 1000
-            return get_timing()
-
-        return {"get_timing": get_timing, "configure": configure}
+    def configure(self, step_delay_ms: float | None = None, screenshot_max_side: int | None = None) -> str:
+        """Set the wait after each step of this run, or the longest side of the screenshots that are sent."""
+        delay_ms = self.step_delay_s * 1000 if step_delay_ms is None else step_delay_ms
+        if isinstance(delay_ms, bool) or not 0 <= float(delay_ms) <= LONGEST_DELAY_MS:
+            raise ValueError(f"step_delay_ms must be 0 to {LONGEST_DELAY_MS}, got {delay_ms!r}")
+        side = SMALLEST_SIDE if screenshot_max_side is None else screenshot_max_side
+        if type(side) is not int or side < SMALLEST_SIDE:
+            raise ValueError(f"screenshot_max_side must be at least {SMALLEST_SIDE} pixels, got {side!r}")
+        self.step_delay_s = float(delay_ms) / 1000
+        return self.get_timing()
 
 
 def fingerprint(step: Step) -> str:
@@ -633,19 +609,6 @@ def _question(state: CUAState) -> ApprovalAsked:
     """Return the question to a user, from the state of a run that waits."""
     proposal, ruling = from_json(Proposal, state["pending"][0]), from_json(Ruling, state["ruling"])
     return ApprovalAsked(state["step"] + 1, proposal, ruling)
-
-
-def _truncated(step: Step) -> Step:
-    """Return the step with its texts cut to a length that suits a model and a report."""
-    return replace(
-        step,
-        proposal=replace(step.proposal, intent=cut(step.proposal.intent, LONGEST_TEXT)),
-        ruling=replace(step.ruling, explanation=cut(step.ruling.explanation, LONGEST_TEXT)),
-        words=cut(step.words, LONGEST_TEXT),
-        output=cut(step.output, LONGEST_OUTPUT),
-        error=cut(step.error, LONGEST_TEXT),
-        elements=cut_names(step.elements),
-    )
 
 
 def _readable(decision: Decision) -> Decision:

@@ -167,47 +167,39 @@ class RedactingController(ForwardingController):
         if isinstance(action, (Wait, TakeScreenshot)):
             self.desktop.perform(action)
             return
-        text = (
-            action.text if isinstance(action, TypeText) else action.address if isinstance(action, OpenAddress) else ""
-        )
+        text = getattr(action, "address" if isinstance(action, OpenAddress) else "text", "")
         self._before = None
         self._at = next(iter(points(action)[-1:]), self._at)
         if hidden := self._hidden(text):
             self._letters = ""
             self._type_secret(action, text, hidden)
-        elif action == TypeText(text) and len(text) == 1:
-            self._type_letter(text)
+            return
+        if action == TypeText(text) and len(text) == 1:  # as a person types
+            if not self._letters:
+                self._before_letters = self.desktop.frame()
+            self._letters += text
         else:
             self._letters = self._letters[:-1] if action == KeyCombo(("backspace",)) else ""
-            self.desktop.perform(action)
-
-    def _hidden(self, text: str) -> str:
-        """Return a text that holds a secret with the placeholder in its place; "" if it holds none."""
-        hidden = self._hide(text.redacted if isinstance(text, SecretText) else text)
-        return hidden if hidden != text and SECRET_MARK.search(hidden) else ""
-
-    def _type_letter(self, letter: str) -> None:
-        """Type one letter, as a person does; once the letters hold a secret, redact what all of them changed."""
-        if not self._letters:
-            self._before_letters = self.desktop.frame()
-        self._letters += letter
-        self.desktop.perform(TypeText(letter))
+        self.desktop.perform(action)
         if hidden := self._hidden(self._letters):
             self._letters = ""
             self._begin(self._before_letters)
             self.desktop.settle()
             self._redact(hidden, self._before_letters, [pixels_in(self.desktop.glance())])
 
+    def _hidden(self, text: str) -> str:
+        """Return a text that holds a secret with the placeholder in its place; "" if it holds none."""
+        hidden = self._hide(text.redacted if isinstance(text, SecretText) else text)
+        return hidden if hidden != text and SECRET_MARK.search(hidden) else ""
+
     def _type_secret(self, action: DesktopAction, text: str, hidden: str) -> None:
         """Type a text that holds a secret, and redact what that changes before anything after it is typed.
 
         Look before the last character too: it may lead to another screen, as the last digit of a code does.
         """
-        presses_enter = True
         if isinstance(action, TypeText):
-            presses_enter = action.press_enter
-            if action.x is not None and action.y is not None:
-                self.desktop.perform(Click(action.x, action.y))
+            for point in points(action):
+                self.desktop.perform(Click(*point))
             if action.clear_first:
                 self.desktop.perform(TypeText("", clear_first=True))
         else:
@@ -227,9 +219,9 @@ class RedactingController(ForwardingController):
             self.desktop.settle(briefly=not screens)
             screens.append(pixels_in(self.desktop.glance()))
         self._redact(mark, before, screens)
-        if text[end:] or presses_enter:
+        if text[end:] or getattr(action, "press_enter", True):
             self._before = None
-            self.desktop.perform(TypeText(text[end:], press_enter=presses_enter))
+            self.desktop.perform(TypeText(text[end:], press_enter=getattr(action, "press_enter", True)))
 
     def _begin(self, before: Frame) -> None:
         self._before, self._seen, self._redactions.is_typed = before, [], True

@@ -38,7 +38,7 @@ from importlib.metadata import version
 from io import TextIOWrapper
 from typing import Any
 
-from pytest_vnc_use.cli import doctor, init, mask, policy, record, recordings, report, run, screenshots, ui
+from pytest_vnc_use.cli import doctor, init, policy, record, recordings, report, run, screenshots, ui
 from pytest_vnc_use.cli.options import (
     DESKTOP_OPTIONS,
     RUN_OPTIONS,
@@ -111,7 +111,7 @@ def parser() -> argparse.ArgumentParser:
     ours = f"pytest-vnc-use {version('pytest-vnc-use')}"
     root.add_argument("--version", action="version", version=ours, help="print the version")
     commands = root.add_subparsers(required=True, metavar="COMMAND")
-    for module in (run, record, report, ui, mask, recordings, screenshots, init, policy, doctor):
+    for module in (run, record, report, ui, recordings, screenshots, init, policy, doctor):
         module.add(commands)
     mcp = commands.add_parser(
         "mcp",

@@ -42,7 +42,6 @@ LEAVE_OUT = f"-p no:{LANGSMITH}"
 ABOUT_LANGSMITH = "langgraph brings langsmith, whose own pytest plugin costs every session 0.5 to 1 s"
 RECIPES = "https://github.com/pytest-vnc-use/pytest-vnc-use/blob/main/docs/vnc-servers.md"
 PACKAGES = ("pytest", "langgraph", "google-genai", "vncdotool")
-MEANS = ("xvnc", "qt", "container")
 _X11VNC_NAME = re.compile(r"[\w.-]+:\d+")
 """The name that x11vnc gives a desktop: host and display."""
 _APPLE_VERSION = "3.889"
@@ -111,41 +110,34 @@ def diagnose(settings: Settings, *, typing: bool = True, only_asked: bool = Fals
     Without `typing` no key is pressed on an external desktop. With `only_asked` nothing else is checked. Raises
     SettingsError if a setting is invalid.
     """
-    means = settings.server.partition(":")[0]
-    addresses = [] if means in MEANS else list(filter(None, map(str.strip, settings.server.split(","))))
-    engine, qt = partial(_container_engine, settings.container_engine), partial(_qt, settings.qt_host_network)
-    managed = partial(_managed_desktop, settings.rendering == "pinned")
+    kind = settings.server.partition(":")[0]
+    means: dict[str, tuple[str, str, Callable[[], str]]] = {
+        "xvnc": ("TigerVNC", "xvnc", _tigervnc),
+        "qt": ("Qt", "qt", partial(_qt, settings.qt_host_network)),
+        "container": ("containers", "container:IMAGE", partial(_container_engine, settings.container_engine)),
+    }
+    addresses = [] if kind in means else list(filter(None, map(str.strip, settings.server.split(","))))
     checks: list[tuple[str, bool, Callable[[], Iterable[Finding]]]] = [
         ("versions", False, _versions),
-        ("TigerVNC", means == "xvnc", partial(_means, "TigerVNC", "xvnc", _tigervnc, asked=means == "xvnc")),
-        ("window manager", means == "xvnc", _window_manager),
-        ("Qt", means == "qt", partial(_means, "Qt", "qt", qt, asked=means == "qt")),
-        (
-            "containers",
-            means == "container",
-            partial(_means, "containers", "container:IMAGE", engine, asked=means == "container"),
-        ),
+        *((way[0], kind == name, partial(_means, *way, asked=kind == name)) for name, way in means.items()),
+        ("window manager", kind == "xvnc", _window_manager),
         *(("server", True, partial(_external_desktop, address, settings, typing)) for address in addresses),
-        *([("managed desktop", means == "xvnc", managed)] if means in ("", "xvnc") else []),
+        ("managed desktop", kind == "xvnc", partial(_managed_desktop, settings)),
         ("vnc_env_file", False, _env_file),
         ("model", bool(settings.planner), partial(_model, settings)),
         ("langsmith", False, _langsmith),
     ]
     for about, is_asked, check in checks:
-        if is_asked or not only_asked:
-            yield from _findings(about, check)
-
-
-def _findings(about: str, check: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
-    """Yield the findings of a check; an error of it becomes one."""
-    try:
-        yield from check()
-    except SettingsError:
-        raise
-    except InfraError as exc:
-        yield Finding("FAIL", about, str(exc))
-    except Exception as exc:  # noqa: BLE001  # a doctor reports what breaks, and the other checks continue
-        yield Finding("FAIL", about, f"{type(exc).__name__}: {exc}")
+        if only_asked and not is_asked:
+            continue
+        try:
+            yield from check()
+        except SettingsError:
+            raise
+        except InfraError as exc:
+            yield Finding("FAIL", about, str(exc))
+        except Exception as exc:  # noqa: BLE001  # a doctor reports what breaks, and the other checks continue
+            yield Finding("FAIL", about, f"{type(exc).__name__}: {exc}")
 
 
 def _versions() -> Iterator[Finding]:
@@ -287,15 +279,15 @@ def _pixels(facts: ServerFacts) -> Finding:
     return Finding("ok", "pixels", f"{facts.pixel_format}; first frame sent as {sent}; extended clipboard {clipboard}")
 
 
-def _managed_desktop(pinned: bool) -> Iterator[Finding]:
-    """Check a managed desktop; yield nothing if none can be started."""
-    from pytest_vnc_use.desktops.xvnc import SERVERS, XvncDesktop
+def _managed_desktop(settings: Settings) -> Iterator[Finding]:
+    """Check a managed desktop; yield nothing if none can be started, or another one is asked for."""
+    from pytest_vnc_use.desktops.xvnc import SERVERS, XvncDesktop  # brings numpy
 
-    if sys.platform != "linux" or not any(map(shutil.which, SERVERS)):
+    if settings.server not in ("", "xvnc") or sys.platform != "linux" or not any(map(shutil.which, SERVERS)):
         return
     program = READS_LINES if shutil.which("xterm") else ()
     deadline = Deadline(LIMIT_S)
-    desktop = XvncDesktop(program, start_timeout_s=LIMIT_S, pinned=pinned)
+    desktop = XvncDesktop(program, start_timeout_s=LIMIT_S, pinned=settings.rendering == "pinned")
     try:
         program_text = "with an xterm" if program else "without a program"
         yield Finding("ok", "managed desktop", f"ready {program_text} after {1000 * deadline.spent_s:.0f} ms")
@@ -330,30 +322,19 @@ def _model(settings: Settings) -> Iterator[Finding]:
 
 def recipe_of(address: str, facts: ServerFacts) -> Finding:
     """Return the finding that names the recipe, or says that no server was recognised."""
-    name, reason = _recognise(facts)
+    signs = [
+        ("macOS", facts.version == _APPLE_VERSION, f"RFB {_APPLE_VERSION}"),
+        ("QEMU", facts.name.startswith("QEMU"), "its desktop's name"),
+        ("Qt", facts.name == "Qt for Embedded Linux VNC Server", "its desktop's name"),
+        ("wayvnc", facts.name == "WayVNC", "its desktop's name"),
+        ("TightVNC", "Tight" in facts.security_types, "its security type Tight"),
+        ("TigerVNC", facts.extended_clipboard, "its extended clipboard"),
+        ("x11vnc", _X11VNC_NAME.fullmatch(facts.name), "probably: its desktop is named as a host and a display"),
+    ]
+    name, reason = next(((name, reason) for name, fits, reason in signs if fits), ("", ""))
     if address.startswith(("ws://", "wss://")):
         behind = f"; behind it {name} ({reason})" if name else "; the server behind it is not recognised"
         return Finding("ok", "recipe", f"a WebSocket (its address){behind}: {RECIPES}#websocket")
     if name:
-        anchor = name.lower()
-        return Finding("ok", "recipe", f"{name} ({reason}): {RECIPES}#{anchor}")
+        return Finding("ok", "recipe", f"{name} ({reason}): {RECIPES}#{name.lower()}")
     return Finding("--", "recipe", f"not recognised by what it says about itself; all recipes: {RECIPES}#recipes")
-
-
-def _recognise(facts: ServerFacts) -> tuple[str, str]:
-    """Return the recipe's heading and the reason; both are "" for an unknown server."""
-    if facts.version == _APPLE_VERSION:
-        return "macOS", f"RFB {_APPLE_VERSION}"
-    if facts.name.startswith("QEMU"):
-        return "QEMU", "its desktop's name"
-    if facts.name == "Qt for Embedded Linux VNC Server":
-        return "Qt", "its desktop's name"
-    if facts.name == "WayVNC":
-        return "wayvnc", "its desktop's name"
-    if "Tight" in facts.security_types:
-        return "TightVNC", "its security type Tight"
-    if facts.extended_clipboard:
-        return "TigerVNC", "its extended clipboard"
-    if _X11VNC_NAME.fullmatch(facts.name):
-        return "x11vnc", "probably: its desktop is named as a host and a display"
-    return "", ""

@@ -74,19 +74,11 @@ PACKAGES: Mapping[Kind, tuple[str, ...]] = {
 }
 """The Debian packages of each kind of desktop."""
 _ABOUT_SERVER: Mapping[Kind, str] = {
-    "xvnc": "each test gets its own TigerVNC desktop",
-    "page": "each test gets its own TigerVNC desktop",
-    "qt": "each test starts the program on Qt's own VNC platform",
     "container": "each test gets its own container; the image has a VNC server on port 5901",
     "address": "the VNC server of the desktop; its password is read from the variable VNC_USE_PASSWORD",
 }
-_ABOUT_APP: Mapping[Kind, str] = {
-    "xvnc": "the program under test; it starts in its own directory, so write files of this project with a slash",
-    "qt": "the program under test; it starts in its own directory, so write files of this project with a slash",
-    "page": "the browser has no sandbox, as root and in most containers it needs that: show only your own pages",
-    "container": "the program under test, in the container",
-    "address": "the program under test",
-}
+_ABOUT_PAGE = "the browser has no sandbox, as root and in most containers it needs that: show only your own pages"
+_ABOUT_APP = "the program under test; it starts in its own directory, so write files of this project with a slash"
 _CHECKS = {
     "page": 'assert "saved" in vnc_desktop.browser.text()',
     "address": 'assert vnc_agent.verify("the status bar says Saved")',
@@ -147,7 +139,12 @@ def _init(arguments: argparse.Namespace) -> int:
         target, task = _answers(arguments, directory)
         project = Project(directory, target, task)
         files, settings = project.plan(ci=arguments.ci, policy=arguments.policy), project.settings()
-        _write(directory, files)
+        for name, text in files.items():
+            if text is not None:
+                (directory / name).parent.mkdir(parents=True, exist_ok=True)
+                (directory / name).write_bytes(text.encode())
+    except OSError as exc:  # a second `init` keeps what the first one wrote
+        raise SettingsError(f"{exc.filename!r} cannot be written: {exc.strerror}. Fix that and run it again") from exc
     except (KeyboardInterrupt, EOFError):
         print("\ninterrupted: nothing is written", file=sys.stderr)
         return CTRL_C
@@ -200,19 +197,6 @@ def _sentence(text: str) -> str:
     if not text.strip():
         raise SettingsError(f"the task must be a sentence, got {text!r}")
     return text.strip()
-
-
-def _write(directory: Path, files: Mapping[str, str | None]) -> None:
-    """Write the files. A file that cannot be written is named; a second `init` keeps what the first one wrote."""
-    for name, text in files.items():
-        path = directory / name
-        if text is None:
-            continue
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(text.encode())
-        except OSError as exc:
-            raise SettingsError(f"{name!r} cannot be written: {exc.strerror}. Fix that and run it again") from exc
 
 
 @dataclass(frozen=True)
@@ -319,8 +303,12 @@ class Project:
         self._ini = IniFile.find(directory)
         self._tests = self._tests_dir()
         self.test = self._test_path()
-        app = self._ini.options.get("vnc_app", target.app)
-        self._starts_other = bool(target.app) and not _starts_same(target, str(app), directory)
+        kept = str(self._ini.options.get("vnc_app", target.app))
+        if target.page:  # the browser may have other options
+            self._starts_other = target.page not in _argv(kept)
+        else:
+            argv = [_argv(absolute_command(app, directory)) for app in (kept, target.app)]
+            self._starts_other = bool(target.app) and argv[0] != argv[1]
 
     def _tests_dir(self) -> Path:
         """Return the directory of tests: the first that `testpaths` leads to, or `tests`."""
@@ -369,9 +357,10 @@ class Project:
 
     def _changed_ini(self, *, policy: bool) -> str | None:
         target = self._target
-        options = {"vnc_server": (target.server, f"{_ABOUT_SERVER[target.kind]} (pytest-vnc-use)")}
+        about = _ABOUT_SERVER.get(target.kind, "each test gets its own desktop")
+        options = {"vnc_server": (target.server, f"{about} (pytest-vnc-use)")}
         if target.app:
-            options["vnc_app"] = (target.app, _ABOUT_APP[target.kind])
+            options["vnc_app"] = (target.app, _ABOUT_PAGE if target.page else _ABOUT_APP)
         if target.kind == "page":
             options["vnc_cdp"] = ("profile/DevToolsActivePort", "tests can read the page: vnc_desktop.browser.text()")
         if "vnc_server" in self._ini.options:  # the settings are those of an earlier test
@@ -537,13 +526,6 @@ def _has_task(source: str, task: str) -> bool:
         return False
     marks = (call.args[0] for call in calls if ast.unparse(call.func).endswith("vnc_task"))
     return any(isinstance(arg, ast.Constant) and str(arg.value).strip() == task for arg in marks)
-
-
-def _starts_same(target: Target, app: str, directory: Path) -> bool:
-    """Return whether a command line starts the program of the target; a browser must show the same page."""
-    if target.page:
-        return target.page in _argv(app)
-    return _argv(absolute_command(app, directory)) == _argv(absolute_command(target.app, directory))
 
 
 def _output(command: list[str], directory: Path) -> str:

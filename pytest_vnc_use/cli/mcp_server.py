@@ -30,10 +30,18 @@ from pytest_vnc_use.cli.pytest_process import Suite, SuiteResult
 from pytest_vnc_use.demonstrate.codegen import proposed_test
 from pytest_vnc_use.errors import InfraError, RunDirectoryError, SettingsError, VncUseError
 from pytest_vnc_use.report.annotate import mark_action
-from pytest_vnc_use.report.phrases import action_in_words
 from pytest_vnc_use.runs.directory import RunDirectory, Trace, read_trace
 from pytest_vnc_use.runs.redaction import Redactor
-from pytest_vnc_use.runs.transcript import RunEntry, RunSummary, line, line_of, plain, step_line, summary_of
+from pytest_vnc_use.runs.transcript import (
+    RunEntry,
+    RunSummary,
+    action_in_words,
+    line,
+    line_of,
+    plain,
+    step_line,
+    summary_of,
+)
 from pytest_vnc_use.settings.layers import merge
 from pytest_vnc_use.settings.settings import TIMING, Settings
 from pytest_vnc_use.types import ApprovalAsked, Limits, Outcome, RunEvent, RunResult, Step, StepFinished, TurnDecided
@@ -208,8 +216,20 @@ class Tools:
 
         `steps` and `seconds` limit the run. The user is asked before risky actions. Costs model calls, thus money.
         """
+        advance: Callable[[VncUseAgent], RunResult]
         with _errors_on_one_line(self._redactor.hide):
-            advance = self._answer_of_call(ctx) if ctx.request_state else self._first(task, expect, steps, seconds)
+            if ctx.request_state:  # this call brings the answer to the question of an earlier one
+                run_id, step, asked_at = json.loads(ctx.request_state)
+                in_time = clock.epoch() - asked_at <= self._answer_within_s
+                yes = in_time and _says_yes((ctx.input_responses or {}).get(_QUESTION))
+                advance = partial(_go_on, run_id, step, yes)
+            elif not self._settings.server:
+                raise SettingsError("no desktop is given to run tasks on: start `cua-vnc mcp` with --vnc=host::port")
+            else:
+                limits_of_call = {"max_steps": steps, "max_seconds": seconds}
+                own = merge((vars(self._settings), str), (limits_of_call, lambda field: field.removeprefix("max_")))
+                limits = Limits(own.max_steps, own.max_seconds)
+                advance = partial(VncUseAgent.run, task=task, expect=expect, limits=limits)
             trace = await self._advanced(ctx, advance)
             while trace.asked and not trace.ended:
                 if is_version_at_least(ctx.protocol_version or "", _ASKS_BY_RESULT):
@@ -221,22 +241,6 @@ class Tools:
                 trace = await self._advanced(ctx, partial(_go_on, trace.path.name, trace.asked.number, yes))
             return summary_of(trace)
 
-    def _first(
-        self, task: str, expect: Sequence[str], steps: int | None, seconds: float | None
-    ) -> Callable[[VncUseAgent], RunResult]:
-        if not self._settings.server:
-            raise SettingsError("no desktop is given to run tasks on: start `cua-vnc mcp` with --vnc=host::port")
-        given = {"max_steps": steps, "max_seconds": seconds}
-        own = merge((vars(self._settings), str), (given, lambda field: field.removeprefix("max_")))
-        limits = Limits(own.max_steps, own.max_seconds)
-        return lambda agent: agent.run(task, expect=expect, limits=limits)
-
-    def _answer_of_call(self, ctx: AnyContext) -> Callable[[VncUseAgent], RunResult]:
-        """Return how to continue the run whose question this call answers."""
-        run_id, step, asked_at = json.loads(ctx.request_state or "[]")
-        in_time = clock.epoch() - asked_at <= self._answer_within_s
-        return partial(_go_on, run_id, step, in_time and _says_yes((ctx.input_responses or {}).get(_QUESTION)))
-
     async def _advanced(self, ctx: AnyContext, advance: Callable[[VncUseAgent], RunResult]) -> Trace:
         """Return the trace of a run once it has ended or waits; if it is done, with its claims judged."""
         watch = Watch(ctx)
@@ -244,15 +248,16 @@ class Tools:
         asks = ctx.client_capabilities.elicitation if ctx.client_capabilities else None
         ask = asks is not None and (asks.form is not None or asks.url is None)  # the client can show forms
         agent = VncUseAgent(settings=settings, secrets=secrets, hitl_mode=ask, observers=[watch])
-        return await self.desk.do(partial(self._drive, agent, advance), watch.stop)
 
-    def _drive(self, agent: VncUseAgent, advance: Callable[[VncUseAgent], RunResult]) -> Trace:
-        with _errors_on_one_line(self._redactor.hide, agent.runs), agent:
-            result = advance(agent)
-            claims = read_trace(result.run_dir).started.expect if result.outcome is Outcome.DONE else ()
-            for claim in claims:
-                agent.assess(claim)
-            return read_trace(result.run_dir)
+        def drive() -> Trace:
+            with _errors_on_one_line(self._redactor.hide, agent.runs), agent:
+                result = advance(agent)
+                claims = read_trace(result.run_dir).started.expect if result.outcome is Outcome.DONE else ()
+                for claim in claims:
+                    agent.assess(claim)
+                return read_trace(result.run_dir)
+
+        return await self.desk.do(drive, watch.stop)
 
     async def run_tests(self, paths: Sequence[str] = (), keyword: str = "", seconds: float = 600.0) -> SuiteResult:
         """Run pytest in the working directory, on `paths` and by `keyword` (pytest's -k), for at most so many seconds.

@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -73,20 +74,20 @@ class Suite:
 
         Raises InfraError if pytest takes longer, or does not report how the tests ended; SettingsError for wrong usage.
         """
-        earlier = frozenset(_names(self._runs_dir))
+        earlier = {path.name for path in self._runs_dir.glob("*")}
         with TemporaryDirectory() as place:
             report, output = Path(place, "junit.xml"), Path(place, "output.txt")
             # Without -u a buffer would hold back stdout, and a warning there would come after the error on stderr.
             command = [sys.executable, "-u", "-m", "pytest", f"--junitxml={report}", "-o", "junit_family=xunit1"]
             with output.open("wb") as sink:
                 code = self._exit_code([*command, *self._arguments], sink, timeout_s)
-            results = _read(report, _runs_by_test(self._runs_dir, earlier)) if report.exists() else None
-            if results is None or (code not in _COMPLETE and not results.failures):
+            result = _read(report, self._runs_by_test(earlier)) if report.exists() else None
+            if result is None or (code not in _COMPLETE and not result.failures):
                 lines = output.read_text(encoding="utf-8", errors="replace").split("\n")
                 last_line = next(filter(str.strip, reversed(lines)), "it printed nothing")
                 kind = SettingsError if code == _WRONG_USAGE else InfraError
                 raise kind(f"pytest ended with exit code {code}: {last_line}")
-        return results
+        return result
 
     def stop(self) -> None:
         """Interrupt pytest, from any thread; it ends its desktops itself. Does nothing once it has ended."""
@@ -97,7 +98,6 @@ class Suite:
             self._process.terminate()
 
     def _exit_code(self, command: Sequence[str], sink: Any, timeout_s: float) -> int:
-        """Return the exit code of a command."""
         with subprocess.Popen(
             command, cwd=self._dir, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT
         ) as self._process:
@@ -115,6 +115,15 @@ class Suite:
                     f"the tests took longer than {timeout_s:g} s and were stopped; choose fewer, or allow more seconds"
                 ) from None
 
+    def _runs_by_test(self, earlier: Collection[str]) -> dict[str, list[str]]:
+        """Return the ids of the new runs, by the id of their test."""
+        runs: dict[str, list[str]] = {}
+        for path in sorted(self._runs_dir.glob("*")):
+            with suppress(RunDirectoryError):  # not a run, or one without any screen: nothing to look at
+                if path.name not in earlier:
+                    runs.setdefault(read_trace(path).started.test_id, []).append(path.name)
+        return runs
+
 
 def _inside(directory: Path, path: str) -> str:
     try:
@@ -126,23 +135,6 @@ def _inside(directory: Path, path: str) -> str:
     return path
 
 
-def _names(runs_dir: Path) -> list[str]:
-    return sorted(path.name for path in runs_dir.iterdir()) if runs_dir.is_dir() else []
-
-
-def _runs_by_test(runs_dir: Path, earlier: Collection[str]) -> dict[str, list[str]]:
-    """Return the ids of the new runs, by the id of their test."""
-    runs: dict[str, list[str]] = {}
-    for name in _names(runs_dir):
-        if name in earlier:
-            continue
-        try:
-            runs.setdefault(read_trace(runs_dir / name).started.test_id, []).append(name)
-        except RunDirectoryError:  # not a run, or one without any screen: nothing to look at
-            continue
-    return runs
-
-
 def _read(report: Path, runs: Mapping[str, Sequence[str]]) -> SuiteResult | None:
     """Return the results in the report; None if pytest died while it wrote the report."""
     try:
@@ -151,24 +143,21 @@ def _read(report: Path, runs: Mapping[str, Sequence[str]]) -> SuiteResult | None
         return None
     if suite is None:
         return None
-    count = {name: int(suite.get(name, 0)) for name in ("tests", "failures", "errors", "skipped")}
-    passed = count["tests"] - count["failures"] - count["errors"] - count["skipped"]
-    failures = tuple(_failures(suite, runs))
-    seconds = float(suite.get("time", 0))
-    return SuiteResult(passed, count["failures"], count["errors"], count["skipped"], seconds, failures)
-
-
-def _failures(suite: ElementTree.Element, runs: Mapping[str, Sequence[str]]) -> Iterator[FailedTest]:
+    failures = []
     for case in suite.iter("testcase"):
-        fault = case.find("failure")
-        fault = case.find("error") if fault is None else fault
-        if fault is not None:
+        failure = case.find("failure")
+        failure = case.find("error") if failure is None else failure
+        if failure is not None:
             test = _test_id(case)
-            yield FailedTest(test, _first_line(fault), tuple(runs.get(test, ())))
+            failures.append(FailedTest(test, _first_line(failure), tuple(runs.get(test, ()))))
+    count = {name: int(suite.get(name, 0)) for name in ("tests", "failures", "errors", "skipped")}
+    bad, errors, skipped = count["failures"], count["errors"], count["skipped"]
+    passed = count["tests"] - bad - errors - skipped
+    return SuiteResult(passed, bad, errors, skipped, float(suite.get("time", 0)), tuple(failures))
 
 
 def _test_id(case: ElementTree.Element) -> str:
-    """Return an id such as `tests/test_shop.py::TestBasket::test_it[a]`; JUnit spells it as a dotted class and a name.
+    """Return an id such as `tests/test_shop.py::TestBasket::test_it[a]`; JUnit has a dotted class and a name.
 
     Return only the file if it could not be collected.
     """
@@ -180,9 +169,9 @@ def _test_id(case: ElementTree.Element) -> str:
     return "::".join(filter(None, [file, *classes, name]))
 
 
-def _first_line(fault: ElementTree.Element) -> str:
+def _first_line(failure: ElementTree.Element) -> str:
     """Return the first line that pytest marks with an E, or the first line of the message."""
-    message = fault.get("message") or ""
-    lines = [*(message.splitlines() if message != _UNCOLLECTED else []), *(fault.text or message).splitlines(), ""]
+    message = failure.get("message") or ""
+    lines = [*(message.splitlines() if message != _UNCOLLECTED else []), *(failure.text or message).splitlines(), ""]
     marked = (line[1:].strip() for line in lines if line.startswith("E "))
     return next(marked, lines[0].removeprefix("Failed: "))

@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_vnc_use.agent import build
+from pytest_vnc_use.cli.ini_file import IniFile
 from pytest_vnc_use.cli.options import add_options
 from pytest_vnc_use.errors import InfraError, SettingsError
 from pytest_vnc_use.plain_text import without_query
-from pytest_vnc_use.settings.settings import Settings, argument
-from pytest_vnc_use.settings.variables import VARIABLES
+from pytest_vnc_use.settings.layers import absolute_desktop, merge
+from pytest_vnc_use.settings.settings import FIELDS, Settings, argument
+from pytest_vnc_use.settings.variables import VARIABLE, VARIABLES, use_env_file
 from pytest_vnc_use.triage import sanitize
 
 if TYPE_CHECKING:
@@ -36,7 +38,8 @@ OPTIONS = {
     "--elements": "elements",
 }
 ABOUT = {
-    "server": "the VNC desktop: host::port, host:display or a unix socket; or xvnc, container:IMAGE, or qt with --app",
+    "server": "the VNC desktop: host::port, host:display or a unix socket; or xvnc, container:IMAGE, or qt with --app "
+    "(default: the project's vnc_server)",
     "app": "command line of the program to start on the desktop; the test starts it too",
     "cdp": "Chrome's DevTools on the desktop (host:port): the recording then names what you clicked",
     "elements": "on: the recording names what you clicked, from the accessibility tree (see vnc_elements)",
@@ -44,7 +47,8 @@ ABOUT = {
 }
 DESCRIPTION = """\
 Connect to a VNC desktop and let you do the task there, on a page of your browser. When you press Done, a test is
-written, with a recording that replays your actions without a model. Open the printed URL; it works once.
+written, with a recording that replays your actions without a model. Open the printed URL; it works once. What is not
+given here is taken from the project's pytest configuration. Nothing is rehearsed: run the printed command afterwards.
 
 Keys become text; presses and moves become clicks and drags. Each action begins once the screen is stable, so work
 slowly. Your actions move the pointer on the desktop; it also moves once it has rested in a place for half a second.
@@ -82,58 +86,67 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         metavar="NAME",
         help="environment variable whose value you will type: only its name is written; repeatable",
     )
-    add_options(record, OPTIONS, ABOUT)
+    add_options(record, OPTIONS, ABOUT, needs_server=False)
     record.set_defaults(command=_record)
 
 
 def _record(arguments: argparse.Namespace) -> int:
     if os.environ.get("CI"):
         raise SettingsError("cua-vnc record needs a user at a browser, but CI is set")
-    from pytest_vnc_use.demonstrate.codegen import CodegenRequest
+    from pytest_vnc_use.demonstrate.codegen import CodegenRequest, write
+    from pytest_vnc_use.runs.redaction import Redactor
 
-    settings = build.settings_of({field: getattr(arguments, field) for field in OPTIONS.values()})
+    ini = IniFile.find(Path.cwd()).options
+    if not os.environ.get(VARIABLE):  # else that file has been read
+        use_env_file(ini.get("vnc_env_file"), Path.cwd())
+    project = {name: ini[f"vnc_{name}"] for name in FIELDS if f"vnc_{name}" in ini}
+    given = {field: getattr(arguments, field) for field in OPTIONS.values()}
+    settings = build.settings_of(given, (project, _ini_name))
+    if not settings.server:
+        raise SettingsError("cua-vnc record needs a desktop: give --vnc, or set vnc_server in pytest's configuration")
+    app = "" if settings.app == project.get("app") else settings.app  # a test has its project's by itself
     names = tuple(dict.fromkeys(arguments.secret))
-    request = CodegenRequest(arguments.task, Path(arguments.out), tuple(arguments.expect), names, settings.app)
+    request = CodegenRequest(arguments.task, Path(arguments.out), tuple(arguments.expect), names, app)
+    request.check()
+    secrets = {name: VARIABLES.get(name, "") for name in names}
+    hide = Redactor(secrets).hide
+    if hide(app) != app:
+        raise SettingsError(
+            "--app contains a secret, and the test would contain it too: let the program read it elsewhere"
+        )
     try:
-        return _write_test(request, settings)
+        done, user, machine = _recorded(request, settings, secrets)
     except InfraError as exc:
         print(sanitize(f"infra: {type(exc).__name__}: {exc}; nothing is written", hide=without_query), file=sys.stderr)
         return INFRA
     except KeyboardInterrupt:
         print("interrupted: nothing is written", file=sys.stderr)
         return CTRL_C
-
-
-def _write_test(request: CodegenRequest, settings: Settings) -> int:
-    """Let the user do the task, and write the test. Raises SettingsError, DesktopError, RunDirectoryError."""
-    from pytest_vnc_use.demonstrate.codegen import write
-    from pytest_vnc_use.runs.redaction import Redactor
-
-    request.check()
-    secrets = {name: VARIABLES.get(name, "") for name in request.secrets}
-    hide = Redactor(secrets).hide
-    if hide(settings.app) != settings.app:
-        raise SettingsError(
-            "--app contains a secret, and the test would contain it too: let the program read it elsewhere"
-        )
-    done, user, machine = _recorded(request, settings, secrets)
-    if isinstance(done, str):
-        print(done)
-        return NOTHING_DONE
-    if not done.steps:
-        print("nothing was done, so nothing is written")
+    if isinstance(done, str) or not done.steps:
+        print(done if isinstance(done, str) else "nothing was done, so nothing is written")
         return NOTHING_DONE
     claims = tuple(map(hide, request.expect or user.claims))
     request = replace(request, task=hide(request.task), expect=claims, redacts=not settings.show_secrets)
     write(replace(request, machine=machine, masks=user.masks), done)
-    _print_result(request, settings)
+    if not claims:
+        print("no claim was given, so one is proposed: the screen ends as it did now. Write a better one")
+    print(f"wrote {request.out} and {request.key.path}, with its images")
+    started = "" if settings.app else "bring the program back to where it was at the start, then "
+    print(f"{started}replay it: {_replay_command(request.out, settings, merge((project, _ini_name)))}")
     return 0
+
+
+def _ini_name(field: str) -> str:
+    return f"ini option vnc_{field}"
 
 
 def _recorded(
     request: CodegenRequest, settings: Settings, secrets: Mapping[str, str]
 ) -> tuple[RecordedRun | str, PageUser, Mapping[str, str]]:
-    """Return what the user did on the desktop that the settings name, the user, and what draws there."""
+    """Return what the user did on the desktop that the settings name, the user, and what draws there.
+
+    Raises DesktopError, RunDirectoryError.
+    """
     from pytest_vnc_use.backends.redaction import RedactingController
     from pytest_vnc_use.recordings.gates import machine_of
     from pytest_vnc_use.runs.redaction import Redactor
@@ -141,26 +154,26 @@ def _recorded(
     from pytest_vnc_use.ui.manual import PageUser
     from pytest_vnc_use.ui.server import Desk, DeskServer
 
-    desktop = build.lease_desktop(settings, "cua-vnc record", request.key.test)
+    test, hide = request.key.test, Redactor(secrets).hide
+    desktop = build.lease_desktop(absolute_desktop(settings, Path.cwd()), "cua-vnc record", test)
     desk = Desk()
     server = DeskServer(desk)
     threading.Thread(target=server.run, daemon=True, name="vnc-use desk").start()
-    hide = Redactor(secrets).hide
     try:
         password = desktop.password or build.given_password(settings)
         at_desktop = build.settings_at(settings, desktop.server)
         with closing(build.connect_to(at_desktop, at_desktop.server, password)) as controller:
             link = Link(server.session_url, desk.session_token, "", lambda: os.kill(os.getpid(), signal.SIGINT))
-            link.send(type="collected", tests=[request.key.test])
+            link.send(type="collected", tests=[test])
             user = PageUser(
                 link,
-                request.key.test,
+                test,
                 secrets=secrets,
                 ambient=build.ambient_secrets(settings, password),
                 elements_of=build.elements_asker(settings, desktop),
                 asks_claims=not request.expect,
             )
-            watcher = Watcher(link, request.key.test, hide)
+            watcher = Watcher(link, test, hide)
             watcher.start()
             print(f"do the task at {server.url}", flush=True)
             hides = bool(secrets) and not settings.show_secrets
@@ -176,19 +189,15 @@ def _recorded(
         desktop.stop()
 
 
-def _print_result(request: CodegenRequest, settings: Settings) -> None:
-    if not request.expect:
-        print("no claim was given, so one is proposed: the screen ends as it did now. Write a better one")
-    print(f"wrote {request.out} and {request.key.path}, with its images")
-    default, (width, height) = Settings(), settings.screen_size
-    options = {
+def _replay_command(test: Path, settings: Settings, project: Settings) -> str:
+    """Return the command that replays the test, with the settings that the project has otherwise."""
+    values = {
         "server": without_query(settings.server),
         "exec": settings.exec,
-        "password_env": settings.password_env if settings.password_env != default.password_env else "",
-        "screen_size": f"{width}x{height}" if settings.screen_size != default.screen_size else "",
+        "password_env": settings.password_env,
+        "screen_size": "x".join(map(str, settings.screen_size)),
     }
-    replay = shlex.join(
-        ["pytest", str(request.out), *(argument(name, value) for name, value in options.items() if value)]
-    )
-    started = "" if settings.app else "bring the program back to where it was at the start, then "
-    print(f"{started}replay it: {replay}")
+    options = [
+        argument(name, text) for name, text in values.items() if getattr(settings, name) != getattr(project, name)
+    ]
+    return shlex.join(["pytest", str(test), *options])

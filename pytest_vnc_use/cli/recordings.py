@@ -1,26 +1,78 @@
-"""`cua-vnc recordings log`: who accepted which change of a screen, and when."""
+"""`cua-vnc mask` and `cua-vnc recordings log`: what of a test's screens is not compared, and who accepted changes."""
 
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from pytest_vnc_use.errors import RecordingError
+from pytest_vnc_use.errors import RecordingError, SettingsError
 from pytest_vnc_use.triage import sanitize
+from pytest_vnc_use.types import Region
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser("recordings", help="print who accepted which changes of recordings")
-    kinds = parser.add_subparsers(required=True, metavar="log")
+    """Add the two commands to the parser."""
+    mask = commands.add_parser(
+        "mask",
+        help="leave a part of the screen out of all comparisons of a test",
+        description="Write masks into the recordings of a test, or list them. Replays do not see what changes there.",
+    )
+    mask.add_argument(
+        "test",
+        metavar="TEST",
+        help="a node ID, as pytest prints it: a test (without [...] all its parameters), a class or a file; or the "
+        "path of one recording",
+    )
+    mask.add_argument(
+        "regions",
+        nargs="*",
+        type=_region,
+        metavar="LEFT,TOP,RIGHT,BOTTOM",
+        help="pixels; right and bottom are outside. Without any, the masks are listed",
+    )
+    mask.set_defaults(command=_mask)
+    recordings = commands.add_parser("recordings", help="print who accepted which changes of recordings")
+    kinds = recordings.add_subparsers(required=True, metavar="log")
     log = kinds.add_parser("log", help="print who accepted which change, and when; the newest first")
     log.add_argument("test", nargs="*", metavar="TEST", help="node IDs, files or directories (default: .)")
     log.set_defaults(command=_log)
 
 
+def _region(text: str) -> Region:
+    if not re.fullmatch(r"\d+,\d+,\d+,\d+", text):
+        raise argparse.ArgumentTypeError(f"a region is LEFT,TOP,RIGHT,BOTTOM in pixels, got {text!r}")
+    region = Region(*map(int, text.split(",")))
+    if region.left >= region.right or region.top >= region.bottom:
+        raise argparse.ArgumentTypeError(f"right and bottom must be beyond left and top, got {text!r}")
+    return region
+
+
+def _mask(arguments: argparse.Namespace) -> int:
+    from pytest_vnc_use.recordings.gates import mask_of  # brings numpy
+    from pytest_vnc_use.recordings.store import add_masks, load, recordings_of
+
+    for path in recordings_of(arguments.test):
+        try:
+            is_new = bool(arguments.regions) and add_masks(path, arguments.regions)
+        except OSError as exc:
+            raise SettingsError(f"{str(path)!r} cannot be written: {exc}") from exc
+        if (recording := load(path)) is None:
+            raise RecordingError(f"there is no recording at {str(path)!r}")
+        width, height = recording.screen_size
+        share = float(mask_of(recording.masks, (height, width)).mean())
+        what = ("masked; " if is_new else "was masked already; ") if arguments.regions else ""
+        print(f"{path}: {what}{share:.1%} of the screen is not compared")
+        for mask in () if arguments.regions else recording.masks:
+            print(f"  {mask.left},{mask.top},{mask.right},{mask.bottom}")
+        for claim in (claim for run in recording.runs for claim in run.claims_hidden_by(recording.masks)):
+            print(f"  unsure without a judge from now on: {claim!r}; drop the claim, or record it with a judge")
+    return 0
+
+
 def _log(arguments: argparse.Namespace) -> int:
-    from pytest_vnc_use.recordings.store import parse
+    from pytest_vnc_use.recordings.store import parse  # brings numpy
 
     lines = []
     for path in dict.fromkeys(path for test in arguments.test or ["."] for path in _paths(test)):

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from pytest_vnc_use.errors import RunDirectoryError, SettingsError
+from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.files import reason_of
 from pytest_vnc_use.runs.transcript import line, plain
-
-if TYPE_CHECKING:
-    from pytest_vnc_use.report.results import SessionResults
 
 _DEFAULT, _RESULTS = "vnc-report", "vnc-results.json"
 EPILOG = f"""\
@@ -63,15 +59,28 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _report(arguments: argparse.Namespace) -> int:
+    # These bring Pillow and numpy.
+    from pytest_vnc_use.report.markdown import run_markdown, write_markdown
     from pytest_vnc_use.report.pages import write_report
-    from pytest_vnc_use.report.sessions import find_runs, format_problems, links, results_beside, results_of_shards
+    from pytest_vnc_use.report.results import write_results
+    from pytest_vnc_use.report.sessions import find_runs, format_problems, links, results_beside, results_of_jobs
+    from pytest_vnc_use.report.summaries import lines, tell_github
 
     _check_options(arguments)
     given = map(Path, arguments.path or arguments.merge)
     paths = [path if path.name not in ("", "..") else path.resolve() for path in given]
+    if arguments.markdown and arguments.directory is None:  # links lead from here
+        texts = [run_markdown(run, Path.cwd()) for run in find_runs(paths)]
+        print("\n---\n\n".join(text for text, _ in texts), end="")
+        return 0 if all(is_shown for _, is_shown in texts) else NOT_SHOWN
     if arguments.markdown:
-        return _markdown(find_runs(paths), arguments.directory)
-    session = results_of_shards(paths) if arguments.merge else results_beside(paths)
+        written = []
+        for file, is_shown in write_markdown(find_runs(paths), Path(arguments.directory)):
+            print(plain(str(file)))
+            written.append(is_shown)
+        return 0 if all(written) else NOT_SHOWN
+    jobs = int(arguments.jobs or 0)
+    session, whole, read = results_of_jobs(paths, jobs) if arguments.merge else (results_beside(paths), None, 0)
     runs = find_runs(paths, may_be_none=session.is_read or bool(arguments.merge))
     if not runs and not session.is_read:
         reasons = "; ".join(": ".join(filter(None, problem)) for problem in session.problems)
@@ -83,14 +92,21 @@ def _report(arguments: argparse.Namespace) -> int:
         return 0
     beside = len(paths) == 1 and not arguments.one_file and all(run.parent == paths[0] for run in runs)
     directory = Path(arguments.directory or (paths[0] if beside else _DEFAULT))
-    _check_directory(directory)
     page = write_report(runs, directory, session, one_file=arguments.one_file)
     print(line(f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} in {page}"))
-    if arguments.merge:
-        return _merge(paths, arguments.jobs, directory / _RESULTS)
-    for problem in problems:
-        print(line(problem))
-    return 0
+    if whole is None:
+        for problem in problems:
+            print(line(problem))
+        return BAD if arguments.merge else 0
+    try:
+        write_results(directory / _RESULTS, whole)
+    except OSError as exc:
+        raise SettingsError(f"{str(directory / _RESULTS)!r} cannot be written: {reason_of(exc)}") from exc
+    totals = ", ".join(f"{number} {result}" for result, number in whole.totals.results.items())
+    print(line(f"{totals or 'no tests'} in {read} of {max(jobs, len(paths))} jobs: {directory / _RESULTS}"))
+    for text in (*lines(whole), *whole.problems, *tell_github(whole)):
+        print(line(text))
+    return BAD if whole.problems or any(test.is_bad for test in whole.tests) else 0
 
 
 def _check_options(arguments: argparse.Namespace) -> None:
@@ -100,6 +116,8 @@ def _check_options(arguments: argparse.Namespace) -> None:
         raise SettingsError("--merge needs -o DIR: the pages and results go there")
     if arguments.jobs and not arguments.merge:
         raise SettingsError("--jobs needs --merge DIR")
+    if arguments.jobs and not re.fullmatch("[1-9][0-9]*", arguments.jobs):
+        raise SettingsError(f"--jobs must be a whole number from 1, got {arguments.jobs!r}")
     if arguments.markdown and (arguments.merge or arguments.one_file):
         raise SettingsError("--markdown cannot be combined with --merge or --one-file")
     if arguments.links and (arguments.markdown or arguments.directory):
@@ -107,90 +125,6 @@ def _check_options(arguments: argparse.Namespace) -> None:
     for path in arguments.path:
         if not os.path.lexists(path):  # raises nothing
             raise SettingsError(f"PATH must be a run directory, or one with some, got {path!r}: it does not exist")
-
-
-def _check_directory(directory: Path) -> None:
-    try:
-        is_other = directory.exists() and not directory.is_dir()
-    except OSError as exc:
-        raise SettingsError(f"-o must be a directory, got {str(directory)!r}: {exc.strerror}") from exc
-    if is_other:
-        raise SettingsError(f"-o must be a directory, got the file {str(directory)!r}")
-
-
-def _markdown(runs: list[Path], directory: str | None) -> int:
-    """Print the runs as Markdown, or write a file for each into the directory; links lead from there."""
-    from pytest_vnc_use.report.markdown import run_markdown, write_markdown
-
-    if directory is None:
-        texts = [run_markdown(run, Path.cwd()) for run in runs]
-        print("\n---\n\n".join(text for text, _ in texts), end="")
-        return 0 if all(is_shown for _, is_shown in texts) else NOT_SHOWN
-    _check_directory(Path(directory))
-    code = 0
-    for file, is_shown in write_markdown(runs, Path(directory)):
-        print(plain(str(file)))
-        code = code if is_shown else NOT_SHOWN
-    return code
-
-
-def _merge(paths: Sequence[Path], jobs: str | None, file: Path) -> int:
-    """Write the results of all jobs as one file, print what is wrong, and return the exit code."""
-    from pytest_vnc_use.report.results import write_results
-    from pytest_vnc_use.report.sessions import merged
-    from pytest_vnc_use.report.summaries import lines, tell_github
-
-    count = _count(jobs) if jobs else len(paths)
-    parts, problems = _read_jobs(paths)
-    if not parts:
-        for problem in problems:
-            print(line(problem))
-        return BAD
-    if len(paths) < count:
-        problems.append(f"{count - len(paths)} of {count} jobs are missing")
-    elif len(paths) > count:
-        problems.append(f"--jobs must be the number of all jobs, got {count} for {len(paths)} directories")
-    results = merged(parts, problems)
-    try:
-        write_results(file, results)
-    except OSError as exc:
-        raise SettingsError(f"{str(file)!r} cannot be written: {reason_of(exc)}") from exc
-    totals = ", ".join(f"{number} {result}" for result, number in results.totals.results.items())
-    for text in (
-        f"{totals or 'no tests'} in {len(parts)} of {max(count, len(paths))} jobs: {file}",
-        *lines(results),
-        *results.problems,
-        *tell_github(results),
-    ):
-        print(line(text))
-    return BAD if results.problems or any(test.is_bad for test in results.tests) else 0
-
-
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise SettingsError(f"--jobs must be a whole number from 1, got {text!r}")
-    return int(text)
-
-
-def _read_jobs(paths: Sequence[Path]) -> tuple[dict[str, SessionResults], list[str]]:
-    """Return the results below each path, by the path, and the errors of the others."""
-    from pytest_vnc_use.report.results import read_results
-    from pytest_vnc_use.report.sessions import results_files
-
-    parts: dict[str, SessionResults] = {}
-    problems: list[str] = []
-    read: dict[Path, Path] = {}
-    for path in paths:
-        files = list(results_files(path))
-        if len(files) != 1:
-            found = f"it has {len(files)}" if files else "it has none: its job did not end"
-            problems.append(f"{str(path)!r} must have one {_RESULTS} below it, {found}")
-        elif (file := files[0].resolve()) in read:
-            problems.append(f"{str(path)!r} must be another job's, it has the results of {str(read[file])!r}")
-        else:
-            read[file] = path
-            try:
-                parts[str(path)] = read_results(file)
-            except RunDirectoryError as exc:
-                problems.append(f"{str(path)!r} has results that cannot be read: {exc}")
-    return parts, problems
+    directory = arguments.directory or "."
+    if os.path.lexists(directory) and not os.path.isdir(directory):  # noqa: PTH112  # Path.is_dir may raise
+        raise SettingsError(f"-o must be a directory, got the file {directory!r}")

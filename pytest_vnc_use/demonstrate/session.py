@@ -12,16 +12,17 @@ from functools import partial
 from itertools import groupby
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.agent.act import Asker, ElementsOf, cut_names, no_elements
+from pytest_vnc_use.agent.act import Asker, ElementsOf, cut_names
 from pytest_vnc_use.backends.pixels import boxes_of
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.deadline import Deadline, uncounted
 from pytest_vnc_use.demonstrate.gestures import AGAIN_S, DemonstratedAction, Demonstration, GestureAction, Motion, near
 from pytest_vnc_use.demonstrate.hovering import Rest, differing, needed, restored
 from pytest_vnc_use.errors import ActionError, SettingsError
-from pytest_vnc_use.recordings.format import RecordedStep, Screen
+from pytest_vnc_use.recordings.format import RecordedRun, RecordedStep, Screen
 from pytest_vnc_use.recordings.gates import Moving, screen_at_rest
-from pytest_vnc_use.recordings.images import pixels_of
+from pytest_vnc_use.recordings.images import pixels_in, pixels_of
+from pytest_vnc_use.recordings.replay import gate_to
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.types import (
     Action,
@@ -52,6 +53,8 @@ A part that does not change in that time counts as resting.
 """
 _LOOKS = 8
 """The most looks that are kept. Between actions, the session looks at the screen every `_LOOK_AGAIN_S`."""
+_REPEAT_S = 30.0
+"""The longest wait for the screen before an action that is repeated."""
 _ECHO_PX = 80
 """The height up to which a change may be the echo of a text, or a pressed button."""
 
@@ -67,7 +70,7 @@ class ManualSession:
         self,
         desktop: VNCController,
         notify: Notify,
-        elements_of: ElementsOf = no_elements,
+        elements_of: ElementsOf = lambda _: (),
         eyes: Controller | None = None,
         show: Callable[[Sequence[DemonstratedAction]], None] = lambda _: None,
     ) -> None:
@@ -101,6 +104,25 @@ class ManualSession:
         screen = self._look(None, partial(screen_at_rest, self._eyes))
         self._check_size()
         return screen
+
+    def repeat(self, actions: Sequence[DemonstratedAction]) -> bool:
+        """Perform actions of an earlier session again, each on the screen that it was performed on.
+
+        Return whether all were: the first whose screen does not come is not, and the user continues there.
+        """
+        steps = tuple(RecordedStep(action=each.action, screen=each.screen) for each in actions)  # type: ignore[arg-type]  # a user makes no waits, and each was looked at
+        for number, action in enumerate(actions):
+            gate, deadline = gate_to(RecordedRun(task="", steps=steps, end=Screen()), number), Deadline(_REPEAT_S)
+            while found := gate.mismatch(pixels_in(self._eyes.glance())):
+                if not deadline.remaining_s:
+                    self._notify(f"step {number + 1} was not repeated: {found.problem}. Continue from here")
+                    return False
+                self._eyes.wait_changed(clock.monotonic(), _LOOK_AGAIN_S)
+            self._perform(action.action)  # type: ignore[arg-type]  # as above
+            self.demonstration.steps.append(action)
+            self._show(self.demonstration.steps)
+            self._desktop.wait(AGAIN_S)  # no two clicks become one
+        return True
 
     def _next(self) -> tuple[Motion, float] | None:
         while True:

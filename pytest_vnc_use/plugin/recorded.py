@@ -29,9 +29,9 @@ from pytest_vnc_use.plain_text import plain
 from pytest_vnc_use.planners.local.scripted import NoPlanner
 from pytest_vnc_use.plugin import costs, terminal
 from pytest_vnc_use.plugin.markers import authored_name, declared_secrets
-from pytest_vnc_use.plugin.recordings import ONE_PERSON, is_ci
+from pytest_vnc_use.plugin.recordings import ONE_PERSON, REPEATED, UNDONE, is_ci
 from pytest_vnc_use.plugin.redaction import secrets_of
-from pytest_vnc_use.plugin.state import STATE, attached_to, begin_attempt, state_of
+from pytest_vnc_use.plugin.state import SETTINGS, STATE, attached_to, begin_attempt, state_of
 from pytest_vnc_use.recordings import AGAIN, Mode, mode_of
 from pytest_vnc_use.recordings.accept import NO, NO_MODEL, NO_PAGE, Answer, Question, Review, Reviewer, cell_around
 from pytest_vnc_use.recordings.format import RecordedRun
@@ -254,10 +254,16 @@ def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], des
 
     desk = ui.desk_of(item.config)
     user = desk.user = _user(item, settings, secrets, desktop)
+    is_asked = item.config.stash[SETTINGS].record == "manual"
+    user.no_undo = _why_not_fresh(settings) if is_asked else "it needs --vnc-record=manual"
+    user.repeats = item.stash.get(REPEATED, ())
 
     def show(task: str, claims: Sequence[str], controller: Controller) -> RecordedRun | str:
         assert desk.watcher is not None, "the agent of the test has one"
         done = user.record(task, claims, controller, desk.watcher)
+        if user.undone is not None:
+            item.stash[UNDONE] = user.undone
+            pytest.skip("a step was undone, so the test is run again")
         if recorded := state_of(item).recorded:
             recorded.add_masks(user.masks)
         return done
@@ -330,6 +336,14 @@ def _lines(question: Question) -> Iterator[str]:
     yield "  " + "    ".join([*keys, "b  it is a bug", "anything else: no"])
 
 
+def _why_not_fresh(settings: Settings) -> str:
+    """Return why a test that is run again has no fresh desktop; "" if it has one."""
+    if settings.scope != "test":
+        return f"with --vnc-scope={settings.scope} no desktop is fresh"
+    is_started = settings.server in ("qt", "xvnc") or settings.server.startswith("container:")
+    return "" if is_started else "the desktop is not started here, so it is not fresh"
+
+
 def rehearse(item: pytest.Function, nextitem: pytest.Item | None) -> None:
     """Rehearse the recording that the test has just written, and note the results on the test."""
     state = state_of(item)
@@ -337,10 +351,7 @@ def rehearse(item: pytest.Function, nextitem: pytest.Item | None) -> None:
     assert settings is not None
     if not settings.rehearse or item.session.shouldstop:
         return
-    is_started = settings.server in ("qt", "xvnc") or settings.server.startswith("container:")
-    if settings.scope != "test" or not is_started:  # a rehearsal needs a fresh desktop
-        of_scope = f"with --vnc-scope={settings.scope} no desktop is fresh"
-        reason = "the desktop is not started here, so it is not fresh" if settings.scope == "test" else of_scope
+    if reason := _why_not_fresh(settings):
         state.add_note("rehearsal", f"not rehearsed: {reason}")
         return
     figures: list[RehearsalFigures] = []

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+import shutil
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from _pytest.runner import runtestprotocol  # pytest-rerunfailures runs a test again by it too
 
 from pytest_vnc_use.errors import RecordingDrifted, VncUseError
 from pytest_vnc_use.plain_text import line, plain
@@ -19,8 +21,13 @@ from pytest_vnc_use.recordings import AGAIN, ALWAYS_WRITES
 
 if TYPE_CHECKING:
     from pytest_vnc_use.recordings.record import RecordedTest
+    from pytest_vnc_use.ui.manual import DoneTask
 
 PROPOSED = "proposed, as CI=true: accept what the model did with `cua-vnc ui --review {}`"
+UNDONE: pytest.StashKey[Sequence[DoneTask]] = pytest.StashKey()
+"""The tasks that the user has done in this attempt, but for the step that they have undone."""
+REPEATED: pytest.StashKey[Sequence[DoneTask]] = pytest.StashKey()
+"""The same of the attempt before, to be repeated."""
 UNWRITTEN, LOST = "not written", "not written, though --vnc-record"
 """The beginnings of the result for a recording that cannot be written; the second if the session was for it."""
 
@@ -53,6 +60,30 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
     state_of(item).timeout = settings
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """With --vnc-record=manual, run a test again on a fresh desktop each time that its user undoes a step.
+
+    The user's other steps are repeated. Only the last attempt is reported, and leaves run directories.
+    """
+    if item.config.stash[SETTINGS].record != "manual" or not is_ours(item):
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    while True:
+        reports = runtestprotocol(item, log=False, nextitem=nextitem)
+        if UNDONE not in item.stash or item.session.shouldstop:
+            break
+        for run in state_of(item).runs or ():
+            shutil.rmtree(run, ignore_errors=True)
+        item.stash[REPEATED] = item.stash[UNDONE]
+        del item.stash[UNDONE]
+        state_of(item).decided = None  # else the next attempt would be a second one
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
     """Write the test's recording once all phases have passed, and rehearse it, before the last report is made."""
@@ -81,7 +112,8 @@ def _write(item: pytest.Item) -> bool:
         if recorded.healed and is_ci():
             _propose(item, recorded)
         elif is_new := recorded.keep():
-            lines.append("updated with what was accepted" if recorded.is_reviewed else "written")
+            how = "updated with what was accepted in" if recorded.is_reviewed else "written to"
+            lines.append(f"{how} {os.path.relpath(recorded.key.path.parent)}")
     except (OSError, UnicodeError, VncUseError) as exc:  # UnicodeError: the name of the test's file is no text
         how = f"{LOST}={recorded.mode} asks for it" if recorded.mode in ALWAYS_WRITES else UNWRITTEN
         lines.append(f"{how}: {exc}")

@@ -24,10 +24,10 @@ from pytest_vnc_use.plugin.triage import machine_of
 from pytest_vnc_use.report.annotate import mark_action
 from pytest_vnc_use.report.html import AssetLink, block_style, keep_asset, run_html, thumbnail
 from pytest_vnc_use.report.junit import add_attachments, workspace
-from pytest_vnc_use.report.phrases import action_in_words
 from pytest_vnc_use.report.screenshots import DIFF_MIME, data_uri, image_diff
 from pytest_vnc_use.report.templates import render
 from pytest_vnc_use.runs.directory import EndedTest, RunDirectory, read_trace
+from pytest_vnc_use.runs.transcript import action_in_words
 from pytest_vnc_use.settings.settings import Settings
 
 ASSETS = "assets/"

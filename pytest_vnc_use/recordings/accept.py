@@ -7,7 +7,7 @@ the same place, the same answer holds. The recording gets what was accepted once
 from __future__ import annotations
 
 import getpass
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -22,7 +22,6 @@ from pytest_vnc_use.recordings.format import (
     Accepted,
     Evidence,
     RecordedRun,
-    RecordedStep,
     Recording,
     Screen,
     held,
@@ -134,9 +133,6 @@ def painted(screen: Pixels, changes: Iterable[Change]) -> Pixels:
     return made
 
 
-# The line or cell around a difference
-
-
 def cell_around(box: Region, recorded: Pixels, seen: Pixels) -> Region:
     """Return the whole line of text, or cell, that holds a difference: what changes there next may be wider.
 
@@ -146,10 +142,12 @@ def cell_around(box: Region, recorded: Pixels, seen: Pixels) -> Region:
     size = width, height
     ink = np.zeros(seen.shape, np.bool_)
     for screen in (recorded, seen):
-        colour, share = _background(box.grown(_BORDER_PX, *size), box, screen)
-        if share < _PLAIN:
-            return box.grown(_BORDER_PX, *size)
-        ink |= screen != colour
+        ring, around = box.grown(_BORDER_PX, *size), np.ones(screen.shape, np.bool_)
+        box.part_of(around)[:] = False
+        colours, counts = np.unique(ring.part_of(screen)[ring.part_of(around)], return_counts=True)
+        if not counts.size or counts.max() < _PLAIN * counts.sum():
+            return ring
+        ink |= screen != colours[counts.argmax()]
     for gap_px in (_ROWS_PX, 0):
         top, bottom = _grown(_lines(ink, box, 0), box.top, box.bottom, gap_px)
         box = replace(box, top=top, bottom=bottom)
@@ -162,16 +160,6 @@ def cell_around(box: Region, recorded: Pixels, seen: Pixels) -> Region:
     kinds = _lines(ink, box, 0)
     above, below = (_blank_until(part, _ROWS_PX) for part in (kinds[: box.top][::-1], kinds[box.bottom :]))
     return replace(box, top=box.top - above, bottom=box.bottom + below)
-
-
-def _background(ring: Region, box: Region, screen: Pixels) -> tuple[int, float]:
-    """Return the commonest colour around a box, and its share."""
-    around = np.ones(screen.shape, np.bool_)
-    box.part_of(around)[:] = False
-    colours, counts = np.unique(ring.part_of(screen)[ring.part_of(around)], return_counts=True)
-    if not counts.size:
-        return 0, 0.0
-    return int(colours[counts.argmax()]), float(counts.max() / counts.sum())
 
 
 _BLANK, _INK, _BORDER = 0, 1, 2
@@ -222,9 +210,6 @@ def offered_masks(gate: Gate, boxes: Sequence[Region], seen: Pixels) -> tuple[Re
     return tuple(masks) if masks and is_maskable(masks, seen.shape) else ()
 
 
-# The session and the test
-
-
 @dataclass(frozen=True)
 class _Answered:
     """An answer about one change, when it came, the points that it was given for, and the claim that it is about."""
@@ -237,17 +222,13 @@ class _Answered:
 
     def covers(self, due: Iterable[Point], recorded: Pixels, seen: Pixels) -> bool:
         """Return whether the answer holds for actions at these points: their targets are still there, or were asked."""
+        is_drawn = len(np.unique(self.change.box.part_of(seen))) > 1
         return all(
             any(max(abs(x - px), abs(y - py)) <= _SAME_TARGET_PX for px, py in self.points)
-            or _is_in_place(self.change.box, (x, y), recorded, seen)
+            or (is_drawn and _moved_to((x, y), recorded, seen) is None)  # its recorded drawing is nowhere else
             for x, y in due
             if _holds(self.change.cell, (x, y))
         )
-
-
-def _is_in_place(box: Region, point: Point, recorded: Pixels, seen: Pixels) -> bool:
-    """Return whether something is still drawn in a changed box, and its recorded drawing is nowhere else."""
-    return len(np.unique(box.part_of(seen))) > 1 and _moved_to(point, recorded, seen) is None
 
 
 def _holds(region: Region, point: Point) -> bool:
@@ -317,8 +298,7 @@ class Review:
             self._used[id(screen)] = changes
 
     def _fitting(self, gate: Gate, seen: Pixels, due: Sequence[Point]) -> list[Change]:
-        accepted = self.reviewer.accepted
-        fitting = (each for each in accepted if each.change.is_in(gate.expected, seen, gate.ignored))
+        fitting = [each for each in self.reviewer.accepted if each.change.is_in(gate.expected, seen, gate.ignored)]
         return [each.change for each in fitting if each.covers(due, gate.expected, seen)]
 
     def known(self, screen: Pixels) -> Pixels:
@@ -336,13 +316,18 @@ class Review:
         changes = changes_of(gate, seen, self.opened(gate, seen, due))
         acts, moved = self._acts(changes, run, seen)
         self.moved = moved[0] if moved else ""
-        held = [self._held(change, gate, seen) for change in changes]
+        others = [each for each in self.reviewer.answered if each.answer.kind != "accept" and not each.claim]
+        others = [each for each in others if each.change.is_in(gate.expected, seen, gate.ignored)]
+        held = [
+            (each.answer, change.cell)
+            for change in changes
+            for each in [other for other in others if is_part_of(change.box, other.change.box)][:1]
+        ]
         for kind in ("bug", "no"):
-            if given := next((answer for answer in held if answer and answer.kind == kind), None):
+            if given := next((answer for answer, _ in held if answer.kind == kind), None):
                 return self._take(given, ())
-        cells = [change.cell for change, answer in zip(changes, held, strict=True) if answer]
-        if cells:  # masked already
-            return self._take(Answer("mask"), cells)
+        if held:  # masked already
+            return self._take(Answer("mask"), [cell for _, cell in held])
         masks = () if moved else offered_masks(gate, [change.box for change in changes], seen)
         question = Question(
             self.test,
@@ -356,16 +341,6 @@ class Review:
             refused={"model": OVER, "hand": OVER} if is_over else self.refused,
         )
         return self._take(self.reviewer.ask(question, changes, tuple(point for _, point in acts)), masks)
-
-    def _held(self, change: Change, gate: Gate, seen: Pixels) -> Answer | None:
-        """Return the answer other than "accept" that the session has for a change."""
-        same = (
-            each.answer
-            for each in self.reviewer.answered
-            if each.answer.kind != "accept" and not each.claim and is_part_of(change.box, each.change.box)
-            if each.change.is_in(gate.expected, seen, gate.ignored)
-        )
-        return next(same, None)
 
     def _take(self, answer: Answer, masks: Sequence[Region]) -> Answer:
         if answer.kind == "bug":
@@ -399,8 +374,6 @@ class Review:
         assert self.directory is not None
         return images_of(self.directory, recorded, frame, [change.box for change in changes], at)
 
-    # claims
-
     def keeps(self, evidence: Evidence, gate: Gate, seen: Pixels) -> bool:
         """Return whether a screen shows the evidence again, but for accepted changes that the claim is not about."""
         if self.opened(gate, seen).mismatch(seen):
@@ -430,13 +403,13 @@ class Review:
             self._used[id(evidence.screen)] = changes
         return answer
 
-    # the recording
-
     def accepted(self, recording: Recording) -> Recording:
         """Return the recording with what was accepted, with who accepted it and when, and with the new masks."""
         for run in recording.runs:
             for step, after in zip(run.steps, [*(each.screen for each in run.steps[1:]), run.end], strict=True):
-                self._note_transients(step, after)
+                used = [*self._used.get(id(step.screen), ()), *self._used.get(id(after), ())]
+                for passed in step.transients if used else ():  # it shows what was accepted before and after it
+                    self._used[id(passed)] = [change for change in used if change.is_in(passed.pixels())]
 
         def with_changes(screen: Screen) -> Screen:
             changes = self._used.get(id(screen))
@@ -444,28 +417,21 @@ class Review:
                 return screen
             return screen.model_copy(update={"pixels": lambda: painted(screen.pixels(), changes)})
 
-        history = (*recording.history, *self._history(), *self.replaced)
+        name = user_name()
+        used_ids = {id(change) for changes in self._used.values() for change in changes}
+        accepted = [
+            Accepted(by=name, at=each.at, region=each.change.cell, claim=each.claim, pixels=held(each.change.new))
+            for each in self.reviewer.answered
+            if id(each.change) in used_ids
+        ]
+        history = (*recording.history, *accepted, *self.replaced)
         masks = (*recording.masks, *(mask for mask in self.masks if mask not in recording.masks))
         return with_screens(recording, with_changes).model_copy(update={"masks": masks, "history": history})
-
-    def _note_transients(self, step: RecordedStep, after: Screen) -> None:
-        """A frame that passed shows what was accepted on the screens before and after it."""
-        used = [*self._used.get(id(step.screen), ()), *self._used.get(id(after), ())]
-        for transient in step.transients if used else ():
-            self._used[id(transient)] = [change for change in used if change.is_in(transient.pixels())]
 
     def note_steps(self, steps: str) -> None:
         """Note for the recording's history what takes the place of recorded steps."""
         at = clock.utc_now().replace(microsecond=0)
         self.replaced.append(Accepted(by=user_name(), at=at, steps=steps))
-
-    def _history(self) -> Iterator[Accepted]:
-        name = user_name()
-        used = {id(change) for changes in self._used.values() for change in changes}
-        for each in self.reviewer.answered:
-            if id(each.change) in used:
-                new = held(each.change.new)
-                yield Accepted(by=name, at=each.at, region=each.change.cell, claim=each.claim, pixels=new)
 
 
 def user_name() -> str:
@@ -498,24 +464,22 @@ def _moved_to(point: Point, recorded: Pixels, seen: Pixels) -> Point | None:
 def images_of(
     directory: RunDirectory, recorded: Pixels, frame: Frame, boxes: Sequence[Region], at: Sequence[Point]
 ) -> tuple[Path, Path, Path]:
-    """Return the images of a question: the recorded screen, the one now, and what differs."""
-    difference = _difference(recorded, pixels_in(frame), boxes, at)
-    stored = [directory.store(each) for each in (frame_of(recorded), frame, frame_of(difference))]
-    was, now, differs = (directory.path / "screens" / f"{ref.digest}.png" for ref in stored)
-    return was, now, differs
+    """Store the images of a question: the recorded screen, the one now, and what differs.
 
-
-def _difference(recorded: Pixels, seen: Pixels, boxes: Iterable[Region], at: Iterable[Point]) -> Pixels:
-    """Return the screen now in pale grey, with what differs in red, boxes around it, and crosses at actions."""
+    The third is the screen now in pale grey, with what differs in red, boxes around it, and crosses at actions.
+    """
+    seen = pixels_in(frame)
     grey = sum((seen >> shift & 0xFF for shift in (0, 8, 16)), np.zeros_like(seen)) // 6 + 127
-    shown = (grey << 16 | grey << 8 | grey).astype(np.uint32)
+    marked = (grey << 16 | grey << 8 | grey).astype(np.uint32)
     if recorded.shape == seen.shape:
-        shown[differing(recorded, seen)] = 0xE00000
+        marked[differing(recorded, seen)] = 0xE00000
     for box in boxes:
         outer = box.grown(_BORDER_PX, seen.shape[1], seen.shape[0])
         edge = np.ones((outer.bottom - outer.top, outer.right - outer.left), np.bool_)
         edge[1:-1, 1:-1] = False
-        outer.part_of(shown)[edge] = 0xE00000
+        outer.part_of(marked)[edge] = 0xE00000
     for x, y in at:
-        shown[max(0, y - 8) : y + 9, x] = shown[y, max(0, x - 8) : x + 9] = 0x0000E0
-    return shown
+        marked[max(0, y - 8) : y + 9, x] = marked[y, max(0, x - 8) : x + 9] = 0x0000E0
+    stored = [directory.store(each) for each in (frame_of(recorded), frame, frame_of(marked))]
+    was, now, differs = (directory.path / "screens" / f"{ref.digest}.png" for ref in stored)
+    return was, now, differs

@@ -106,11 +106,16 @@ class RecordedJudge:
     def _mismatch(self, evidence: Evidence, end: Screen | None, frame: Frame) -> tuple[Mismatch | None, Frame]:
         """Return the difference from the evidence, and the frame that shows it; a later one than `frame` may.
 
-        The screen must stay so for the time of an end, unless it is the end that was watched.
+        The screen must stay so for the time of an end, unless it is the end that was watched. Each blinking part in the
+        evidence's region must show all its variants again. Evidence without a region may be about any region that no
+        comparison looks at, except those no larger than a caret.
         """
-        hidden = None if evidence.is_end else self._hidden(evidence)
-        if hidden:
-            return Mismatch("the claim's region is masked or always changing, so it cannot be compared", hidden), frame
+        about = evidence.region
+        hidden = [*self._masks, *(each.region for each in evidence.screen.dynamic if each.kind == "always_changing")]
+        for region in () if evidence.is_end else hidden:
+            if about.meets(region) if about else not region.is_within(CARET_PX):
+                why = "the claim's region is masked or always changing, so it cannot be compared"
+                return Mismatch(why, region), frame
         found, seen, eyes = self._other(evidence, end, frame), frame, self._eyes()
         quiet_s = 0.0 if self._is_watched(pixels_in(frame)) or not evidence.screen.quiet_s else self._watch_s
         if not found and eyes.changed_since(clock.monotonic() - quiet_s):
@@ -119,7 +124,14 @@ class RecordedJudge:
                     break
                 seen = eyes.frame()
                 found = self._other(evidence, end, seen)
-        return (found, seen) if found else (self._not_blinking(evidence, eyes), frame)
+        if found:
+            return found, seen
+        blinking = [part for part in evidence.screen.dynamic if part.kind == "blinks"]
+        blinking = [part for part in blinking if about is None or about.meets(part.region)]
+        blinks, deadline = BlinkWatch(blinking), Deadline(_BLINKS_S)
+        while blinking and (found := blinks.note(pixels_in(eyes.glance()))) and deadline.remaining_s:
+            eyes.wait_changed(clock.monotonic(), LOOK_FOR_BLINK_S)
+        return found, frame
 
     def _other(self, evidence: Evidence, end: Screen | None, frame: Frame) -> Mismatch | None:
         """Return where a frame differs from the judged one. In a rehearsal, what may be learnt does not count."""
@@ -134,25 +146,3 @@ class RecordedJudge:
             apart = (box for box in boxes if not box.meets(evidence.region))
             found = gate.mismatch(seen, passing=[dynamic_region(box, "unstable", box.part_of(shown)) for box in apart])
         return None if found and self._review and self._review.keeps(evidence, gate, seen) else found
-
-    def _hidden(self, evidence: Evidence) -> Region | None:
-        """Return a region that no comparison looks at and that the evidence may be about.
-
-        Evidence without a region may be about any of them, except those no larger than a caret.
-        """
-        always_changing = (part.region for part in evidence.screen.dynamic if part.kind == "always_changing")
-        for region in (*self._masks, *always_changing):
-            if evidence.region.meets(region) if evidence.region else not region.is_within(CARET_PX):
-                return region
-        return None
-
-    def _not_blinking(self, evidence: Evidence, eyes: Controller) -> Mismatch | None:
-        """Return the first blinking part in the evidence's region that does not show all its variants again."""
-        about = [part for part in evidence.screen.dynamic if part.kind == "blinks"]
-        about = [part for part in about if evidence.region is None or evidence.region.meets(part.region)]
-        watch, deadline = BlinkWatch(about), Deadline(_BLINKS_S)
-        while about and (missing := watch.note(pixels_in(eyes.glance()))):
-            if not deadline.remaining_s:
-                return missing
-            eyes.wait_changed(clock.monotonic(), LOOK_FOR_BLINK_S)
-        return None

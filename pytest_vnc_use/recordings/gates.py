@@ -104,7 +104,18 @@ class Gate:
             there = part.region.part_of(differs)
             there &= differing(part.variants[0].pixels(), part.region.part_of(seen))
         if differs.any():
-            return self._mismatch_of(differs)
+            near, box = int((differs & mask_of(self.targets, differs.shape)).sum()), box_of(differs)
+            if near:
+                what = f"the surroundings of the step's target differ, by {near:,} px of"
+            elif self.is_first:
+                what = f"{self.whole}:"
+            elif (differs & self.changed).any():
+                what = "a region that the step before changed differs:"
+            else:
+                what = "a region that the step before did not change differs:"
+            beside = ", not around the step's target" if self.targets and not near else ""
+            problem = f"{what} {int(differs.sum()):,} px {format_region(box)}{beside}"
+            return Mismatch(problem, box, tuple(boxes_of(differs)))
         for part in self.parts:
             if variant_of(part, seen, ~self.hidden) is None:
                 words = f"a region that changes on its own shows none of its {len(part.variants)} recorded variants"
@@ -114,25 +125,6 @@ class Gate:
         if self.caret and not came:
             return Mismatch("the caret did not reach the place where the step before moved it", self.caret)
         return None
-
-    def _mismatch_of(self, differs: Mask) -> Mismatch:
-        """Return a mismatch that says how many pixels differ, where, and how many near the step's targets."""
-        near = int((differs & mask_of(self.targets, differs.shape)).sum())
-        if near:
-            what = "the surroundings of its target look different"
-        elif self.is_first:
-            what = self.whole
-        elif (differs & self.changed).any():
-            what = "a part that the step before changed differs"
-        else:
-            what = "the difference is outside the parts that the step before changed"
-        box = box_of(differs)
-        problem = f"{int(differs.sum()):,} px {format_region(box)}: {what}"
-        if self.targets:
-            where = " and ".join(map(format_region, self.targets))
-            as_recorded = f"the surroundings of the step's target, {where}, are as recorded"
-            problem += f"; of these, {near:,} px in the surroundings, {where}" if near else f"; {as_recorded}"
-        return Mismatch(problem, box, tuple(boxes_of(differs)))
 
     def with_parts(self, parts: Sequence[DynamicRegion]) -> Gate:
         """Return a gate that also accepts any variant of these parts. Each replaces the known parts within it."""
@@ -160,11 +152,8 @@ class BlinkWatch:
             if (part.region.part_of(seen) == REDACTED_COLOUR).any():
                 unseen.clear()
         missing = next((part for part, unseen in self._unseen.items() if unseen), None)
-        if missing is None:
-            return None
-        variants = len(missing.variants)
-        words = f"the blinking part has not shown all of its {variants} recorded variants"
-        return Mismatch(words, missing.region)
+        words = "the blinking region has not shown all of its {} recorded variants"
+        return None if missing is None else Mismatch(words.format(len(missing.variants)), missing.region)
 
 
 def variant_of(part: DynamicRegion, seen: Pixels, compared: Mask | None = None) -> int | None:
@@ -199,15 +188,12 @@ def gate(
         return made
     left_out = ignored | mask_of((part.region for part in parts_before), expected.shape)
     stays = bool((differing(before, expected) & ~left_out).any())
-    gone, come = _carets_apart(parts_before, parts), _carets_apart(parts, parts_before)
+    gone, come = (  # the carets that have no pixel in common with what changed on its own on the other screen
+        [part.region for part in some if part.kind == "caret" and not any(part.region.meets(o.region) for o in others)]
+        for some, others in ((parts_before, parts), (parts, parts_before))
+    )
     caret = come[0] if not stays and len(gone) == len(come) == 1 else None
     return replace(made, changed=changed_tiles(before, expected), tells=stays or caret is not None, caret=caret)
-
-
-def _carets_apart(parts: Sequence[DynamicRegion], others: Sequence[DynamicRegion]) -> list[Region]:
-    """Return the carets that have no pixel in common with the other parts."""
-    carets = [part.region for part in parts if part.kind == "caret"]
-    return [caret for caret in carets if not any(caret.meets(other.region) for other in others)]
 
 
 def mask_of(regions: Iterable[Region], shape: tuple[int, ...]) -> Mask:
@@ -353,7 +339,6 @@ class Moving:
 
 
 def _changed(region: Region, grown: Region, samples: Sequence[Pixels]) -> Mask:
-    """Mark what looks different in any of the samples."""
     shown = _cut(region, grown, samples)
     marked: Mask = np.logical_or.reduce([differing(sample, shown[0]) for sample in shown])
     return marked
@@ -431,6 +416,7 @@ def _caret_of(part: Mask, region: Region) -> Region | None:
 
 
 FAMILIES = ("sans-serif", "serif", "monospace")
+_DIFFERS = "This machine differs from the recording's"
 _LOOK_S = 20.0
 _STARTED = ("xvnc", "qt")
 _TOOLS = "dash|bash|coreutils|findutils|grep|sed|dpkg|dbus.*|dconf.*|.*-common"
@@ -466,13 +452,10 @@ def machine_of(desktop: Desktop, settings: Settings) -> dict[str, str]:
 
 def difference(recorded: Mapping[str, str], here: Mapping[str, str]) -> str:
     """Return in a sentence or two how this machine differs from the recording's; "" if nothing is known to."""
-    fonts, others = ([*_differing(recorded, here, is_font=is_font)] for is_font in (True, False))
-    sentences = [f"Fonts differ from the recording's machine: {', '.join(fonts)}."] if fonts else []
-    sentences += [f"This machine differs from the recording's: {', '.join(others)}."] if others else []
+    differs = {name: was for name, was in recorded.items() if here.get(name, was) != was}
+    fonts, others = ([name for name in differs if (name in FAMILIES) == is_font] for is_font in (True, False))
+    sentences = []
+    for start, names in (("Fonts differ from the recording's machine", fonts), (_DIFFERS, others)):
+        values = ", ".join(f"{name} is {here[name]} here, {differs[name]} there" for name in names)
+        sentences += [f"{start}: {values}."] if names else []
     return " ".join(sentences)
-
-
-def _differing(recorded: Mapping[str, str], here: Mapping[str, str], *, is_font: bool) -> Iterator[str]:
-    for name, there in recorded.items():
-        if (name in FAMILIES) == is_font and here.get(name, there) != there:
-            yield f"{name} is {here[name]} here, {there} there"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Literal
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.errors import RecordingError
@@ -36,15 +36,13 @@ from pytest_vnc_use.recordings.images import Pixels, frame_of, pixels_in, pixels
 from pytest_vnc_use.recordings.manual import ManualRun, Show
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.recordings.replay import Replay
-from pytest_vnc_use.recordings.store import Key, check_writable, former_of, load_of, save
+from pytest_vnc_use.recordings.store import Key, check_writable, load, load_of, save
 from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.runs.json_lines import to_json
 from pytest_vnc_use.types import (
-    Action,
     CallFunction,
     Drifted,
     Extracted,
-    Frame,
     FrameRef,
     GateAwaited,
     Judged,
@@ -56,7 +54,6 @@ from pytest_vnc_use.types import (
     RunEnded,
     RunEvent,
     RunStarted,
-    Step,
     StepFinished,
     StepStarted,
     TakeScreenshot,
@@ -68,8 +65,6 @@ from pytest_vnc_use.types import (
 from pytest_vnc_use.types.protocols import Controller, Judge, Planner
 from pytest_vnc_use.types.verdicts import PERSON_SAID, end_state_claim
 
-VERIFY = "verify"
-"""The function by which a model asks a judge. It changes nothing, and is not repeated in a replay."""
 _READING = frozenset({"get_browser_state", "list_elements"})
 """The functions by which a model reads a page or a desktop, through `vnc_cdp` and `vnc_elements`."""
 _MAX_TRANSIENTS = 4
@@ -175,7 +170,9 @@ class _Run:
         match event:
             case RunStarted(screen=frame):
                 self._first = frame, clock.monotonic() - self.meter.started_at
-            case StepStarted(proposal=proposal) if not _is_look(proposal.action):
+            case StepStarted(proposal=Proposal(action=Wait() | TakeScreenshot() | CallFunction(name="verify"))):
+                pass  # a model asks a judge by `verify`: it changes nothing, and is not repeated in a replay
+            case StepStarted(proposal=proposal):
                 screen, self._acted_at = self._next_screen(), clock.monotonic()
                 if self._first:  # else at the latest when it had been quiet for so long
                     frame, first_s = self._first
@@ -187,12 +184,23 @@ class _Run:
                 if self._started and not step.error:
                     proposal, screen = self._started
                     self.holds_secret |= step.proposal.action != proposal.action
-                    self._steps.append(_recorded_step(step, screen))
+                    action, call = step.proposal.action, str(step.proposal.as_proposed.get("name", ""))
+                    answers = isinstance(action, CallFunction) and action.name not in _READING
+                    fields = {
+                        "action": to_json(action),
+                        "intent": step.proposal.intent or step.words,
+                        "call": "" if call == action.kind else call,
+                        "confirmation": step.proposal.confirmation,
+                        "screen": screen,
+                        "answer": step.output if answers else None,
+                        "elements": step.elements,
+                    }
+                    self._steps.append(RecordedStep.model_validate(fields))
                 self._started = None
                 if self._steps:  # a toast may still be there after the step
-                    frames = (step.frame_after, *step.passed)[:_MAX_TRANSIENTS]
-                    passed = tuple(Screen(pixels=partial(self.load, frame)) for frame in frames)
-                    self._change_newest(transients=(*self._steps[-1].transients, *passed))
+                    newest, frames = self._steps[-1], (step.frame_after, *step.passed)[:_MAX_TRANSIENTS]
+                    passed = [Screen(pixels=partial(self.load, frame)) for frame in frames]
+                    self._steps[-1] = newest.model_copy(update={"transients": (*newest.transients, *passed)})
             case _:
                 pass
 
@@ -200,11 +208,9 @@ class _Run:
         """Return the screen stable after the newest step, and note how long after it that is. Raises DesktopError."""
         screen = self._screen()
         if self._steps:
-            self._change_newest(took_s=round(clock.monotonic() - self._acted_at, 1))
+            took_s = round(clock.monotonic() - self._acted_at, 1)
+            self._steps[-1] = self._steps[-1].model_copy(update={"took_s": took_s})
         return screen
-
-    def _change_newest(self, **fields: object) -> None:
-        self._steps[-1] = self._steps[-1].model_copy(update=fields)
 
     def finish(self) -> None:
         """Make the recorded run: the known one if it was replayed completely, else one with the live steps.
@@ -238,32 +244,14 @@ class _Run:
             return None
         known = None if self.is_live else self.known
         live = known.live if known else None if self.replay or self.planner == PERSON else self.meter.live()
+        claims, vouched_by = tuple(self.claims), "body"
+        held = {each.claim: each for each in self.claims if each.verdict == "holds"}
         if known and not self.expected:
             claims = (*known.claims, *(each for each in self.claims if each not in known.claims))
-            return self.ended.model_copy(update={"claims": claims, "live": live, "vouched_by": known.vouched_by})
-        held = {each.claim: each for each in self.claims if each.verdict == "holds"}
-        vouched_by: Literal["judge", "user", "body"] = "body"
-        if self.expected and held.keys() >= set(self.expected):
+            vouched_by = known.vouched_by
+        elif self.expected and held.keys() >= set(self.expected):
             vouched_by = "user" if held[self.expected[0]].reason.startswith(PERSON_SAID) else "judge"
-        return self.ended.model_copy(update={"claims": tuple(self.claims), "live": live, "vouched_by": vouched_by})
-
-
-def _recorded_step(step: Step, screen: Screen) -> RecordedStep:
-    action, call = step.proposal.action, str(step.proposal.as_proposed.get("name", ""))
-    fields = {
-        "action": to_json(action),
-        "intent": step.proposal.intent or step.words,
-        "call": "" if call == action.kind else call,
-        "confirmation": step.proposal.confirmation,
-        "screen": screen,
-        "answer": step.output if isinstance(action, CallFunction) and action.name not in _READING else None,
-        "elements": step.elements,
-    }
-    return RecordedStep.model_validate(fields)
-
-
-def _is_look(action: Action) -> bool:
-    return isinstance(action, (Wait, TakeScreenshot)) or (isinstance(action, CallFunction) and action.name == VERIFY)
+        return self.ended.model_copy(update={"claims": claims, "live": live, "vouched_by": vouched_by})
 
 
 class RecordedTest:
@@ -303,7 +291,10 @@ class RecordedTest:
         self._recording = rehearsal.recording if rehearsal else load_of(key) if mode in ("auto", "replay") else None
         self.redacts = self._recording.redacts_secrets(redacts) if self._recording else redacts
         """True if typed secrets are redacted in all images of this test; a replay does as its recording does."""
-        former = self._recording or former_of(key)
+        former = self._recording
+        if former is None:
+            with suppress(RecordingError):  # what cannot be read is replaced
+                former = load(key.path)
         self._masks = former.masks if former else ()
         self._history = former.history if former else ()
         self._claims: list[Evidence] = []
@@ -508,12 +499,11 @@ class RecordedTest:
             stays = evidence_gate(run.ended.end).mismatch(pixels_in(desktop.glance())) is None
             run.ended = run.ended.model_copy(update={"stays": stays})
         if run.is_replayed:
-            passed = [run.directory.store(frame) for frame in desktop.transient_frames()]
+            passed = map(run.directory.store, desktop.transient_frames())
             self._report_transients(run, "after the last step", passed)
 
     @cached_property
     def _machine(self) -> dict[str, str]:
-        """What draws the screens here."""
         return dict(self._look_at_machine())
 
     def _blame(self, problem: str) -> str:
@@ -587,7 +577,11 @@ class RecordedTest:
         return run.is_replayed and run.replay.shows_end(seen)
 
     def _keep(self, claim: str, judged: Verdict | Reading) -> None:
-        """Keep a judge's answer with its evidence: the known evidence if the answer came from it, else new evidence."""
+        """Keep a judge's answer with its evidence: the known evidence if the answer came from it, else new evidence.
+
+        New evidence has the parts that move now. If the screen still shows the run's end, the parts that moved there
+        belong to it too, because carets come to rest while a judge thinks.
+        """
         frame, evidence, mismatch = self._questions.pop(claim, (None, None, None))
         if frame is None:
             return
@@ -604,26 +598,18 @@ class RecordedTest:
                 self._report(run, evidence.screen.pixels(), mismatch, problem, run.directory.store(frame), is_healed)
             elif self.mode != "replay":  # no run directory for the images before the first run
                 self.healed.append(problem)
-        if self._records and not (isinstance(judged, Verdict) and judged.kind == "unsure"):
-            answers.append(self._evidence(claim, judged, frame))
-
-    def _evidence(self, claim: str, judged: Verdict | Reading, frame: Frame) -> Evidence:
-        """Return a judge's answer about a frame, with the parts that move now.
-
-        If the screen still shows the run's end, the parts that moved there belong to it too, because carets come to
-        rest while a judge thinks.
-        """
-        seen, run = pixels_in(frame), self._newest
-        at_rest = screen_at_rest(self._controller()) if self._controller else Screen()
+        if not self._records or self._controller is None or (isinstance(judged, Verdict) and judged.kind == "unsure"):
+            return
+        seen, at_rest = pixels_in(frame), screen_at_rest(self._controller())
         end = run.ended.end if run and run.ended else None
         shows_end = end is not None and evidence_gate(end).mismatch(seen) is None
         dynamic = merged((*at_rest.dynamic, *(end.dynamic if end and shows_end else ())))
         at_rest, screen = (each.model_copy(update={"dynamic": dynamic}) for each in (at_rest, screen_of(frame)))
-        if self._controller and evidence_gate(at_rest).mismatch(seen) is None:
+        if evidence_gate(at_rest).mismatch(seen) is None:
             screen = screen.model_copy(update={"quiet_s": at_rest.quiet_s})
         answer = {"verdict": judged.kind} if isinstance(judged, Verdict) else {"verdict": "read", "value": judged.value}
         region, model = judged.region, judged.model
-        return Evidence(claim=claim, reason=judged.reason, region=region, model=model, screen=screen, **answer)
+        answers.append(Evidence(claim=claim, reason=judged.reason, region=region, model=model, screen=screen, **answer))
 
     def keep(self, path: Path | None = None) -> bool:
         """Write the recording where it has changed, once the test has passed; return whether the file changed.

@@ -6,7 +6,7 @@ planner takes over. Without a live planner the run ends with RecordingDrifted, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,6 @@ from pytest_vnc_use.plain_text import got
 from pytest_vnc_use.recordings import AGAIN
 from pytest_vnc_use.recordings.accept import Review, offered_masks
 from pytest_vnc_use.recordings.format import (
-    PERSON,
     DynamicRegion,
     RecordedRun,
     RecordedStep,
@@ -39,7 +38,7 @@ from pytest_vnc_use.recordings.gates import (
     surroundings,
     unknown_parts,
 )
-from pytest_vnc_use.recordings.images import Mask, Pixels, changed_tiles, frame_of, pixels_in, pixels_of
+from pytest_vnc_use.recordings.images import Pixels, changed_tiles, frame_of, pixels_in, pixels_of
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.runs.transcript import ONLY_REPLAYED, REPLAYED, action_in_words, replaying_name, seen_by_live
 from pytest_vnc_use.types import (
@@ -65,24 +64,14 @@ from pytest_vnc_use.types import (
 from pytest_vnc_use.types.actions import Point, points
 from pytest_vnc_use.types.protocols import ClickRules, Controller, ForwardingController, Planner
 
-_INTENDED = "If this change is intended, accept it at a terminal (--vnc-record=accept)"
-_IMAGES = "If not, the product has a bug. Both images are in the report."
-_WITH_A_PLANNER = (
-    f"{_INTENDED}; with a planner, record the test again (--vnc-record=rewrite), or let a model continue from here "
-    f"(--vnc-record=auto). {_IMAGES}"
+_REMEDIES = (
+    "If the screen is right now, accept it: --vnc-record=accept --vnc-ui (without --vnc-ui, at a terminal).",
+    "Or record the test again: --vnc-record=manual by hand, --vnc-record=rewrite with a planner;",
+    "--vnc-record=auto lets a planner continue from here.",
 )
-_AGAIN_BY_HAND = (
-    f"{_INTENDED}, or record the test again by hand (--vnc-record=manual); with a planner, --vnc-record=rewrite "
-    f"does it, or --vnc-record=auto lets a model continue from here. {_IMAGES}"
-)
-_NO_MASK = (
-    "A mask would hide most of the screen, so none is offered: look first whether the program, or the server of its "
-    "page, is running."
-)
-_LEARN = (
-    "The difference is as small as between two drawings of the same thing: if the product is the same, let a rehearsal "
-    "learn it, when the test is recorded again with vnc_rehearse = 2 or more."
-)
+_BUG = "If it is wrong, the product has a bug: the report shows both screens."
+_NO_MASK = "If the screen is empty or another one, check that the program, or the server of its page, is running."
+_LEARN = "The difference is tiny: if the product is the same, record again with vnc_rehearse=2, which learns it."
 _LOOK_AGAIN_S = 0.25
 """The longest time between two comparisons of the screen, because a moving part such as a caret does not end a wait for
 a change."""
@@ -241,7 +230,15 @@ class Replay(ForwardingController):
         Raises RecordingDrifted where there is no live planner.
         """
         if not self.is_live and (problem := self._problem(observation)):
-            self._close(problem, observation)
+            message = self._blame(f"drift {self._format_next()}: {problem.problem}")
+            self._tell_closed(self._gate.expected, problem, message, observation.frame, self._live is not None)
+            last = _last_step(observation)
+            has_failed = last is not None and bool(last.error)
+            if self._live is None:
+                seen = pixels_of(observation.load_png(observation.frame))
+                raise self.error(message, problem, seen, performed=not has_failed)
+            self.taken_over_at = self._next
+            self.carried_out = self._run.steps[: self._next - has_failed]
         if self._live is not None and self.is_live:
             return self._live.decide(seen_by_live(observation), timeout_s=timeout_s)
         if self._at_end:
@@ -264,50 +261,29 @@ class Replay(ForwardingController):
             return Mismatch(f"{action.name} {answers}", Region(0, 0, width, height))
         return self._mismatch(observation.frame, lambda: pixels_of(observation.load_png(observation.frame)))
 
-    def _close(self, problem: Mismatch, observation: Observation) -> None:
-        """Let the live planner take over at a drift. Raises RecordingDrifted, or ProductFailed, without one."""
-        message = self._blame(f"drift {self._format_next()}: {problem.problem}")
-        self._tell_closed(self._gate.expected, problem, message, observation.frame, self._live is not None)
-        last = _last_step(observation)
-        has_failed = last is not None and bool(last.error)
-        if self._live is None:
-            seen = pixels_of(observation.load_png(observation.frame))
-            raise self.error(message, problem, seen, performed=not has_failed)
-        self.taken_over_at = self._next
-        self.carried_out = self._run.steps[: self._next - has_failed]
-
     def error(self, message: str, problem: Mismatch, seen: Pixels, *, performed: bool = True) -> TaskFailed:
-        """Return the error for a drift: the reviewer's words where it is a bug, else what to do."""
-        if self._review and self._review.bug is not None:
-            return ProductFailed(f"{self._review.bug or 'it is a bug'} (said the reviewer)\n{message}")
-        drift = RecordingDrifted("\n".join([message, *self._remedies(problem, seen)]))
+        """Return the error for a drift: the reviewer's words where it is a bug, else a line for each remedy."""
+        review = self._review
+        if review and review.bug is not None:
+            return ProductFailed(f"{review.bug or 'it is a bug'} (said the reviewer)\n{message}")
+        lines = [message, *_REMEDIES, _BUG]
+        if review and review.moved:
+            lines[1:] = [f"It cannot be accepted, because {review.moved}. If it is right, {AGAIN}.", _BUG]
+        elif review and review.unasked:
+            lines.insert(1, f"No user was asked whether the screen is right: {review.unasked}.")
+        if problem.boxes and Rehearsal.opened(self._gate, seen, self._acted_on):
+            lines.append(_LEARN)
+        if problem.boxes and not is_maskable(problem.masks, seen.shape):
+            lines.append(_NO_MASK)
+        elif problem.boxes and (masks := offered_masks(self._gate, problem.masks, seen)):
+            claims = self._run.claims_hidden_by(masks)
+            lost = f"; {claims[0]!r} then needs a judge each time" if claims else ""
+            hidden = int(mask_of(masks, seen.shape).sum())
+            lines.append(f"If that region changes on its own, mask it ({hidden:,} px{lost}):")
+            lines.append(f"  {mask_command(self._test, masks)}")
+        drift = RecordingDrifted("\n".join(lines))
         drift.at_end = self._at_end and performed
         return drift
-
-    def _remedies(self, problem: Mismatch, seen: Pixels) -> Iterator[str]:
-        """Yield what to do at a drift: where a rehearsal would learn it, that; last a mask, unless none is offered."""
-        if self._review and self._review.moved:
-            moved = self._review.moved
-            yield f"If this change is intended, {AGAIN}: it cannot be accepted, because {moved}. {_IMAGES}"
-        else:
-            if self._review and self._review.unasked:
-                yield f"No user was asked whether the screen is right: {self._review.unasked}."
-            yield _AGAIN_BY_HAND if self._run.planner == PERSON else _WITH_A_PLANNER  # by hand, there may be no planner
-        if not problem.boxes:
-            return
-        if Rehearsal.opened(self._gate, seen, self._acted_on):
-            yield _LEARN
-        if not is_maskable(problem.masks, seen.shape):
-            yield _NO_MASK
-        if not (masks := offered_masks(self._gate, problem.masks, seen)):
-            return
-        claims = self._run.claims_hidden_by(masks)
-        lost = f", and {claims[0]!r} then needs a judge each time" if claims else ""
-        hidden = int(mask_of(masks, seen.shape).sum())
-        yield (
-            f"If that part changes on its own, mask it: `{mask_command(self._test, masks)}` hides {hidden:,} "
-            f"pixels{lost}."
-        )
 
     @property
     def _at_end(self) -> bool:
@@ -333,21 +309,15 @@ class Replay(ForwardingController):
             made = gate_to(self._run, self._next, self._masks, self._earlier)
             self._made = self._rehearsal.widened(made, self._screen) if self._rehearsal else made
             self._blinks = BlinkWatch(self._made.blinking)
-            self._passing = [*self._passing, *self._came_and_went(due, made.ignored)] if due else []
+            newest, self._passing = self.newest_step, self._passing if due else []
+            if newest and due and (passed := (*newest.transients, *due.transients)):
+                # the frames that passed while the planner was asked are recorded with the step that it then took
+                known, until_s = [newest.screen.pixels(), due.screen.pixels()], self._acted_at + newest.took_s
+                for transient in (each.pixels() for each in passed):
+                    for box in unknown_parts(transient, known, made.ignored):
+                        part = dynamic_region(box, "unstable", box.part_of(transient))
+                        self._passing = [*self._passing, (until_s, part)]
         return self._made
-
-    def _came_and_went(self, due: RecordedStep, ignored: Mask) -> Iterator[tuple[float, DynamicRegion]]:
-        """Yield what the recording saw come and go since the newest step, and until when it may still be there.
-
-        The frames that passed while the planner was asked are recorded with the step that it then took.
-        """
-        newest = self.newest_step
-        if newest is None or not (newest.transients or due.transients):
-            return
-        known = [screen.pixels() for screen in (newest.screen, due.screen)]
-        for transient in (each.pixels() for each in (*newest.transients, *due.transients)):
-            for box in unknown_parts(transient, known, ignored):
-                yield self._acted_at + newest.took_s, dynamic_region(box, "unstable", box.part_of(transient))
 
     def _look(self, seen: Pixels) -> Mismatch | None:
         """Return the difference from the gate; None where it is open."""
@@ -516,8 +486,12 @@ class Replay(ForwardingController):
             if not found or is_late:
                 frame = self._frame = self.desktop.frame()
                 is_open = not self._mismatch(frame.ref, partial(pixels_in, frame))
+                learns = is_late and not is_open and self._rehearsal is not None  # a lasting difference
+                opened = Rehearsal.opened(self._gate, pixels_in(frame), self._acted_on) if learns else None
+                if opened:
+                    self._awaited = self._made = opened
+                    is_open = not self._mismatch(frame.ref, partial(pixels_in, frame))
                 if is_open or is_late:
-                    is_open = is_open or self._learn(frame)
                     self._opened_at = frame.taken_at if is_open else self._opened_at
                     return is_open
             if deadline.spent_s > _LONG_S and not is_reported:
@@ -534,12 +508,6 @@ class Replay(ForwardingController):
             return False
         pixels = pixels_in(seen)
         return pixels.shape != gate.expected.shape or changed_tiles(gate.expected, pixels).mean() >= _OTHER_SHARE
-
-    def _learn(self, frame: Frame) -> bool:
-        """In a rehearsal, learn a lasting difference of a frame; return whether the gate is now open to it."""
-        opened = Rehearsal.opened(self._gate, pixels_in(frame), self._acted_on) if self._rehearsal else None
-        self._awaited = self._made = opened or self._made
-        return opened is not None and not self._mismatch(frame.ref, partial(pixels_in, frame))
 
     def watch_end(self) -> Mismatch | None:
         """Watch the end, and have what differs then reviewed; return what still differs. Raises DesktopError."""

@@ -28,10 +28,6 @@ from pytest_vnc_use.recordings import AGAIN
 from pytest_vnc_use.recordings.format import (
     FORMAT,
     VERSION,
-    Accepted,
-    DynamicRegion,
-    RecordedRun,
-    RecordedStep,
     Recording,
     Screen,
     is_part_of,
@@ -47,7 +43,6 @@ from pytest_vnc_use.recordings.images import (
     changed_tiles,
     pixels_of,
     same_image,
-    size_of,
     webp_of,
 )
 from pytest_vnc_use.runs.directory import write_atomically
@@ -110,22 +105,20 @@ def _file_name(test: str) -> str:
 
 def text_of(recording: Recording) -> str:
     """Return the text of a recording's file: JSON, with one line for each step and each claim."""
+
+    def object_of(fields: JsonObject, indent: str) -> str:
+        lines = [f'\n{indent}  "{name}": {value_of(name, value, indent + "  ")}' for name, value in fields.items()]
+        return "{" + ",".join(lines) + f"\n{indent}}}"
+
+    def value_of(name: str, value: Any, indent: str) -> str:
+        if name not in ("runs", "steps", "claims", "history") or not value:
+            return json.dumps(value, ensure_ascii=False)
+        inner = indent + "  "
+        items = [object_of(item, inner) if name == "runs" else json.dumps(item, ensure_ascii=False) for item in value]
+        return f"[\n{inner}" + f",\n{inner}".join(items) + f"\n{indent}]"
+
     content = recording.model_dump(mode="json", exclude_defaults=True)
-    return _object({"format": FORMAT, "version": VERSION, **content}, "") + "\n"
-
-
-def _object(fields: JsonObject, indent: str) -> str:
-    inner = indent + "  "
-    lines = [f'{inner}"{name}": {_value(name, value, inner)}' for name, value in fields.items()]
-    return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
-
-
-def _value(name: str, value: Any, indent: str) -> str:
-    if name not in ("runs", "steps", "claims", "history") or not value:
-        return json.dumps(value, ensure_ascii=False)
-    inner = indent + "  "
-    items = [_object(item, inner) if name == "runs" else json.dumps(item, ensure_ascii=False) for item in value]
-    return f"[\n{inner}" + f",\n{inner}".join(items) + f"\n{indent}]"
+    return object_of({"format": FORMAT, "version": VERSION, **content}, "") + "\n"
 
 
 def parse(text: str, where: str) -> Recording:
@@ -183,47 +176,21 @@ def load_of(key: Key) -> Recording | None:
     return recording
 
 
-def former_of(key: Key) -> Recording | None:
-    """Return the recording of a test that a new one replaces, if it can be read. Its masks and history outlive it."""
-    try:
-        return load(key.path)
-    except RecordingError:
-        return None
-
-
 def _with_pixels(recording: Recording, path: Path) -> Recording:
     """Return the recording whose screens decode their images when asked; all images are read and checked at once."""
     for run in recording.runs:
         for image in filter(None, (*(step.near for step in run.steps), run.image)):  # only people look at these
             _read_image(path, image)
 
-    def read(image: str, box: Region | None, at: tuple[int, int] = (0, 0)) -> bytes:
-        """Return an image that must have the size of a box, or lie on the screen."""
-        content = _read_image(path, image)
-        try:
-            width, height = size_of(content)
-        except ValueError as exc:
-            raise RecordingError(f"{image!r} of {str(path)!r} is no image: {exc}; {ANEW}") from exc
-        due = (box.right - box.left, box.bottom - box.top) if box else recording.screen_size
-        is_right = (width, height) == due if box else at[0] + width <= due[0] and at[1] + height <= due[1]
-        if not is_right:
-            what = f"{width} x {height} pixels at {at} are not {'what its region has' if box else 'on the screen'}"
-            raise RecordingError(f"{image!r} of {str(path)!r} does not fit: {what}; {ANEW}")
-        return content
-
-    def with_variants(part: DynamicRegion) -> DynamicRegion:
-        loads = [lru_cache(1)(partial(pixels_of, read(variant.image, part.region))) for variant in part.variants]
-        variants = [
-            variant.model_copy(update={"pixels": load}) for variant, load in zip(part.variants, loads, strict=True)
-        ]
-        return part.model_copy(update={"variants": tuple(variants)})
-
     def with_pixels(screen: Screen) -> Screen:
-        parts = tuple(map(with_variants, screen.dynamic))
-        return screen.model_copy(update={"dynamic": parts, "pixels": partial(chain.pixels, next(numbers))})
+        parts = []
+        for part in screen.dynamic:
+            loads = [lru_cache(1)(partial(pixels_of, _read_image(path, variant.image))) for variant in part.variants]
+            variants = (v.model_copy(update={"pixels": load}) for v, load in zip(part.variants, loads, strict=True))
+            parts.append(part.model_copy(update={"variants": tuple(variants)}))
+        return screen.model_copy(update={"dynamic": tuple(parts), "pixels": partial(chain.pixels, next(numbers))})
 
-    shown = [*screens(recording)]
-    changes = [(read(each.image, None, each.at) if each.image else b"", each.at) for each in shown]
+    changes = [(_read_image(path, each.image) if each.image else b"", each.at) for each in screens(recording)]
     chain, numbers = Chain(recording.screen_size, changes), count()
     return with_screens(recording, with_pixels)
 
@@ -299,39 +266,33 @@ def _with_images(recording: Recording, directory: Path) -> tuple[Recording, dict
         images[image] = content
         return image
 
-    def with_variants(part: DynamicRegion, name: str) -> DynamicRegion:
-        named = enumerate(part.variants, 1)
-        variants = [v.model_copy(update={"image": add(f"{name}-variant{number}", v.pixels())}) for number, v in named]
-        return part.model_copy(update={"variants": tuple(variants)})
-
     def with_image(screen: Screen) -> Screen:
         nonlocal before
-        name, now = next(names), screen.pixels()
-        parts = tuple(with_variants(part, f"{name}-part{number}") for number, part in enumerate(screen.dynamic, 1))
+        name, now, parts = next(names), screen.pixels(), []
+        for number, part in enumerate(screen.dynamic, 1):
+            named = ((f"{name}-part{number}-variant{place}", each) for place, each in enumerate(part.variants, 1))
+            variants = tuple(each.model_copy(update={"image": add(of_it, each.pixels())}) for of_it, each in named)
+            parts.append(part.model_copy(update={"variants": variants}))
         visible, before = changed_tiles(before, now), now
-        if not visible.any():
-            return screen.model_copy(update={"dynamic": parts, "image": "", "at": (0, 0)})
-        box = box_of(visible)
-        image = add(name, box.part_of(now), box.part_of(visible))
-        return screen.model_copy(update={"dynamic": parts, "image": image, "at": (box.left, box.top)})
+        image, at = "", (0, 0)
+        if visible.any():
+            box = box_of(visible)
+            image, at = add(name, box.part_of(now), box.part_of(visible)), (box.left, box.top)
+        return screen.model_copy(update={"dynamic": tuple(parts), "image": image, "at": at})
 
-    def with_near(step: RecordedStep, name: str) -> RecordedStep:
-        boxes = surroundings(step.action, recording.screen_size)[:1]
-        near = [add(name, box.part_of(step.screen.pixels())) for box in boxes]
-        return step.model_copy(update={"near": "".join(near)})
-
-    def for_readers(run: RecordedRun, number: int) -> RecordedRun:
-        steps = tuple(with_near(step, f"{number}-{place:02}-near") for place, step in enumerate(run.steps, 1))
-        return run.model_copy(update={"steps": steps, "image": add(f"{number}-end", run.end.pixels())})
-
-    def with_change(change: Accepted) -> Accepted:
+    recording, runs, history = with_screens(recording, with_image), [], []
+    for number, run in enumerate(recording.runs, 1):
+        steps = []
+        for place, step in enumerate(run.steps, 1):
+            boxes = surroundings(step.action, recording.screen_size)[:1]
+            near = [add(f"{number}-{place:02}-near", box.part_of(step.screen.pixels())) for box in boxes]
+            steps.append(step.model_copy(update={"near": "".join(near)}))
+        image = add(f"{number}-end", run.end.pixels())
+        runs.append(run.model_copy(update={"steps": tuple(steps), "image": image}))
+    for change in recording.history:
         pixels = change.pixels()
-        return change.model_copy(update={"image": add("accepted", pixels)}) if pixels.size else change
-
-    recording = with_screens(recording, with_image)
-    runs = tuple(for_readers(run, number) for number, run in enumerate(recording.runs, 1))
-    history = tuple(map(with_change, recording.history))
-    return recording.model_copy(update={"runs": runs, "history": history}), images
+        history.append(change.model_copy(update={"image": add("accepted", pixels)}) if pixels.size else change)
+    return recording.model_copy(update={"runs": tuple(runs), "history": tuple(history)}), images
 
 
 def add_masks(path: Path, masks: Sequence[Region]) -> bool:
@@ -367,19 +328,14 @@ def recordings_of(test: str) -> list[Path]:
         return [Path(test)]
     module, _, name = test.partition("::")
     module_path = Path(module).resolve()
-    found = [
-        path
-        for path in sorted((module_path.parent / DIRECTORY / module_path.stem).glob("*.json"))
-        if not name or _is_of(path, f"{module_path.name}::{name}")
-    ]
-    if not found:
+    paths, wanted = sorted((module_path.parent / DIRECTORY / module_path.stem).glob("*.json")), []
+    for path in paths if name else ():
+        recorded, called = parse(path.read_text(encoding="utf-8"), repr(str(path))).test, f"{module_path.name}::{name}"
+        if path.stem == _file_name(called) or f"{recorded}[".startswith((f"{called}[", f"{called}::")):
+            wanted.append(path)
+    if not (found := wanted if name else paths):
         raise RecordingError(f"there is no recording of {test!r} beside {str(module_path)!r}")
     return found
-
-
-def _is_of(path: Path, test: str) -> bool:
-    recorded = parse(path.read_text(encoding="utf-8"), repr(str(path))).test
-    return path.stem == _file_name(test) or recorded == test or recorded.startswith((f"{test}[", f"{test}::"))
 
 
 @contextmanager

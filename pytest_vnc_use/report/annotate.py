@@ -7,7 +7,6 @@ visible on light, dark and coloured backgrounds.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from io import BytesIO
 from math import atan2, cos, pi, sin
 
@@ -57,8 +56,21 @@ def mark_action(png: bytes, action: Action) -> bytes:
     A point off the frame is drawn at its edge. Raises RunDirectoryError if the image is damaged.
     """
     image = open_png(png)
-    mark = _mark(action, image.size)
-    return _draw(image, mark) if mark else png
+    lines, rings = _mark(action, image.size)
+    if not lines:
+        return png
+    unit, image = _unit(image.size), image.convert("RGB")
+    draw = ImageDraw.Draw(image)
+    circles = [[_polar(at, turn * pi / 32, _RADIUS * unit) for turn in range(65)] for at in rings]
+    for colour, width in _PASSES:
+        for line in (*circles, *lines):
+            draw.line(list(line), fill=colour, width=round(width * unit), joint="curve")
+            for x, y in (line[0], line[-1]):
+                half = width * unit / 2
+                draw.ellipse((x - half, y - half, x + half, y + half), fill=colour)
+    content = BytesIO()
+    image.save(content, "PNG", compress_level=4)
+    return content.getvalue()
 
 
 def action_path(action: Action, size: tuple[int, int]) -> str:
@@ -66,65 +78,45 @@ def action_path(action: Action, size: tuple[int, int]) -> str:
 
     Pixels of the frame are the unit. A point is in the middle of its pixel.
     """
-    mark = _mark(action, size)
-    return _svg(mark) if mark else ""
+    lines, rings = _mark(action, size)
+    radius = _RADIUS * _unit(size)
+    half = f"a{_short(radius)} {_short(radius)} 0 1 0"
+    circles = [
+        f"M{_middle((x - radius, y))}{half} {_short(2 * radius)} 0{half} -{_short(2 * radius)} 0" for x, y in rings
+    ]
+    return "".join([*circles, *(f"M{'L'.join(map(_middle, line))}{'h0' if len(line) == 1 else ''}" for line in lines)])
 
 
-@dataclass(frozen=True)
-class _Mark:
-    """The drawing of a place: lines, and rings of `radius` around points."""
-
-    lines: Sequence[Line]
-    rings: Sequence[Point] = ()
-    radius: float = _RADIUS
-
-
-def _mark(action: Action, size: tuple[int, int]) -> _Mark | None:
+def _mark(action: Action, size: tuple[int, int]) -> tuple[list[Line], list[Point]]:
+    """Return the drawing of an action's place: lines, and the middles of rings; none of an action without a place."""
     unit = _unit(size)
+
+    def within(x: int, y: int) -> Point:
+        return min(max(x, 0), size[0] - 1), min(max(y, 0), size[1] - 1)
+
     match action:
-        case Click() | MouseDown() | MouseUp() | Move():
-            return _target(_within(size, action.x, action.y), unit)
-        case TypeText(x=int(x), y=int(y)):
-            return _target(_within(size, x, y), unit)
+        case Click(x=x, y=y) | MouseDown(x=x, y=y) | MouseUp(x=x, y=y) | Move(x=x, y=y) | TypeText(x=int(x), y=int(y)):
+            at = within(x, y)
+            ticks = [[_polar(at, turn * pi / 2, radius * unit) for radius in _TICK] for turn in range(4)]
+            return [*ticks, [at]], [at]
         case Drag():
-            start, end = _within(size, action.x, action.y), _within(size, action.to_x, action.to_y)
-            return _Mark(_arrow(start, end, unit), [start], _RADIUS * unit)
+            start, end = within(action.x, action.y), within(action.to_x, action.to_y)
         case Scroll():
-            start, (right, down) = _within(size, action.x, action.y), _WAYS[action.direction]
+            start, (right, down) = within(action.x, action.y), _WAYS[action.direction]
             end = (start[0] + right * _SCROLL * unit, start[1] + down * _SCROLL * unit)
-            return _Mark(_arrow(start, end, unit), [start], _RADIUS * unit)
-        case _:  # it has no place on the screen
-            return None
-
-
-def _within(size: tuple[int, int], x: int, y: int) -> Point:
-    return min(max(x, 0), size[0] - 1), min(max(y, 0), size[1] - 1)
+        case _:
+            return [], []
+    back = atan2(start[1] - end[1], start[0] - end[0])
+    head = [_polar(end, back - pi / 6, _HEAD * unit), end, _polar(end, back + pi / 6, _HEAD * unit)]
+    return [[start, end], head], [start]
 
 
 def _unit(size: tuple[int, int]) -> float:
     return max(1.0, size[0] / 1440)
 
 
-def _target(at: Point, unit: float) -> _Mark:
-    ticks = [[_polar(at, turn * pi / 2, radius * unit) for radius in _TICK] for turn in range(4)]
-    return _Mark([*ticks, [at]], [at], _RADIUS * unit)
-
-
-def _arrow(start: Point, end: Point, unit: float) -> list[Line]:
-    back = atan2(start[1] - end[1], start[0] - end[0])
-    return [[start, end], [_polar(end, back - pi / 6, _HEAD * unit), end, _polar(end, back + pi / 6, _HEAD * unit)]]
-
-
 def _polar(centre: Point, angle: float, radius: float) -> Point:
     return centre[0] + radius * cos(angle), centre[1] + radius * sin(angle)
-
-
-def _svg(mark: _Mark) -> str:
-    radius, across = _short(mark.radius), _short(2 * mark.radius)
-    half = f"a{radius} {radius} 0 1 0"
-    rings = [f"M{_middle((x - mark.radius, y))}{half} {across} 0{half} -{across} 0" for x, y in mark.rings]
-    lines = [f"M{'L'.join(map(_middle, line))}{'h0' if len(line) == 1 else ''}" for line in mark.lines]
-    return "".join([*rings, *lines])
 
 
 def _middle(pixel: Point) -> str:
@@ -133,21 +125,3 @@ def _middle(pixel: Point) -> str:
 
 def _short(number: float) -> str:
     return f"{round(number, 1):g}"
-
-
-def _draw(frame: Image.Image, mark: _Mark) -> bytes:
-    image = frame.convert("RGB")
-    draw = ImageDraw.Draw(image)
-    rings = [[_polar(at, turn * pi / 32, mark.radius) for turn in range(65)] for at in mark.rings]
-    for colour, width in _PASSES:
-        for line in (*rings, *mark.lines):
-            _stroke(draw, line, colour, width * _unit(image.size))
-    png = BytesIO()
-    image.save(png, "PNG", compress_level=4)
-    return png.getvalue()
-
-
-def _stroke(draw: ImageDraw.ImageDraw, line: Line, colour: str, width: float) -> None:
-    draw.line(list(line), fill=colour, width=round(width), joint="curve")
-    for x, y in (line[0], line[-1]):
-        draw.ellipse((x - width / 2, y - width / 2, x + width / 2, y + width / 2), fill=colour)

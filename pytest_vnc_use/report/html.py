@@ -91,17 +91,12 @@ def keep_asset(file: Path, png: bytes, original: Path | None = None) -> None:
     if file.exists():
         return
     file.parent.mkdir(parents=True, exist_ok=True)
-    if original is None or not _is_linked(file, original, png):
-        replace_file(file, png)
-
-
-def _is_linked(file: Path, original: Path, png: bytes) -> bool:
     try:
-        if read_whole(original, len(png)) != png:
-            return False
-        os.link(original, file)
+        if original is not None and read_whole(original, len(png)) == png:
+            os.link(original, file)
+            return
     except FileExistsError:
-        return True
+        return
     except OSError:  # it is on another machine or another disk, or there are no hard links
-        return False
-    return True
+        pass
+    replace_file(file, png)

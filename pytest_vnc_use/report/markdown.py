@@ -186,7 +186,7 @@ def _step(step: StepView, links: Links) -> Iterator[str]:
     decides = " **← decides**" if step.is_deciding else ""
     caption = "".join(map(_part, step.caption))
     yield f"- {links.to_step(step.number)}: {caption} ({step.way}{marks}){decides}"
-    if step.words and not step.words_are_guessed:
+    if step.words:
         yield f"  - intent: {code(step.words)}"
     if step.way in ("healed", NOT_HEALED):
         yield f"  - {step.way}: {code(step.way_why)}"

@@ -13,9 +13,10 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 from urllib.parse import quote
@@ -81,12 +82,14 @@ class LinkedShots:
 class EmbeddedShots:
     """The HTML of one run's screenshots as classes of a style: each is there once, and a browser decodes it when seen.
 
-    `url_of` makes the URL in the style from a screenshot's address. `rules` may be those of several runs.
+    `url_of` makes the URL in the style from a screenshot's address. `rules` may be those of several runs, by the class;
+    `used` are the classes of this one.
     """
 
     def __init__(self, rules: dict[str, str], url_of: Callable[[str], str]) -> None:
         self._rules, self._url_of = rules, url_of
         self._names: dict[str, str] = {}
+        self.used: set[str] = set()
 
     def html(self, shot: Shot, kind: str = "") -> str:
         """Return a screenshot as an element with a background."""
@@ -95,6 +98,7 @@ class EmbeddedShots:
             name = self._names[shot.address] = f"p{hashlib.sha256(url.encode()).hexdigest()[:10]}"
             size = f"aspect-ratio:{shot.width}/{shot.height};--width:{shot.width}px"
             self._rules[name] = f".{name}{{{size};background-image:url({url})}}"
+        self.used.add(name)
         label = Markup('role="img" aria-label="{}"').format(shot.about) if shot.about else Markup('aria-hidden="true"')
         return Markup('<i class="pic {} {}" {}></i>').format(name, kind, label)
 
@@ -209,26 +213,41 @@ def _make_own(directory: Path) -> None:
 def _one_file(runs: Iterable[Path], known: KnownResults) -> str:
     """Return the page of a session with its runs, of which the one in the address is shown."""
     style = shared_text("report.css")
-    rules: dict[str, str] = {}
-    parts: list[str] = []
     pages: list[RunPage] = []
+    parts: dict[str, str] = {}
+    rules: dict[str, str] = {}
     shots: dict[str, EmbeddedShots] = {}
     for number, path in enumerate(runs, start=1):
         key = f"run-{number}"
         page = show_run(path, copy=True)
         shots[key] = EmbeddedShots(rules, partial(_embedded, page.added))
         assets = Assets(index="#", prefix=f"{key}-", anchor=f"#{key}-step-", style=style)
-        parts.append(render("part", key=key, view=page.view, assets=assets, pics=shots[key]))
+        parts[key] = render("part", view=page.view, assets=assets, pics=shots[key])
         if page.view.last and not page.view.last.problem:
             shots[key].html(page.view.last)  # for the list of tests
         pages.append(page.without_content(f"#{key}"))
+    of_runs = {key: {*pics.used} for key, pics in shots.items()}
+    for pics in shots.values():
+        pics.used.clear()  # from now on it has what the session's list shows
+
+    @cache
+    def shared() -> set[str]:
+        users = Counter(name for names in of_runs.values() for name in names)
+        listed = {name for pics in shots.values() for name in pics.used}
+        return {name for name in rules if name in listed or users[name] > 1}
+
+    def style_of(key: str) -> str:
+        """Return the rules of the screenshots that only this run shows, or with "" of those that several or all do."""
+        names = of_runs[key] - shared() if key else shared()
+        return "\n".join(rules[name] for name in sorted(names))
+
     return render(
         "one_file",
         view=session_view(pages, known),
-        parts=parts,
+        parts=parts.items(),
         assets=Assets(style=style),
         script=shared_text("report.js"),
-        pics=EmbeddedShots(rules, str),
+        style_of=style_of,
         pics_of=lambda run: shots[run.page.removeprefix("#")],
     )
 

@@ -14,15 +14,13 @@ from typing import Any, Literal
 
 from pytest_vnc_use.plain_text import LONGEST, cut
 from pytest_vnc_use.runs.directory import Trace
-from pytest_vnc_use.runs.transcript import action_in_words as action_in_words, caption as caption, is_named as is_named
-from pytest_vnc_use.types import Outcome, Ruling, RulingKind, SettledReason, Step, Usage, Verdict
+from pytest_vnc_use.types import Outcome, Ruling, RulingKind, SettledReason, Usage, Verdict
 
 Tone = Literal["good", "bad", "doubt", "plain"]
 """The colour of a word. No outcome is good: only a verdict or the test's body can say that the task was achieved."""
 
-_LONGEST_REASON = 300
 _RULINGS: dict[RulingKind, str] = {"allow": "allowed", "deny": "denied", "ask": "waits for approval"}
-_SETTLED: dict[SettledReason, str] = {
+SETTLED: dict[SettledReason, str] = {
     "settled": "the screen changed and became stable",
     "animated": "the screen became stable but for moving regions",
     "nothing_changed": "nothing changed on the screen",
@@ -38,8 +36,6 @@ _OUTCOMES: dict[Outcome, tuple[str, Tone]] = {
     Outcome.BLOCKED: ("blocked", "bad"),
     Outcome.WAITING: ("waits for approval", "doubt"),
 }
-_REPLAYED: tuple[str, Tone] = ("replayed as recorded", "plain")
-_DEMONSTRATED: tuple[str, Tone] = ("done by a user", "plain")
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
     "\ufe00-\ufe0f\ufeff\ufff0-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
@@ -93,11 +89,6 @@ def ruling_in_words(ruling: Ruling) -> str:
     return f"{_RULINGS[ruling.kind]}{who}: {rule}{ruling.explanation}"
 
 
-def settled_in_words(step: Step) -> str:
-    """Return how the screen reacted to a step; empty if nothing waited for it."""
-    return _SETTLED[step.settled] if step.settled else ""
-
-
 def outcome_in_words(trace: Trace) -> tuple[str, Tone]:
     """Return the outcome of the run, and its colour."""
     if trace.ended is None:
@@ -105,15 +96,10 @@ def outcome_in_words(trace: Trace) -> tuple[str, Tone]:
     if trace.ended.outcome is None or trace.ended.error:
         return "failed with an error", "bad"
     if trace.ended.outcome is Outcome.DONE and trace.started.planner == "a person":
-        return _DEMONSTRATED
-    was_replayed = trace.started.planner.startswith("recording") and not trace.drifts
-    return _REPLAYED if was_replayed and trace.ended.outcome is Outcome.DONE else _OUTCOMES[trace.ended.outcome]
-
-
-def unjudged_in_words(trace: Trace) -> str:
-    """Return why there is no verdict."""
-    on_purpose = "none, on purpose: with expect=None the test's body alone checks"
-    return on_purpose if trace.started.body_checks else "none, no claim was judged"
+        return "done by a user", "plain"
+    if trace.ended.outcome is Outcome.DONE and trace.started.planner.startswith("recording") and not trace.drifts:
+        return "replayed as recorded", "plain"
+    return _OUTCOMES[trace.ended.outcome]
 
 
 def planner_in_words(trace: Trace) -> str:
@@ -126,20 +112,6 @@ def planner_in_words(trace: Trace) -> str:
     return f"{name}, answered by {', '.join(unnamed)}" if unnamed else name
 
 
-def usage_in_words(trace: Trace) -> str:
-    """Return the tokens of all answers, also the judge's; empty if there are none."""
-    price = "" if trace.dollars is None else f": ${trace.dollars:.4f}"
-    return tokens_in_words(trace.usage) + price
-
-
-def judging_in_words(verdict: Verdict) -> str:
-    """Return who judged, with which votes, and on how many screens."""
-    judge = f"judged by {verdict.model}" if verdict.model else "no model judged"
-    votes = f"votes: {', '.join(verdict.votes)}" if len(verdict.votes) > 1 else ""
-    looks = f"asked on {verdict.looks} screens" if verdict.looks > 1 else ""
-    return "; ".join(filter(None, [judge, votes, looks]))
-
-
 def tokens_in_words(usage: Usage) -> str:
     """Return the tokens as text; empty if there are none."""
     if usage == Usage():
@@ -148,19 +120,9 @@ def tokens_in_words(usage: Usage) -> str:
     return f"{usage.input:,} in ({usage.cached:,} cached), {usage.output:,} out{thinking}"
 
 
-def retries_in_words(trace: Trace) -> str:
-    """Return how often a model was asked again; empty if never."""
-    retries = sum(exchange.retry_in_s is not None for exchange in trace.exchanges)
-    return f"{retries} among {len(trace.exchanges)} requests to a model" if retries else ""
-
-
-def thrown_away_in_words(trace: Trace) -> str:
-    """Return how many of the planner's answers were discarded because the screen had changed; empty for none."""
-    count = sum(turn.decision.asked_again for turn in trace.turns)
-    return f"{count}: the screen had changed while the model thought, so that it was asked again" if count else ""
-
-
-def reasons_for_retries(trace: Trace) -> str:
-    """Return the errors for which a model was asked again, each once."""
-    reasons = (exchange.error[:_LONGEST_REASON] for exchange in trace.exchanges if exchange.retry_in_s is not None)
-    return "; ".join(dict.fromkeys(filter(None, reasons)))
+def judging_in_words(verdict: Verdict) -> str:
+    """Return who judged, with which votes, and on how many screens."""
+    judge = f"judged by {verdict.model}" if verdict.model else "no model judged"
+    votes = f"votes: {', '.join(verdict.votes)}" if len(verdict.votes) > 1 else ""
+    looks = f"asked on {verdict.looks} screens" if verdict.looks > 1 else ""
+    return "; ".join(filter(None, [judge, votes, looks]))

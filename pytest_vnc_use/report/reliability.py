@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from statistics import NormalDist
 
@@ -12,7 +13,7 @@ from pytest_vnc_use.errors import RunDirectoryError
 from pytest_vnc_use.report.results import Divergence, DivergentRun, ItemResult, Reliability
 from pytest_vnc_use.runs.directory import Trace, read_trace
 from pytest_vnc_use.runs.transcript import plain, step_line
-from pytest_vnc_use.types import Action, Step
+from pytest_vnc_use.types import Step
 
 CONFIDENCE = 0.95
 NEAR_PX = 24
@@ -32,7 +33,13 @@ def reliabilities(tests: Sequence[ItemResult], repeat: int) -> tuple[Reliability
     for test in tests if repeat > 1 else ():
         if REPETITION.search(test.test) and test.result != "skipped":
             groups.setdefault(base_of(test.test), []).append(test)
-    return tuple(_reliability(name, group) for name, group in groups.items())
+    found = []
+    for name, group in groups.items():
+        k, passed = len(group), sum(map(_is_pass, group))
+        low, high = wilson_interval(passed, k)
+        powers = (passed / k) ** k, low**k, high**k
+        found.append(Reliability(name, k, passed, passed / k, low, high, *powers, _first_divergence(group)))
+    return tuple(found)
 
 
 def base_of(nodeid: str) -> str:
@@ -44,13 +51,6 @@ def repetition_of(nodeid: str) -> str:
     """Return the repetition in a test's id, such as `run2`."""
     found = REPETITION.search(nodeid)
     return found[2] if found else nodeid
-
-
-def _reliability(name: str, tests: Sequence[ItemResult]) -> Reliability:
-    k, passed = len(tests), sum(map(_is_pass, tests))
-    low, high = wilson_interval(passed, k)
-    rate = passed / k
-    return Reliability(name, k, passed, rate, low, high, rate**k, low**k, high**k, _first_divergence(tests))
 
 
 def _is_pass(test: ItemResult) -> bool:
@@ -70,18 +70,14 @@ def wilson_interval(passed: int, repeated: int, confidence: float = CONFIDENCE) 
 
 def _first_divergence(tests: Sequence[ItemResult]) -> Divergence | None:
     """Return the earliest divergence from the first repetition; one between a passed and a failed run comes first."""
-    traced = [(test, trace) for test in tests if (trace := _trace_of(test))]
+    traced = []
+    for test in tests:
+        with suppress(RunDirectoryError):  # it cannot be read here
+            if test.runs:
+                traced.append((test, read_trace(Path(test.runs[0].directory))))
     parted = [(_is_pass(traced[0][0]) == _is_pass(other[0]), _divergence_of(traced[0], other)) for other in traced[1:]]
     found = [(alike, divergence.step, divergence) for alike, divergence in parted if divergence]
     return min(found, key=lambda each: each[:2])[2] if found else None
-
-
-def _trace_of(test: ItemResult) -> Trace | None:
-    """Return the trace of the test's first run; None if it has none, or it cannot be read here."""
-    try:
-        return read_trace(Path(test.runs[0].directory)) if test.runs else None
-    except RunDirectoryError:
-        return None
 
 
 def _divergence_of(one: tuple[ItemResult, Trace], other: tuple[ItemResult, Trace]) -> Divergence | None:
@@ -109,20 +105,15 @@ def _side(test: ItemResult, trace: Trace, number: int) -> DivergentRun:
 
 def same_step(one: Step, other: Step) -> bool:
     """Return whether two runs did the same: one kind of action, at the same place, with the same text and keys."""
-    return _same_action(one.proposal.action, other.proposal.action)
-
-
-def _same_action(one: Action, other: Action) -> bool:
-    if type(one) is not type(other):
+    action, second = one.proposal.action, other.proposal.action
+    if type(action) is not type(second):
         return False
-    values = vars(one).keys()
-    return all(_same_value(name, getattr(one, name), getattr(other, name)) for name in values)
-
-
-def _same_value(name: str, one: object, other: object) -> bool:
-    if name in _PLACES and isinstance(one, int) and isinstance(other, int):
-        return abs(one - other) <= NEAR_PX
-    return one == other
+    for name, value in vars(action).items():
+        again = getattr(second, name)
+        is_place = name in _PLACES and isinstance(value, int) and isinstance(again, int)
+        if value != again and not (is_place and abs(value - again) <= NEAR_PX):
+            return False
+    return True
 
 
 def sentence_about(task: str, *words: str) -> str:
@@ -130,14 +121,10 @@ def sentence_about(task: str, *words: str) -> str:
 
     Longer words count more.
     """
-    spoken = set(_words(" ".join(words)))
+    spoken = {*_WORD.findall(" ".join(words).lower())}
     parts = [part.strip() for part in re.split(r"[.;!?\n]+\s*|,\s+|\s+and\s+", task) if part.strip()]
-    shared = [sum(map(len, spoken.intersection(_words(part)))) for part in parts]
+    shared = [sum(map(len, spoken.intersection(_WORD.findall(part.lower())))) for part in parts]
     return parts[shared.index(max(shared))] if any(shared) else ""
-
-
-def _words(text: str) -> Iterator[str]:
-    return (word.lower() for word in _WORD.findall(text))
 
 
 def reliability_lines(reliability: Reliability) -> Iterator[str]:

@@ -71,6 +71,21 @@
     else dialog.showModal();
   }
 
+  // In one file a run is text until its address, or that of one of its steps, is opened.
+  function unpack(hash) {
+    const run = document.getElementById((/^#(run-\d+)/.exec(hash) || ["", ""])[1]);
+    const packed = run && run.querySelector(":scope > noscript");
+    if (packed) packed.outerHTML = packed.textContent;
+    return Boolean(packed);
+  }
+
+  function open() {
+    if (unpack(location.hash)) location.replace(location.hash); // now its target is there
+  }
+
+  addEventListener("hashchange", open);
+  open();
+
   const keys = {
     j: () => go(1),
     k: () => go(-1),
@@ -90,6 +105,8 @@
   });
 
   document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[href^='#run-']");
+    if (link) unpack(link.hash);
     const button = event.target.closest("[data-do]");
     if (button) ({ zoom, help })[button.dataset.do]();
   });

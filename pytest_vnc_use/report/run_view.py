@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from pytest_vnc_use.report import phrases
 from pytest_vnc_use.report.phrases import Tone, short, without_place
 from pytest_vnc_use.report.screenshots import Compare, Pair, Shot, Shots
 from pytest_vnc_use.runs.directory import EndedTest, Trace, read_ended_test, read_exchanges, read_logs, read_trace
-from pytest_vnc_use.runs.transcript import Caption, outcome_of
+from pytest_vnc_use.runs.transcript import Caption, action_in_words, caption, is_named, outcome_of
 from pytest_vnc_use.types import (
     Drifted,
     Judged,
@@ -29,7 +29,6 @@ from pytest_vnc_use.types import (
     Step,
     StepFinished,
     TurnDecided,
-    TypeText,
     Verdict,
     VerdictKind,
 )
@@ -54,7 +53,6 @@ _MAX_ASSERTION_LINES = 14
 _MAX_S = 1e6
 """The longest credible time. A longer one is damage, and so are nan and inf."""
 _ASSERTION = re.compile(r"^E\s+(?:AssertionError|assert\b)", re.MULTILINE)
-_TASK_PART = re.compile(r"[.;!?\n]+\s*|,\s+(?:then\s+)?|\s+and\s+(?:then\s+)?|\s+then\s+")
 
 
 @dataclass(frozen=True)
@@ -96,7 +94,6 @@ class StepView:
     title: str
     caption: Caption
     words: str
-    words_are_guessed: bool
     badges: Sequence[Badge]
     way: str
     way_why: str
@@ -318,14 +315,19 @@ def _facts(trace: Trace, ended: EndedTest | None) -> Iterator[tuple[str, str]]:
     yield "planner", phrases.planner_in_words(trace)
     yield "steps", f"{len(trace.steps)} of at most {trace.started.limits.steps}"
     yield "time", f"{_seconds(trace):.1f} s"
-    yield "cost", "none" if trace.dollars is None and not trace.exchanges else phrases.usage_in_words(trace)
-    yield "verdicts", "" if trace.verdicts else phrases.unjudged_in_words(trace)
+    tokens, dollars = phrases.tokens_in_words(trace.usage), "" if trace.dollars is None else f"${trace.dollars:.4f}"
+    yield "cost", ": ".join(filter(None, [tokens, dollars])) or ("" if trace.exchanges else "none")
+    unjudged = "on purpose: with expect=None the test's body alone checks" if trace.started.body_checks else ""
+    yield "verdicts", "" if trace.verdicts else f"none, {unjudged or 'no claim was judged'}"
     yield "attempt", f"{ended.attempt}" if ended and ended.attempt > 1 else ""
     yield "rehearsal", "of the recording that the test had just made" if ended and ended.is_rehearsal else ""
     yield "worker", ended.worker if ended else ""
-    yield "retries", phrases.retries_in_words(trace)
-    yield "reasons for retries", phrases.reasons_for_retries(trace)
-    yield "discarded answers", phrases.thrown_away_in_words(trace)
+    retried = [exchange for exchange in trace.exchanges if exchange.retry_in_s is not None]
+    yield "retries", f"{len(retried)} among {len(trace.exchanges)} requests to a model" if retried else ""
+    yield "reasons for retries", "; ".join(dict.fromkeys(each.error[:300] for each in retried if each.error))
+    again = sum(turn.decision.asked_again for turn in trace.turns)
+    why = "the screen had changed while the model thought, so that it was asked again"
+    yield "discarded answers", f"{again}: {why}" if again else ""
     yield "started", trace.started.started_at
     yield "desktop", trace.started.server
 
@@ -375,7 +377,7 @@ def _deciding(trace: Trace, ended: EndedTest | None, shots: Shots, *, compares: 
     last = steps[-1]
     action, refs = last.proposal.action, (last.frame_before, last.frame_after)
     pair = shots.pair(("before", "after"), refs, action=action, compares=compares)
-    text = f"{why}the last step: {phrases.action_in_words(action, last.elements)}"
+    text = f"{why}the last step: {action_in_words(action, last.elements)}"
     text = f"{text}; {last.error}" if last.error else text
     return Deciding(pair, text, last.number, is_cause=bool(error or last.error))
 
@@ -451,109 +453,122 @@ def _end(text: str) -> str:
     return f"(the last {_MAX_LOG} of {len(end)} characters) {end[-_MAX_LOG:]}"
 
 
-@dataclass
-class _Before:
-    """The events before a step: exchanges by number, the drift at which a model continued, the time of the step's end.
-
-    `asked_s` is the time of the exchanges. `judged_s` is that of a judge's exchanges after the step.
-    """
-
-    exchanges: list[int] = field(default_factory=list)
-    drift: Drifted | None = None
-    dollars: float | None = None
-    at_s: float | None = None
-    asked_s: float = 0.0
-    judged_s: float = 0.0
-
-
 def _steps(trace: Trace, shots: Shots, *, has_passed: bool) -> list[StepView]:
-    steps, before, exchanges = trace.all_steps, _before_each(trace), _exchanges(trace)
-    guessed = _guessed_parts(trace.started.task, steps)
+    steps, exchanges = trace.all_steps, _exchanges(trace)
+    asked, judged_s, drifts, at_s = _events_of_steps(trace)
     turns: dict[int, list[int]] = {}
     for step in steps:
         turns.setdefault(step.turn, []).append(step.number)
-    spans = {step.number: _spans(trace, step, before.get(step.number, _Before())) for step in steps}
+    is_replay = trace.started.planner.startswith("recording")
+    spans = {}
+    for step in steps:
+        asked_s = sum(trace.exchanges[number].duration_s for number in asked.get(step.number, ()))
+        spans[step.number] = _spans(step, asked_s, judged_s[step.number], is_replay=is_replay)
     longest_s = max((sum(seconds for _, seconds in span) for span in spans.values()), default=0.0)
     views = []
     for step in steps:
-        events, action = before.get(step.number, _Before()), step.proposal.action
-        words = step.proposal.intent or (step.words if turns[step.turn][0] == step.number else "")
-        way, why = _way(trace, step, events, has_passed=has_passed)
-        crop = shots.shot(step.crop, "the place of the step") if step.crop and not phrases.is_named(step) else None
+        action, of_turn = step.proposal.action, turns[step.turn]
+        prices = [trace.exchanges[number].dollars for number in asked.get(step.number, ())]
+        dollars = [price for price in prices if price is not None]
+        way, why = _way(trace, step, drifts.get(step.number), has_passed=has_passed)
+        crop = shots.shot(step.crop, "the place of the step") if step.crop and not is_named(step) else None
+        facts = [
+            ("screen", phrases.SETTLED[step.settled] if step.settled else ""),
+            ("point", " to ".join(map(str, points(action))) if is_named(step) else ""),
+            ("answer", f"action {of_turn.index(step.number) + 1} of {len(of_turn)}" if len(of_turn) > 1 else ""),
+            ("at", f"{at_s[step.number]:.1f} s" if at_s.get(step.number) is not None else ""),
+            ("tokens", phrases.tokens_in_words(step.usage)),
+            ("cost", f"${sum(dollars):.4f}" if dollars else ""),
+            ("asked again", f"{step.asked_again} times, as the screen had changed" if step.asked_again else ""),
+            ("URL", step.url),
+        ]
+        lines = [
+            ("ruling", phrases.ruling_in_words(step.ruling)),
+            ("error", "" if step.ruling.kind == "deny" else step.error),
+            ("output", f"returned: {step.output}" if step.output else ""),
+            ("note", f"note to the planner: {step.note}" if step.note else ""),
+        ]
         view = StepView(
             number=step.number,
-            title=short(phrases.action_in_words(action, step.elements), 600),
-            caption=tuple(replace(part, text=short(part.text, 300)) for part in phrases.caption(action, step.elements)),
-            words=short(words or guessed.get(step.number, "")),
-            words_are_guessed=not words and step.number in guessed,
+            title=short(action_in_words(action, step.elements), 600),
+            caption=tuple(replace(part, text=short(part.text, 300)) for part in caption(action, step.elements)),
+            words=short(step.proposal.intent or (step.words if of_turn[0] == step.number else "")),
             badges=_step_badges(step),
             way=way,
             way_why=short(why),
-            lines=[(kind, short(text)) for kind, text in _lines(step) if text],
+            lines=[(kind, short(text)) for kind, text in lines if text],
             pair=shots.pair(("before", "after"), (step.frame_before, step.frame_after), action=action),
             bars=_bars(spans[step.number], longest_s),
-            facts=[(name, short(text, 500)) for name, text in _step_facts(step, events, turns[step.turn]) if text],
+            facts=[(name, short(text, 500)) for name, text in facts if text],
             transients=[shots.shot(ref, "shown in between") for ref in step.passed],
-            exchanges=[exchanges[number] for number in events.exchanges if number < len(exchanges)],
+            exchanges=[exchanges[number] for number in asked.get(step.number, ()) if number < len(exchanges)],
             crop=crop if crop and not crop.problem else None,
         )
         views.append(view)
     return views
 
 
-def _before_each(trace: Trace) -> dict[int, _Before]:
-    of_steps: dict[int, _Before] = {}
+def _events_of_steps(
+    trace: Trace,
+) -> tuple[dict[int, list[int]], Mapping[int, float], dict[int, Drifted], dict[int, float | None]]:
+    """Return four values by the number of a step.
+
+    They are the exchanges before it, the seconds of a judge's after it, the drift at which a model continued before it,
+    and the time of its end.
+    """
+    asked: dict[int, list[int]] = {}
+    judged_s = defaultdict[int, float](float)
+    drifts: dict[int, Drifted] = {}
+    at_s: dict[int, float | None] = {}
     of_turn: dict[int, list[int]] = {}
     waiting: list[int] = []
-    costs: list[tuple[float, float | None]] = []
-    latest, continued = _Before(), cast("Drifted | None", None)
+    number, latest, drift = 0, 0, cast("Drifted | None", None)
     for timed in trace.events:
         match timed.event:
-            case ModelExchange() as exchange:
-                if exchange.purpose == "planner":
-                    waiting.append(len(costs))
+            case ModelExchange(purpose=purpose, duration_s=duration_s):
+                if purpose == "planner":
+                    waiting.append(number)
                 else:
-                    latest.judged_s += exchange.duration_s
-                costs.append((exchange.duration_s, exchange.dollars))
-            case Drifted(healed=True) as drift:
-                continued = drift
-            case TurnDecided(number=number):
-                of_turn[number], waiting = waiting, []
+                    judged_s[latest] += duration_s
+                number += 1
+            case Drifted(healed=True) as healed:
+                drift = healed
+            case TurnDecided(number=turn):
+                of_turn[turn], waiting = waiting, []
             case StepFinished(step=step):
-                asked = of_turn.pop(step.turn, [])
-                dollars = [price for number in asked if (price := costs[number][1]) is not None]
-                asked_s = sum(costs[number][0] for number in asked)
-                latest = _Before(asked, continued, sum(dollars) if dollars else None, timed.at_s, asked_s)
-                of_steps[step.number] = latest
-    return of_steps
+                latest, asked[step.number], at_s[step.number] = step.number, of_turn.pop(step.turn, []), timed.at_s
+                if drift:
+                    drifts[step.number] = drift
+    return asked, judged_s, drifts, at_s
 
 
 def _exchanges(trace: Trace) -> list[Exchange]:
     try:
-        return [_exchange(exchange) for exchange in read_exchanges(trace.path)]
+        return [
+            Exchange(
+                short(
+                    f"{each.purpose}: {each.model or 'a model'}, attempt {each.attempt}, {each.duration_s:.1f} s", 300
+                ),
+                phrases.as_json(each.request, _MAX_JSON),
+                "" if each.response is None else phrases.as_json(each.response, _MAX_JSON),
+                short(each.error),
+            )
+            for each in read_exchanges(trace.path)
+        ]
     except (RunDirectoryError, AttributeError, TypeError) as exc:  # the lines are damaged
         return [Exchange("request", "", "", f"cannot be read: {short(exc, 300)}") for _ in trace.exchanges]
 
 
-def _exchange(exchange: ModelExchange) -> Exchange:
-    model = exchange.model or "a model"
-    title = f"{exchange.purpose}: {model}, attempt {exchange.attempt}, {exchange.duration_s:.1f} s"
-    answer = "" if exchange.response is None else phrases.as_json(exchange.response, _MAX_JSON)
-    return Exchange(short(title, 300), phrases.as_json(exchange.request, _MAX_JSON), answer, short(exchange.error))
-
-
-def _way(trace: Trace, step: Step, events: _Before, *, has_passed: bool) -> tuple[str, str]:
+def _way(trace: Trace, step: Step, drift: Drifted | None, *, has_passed: bool) -> tuple[str, str]:
     """Return who chose the step, and the reason. Only a test that passed has healed its recording."""
     planner = trace.started.planner
-    if events.drift:
-        return "healed" if has_passed else NOT_HEALED, f"the recording did not fit any more: {events.drift.problem}"
-    if planner.startswith("recording") and not step.model:
-        return "replayed", ""
+    if drift:
+        return "healed" if has_passed else NOT_HEALED, f"the recording did not fit any more: {drift.problem}"
     if planner == "a person":
         return "manual", ""
-    if "scripted" in planner and not step.model:
-        return "scripted", ""
-    return ("live", f"by {step.model}") if step.model else ("live", f"by {planner}" if planner else "")
+    if not step.model and (planner.startswith("recording") or "scripted" in planner):
+        return "replayed" if planner.startswith("recording") else "scripted", ""
+    return "live", f"by {step.model or planner}" if step.model or planner else ""
 
 
 def _step_badges(step: Step) -> list[Badge]:
@@ -564,39 +579,21 @@ def _step_badges(step: Step) -> list[Badge]:
     return [Badge("failed", "bad")] if step.error else []
 
 
-def _lines(step: Step) -> Iterator[tuple[str, str]]:
-    yield "ruling", phrases.ruling_in_words(step.ruling)
-    yield "error", "" if step.ruling.kind == "deny" else step.error
-    yield "output", f"returned: {step.output}" if step.output else ""
-    yield "note", f"note to the planner: {step.note}" if step.note else ""
-
-
-def _step_facts(step: Step, events: _Before, of_turn: Sequence[int]) -> Iterator[tuple[str, str]]:
-    yield "screen", phrases.settled_in_words(step)
-    yield "point", " to ".join(map(str, points(step.proposal.action))) if phrases.is_named(step) else ""
-    yield "answer", "" if len(of_turn) < 2 else f"action {of_turn.index(step.number) + 1} of {len(of_turn)}"
-    yield "at", "" if events.at_s is None else f"{events.at_s:.1f} s"
-    yield "tokens", phrases.tokens_in_words(step.usage)
-    yield "cost", "" if events.dollars is None else f"${events.dollars:.4f}"
-    yield "asked again", f"{step.asked_again} times, as the screen had changed" if step.asked_again else ""
-    yield "URL", step.url
-
-
-def _spans(trace: Trace, step: Step, events: _Before) -> list[tuple[str, float]]:
+def _spans(step: Step, asked_s: float, judged_s: float, *, is_replay: bool) -> list[tuple[str, float]]:
     """Return the activities of a step in their order, each with its seconds.
 
     Before a recorded step comes the wait for its gate, then perhaps the question to a model that continues. After a
     recorded step comes the wait for the gate of the next one.
     """
-    times, is_replay = step.times, trace.started.planner.startswith("recording")
-    asked_s = min(events.asked_s, times.model_s) if is_replay else times.model_s
+    times = step.times
+    asked_s = min(asked_s, times.model_s) if is_replay else times.model_s
     spans = [
         ("gate", times.model_s - asked_s),
         ("model", asked_s),
         ("act", times.act_s),
         ("settle" if step.model or not is_replay else "next gate", times.settle_s),
         ("capture", times.capture_s),
-        ("judge", events.judged_s),
+        ("judge", judged_s),
     ]
     return [(name, seconds) for name, seconds in spans if 0 < seconds < _MAX_S]
 
@@ -607,21 +604,3 @@ def _bars(spans: Sequence[tuple[str, float]], longest_s: float) -> list[Bar]:
         bars.append(Bar(name, round(1000 * start / longest_s), max(round(1000 * seconds / longest_s), 2), seconds))
         start += seconds
     return bars
-
-
-def _guessed_parts(task: str, steps: Sequence[Step]) -> dict[int, str]:
-    """Return the part of the task that a step without words may belong to, by the text that is typed in the part."""
-    parts = [part.strip() for part in _TASK_PART.split(task[:5_000]) if part.strip()]
-    if not parts:
-        return {}
-    guessed: dict[int, str] = {}
-    latest, since = parts[0], list[int]()
-    for step in steps:
-        since.append(step.number)
-        action = step.proposal.action
-        typed = action.text.strip().lower() if isinstance(action, TypeText) else ""
-        if named := [part for part in parts if typed and typed in part.lower()]:
-            latest = named[0]
-            guessed |= dict.fromkeys(since, latest)
-            since = []
-    return guessed | (dict.fromkeys(since, parts[0]) if len(parts) == 1 else {})

@@ -192,7 +192,7 @@ def _shade(differs: Mask, at: tuple[int, int], size: tuple[int, int]) -> bytes:
     image.paste(1, at, Image.fromarray(differs))
     image.putpalette([0, 0, 0, *_COLOUR])
     png = BytesIO()
-    image.save(png, "PNG", bits=1, transparency=bytes([0, _THIN_ALPHA if is_much else _ALPHA]))
+    image.save(png, "PNG", bits=1, compress_level=4, transparency=bytes([0, _THIN_ALPHA if is_much else _ALPHA]))
     return png.getvalue()
 
 

@@ -25,7 +25,7 @@ from pytest_vnc_use.report.summaries import cell
 from pytest_vnc_use.runs.json_lines import LARGEST, read_whole
 from pytest_vnc_use.runs.transcript import line_of
 
-_TRACE, _RESULTS = "trace.jsonl", "vnc-results.json"
+TRACE, RESULTS = "trace.jsonl", "vnc-results.json"
 _MAX_LINKS = 100
 _URL = re.compile(r"https?://[^\s()<>|]+")
 
@@ -37,20 +37,21 @@ def find_runs(paths: Iterable[Path], *, may_be_none: bool = False) -> list[Path]
     """
     found: dict[Path, Path] = {}
     for path in paths:
-        runs = {run.resolve(): run for run in _runs_below(path)}
+        runs = {run.resolve(): run for run, names in _directories(path) if TRACE in names}
         if not runs and not may_be_none:
             raise RunDirectoryError(
-                f"{str(path)!r} must be a run directory, or one with some below: there is no {_TRACE}"
+                f"{str(path)!r} must be a run directory, or one with some below: there is no {TRACE}"
             )
         found |= runs
     return sorted(found.values(), key=lambda run: (run.name, str(run)))
 
 
-def _runs_below(path: Path) -> Iterator[Path]:
+def _directories(path: Path) -> Iterator[tuple[Path, list[str]]]:
+    """Yield the directories below a path, itself included but none within a run directory, with the names of files."""
     for directory, inner, files in os.walk(path):
-        if _TRACE in files:
+        if TRACE in files:
             inner.clear()
-            yield Path(directory)
+        yield Path(directory), files
 
 
 def results_files(*paths: Path) -> Iterator[Path]:
@@ -59,29 +60,22 @@ def results_files(*paths: Path) -> Iterator[Path]:
     Of files with the same content only the first: a session may leave a copy beside its runs.
     """
     seen: set[bytes] = set()
-    for path in paths:
-        for directory, inner, files in os.walk(path):
-            if _TRACE in files:
-                inner.clear()
-            elif _RESULTS in files:
-                file = Path(directory).resolve() / _RESULTS
-                try:
-                    content = read_whole(file, LARGEST)
-                except OSError:
-                    content = os.fsencode(file)
-                if content not in seen:
-                    seen.add(content)
-                    yield file
+    for directory, names in (each for path in paths for each in _directories(path)):
+        if RESULTS in names and TRACE not in names:
+            file = directory.resolve() / RESULTS
+            try:
+                content = read_whole(file, LARGEST)
+            except OSError:
+                content = os.fsencode(file)
+            if content not in seen:
+                seen.add(content)
+                yield file
 
 
 def results_beside(paths: Iterable[Path]) -> KnownResults:
     """Return the results of the sessions whose files lie at the paths or below them, beside the run directories."""
     files = [*results_files(*paths)]
-    return _results_in(files) if files else NOT_FOUND
-
-
-def _results_in(files: Iterable[Path], shard: str = "") -> KnownResults:
-    known = KnownResults()
+    known = KnownResults() if files else NOT_FOUND
     for file in files:
         try:
             read = read_results(file)
@@ -89,43 +83,54 @@ def _results_in(files: Iterable[Path], shard: str = "") -> KnownResults:
             problem = file.name, without_place(exc, file)
             known = replace(known, is_partial=True, problems=[*known.problems, problem])
         else:
-            bad = any(test.is_bad for test in read.tests)
-            told = read.problems or session_problems(read.exit_status or 0, (), 0, has_bad=bad)
-            problems = [(shard, problem) for problem in told]
             known = replace(
                 known,
                 results=[*known.results, *read.tests],
-                problems=[*known.problems, *problems],
+                problems=[*known.problems, *(("", problem) for problem in _problems_of(read))],
                 reliability=[*known.reliability, *read.reliability],
                 is_read=True,
             )
     return known
 
 
-def results_of_shards(paths: Iterable[Path]) -> KnownResults:
-    """Return the results of a session's shards. A missing shard, or one without results, becomes a problem.
+def _problems_of(results: SessionResults) -> Sequence[str]:
+    """Return the problems of a session; those of an older file follow from its exit status."""
+    has_bad = any(test.is_bad for test in results.tests)
+    return results.problems or [*session_problems(results.exit_status or 0, (), 0, has_bad=has_bad)]
 
-    So does it if no shard has a test.
+
+def results_of_jobs(paths: Sequence[Path], count: int = 0) -> tuple[KnownResults, SessionResults | None, int]:
+    """Return the results of a session's jobs as its page shows them, as one file, and how many jobs have any.
+
+    `count` is the number of all jobs, if it is known. A missing job, or one without results, is a problem.
     """
-    known = KnownResults()
-    for path in dict.fromkeys(paths):
-        name, files = f"shard {path.name}", [*results_files(path)]
-        part = _results_in(files, name)
-        problems = [*known.problems, *part.problems]
-        if not path.is_dir():
-            problems.append((name, "there is no such directory: its tests are missing here"))
-        elif not files:
-            problems.append((name, f"it has no {_RESULTS}: tests of it that left no run directory are missing here"))
-        known = KnownResults(
-            [*known.results, *part.results],
-            problems,
-            is_partial=known.is_partial or part.is_partial or not files,
-            is_read=known.is_read or part.is_read,
-            reliability=[*known.reliability, *part.reliability],
-        )
-    if known.is_read and not known.results:
-        known = replace(known, problems=[*known.problems, ("", NO_TESTS)])
-    return known
+    parts: dict[str, SessionResults] = {}
+    problems: list[str] = []
+    read: dict[Path, Path] = {}
+    for path in paths:
+        files = list(results_files(path))
+        if len(files) != 1:
+            found = f"it has {len(files)}" if files else "it has none: its job did not end"
+            problems.append(f"{str(path)!r} must have one {RESULTS} below it, {found}")
+        elif (file := files[0].resolve()) in read:
+            problems.append(f"{str(path)!r} must be another job's, it has the results of {str(read[file])!r}")
+        else:
+            read[file] = path
+            try:
+                parts[str(path)] = read_results(file)
+            except RunDirectoryError as exc:
+                problems.append(f"{str(path)!r} has results that cannot be read: {exc}")
+    is_partial = bool(problems) or len(paths) < count
+    if 0 < count < len(paths):
+        problems.append(f"--jobs must be the number of all jobs, got {count} for {len(paths)} directories")
+    elif len(paths) < count:
+        problems.append(f"{count - len(paths)} of {count} jobs are missing")
+    if not parts:
+        return KnownResults((), [("", problem) for problem in problems], is_partial=True), None, 0
+    results = merged(parts, problems)
+    listed = [("", problem) for problem in results.problems]
+    known = KnownResults(results.tests, listed, is_partial, is_read=True, reliability=results.reliability)
+    return known, results, len(parts)
 
 
 def merged(parts: Mapping[str, SessionResults], problems: Sequence[str] = ()) -> SessionResults:
@@ -154,7 +159,7 @@ def merged(parts: Mapping[str, SessionResults], problems: Sequence[str] = ()) ->
         replace(each, divergence=old[each.test].divergence) if each.divergence is None and each.test in old else each
         for each in again
     )
-    of_parts = [f"{name}: {problem}" for name, part in parts.items() for problem in part.problems]
+    of_parts = [f"{name}: {problem}" for name, part in parts.items() for problem in _problems_of(part)]
     missing = () if tests else (NO_TESTS,)
     return replace(results, reliability=reliability, problems=(*problems, *of_parts, *doubled, *missing))
 
@@ -191,15 +196,10 @@ def links(runs: Sequence[Path], results: Sequence[ItemResult], url: str, problem
         raise SettingsError(f"--links must be the report's URL, such as https://ci.example/report, got {url!r}")
     numbers = {run.name: number for number, run in enumerate(runs, start=1)}
     failed = [(result.test, numbers.get(_last_run(result), 0)) for result in results if result.is_bad]
-    failed = [(test, number) for test, number in failed if number]
+    rows = [f"[{cell(test)}]({url}#run-{number})" for test, number in failed if number][:_MAX_LINKS]
     lines = [f"{cell(problem)}  " for problem in problems[:_MAX_LINKS]]
     if problems[_MAX_LINKS:]:
         lines.append(f"and {len(problems) - _MAX_LINKS} more")
-    below = ["", *lines] if lines else []
-    if not failed:
-        return "\n".join([f"[The report]({url})", *below, ""])
-    rows = [
-        f"| {row} | [{cell(test)}]({url}#run-{number}) |"
-        for row, (test, number) in enumerate(failed[:_MAX_LINKS], start=1)
-    ]
-    return "\n".join(["| | what decided it, in the report |", "|---:|---|", *rows, *below, ""])
+    table = [f"| {number} | {row} |" for number, row in enumerate(rows, start=1)]
+    head = ["| | what decided it, in the report |", "|---:|---|"] if table else [f"[The report]({url})"]
+    return "\n".join([*head, *table, *(["", *lines] if lines else []), ""])

@@ -6,11 +6,12 @@ import base64
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, cast
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.agent import build
-from pytest_vnc_use.agent.act import ElementsOf, no_elements
+from pytest_vnc_use.agent.act import ElementsOf
 from pytest_vnc_use.backends.pixels import Pixels, boxes_of, pixels_in
 from pytest_vnc_use.backends.redaction import RedactingController
 from pytest_vnc_use.backends.screen import Framebuffer
@@ -49,6 +50,10 @@ _VERDICTS: Mapping[object, tuple[VerdictKind, str]] = {
 _UNANSWERED: tuple[VerdictKind, str] = ("unsure", "nothing: the question was not answered")
 
 
+DoneTask = tuple[Sequence[DemonstratedAction], dict[str, Any] | None]
+"""What a user did in a task, and the page's answer at its end; None before the end."""
+
+
 class PageUser:
     """The user at the page, who does the tasks of a test by hand, and is its Judge.
 
@@ -63,7 +68,7 @@ class PageUser:
         *,
         secrets: Mapping[str, str],
         ambient: Mapping[str, str],
-        elements_of: ElementsOf = no_elements,
+        elements_of: ElementsOf = lambda _: (),
         asks_claims: bool = False,
         notice: str = "",
     ) -> None:
@@ -74,14 +79,27 @@ class PageUser:
         self.claims: tuple[str, ...] = ()
         self.masks: tuple[Region, ...] = ()
         """What the user drew in the newest task, to be masked."""
+        self.no_undo = "no test is run again here"
+        """Why the user cannot undo a step; "" if they can."""
+        self.repeats: Sequence[DoneTask] = ()
+        """What is repeated of the attempt before, whose last step was undone."""
+        self.undone: list[DoneTask] | None = None
+        """What the next attempt repeats, once the user has undone a step."""
+        self._done: list[DoneTask] = []
 
     def record(self, task: str, claims: Sequence[str], controller: Controller, watcher: Watcher) -> RecordedRun | str:
         """Let the user do the task; return what they did, or why nothing is recorded (a `Show`, recordings/manual.py).
 
         `watcher` shows the screen. Raises DesktopError, and SettingsError where what was done cannot be recorded.
         """
-        facts = {"claims": [self._hide(claim) for claim in claims], "asks_claims": self._asks_claims}
-        answer, session, end = self._session(task, controller, watcher, notice=self._notice, **facts)
+        shown = [self._hide(claim) for claim in claims]
+        facts: dict[str, Any] = {"claims": shown, "asks_claims": self._asks_claims, "no_undo": self.no_undo}
+        repeats = self.repeats[len(self._done)] if len(self._done) < len(self.repeats) else ((), None)
+        answer, session, end = self._session(task, controller, watcher, *repeats, notice=self._notice, **facts)
+        self._done.append((tuple(map(replace, session.demonstration.steps)), answer))
+        if answer["kind"] == "undo":
+            self.undone = [*self._done[:-1], (self._done[-1][0][:-1], None)]
+            return "a step was undone"
         if answer["kind"] != "done" or answer.get("is_done") == "fails":
             reason = str(answer.get("words", "")) or "the task is not done"
             return f"{REFUSED}: {reason}"
@@ -93,8 +111,8 @@ class PageUser:
 
         Raises as `record` does.
         """
-        facts = {"claims": [], "asks_claims": False, "by_hand": True}
-        answer, session, end = self._session(task, controller, watcher, notice="", **facts)
+        facts: dict[str, Any] = {"claims": [], "asks_claims": False, "by_hand": True}
+        answer, session, end = self._session(task, controller, watcher, (), None, notice="", **facts)
         if answer["kind"] != "done":
             return str(answer.get("words", "")) or "it was not continued by hand"
         return self._recorded(session, end)
@@ -104,18 +122,28 @@ class PageUser:
         return RecordedRun(task="", planner=PERSON, steps=steps, end=end)
 
     def _session(
-        self, task: str, controller: Controller, watcher: Watcher, **facts: Any
+        self,
+        task: str,
+        controller: Controller,
+        watcher: Watcher,
+        repeats: Sequence[DemonstratedAction],
+        answered: dict[str, Any] | None,
+        **facts: Any,
     ) -> tuple[dict[str, Any], ManualSession, Screen]:
-        """Have the page show the desktop, and take its input; return its answer, the session and the screen then."""
+        """Have the page show the desktop, and take its input; return its answer, the session and the screen then.
+
+        First repeat actions; if these were all of a task, it was `answered`.
+        """
         desktop = build.vnc_behind(controller)
         hidden = controller if isinstance(controller, RedactingController) else None
         shown: list[str] = []
+        repeating = f"repeating {len(repeats)} {'step' if len(repeats) == 1 else 'steps'} on a fresh desktop"
 
         def show(actions: Sequence[DemonstratedAction]) -> None:
             steps = [self._caption(action) for action in actions]
             if steps != shown:
                 shown[:] = steps
-                self._link.send(type="recorded", id=number, steps=steps, notice="")
+                self._link.send(type="recorded", id=number, steps=steps, notice=repeating if inbox.is_closed else "")
 
         def notify(notice: str) -> None:
             self._link.send(type="recorded", id=number, steps=shown, notice=self._hide(notice))
@@ -133,6 +161,15 @@ class PageUser:
             **facts,
         }
         with _shown(watcher, screen), self._link.asking(inbox.receive, **question) as number:
+            if repeats:
+                inbox.is_closed = True
+                notify(repeating)
+                is_repeated = session.repeat(repeats)
+                inbox.is_closed = False
+                if is_repeated:
+                    notify("")
+                if is_repeated and answered:
+                    inbox.receive(answered)
             end = session.run()
         return inbox.answer, session, end
 
@@ -192,6 +229,8 @@ class _Inbox:
         self._session, self._size, self._secrets = session, size, secrets
         self._notify, self._on_input = notify, on_input
         self.answer: dict[str, Any] = {"kind": "no"}
+        self.is_closed = False
+        """Whether input is dropped, while steps are repeated."""
 
     def receive(self, message: dict[str, Any]) -> None:
         """Take in a message of a page."""
@@ -199,6 +238,8 @@ class _Inbox:
         if message["type"] == "answer":
             self.answer = message
             self._session.receive(None, now_s)
+            return
+        if self.is_closed:
             return
         self._on_input()
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,7 +13,7 @@ import pytest
 
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.runs.directory import read_exchanges, read_trace
-from support.gemini_server import GeminiServer, Reply, calls, hang, overloaded, text, wants_confirmation
+from support.gemini_server import GeminiServer, Reply, calls, overloaded, text, wants_confirmation
 from support.qt_desktop import QtDesktop
 
 pytestmark = pytest.mark.desktop
@@ -97,23 +96,6 @@ def test_approval_from_another_process_after_first_has_died(
     assert second.stdout == "done\n", second.stderr
     assert presses(fresh_pad) == ["press 360 225 left", "press 720 450 left"]
     assert server.refusals == []
-
-
-@pytest.mark.slow
-def test_run_that_was_killed_while_model_thought_goes_on(
-    fresh_pad: QtDesktop, model: Callable[..., GeminiServer]
-) -> None:
-    server = model(calls(CLICK), hang(), text("done"))
-    run = "import sys; from pytest_vnc_use import VncUseAgent; agent = VncUseAgent(sys.argv[1]); "
-    process = subprocess.Popen([sys.executable, "-c", run + "agent.run('Buy', run_id='r1')", fresh_pad.server])
-    server.wait_for_requests(2)
-    process.send_signal(signal.SIGKILL)
-    process.wait(timeout=30)
-    trace = read_trace(Path("runs", "r1"))
-    assert [step.error for step in trace.steps] == [""]
-    second = python(run + "result = agent.resume('r1'); print(result.outcome, len(result.steps))", fresh_pad.server)
-    assert second.stdout == "done 1\n", second.stderr
-    assert presses(fresh_pad) == ["press 720 450 left"]
 
 
 def python(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from filelock import FileLock
 from freezegun import freeze_time
-from hypothesis import given, settings, strategies as st
 
 from pytest_vnc_use.agent.budget import Amount, Budget, Ledger, Most, load_prices
 from pytest_vnc_use.errors import BudgetExceeded, InfraError, SettingsError
@@ -23,8 +22,7 @@ PRICES = load_prices(today=date(2026, 11, 22))
 MODEL = "gemini-3.8-flash"
 SMALL = ModelAsked("planner", MODEL, characters=300, images=0, answer_tokens=100)
 SMALL_TOKENS = 100 + 100
-
-
+SESSION = Most("--vnc-session-max-")
 SMALL_DOLLARS = (100 * 0.75 + 100 * 3.75) / 1e6
 NO_ANSWER = ModelExchange("planner", 1, {}, None, 0.1, "no answer", model=MODEL, uncounted=True)
 
@@ -44,8 +42,8 @@ def asked_until_refused(budget: Budget, used: Usage, asked: ModelAsked = SMALL) 
     raise AssertionError("never refused")
 
 
-def test_tokens_of_test() -> None:
-    budget = Budget(PRICES, Most(tokens=1000), Most("--vnc-session-max-"))
+def test_tokens_of_test_used_up() -> None:
+    budget = Budget(PRICES, Most(tokens=1000), SESSION)
     calls, told = asked_until_refused(budget, Usage(input=100, output=100))
     assert calls == 5
     assert told == (
@@ -54,29 +52,16 @@ def test_tokens_of_test() -> None:
     )
 
 
-def test_call_that_may_go_beyond_limit_is_not_made() -> None:
-    budget = Budget(PRICES, Most(tokens=SMALL_TOKENS - 1), Most("--vnc-session-max-"))
-    with pytest.raises(BudgetExceeded, match="0 of 199, and the next call may take 200"):
-        budget.before(SMALL)
-
-
-def test_dollars_of_test() -> None:
-    budget = Budget(PRICES, Most(dollars=0.01), Most("--vnc-session-max-"))
+def test_dollars_of_test_used_up() -> None:
+    budget = Budget(PRICES, Most(dollars=0.01), SESSION)
     calls, told = asked_until_refused(budget, Usage(input=1500, cached=300, output=40, thinking=60))
     assert calls == 7
     assert budget.spent.dollars == pytest.approx(7 * (1200 * 0.75 + 300 * 0.075 + 100 * 3.75) / 1e6)
     assert "the dollars of this test are used up: 0.0091 of 0.01" in told
 
 
-def test_images_count_as_price_table_says() -> None:
-    budget = Budget(PRICES, Most(tokens=2240 + SMALL_TOKENS), Most("--vnc-session-max-"))
-    budget.before(ModelAsked("planner", MODEL, 300, images=1, answer_tokens=100))
-    with pytest.raises(BudgetExceeded):
-        budget.before(ModelAsked("planner", MODEL, 300, images=2, answer_tokens=100))
-
-
-def test_longest_answer_so_far_is_reckoned_with() -> None:
-    budget = Budget(PRICES, Most(tokens=10_000), Most("--vnc-session-max-"))
+def test_estimate_includes_longest_answer() -> None:
+    budget = Budget(PRICES, Most(tokens=10_000), SESSION)
     long_winded = ModelAsked("planner", MODEL, 0, 0, answer_tokens=8192)
     budget.before(long_winded)
     budget.after(exchange(Usage(output=3000, thinking=3000)))
@@ -96,7 +81,7 @@ def test_longest_answer_so_far_is_reckoned_with() -> None:
     ],
     ids=["claims", "end", "nobody", "own judge", "no test"],
 )
-def test_planner_leaves_what_coming_judgings_cost(started: dict[str, Any], judgings: int) -> None:
+def test_planner_leaves_cost_of_judgings(started: dict[str, Any], judgings: int) -> None:
     def budget(tokens: int) -> Budget:
         made = Budget(PRICES, Most(tokens=tokens), Most("--vnc-session-max-"), judge_model=MODEL)
         given = {"test_id": "test_it", "settings": {"votes": 3}, **started}
@@ -119,15 +104,15 @@ def test_planner_leaves_what_coming_judgings_cost(started: dict[str, Any], judgi
 @pytest.mark.parametrize(
     ("test", "session"), [(Most(dollars=9.0), Most()), (Most(), Most("--vnc-session-max-", dollars=9.0))]
 )
-def test_model_without_price_is_not_asked_where_dollars_are_limited(test: Most, session: Most) -> None:
+def test_dollar_limit_needs_price(test: Most, session: Most) -> None:
     budget = Budget(PRICES, test, session)
     with pytest.raises(SettingsError, match=r"the price of the model 'qwen3-vl-8b' is unknown, .*vnc_prices"):
         budget.before(ModelAsked("judge", "qwen3-vl-8b", 300, 0, 100))
     budget.before(SMALL)
 
 
-def test_what_nobody_counted_costs_what_was_reckoned() -> None:
-    budget = Budget(PRICES, Most(tokens=500), Most("--vnc-session-max-"))
+def test_uncounted_call_costs_its_estimate() -> None:
+    budget = Budget(PRICES, Most(tokens=500), SESSION)
     budget.before(SMALL)
     assert budget.after(NO_ANSWER).dollars == pytest.approx(SMALL_DOLLARS)
     budget.before(SMALL)
@@ -142,25 +127,17 @@ def test_what_nobody_counted_costs_what_was_reckoned() -> None:
         budget.before(SMALL)
 
 
-def test_call_without_price_and_count_is_unpriced() -> None:
-    budget = Budget(PRICES, Most(tokens=10_000), Most("--vnc-session-max-"))
-    budget.before(ModelAsked("planner", "qwen3-vl-8b", 300, 0, 100))
-    assert budget.after(replace(NO_ANSWER, model="qwen3-vl-8b")).dollars is None
-    assert budget.after(exchange(Usage(input=100), model="qwen3-vl-8b")).dollars is None
-    assert (budget.spent.unpriced, budget.spent.tokens) == ({"qwen3-vl-8b"}, SMALL_TOKENS + 100)
-
-
-def test_request_that_reached_nobody_costs_nothing() -> None:
-    budget = Budget(PRICES, Most(tokens=SMALL_TOKENS), Most("--vnc-session-max-"))
+def test_undelivered_request_costs_nothing() -> None:
+    budget = Budget(PRICES, Most(tokens=SMALL_TOKENS), SESSION)
     for _ in range(3):
         budget.before(SMALL)
         budget.after(replace(NO_ANSWER, uncounted=False))
     assert (budget.spent.tokens, budget.spent.dollars, budget.spent.uncounted) == (0, 0.0, 0)
 
 
-def test_call_under_way_costs_what_was_reckoned() -> None:
+def test_call_under_way_costs_its_estimate() -> None:
     """Also where Ctrl-C or pytest-timeout ended its test, so that nobody waits for its thread."""
-    budget = Budget(PRICES, Most(tokens=SMALL_TOKENS + 1), Most("--vnc-session-max-"))
+    budget = Budget(PRICES, Most(tokens=SMALL_TOKENS + 1), SESSION)
     asked, answered = threading.Event(), threading.Event()
 
     def call() -> None:
@@ -182,7 +159,7 @@ def test_call_under_way_costs_what_was_reckoned() -> None:
     assert (budget.spent.calls, budget.spent.uncounted, budget.spent.tokens) == (1, 0, 30)
 
 
-def test_who_asks_again_was_interrupted_before(tmp_path: Path) -> None:
+def test_second_request_ends_interrupted_one(tmp_path: Path) -> None:
     budget = Budget(PRICES, Most(tokens=SMALL_TOKENS * 2), Most("--vnc-session-max-"), Ledger(tmp_path))
     budget.before(SMALL)
     budget.before(SMALL)
@@ -190,18 +167,18 @@ def test_who_asks_again_was_interrupted_before(tmp_path: Path) -> None:
     assert budget.spent.tokens == Ledger(tmp_path).used().tokens == SMALL_TOKENS + 60
 
 
-def test_steps_of_session_without_ledger() -> None:
-    budget = Budget(PRICES, Most(), Most("--vnc-session-max-", steps=2))
+@pytest.mark.parametrize("has_ledger", [False, True])
+def test_session_limits_name_their_option(tmp_path: Path, has_ledger: bool) -> None:
+    session = Most("--vnc-session-max-", steps=2)
+    budget = Budget(PRICES, Most(), session, Ledger(tmp_path) if has_ledger else None)
     for _ in range(2):
         budget.before(SMALL)
         budget.stepped()
-    with pytest.raises(
-        BudgetExceeded, match=r"the steps of this session are used up: 2 of 2; .*--vnc-session-max-steps"
-    ):
+    with pytest.raises(BudgetExceeded, match=r"steps of this session are used up: 2 of 2; .*--vnc-session-max-steps"):
         budget.before(SMALL)
 
 
-def test_what_one_test_used_another_does_not_have(tmp_path: Path) -> None:
+def test_tests_share_session_budget(tmp_path: Path) -> None:
     budgets = [
         Budget(PRICES, Most(), Most("--vnc-session-max-", tokens=500, steps=3), Ledger(tmp_path / "session"))
         for _ in range(2)
@@ -215,7 +192,7 @@ def test_what_one_test_used_another_does_not_have(tmp_path: Path) -> None:
         budgets[1].before(SMALL)
 
 
-def test_what_is_under_way_elsewhere_is_reserved(tmp_path: Path) -> None:
+def test_call_of_other_test_is_reserved(tmp_path: Path) -> None:
     budgets = [Budget(PRICES, Most(), Most("--vnc-session-max-", tokens=350), Ledger(tmp_path)) for _ in range(2)]
     budgets[0].before(SMALL)
     with pytest.raises(BudgetExceeded):
@@ -240,7 +217,7 @@ def test_ledger_locked_and_frozen_clock_raises_infra_error(tmp_path: Path, monke
         ledger.used()
 
 
-def test_seconds_of_session_are_counted_from_its_start(tmp_path: Path) -> None:
+def test_seconds_count_from_session_start(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     ledger.settle("", Amount())
     with pytest.raises(BudgetExceeded, match="seconds of this session are used up"):
@@ -268,7 +245,7 @@ print(budget.spent.tokens)
 
 
 @pytest.mark.slow
-def test_four_processes_never_use_more_than_limit_and_one_call_each(tmp_path: Path) -> None:
+def test_four_processes_keep_session_limit(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WORKER, str(tmp_path)]
     workers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
     used = [int(worker.communicate(timeout=400)[0]) for worker in workers]
@@ -287,7 +264,7 @@ signal.pause()
 """
 
 
-def test_what_killed_process_asked_for_stays_reserved(tmp_path: Path) -> None:
+def test_call_of_killed_process_stays_reserved(tmp_path: Path) -> None:
     command = [sys.executable, "-c", KILLED, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -295,91 +272,3 @@ def test_what_killed_process_asked_for_stays_reserved(tmp_path: Path) -> None:
         process.kill()
     budget = Budget(PRICES, Most(), Most("--vnc-session-max-", tokens=300 + SMALL_TOKENS), Ledger(tmp_path))
     assert asked_until_refused(budget, Usage(input=100, output=100))[0] == 1
-
-
-@dataclass
-class Workers:
-    """Four, each with a budget, at most one call under way, and a service that knows what it bills.
-
-    A call that nobody heard of the end of is billed in full where its answer is no longer than was reckoned.
-    """
-
-    ledger: Ledger
-    session: Most
-    billed: Amount = Amount()
-    largest: Amount = Amount()
-
-    def __post_init__(self) -> None:
-        self.budgets = [self._started() for _ in range(4)]
-        self.under_way: dict[int, int] = {}
-
-    def _started(self) -> Budget:
-        return Budget(PRICES, Most(), self.session, self.ledger)
-
-    def carry_out(self, who: int, event: str, characters: int, answer: int) -> None:
-        if event == "asks":
-            self._asks(who, characters)
-        elif who in self.under_way and event == "is answered":
-            usage = Usage(input=self.under_way.pop(who) // 3, output=answer)
-            self._bill(usage)
-            self.budgets[who].after(exchange(usage))
-        elif who in self.under_way and event in ("hears nothing", "reaches nobody"):
-            uncounted = event == "hears nothing"
-            self._lose(who, answer if uncounted else None)
-            self.budgets[who].after(replace(NO_ANSWER, uncounted=uncounted))
-        elif event == "crashes":
-            self._lose(who, answer)
-            self.budgets[who] = self._started()
-
-    def _asks(self, who: int, characters: int) -> None:
-        """Also where it was interrupted in the call before."""
-        self._lose(who, 400)
-        try:
-            self.budgets[who].before(ModelAsked("planner", MODEL, characters, 0, 500))
-        except BudgetExceeded:
-            return
-        self.under_way[who] = characters
-
-    def _lose(self, who: int, answer: int | None) -> None:
-        characters = self.under_way.pop(who, None)
-        if characters is not None and answer is not None:
-            self._bill(Usage(input=characters // 3, output=min(answer, 500)))
-
-    def _bill(self, usage: Usage) -> None:
-        price = PRICES.of(MODEL)
-        assert price is not None
-        bill = Amount(0, usage.input + usage.output, price.dollars(usage))
-        self.billed += bill
-        self.largest = Amount(0, max(bill.tokens, self.largest.tokens), max(bill.dollars, self.largest.dollars))
-
-
-EVENTS = st.sampled_from(["asks", "asks", "is answered", "is answered", "hears nothing", "reaches nobody", "crashes"])
-ROUNDING = 1e-9
-"""In dollars: what adding floats may err."""
-
-
-@pytest.mark.slow
-@settings(deadline=None, database=None, max_examples=200)
-@given(
-    tokens=st.one_of(st.none(), st.integers(1, 5_000)),
-    dollars=st.floats(1e-5, 8e-3),
-    events=st.lists(st.tuples(st.integers(0, 3), EVENTS, st.integers(0, 3_000), st.integers(0, 900)), max_size=50),
-)
-def test_no_order_of_calls_and_crashes_goes_beyond_limit_and_one_call_each(
-    tmp_path_factory: pytest.TempPathFactory,
-    tokens: int | None,
-    dollars: float,
-    events: list[tuple[int, str, int, int]],
-) -> None:
-    limits = Most("--vnc-session-max-", tokens=tokens, dollars=None if tokens else dollars)
-    workers = Workers(Ledger(tmp_path_factory.mktemp("ledger")), limits)
-    for event in events:
-        workers.carry_out(*event)
-    if tokens:
-        assert workers.billed.tokens <= tokens + 4 * workers.largest.tokens
-    else:
-        assert workers.billed.dollars <= dollars + 4 * workers.largest.dollars + ROUNDING
-    counted: list[Amount] = []
-    workers.ledger.reserve(Amount(), lambda amount, _: counted.append(amount))
-    assert counted[0].tokens >= workers.billed.tokens
-    assert counted[0].dollars >= workers.billed.dollars - ROUNDING

@@ -46,27 +46,6 @@ def test_verdict_is_what_counting_all_votes_comes_to(votes: int, said: list[str]
     assert not verdict.holds or cast.count("holds") > votes // 2
 
 
-@pytest.mark.slow
-@UNHURRIED
-@given(said=st.lists(ANSWER, min_size=30, max_size=30), passed=st.lists(st.integers(1, 9), max_size=5))
-def test_nothing_was_seen_that_majority_did_not_confirm(said: list[str], passed: list[int]) -> None:
-    with tempfile.TemporaryDirectory() as directory:
-        judge = ListJudge(said)
-        agent = agent_before(judge, Path(directory), PassingController(0, passed=passed))
-        try:
-            verdict = agent.saw(CLAIM)
-        except TaskFailed:
-            verdict = agent.verdicts[-1]
-        except InfraError:
-            assert lost(said[: len(judge.asked)])
-            return
-    asked = said[: len(judge.asked)]
-    assert not lost(asked)
-    about = [answer for (_, ref), answer in zip(judge.asked, asked, strict=True) if ref == verdict.frame]
-    assert not verdict.holds or about.count("holds") >= 4
-    assert verdict.kind != "fails" or "unsure" not in asked or "holds" in asked
-
-
 def carried_out(agent: VncUseAgent, ways: Sequence[str]) -> None:
     """A test that puts a claim in these ways, one after the other, and ends as the plugin ends it."""
     with soft_checks(agent, lambda text: None):

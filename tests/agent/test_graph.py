@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import re
 import signal
@@ -12,10 +11,8 @@ import subprocess
 import sys
 import threading
 import time
-import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
@@ -25,7 +22,6 @@ from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.agent.run import CHECKPOINTS
 from pytest_vnc_use.errors import (
     AgentFailed,
-    AnswerRefused,
     ConnectionLost,
     ModelUnavailable,
     RecordingDrifted,
@@ -45,10 +41,8 @@ from pytest_vnc_use.types import (
     InvalidAction,
     KeyCombo,
     Limits,
-    Observation,
     Outcome,
     Proposal,
-    RunEvent,
     TypeText,
     Usage,
     Wait,
@@ -57,16 +51,9 @@ from support.json_server import JsonServer, Posted, Reply
 from support.memory_desktop import ListPlanner, PaintedController, act, finished
 from support.paths import TESTS
 
+AgentOf = Callable[..., VncUseAgent]
 CLICKS = [Click(10, 10), Click(20, 20), Click(30, 30)]
 RISKY = Proposal(Click(50, 50), "buy", confirmation=Confirmation("this spends money"))
-
-
-class Recorder:
-    def __init__(self) -> None:
-        self.events: list[RunEvent] = []
-
-    def observe(self, event: RunEvent) -> None:
-        self.events.append(event)
 
 
 @pytest.fixture
@@ -75,7 +62,7 @@ def controller() -> PaintedController:
 
 
 @pytest.fixture
-def agent_of(controller: PaintedController, tmp_path: Path) -> Callable[..., VncUseAgent]:
+def agent_of(controller: PaintedController, tmp_path: Path) -> AgentOf:
     def build(*decisions: object, **options: object) -> VncUseAgent:
         planner = ListPlanner(decisions)  # type: ignore[arg-type]
         settings = Settings(runs_dir=str(tmp_path / "runs"))
@@ -88,37 +75,17 @@ def proposals(*actions: Click) -> tuple[Proposal, ...]:
     return tuple(Proposal(action) for action in actions)
 
 
-def test_all_calls_of_turn_are_carried_out_in_order(
-    agent_of: Callable[..., VncUseAgent], controller: PaintedController
-) -> None:
-    result = agent_of(act(*proposals(*CLICKS)), act(Proposal(KeyCombo(("enter",)))), finished("bought")).run("buy")
+def test_calls_of_turn_run_in_order(agent_of: AgentOf, controller: PaintedController) -> None:
+    turn = Decision("act", "", proposals(*CLICKS), usage=Usage(100, 10, 5, 2))
+    result = agent_of(turn, act(Proposal(KeyCombo(("enter",)))), finished("bought")).run("buy")
+    assert (result.usage, [step.usage.input for step in result.steps]) == (turn.usage, [100, 0, 0, 0])
     assert controller.performed == [*CLICKS, KeyCombo(("enter",))]
     assert (result.outcome, result.message) == (Outcome.DONE, "bought")
     assert [(step.number, step.turn) for step in result.steps] == [(1, 1), (2, 1), (3, 1), (4, 2)]
     assert [step.frame_before for step in result.steps[1:]] == [step.frame_after for step in result.steps[:-1]]
 
 
-def test_planner_sees_task_turns_and_images(agent_of: Callable[..., VncUseAgent]) -> None:
-    planner = ListPlanner([act(*proposals(CLICKS[0])), finished()])
-    agent = agent_of()
-    agent._given_planner = planner
-    result = agent.run("look")
-    first, second = planner.seen
-    assert (first.task, first.turns, first.frame) == ("look", (), first.first_frame)
-    assert second.turns[0].steps == result.steps
-    assert second.load_png(second.frame).startswith(b"\x89PNG")
-
-
-def test_usage_is_counted_once_turn(agent_of: Callable[..., VncUseAgent]) -> None:
-    turn = Decision("act", "", proposals(*CLICKS), usage=Usage(100, 10, 5, 2))
-    result = agent_of(turn, finished()).run("count")
-    assert result.usage == Usage(100, 10, 5, 2)
-    assert [step.usage.input for step in result.steps] == [100, 0, 0]
-
-
-def test_action_that_cannot_be_done_is_told_to_planner_and_run_goes_on(
-    agent_of: Callable[..., VncUseAgent], controller: PaintedController
-) -> None:
+def test_impossible_action_is_error_of_step_only(agent_of: AgentOf, controller: PaintedController) -> None:
     wrong = (Proposal(KeyCombo(("nosuchkey",))), Proposal(InvalidAction("fly", "there is no action 'fly'")))
     result = agent_of(act(*wrong, Proposal(CLICKS[0])), finished()).run("try")
     assert [step.error for step in result.steps] == ["unknown key 'nosuchkey'", "there is no action 'fly'", ""]
@@ -126,7 +93,7 @@ def test_action_that_cannot_be_done_is_told_to_planner_and_run_goes_on(
     assert result.outcome is Outcome.DONE
 
 
-def test_batch_stops_at_its_first_error(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
+def test_batch_stops_at_first_error(agent_of: AgentOf, controller: PaintedController) -> None:
     batch = (Proposal(CLICKS[0]), Proposal(InvalidAction("click", "off the screen")), Proposal(CLICKS[1]), RISKY)
     waits = agent_of(Decision("act", proposals=batch, stop_at_error=True), finished(), hitl_mode=True)
     result = waits.run("click")
@@ -136,30 +103,26 @@ def test_batch_stops_at_its_first_error(agent_of: Callable[..., VncUseAgent], co
     assert errors == ["", "off the screen", *2 * ["not performed: an earlier action of this turn failed"]]
 
 
-def test_users_function_is_called_by_name_and_its_error_is_told(agent_of: Callable[..., VncUseAgent]) -> None:
+def test_function_output_and_errors_reach_planner(agent_of: AgentOf) -> None:
     def price(item: str) -> float:
         return {"apple": 1.5}[item]
 
-    calls = [
-        CallFunction("price", {"item": "apple"}),
-        CallFunction("price", {"item": "gold"}),
-        CallFunction("cost", {}),
-    ]
-    result = agent_of(act(*map(Proposal, calls)), finished(), functions=[price]).run("ask")
+    called = [("price", {"item": "apple"}), ("price", {"item": "gold"}), ("cost", {}), ("exit", {})]
+    calls = [Proposal(CallFunction(name, arguments)) for name, arguments in called]
+    result = agent_of(act(*calls), finished(), functions=[price, sys.exit]).run("ask")
+    assert result.steps[3].error.startswith("exit raised SystemExit")
     assert result.steps[0].output == "1.5"
     assert "KeyError" in result.steps[1].error
     assert "'cost'" in result.steps[2].error
 
 
-def test_step_limit_ends_run_in_middle_of_turn(
-    agent_of: Callable[..., VncUseAgent], controller: PaintedController
-) -> None:
+def test_step_limit_ends_run_within_turn(agent_of: AgentOf, controller: PaintedController) -> None:
     result = agent_of(act(*proposals(*CLICKS))).run("click", limits=Limits(steps=2))
     assert result.outcome is Outcome.STEP_LIMIT
     assert controller.performed == CLICKS[:2]
 
 
-def test_time_limit_holds_while_planner_hangs(agent_of: Callable[..., VncUseAgent]) -> None:
+def test_time_limit_holds_while_planner_hangs(agent_of: AgentOf) -> None:
     released = threading.Event()
 
     def hang() -> Decision:
@@ -171,9 +134,7 @@ def test_time_limit_holds_while_planner_hangs(agent_of: Callable[..., VncUseAgen
     assert result.outcome is Outcome.TIME_LIMIT
 
 
-def test_time_limit_holds_while_hands_hang_and_no_late_action_follows(
-    agent_of: Callable[..., VncUseAgent], controller: PaintedController
-) -> None:
+def test_time_limit_closes_controller_that_hangs(agent_of: AgentOf, controller: PaintedController) -> None:
     import_module("pytest_vnc_use.agent.graph")  # with LangGraph, which takes a part of the limit
     controller.hang.clear()
     result = agent_of(act(*proposals(*CLICKS))).run("click", limits=Limits(seconds=2.0))
@@ -181,38 +142,23 @@ def test_time_limit_holds_while_hands_hang_and_no_late_action_follows(
     assert controller.closed
 
 
-def test_long_wait_is_cut_to_what_is_left(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
+def test_long_wait_is_cut_to_time_limit(agent_of: AgentOf, controller: PaintedController) -> None:
     agent_of(act(Proposal(Wait(3600))), finished()).run("wait", limits=Limits(seconds=5))
     (waited,) = controller.performed
     assert isinstance(waited, Wait)
     assert waited.duration_s <= 5
 
 
-def test_standing_still_is_told_and_then_ends_run(tmp_path: Path) -> None:
+def test_repeated_action_is_noted_then_gives_up(tmp_path: Path) -> None:
     controller = PaintedController(repaint=False)
-    planner = ListPlanner([act(*proposals(CLICKS[0]))] * 10)
+    planner = ListPlanner([*[act(Proposal(Wait(0.01)))] * 5, *[act(*proposals(CLICKS[0]))] * 10])
     settings = Settings(runs_dir=str(tmp_path))
     result = VncUseAgent(settings=settings, controller=controller, planner=planner).run("click", limits=Limits(stall=3))
-    assert result.outcome is Outcome.GAVE_UP
-    assert [bool(step.note) for step in result.steps] == [False, False, True, True]
+    assert (result.outcome, len(result.steps)) == (Outcome.GAVE_UP, 5 + 4), "waiting repeats nothing"
+    assert [bool(step.note) for step in result.steps[5:]] == [False, False, True, True]
 
 
-def test_waiting_is_not_standing_still(tmp_path: Path) -> None:
-    controller = PaintedController(repaint=False)
-    planner = ListPlanner([*[act(Proposal(Wait(0.1)))] * 10, finished()])
-    settings = Settings(runs_dir=str(tmp_path))
-    assert VncUseAgent(settings=settings, controller=controller, planner=planner).run("wait").outcome is Outcome.DONE
-
-
-def test_refused_answer_blocks_run(agent_of: Callable[..., VncUseAgent]) -> None:
-    def refuse() -> Decision:
-        raise AnswerRefused("the prompt was blocked: SAFETY")
-
-    result = agent_of(refuse).run("look")
-    assert (result.outcome, result.message) == (Outcome.BLOCKED, "the prompt was blocked: SAFETY")
-
-
-def test_broken_model_is_raised_and_written_down(agent_of: Callable[..., VncUseAgent]) -> None:
+def test_unavailable_model_is_raised_and_traced(agent_of: AgentOf) -> None:
     def fail() -> Decision:
         raise ModelUnavailable("503 after 5 attempts")
 
@@ -225,7 +171,7 @@ def test_broken_model_is_raised_and_written_down(agent_of: Callable[..., VncUseA
     assert "ModelUnavailable: 503" in ended.error
 
 
-def test_hitl_block(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
+def test_risky_action_without_user_ends_denied(agent_of: AgentOf, controller: PaintedController) -> None:
     """Without a person and without a rule, what the model wants confirmed is not done, and ends the run."""
     result = agent_of(act(Proposal(CLICKS[0]), RISKY, Proposal(CLICKS[1])), hitl_mode=False).run("buy")
     assert result.outcome is Outcome.DENIED
@@ -233,9 +179,7 @@ def test_hitl_block(agent_of: Callable[..., VncUseAgent], controller: PaintedCon
     assert "this spends money" in result.message
 
 
-def test_confirmation_holds_only_its_own_call(
-    agent_of: Callable[..., VncUseAgent], controller: PaintedController
-) -> None:
+def test_approval_holds_for_its_own_call(agent_of: AgentOf, controller: PaintedController) -> None:
     agent = agent_of(act(Proposal(CLICKS[0]), RISKY, Proposal(CLICKS[1])), finished())
     waiting = agent.run("buy")
     assert waiting.outcome is Outcome.WAITING
@@ -246,14 +190,7 @@ def test_confirmation_holds_only_its_own_call(
     assert [step.ruling.by for step in result.steps] == ["policy", "person", "policy"]
 
 
-def test_no_ends_run(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
-    agent = agent_of(act(RISKY))
-    result = agent.deny(agent.run("buy").run_id)
-    assert result.outcome is Outcome.DENIED
-    assert controller.performed == []
-
-
-def test_on_deny_continue_tells_planner_no(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
+def test_on_deny_continue_goes_on(agent_of: AgentOf, controller: PaintedController) -> None:
     agent = agent_of(act(RISKY, Proposal(CLICKS[0])), finished(), policy=Policy(on_deny="continue"), hitl_mode=False)
     result = agent.run("buy")
     assert result.outcome is Outcome.DONE
@@ -261,7 +198,7 @@ def test_on_deny_continue_tells_planner_no(agent_of: Callable[..., VncUseAgent],
     assert controller.performed == [CLICKS[0]]
 
 
-def test_approver_is_asked_for_each(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
+def test_approver_is_asked_each_time(agent_of: AgentOf, controller: PaintedController) -> None:
     class Yes:
         def __init__(self) -> None:
             self.asked: list[int] = []
@@ -277,8 +214,8 @@ def test_approver_is_asked_for_each(agent_of: Callable[..., VncUseAgent], contro
     assert controller.performed == [RISKY.action, CLICKS[0], RISKY.action]
 
 
-def test_only_waiting_run_is_approved_and_only_unfinished_one_resumed(
-    agent_of: Callable[..., VncUseAgent],
+def test_only_unfinished_run_continues(
+    agent_of: AgentOf,
 ) -> None:
     agent = agent_of(finished())
     run_id = agent.run("look").run_id
@@ -289,23 +226,15 @@ def test_only_waiting_run_is_approved_and_only_unfinished_one_resumed(
     for name in ("nosuchrun", "x" * 5000):
         with pytest.raises(RunDirectoryError, match="there is no run directory"):
             agent.resume(name)
-
-
-def test_resume_without_checkpoint_raises_run_directory_error(agent_of: Callable[..., VncUseAgent]) -> None:
-    agent = agent_of(act(RISKY), finished())
+    agent = agent_of(act(RISKY))
     waiting = agent.run("buy")
+    assert agent.resume(waiting.run_id).outcome is Outcome.WAITING
     (agent.runs[-1] / CHECKPOINTS).unlink()
     with pytest.raises(RunDirectoryError, match="left no checkpoint to continue from"):
         agent.approve(waiting.run_id)
 
 
-def test_waiting_run_resumed_still_waits(agent_of: Callable[..., VncUseAgent]) -> None:
-    agent = agent_of(act(RISKY))
-    waiting = agent.run("buy")
-    assert agent.resume(waiting.run_id).outcome is Outcome.WAITING
-
-
-def test_last_answer_of_person_counts(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
+def test_denial_after_failed_approval_counts(agent_of: AgentOf, controller: PaintedController) -> None:
     """A yes that never led to the action, for the desktop was gone, and then a no: the action is not performed."""
     agent = agent_of(act(RISKY))
     waiting = agent.run("buy")
@@ -317,9 +246,7 @@ def test_last_answer_of_person_counts(agent_of: Callable[..., VncUseAgent], cont
     assert controller.performed == []
 
 
-def test_yes_is_not_carried_out_on_another_screen(
-    agent_of: Callable[..., VncUseAgent], controller: PaintedController
-) -> None:
+def test_approval_on_changed_screen_performs_nothing(agent_of: AgentOf, controller: PaintedController) -> None:
     agent = agent_of(act(RISKY, Proposal(CLICKS[0])), finished("looked again"))
     waiting = agent.run("buy")
     controller.other_than_painted = 77
@@ -329,7 +256,7 @@ def test_yes_is_not_carried_out_on_another_screen(
     assert ["the screen changed while the run was stopped" in step.error for step in result.steps] == [True, True]
 
 
-def test_yes_is_for_one_step_only(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
+def test_approval_is_for_one_step(agent_of: AgentOf, controller: PaintedController) -> None:
     agent = agent_of(act(RISKY, RISKY), finished())
     waiting = agent.run("buy")
     assert agent.approve(waiting.run_id, step=1).outcome is Outcome.WAITING
@@ -338,9 +265,7 @@ def test_yes_is_for_one_step_only(agent_of: Callable[..., VncUseAgent], controll
     assert controller.performed == [RISKY.action]
 
 
-def test_run_goes_on_under_policy_of_its_own(
-    agent_of: Callable[..., VncUseAgent], controller: PaintedController
-) -> None:
+def test_run_continues_under_its_own_policy(agent_of: AgentOf, controller: PaintedController) -> None:
     strict = Policy((Rule("deny", text=re.compile("rm -rf")),), unmatched="ask")
     agent = agent_of(act(RISKY, Proposal(TypeText("rm -rf /"))))
     waiting = agent.run("tidy up", policy=strict)
@@ -351,20 +276,12 @@ def test_run_goes_on_under_policy_of_its_own(
     assert controller.performed == [RISKY.action]
 
 
-def test_password_also_word_harms_nothing(agent_of: Callable[..., VncUseAgent]) -> None:
-    agent = agent_of(act(RISKY), finished(), vnc_password="pinned")
-    waiting = agent.run("show the pinned settings", expect=["the pinned settings are shown"])
-    started = read_trace(waiting.run_dir).started
-    assert (started.task, started.settings["rendering"]) == ("show the pinned settings", "pinned")
-    assert agent.approve(waiting.run_id).outcome is Outcome.DONE
-
-
-def test_nobody_is_asked_about_step_beyond_limit(agent_of: Callable[..., VncUseAgent]) -> None:
+def test_step_beyond_limit_is_not_asked_about(agent_of: AgentOf) -> None:
     result = agent_of(act(Proposal(CLICKS[0]), RISKY)).run("buy", limits=Limits(steps=1))
     assert result.outcome is Outcome.STEP_LIMIT
 
 
-def test_run_is_driven_by_one_at_time(agent_of: Callable[..., VncUseAgent]) -> None:
+def test_run_has_one_driver(agent_of: AgentOf) -> None:
     told: list[str] = []
 
     def meddle() -> Decision:
@@ -378,7 +295,7 @@ def test_run_is_driven_by_one_at_time(agent_of: Callable[..., VncUseAgent]) -> N
     assert told
 
 
-def test_check_turns_end_not_done_into_failure(agent_of: Callable[..., VncUseAgent]) -> None:
+def test_check_raises_for_run_not_done(agent_of: AgentOf) -> None:
     gave_up = Decision("gave_up", "no basket\x1b[2J in sight")
     with pytest.raises(TaskFailed, match="ended as gave_up: no basket") as caught:
         agent_of(gave_up, check=True).run("open the basket")
@@ -388,12 +305,12 @@ def test_check_turns_end_not_done_into_failure(agent_of: Callable[..., VncUseAge
         bool(agent_of(finished()).run("look"))
 
 
-def test_decision_to_act_without_action_is_error(agent_of: Callable[..., VncUseAgent]) -> None:
+def test_decision_without_action_raises_agent_failed(agent_of: AgentOf) -> None:
     with pytest.raises(AgentFailed, match="is `act` without any action"):
         agent_of(act()).run("look")
 
 
-def test_functions_need_names_of_their_own(agent_of: Callable[..., VncUseAgent]) -> None:
+def test_functions_of_same_name_raise_settings_error(agent_of: AgentOf) -> None:
     with pytest.raises(SettingsError, match="must have a unique name"):
         agent_of(finished(), functions=[print, print])
 
@@ -406,7 +323,7 @@ class RecordedTurns(ListPlanner):
 
 
 @pytest.fixture
-def replaying(controller: PaintedController, tmp_path: Path) -> Callable[..., VncUseAgent]:
+def replaying(controller: PaintedController, tmp_path: Path) -> AgentOf:
     def build(*decisions: object) -> VncUseAgent:
         settings = Settings(runs_dir=str(tmp_path / "runs"))
         return VncUseAgent(settings=settings, controller=controller, planner=RecordedTurns(decisions))  # type: ignore[arg-type]
@@ -414,9 +331,7 @@ def replaying(controller: PaintedController, tmp_path: Path) -> Callable[..., Vn
     return build
 
 
-def test_replay_that_broke_resumes_from_one_checkpoint(
-    replaying: Callable[..., VncUseAgent], controller: PaintedController
-) -> None:
+def test_failed_replay_resumes_from_one_checkpoint(replaying: AgentOf, controller: PaintedController) -> None:
     outage = iter([ModelUnavailable("no answer")])
 
     def last() -> Decision:
@@ -435,7 +350,7 @@ def test_replay_that_broke_resumes_from_one_checkpoint(
     assert controller.performed == CLICKS
 
 
-def test_resume_replay_elsewhere_raises_settings_error(replaying: Callable[..., VncUseAgent], tmp_path: Path) -> None:
+def test_resume_replay_elsewhere_raises_settings_error(replaying: AgentOf, tmp_path: Path) -> None:
     def drift() -> Decision:
         raise RecordingDrifted("the screen is not as recorded")
 
@@ -494,17 +409,7 @@ def in_another_process(tmp_path: Path, call: str, decisions: str, controller: st
 
 
 @pytest.mark.slow
-def test_waiting_run_is_approved_from_another_process(tmp_path: Path) -> None:
-    decisions = "[act(RISKY, *proposals(CLICKS[0])), finished()]"
-    first = in_another_process(tmp_path, "agent.run('buy', run_id='r1')", decisions, "PaintedController")
-    assert first.stdout.strip() == "waiting_for_approval", first.stderr
-    second = in_another_process(tmp_path, "agent.approve('r1')", decisions, "PaintedController")
-    assert second.stdout.strip() == "done", second.stderr
-    assert [step.ruling.by for step in read_trace(tmp_path / "r1").steps] == ["person", "policy"]
-
-
-@pytest.mark.slow
-def test_run_killed_in_action_goes_on_and_never_acts_twice(tmp_path: Path) -> None:
+def test_killed_run_resumes_and_acts_once(tmp_path: Path) -> None:
     decisions = "[act(*proposals(*CLICKS)), finished()]"
     first = in_another_process(tmp_path, "agent.run('click', run_id='r1')", decisions, "Deadly")
     assert first.returncode == -signal.SIGKILL, first.stderr
@@ -517,9 +422,7 @@ def test_run_killed_in_action_goes_on_and_never_acts_twice(tmp_path: Path) -> No
     assert "decide again" in steps[2].error
 
 
-def test_secret_is_typed_but_stands_nowhere(
-    agent_of: Callable[..., VncUseAgent], controller: PaintedController
-) -> None:
+def test_typed_secret_is_in_no_file(agent_of: AgentOf, controller: PaintedController) -> None:
     typed = Proposal(TypeText("<secret:PIN>"), "type hunter2")
     agent = agent_of(act(typed, words="it is hunter2"), finished("hunter2 was right"), secrets={"PIN": "hunter2"})
     result = agent.run("log in with hunter2")
@@ -529,8 +432,8 @@ def test_secret_is_typed_but_stands_nowhere(
         assert file.is_dir() or b"hunter2" not in file.read_bytes(), file
 
 
-def test_only_declared_secrets_are_ever_typed(
-    agent_of: Callable[..., VncUseAgent], controller: PaintedController, monkeypatch: pytest.MonkeyPatch
+def test_undeclared_secret_is_never_typed(
+    agent_of: AgentOf, controller: PaintedController, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GOOGLE_API_KEY", "the-key\n")
     fishing = "<secret:GOOGLE_API_KEY> <secret:VNC_PASSWORD>"
@@ -544,26 +447,7 @@ def test_only_declared_secrets_are_ever_typed(
     assert "the-key" not in str(trace.ended)
 
 
-class Wordless(Exception):
-    def __str__(self) -> str:
-        raise RuntimeError("no words")
-
-
-@pytest.mark.parametrize(
-    ("error", "told"), [(Wordless(), "leave raised Wordless: "), (SystemExit(3), "leave raised SystemExit: 3")]
-)
-def test_planner_is_told_whatever_function_raises(
-    agent_of: Callable[..., VncUseAgent], error: BaseException, told: str
-) -> None:
-    def leave() -> str:
-        raise error
-
-    agent = agent_of(act(Proposal(CallFunction("leave", {}))), finished(), functions=[leave])
-    (step,) = read_trace(agent.run("leave").run_dir).steps
-    assert step.error.startswith(told)
-
-
-def test_no_secret_is_in_what_functions_and_errors_say(agent_of: Callable[..., VncUseAgent]) -> None:
+def test_secret_is_hidden_in_errors(agent_of: AgentOf) -> None:
     def pay(pin: str) -> str:
         raise ValueError(f"{pin} is wrong")
 
@@ -581,7 +465,7 @@ def test_no_secret_is_in_what_functions_and_errors_say(agent_of: Callable[..., V
         assert file.is_dir() or b"hunter2" not in file.read_bytes(), file
 
 
-def test_functions_get_values_of_secrets_wherever_they_stand(agent_of: Callable[..., VncUseAgent]) -> None:
+def test_functions_get_nested_secrets(agent_of: AgentOf) -> None:
     paid: list[object] = []
 
     def pay(card: dict[str, object], pin: int) -> None:
@@ -609,7 +493,7 @@ wait_for_all_tracers()
 
 
 @pytest.mark.slow
-def test_nothing_of_run_is_traced(tmp_path: Path) -> None:
+def test_langsmith_receives_nothing(tmp_path: Path) -> None:
     """LangGraph would send the state to the address in LANGSMITH_ENDPOINT."""
 
     def accept(_: Posted) -> Reply:
@@ -629,58 +513,7 @@ def test_nothing_of_run_is_traced(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_disk_and_memory_grow_linearly_with_steps(tmp_path: Path) -> None:
-    """Ten times the steps take about ten times the room; with images or history in a checkpoint it were a hundred."""
-    small, large = (room_taken(tmp_path / str(steps), steps) for steps in (30, 300))
-    assert large.checkpoints < 13 * small.checkpoints
-    assert large.directory < 13 * small.directory
-    assert large.memory < 13 * small.memory
-
-
-@dataclass
-class Room:
-    """Bytes on disk before the last turn, and bytes of memory still held when the run is over."""
-
-    checkpoints: int
-    directory: int
-    memory: int
-
-
-def room_taken(runs: Path, steps: int) -> Room:
-    decisions = [act(Proposal(Click(step % 300, step // 300))) for step in range(steps)]
-    planner = Forgetful([*decisions, finished()], runs)
-    agent = VncUseAgent(settings=Settings(runs_dir=str(runs)), controller=PaintedController(), planner=planner)
-    tracemalloc.start()
-    result = agent.run("count", limits=Limits(steps=steps, seconds=1000))
-    gc.collect()
-    memory, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert (result.outcome, len(result.steps)) == (Outcome.DONE, steps)
-    checkpoints = sum(size for file, size in planner.sizes.items() if "sqlite" in file.name)
-    return Room(checkpoints, sum(planner.sizes.values()), memory)
-
-
-class Forgetful(ListPlanner):
-    """Keeps no observation, so that what a run holds is the run's own; notes the sizes of its files.
-
-    A run that has ended has no checkpoints.
-    """
-
-    def __init__(self, decisions: Sequence[Decision], runs: Path) -> None:
-        super().__init__(decisions)
-        self._runs = runs
-        self.sizes: dict[Path, int] = {}
-
-    def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
-        decision = super().decide(observation, timeout_s=timeout_s)
-        self.seen.clear()
-        if decision.kind == "finished":
-            self.sizes = {file: file.stat().st_size for file in self._runs.rglob("*")}
-        return decision
-
-
-@pytest.mark.slow
-def test_elapsed_time_is_kept_over_wait(agent_of: Callable[..., VncUseAgent]) -> None:
+def test_waiting_for_user_costs_no_time(agent_of: AgentOf) -> None:
     """The limit counts what the run itself took, not how long a person took to answer."""
     agent = agent_of(act(RISKY), finished())
     waiting = agent.run("buy", limits=Limits(seconds=2))

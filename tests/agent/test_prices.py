@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timezone
+from datetime import date
 from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use import clock
 from pytest_vnc_use.agent.budget import load_prices
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.types import Usage
@@ -29,14 +28,6 @@ def test_price_holds_from_its_day_on(day: date, dollars: float) -> None:
     price = load_prices(today=day).of("gemini-3.8-flash")
     assert price is not None
     assert price.dollars(Usage(input=1_000_000)) == pytest.approx(dollars)
-
-
-def test_today_is_day_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
-    new_year = datetime(2027, 1, 1, 0, 30, tzinfo=timezone.utc)
-    monkeypatch.setattr(clock, "epoch", new_year.timestamp)
-    price = load_prices().of("gemini-3.8-flash")
-    assert price is not None
-    assert price.input == pytest.approx(1.5)
 
 
 @pytest.mark.parametrize(
@@ -91,8 +82,5 @@ def test_table_that_makes_no_sense(tmp_path: Path, text: str, problem: str) -> N
     (tmp_path / "p.toml").write_text(text)
     with pytest.raises(SettingsError, match=problem):
         load_prices(str(tmp_path / "p.toml"))
-
-
-def test_file_not_there() -> None:
     with pytest.raises(SettingsError, match=r"vnc_prices must name a TOML file of prices, got 'nowhere.toml'"):
         load_prices("nowhere.toml")

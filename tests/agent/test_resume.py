@@ -31,6 +31,7 @@ from pytest_vnc_use.types import (
 )
 from support.memory_desktop import ListPlanner, PaintedController, act, finished
 
+AgentOf = Callable[..., VncUseAgent]
 RISKY = Proposal(Click(10, 10), confirmation=Confirmation("this buys apples"))
 TYPES = Proposal(TypeText("<secret:PW>"))
 
@@ -41,7 +42,7 @@ def controller() -> PaintedController:
 
 
 @pytest.fixture
-def agent_of(controller: PaintedController, tmp_path: Path) -> Callable[..., VncUseAgent]:
+def agent_of(controller: PaintedController, tmp_path: Path) -> AgentOf:
     def build(*decisions: Decision, planner: object = None, **options: object) -> VncUseAgent:
         settings = Settings(runs_dir=str(tmp_path / "runs"), planner=str(options.pop("named", "")))
         planner = planner or (ListPlanner(decisions) if decisions else None)
@@ -61,7 +62,7 @@ def plan(observation: Observation) -> Answer:
 
 @pytest.mark.parametrize("word", ["approve", "resume"])
 def test_lost_secret_is_asked_for_and_its_name_is_never_typed(
-    agent_of: Callable[..., VncUseAgent], controller: PaintedController, word: str
+    agent_of: AgentOf, controller: PaintedController, word: str
 ) -> None:
     turns = act(RISKY, TYPES), finished()
     waiting = agent_of(*turns, secrets={"PW": "hunter2"}).run("Sign in with <secret:PW>")
@@ -74,17 +75,18 @@ def test_lost_secret_is_asked_for_and_its_name_is_never_typed(
     assert (controller.performed[0], controller.typed) == (RISKY.action, "hunter2")
 
 
-def test_lost_functions_are_asked_for(agent_of: Callable[..., VncUseAgent]) -> None:
+def test_lost_functions_are_asked_for(agent_of: AgentOf) -> None:
     turns = act(RISKY, Proposal(CallFunction("order_status", {"number": 17}))), finished()
     waiting = agent_of(*turns, functions=[order_status]).run("Look")
     with pytest.raises(SettingsError, match=r"its functions order_status are missing.*functions="):
         agent_of(*turns).approve(waiting.run_id)
-    result = agent_of(*turns, functions=[order_status]).approve(waiting.run_id)
-    assert result.steps[1].output == "packed"
+    agent = agent_of(*turns, functions=[order_status])
+    assert agent.approve(waiting.run_id).steps[1].output == "packed"
+    assert agent.budget._steps == 2
 
 
 def test_lost_planner_is_asked_for_and_no_other_takes_its_place(
-    agent_of: Callable[..., VncUseAgent], monkeypatch: pytest.MonkeyPatch
+    agent_of: AgentOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GOOGLE_API_KEY", "key")
     monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", "http://127.0.0.1:1")
@@ -103,33 +105,17 @@ def test_after_replay_planner_that_went_on_is_asked_for() -> None:
     assert problem.startswith("its planner was 'list', but now")
 
 
-def test_policy_of_agents_own_is_not_lost_either(agent_of: Callable[..., VncUseAgent]) -> None:
-    waiting = agent_of(act(RISKY), policy=Policy(unmatched="ask")).run("Buy")
-    with pytest.raises(SettingsError, match="started with a policy object"):
-        agent_of(act(RISKY), finished()).approve(waiting.run_id)
-    assert (
-        agent_of(act(RISKY), finished(), policy=Policy(unmatched="ask")).approve(waiting.run_id).outcome is Outcome.DONE
-    )
-
-
-def test_no_that_ends_run_needs_nothing(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
+def test_no_that_ends_run_needs_nothing(agent_of: AgentOf, controller: PaintedController) -> None:
     waiting = agent_of(planner=plan, secrets={"PW": "x"}, functions=[order_status]).run("Sign in")
     assert agent_of(named="gemini").deny(waiting.run_id).outcome is Outcome.DENIED
     assert controller.performed == []
 
 
-def test_what_it_used_before_counts(agent_of: Callable[..., VncUseAgent]) -> None:
-    waiting = agent_of(act(Proposal(Click(1, 1)), RISKY)).run("Buy")
-    agent = agent_of(act(RISKY), finished())
-    agent.approve(waiting.run_id)
-    assert agent.budget._steps == 2
-
-
-def waiting_run(agent_of: Callable[..., VncUseAgent]) -> Path:
+def waiting_run(agent_of: AgentOf) -> Path:
     return agent_of(act(RISKY, Proposal(Click(2, 2)))).run("Buy").run_dir
 
 
-def test_run_directory_gives_no_settings(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
+def test_run_directory_gives_no_settings(agent_of: AgentOf, controller: PaintedController) -> None:
     run = waiting_run(agent_of)
     trace = run / "trace.jsonl"
     header, started, *rest = trace.read_text("utf-8").splitlines()
@@ -140,7 +126,7 @@ def test_run_directory_gives_no_settings(agent_of: Callable[..., VncUseAgent], c
     assert controller.performed == [RISKY.action, Click(2, 2)]
 
 
-def test_resumed_action_is_ruled_anew(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
+def test_resumed_action_is_ruled_anew(agent_of: AgentOf, controller: PaintedController) -> None:
     def interrupt(_: object) -> None:
         raise KeyboardInterrupt
 
@@ -153,9 +139,7 @@ def test_resumed_action_is_ruled_anew(agent_of: Callable[..., VncUseAgent], cont
     assert (result.outcome, result.steps[0].ruling.rule) == (Outcome.DENIED, "rule 1 'no clicks'")
 
 
-def test_approve_other_action_than_asked_about_refused(
-    agent_of: Callable[..., VncUseAgent], controller: PaintedController
-) -> None:
+def test_approve_other_action_than_asked_about_refused(agent_of: AgentOf, controller: PaintedController) -> None:
     """The trace has the question; the checkpoint, that of another run, has another action."""
     run = waiting_run(agent_of)
     evil = agent_of(act(dataclasses.replace(RISKY, action=Click(66, 66)))).run("Rob").run_dir
@@ -190,7 +174,7 @@ def no_kind(database: Path) -> None:
 
 @pytest.mark.parametrize("harm", [cut_off, a_dir, no_kind])
 def test_damaged_checkpoints_are_told_as_such(
-    agent_of: Callable[..., VncUseAgent], controller: PaintedController, harm: Callable[[Path], None]
+    agent_of: AgentOf, controller: PaintedController, harm: Callable[[Path], None]
 ) -> None:
     run = waiting_run(agent_of)
     harm(run / "checkpoints.sqlite")
@@ -200,7 +184,7 @@ def test_damaged_checkpoints_are_told_as_such(
     assert controller.performed == []
 
 
-def test_checkpoint_calls_nothing(agent_of: Callable[..., VncUseAgent], tmp_path: Path) -> None:
+def test_checkpoint_calls_nothing(agent_of: AgentOf, tmp_path: Path) -> None:
     import ormsgpack
 
     run, proof = waiting_run(agent_of), tmp_path / "owned"

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.backends.redaction import RedactingController
-from pytest_vnc_use.errors import ActionError, Inconclusive, SettingsError, TaskFailed
+from pytest_vnc_use.errors import ActionError, SettingsError, TaskFailed
 from pytest_vnc_use.recordings.images import pixels_of
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
@@ -29,7 +29,6 @@ from pytest_vnc_use.types import (
     TypeText,
     Verdict,
 )
-from pytest_vnc_use.types.actions import SecretText
 from support.memory_desktop import ListPlanner, PaintedController, act, finished
 from support.painted_form import INK, PaintedForm, font, shows, word
 
@@ -164,21 +163,3 @@ def test_error_has_no_frame_that_typed(tmp_path: Path, kind: type[BaseException]
     assert "pressed" not in told
     assert VALUE not in told.replace(f"VALUE = {VALUE!r}", "")
     assert str(ord(VALUE[0])) + ", " + str(ord(VALUE[1])) not in told
-
-
-def test_value_read_off_screen_is_tests_own(tmp_path: Path) -> None:
-    class Shows(NotingJudge):
-        def read(self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
-            return Reading(question, VALUE, "so", None, frame.ref, "notes")
-
-    with agent(tmp_path, judge=Shows()) as reads:
-        assert reads.extract(str, "What is typed?") == VALUE
-        with pytest.raises(Inconclusive) as raised:
-            reads.extract(int, "What is typed?")
-    assert VALUE not in str(raised.value)
-
-
-def test_secret_text_is_text() -> None:
-    text = SecretText("a hunter2", "a <secret:PW>")
-    assert (text, len(text), f"{text}!") == ("a hunter2", 9, "a hunter2!")
-    assert (repr(text), type(str(text))) == ("'a <secret:PW>'", str)

@@ -73,12 +73,9 @@ OPTIONS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
 @pytest.mark.parametrize("planner", OPTIONS)
 def test_planner_options_become_arguments(planner: str) -> None:
     words, arguments = OPTIONS[planner]
-    settings = merge(({**PLANNERS[planner], "planner_options": " ".join(words)}, str))
-    assert build._options(settings, CLASSES[planner], ()) == arguments
-    assert (
-        build._options(merge(({**PLANNERS[planner], "planner_options": list(words)}, str)), CLASSES[planner], ())
-        == arguments
-    )
+    for given in (" ".join(words), list(words)):
+        settings = merge(({**PLANNERS[planner], "planner_options": given}, str))
+        assert build._options(settings, CLASSES[planner], ()) == arguments
 
 
 @pytest.mark.parametrize(

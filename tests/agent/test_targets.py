@@ -16,7 +16,7 @@ from pytest_vnc_use.agent.act import Asker, Targets, around
 from pytest_vnc_use.recordings.images import pixels_of
 from pytest_vnc_use.runs.directory import RunDirectory, read_trace
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types import Action, Click, Drag, Frame, FrameRef, KeyCombo, Proposal, Region, TypeText, Wait
+from pytest_vnc_use.types import Action, Click, Frame, FrameRef, KeyCombo, Proposal, Region, TypeText, Wait
 from pytest_vnc_use.types.elements import Element, Elements
 from support.memory_desktop import SIZE, ListPlanner, PaintedController, act, finished, painted
 
@@ -37,10 +37,6 @@ def test_image_of_place_stays_on_screen(at: tuple[int, int], region: Region) -> 
     assert around(at, (800, 600)) == region
 
 
-def test_small_screen_is_shown_whole() -> None:
-    assert around((5, 5), (100, 40)) == Region(0, 0, 100, 40)
-
-
 def two_colours() -> Frame:
     image = Image.new("RGB", SIZE, (0, 0, 90))
     image.paste((200, 10, 10), (150, 80, 170, 100))
@@ -53,7 +49,7 @@ def two_colours() -> Frame:
 def test_place_is_stored_as_it_was_before_action(tmp_path: Path, at_hand: bool) -> None:
     directory, frame = RunDirectory.create(tmp_path, "run-1"), two_colours()
     seen = Targets(lambda _: (), directory)
-    seen.see(Frame(frame.ref, frame.png, pixels=pixels_of(frame.png) if at_hand else None))
+    seen.seen = Frame(frame.ref, frame.png, pixels=pixels_of(frame.png) if at_hand else None)
     _, crop_ref = seen.of(Click(160, 90), frame.ref, 60)
     assert crop_ref is not None
     crop = Image.open(BytesIO(directory.load_png(crop_ref)))
@@ -66,7 +62,7 @@ def test_typed_text_goes_to_focus_or_to_field_clicked_before(tmp_path: Path) -> 
     told: dict[type, Elements] = {Click: (FIELD,)}
     seen = Targets(lambda action: told.get(type(action), ()), RunDirectory.create(tmp_path, "run-1"))
     frame = painted(1)
-    seen.see(frame)
+    seen.seen = frame
 
     def elements(action: Action) -> Elements:
         return seen.of(action, frame.ref, 60)[0]
@@ -107,14 +103,6 @@ def test_tree_that_hangs_or_breaks_costs_little_and_fails_no_step(monkeypatch: p
     ask = Asker(break_down)
     assert [ask(Click(1, 1)) for _ in range(5)] == [()] * 5
     assert len(asked) == 8
-
-
-def test_only_what_has_place_or_types_is_asked_for() -> None:
-    asked: list[Action] = []
-    ask = Asker(lambda action: (asked.append(action), (BUTTON,))[1])
-    for action in (Wait(), KeyCombo(("enter",)), Click(1, 1), Drag(1, 1, 2, 2), TypeText("a")):
-        ask(action)
-    assert [each.kind for each in asked] == ["click", "drag", "type_text"]
 
 
 class TellingController(PaintedController):

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from pytest_vnc_use import Limits, Outcome, VncUseAgent
-from pytest_vnc_use.agent.build import CONNECTION_SETTINGS
 from pytest_vnc_use.runs.directory import read_trace
-from pytest_vnc_use.settings.settings import TIMING, Settings
+from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, Proposal, Wait
-from support.gemini_server import GeminiServer, hang, text
 from support.memory_desktop import ListPlanner, PaintedController, act, finished
 from support.qt_desktop import QtDesktop
 from support.shop_runs import PLAYERS
@@ -35,21 +32,6 @@ def test_timing_replaced_holds_from_next_run_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_how_long_request_may_take_holds_from_next_run_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with GeminiServer([text("done"), hang(), text("done")]) as server:
-        monkeypatch.setenv("GOOGLE_API_KEY", server.api_key)
-        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
-        settings = Settings(planner="gemini", runs_dir=str(tmp_path), max_seconds=60.0)
-        agent = VncUseAgent(settings=settings, controller=PaintedController())
-        assert agent.run("Look").outcome is Outcome.DONE
-        assert agent.planner is agent.planner
-
-        agent.settings = dataclasses.replace(agent.settings, request_seconds=3.0)
-        assert agent.run("Look").outcome is Outcome.DONE
-        assert len(server.requests) == 3
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("name", PLAYERS)
 def test_planner_that_was_given_follows_too(tmp_path: Path, name: str) -> None:
     """As a test's planner is given, by its fixture."""
@@ -66,27 +48,6 @@ def test_planner_that_was_given_follows_too(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.desktop
-def test_within_one_test(
-    pytester: pytest.Pytester, run: Callable[..., pytest.RunResult], model: Callable[..., GeminiServer]
-) -> None:
-    pytester.makepyfile("""
-        import dataclasses
-
-        def test_it(vnc_agent):
-            def change(**timing):
-                vnc_agent.settings = dataclasses.replace(vnc_agent.settings, **timing)
-
-            vnc_agent.run("Look", expect=None)
-            change(request_seconds=3.0, max_seconds=60.0)
-            vnc_agent.run("Look", expect=None)
-    """)
-    server = model(text("done"), hang(100.0), *[text("done")] * 3)
-    run(server).assert_outcomes(passed=1)
-    assert len(server.requests) > 2
-
-
-@pytest.mark.slow
-@pytest.mark.desktop
 def test_eyes_and_hands_are_made_anew_where_their_timing_is_replaced(pad: QtDesktop, tmp_path: Path) -> None:
     with VncUseAgent(settings=Settings(server=pad.server, runs_dir=str(tmp_path))) as agent:
         first = agent.controller
@@ -96,9 +57,3 @@ def test_eyes_and_hands_are_made_anew_where_their_timing_is_replaced(pad: QtDesk
         assert agent.controller is not first
         assert agent.controller is agent.controller
         agent.click(10, 10)
-
-
-def test_each_timing_holds_from_next_run_on_or_is_of_no_use_by_then() -> None:
-    of_a_run = {"max_seconds", "step_delay", "request_seconds", "gate_seconds"}
-    over = {"lease_seconds"}
-    assert set(TIMING) - set(CONNECTION_SETTINGS) == of_a_run | over

@@ -48,17 +48,6 @@ def test_what_passed_is_stored_and_told(tigervnc: VncServer, actor: Actor) -> No
     assert actor.carry_out(waiting(effect.frame_after), Deadline(30)).passed == ()
 
 
-@pytest.mark.slow
-def test_what_is_seen_anyway_has_not_passed(tigervnc: VncServer, actor: Actor) -> None:
-    show(tigervnc, actor, "red")
-    before = actor.first_look()
-    for colour in ("green", "red", "green"):
-        show(tigervnc, actor, colour)
-    effect = actor.carry_out(waiting(before), Deadline(30))
-    assert effect.passed == ()
-    assert effect.frame_after != before
-
-
 def test_what_passed_before_run_is_none_of_it(tigervnc: VncServer, actor: Actor) -> None:
     actor.capture()
     for colour in ("red", "green", "blue"):

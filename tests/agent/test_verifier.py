@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import operator
+import threading
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from pytest_vnc_use.agent.claims import NoJudge, check_asked, judge_claim
-from pytest_vnc_use.errors import Inconclusive, ProductFailed, SettingsError
+from pytest_vnc_use.errors import Inconclusive, ModelUnavailable, ProductFailed, SettingsError
 from pytest_vnc_use.types import Frame, FrameRef, Report, Verdict, error_for_verdicts
 from pytest_vnc_use.types.protocols import Judge
 from support.judges import USAGE, ListJudge
@@ -43,14 +44,9 @@ def test_verdict_is_judges_and_names_its_frame(kind: str, passes: bool) -> None:
     assert 0 < judge.timeouts_s[0] <= 7.0
 
 
-def test_empty_question_of_model_is_unsure_and_nobody_is_asked() -> None:
-    judge = Recording(Verdict("", "holds", "nothing is easily true"))
-    assert judge_claim(judge, "  ", FRAME).kind == "unsure"
-    assert judge.asked == []
-
-
 def test_without_model_every_claim_is_unsure_and_says_what_to_do() -> None:
     judge: Judge = NoJudge()
+    assert judge_claim(judge, "  ", FRAME).reason == "the claim is empty"
     verdict = judge_claim(judge, "2 apples", FRAME)
     assert verdict.kind == "unsure"
     assert "no model is configured" in verdict.reason
@@ -137,3 +133,17 @@ def test_check_asked_invalid_raises_settings_error(asked: Any, message: str) -> 
 def test_claim_that_fails_is_products_fault_and_unsure_one_nobodys() -> None:
     assert error_for_verdicts(["holds", "unsure", "fails"]) is ProductFailed
     assert error_for_verdicts(["holds", "unsure"]) is Inconclusive
+
+
+def test_judge_that_hangs_raises_model_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_vnc_use.agent.claims._LATE_S", 0.05)
+    answered = threading.Event()
+
+    class Hanging(Recording):
+        def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
+            answered.wait(60)
+            return self.verdict
+
+    with pytest.raises(ModelUnavailable, match="did not answer within"):
+        judge_claim(Hanging(Verdict("", H, "late")), "2 apples", FRAME, timeout_s=0.05)
+    answered.set()

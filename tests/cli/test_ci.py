@@ -185,28 +185,6 @@ def test_jenkins_heals_at_night_and_by_hand(env: Mapping[str, str], why: Any, ex
     assert {name for name in ("Replay", "Heal") if is_run(stages[name], env, **why)} == expected
 
 
-PARSE = """
-import org.codehaus.groovy.control.*
-args.each { name ->
-  def unit = new CompilationUnit()
-  unit.addSource(new File(name))
-  unit.compile(Phases.CONVERSION)
-}
-"""
-
-
-def test_groovy_parses_jenkinsfile(tmp_path: Path) -> None:
-    if not shutil.which("groovy"):
-        pytest.skip("groovy is not installed: apt-get install groovy")
-    (tmp_path / "parse.groovy").write_text(PARSE)
-    parse = ["groovy", str(tmp_path / "parse.groovy")]
-    done = subprocess.run([*parse, str(CI / "Jenkinsfile")], capture_output=True, text=True, timeout=400, check=False)
-    assert done.returncode == 0, done.stderr
-    broken = tmp_path / "Jenkinsfile"
-    broken.write_text((CI / "Jenkinsfile").read_text() + "}")
-    assert subprocess.run([*parse, str(broken)], capture_output=True, timeout=400, check=False).returncode == 1
-
-
 def test_packages_are_known_to_debian() -> None:
     if not shutil.which("apt-cache"):
         pytest.skip("apt-cache is not installed: apt-get install apt")
@@ -298,6 +276,15 @@ def test_replay_without_recording_fails_with_links(tmp_path: Path, origin: Path)
     assert "All files: URL" in summary
 
 
+def test_failed_heal_fails_job_after_proposal(tmp_path: Path, origin: Path, model: Callable[..., GeminiServer]) -> None:
+    require("git")
+    require_pyside()
+    server = model(text("I cannot do that"))
+    machine = Machine(tmp_path / "machine", origin, {"GOOGLE_GEMINI_BASE_URL": server.url})
+    assert run_github(machine, WORKFLOW, "heal", {"GOOGLE_API_KEY": server.api_key}) == 1, machine.said
+    assert "no recording has changed" in machine.said
+
+
 @pytest.mark.parametrize("recipe", ALL[:2], ids=lambda recipe: recipe.ci)
 def test_heal_without_key_passes(tmp_path: Path, origin: Path, recipe: Recipe) -> None:
     require("git")
@@ -305,17 +292,6 @@ def test_heal_without_key_passes(tmp_path: Path, origin: Path, recipe: Recipe) -
     assert recipe.run(machine, recipe.file, recipe.heal, {}) == 0, machine.said
     assert "nothing is healed" in machine.said
     assert not [call for call in machine.calls if call.startswith("gh")]
-
-
-def test_heal_that_fails_fails_job_after_proposal(
-    tmp_path: Path, origin: Path, model: Callable[..., GeminiServer]
-) -> None:
-    require("git")
-    require_pyside()
-    server = model(text("I cannot do that"))
-    machine = Machine(tmp_path / "machine", origin, {"GOOGLE_GEMINI_BASE_URL": server.url})
-    assert run_github(machine, WORKFLOW, "heal", {"GOOGLE_API_KEY": server.api_key}) == 1, machine.said
-    assert "no recording has changed" in machine.said
 
 
 SKIPPED = """

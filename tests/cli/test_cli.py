@@ -37,9 +37,9 @@ def environment(server: GeminiServer) -> Mapping[str, str]:
     return os.environ | {"GOOGLE_API_KEY": server.api_key, "GOOGLE_GEMINI_BASE_URL": server.url}
 
 
-def cua_vnc(tmp_path: Path, replies: list[Reply], *arguments: str) -> subprocess.CompletedProcess[str]:
+def cua_vnc(directory: Path, replies: list[Reply], *arguments: str) -> subprocess.CompletedProcess[str]:
     with GeminiServer(replies) as server:
-        return at_server(server, tmp_path, *arguments)
+        return at_server(server, directory, *arguments)
 
 
 def at_server(server: GeminiServer, directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -50,91 +50,73 @@ def last_line(done: subprocess.CompletedProcess[str]) -> list[str]:
     return done.stdout.strip().splitlines()[-1].split()
 
 
-@pytest.mark.slow
-@pytest.mark.desktop
-def test_run_names_outcome_and_run_directory_last(tmp_path: Path, pad: QtDesktop) -> None:
-    done = cua_vnc(tmp_path, [CLICK, text("opened")], "run", "--vnc", pad.server, "--task", "Open the basket")
-    assert done.returncode == 0, done.stderr
-    outcome, directory = last_line(done)
-    assert outcome == "done"
-    assert (tmp_path / directory / "trace.jsonl").exists()
-    assert "1 click(" in done.stdout
-    assert "open the basket" in done.stdout
+def waiting(server: GeminiServer, directory: Path, *options: str) -> str:
+    """Return the id of a run that waits for approval."""
+    done = at_server(server, directory, "run", "Buy", "--wait-for-approval", *options)
+    assert done.returncode == 7, done.stdout + done.stderr
+    return Path(last_line(done)[1]).name
+
+
+def rejected(done: subprocess.CompletedProcess[str], problem: str) -> None:
+    assert (done.returncode, done.stderr.count("\n"), problem in done.stderr) == (2, 1, True), done.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("verdict", "code"), [(HOLDS, 0), (FAILS, 1), (UNSURE, 1)], ids=["holds", "fails", "unsure"])
 def test_claim_decides_exit_code(tmp_path: Path, pad: QtDesktop, verdict: Reply, code: int) -> None:
     arguments = ["run", "--vnc", pad.server, "--task", "Open", "--expect", "the basket is open"]
-    done = cua_vnc(tmp_path, [text("opened"), verdict], *arguments)
-    assert done.returncode == code
-    assert "'the basket is open'" in done.stdout
+    done = cua_vnc(tmp_path, [CLICK, text("opened"), verdict], *arguments)
+    assert done.returncode == code, done.stderr
+    outcome, directory = last_line(done)
+    assert outcome == "done"
+    assert (tmp_path / directory / "trace.jsonl").exists()
+    for part in ("1 click(", "open the basket", "'the basket is open'"):
+        assert part in done.stdout
 
 
-def test_without_terminal_confirmation_is_refused(tmp_path: Path, pad: QtDesktop) -> None:
+def test_confirmation_without_terminal_is_denied(tmp_path: Path, pad: QtDesktop) -> None:
     done = cua_vnc(tmp_path, [RISKY], "run", "--vnc", pad.server, "--task", "Buy")
-    assert done.returncode == 5
-    assert last_line(done)[0] == "denied"
+    assert (done.returncode, last_line(done)[0]) == (5, "denied")
     assert "this buys two apples" in done.stdout
 
 
 @pytest.mark.slow
-def test_approved_run_is_ruled_by_policy_given_again(tmp_path: Path, pad: QtDesktop) -> None:
+def test_approved_run_follows_policy_given_again(tmp_path: Path, pad: QtDesktop) -> None:
     (tmp_path / "policy.toml").write_text('[[rule]]\nname = "no rm"\ndecision = "deny"\ntext = "rm -rf"\n')
-    replies = [RISKY, calls(("type", {"text": "rm -rf /"})), text("bought"), FAILS]
-    with GeminiServer(replies) as server:
-        address = ("--vnc", pad.server)
-        options = ["--wait-for-approval", "--policy", "policy.toml", "--expect", "the basket is empty"]
-        waiting = at_server(server, tmp_path, "run", *options, *address, "--task", "Buy")
-        run_id = Path(last_line(waiting)[1]).name
-        denied = at_server(server, tmp_path, "approve", "--policy", "policy.toml", *address, run_id)
+    with GeminiServer([RISKY, calls(("type", {"text": "rm -rf /"})), text("bought"), FAILS]) as server:
+        options = ["--policy", "policy.toml", "--vnc", pad.server]
+        run_id = waiting(server, tmp_path, "--expect", "the basket is empty", *options)
+        denied = at_server(server, tmp_path, "approve", *options, run_id)
     assert denied.returncode == 5, denied.stdout
     assert "no rm" in denied.stdout
 
 
 @pytest.mark.slow
-def test_claims_of_run_are_judged_after_its_approval(tmp_path: Path, pad: QtDesktop) -> None:
-    with GeminiServer([RISKY, text("bought"), FAILS]) as server:
-        address = ("--vnc", pad.server)
-        waiting = at_server(
-            server, tmp_path, "run", "--wait-for-approval", "--expect", "it is open", *address, "--task", "Buy"
+def test_approved_run_has_its_functions_and_claims(tmp_path: Path, pad: QtDesktop) -> None:
+    with GeminiServer([RISKY, calls(("list_elements", {})), text("bought"), FAILS]) as server:
+        options = ["--elements=on", "--vnc", pad.server]
+        approved = at_server(
+            server, tmp_path, "approve", *options, waiting(server, tmp_path, "--expect", "it is open", *options)
         )
-        approved = at_server(server, tmp_path, "approve", *address, Path(last_line(waiting)[1]).name)
-    assert approved.returncode == 1, approved.stderr
+        assert (approved.returncode, server.refusals) == (1, []), approved.stderr
     assert "'it is open'" in approved.stdout
-
-
-@pytest.mark.slow
-def test_approved_run_has_functions_that_it_was_started_with(tmp_path: Path, pad: QtDesktop) -> None:
-    with GeminiServer([RISKY, calls(("list_elements", {})), text("bought")]) as server:
-        options = ["--wait-for-approval", "--elements=on", "--vnc", pad.server, "--task", "Buy"]
-        waiting = at_server(server, tmp_path, "run", *options)
-        approved = at_server(server, tmp_path, "approve", *options[1:4], Path(last_line(waiting)[1]).name)
-        assert (approved.returncode, server.refusals) == (0, []), approved.stderr
     _, listed = read_trace(tmp_path / last_line(approved)[1]).steps
     assert listed.output.startswith("no list of elements is available here: ")
 
 
 @pytest.mark.slow
-def test_secret_is_given_again_or_run_does_not_go_on(
-    tmp_path: Path, pad: QtDesktop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_secret_must_be_given_again(tmp_path: Path, pad: QtDesktop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PW", "qzj")
-    typed = calls(
-        ("click", wants_confirmation({"x": 500, "y": 500}, "this signs in")), ("type", {"text": "<secret:PW>"})
-    )
+    confirmed = ("click", wants_confirmation({"x": 500, "y": 500}, "this signs in"))
+    typed = calls(confirmed, ("type", {"text": "<secret:PW>"}))
     with GeminiServer([typed, text("signed in")]) as server:
-        task = ("--vnc", pad.server, "--task", "Sign in with <secret:PW>")
-        waiting = at_server(server, tmp_path, "run", "--wait-for-approval", "--secret", "PW", *task)
-        assert waiting.returncode == 7, waiting.stderr
-        run_id = Path(last_line(waiting)[1]).name
+        desktop, secret = ("--vnc", pad.server), ("--secret", "PW")
+        run_id = waiting(server, tmp_path, *desktop, *secret)
         pad.write_file("events.txt", "")
         for word in ("approve", "resume"):
-            refused = at_server(server, tmp_path, word, "--vnc", pad.server, run_id)
-            assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
-            assert "--secret PW" in refused.stderr
+            rejected(at_server(server, tmp_path, word, *desktop, run_id), "--secret PW")
         assert pad.read_file("events.txt") == ""
-        approved = at_server(server, tmp_path, "approve", "--vnc", pad.server, "--secret", "PW", run_id)
+        approved = at_server(server, tmp_path, "approve", *desktop, *secret, run_id)
         assert approved.returncode == 0, approved.stderr
     events = pad.read_file("events.txt").splitlines()
     assert [line for line in events if line.startswith("text")] == ["text q", "text z", "text j"]
@@ -142,7 +124,7 @@ def test_secret_is_given_again_or_run_does_not_go_on(
 
 
 @pytest.mark.slow
-def test_planner_that_was_callable_goes_on_as_that_or_is_given_again(tmp_path: Path, pad: QtDesktop) -> None:
+def test_callable_planner_must_be_given_again(tmp_path: Path, pad: QtDesktop) -> None:
     (tmp_path / "plans.py").write_text(
         "from pytest_vnc_use.planners import finish\n"
         "from pytest_vnc_use.types import Click, Confirmation, Proposal\n"
@@ -154,10 +136,9 @@ def test_planner_that_was_callable_goes_on_as_that_or_is_given_again(tmp_path: P
     with GeminiServer([]) as server:
         first = [sys.executable, "-c", run, pad.server]
         subprocess.run(first, cwd=tmp_path, env=environment(server), check=True, timeout=400)
-        refused = at_server(server, tmp_path, "approve", "--vnc", pad.server, "r1")
-        assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
-        assert "its planner was 'callable (plans:plan)'" in refused.stderr
-        assert "--planner" in refused.stderr
+        done = at_server(server, tmp_path, "approve", "--vnc", pad.server, "r1")
+        rejected(done, "its planner was 'callable (plans:plan)'")
+        assert "--planner" in done.stderr
         approved = at_server(server, tmp_path, "approve", "--vnc", pad.server, "--planner", "plans:plan", "r1")
         assert (approved.returncode, server.requests) == (0, []), approved.stderr
 
@@ -166,65 +147,50 @@ def test_run_directory_gives_no_settings(tmp_path: Path, pad: QtDesktop) -> None
     """It names a program, a command, a planner that imports its own module, and servers."""
     (tmp_path / "evil.py").write_text("open('owned', 'w')\ndef plan(seen): return None\n")
     with GeminiServer([RISKY, text("bought")]) as server:
-        waiting = at_server(server, tmp_path, "run", "--wait-for-approval", "--vnc", pad.server, "--task", "Buy")
-        trace = tmp_path / last_line(waiting)[1] / "trace.jsonl"
+        trace = tmp_path / "runs" / waiting(server, tmp_path, "--vnc", pad.server) / "trace.jsonl"
         header, started, *rest = trace.read_text(encoding="utf-8").splitlines()
-        told = json.loads(started) | {"server": "127.0.0.1::1"}
-        told["settings"] |= {"planner": "evil:plan", "exec": "sh -c 'touch owned'", "app": "touch owned"}
-        told["settings"] |= {"base_url": "http://127.0.0.1:1", "model": "m", "cdp": "evil:1", "prices": "evil.toml"}
-        trace.write_text("\n".join([header, json.dumps(told), *rest, ""]), encoding="utf-8")
+        changed = json.loads(started) | {"server": "127.0.0.1::1"}
+        changed["settings"] |= {"planner": "evil:plan", "exec": "sh -c 'touch owned'", "app": "touch owned"}
+        changed["settings"] |= {"base_url": "http://127.0.0.1:1", "model": "m", "cdp": "evil:1", "prices": "evil.toml"}
+        trace.write_text("\n".join([header, json.dumps(changed), *rest, ""]), encoding="utf-8")
         approved = at_server(server, tmp_path, "approve", "--vnc", pad.server, trace.parent.name)
     assert approved.returncode == 0, approved.stderr
     assert not (tmp_path / "owned").exists()
 
 
-def test_run_directory_with_policy_asks_for_it(tmp_path: Path, pad: QtDesktop) -> None:
+def test_policy_must_be_given_again(tmp_path: Path, pad: QtDesktop) -> None:
     (tmp_path / "policy.toml").write_text("[[rule]]\ndecision = 'ask'\naction = 'click'\n")
     with GeminiServer([RISKY]) as server:
-        options = ["--wait-for-approval", "--vnc", pad.server, "--policy", "policy.toml", "--task", "Buy"]
-        waiting = at_server(server, tmp_path, "run", *options)
-        refused = at_server(server, tmp_path, "approve", "--vnc", pad.server, Path(last_line(waiting)[1]).name)
-    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
-    assert "policy.toml': give it again with --policy FILE" in refused.stderr
+        run_id = waiting(server, tmp_path, "--vnc", pad.server, "--policy", "policy.toml")
+        done = at_server(server, tmp_path, "approve", "--vnc", pad.server, run_id)
+    rejected(done, "policy.toml': give it again with --policy FILE")
 
 
-def test_run_not_there_is_told(tmp_path: Path, pad: QtDesktop) -> None:
+def test_missing_run_is_named_beside_waiting_ones(tmp_path: Path, pad: QtDesktop) -> None:
     done = cua_vnc(tmp_path, [], "approve", "--vnc", pad.server, "nosuchrun")
-    assert done.returncode == 2
-    assert "no run directory 'runs/nosuchrun'; those that wait or were interrupted in 'runs': none" in done.stderr
+    rejected(done, "no run directory 'runs/nosuchrun'; those that wait or were interrupted in 'runs': none")
     for number in range(1, 8):
         (tmp_path / "runs" / f"run-{number}").mkdir(parents=True)
         if number != 6:
             (tmp_path / "runs" / f"run-{number}" / "checkpoints.sqlite").touch()
     done = cua_vnc(tmp_path, [], "resume", "--vnc", pad.server, "nosuchrun")
-    assert "in 'runs': 'run-2', 'run-3', 'run-4', 'run-5', 'run-7'" in done.stderr
+    rejected(done, "in 'runs': 'run-2', 'run-3', 'run-4', 'run-5', 'run-7'")
 
 
 @pytest.mark.slow
-def test_waiting_run_asked_again_is_resumed_and_denied(tmp_path: Path, pad: QtDesktop) -> None:
-    with GeminiServer([RISKY, RISKY, text("bought")]) as server:
-        waiting = at_server(server, tmp_path, "run", "--wait-for-approval", "--vnc", pad.server, "--task", "Buy")
-        run_id = Path(last_line(waiting)[1]).name
-        again = at_server(server, tmp_path, "approve", "--vnc", pad.server, run_id)
-        assert again.returncode == 7, again.stderr
-        resumed = at_server(server, tmp_path, "resume", "--vnc", pad.server, run_id)
-        assert resumed.returncode == 7, resumed.stderr
-        denied = at_server(server, tmp_path, "deny", "--vnc", pad.server, run_id)
-    assert denied.returncode == 5, denied.stderr
-
-
-@pytest.mark.slow
-def test_desktop_may_come_from_environment(tmp_path: Path, pad: QtDesktop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_that_asks_again_is_resumed_and_denied(
+    tmp_path: Path, pad: QtDesktop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("VNC_USE_SERVER", pad.server)
-    waiting = cua_vnc(tmp_path, [RISKY], "run", "--wait-for-approval", "--task", "Buy")
-    assert waiting.returncode == 7, waiting.stderr
-    run_id = Path(last_line(waiting)[1]).name
-    assert cua_vnc(tmp_path, [], "deny", run_id).returncode == 5
+    with GeminiServer([RISKY, RISKY, text("bought")]) as server:
+        run_id = waiting(server, tmp_path)
+        codes = [at_server(server, tmp_path, word, run_id).returncode for word in ("approve", "resume", "deny")]
+    assert codes == [7, 7, 5]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 5), ("\x04", 5)], ids=["yes", "no", "Ctrl-D"])
-def test_at_terminal_person_is_asked(tmp_path: Path, pad: QtDesktop, answer: str, code: int) -> None:
+def test_confirmation_is_asked_at_terminal(tmp_path: Path, pad: QtDesktop, answer: str, code: int) -> None:
     ours, theirs = pty.openpty()
     with GeminiServer([RISKY, text("bought")]) as server:
         process = subprocess.Popen(
@@ -244,66 +210,50 @@ def test_at_terminal_person_is_asked(tmp_path: Path, pad: QtDesktop, answer: str
 
 
 @pytest.mark.slow
-def test_what_is_broken_is_told_as_infra(tmp_path: Path, pad: QtDesktop) -> None:
+def test_infra_error_exits_with_9(tmp_path: Path, pad: QtDesktop) -> None:
     refused = cua_vnc(tmp_path, [], "run", "--vnc", "127.0.0.1::1", "--task", "Look")
-    assert refused.returncode == 9
-    assert "infra: DesktopRefused" in refused.stderr
+    assert (refused.returncode, "infra: DesktopRefused" in refused.stderr) == (9, True)
     quota = cua_vnc(tmp_path, [daily_quota()], "run", "--vnc", pad.server, "--task", "Look")
-    assert quota.returncode == 9
-    assert "infra: QuotaExhausted" in quota.stderr
+    assert (quota.returncode, "infra: QuotaExhausted" in quota.stderr) == (9, True)
     word, directory = last_line(quota)
     assert word == "infra"
     assert (tmp_path / directory).is_dir()
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [["run"], ["run", "--vnc", "h::1", "--task", "x", "--step-limit", "0"], ["policy", "check", "none.toml"]],
-)
-def test_wrong_usage_exits_with_2(tmp_path: Path, arguments: list[str]) -> None:
-    done = cua_vnc(tmp_path, [], *arguments)
-    assert done.returncode == 2
-    assert done.stderr
-
-
-@pytest.mark.parametrize(
-    "words",
+    ("arguments", "problem"),
     [
-        ["run", "--vnc=h::1", "--task=x", "--password", "s3cret"],
-        ["run", "--vnc=h::1", "--task=x", "--password=s3cret"],
-        ["run", "--vnc=h::1", "--task=x", "-ps3cret"],
-        ["policy", "check", "file.toml", "s3cret"],
+        (["run"], "required: --vnc"),
+        (["run", "--vnc=h::1"], "required: TASK"),
+        (["run", "--vnc", "h::1", "--task", "x", "--step-limit", "0"], "got '0'"),
+        (["policy", "check", "none.toml"], "none.toml"),
+        (["run", "--vnc=h::1", "--task=x", "--password", "s3cret"], "--password-env NAME"),
+        (["run", "--vnc=h::1", "--task=x", "--password=s3cret"], "--password-env NAME"),
+        (["run", "--vnc=h::1", "--task=x", "-ps3cret"], "unrecognized arguments: -p"),
+        (["policy", "check", "file.toml", "s3cret"], "unrecognized arguments: 1 more than"),
+        (["--versio"], "usage: cua-vnc"),
+        (["policy", "check", "--hel"], "usage: cua-vnc"),
+        *(
+            ([*words, "--vnc", server], "--vnc must be the address of a running desktop, host::port, host:display, ")
+            for server in ("xvnc", "qt", "container:shop")
+            for words in (["run", "x"], ["reenact", "none"])
+        ),
     ],
 )
-def test_unknown_option_is_refused_without_its_value(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        cli.main(words)
-    output = capsys.readouterr().err
-    assert "unrecognized arguments: " in output
-    assert "s3cret" not in output
-    assert ("--password-env NAME" in output) == any(word.startswith("--password") for word in words)
-
-
-@pytest.mark.parametrize("words", [["--versio"], ["run", "--hel"], ["policy", "check", "--hel"]])
-def test_abbreviated_option_is_unknown(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        cli.main(words)
-    assert "usage: cua-vnc" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("server", ["xvnc", "qt", "container:shop"])
-@pytest.mark.parametrize("words", [["run", "--task", "x"], ["reenact", "none"]], ids=["run", "reenact"])
-def test_command_that_starts_no_desktop_says_so(
-    server: str, words: list[str], capsys: pytest.CaptureFixture[str]
+def test_wrong_usage_exits_with_2_without_values(
+    arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert cli.main([*words, "--vnc", server]) == 2
-    said = capsys.readouterr().err
-    assert "--vnc must be the address of a running desktop, host::port, " in said
-    assert f"got {server!r}" in said
+    monkeypatch.setenv("GOOGLE_API_KEY", "key")
+    try:
+        code: object = cli.main(arguments)
+    except SystemExit as exc:
+        code = exc.code
+    error = capsys.readouterr().err
+    assert (code, problem in error, "s3cret" in error) == (2, True, False), error
 
 
 @pytest.mark.desktop
-def test_key_missing_is_told_without_option_that_does_not_exist(tmp_path: Path, pad: QtDesktop) -> None:
+def test_missing_key_is_named(tmp_path: Path, pad: QtDesktop) -> None:
     without = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
     words = ("run", "--vnc", pad.server, "--task", "x")
     done = run_python("pytest_vnc_use.cli", *words, cwd=tmp_path, env=without, timeout=400)
@@ -313,14 +263,24 @@ def test_key_missing_is_told_without_option_that_does_not_exist(tmp_path: Path, 
 
 @pytest.mark.slow
 def test_policy_is_checked_and_tried_on_run(tmp_path: Path, pad: QtDesktop) -> None:
-    (tmp_path / "policy.toml").write_text('[[rule]]\nname = "apples"\ndecision = "allow"\nexplanation = "apples"\n')
-    checked = cua_vnc(tmp_path, [], "policy", "check", "policy.toml")
-    assert checked.returncode == 0
-    assert "apples" in checked.stdout
+    """On a terminal with few letters, too."""
+    (tmp_path / "policy.toml").write_text(
+        '[[rule]]\nname = "äpples"\ndecision = "allow"\nexplanation = "apples"\n', encoding="utf-8"
+    )
+    check = command("policy", "check", "policy.toml")
+    few = os.environ | {"PYTHONIOENCODING": "ascii"}
+    checked = subprocess.run(check, cwd=tmp_path, env=few, capture_output=True, text=True, timeout=400, check=False)
+    assert (checked.returncode, "?pples" in checked.stdout) == (0, True), checked.stderr
     denied = cua_vnc(tmp_path, [RISKY], "run", "--vnc", pad.server, "--task", "Buy")
     tried = cua_vnc(tmp_path, [], "policy", "test", "policy.toml", last_line(denied)[1])
-    assert tried.returncode == 0, tried.stderr
-    assert "allow" in tried.stdout
+    assert (tried.returncode, "allow" in tried.stdout) == (0, True), tried.stderr
+    reads, writes = os.pipe()
+    os.close(reads)
+    with os.fdopen(writes, "wb") as pipe:
+        done = subprocess.run(
+            check, cwd=tmp_path, stdout=pipe, stderr=subprocess.PIPE, text=True, timeout=400, check=False
+        )
+    assert (done.returncode, done.stderr) == (141, ""), "the reader has gone"
 
 
 def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -330,47 +290,8 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"pytest-vnc-use {version('pytest-vnc-use')}\n"
 
 
-@pytest.mark.slow
-def test_letters_that_terminal_does_not_have_are_replaced(tmp_path: Path) -> None:
-    (tmp_path / "policy.toml").write_text(
-        '[[rule]]\nname = "über"\ndecision = "deny"\nkeys = "ctrl+q"\n', encoding="utf-8"
-    )
-    few = os.environ | {"PYTHONIOENCODING": "ascii"}
-    told = subprocess.run(
-        command("policy", "check", "policy.toml"),
-        cwd=tmp_path,
-        env=few,
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
-    assert told.returncode == 0, told.stderr
-    assert "?ber" in told.stdout
-
-
-@pytest.mark.slow
-def test_reader_that_leaves_ends_it_quietly(tmp_path: Path) -> None:
-    (tmp_path / "policy.toml").write_text('[[rule]]\nname = "a"\ndecision = "deny"\nkeys = "ctrl+q"\n')
-    reads, writes = os.pipe()
-    os.close(reads)
-    with os.fdopen(writes, "wb") as pipe:
-        done = subprocess.run(
-            command("policy", "check", "policy.toml"),
-            cwd=tmp_path,
-            stdout=pipe,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=400,
-            check=False,
-        )
-    assert (done.returncode, done.stderr) == (141, "")
-
-
 @pytest.mark.desktop
-def test_on_terminal_line_below_steps_says_where_run_is(
-    tmp_path: Path, pad: QtDesktop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_line_on_terminal_shows_state_of_run(tmp_path: Path, pad: QtDesktop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("CI", raising=False)
     may_end, terminal = Event(), Terminal(400, 24)  # the run's path has one row

@@ -207,14 +207,6 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VncServer]:
         yield server
 
 
-@pytest.mark.desktop
-def test_server_with_unsupported_security_fails() -> None:
-    with vnc_servers.tigervnc(options=["-SecurityTypes", "TLSNone"]) as server:
-        found = finding(Settings(server=server.address), "security")
-    text = "offers VeNCrypt; VeNCrypt has TLSNone; this client can use none of them"
-    assert found == Finding("FAIL", "security", text)
-
-
 @contextmanager
 def greeting(message: bytes) -> Iterator[str]:
     """The address of a server that sends this message and no more."""
@@ -370,16 +362,6 @@ def test_keys_changed_by_desktop_fail_typing(
 @pytest.mark.slow
 @pytest.mark.container
 @pytest.mark.desktop
-def test_read_only_server_is_not_typed_into() -> None:
-    with vnc_servers.tigervnc(options=["-AcceptKeyEvents=0", "-AcceptPointerEvents=0"]) as server:
-        found = finding(Settings(server=server.address), "typing", typing=True)
-    assert found.word == "--"
-    assert "(a read-only server drops keys too, without an error)" in found.text
-
-
-@pytest.mark.slow
-@pytest.mark.container
-@pytest.mark.desktop
 def test_layout_without_latin_letters_fails_typing(
     tigervnc: VncServer, connected: Callable[..., VNCController], tmp_path: Path
 ) -> None:
@@ -395,17 +377,6 @@ def test_layout_without_latin_letters_fails_typing(
     assert lost.word == "FAIL"
     assert "The keyboard layout has no Latin letters: set vnc_typing=clipboard" in lost.text
     assert pasted == Finding("ok", "typing", "typing a letter works; all text goes by the clipboard")
-
-
-@pytest.mark.container
-@pytest.mark.desktop
-def test_clipboard_typing_without_clipboard_is_wrong_usage(
-    doctor: Callable[..., Result], x11vnc: VncServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("VNC_USE_TYPING", "clipboard")
-    result = doctor("--vnc", x11vnc.address)
-    assert result.code == 2
-    assert "this VNC server has no extended clipboard" in result.err
 
 
 @pytest.mark.desktop

@@ -144,47 +144,46 @@ def test_what_person_does_is_test_that_replays(record_till: Callable[..., Record
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", ["wrong total", "another mark"])
-def test_another_program_fails(shown_once: Path, tmp_path: Path, fault: str) -> None:
-    source = (shown_once / "test_shown.py").read_text(encoding="utf-8")
-    assert f'app="{APP}"' in source
-    (tmp_path / "test_shown.py").write_text(
-        source.replace(APP, f"{APP} --fault={shlex.quote(fault)}"), encoding="utf-8"
-    )
-    (tmp_path / "__vnc_recordings__").symlink_to(shown_once / "__vnc_recordings__")
-    done = replayed(tmp_path, "--vnc-server=qt", "-ovnc_gate_seconds=3")
-    assert done.code == 1, done.out
-    assert "inconclusive" in done.out
-
-
-@pytest.fixture(scope="module")
-def shown_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with the test that is written of two apples."""
+def test_record_takes_desktop_and_program_of_project(record: Callable[..., Recorder], tmp_path: Path) -> None:
+    """And another program fails the test that was written."""
     vnc_servers.require_pyside()
-    directory = tmp_path_factory.mktemp("shown")
-    recorder = Recorder(directory, "--vnc=qt", f"--app={APP}", f"--task={TASK}")
-    try:
-        with recorder.person() as person:
-            pay(person)
-        done = recorder.ended()
-    finally:
-        recorder.close()
+    ini = tmp_path / "pytest.ini"
+    ini.write_text(f"[pytest]\nvnc_server = qt\nvnc_app = {APP}\n")
+    recorder = record(f"--task={TASK}")
+    with recorder.person() as person:
+        pay(person)
+    done = recorder.ended()
     assert done.code == 0, done.out
-    return directory
-
-
-@pytest.mark.slow
-def test_without_claim_one_is_proposed(shown_once: Path) -> None:
-    (run,) = recording(shown_once).runs
+    assert "replay it: pytest test_shown.py --vnc-screen-size=800x400\n" in done.out
+    source = (tmp_path / "test_shown.py").read_text(encoding="utf-8")
+    assert "app=" not in source
+    (run,) = recording(tmp_path).runs
     (claim,) = run.claims
-    source = (shown_once / "test_shown.py").read_text(encoding="utf-8")
     assert TASK in claim.claim
     assert claim.claim in source
     assert "only proposed" in source
-    assert claim.region
     x, y, changed = 200, 290, claim.region
-    assert changed.left < x < changed.right, "the status, which says that it is paid"
-    assert changed.top < y < changed.bottom
+    assert changed
+    assert (changed.left < x < changed.right, changed.top < y < changed.bottom) == (True, True), "it says paid there"
+    done = replayed(tmp_path)
+    assert done.code == 0, done.out
+    for fault in ("wrong total", "another mark"):
+        ini.write_text(f"[pytest]\nvnc_server = qt\nvnc_app = {APP} --fault={shlex.quote(fault)}\n")
+        done = replayed(tmp_path, "-ovnc_gate_seconds=3")
+        assert (done.code, "inconclusive" in done.out) == (1, True), done.out
+
+
+@pytest.mark.slow
+def test_clock_is_left_out(record: Callable[..., Recorder], tmp_path: Path) -> None:
+    vnc_servers.require_pyside()
+    recorder = record("--vnc=qt", f"--app={APP} --clock", f"--task={TASK}", "--expect=it is paid")
+    with recorder.person() as person:
+        pay(person)
+    done = recorder.ended()
+    assert done.code == 0, done.out
+    assert all(step.screen.dynamic for step in recording(tmp_path).runs[0].steps)
+    done = replayed(tmp_path, "--vnc-server=qt")
+    assert done.code == 0, done.out
 
 
 @contextmanager
@@ -194,24 +193,6 @@ def terminal() -> Iterator[VncServer]:
         with closing(connect(server.address)) as screen:
             wait_for(lambda: pixels_of(screen.frame().png)[100, 300] == 0xFFFFFF, "xterm", TIMEOUT_S)
         yield server
-
-
-@pytest.mark.slow
-def test_claims_and_masks_of_page_are_written(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
-    recorder = record_till()
-    with recorder.person() as person:
-        assert person.question["asks_claims"]
-        person.click(130, 224)
-        person.done(claims=['the till says "1 apples"', "and nothing else", ""], masks=[[700, 300, 720, 320]])
-    done = recorder.ended()
-    assert done.code == 0, done.out
-    assert recording(tmp_path).masks == (Region(700, 300, 720, 320),)
-    (run,) = recording(tmp_path).runs
-    assert [claim.claim for claim in run.claims] == ['the till says "1 apples"', "and nothing else"]
-    namespace: dict[str, Any] = {}
-    exec((tmp_path / "test_shown.py").read_text(encoding="utf-8"), namespace)
-    (mark,) = namespace["test_shown"].pytestmark
-    assert mark.kwargs["expect"] == [claim.claim for claim in run.claims]
 
 
 @pytest.mark.slow
@@ -235,19 +216,6 @@ def test_program_in_terminal(record: Callable[..., Recorder], tmp_path: Path) ->
     ]
     with terminal() as server:
         done = replayed(tmp_path, f"--vnc-server={server.address}")
-    assert done.code == 0, done.out
-
-
-@pytest.mark.slow
-def test_clock_is_left_out(record: Callable[..., Recorder], tmp_path: Path) -> None:
-    vnc_servers.require_pyside()
-    recorder = record("--vnc=qt", f"--app={APP} --clock", f"--task={TASK}", "--expect=it is paid")
-    with recorder.person() as person:
-        pay(person)
-    done = recorder.ended()
-    assert done.code == 0, done.out
-    assert all(step.screen.dynamic for step in recording(tmp_path).runs[0].steps)
-    done = replayed(tmp_path, "--vnc-server=qt")
     assert done.code == 0, done.out
 
 
@@ -294,71 +262,6 @@ def test_secret_is_never_written(record_till: Callable[..., Recorder], tmp_path:
     assert done.code == 0, done.out
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("options", "environment"),
-    [
-        (["--secret=TILL_NAME"], {"TILL_NAME": SECRET}),
-        ([], {"VNC_USE_PASSWORD": SECRET}),
-    ],
-    ids=["in pieces", "the password"],
-)
-def test_what_would_tell_secret_is_not_written(
-    record_till: Callable[..., Recorder], tmp_path: Path, options: list[str], environment: dict[str, str]
-) -> None:
-    recorder = record_till(*options, **environment)
-    with recorder.person() as person:
-        person.click(200, 60)
-        person.type(SECRET[:3])
-        if options:
-            person.press("End")
-        person.type(SECRET[3:])
-    done = recorder.ended()
-    assert done.code == 2, done.out
-    assert "nothing is written" in done.out
-    assert SECRET not in done.out
-    assert written(tmp_path) == set()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("discards", [False, True])
-def test_nothing_done_is_nothing_written(record_till: Callable[..., Recorder], tmp_path: Path, discards: bool) -> None:
-    recorder = record_till()
-    with recorder.person() as person:
-        if discards:
-            pay(person)
-            person.discard()
-    done = recorder.ended()
-    assert (done.code, written(tmp_path)) == (1, set())
-    assert ("it was discarded" if discards else "nothing was done") in done.out
-
-
-def test_ctrl_c_writes_nothing(record: Callable[..., Recorder], tigervnc: VncServer, tmp_path: Path) -> None:
-    recorder = record(f"--vnc={tigervnc.address}", "--task=Wait")
-    recorder.person().click(10, 10)
-    recorder.process.send_signal(signal.SIGINT)
-    assert (recorder.ended().code, written(tmp_path)) == (130, set())
-
-
-def test_desktop_that_goes_away(record: Callable[..., Recorder], tigervnc: VncServer, tmp_path: Path) -> None:
-    recorder = record(f"--vnc={tigervnc.address}", "--task=Wait")
-    recorder.person().click(10, 10)
-    tigervnc.kill()
-    done = recorder.ended()
-    assert (done.code, written(tmp_path)) == (9, set())
-    assert "infra: ConnectionLost" in done.out
-
-
-def test_wrong_password(
-    record: Callable[..., Recorder], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    file = vnc_servers.password_file(tmp_path_factory.mktemp("password"), "right")
-    with tigervnc(password_file=file) as server:
-        done = record(f"--vnc={server.address}", "--task=Wait", VNC_USE_PASSWORD="wrong").ended()
-    assert (done.code, written(tmp_path)) == (9, set())
-    assert "AuthenticationFailed" in done.out
-
-
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -371,6 +274,7 @@ def test_wrong_password(
         (["--task", "Go", "--out", "test_a.py", "--secret", "NOT_SET_ANYWHERE"], "'NOT_SET_ANYWHERE'"),
         (["--task", "Go", "--out", "test_a.py", "--secret", "not a name"], "'not a name'"),
         (["--task", "Go", "--out", "test_a.py", "--secret", "TILL_NAME", "--app", f"till {SECRET}"], "--app"),
+        (["--task", "Go", "--out", "test_a.py", "--vnc", ""], "give --vnc, or set vnc_server in pytest's config"),
     ],
 )
 def test_what_is_wrong_is_told_before_anything_is_done(
@@ -390,21 +294,82 @@ def test_what_is_wrong_is_told_before_anything_is_done(
     assert told in capsys.readouterr().err
 
 
-@pytest.mark.slow
-def test_directory_of_test_is_made(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
-    recorder = record_till("--out=tests/shop/test_shown.py", "--expect=the till says paid")
-    assert not (tmp_path / "tests").exists()  # not before something was done
-    with recorder.person() as person:
-        pay(person)
-    done = recorder.ended()
-    assert done.code == 0, done.out
-    assert (tmp_path / "tests" / "shop" / "test_shown.py").exists()
-    assert recording(tmp_path / "tests" / "shop").runs
-
-
 def test_name_of_test_is_that_of_its_file(tmp_path: Path) -> None:
     assert CodegenRequest("Go", tmp_path / "test_a-b.py").test == "test_a_b"
     assert CodegenRequest("Go", tmp_path / "basket.py").test == "test_basket"
+
+
+@pytest.mark.slow
+def test_claims_and_masks_of_page_are_written(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
+    recorder = record_till("--out=tests/shop/test_shown.py")
+    assert not (tmp_path / "tests").exists()  # not before something was done
+    with recorder.person() as person:
+        assert person.question["asks_claims"]
+        person.click(130, 224)
+        person.done(claims=['the till says "1 apples"', "and nothing else", ""], masks=[[700, 300, 720, 320]])
+    done = recorder.ended()
+    assert done.code == 0, done.out
+    shop = tmp_path / "tests" / "shop"
+    assert recording(shop).masks == (Region(700, 300, 720, 320),)
+    (run,) = recording(shop).runs
+    assert [claim.claim for claim in run.claims] == ['the till says "1 apples"', "and nothing else"]
+    namespace: dict[str, Any] = {}
+    exec((shop / "test_shown.py").read_text(encoding="utf-8"), namespace)
+    (mark,) = namespace["test_shown"].pytestmark
+    assert mark.kwargs["expect"] == [claim.claim for claim in run.claims]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "environment"),
+    [(["--secret=TILL_NAME"], {"TILL_NAME": SECRET}), ([], {"VNC_USE_PASSWORD": SECRET})],
+    ids=["in pieces", "the password"],
+)
+def test_secret_typed_in_pieces_writes_nothing(
+    record_till: Callable[..., Recorder], tmp_path: Path, options: list[str], environment: dict[str, str]
+) -> None:
+    recorder = record_till(*options, **environment)
+    with recorder.person() as person:
+        person.click(200, 60)
+        person.type(SECRET[:3])
+        if options:
+            person.press("End")
+        person.type(SECRET[3:])
+    done = recorder.ended()
+    assert (done.code, written(tmp_path)) == (2, set()), done.out
+    assert "nothing is written" in done.out
+    assert SECRET not in done.out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("discards", [False, True])
+def test_nothing_done_writes_nothing(record_till: Callable[..., Recorder], tmp_path: Path, discards: bool) -> None:
+    recorder = record_till()
+    with recorder.person() as person:
+        if discards:
+            pay(person)
+            person.discard()
+    done = recorder.ended()
+    assert (done.code, written(tmp_path)) == (1, set())
+    assert ("it was discarded" if discards else "nothing was done") in done.out
+
+
+@pytest.mark.parametrize(("end", "code", "printed"), [("Ctrl-C", 130, "interrupted"), ("gone", 9, "infra: Connection")])
+def test_end_of_user_or_desktop_writes_nothing(
+    record: Callable[..., Recorder], tigervnc: VncServer, tmp_path: Path, end: str, code: int, printed: str
+) -> None:
+    recorder = record(f"--vnc={tigervnc.address}", "--task=Wait")
+    recorder.person().click(10, 10)
+    recorder.process.send_signal(signal.SIGINT) if end == "Ctrl-C" else tigervnc.kill()
+    done = recorder.ended()
+    assert (done.code, written(tmp_path), printed in done.out) == (code, set(), True), done.out
+
+
+def test_wrong_password_exits_with_9(record: Callable[..., Recorder], tmp_path_factory: pytest.TempPathFactory) -> None:
+    file = vnc_servers.password_file(tmp_path_factory.mktemp("password"), "right")
+    with tigervnc(password_file=file) as server:
+        done = record(f"--vnc={server.address}", "--task=Wait", VNC_USE_PASSWORD="wrong").ended()
+    assert (done.code, "AuthenticationFailed" in done.out) == (9, True)
 
 
 START, STOP, MENU, ITEM = (510, 90), (510, 250), (100, 60), (70, 250)

@@ -12,8 +12,7 @@ import pytest
 
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.demonstrate.gestures import AGAIN_S
-from pytest_vnc_use.demonstrate.session import HOVER_S, ManualSession
-from pytest_vnc_use.recordings.gates import QUIET_S
+from pytest_vnc_use.demonstrate.session import ManualSession
 from pytest_vnc_use.types import (
     Action,
     Click,
@@ -23,7 +22,6 @@ from pytest_vnc_use.types import (
     KeyUp,
     MouseDown,
     MouseUp,
-    Move,
     Region,
     TypeText,
 )
@@ -81,18 +79,6 @@ def test_caret_is_one_however_fast_somebody_works(till: VNCController) -> None:
     names = [each.name for step in session.demonstration.steps for each in step.elements if each]
     assert names == ["1", "2", "3"]
     assert [each.kind for each in asked] == ["type_text", "mouse_down", "mouse_down"]
-
-
-@pytest.mark.slow
-def test_end_is_watched_where_pointer_came_to_rest_before_it_too(till: VNCController) -> None:
-    session = ManualSession(till, print)
-    session.receive(MouseDown(140, 224), 0.0)
-    session.receive(MouseUp(140, 224), 0.0)
-    session.receive(Move(600, 350), 1.0)
-    closes = threading.Timer(4 * HOVER_S, session.receive, (None, 5.0))
-    closes.start()
-    assert session.run().quiet_s == QUIET_S
-    closes.join()
 
 
 @pytest.mark.parametrize(("painted", "texts"), [(True, ["c", "hi"]), (False, ["chi"])], ids=["changed", "unchanged"])

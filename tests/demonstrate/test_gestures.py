@@ -163,14 +163,6 @@ def test_closed_action_grows_no_more(events: Events, first: Action) -> None:
     assert [step.action for step in demonstration.steps] == [first, first]
 
 
-def test_each_action_begins_once() -> None:
-    demonstration, begun = Demonstration(), 0
-    events = [*press(1, 2, 0.0), *press(1, 2, 0.2), *typed("ab"), *struck("tab"), *press(1, 2, 5.0)]
-    for motion, at_s in events:
-        begun += sum(action.begins is not None for action in demonstration.actions(motion, at_s))
-    assert begun == len(demonstration.steps) == 4
-
-
 @pytest.mark.parametrize(
     ("events", "left"),
     [

@@ -23,7 +23,7 @@ def recorded_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
         made = project_in(directory)
         ended = made.run("--vnc-record=auto")
         assert ended.code == 0, ended.out
-        assert "vnc-use: 1 recording written" in ended.out
+        assert "vnc-use: 1 recording written to __vnc_recordings__/test_till\n" in ended.out
         (made.path / "asked.txt").unlink()
         return made.path
 

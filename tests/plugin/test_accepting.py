@@ -169,8 +169,8 @@ def test_moved_target_cannot_be_accepted(project: Project) -> None:
     assert "the target of step 2 at (140, 224) is at (240, 224) now" in moved.questions[-1]
     assert "this screen is right" not in moved.questions[-1]
     failure = re.sub(r"\s+", " ", moved.out.rpartition(moved.questions[-1])[2])
-    assert "it cannot be accepted, because the target of step 2 at (140, 224) is at (240, 224) now" in failure
-    assert "accept it at a terminal" not in failure
+    assert "It cannot be accepted, because the target of step 2 at (140, 224) is at (240, 224) now" in failure
+    assert "accept it: --vnc-record=accept" not in failure
 
 
 def test_model_continues_where_reviewer_lets_it(project: Project) -> None:

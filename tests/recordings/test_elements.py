@@ -10,9 +10,6 @@ import pytest
 
 from pytest_vnc_use.recordings.store import load, save
 from pytest_vnc_use.runs.directory import read_trace
-from pytest_vnc_use.runs.transcript import REPLAYED, seen_by_live
-from pytest_vnc_use.types import NO_FRAME, Click, Decision, Observation, Proposal, Region, Ruling, Step, Turn
-from pytest_vnc_use.types.elements import Element
 from support.paths import EXAMPLES
 from support.tills import STEPS, Steps, Tills
 
@@ -41,18 +38,6 @@ def test_replay_reads_no_names_of_elements(recorded: Tills) -> None:
     assert len(names[3]) < 300
     assert '2 click "Add" (button): step 2' in result.transcript
     assert result.transcript.replace("\n", "").isprintable()
-
-
-def test_healing_model_receives_no_names() -> None:
-    def told(name: str) -> Observation:
-        elements = (Element("button", name, Region(0, 0, 9, 9)),)
-        proposal, ruling = Proposal(Click(3, 4), "pay"), Ruling("allow", "harmless")
-        step = Step(1, 1, proposal, ruling, NO_FRAME, NO_FRAME, elements=elements)
-        turn = Turn(Decision("act", proposals=(proposal,), provider_details={REPLAYED: True}), (step,))
-        return seen_by_live(Observation("pay", NO_FRAME, NO_FRAME, (turn,), lambda _: b""))
-
-    assert told("Pay").task == told(HOSTILE).task
-    assert "Pay" not in told("Pay").task
 
 
 def test_examples_recordings_are_saved_as_loaded(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +12,6 @@ from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.errors import RecordingDrifted
 from pytest_vnc_use.recordings.gates import QUIET_S
 from pytest_vnc_use.recordings.store import load
-from pytest_vnc_use.report.run_view import show_run
 from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.types import CallFunction, Click, Region
 from support.fixed_judge import Says
@@ -68,7 +65,7 @@ def test_change_after_last_gate_fails_test(saved: Tills, later: str) -> None:
     with saved.agent("replay", None, later) as played:
         assert played.run().outcome is Outcome.DONE  # the body runs meanwhile
         with pytest.raises(
-            RecordingDrifted, match=r"(?s)^drift at the end: [\d,]+ px.*did not stay as recorded.*--vnc-record=rewrite"
+            RecordingDrifted, match=r"(?s)^drift at the end: .* px.*did not stay as recorded.*--vnc-record=rewrite"
         ):
             played.agent.end_body()
     (drift,) = read_trace(played.agent.runs[-1]).drifts
@@ -95,19 +92,6 @@ def test_end_is_watched_before_claims_and_hands(
 
 
 @pytest.mark.slow
-def test_claim_about_watched_end_is_answered_at_once(tmp_path: Path) -> None:
-    """A caret that is not yet known as one is no reason to watch the same screen again."""
-    judged = record(tmp_path, "--field", judge=Says(region=RESULT))
-    with judged.agent("replay", None, "--field") as played:
-        played.run()
-        played.recorded.conclude()
-        goes = threading.Timer(0.4, played.desktop.write_file, ("go", ""))
-        goes.start()
-        assert played.agent.assess("it is ready").kind == "holds"
-        goes.join()
-
-
-@pytest.mark.slow
 def test_late_error_of_task_closes_gate_of_next_task(tmp_path: Path) -> None:
     tills = Tills(tmp_path, LATER)
     with tills.agent("auto", Steps(SAVE)) as played:
@@ -119,36 +103,6 @@ def test_late_error_of_task_closes_gate_of_next_task(tmp_path: Path) -> None:
         assert played.run().outcome is Outcome.DONE
         with pytest.raises(RecordingDrifted, match=r"^drift (at the end|before step 1 of 1): "):
             played.run("Save it again")
-
-
-@pytest.mark.slow
-def test_frame_compared_with_evidence_is_kept_and_shown(tmp_path: Path) -> None:
-    """The change comes after the frame that the claim is about, while the evidence is watched because of the caret."""
-    judged = record(tmp_path, "--field", judge=Says(region=RESULT))
-    with judged.agent("replay", None, "--field") as played:
-        run = played.run().run_dir
-        played.recorded.leave()
-        goes = threading.Timer(0.4, played.desktop.write_file, ("go", ""))
-        goes.start()
-        verdict = played.agent.assess("it is ready")
-        goes.join()
-    assert (verdict.kind, " px from" in verdict.reason) == ("unsure", True)
-    (drift,) = read_trace(run).drifts
-    assert verdict.frame == drift.seen != drift.recorded
-    deciding = show_run(run).view.deciding
-    assert deciding
-    pair = deciding.pair
-    assert pair.left.address != pair.right.address
-    assert re.fullmatch(r"[\d,]+ pixels differ, in \w+ regions?", pair.note)
-
-
-@pytest.mark.slow
-def test_planner_continues_where_watched_end_drifts(saved: Tills) -> None:
-    planner = Steps()
-    with saved.agent("auto", planner, LATE[-1]) as played:
-        assert played.run().outcome is Outcome.DONE
-        assert len(planner.seen) == 1
-        assert played.recorded.healed[0].startswith("drift at the end: ")
 
 
 @pytest.mark.slow

@@ -24,11 +24,6 @@ FONTS = {"sans-serif": "DejaVu Sans", "serif": "DejaVu Serif"}
         ({}, FONTS, ""),
         (FONTS, {"serif": "DejaVu Serif"}, ""),
         (
-            FONTS,
-            {**FONTS, "sans-serif": "Liberation Sans"},
-            "Fonts differ from the recording's machine: sans-serif is Liberation Sans here, DejaVu Sans there.",
-        ),
-        (
             {**FONTS, "xterm": "379-1", "nano": "7.2-1"},
             {"serif": "Gelasio", "xterm": "398-1"},
             "Fonts differ from the recording's machine: serif is Gelasio here, DejaVu Serif there. "

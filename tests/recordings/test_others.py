@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use import Outcome, VncUseAgent
-from pytest_vnc_use.errors import RecordingDrifted
 from pytest_vnc_use.planners.local.scripted import NoPlanner
 from pytest_vnc_use.recordings import Mode
 from pytest_vnc_use.recordings.record import RecordedTest
@@ -31,19 +30,6 @@ def drive(server: VncServer, directory: Path, mode: Mode, *steps: object, gate_s
         outcome = agent.run("Count").outcome
         recorded.keep()
     return outcome
-
-
-@pytest.mark.slow
-def test_terminal_on_tigervnc(tmp_path: Path) -> None:
-    terminal = ["xterm", "-geometry", "80x24+100+100", "-e", "sh", "-c", "PS1='$ ' exec sh -i"]
-    steps = Click(300, 200), TypeText("expr 20 + 22"), KeyCombo(("enter",))
-    with tigervnc() as server, server.run(*terminal):
-        assert drive(server, tmp_path, "auto", *steps) is Outcome.DONE
-    with tigervnc() as server, server.run(*terminal):
-        assert drive(server, tmp_path, "replay") is Outcome.DONE
-    other = [*terminal[:-1], "PS1='now: ' exec sh -i"]
-    with tigervnc() as server, server.run(*other), pytest.raises(RecordingDrifted, match=r"^drift "):
-        drive(server, tmp_path, "replay", gate_s=5.0)
 
 
 SUGGESTS = """

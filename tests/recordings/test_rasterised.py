@@ -74,14 +74,6 @@ def test_really_differing_changed_line_is_marked(words: str, others: str, record
         assert drift(one, other) is not None
 
 
-def test_really_differing_one_changed_line_of_two_is_marked_alone() -> None:
-    before = screen((text("Submit", "plain"), 20, 20), (text("Total 3.75", "plain"), 20, 48))
-    after = screen((text("Submit", "hinted"), 20, 20), (text("Total 8.75", "hinted"), 20, 48))
-    marked = really_differing(before, after)
-    assert marked[48:88].any()
-    assert not marked[:48].any()
-
-
 @pytest.mark.parametrize("words", ["3", "8"])
 def test_really_differing_single_character_stays_exact(words: str) -> None:
     assert really_differing(screen((text(words, "plain"), 20, 20)), screen((text(words, "hinted"), 20, 20))).any()

@@ -8,7 +8,7 @@ from itertools import cycle
 import pytest
 
 from pytest_vnc_use.recordings.format import dynamic_region, merged
-from pytest_vnc_use.recordings.gates import Moving, screen_at_rest
+from pytest_vnc_use.recordings.gates import screen_at_rest
 from pytest_vnc_use.recordings.images import Pixels, frame_of
 from pytest_vnc_use.types import Frame, Region, Report, Verdict
 from support.drawings import drawn
@@ -93,15 +93,6 @@ def test_caret_below_moving_part_stands_apart(below: Region, parts: list[Region]
 def test_change_beside_tile_is_no_part_of_it(beside: Region) -> None:
     """A tile that the caret has left still counts as moving for a while."""
     assert screen_at_rest(Turning(BLANK, filled(beside), moving=(TILE,))).dynamic == ()
-
-
-def test_tile_is_watched_while_only_its_neighbour_blinks() -> None:
-    caret = Region(96, 66, 97, 86)
-    seen = Moving(moving_frame(drawn("total 3.00"), (TILE,)))
-    seen.add(moving_frame(filled(caret), ()))
-    assert not seen.is_known
-    seen.add(moving_frame(filled(Region(70, 66, 71, 86)), ()))
-    assert seen.is_known
 
 
 def test_merged_drops_regions_within_others() -> None:

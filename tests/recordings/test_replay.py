@@ -11,7 +11,6 @@ import pytest
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import RecordingDrifted, RecordingError
-from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 from pytest_vnc_use.recordings import Mode
 from pytest_vnc_use.recordings.gates import mask_of
 from pytest_vnc_use.recordings.store import add_masks, load
@@ -20,7 +19,6 @@ from pytest_vnc_use.report.screenshots import data_uri
 from pytest_vnc_use.runs.directory import RunDirectory, read_trace
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, Decision, Observation, Region, TakeScreenshot, TypeText, Wait
-from support.gemini_server import GeminiServer, calls, text
 from support.tills import ADD, ADD_WHEN_MOVED, PAY, STEPS, TASK, Steps, Tills
 
 pytestmark = pytest.mark.desktop
@@ -110,7 +108,7 @@ def test_second_run_begins_as_first_ended(tills: Tills) -> None:
     assert replayed_after() == ""
     drift = replayed_after(ADD)
     assert drift.startswith("drift before step 1 of 3: ")
-    assert ": a part that the step before changed differs" in drift
+    assert ": a region that the step before changed differs" in drift
 
 
 def test_drift_before_later_step_ends_with_mask_command(recorded: Tills) -> None:
@@ -119,24 +117,23 @@ def test_drift_before_later_step_ends_with_mask_command(recorded: Tills) -> None
         pytest.raises(RecordingDrifted) as drift,
     ):
         played.run()
-    last = str(drift.value).splitlines()[-1]
-    command = re.match(r"If that part .* mask it: `cua-vnc mask (\S+) ([\d, ]+)` hides ([\d,]+) pixels\.$", last)
-    assert command, last
-    assert command[1] == recorded.key.node_id
-    regions = [Region(*map(int, text.split(","))) for text in command[2].split()]
+    first, *remedies = str(drift.value).splitlines()
+    assert first.startswith("drift before step 3 of 4: a region that the step before changed differs: ")
+    assert re.findall(r"--vnc-[=\w]+(?: --vnc-ui)?", "".join(remedies))[0] == "--vnc-record=accept --vnc-ui"
+    mask = r"If that region .* mask it \(([\d,]+) px\):\n  cua-vnc mask (\S+) ([\d, ]+)$"
+    command = re.match(mask, "\n".join(remedies[-2:]))
+    assert command, remedies
+    assert command[2] == recorded.key.node_id
+    regions = [Region(*map(int, text.split(","))) for text in command[3].split()]
     line_of_total = Region(62, 134, 212, 146)
     assert any(region.joined(line_of_total) == region for region in regions), "the line, and not today's digit"
-    assert command[3] == f"{int(mask_of(regions, (400, 800)).sum()):,}"
+    assert command[1] == f"{int(mask_of(regions, (400, 800)).sum()):,}"
 
 
-def test_large_drift_of_manual_recording_offers_no_mask(recorded: Tills) -> None:
-    file = recorded.key.path
-    data = json.loads(file.read_text(encoding="utf-8"))
-    data["runs"][0]["planner"] = "a person"
-    file.write_text(json.dumps(data), encoding="utf-8")
+def test_large_drift_offers_no_mask(recorded: Tills) -> None:
     with (
         recorded.agent("replay", None, "--fault=dark", gate_s=1.0) as played,
-        pytest.raises(RecordingDrifted, match="would hide most of the screen, so none is offered: look") as drift,
+        pytest.raises(RecordingDrifted, match=r"another one, check that the program, .* is running") as drift,
     ):
         played.run()
     assert "cua-vnc mask" not in str(drift.value)
@@ -150,15 +147,14 @@ def test_mask_hides_first_screen_and_outlives_new_recording(recorded: Tills) -> 
         pytest.raises(RecordingDrifted, match="the first screen differs") as drift,
     ):
         played.run()
-    told = str(drift.value)
-    assert "record the test again (--vnc-record=rewrite)" in told
-    assert "cua-vnc mask" not in told
+    assert "cua-vnc mask" not in str(drift.value)
     assert add_masks(recorded.key.path, [Region(40, 290, 120, 315)])
     with recorded.agent("replay", None, "--fault=spelling") as played:
         assert played.run().outcome is Outcome.DONE
     with recorded.agent("rewrite", Steps(*STEPS)) as played:
         played.run()
-        assert played.recorded.keep()
+        played.recorded.keep()  # it may be the same recording, to the byte
+        assert not played.recorded.unrecorded
     recording = load(recorded.key.path)
     assert recording
     assert recording.masks == (Region(40, 290, 120, 315),)
@@ -185,19 +181,6 @@ def test_closed_gate_is_waited_for_once(recorded: Tills, monkeypatch: pytest.Mon
 def test_replay_of_slow_program_passes(recorded: Tills) -> None:
     with recorded.agent("replay", None, "--slow=1.5") as played:
         assert (played.run().outcome, played.total) == (Outcome.DONE, AS_IT_SHOULD_BE)
-
-
-@pytest.mark.slow
-def test_moving_parts_are_learnt_and_left_out(tills: Tills) -> None:
-    with tills.agent("auto", Steps(*STEPS[:2]), "--clock") as played:
-        played.run()
-        assert played.recorded.keep()
-    run = json.loads(tills.key.path.read_text(encoding="utf-8"))["runs"][0]
-    assert all(any(box["left"] >= 576 for box in step["screen"]["dynamic"]) for step in run["steps"])
-    caret = run["steps"][1]["screen"]["dynamic"][0]
-    assert caret["right"] - caret["left"] <= 3
-    with tills.agent("replay", None, "--clock") as played:
-        assert played.run().outcome is Outcome.DONE
 
 
 MOVED = "--fault=moved button"
@@ -261,21 +244,6 @@ def test_resumed_planner_sees_only_its_own_turns(recorded: Tills, *, is_given_to
 
 
 @pytest.mark.slow
-def test_gemini_heals_in_its_toolset(recorded: Tills) -> None:
-    add, pay = ("click", {"x": 300, "y": 560}), ("click", {"x": 475, "y": 560})
-    with GeminiServer([calls(add), calls(add), calls(pay), text("paid")]) as server:
-        planner = GeminiComputerUse(api_key=server.api_key, base_url=server.url)
-        with recorded.agent("auto", planner, "--fault=moved button", gate_s=5.0) as played:
-            assert (played.run().outcome, played.total) == (Outcome.DONE, "alice pays 5.00")
-            assert played.recorded.keep()
-        assert server.refusals == []
-        assert len(server.requests) == 4
-        assert "performed already" in str(server.requests[0].contents[0])
-    with recorded.agent("replay", None, "--fault=moved button") as played:
-        assert played.run().outcome is Outcome.DONE
-
-
-@pytest.mark.slow
 def test_other_task_is_recorded_without_waits(recorded: Tills) -> None:
     with recorded.agent("auto", Steps(STEPS[0], TakeScreenshot(), Wait(0.1), *STEPS[1:])) as played:
         played.run("Pay for two apples as alice")
@@ -307,22 +275,6 @@ def test_screen_of_other_size_performs_nothing(recorded: Tills) -> None:
         with pytest.raises(RecordingError, match="800x400 pixels, but this one has 640x400"):
             played.run()
         assert '"step_started"' not in (played.agent.runs[-1] / "trace.jsonl").read_text(encoding="utf-8")
-
-
-class GivesUp(Steps):
-    def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
-        return Decision("gave_up", "no")
-
-
-def test_run_not_done_records_nothing(tills: Tills) -> None:
-    with tills.agent("auto", GivesUp()) as played:
-        assert played.agent.run(TASK, check=False).outcome is Outcome.GAVE_UP
-        assert not played.recorded.keep()
-    with tills.agent("replay") as played:
-        played.agent.click(*PAY)
-        assert played.total == " pays 0.00"
-        assert not played.recorded.keep()
-    assert not tills.key.path.exists()
 
 
 @pytest.mark.slow

@@ -28,13 +28,8 @@ def test_dollars_need_every_call_counted() -> None:
         assert meter.live() == Live(seconds=2.0)
 
 
-def test_savings_exclude_replay() -> None:
-    saved = saved_by([(Live(seconds=20, dollars=0.5), metered(call(0.1))), (Live(seconds=10, dollars=1), metered())])
-    assert saved == (pytest.approx(30 - 2 * 2.04), pytest.approx(1.4))
-
-
-def test_savings_unknown_are_none() -> None:
-    known = (Live(seconds=20, dollars=0.5), metered())
-    assert saved_by([]) is None
-    assert saved_by([known, (None, metered())]) is None
+def test_savings_exclude_replay_and_need_all_figures() -> None:
+    known = (Live(seconds=20, dollars=0.5), metered(call(0.1)))
+    assert saved_by([known, (Live(seconds=10, dollars=1), metered())]) == (pytest.approx(25.92), pytest.approx(1.4))
     assert saved_by([known, (Live(seconds=2.04), metered())]) == (pytest.approx(17.96), None)
+    assert saved_by([]) is saved_by([known, (None, metered())]) is None

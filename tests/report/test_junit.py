@@ -32,8 +32,9 @@ def attached(run: Path, end: str = "<failure/>", more: str = "", hide: str = "no
     return outputs[0].text if outputs else None
 
 
-def test_path_is_below_project(run: Path) -> None:
-    screenshot, page, *rest = (attached(run) or "").splitlines()
+def test_attachment_path_is_below_project_and_after_output(run: Path) -> None:
+    printed, screenshot, page, *rest = (attached(run, more="<system-out>&lt;b&gt;</system-out>") or "").splitlines()
+    assert printed == "<b>"
     named = re.fullmatch(r"\[\[ATTACHMENT\|(runs/run-1/screens/\w+\.png)\]\]", screenshot)
     assert named
     assert (run.parent.parent / named[1]).is_file()
@@ -41,42 +42,27 @@ def test_path_is_below_project(run: Path) -> None:
     assert rest == ["last step: 1 click(x=9, y=9, button='left', count=1): open it"]
 
 
-def test_last_step_has_its_name_and_no_name_is_attachment(write_run, make_step) -> None:  # type: ignore[no-untyped-def]
-    evil = Element("button", "Pay\n[[ATTACHMENT|/etc/passwd]]\x1b", Region(0, 0, 9, 9))
-    run = write_run([make_step(1, Click(9, 9), "[[ATTACHMENT|/etc/shadow]]", elements=(evil,))])
-    *_, last = (told := attached(run) or "").splitlines()
-    assert last.startswith('last step: 1 click "Pay [ [ATTACHMENT|/etc/passwd]]" (button): [ [ATTACHMENT|')
-    assert told.count("[[ATTACHMENT|") == 1
-
-
 @pytest.mark.parametrize("brackets", range(2, 7))
-def test_no_number_of_brackets_is_attachment(write_run, make_step, brackets: int) -> None:  # type: ignore[no-untyped-def]
-    run = write_run([make_step(1, Click(9, 9), f"{'[' * brackets}ATTACHMENT|../../../etc/passwd]] oops")])
-    assert (attached(run) or "").count("[[") == 1
+def test_text_of_step_is_no_attachment(write_run, make_step, brackets: int) -> None:  # type: ignore[no-untyped-def]
+    evil = Element("button", f"Pay\n{'[' * brackets}ATTACHMENT|/etc/passwd]]\x1b", Region(0, 0, 9, 9))
+    run = write_run([make_step(1, Click(9, 9), f"{'[' * brackets}ATTACHMENT|/etc/shadow]]", elements=(evil,))])
+    *_, last = (text := attached(run) or "").splitlines()
+    assert last.startswith('last step: 1 click "Pay [ ')
+    assert '/etc/passwd]]" (button): [ ' in last
+    assert text.count("[[") == 1
 
 
-def test_test_that_passed_has_none(run: Path) -> None:
-    assert attached(run, end="") is None
-
-
-def test_it_is_added_to_what_test_printed(run: Path) -> None:
-    told = attached(run, more="<system-out>hello &lt;b&gt;</system-out>") or ""
-    assert told.startswith("hello <b>\n[[ATTACHMENT|runs/")
-
-
-def test_path_with_secret_is_left_out(run: Path) -> None:
-    assert attached(run, hide="run-1") is None
-
-
-def test_path_that_gitlab_cannot_read_is_left_out(run: Path) -> None:
-    assert attached(run.rename(run.with_name("run[2]"))) is None
-
-
-def test_run_without_screenshots_has_none(run: Path) -> None:
-    write_ended_test(run, EndedTest("test_a", "failed", screenshots="not kept: --vnc-artifacts=off"))
-    for screenshot in (run / "screens").iterdir():
-        screenshot.unlink()
-    assert attached(run) is None
+@pytest.mark.parametrize("why", ["passed", "secret", "bracket", "no screenshots"])
+def test_nothing_is_attached(run: Path, why: str) -> None:
+    if why == "bracket":  # GitLab cannot read such a path
+        run = run.rename(run.with_name("run[2]"))
+    if why == "no screenshots":
+        write_ended_test(run, EndedTest("test_a", "failed", screenshots="not kept: --vnc-artifacts=off"))
+        for screenshot in (run / "screens").iterdir():
+            screenshot.unlink()
+    assert (
+        attached(run, "" if why == "passed" else "<failure/>", hide="run-1" if why == "secret" else "no secret") is None
+    )
 
 
 def test_workspace_is_that_of_ci(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -77,6 +77,9 @@ def told(write_run, make_step, frames) -> Path:
 
 
 def test_run_is_told_with_links_and_commands(told: Path) -> None:
+    text = run_markdown(told, told)[0]
+    assert "index.html" not in text, "there is no page yet"
+    assert "- step 1: click" in text
     write_report([told], told.parent)
     text = run_markdown(told, told.parent.parent)[0]
     assert "# `tests/test_shop.py::test_buy[a b]`" in text
@@ -98,12 +101,6 @@ def test_run_is_told_with_links_and_commands(told: Path) -> None:
     ]
     for link in (each.attrs["href"] for each in tokens(text) if each.type == "link_open"):
         assert (told.parent.parent / link.partition("#")[0]).exists()
-
-
-def test_without_page_there_are_no_links_to_it(told: Path) -> None:
-    text = run_markdown(told, told)[0]
-    assert "index.html" not in text
-    assert "- step 1: click" in text
 
 
 def test_text_of_anybody_stays_within_its_quote(write_run, make_step, frames) -> None:
@@ -168,11 +165,8 @@ def test_test_id_is_no_option_of_pytest(told: Path, directory: str) -> None:
     append_start(told, test_id=f"{directory}/test_it.py::test_it")
     (line,) = (each for each in run_markdown(told, told)[0].splitlines() if each.startswith("python -m pytest"))
     assert shlex.split(line)[3] == f"./{directory}/test_it.py::test_it"
-
-
-def test_result_that_was_laid_beside_run_names_no_test_to_carry_out(told: Path) -> None:
-    append_start(told, test_id="")
-    write_ended_test(told, EndedTest("-ch/evil-run/pytest.ini", "failed"))
+    append_start(told, test_id="")  # a result that was laid beside a run names no test
+    write_ended_test(told, EndedTest(f"{directory}/evil-run/pytest.ini", "failed"))
     assert "cua-vnc run " in run_markdown(told, told)[0]
     assert "python -m pytest" not in run_markdown(told, told)[0]
 
@@ -187,45 +181,34 @@ def test_huge_text_is_cut_and_damaged_run_is_told(write_run, make_step, tmp_path
     assert "The run cannot be shown: `" in run_markdown(run, run)[0]
 
 
-def test_run_without_recording_is_told_as_such(unrecorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", "--markdown", str(unrecorded)]) == 0
-    told = "RecordingError: there is no recording of 't.py::test_a' at 'here/a.json': run it with --vnc-record=auto"
-    assert capsys.readouterr().out == f"# Run `run-0`\n\nThe run never started: `{told}`\n"
-
-
-def test_command_exits_with_1_where_run_cannot_be_shown(
-    told: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_command_prints_or_writes(
+    told: Path, unrecorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    assert main(["report", "--markdown", str(told)]) == 0
+    assert capsys.readouterr().out.startswith("# `tests/test_shop.py")
+    assert main(["report", "--markdown", str(unrecorded)]) == 0
+    error = "RecordingError: there is no recording of 't.py::test_a' at 'here/a.json': run it with --vnc-record=auto"
+    assert capsys.readouterr().out == f"# Run `run-0`\n\nThe run never started: `{error}`\n"
+    assert main(["report", "--markdown", str(told), "-o", str(tmp_path / "to" / "here")]) == 0
+    file = tmp_path / "to" / "here" / "run-1.md"
+    assert capsys.readouterr().out == f"{file}\n"
+    assert "(../../runs/run-1/screens/" in file.read_text("utf-8")
     damaged = told.parent / "run-2"
     damaged.mkdir()
     (damaged / "trace.jsonl").write_text("no JSON\n")
     assert main(["report", "--markdown", str(damaged)]) == 1
     assert "The run cannot be shown: `" in capsys.readouterr().out
-    assert main(["report", "--markdown", str(told.parent), "-o", str(tmp_path / "to")]) == 1
-    assert {path.name for path in (tmp_path / "to").iterdir()} == {"run-1.md", "run-2.md"}
-    assert main(["report", str(told.parent), "-o", str(tmp_path / "pages")]) == 0  # each page says it
-
-
-def test_command_prints_or_writes(told: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", "--markdown", str(told)]) == 0
-    assert capsys.readouterr().out.startswith("# `tests/test_shop.py")
-    assert main(["report", "--markdown", str(told.parent), "-o", str(tmp_path / "to" / "here")]) == 0
-    file = tmp_path / "to" / "here" / "run-1.md"
-    assert capsys.readouterr().out == f"{file}\n"
-    assert "(../../runs/run-1/screens/" in file.read_text("utf-8")
-    assert main(["report", "--markdown", str(tmp_path / "to")]) == 2
-    assert main(["report", "--markdown", "--one-file", str(told)]) == 2
-    assert main(["report", "--markdown", str(told), "-o", str(file)]) == 2
+    assert main(["report", "--markdown", str(told.parent), "-o", str(tmp_path / "all")]) == 1
+    assert {path.name for path in (tmp_path / "all").iterdir()} == {"run-0.md", "run-1.md", "run-2.md"}
+    assert main(["report", str(told.parent), "-o", str(tmp_path / "pages")]) == 0, "each page says it"
+    capsys.readouterr()
+    for words in ([str(tmp_path / "to")], ["--one-file", str(told)], [str(told), "-o", str(file)]):
+        assert main(["report", "--markdown", *words]) == 2
     assert capsys.readouterr().err.count("error: ") == 3
 
 
-def test_two_runs_of_one_name_are_two_files(told: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_runs_of_one_name_are_two_files(told: Path, tmp_path: Path) -> None:
     shutil.copytree(told, tmp_path / "other" / told.name)
-    directories = [str(told), str(tmp_path / "other")]
-    assert main(["report", "--markdown", *directories, "-o", str(tmp_path / "out")]) == 0
-    files = [tmp_path / "out" / name for name in ("run-1.md", "run-1-2.md")]
-    assert capsys.readouterr().out == "".join(f"{file}\n" for file in files)
-    assert [("(../runs/run-1/" in text, "(../other/run-1/" in text) for text in map(Path.read_text, files)] in (
-        [(True, False), (False, True)],
-        [(False, True), (True, False)],
-    )
+    assert main(["report", "--markdown", str(told), str(tmp_path / "other"), "-o", str(tmp_path / "out")]) == 0
+    texts = [(tmp_path / "out" / name).read_text("utf-8") for name in ("run-1.md", "run-1-2.md")]
+    assert sorted("(../other/run-1/" in text for text in texts) == [False, True]

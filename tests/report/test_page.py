@@ -126,35 +126,6 @@ def test_screens_of_run_are_gone_once_its_page_is_written(drifted, tmp_path: Pat
     assert peaks[1] - peaks[0] < 10 * a_screen
 
 
-def test_failure_is_told_with_its_rule_and_difference_zoomed(drifted, tmp_path: Path) -> None:
-    view = show_run(drifted()).view
-    assert view.sentence == "The test failed: the screen is not as recorded (100 pixels)"
-    assert view.rule == "it drifted"
-    assert view.deciding is not None
-    assert (view.deciding.pair.left_name, view.deciding.pair.right_name) == ("recorded", "now")
-    (box,) = view.deciding.pair.boxes
-    assert (box.x, box.y, box.width, box.height) == (100, 50, 30, 20)
-    page = html_of([tmp_path / "runs" / "run-1"], tmp_path / "runs", "run-1/index.html")
-    assert page.index("The test failed") < page.index('id="deciding"') < page.index('class="film"')
-    assert f'viewBox="{view.deciding.pair.zooms[0]}"' in page
-
-
-def test_shading_covers_changed_pixels_and_no_others(drifted) -> None:
-    shown = show_run(drifted())
-    assert shown.view.deciding is not None
-    shade = Image.open(io.BytesIO(shown.added[shown.view.deciding.pair.shade.address])).convert("RGBA")
-    assert shade.size == (320, 200)
-    assert shade.getchannel("A").getbbox() == (100, 50, 130, 70)
-
-
-def test_point_is_drawn_over_untouched_screenshot(write_run, make_step, frames) -> None:
-    path = write_run([make_step(1, Click(150, 90))], DONE)
-    pair = show_run(path).view.steps[0].pair
-    assert pair.mark.startswith("M130.5 90.5a20 20 0 1 0 40 0")  # a ring around it
-    assert pair.mark.endswith("M150.5 90.5h0")
-    assert pair.left.address == f"screens/{frames[0].ref.digest}.png"
-
-
 def test_far_apart_differences_are_each_enlarged(write_run, make_step, frames) -> None:
     path = write_run([make_step(1, Click(5, 5))], task="Open the basket")
     screens = [Image.new("RGB", (1440, 900), "white") for _ in range(2)]
@@ -204,13 +175,6 @@ def test_transient_and_screenshot_are_in_list_and_head(write_run, make_step, fra
     assert Badge("1 transient", "doubt") in show_run(path).view.badges
 
 
-def test_same_difference_in_several_tests_is_one_group(drifted) -> None:
-    runs = [drifted("run-a", test="test_a"), drifted("run-b", test="test_b"), drifted("run-c", 200, "test_c")]
-    view = session_view([show_run(run) for run in runs])
-    assert [[test.test for test in group] for group in view.groups] == [["test_a", "test_b"], ["test_c"]]
-    assert view.title == "3 of 3 tests did not pass"
-
-
 def test_same_cause_is_one_group_whatever_tests_are_called() -> None:
     names = ["a/t.py::test_open", "a/t.py::test_9", "t.py::test_p[x y]", "t.py::TestIt::test_open", "t.py::test_p[2]"]
     asked = [("t.py::test_claims[1]", "claim 'it is open' fails"), ("t.py::test_claims[2]", "claim 'it is red' fails")]
@@ -226,66 +190,6 @@ def test_run_without_recording_never_started(unrecorded: Path, tmp_path: Path) -
     page = html_of([unrecorded], tmp_path / "out", "run-0/index.html")
     assert "The run never started: RecordingError: there is no recording of" in page
     assert "cannot be shown" not in page
-
-
-def test_failures_come_first_and_runs_of_one_test_are_one_line(drifted, write_run, make_step) -> None:
-    passed = []
-    for name in ("run-a", "run-b"):
-        path = write_run([make_step(1, Click(5, 5))], DONE)
-        passed.append(path.rename(path.with_name(name)))
-        write_ended_test(passed[-1], EndedTest("test_fine", "passed", seconds=3.0))
-    view = session_view([show_run(run) for run in (*passed, drifted("run-z"))])
-    assert [(test.test, test.result, len(test.runs)) for test in view.tests] == [
-        ("test_it", "failed", 1),
-        ("test_fine", "passed", 2),
-    ]
-
-
-def test_claim_has_its_votes_reason_and_region(write_run, make_step, frames) -> None:
-    verdict = Verdict(
-        "2 apples", "fails", "it shows 1", Region(10, 20, 60, 40), frames[1].ref, "m", votes=("fails",) * 3
-    )
-    view = show_run(write_run([make_step(1, Click(5, 5))], DONE, events=[Judged(verdict)])).view
-    assert view.deciding.text == "The claim '2 apples' fails: it shows 1"
-    (claim,) = view.claims
-    assert "votes: fails, fails, fails" in claim.judging
-    assert claim.pair is not None
-    assert str(claim.pair.regions[0]) == "10 20 50 20"
-
-
-@pytest.mark.parametrize(
-    ("end", "decided"),
-    [
-        (RunEnded(None, "the run failed", "PlannerError: none\nTraceback"), "PlannerError: none; the last step: "),
-        (RunEnded(Outcome.GAVE_UP, "there is no basket"), "the last step: "),
-        (DONE, "a toast was there"),
-    ],
-)
-def test_transient_frame_decides_no_run_that_ended_early(
-    end: RunEnded, decided: str, write_run, make_step, frames
-) -> None:
-    toast = Transient("a toast was there", frames[1].ref, Region(0, 0, 9, 9))
-    view = show_run(write_run([make_step(1, Click(5, 5))], end, events=[toast])).view
-    assert view.deciding.text.startswith(decided)
-
-
-def test_error_of_planner_decides_and_not_earlier_verdict(write_run, make_step) -> None:
-    earlier, later = (Judged(Verdict(claim, "fails", "it shows 1", model="m")) for claim in ("earlier", "later"))
-    broke = RunEnded(None, "the run failed", "PlannerError: no answer")
-    path = write_run([make_step(1, Click(5, 5))], broke, events=[earlier])
-    assert show_run(path).view.deciding.text.startswith("PlannerError: no answer; the last step: ")
-    RunDirectory.open(path).append(later)  # the test caught the error, and continued
-    assert show_run(path).view.deciding.text == "The claim 'later' fails: it shows 1"
-
-
-def test_step_without_words_gets_part_of_task_marked_as_guessed(write_run, make_step) -> None:
-    steps = [make_step(1, Click(5, 5)), make_step(2, TypeText("pears")), make_step(3, Click(6, 6), "Close it")]
-    view = show_run(write_run(steps, DONE, task="Sign in, add pears and close the window")).view
-    assert [(step.words, step.words_are_guessed) for step in view.steps] == [
-        ("add pears", True),
-        ("add pears", True),
-        ("Close it", False),
-    ]
 
 
 def test_requests_and_answers_are_folded_away_with_their_step(write_run, make_step) -> None:
@@ -332,14 +236,6 @@ def test_step_after_takeover_is_healed_only_if_test_passed(result: str, way: str
     assert f"  - {way}: `the recording did not fit any more: other`\n" in run_markdown(path, path)[0]
 
 
-def test_run_without_result_and_times_is_shown(write_run, make_step, tmp_path: Path) -> None:
-    path = write_run([make_step(1, Click(5, 5))], DONE)
-    lines = [json.loads(line) for line in (path / "trace.jsonl").read_text().splitlines()]
-    old = [{key: value for key, value in line.items() if key not in ("at_s", "began_at")} for line in lines]
-    (path / "trace.jsonl").write_text("".join(json.dumps(line) + "\n" for line in old))
-    assert "done, says the planner" in html_of([path], tmp_path / "out", "run-1/index.html")
-
-
 def test_beside_runs_nothing_is_copied_and_elsewhere_all_is(drifted, tmp_path: Path) -> None:
     run = drifted()
     before = {*run.rglob("screens/*")}
@@ -356,16 +252,6 @@ def test_beside_runs_nothing_is_copied_and_elsewhere_all_is(drifted, tmp_path: P
     addresses = [attrs.get("src") or attrs.get("href") for tag, attrs in page.tags if tag in ("img", "image")]
     assert addresses
     assert all((tmp_path / "out" / "run-1" / str(address)).is_file() for address in addresses)
-
-
-def test_page_of_run_from_elsewhere_is_not_written_into_another_run(drifted, tmp_path: Path) -> None:
-    run = drifted()
-    other = tmp_path / "other" / "run-1"
-    shutil.copytree(run, other)
-    write_report([other, run], run.parent)
-    assert (run.parent / "run-1-2" / "index.html").is_file()
-    assert not [*(run / "screens").glob("*.webp")], "its screenshots would be copies"
-    assert not (other / "index.html").exists()
 
 
 def test_directory_has_neither_inline_style_nor_inline_script(drifted, tmp_path: Path) -> None:
@@ -390,29 +276,6 @@ def test_one_file_holds_each_screenshot_once(drifted, tmp_path: Path) -> None:
     assert {name for name, _ in rules} == shown
     assert len({url for _, url in rules}) == len(rules) == 5, "three screens and two shadings"
     assert not [attrs for tag, attrs in tags if tag in ("img", "image", "link")]
-
-
-def test_command_says_where(drifted, capsys: pytest.CaptureFixture[str]) -> None:
-    run = drifted()
-    assert main(["report", str(run.parent)]) == 0
-    assert capsys.readouterr().out == f"1 run in {run.parent / 'index.html'}\n"
-
-
-def test_what_is_no_run_directory_is_one_line_of_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "photos").mkdir()
-    for path in (tmp_path / "photos", tmp_path / "nothing"):
-        assert main(["report", str(path)]) == 2
-        told = capsys.readouterr()
-        assert told.err.count("\n") == 1
-        assert "must be a run directory" in told.err
-    assert not (tmp_path / "photos" / "index.html").exists()
-
-
-def test_place_that_cannot_be_written_is_one_line_of_error(drifted, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(RunDirectoryUnwritable, match="cannot write the report into"):
-        write_report([drifted()], tmp_path / "file" / "out")
-    assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "file")]) == 2
 
 
 @pytest.mark.parametrize(("result", "is_same"), [("failed", True), ("passed", False)])
@@ -445,44 +308,6 @@ def test_full_disk_is_one_line_of_error_and_nothing_is_half_written(
     assert limited.stderr.count("\n") == 1
     assert "cannot write" in limited.stderr
     assert [*(tmp_path / "out").iterdir()] == []
-
-
-def test_trace_cut_anywhere_gives_page(drifted, tmp_path: Path) -> None:
-    run = drifted()
-    trace = (run / "trace.jsonl").read_bytes()
-    lines = trace.count(b"\n")
-    started = len(b"\n".join(trace.split(b"\n")[:2])) + 1
-    for size in [*range(0, len(trace), 97), len(trace) - 1]:
-        (run / "trace.jsonl").write_bytes(trace[:size])
-        view = show_run(run).view
-        whole = trace[:size].count(b"\n")
-        assert bool(view.problem) == (size < started), f"cut at {size}"
-        if not view.problem and not trace[:size].endswith(b"\n"):
-            assert view.damage == [f"trace.jsonl ends in the middle of line {whole + 1}: that line is left out"]
-    assert lines > 3
-    html_of([run], tmp_path / "out")
-
-
-def test_damaged_line_is_left_out_and_told(drifted) -> None:
-    run = drifted()
-    lines = (run / "trace.jsonl").read_bytes().split(b"\n")
-    lines[3] = b'{"kind":"step","step":{"number":"x"}}'
-    lines[2] = b"\xff\x00 nothing"
-    (run / "trace.jsonl").write_bytes(b"\n".join(lines))
-    view = show_run(run).view
-    assert view.damage == [f"line {number} of trace.jsonl is damaged: it is left out" for number in (3, 4)]
-    assert view.deciding is not None
-
-
-def test_newer_run_and_newer_result_are_said_so(drifted, tmp_path: Path) -> None:
-    run = drifted()
-    (run / "result.json").write_text('{"format": "pytest-vnc-use result", "version": 99}')
-    assert "result.json must be" in show_run(run).view.damage[0]
-    trace = (run / "trace.jsonl").read_text()
-    (run / "trace.jsonl").write_text(trace.replace('"version":1', '"version":99', 1))
-    assert "newer pytest-vnc-use" in show_run(run).view.problem
-    page = html_of([run], tmp_path / "out", "run-1/index.html")
-    assert "The run cannot be shown" in page
 
 
 def bomb(width: int, height: int, rows: bytes = b"\0" * 100) -> bytes:
@@ -536,15 +361,6 @@ def test_screenshot_of_odd_size_is_no_crash(write_run, make_step, tmp_path: Path
         page = write_report([path], tmp_path / f"out-{one_file}", one_file=one_file)
         told = page if one_file else page.parent / "run-1" / "index.html"
         assert ("the screenshot has no pixels" in told.read_text("utf-8")) == (0 in size)
-
-
-def test_name_that_leads_elsewhere_is_no_screenshot(write_run, make_step, tmp_path: Path) -> None:
-    (tmp_path / "runs").mkdir()
-    (tmp_path / "secret.png").write_bytes(b"secret")
-    ref = FrameRef("../../../secret", 320, 200)
-    path = write_run([make_step(1, Click(5, 5), frame_before=ref)], DONE)
-    write_report([path], tmp_path / "out")
-    assert b"secret" not in b"".join(file.read_bytes() for file in (tmp_path / "out").rglob("*.png"))
 
 
 def test_text_of_anybody_is_harmless(write_run, make_step, frames, tmp_path: Path) -> None:
@@ -611,58 +427,6 @@ def test_numbers_that_cannot_be_are_no_crash(
     assert "a claim" in html_of([path], tmp_path / "out", "run-1/index.html")
 
 
-def test_exchange_nested_deeply_is_no_crash(write_run, make_step, tmp_path: Path) -> None:
-    exchange = ModelExchange("planner", 1, {"contents": ["go"]}, {"ok": 1}, 0.5, model="m")
-    path = write_run([make_step(1, Click(5, 5))], DONE, events=[exchange])
-    line = (path / "exchanges.jsonl").read_text()
-    (path / "exchanges.jsonl").write_text(line.replace('"go"', "[" * 900 + "]" * 900))
-    html_of([path], tmp_path / "out", "run-1/index.html")
-
-
-FILES = ("result.json", "exchanges.jsonl", "trace.jsonl", "logs/program.txt", "screens/{digest}.png")
-
-
-@pytest.mark.skipif(os.name != "posix", reason="other systems have no FIFO")
-@pytest.mark.parametrize("kind", ["fifo", "link", "directory"])
-@pytest.mark.parametrize("name", FILES)
-def test_only_regular_files_are_read(drifted, frames, tmp_path: Path, name: str, kind: str) -> None:
-    run = drifted()
-    place = run / name.format(digest=frames[0].ref.digest)
-    place.parent.mkdir(exist_ok=True)
-    place.unlink(missing_ok=True)
-    (tmp_path / "outside").write_text("the secret of another")
-    makers = {"fifo": os.mkfifo, "link": lambda path: path.symlink_to(tmp_path / "outside"), "directory": os.mkdir}
-    makers[kind](place)
-    for one_file in (False, True):
-        write_report([run], tmp_path / f"out-{one_file}", one_file=one_file)
-        written = [path.read_bytes() for path in (tmp_path / f"out-{one_file}").rglob("*") if path.is_file()]
-        assert b"the secret of another" not in b"".join(written)
-
-
-@pytest.mark.skipif(os.name != "posix", reason="making a link needs a right elsewhere")
-@pytest.mark.parametrize("inner", ["logs", "page"])
-def test_directory_link_is_neither_read_nor_written(drifted, tmp_path: Path, inner: str) -> None:
-    run, other = drifted("run-a"), tmp_path / "outside"
-    other.mkdir()
-    (other / "key.txt").write_text("the secret of another")
-    (run / inner).symlink_to(other)
-    page = html_of([run, drifted("run-b", test="test_b")], run.parent)
-    assert [path.name for path in other.iterdir()] == ["key.txt"]
-    assert "2 of 2 tests did not pass" in page
-    assert "the secret of another" not in "".join(path.read_text("utf-8") for path in run.parent.rglob("*.html"))
-    assert ("its page is not written" in page) == (inner == "page")
-
-
-def test_run_whose_page_cannot_be_written_stops_no_other(drifted, tmp_path: Path) -> None:
-    runs = [drifted("run-a"), drifted("run-b", test="test_b")]
-    (runs[0] / "index.html").mkdir()
-    page = html_of(runs, runs[0].parent)
-    assert "2 of 2 tests did not pass" in page
-    assert 'href="run-a/index.html' not in page
-    assert str(tmp_path) not in page
-    assert "run-b/index.html" in page
-
-
 @pytest.mark.skipif(os.name != "posix", reason="names are text elsewhere")
 def test_name_not_utf_8_is_no_crash(drifted, tmp_path: Path) -> None:
     run = drifted()
@@ -684,18 +448,177 @@ def test_of_huge_log_only_end_is_read(drifted) -> None:
     assert text.endswith("the last line")
 
 
-@pytest.mark.parametrize("number", ["NaN", "1e400", "-1"])
-@pytest.mark.parametrize("field", ["seconds", "dollars"])
-def test_result_with_impossible_number_is_damaged(drifted, tmp_path: Path, field: str, number: str) -> None:
+def test_failed_run_shows_rule_and_enlarged_difference(drifted, tmp_path: Path) -> None:
+    path = drifted()
+    shown = show_run(path)
+    view = shown.view
+    assert (view.sentence, view.rule) == ("The test failed: the screen is not as recorded (100 pixels)", "it drifted")
+    assert view.deciding is not None
+    pair = view.deciding.pair
+    assert (pair.left_name, pair.right_name) == ("recorded", "now")
+    assert [str(box) for box in pair.boxes] == ["100 50 30 20"]
+    shade = Image.open(io.BytesIO(shown.added[pair.shade.address])).convert("RGBA")
+    assert (shade.size, shade.getchannel("A").getbbox()) == ((320, 200), (100, 50, 130, 70))
+    page = html_of([path], path.parent, "run-1/index.html")
+    assert page.index("The test failed") < page.index('id="deciding"') < page.index('class="film"')
+    assert f'viewBox="{pair.zooms[0]}"' in page
+
+
+def test_same_difference_is_one_group_and_comes_first(drifted, write_run, make_step) -> None:
+    runs = [drifted("run-a", test="test_a"), drifted("run-b", test="test_b"), drifted("run-c", 200, "test_c")]
+    for name in ("run-d", "run-e"):
+        path = write_run([make_step(1, Click(5, 5))], DONE)
+        runs.append(path.rename(path.with_name(name)))
+        write_ended_test(runs[-1], EndedTest("test_fine", "passed", seconds=3.0))
+    view = session_view([show_run(run) for run in reversed(runs)])
+    assert [sorted(test.test for test in group) for group in view.groups] == [["test_a", "test_b"], ["test_c"]]
+    assert view.title == "3 of 4 tests did not pass"
+    assert (view.tests[-1].test, len(view.tests[-1].runs)) == ("test_fine", 2)
+
+
+@pytest.mark.parametrize(
+    ("end", "earlier", "later", "decided"),
+    [
+        (
+            RunEnded(None, "the run failed", "PlannerError: none\nTraceback"),
+            "",
+            "",
+            "PlannerError: none; the last step",
+        ),
+        (RunEnded(Outcome.GAVE_UP, "there is no basket"), "", "", "the last step: "),
+        (DONE, "", "", "a toast was there"),
+        (RunEnded(None, "the run failed", "PlannerError: none"), "two", "", "PlannerError: none; the last step: "),
+        (RunEnded(None, "the run failed", "PlannerError: none"), "two", "one", "The claim 'one' fails: it shows 1"),
+        (DONE, "two", "", "The claim 'two' fails: it shows 1"),
+    ],
+)
+def test_deciding_cause_follows_end_of_run(
+    end: RunEnded, earlier: str, later: str, decided: str, write_run, make_step, frames
+) -> None:
+    def judged(claim: str) -> list[Judged]:
+        verdict = Verdict(
+            claim, "fails", "it shows 1", Region(10, 20, 60, 40), frames[1].ref, "m", votes=("fails",) * 3
+        )
+        return [Judged(verdict)] if claim else []
+
+    toast = Transient("a toast was there", frames[1].ref, Region(0, 0, 9, 9))
+    path = write_run([make_step(1, Click(5, 5))], end, events=[toast, *judged(earlier)])
+    for event in judged(later):  # the test caught the error, and continued
+        RunDirectory.open(path).append(event)
+    view = show_run(path).view
+    assert view.deciding is not None
+    assert view.deciding.text.startswith(decided)
+    for claim in view.claims:
+        assert ("votes: fails, fails, fails" in claim.judging, str(claim.pair.regions[0])) == (True, "10 20 50 20")
+
+
+def test_damaged_trace_gives_page_that_says_so(drifted, tmp_path: Path) -> None:
     run = drifted()
-    content = {**json.loads((run / "result.json").read_text()), field: "?"}
-    (run / "result.json").write_text(json.dumps(content).replace('"?"', number))
-    page = Tags(html_of([run], tmp_path / "out")).text
-    assert not re.search(r"\b(nan|inf)\b", page)
-    assert f"{field} in result.json must be" in show_run(run).view.damage[0]
+    trace = (run / "trace.jsonl").read_bytes()
+    started = len(b"\n".join(trace.split(b"\n")[:2])) + 1
+    for size in [*range(0, len(trace), 97), len(trace) - 1]:
+        (run / "trace.jsonl").write_bytes(trace[:size])
+        view = show_run(run).view
+        assert bool(view.problem) == (size < started), f"cut at {size}"
+        if not view.problem and not trace[:size].endswith(b"\n"):
+            number = trace[:size].count(b"\n") + 1
+            assert view.damage == [f"trace.jsonl ends in the middle of line {number}: that line is left out"]
+    html_of([run], tmp_path / "out")
+    lines = trace.split(b"\n")
+    lines[2:4] = b"\xff\x00 nothing", b'{"kind":"step","step":{"number":"x"}}'
+    (run / "trace.jsonl").write_bytes(b"\n".join(lines))
+    (run / "result.json").write_text('{"format": "pytest-vnc-use result", "version": 99}')
+    view = show_run(run).view
+    assert "result.json must be" in view.damage[0]
+    assert view.damage[1:] == [f"line {number} of trace.jsonl is damaged: it is left out" for number in (3, 4)]
+    assert view.deciding is not None
+    (run / "trace.jsonl").write_bytes(trace.replace(b'"version":1', b'"version":99', 1))
+    assert "newer pytest-vnc-use" in show_run(run).view.problem
+    assert "The run cannot be shown" in html_of([run], tmp_path / "out", "run-1/index.html")
 
 
-def test_command_uses_results_beside_runs(drifted, tmp_path: Path, capsys) -> None:
+def test_old_and_odd_traces_are_shown(write_run, make_step, tmp_path: Path) -> None:
+    exchange = ModelExchange("planner", 1, {"contents": ["go"]}, {"ok": 1}, 0.5, model="m")
+    path = write_run([make_step(1, Click(5, 5))], DONE, events=[exchange])
+    line = (path / "exchanges.jsonl").read_text()
+    (path / "exchanges.jsonl").write_text(line.replace('"go"', "[" * 900 + "]" * 900))
+    lines = [json.loads(line) for line in (path / "trace.jsonl").read_text().splitlines()]
+    old = [{key: value for key, value in line.items() if key not in ("at_s", "began_at")} for line in lines]
+    (path / "trace.jsonl").write_text("".join(json.dumps(line) + "\n" for line in old))
+    assert "done, says the planner" in html_of([path], tmp_path / "out", "run-1/index.html")
+
+
+def test_name_that_leads_elsewhere_is_no_screenshot(write_run, make_step, tmp_path: Path) -> None:
+    (tmp_path / "secret.png").write_bytes(b"secret")
+    path = write_run([make_step(1, Click(5, 5), frame_before=FrameRef("../../../secret", 320, 200))], DONE)
+    write_report([path], tmp_path / "out")
+    assert b"secret" not in b"".join(file.read_bytes() for file in (tmp_path / "out").rglob("*.png"))
+
+
+def test_page_is_not_written_over_other_files(drifted, tmp_path: Path) -> None:
+    run, other = drifted(), tmp_path / "other" / "run-1"
+    shutil.copytree(run, other)
+    write_report([other, run], run.parent)
+    assert (run.parent / "run-1-2" / "index.html").is_file()
+    assert not [*(run / "screens").glob("*.webp")], "its screenshots would be copies"
+    assert not (other / "index.html").exists()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunDirectoryUnwritable, match="cannot write the report into"):
+        write_report([run], tmp_path / "file" / "out")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems have no FIFO")
+@pytest.mark.parametrize("kind", ["fifo", "link", "directory"])
+def test_only_regular_files_are_read(drifted, frames, tmp_path: Path, kind: str) -> None:
+    (tmp_path / "outside").write_text("the secret of another")
+    makers = {"fifo": os.mkfifo, "link": lambda path: path.symlink_to(tmp_path / "outside"), "directory": os.mkdir}
+    runs = []
+    digest = frames[0].ref.digest
+    for name in ("result.json", "exchanges.jsonl", "trace.jsonl", "logs/program.txt", f"screens/{digest}.png"):
+        runs.append(drifted(f"made-{len(runs)}"))
+        place = runs[-1] / name
+        place.parent.mkdir(exist_ok=True)
+        place.unlink(missing_ok=True)
+        makers[kind](place)
+    for one_file in (False, True):
+        write_report(runs, tmp_path / f"out-{one_file}", one_file=one_file)
+        written = [path.read_bytes() for path in (tmp_path / f"out-{one_file}").rglob("*") if path.is_file()]
+        assert b"the secret of another" not in b"".join(written)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="making a link needs a right elsewhere")
+def test_page_that_cannot_be_written_stops_no_other(drifted, tmp_path: Path) -> None:
+    runs = [drifted(f"run-{name}", test=f"test_{name}") for name in ("logs", "page", "index.html", "fine")]
+    other = tmp_path / "outside"
+    other.mkdir()
+    (other / "key.txt").write_text("the secret of another")
+    for run, name in zip(runs, ("logs", "page"), strict=False):
+        (run / name).symlink_to(other)
+    (runs[2] / "index.html").mkdir()
+    page = html_of(runs, runs[0].parent)
+    assert [path.name for path in other.iterdir()] == ["key.txt"]
+    assert "4 of 4 tests did not pass" in page
+    files = [path for path in runs[0].parent.rglob("*.html") if path.is_file()]
+    assert "the secret of another" not in "".join(path.read_text("utf-8") for path in files)
+    assert page.count("its page is not written") == 2
+    assert [f'href="run-{name}/index.html' in page for name in ("logs", "page", "index.html", "fine")] == [
+        *(True, False, False, True)
+    ]
+    assert str(tmp_path) not in page
+
+
+@pytest.mark.parametrize("number", ["NaN", "1e400", "-1"])
+def test_result_with_impossible_number_is_damaged(drifted, tmp_path: Path, number: str) -> None:
+    run = drifted()
+    content = json.loads((run / "result.json").read_text())
+    for field in ("seconds", "dollars"):
+        (run / "result.json").write_text(json.dumps({**content, field: "?"}).replace('"?"', number))
+        page = Tags(html_of([run], tmp_path / "out")).text
+        assert not re.search(r"\b(nan|inf)\b", page)
+        assert f"{field} in result.json must be" in show_run(run).view.damage[0]
+
+
+def test_command_uses_results_beside_runs(drifted, tmp_path: Path) -> None:
     lost = ItemResult("test_lost", "error", "infra", message="worker crashed")
     run = drifted()
     failed = ItemResult("test_it", "failed", "product", message="it drifted", runs=(RunFigures(str(run)),))
@@ -705,7 +628,3 @@ def test_command_uses_results_beside_runs(drifted, tmp_path: Path, capsys) -> No
     shutil.rmtree(run)
     assert main(["report", str(run.parent), "-o", str(tmp_path / "out")]) == 0
     assert "2 of 2 tests did not pass" in (tmp_path / "out" / "index.html").read_text("utf-8")
-    (run.parent / "vnc-results.json").write_text("{")
-    drifted()
-    assert main(["report", str(run.parent)]) == 0
-    assert "must be results in JSON" in (run.parent / "index.html").read_text("utf-8")

@@ -15,14 +15,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pytest_vnc_use import VncUseAgent
-from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
+from pytest_vnc_use.report.html import block_style, run_html
 from pytest_vnc_use.report.pages import write_report
+from pytest_vnc_use.report.screenshots import data_uri
 from pytest_vnc_use.runs.directory import EndedTest, write_ended_test
 from pytest_vnc_use.types import Click, Drifted, Outcome, Region, RunEnded
 from pytest_vnc_use.types.elements import Element
-from support.paths import PAD
-from support.qt_desktop import QtDesktop
 from support.vnc_servers import require, require_package
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -98,15 +96,12 @@ def test_keys_lead_through_steps_and_each_has_its_address(opened: Any) -> None:
     assert opened.locator("#step-3").bounding_box()["y"] < 720
 
 
-def test_arrows_show_one_side_and_then_both(opened: Any) -> None:
+def test_keys_show_one_side_and_whole_screen(opened: Any) -> None:
     left, right = opened.locator("#deciding .left"), opened.locator("#deciding .right")
     opened.keyboard.press("ArrowLeft")
     assert (left.is_visible(), right.is_visible()) == (True, False)
     opened.keyboard.press("ArrowRight")
     assert (left.is_visible(), right.is_visible()) == (True, True)
-
-
-def test_f_shows_whole_screen_and_difference_again(opened: Any) -> None:
     canvas = opened.locator("#deciding svg.canvas >> nth=0")
     before = canvas.get_attribute("viewBox")
     opened.keyboard.press("f")
@@ -148,37 +143,30 @@ MEASURE = """path => {
 """The middle of the mark as a point of the screenshot, as the browser lays both out."""
 
 
-@pytest.mark.desktop
 @pytest.mark.parametrize(
-    ("screen", "scale", "width", "ratio"),
-    [((800, 600), 1, 360, 3), ((1440, 900), 1, 1280, 1), ((2560, 1600), 2, 3840, 2)],
+    ("screen", "width", "ratio"), [((800, 600), 360, 3), ((1440, 900), 1280, 1), ((2560, 1600), 3840, 2)]
 )
-def test_point_is_drawn_where_program_got_click(
+def test_point_is_drawn_where_step_clicked(
     browser: Any,
+    write_run,
+    make_step,
+    frames,
+    paint,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     screen: tuple[int, int],
-    scale: int,
     width: int,
     ratio: int,
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     at = screen[0] * 5 // 8 + 2, screen[1] * 3 // 8 + 2
-    desktop = QtDesktop(PAD, size=screen, environment={"QT_SCALE_FACTOR": str(scale)})
-    try:
-        with VncUseAgent(desktop.server, screen_size=screen, planner=ScriptedPlanner([[Click(*at)]])) as agent:
-            run = agent.run("Click").run_dir
-        (pressed,) = (line for line in desktop.read_file("events.txt").splitlines() if line.startswith("press"))
-    finally:
-        desktop.stop()
-    got = [scale * int(number) for number in pressed.split()[1:3]]
+    frames += [paint("white", screen)]
+    run = write_run([make_step(1, Click(*at), frame_before=frames[-1].ref, frame_after=frames[-1].ref)])
     write_report([run], tmp_path / "out")
     page = browser.new_page(viewport={"width": width, "height": 900}, device_scale_factor=ratio)
     page.goto((tmp_path / "out" / run.name / "index.html").as_uri() + "#step-1")
     canvas = page.locator("#step-1 .left .canvas")
     page.evaluate("document.querySelector('#step-1 .left img').decode()")
     drawn = page.locator("#step-1 .left .mark path >> nth=1").evaluate(MEASURE)
-    assert [int(number) for number in drawn] == got
+    assert tuple(int(number) for number in drawn) == at
     marked = screenshot(canvas)
     page.uncheck("[name=mark]")
     ring = (np.abs(marked - screenshot(canvas)).sum(axis=2) > 60).nonzero()
@@ -268,21 +256,59 @@ def test_filters_are_kept_in_address(page: Any, runs: list[Path], tmp_path: Path
     assert rows.count() == 0
 
 
+BACKGROUND = "each => getComputedStyle(each).backgroundImage"
+
+
 def test_one_file_opens_run_at_its_step(page: Any, runs: list[Path], tmp_path: Path) -> None:
-    page.goto(write_report(runs, tmp_path / "out", one_file=True).as_uri())
-    assert (
-        page.locator(".group svg i >> nth=0")
-        .evaluate("each => getComputedStyle(each).backgroundImage")
-        .startswith('url("data:')
-    )
+    address = write_report(runs, tmp_path / "out", one_file=True).as_uri()
+    page.goto(address)
+    assert page.locator(".step").count() == 0, "a run is text until it is opened"
+    for shown in (".group svg i >> nth=0", ".tests .thumb i >> nth=0"):
+        assert page.locator(shown).evaluate(BACKGROUND).startswith('url("data:')
     page.click(".group li a")
     assert page.locator("#run-2 .sentence").is_visible()
     page.keyboard.press("j")
     assert page.url.endswith("#run-2-step-1")
     shown = page.locator("#run-2-step-1 i.pic >> nth=0")
+    assert shown.evaluate(BACKGROUND).startswith('url("data:')
     assert shown.bounding_box()["width"] / shown.bounding_box()["height"] == pytest.approx(320 / 200, abs=0.01)
     page.click("#run-2 .top a")
     assert page.locator(".tests").is_visible()
+    page.goto("about:blank")
+    page.goto(f"{address}#run-2-step-3")
+    assert page.locator("#run-2-step-3").bounding_box()["y"] < 720
+    page.go_back()
+    page.goto(address)
+    page.evaluate("location.hash = '#run-1-step-1'")
+    page.locator("#run-1-step-1").wait_for()
+    assert not page.locator("#run-2 .sentence").is_visible()
+
+
+def test_one_file_needs_no_script(browser: Any, runs: list[Path], tmp_path: Path) -> None:
+    address = write_report(runs, tmp_path / "out", one_file=True).as_uri()
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(address)
+    assert not page.locator("#run-2 .sentence").is_visible()
+    page.click(".group li a")
+    assert page.locator("#run-2 .sentence").is_visible()
+    page.goto(f"{address}#run-2-step-3")
+    box = page.locator("#run-2-step-3 i.pic >> nth=0").bounding_box()
+    assert box["y"] < 720
+    assert box["width"] / box["height"] == pytest.approx(320 / 200, abs=0.01)
+    context.close()
+
+
+def test_block_shows_drift_enlarged_and_uncovered(browser: Any, write_run, drift, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(block_style() + run_html(write_run(events=[drift]), link=data_uri), encoding="utf-8")
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.goto(file.as_uri())
+    shown = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+    page.close()
+    counts = {colour: count for count, colour in shown.getcolors(1 << 24) or []}
+    assert counts[0, 0, 255] == counts[0, 255, 0] > 40 * 20
+    assert counts[230, 0, 126] > 100
 
 
 def test_under_jenkins_policy_it_reads_well(browser: Any, runs: list[Path], tmp_path: Path) -> None:

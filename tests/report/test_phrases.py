@@ -6,6 +6,7 @@ import pytest
 
 from pytest_vnc_use.report import phrases
 from pytest_vnc_use.runs.directory import read_trace
+from pytest_vnc_use.runs.transcript import action_in_words
 from pytest_vnc_use.types import (
     ApprovalAsked,
     CallFunction,
@@ -38,7 +39,6 @@ from pytest_vnc_use.types import (
 
 FRAME = FrameRef("0" * 64, 320, 200)
 DRIFT = Drifted("other", FRAME, FRAME, Region(0, 0, 9, 9), healed=True)
-JUDGED = Judged(Verdict("it", "holds", "", usage=Usage(1000, 0, 5)))
 ASKED = ApprovalAsked(1, Proposal(Wait()), Ruling("ask", "no rule matches"))
 
 
@@ -68,8 +68,8 @@ ASKED = ApprovalAsked(1, Proposal(Wait()), Ruling("ask", "no rule matches"))
         (InvalidAction("bash", "no hand can do it"), "bash, which cannot be done: no hand can do it"),
     ],
 )
-def test_action(action, text):
-    assert phrases.action_in_words(action) == text
+def test_action_in_words(action, text) -> None:
+    assert action_in_words(action) == text
 
 
 @pytest.mark.parametrize(
@@ -82,33 +82,29 @@ def test_action(action, text):
         (Ruling("ask", "no rule matches", "it pays"), "waits for approval: no rule matches: it pays"),
     ],
 )
-def test_ruling_is_told_unless_plainly_harmless(ruling, text):
+def test_ruling_in_words(ruling, text) -> None:
     assert phrases.ruling_in_words(ruling) == text
 
 
 @pytest.mark.parametrize(
-    ("planner", "model", "text"),
+    ("planner", "model", "judge", "text"),
     [
-        ("scripted", "", "scripted planner, no model was asked"),
-        ("scripted (basket)", "", "scripted planner, no model was asked"),
-        ("gemini (g-3)", "", "gemini (g-3)"),
-        ("gemini (g-3)", "g-3", "gemini (g-3)"),
-        ("gemini (g-3)", "g-4-001", "gemini (g-3), answered by g-4-001"),
-        ("scripted", "g-3", "scripted, answered by g-3"),
+        ("scripted (basket)", "", "", "scripted planner, no model was asked"),
+        ("scripted", "", "g-3", "scripted planner, no model was asked to plan"),
+        ("gemini (g-3)", "", "", "gemini (g-3)"),
+        ("gemini (g-3)", "g-3", "", "gemini (g-3)"),
+        ("gemini (g-3)", "g-4-001", "", "gemini (g-3), answered by g-4-001"),
+        ("scripted", "g-3", "", "scripted, answered by g-3"),
     ],
 )
-def test_who_decided(write_run, make_step, planner, model, text):
-    run = write_run([make_step(1, Wait())], planner=planner, model=model)
+def test_planner_in_words(write_run, make_step, planner, model, judge, text) -> None:
+    judged = [Judged(Verdict("it holds", "holds", "seen", model=judge))] if judge else []
+    run = write_run([make_step(1, Wait())], planner=planner, model=model, events=judged)
     assert phrases.planner_in_words(read_trace(run)) == text
 
 
-def test_model_that_judged_scripted_run_is_not_denied(write_run):
-    run = write_run(events=[Judged(Verdict("it holds", "holds", "seen", model="g-3"))])
-    assert phrases.planner_in_words(read_trace(run)) == "scripted planner, no model was asked to plan"
-
-
 @pytest.mark.parametrize("outcome", [outcome for outcome in Outcome if outcome is not Outcome.WAITING])
-def test_no_outcome_is_shown_as_success(write_run, outcome):
+def test_no_outcome_is_shown_as_success(write_run, outcome) -> None:
     text, tone = phrases.outcome_in_words(read_trace(write_run(end=RunEnded(outcome, ""))))
     assert text.startswith(outcome.value.split("_")[0])
     assert tone != "good"
@@ -118,7 +114,6 @@ def test_no_outcome_is_shown_as_success(write_run, outcome):
     ("planner", "events", "end", "text"),
     [
         ("recording", [], RunEnded(Outcome.DONE, ""), ("replayed as recorded", "plain")),
-        ("recording, or where that drifts g", [], RunEnded(Outcome.DONE, ""), ("replayed as recorded", "plain")),
         ("recording, or where that drifts g", [DRIFT], RunEnded(Outcome.DONE, ""), ("done, says the planner", "plain")),
         ("gemini (g-3)", [], RunEnded(Outcome.DONE, ""), ("done, says the planner", "plain")),
         ("a person", [], RunEnded(Outcome.DONE, ""), ("done by a user", "plain")),
@@ -127,21 +122,13 @@ def test_no_outcome_is_shown_as_success(write_run, outcome):
         ("scripted", [ASKED], None, ("waits for approval", "doubt")),
     ],
 )
-def test_outcome_is_worded_by_planner_and_end(write_run, planner, events, end, text):
+def test_outcome_in_words(write_run, planner, events, end, text) -> None:
     assert phrases.outcome_in_words(read_trace(write_run(end=end, planner=planner, events=events))) == text
 
 
-@pytest.mark.parametrize(
-    ("events", "usage", "text"),
-    [
-        ([], Usage(), ""),
-        (
-            [Judged(Verdict("it", "holds", "", usage=Usage(1000, 0, 5)))],
-            Usage(10, 4, 3, 2),
-            "1,020 in (8 cached), 11 out + 4 thinking",
-        ),
-    ],
-)
-def test_tokens_of_planner_and_judge_are_summed(write_run, make_step, events, usage, text):
-    run = write_run([make_step(number, Wait()) for number in (1, 2)], usage=usage, events=events)
-    assert phrases.usage_in_words(read_trace(run)) == text
+def test_tokens_of_planner_and_judge_are_summed(write_run, make_step) -> None:
+    judged = [Judged(Verdict("it", "holds", "", usage=Usage(1000, 0, 5)))]
+    steps = [make_step(number, Wait()) for number in (1, 2)]
+    usage = read_trace(write_run(steps, usage=Usage(10, 4, 3, 2), events=judged)).usage
+    assert phrases.tokens_in_words(usage) == "1,020 in (8 cached), 11 out + 4 thinking"
+    assert phrases.tokens_in_words(Usage()) == ""

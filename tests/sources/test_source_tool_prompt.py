@@ -243,12 +243,12 @@ def test_elements_are_refused_where_none_are_known() -> None:
 
 
 def test_timing_and_display_are_configured_at_runtime() -> None:
-    timing = Timing(0.5, {"step_delay": 0.5, "max_seconds": 300.0}).functions()
-    assert timing["configure"](step_delay_ms=40) == "step_delay_ms: 40\nmax_seconds_ms: 300000"
-    assert timing["configure"](screenshot_max_side=720) == "step_delay_ms: 40\nmax_seconds_ms: 300000"
+    timing = Timing(0.5, {"step_delay": 0.5, "max_seconds": 300.0})
+    assert timing.configure(step_delay_ms=40) == "step_delay_ms: 40\nmax_seconds_ms: 300000"
+    assert timing.configure(screenshot_max_side=720) == "step_delay_ms: 40\nmax_seconds_ms: 300000"
     for wrong in ({"step_delay_ms": -1}, {"screenshot_max_side": 99}, {"screenshot_max_side": "720"}):
         with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be"):
-            timing["configure"](**wrong)
+            timing.configure(**wrong)
     smaller = call("vnc_command", action="configure", params={"screenshot_max_side": 720})
     script = [
         smaller,
@@ -257,7 +257,7 @@ def test_timing_and_display_are_configured_at_runtime() -> None:
     ]
     with chat(script, toolset="vnc_command") as talk:
         for _ in range(2):
-            talk.act(output=str(timing["get_timing"]()))
+            talk.act(output=timing.get_timing())
         assert talk.actions() == [Click(721, 451)]  # in the middle of a pixel of the smaller image
         before, *_, after = talk.server.requests
     lines = after.of("tool")[-1]["content"].splitlines()

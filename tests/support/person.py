@@ -9,7 +9,7 @@ import re
 import struct
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from types import TracebackType
@@ -39,6 +39,8 @@ class Page:
         self._closing = ExitStack()
         self._socket = self._closing.enter_context(connect(url, additional_headers=headers, proxy=None, max_size=None))
         self.questions: dict[str, dict[str, Any]] = {}
+        self.is_running = True
+        """Whether a test session runs."""
         self.pixels = np.zeros((0, 0), np.uint32)
         """The live screen of the newest frame's test."""
 
@@ -59,6 +61,8 @@ class Page:
             return
         message = json.loads(received)
         match message["type"]:
+            case "session":
+                self.is_running = message["is_running"]
             case "state":
                 self.questions = {question["id"]: question for question in message["questions"]}
             case "question":
@@ -86,6 +90,17 @@ class Page:
         while not (asked := [question for question in self.questions.values() if question.get("about") == about]):
             self.read()
         return asked[0]
+
+    def answer(self, *answers: Mapping[str, str]) -> list[dict[str, Any]]:
+        """Answer the drifts of a session one after the other, all others with no; return the questions at its end."""
+        due, asked = iter(answers), dict[str, dict[str, Any]]()
+        while self.is_running:
+            for number, question in self.questions.items():
+                if number not in asked and question.get("about") is None:
+                    asked[number] = question
+                    self.send(type="answer", id=number, **next(due, {"kind": "no"}))
+            self.read()
+        return list(asked.values())
 
 
 class Person:
@@ -140,6 +155,9 @@ class Person:
         verdicts = dict.fromkeys(self.question["claims"], self._verdict)
         answers = {"is_done": is_done, "verdicts": verdicts, **answers}
         self._answer("done", **answers)
+
+    def undo(self) -> None:
+        self._answer("undo")
 
     def discard(self) -> None:
         self._answer("no", words="it was discarded")

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pytest_vnc_use import RunResult, VncUseAgent
-from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.errors import Inconclusive, RecordingDrifted
 from pytest_vnc_use.planners.local.scripted import NoPlanner
@@ -35,7 +34,7 @@ from pytest_vnc_use.types import (
     TypeText,
     Verdict,
 )
-from pytest_vnc_use.types.protocols import Controller, Planner
+from pytest_vnc_use.types.protocols import Planner
 from support import paths
 from support.tills import Steps
 
@@ -190,7 +189,7 @@ class Driven:
         try:
             self.test(saves)
         except RecordingDrifted as drifted:
-            return f"a gate: {str(drifted).partition('as recorded ')[2].partition('. If')[0]}"
+            return f"a gate: {str(drifted).splitlines()[0]}"
         except Inconclusive:
             return f"the claim: {self.agent.verdicts[-1].reason.partition(';')[0]}"
         except AssertionError:
@@ -232,12 +231,10 @@ class Desk:
         first: Sequence[str] = (),
         gate_s: float = 30.0,
         thinks_s: float = 0.0,
-        seen_through: Callable[[VNCController], Controller] | None = None,
     ) -> Iterator[Driven]:
         """Yield the program started, and then the command `first` performed.
 
-        `steps` are the planner's, if there is one, and `thinks_s` is what it takes for each. `seen_through` wraps the
-        agent's eyes and hands.
+        `steps` are the planner's, if there is one, and `thinks_s` is what it takes for each.
         """
         recorded = RecordedTest(self.key(name), mode)
         planner: Planner = GoesOn(*steps, thinks_s=thinks_s) if steps else NoPlanner()
@@ -247,13 +244,11 @@ class Desk:
             desktop.launch(["sh", "-c", command])
             if first and (ran := desktop.run(first)).exit_code:
                 raise AssertionError(ran)
-            eyes = seen_through(connect(desktop.server, desktop.password)) if seen_through else None
             with VncUseAgent(
                 settings=replace(settings, server=desktop.server),
                 vnc_password=desktop.password,
                 planner=planner,
                 judge=Believes(),
-                controller=eyes,
                 hitl_mode=False,
                 check=True,
                 desktop=desktop,

@@ -365,6 +365,38 @@ def test_failed_test_is_not_recorded(
 
 
 @pytest.mark.slow
+def test_undo_repeats_all_but_last_step_on_fresh_desktop(
+    demonstrate: Callable[..., Session], start: Callable[..., Session], tmp_path: Path
+) -> None:
+    session = demonstrate(PAID, VNC_USE_REHEARSE="0")
+    with session.person() as person:
+        enter(person, "alice")
+        for x in (110, 130, 150):  # one apple too many
+            person.click(x, 224)
+        person.until(lambda question: len(question["steps"]) == 5)
+        person.undo()
+    with session.person() as person:
+        person.until(lambda question: len(question["steps"]) == 4 and "repeating" not in question["notice"])
+        person.click(380, 224)
+    done = session.ended()
+    assert (done.code, "1 passed" in done.out) == (0, True), done.out
+    clicks = [Click(200, 60), *(Click(x, 224) for x in (110, 130, 380))]
+    assert [action for action in actions(tmp_path) if isinstance(action, Click)] == clicks
+    assert len([*(tmp_path / "runs").glob("*/trace.jsonl")]) == 1, "the first attempt left a run directory"
+    again = replayed(start, PAID)
+    assert again.code == 0, again.out
+
+
+@pytest.mark.slow
+def test_undo_on_shared_desktop_is_off(demonstrate: Callable[..., Session]) -> None:
+    session = demonstrate(PAID, "--vnc-scope=module")
+    with session.person() as person:
+        assert person.question["no_undo"] == "with --vnc-scope=module no desktop is fresh"
+        person.discard()
+    assert session.ended().code == 1
+
+
+@pytest.mark.slow
 def test_closed_page_records_nothing(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
     session = demonstrate(ENDED)
     person = session.person()

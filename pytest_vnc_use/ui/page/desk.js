@@ -231,7 +231,7 @@ function renderQuestion() {
   fillDiff($("question-diff"), question.diff ?? "");
   $("question-test").textContent = isOfCi ? question.tests.map((each) => each.test).join(", ") : question.test;
   $("question-problem").textContent = question.problem;
-  const acts = [...question.acts.map((act) => `The recording acts there: ${act}`), ...question.moved.map((target) => `Record the test again: ${target}`)];
+  const acts = [...question.acts.map((act) => `The recording acts there: ${act}`), ...question.moved.map((target) => `It cannot be accepted: ${target}.`)];
   $("question-acts").replaceChildren(...acts.map((act) => element("li", act)));
   ["recorded", "now", "difference"].forEach((id, number) => { $(id).src = isOfCi ? question.urls[number] : `data:image/png;base64,${question.images[number]}`; });
   $("recorded").onload = () => document.querySelectorAll(".shot").forEach((shot) => outline(shot, question.boxes));

@@ -37,6 +37,7 @@ export function renderRecord(asked, sender) {
   question = asked;
   if (canvas.parentElement !== $("record-screen")) $("record-screen").prepend(canvas);
   if ($("record-notice").textContent !== asked.notice) $("record-notice").textContent = asked.notice;
+  $("record-undo").disabled = Boolean(asked.no_undo) || !asked.steps.length;
   const captions = asked.steps.length ? asked.steps : ["Nothing yet: click into the screen and do the task."];
   $("record-steps").replaceChildren(...captions.map((caption) => made("li", caption)));
   $("record-steps").classList.toggle("empty", !asked.steps.length);
@@ -56,7 +57,8 @@ function begin(asked) {
   $("record-test").textContent = asked.test;
   $("record-task").textContent = asked.by_hand ? `By hand, then the replay continues: ${asked.task}` : asked.task;
   $("record-done").textContent = asked.by_hand ? "Continue the replay" : "Done…";
-  $("record-region").hidden = Boolean(asked.by_hand);
+  $("record-region").hidden = $("record-undo").hidden = Boolean(asked.by_hand);
+  $("record-no-undo").textContent = asked.no_undo ? `Undo is off: ${asked.no_undo}.` : "";
   const names = asked.secrets.map((name) => choice(name, () => tell("secret", name)));
   $("record-secrets").replaceChildren(...names);
   $("record-secret").hidden = !names.length;
@@ -312,6 +314,8 @@ $("record-answers").onsubmit = (event) => {
   });
   $("record-form").close();
 };
+$("record-undo").title = "Repeat all steps but the last one on a fresh desktop";
+$("record-undo").onclick = () => send({ type: "answer", kind: "undo", id: question.id });
 $("record-discard").onclick = () => send({ type: "answer", kind: "no", id: question.id, words: "it was discarded" });
 
 /** Ask whether a claim holds on a screen. */

@@ -1,0 +1,496 @@
+"""A session as its page, its links and its merged results show it: each test once, and whatever else is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use.cli import main
+from pytest_vnc_use.errors import RunDirectoryError
+from pytest_vnc_use.report.pages import write_report
+from pytest_vnc_use.report.reliability import reliabilities
+from pytest_vnc_use.report.results import (
+    ItemResult,
+    RunFigures,
+    SessionResults,
+    read_results,
+    session_problems,
+    session_results,
+    write_results,
+)
+from pytest_vnc_use.report.run_view import show_run
+from pytest_vnc_use.report.session_view import KnownResults, session_view
+from pytest_vnc_use.report.sessions import links, merged, results_beside
+from pytest_vnc_use.runs.directory import EndedTest, RunDirectory, write_ended_test
+from pytest_vnc_use.types import Click, Outcome, RunEnded, RunStarted
+
+DONE = RunEnded(Outcome.DONE, "the basket is open")
+PASSED, FAILED = ItemResult("t.py::test_a", "passed"), ItemResult("t.py::test_b", "failed", "product", dollars=0.5)
+LOST = ItemResult("test_lost", "error", "infra", "the test did not end", "worker 'gw0' crashed")
+PAGE = "https://github.test/us/shop/actions/runs/1/artifacts/2"
+RESULTS = "vnc-results.json"
+NONE_RAN = "at least one job must run a test on a desktop, none did"
+NO_JOB = "'jobs/2' must have one vnc-results.json below it, it has none: its job did not end"
+Made = Callable[..., Path]
+
+
+@pytest.fixture
+def made(write_run, make_step) -> Made:
+    """`made(name, ended)`: the directory of a done run, whose test ended so."""
+
+    def made(name: str, ended: EndedTest | None = None) -> Path:
+        path = write_run([make_step(1, Click(5, 5))], DONE)
+        path = path.rename(path.with_name(name))
+        if ended:
+            write_ended_test(path, ended)
+        return path
+
+    return made
+
+
+def shown(*runs: Path):
+    return [show_run(run) for run in runs]
+
+
+def figures(*runs: Path) -> tuple[RunFigures, ...]:
+    return tuple(RunFigures(str(run)) for run in runs)
+
+
+def part(*tests: ItemResult, started: str = "2026-01-01T03:00:00", **more: object) -> SessionResults:
+    return replace(session_results(started, "2026-01-01T03:10:00", tests), **more)
+
+
+def test_failed_test_without_run_is_listed(made: Made, tmp_path: Path) -> None:
+    run = made("made-1", EndedTest("test_fine", "passed"))
+    known = KnownResults([ItemResult("test_fine", "passed", runs=figures(run)), LOST])
+    view = session_view(shown(run), known)
+    assert view.title == "1 of 2 tests did not pass"
+    assert [(test.test, test.triage, test.message) for test in view.tests] == [
+        ("test_lost", "infra", "worker 'gw0' crashed"),
+        ("test_fine", "", ""),
+    ]
+    for one_file in (False, True):
+        page = write_report([run], tmp_path / f"out-{one_file}", known, one_file=one_file).read_text("utf-8")
+        assert "1 of 2 tests did not pass" in page
+        assert "worker &#39;gw0&#39; crashed" in page
+    write_report([], tmp_path / "out-False", KnownResults([LOST]))
+    assert "1 of 1 test did not pass" in (tmp_path / "out-False" / "index.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize("has_results", [False, True])
+@pytest.mark.parametrize("stored", [None, EndedTest("test_it", "crashed"), EndedTest("test_it", "failed")])
+def test_result_of_session_or_run_is_no_pass(made: Made, stored: EndedTest | None, has_results: bool) -> None:
+    """A word that pytest does not know is no pass, nor is a damaged file."""
+    run = made("made-1", stored)
+    if stored and stored.result == "failed":
+        (run / "result.json").write_text("{")
+    result = ItemResult("test_it", stored.result if stored else "failed", "product", runs=figures(run))
+    (test,) = session_view(shown(run), KnownResults([result] if has_results else [])).tests
+    assert test.is_bad == (has_results or stored is not None)
+
+
+def test_pass_that_run_directory_denies_is_no_pass(made: Made) -> None:
+    run = made("made-1", EndedTest("test_a", "failed", message="the basket is empty"))
+    view = session_view(shown(run), KnownResults([ItemResult("test_a", "passed", runs=figures(run))]))
+    assert view.title == "1 of 1 test did not pass"
+    (line,) = view.tests
+    assert line.message == "the directory of its run says failed: the basket is empty"
+    assert line.more == "the result beside the runs says passed"
+
+
+def test_test_without_result_did_not_end(tmp_path: Path, frames) -> None:
+    directory = RunDirectory.create(tmp_path, "run-1")
+    directory.append(RunStarted("run-1", "Click", "2026-01-02T03:04:05+00:00", "scripted", frames[0].ref, test_id="t"))
+    directory.append(DONE)
+    view = session_view(shown(directory.path))
+    assert (view.title, view.tests[0].result) == ("1 of 1 test did not pass", "did not end")
+    assert show_run(directory.path).view.sentence.startswith("The test did not end")
+
+
+TRIES = [
+    EndedTest("test_it", "failed", triage="product", seconds=1.0),
+    EndedTest("test_it", "passed", attempt=2, seconds=2.0),
+    EndedTest("test_it", "failed", is_rehearsal=True, seconds=3.0),
+]
+
+
+@pytest.mark.parametrize("has_results", [False, True])
+def test_last_attempt_decides_test(made: Made, has_results: bool) -> None:
+    runs = [made(f"made-{number}", ended) for number, ended in enumerate(TRIES, start=1)]
+    result = ItemResult("test_it", "passed", duration_s=6.0, retried_for=("product",), runs=figures(*runs))
+    view = session_view(shown(*runs), KnownResults([result] if has_results else []))
+    assert view.title == "1 test, none failed"
+    (test,) = view.tests
+    assert (test.more, test.duration_s) == ("attempt 2", 6.0)
+    assert [run.path.name for run in test.runs] == ["made-2"]
+    aside = [(name, run.path.name) for name, run in test.aside]
+    assert aside == [("attempt 1: failed", "made-1"), ("rehearsal: failed", "made-3")]
+    result = ItemResult("test_it", "error", "infra", retried_for=("product",), runs=figures(runs[0]))
+    (test,) = session_view(shown(runs[0]), KnownResults([result])).tests
+    assert (test.is_bad, test.runs, len(test.aside)) == (True, [], 1), "it failed before its second run"
+
+
+def test_second_session_and_rehearsal_alone_are_no_attempts(made: Made) -> None:
+    runs = [made(f"made-{number}", EndedTest("test_it", "passed", seconds=number)) for number in (1, 2)]
+    assert session_view(shown(*runs)).title == "2 tests, none failed"
+    view = session_view(shown(made("made-3", TRIES[2]), made("made-4", TRIES[1])))
+    assert view.title == "1 test, none failed"
+    assert sorted(test.result for test in view.tests) == ["passed", "rehearsal"]
+    assert [badge.text for badge in view.counts] == ["1 passed"]
+    assert view.facts[:2] == [("tests", "1"), ("not counted", "1 rehearsal")]
+
+
+@pytest.mark.parametrize(
+    ("messages", "groups"),
+    [
+        (["assert 'a' == 'b'", "assert 'x' == 'y'"], 2),
+        (["it took 3.2 s", "it took 4.9 s"], 1),
+        (["no such file: '/tmp/a/one'", "no such file: '/tmp/b/two'"], 1),
+    ],
+)
+def test_numbers_and_paths_may_vary_within_group(messages: list[str], groups: int) -> None:
+    known = KnownResults([ItemResult(f"test_{number}", "failed", message=text) for number, text in enumerate(messages)])
+    assert len(session_view([], known).groups) == groups
+
+
+def test_title_names_other_problems_and_missing_results(made: Made, tmp_path: Path) -> None:
+    problems = [("", "pytest ended with exit status 7"), ("", "t.py could not be collected")]
+    title = session_view([], KnownResults([PASSED], problems[:1])).title
+    assert title == "1 test, none failed; but pytest ended with exit status 7"
+    assert session_view([], KnownResults([PASSED], problems)).title.endswith("status 7; and 1 more")
+    lost = ItemResult("test_it", "passed", runs=(RunFigures("runs/lost"),))
+    assert session_view([], KnownResults([lost])).tests[0].more == "1 of its runs is not here"
+    run = made("made-1", EndedTest("test_fine", "passed"))
+    assert main(["report", str(run), "-o", str(tmp_path / "out")]) == 0
+    page = (tmp_path / "out" / "index.html").read_text("utf-8")
+    assert "1 test known here did not fail; but the results of the session were not found" in page
+    assert main(["report", str(made("by-hand")), "-o", str(tmp_path / "out")]) == 0, "no test made it"
+    assert "were not found" not in (tmp_path / "out" / "index.html").read_text("utf-8")
+
+
+# The results of several jobs.
+
+
+@pytest.fixture
+def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Jobs 1 and 3 of three, and the file for GitHub's summary."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
+    for job, test in (("1", PASSED), ("3", ItemResult("t.py::test_c | `c`", "passed"))):
+        write_results(Path("jobs", job, "runs", RESULTS), part(test))
+    return tmp_path
+
+
+def merge(*words: str) -> int:
+    return main(["report", "-o", "r", "--merge", *words])
+
+
+def test_merged_jobs_have_each_test_once() -> None:
+    whole = merged({"1": part(PASSED), "2": part(FAILED, started="2026-01-01T02:00:00")})
+    assert [test.test for test in whole.tests] == ["t.py::test_a", "t.py::test_b"]
+    assert (whole.totals.tests, whole.totals.results, whole.totals.dollars) == (2, {"passed": 1, "failed": 1}, 0.5)
+    assert (whole.started_at, whole.ended_at) == ("2026-01-01T02:00:00", "2026-01-01T03:10:00")
+    assert whole.problems == ()
+    bad = ItemResult("t.py::test_a", "error", "infra")
+    for order in ({"1": part(PASSED), "2": part(bad)}, {"1": part(bad), "2": part(PASSED)}):
+        assert merged(order).tests == (bad,)
+        assert merged(order).problems == ("t.py::test_a is in 1 and in 2: each test must be in one of them",)
+
+
+def test_merged_repetitions_are_counted_together() -> None:
+    one, two = (ItemResult(f"t.py::test_a[run{number}]", result) for number, result in ((1, "passed"), (2, "failed")))
+    parts = {name: part(test) for name, test in (("1", one), ("2", two))}
+    assert merged(parts).reliability == (), "the ids only look like repetitions"
+    each = {name: replace(p, reliability=reliabilities(p.tests, 2)) for name, p in parts.items()}
+    (reliability,) = merged(each).reliability
+    assert (reliability.repeated, reliability.passed) == (2, 1)
+
+
+def test_merge_writes_results_page_and_summary(jobs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert merge("jobs/1", "jobs/3") == 0
+    assert capsys.readouterr().out == f"0 runs in r/index.html\n2 passed in 2 of 2 jobs: r/{RESULTS}\n"
+    assert [test.test for test in read_results(Path("r", RESULTS)).tests] == ["t.py::test_a", "t.py::test_c | `c`"]
+    assert "2 passed" in Path("summary.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "read", "problem"),
+    [
+        (["jobs/1", "jobs/2", "jobs/3"], "2 passed in 2 of 3 jobs", NO_JOB),
+        (["jobs/1", "jobs/3", "--jobs=4"], "2 passed in 2 of 4 jobs", "2 of 4 jobs are missing"),
+        (["jobs/1", "jobs/1/runs"], "1 passed in 1 of 2 jobs", "'jobs/1/runs' must be another job's, it has the res"),
+        (["jobs/1", "jobs/1"], "1 passed in 1 of 2 jobs", "'jobs/1' must be another job's"),
+        (["jobs/1", "jobs/3", "--jobs=1"], "2 of 2 jobs", "--jobs must be the number of all jobs, got 1 for 2 dir"),
+        (["empty/8", "empty/9"], "no tests in 2 of 2 jobs", NONE_RAN),
+        (["jobs/1", "red"], "1 passed in 2 of 2 jobs", "red: b.py could not be collected"),
+        (["jobs/1", "broken"], "1 passed in 2 of 2 jobs", "broken: pytest ended with an internal error"),
+    ],
+)
+def test_merge_reports_wrong_job_everywhere(
+    jobs: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], read: str, problem: str
+) -> None:
+    for job in ("8", "9"):
+        write_results(Path("empty", job, "runs", RESULTS), part(exit_status=5))
+    write_results(Path("red", RESULTS), part(problems=("b.py could not be collected",)))
+    write_results(Path("broken", RESULTS), part(exit_status=3))
+    Path("jobs/2/runs").mkdir(parents=True)
+    assert merge(*arguments) == 1
+    out = capsys.readouterr().out
+    assert (read in out, f"\n{problem}" in out) == (True, True), out
+    title = re.findall("<h1>(.*?)</h1>", Path("r/index.html").read_text("utf-8"))[0].replace("&#39;", "'")
+    assert problem in read_results(Path("r", RESULTS)).problems[0]
+    assert problem in title
+    assert ("known here did not fail; but" in title) == (" of 2" not in read or "another job" in problem)
+    assert problem in Path("summary.md").read_text().replace("\\", "")
+    assert main(["report", "r", "-o", "again"]) == 0
+    assert problem in Path("again/index.html").read_text("utf-8").replace("&#39;", "'"), "merged results keep it"
+
+
+def test_merge_job_without_test_is_fine_beside_others(jobs: Path) -> None:
+    write_results(Path("empty", RESULTS), part(exit_status=5))
+    assert merge("jobs/1", "empty") == 0
+
+
+@pytest.mark.parametrize("bad", [FAILED, ItemResult("t.py::test_a", "crashed")])
+def test_merge_with_bad_test_exits_with_1(jobs: Path, bad: ItemResult) -> None:
+    write_results(Path("jobs/1/runs", RESULTS), part(bad))
+    assert merge("jobs/1", "jobs/3") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["-o", "r", "--merge", "jobs/9"], "--merge needs a directory with results or runs, got 'jobs/9'"),
+        (["-o", "r", "--merge", "bad"], "got 'bad': 'bad' has results that cannot be read: "),
+        (["-o", "r", "--merge", "jobs/1", "--jobs=none"], "--jobs must be a whole number from 1, got 'none'"),
+        (["--merge", "jobs/1"], "--merge needs -o DIR"),
+        (["jobs", "--links", "javascript:alert(1)"], "--links must be the report's URL"),
+        (["jobs", "--links", f"{PAGE}) [x](y"], "--links must be the report's URL"),
+        (["jobs", "--links", PAGE, "-o", "out"], "--links cannot be combined"),
+        (["nothing", "-o", "out"], "PATH must be a run directory, or one with some, got 'nothing': it does not exist"),
+        (["jobs", "-o", "file"], "-o must be a directory, got the file 'file'"),
+    ],
+)
+def test_report_wrong_usage_exits_with_2(
+    jobs: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], problem: str
+) -> None:
+    Path("bad").mkdir()
+    Path("bad", RESULTS).write_text("{")
+    Path("file").touch()
+    assert main(["report", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert (problem in error, error.count("\n"), "Errno" in error) == (True, 1, False), error
+
+
+def test_unwritable_job_summary_is_no_failure(
+    jobs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "none/summary.md")
+    assert merge("jobs/1", "jobs/3") == 0
+    assert "GITHUB_STEP_SUMMARY='none/summary.md', cannot be written: No such file" in capsys.readouterr().out
+
+
+def test_merge_shows_runs_of_jobs(made: Made, tmp_path: Path) -> None:
+    run = made("made-1", EndedTest("test_it", "passed"))
+    tests = [ItemResult("test_it", "passed", runs=figures(run)), ItemResult("test_twice", "passed")]
+    write_results(tmp_path / "1" / RESULTS, part(*tests))
+    write_results(tmp_path / "2" / RESULTS, part(ItemResult("test_twice", "failed", "product", message="no basket")))
+    run.rename(tmp_path / "1" / "made-1")
+    assert main(["report", "--merge", str(tmp_path / "1"), str(tmp_path / "2"), "-o", str(tmp_path / "out")]) == 1
+    page = (tmp_path / "out" / "index.html").read_text("utf-8")
+    assert "1 of 2 tests did not pass" in page
+    assert re.findall(r'class="badge \w+">(\d.*?)<', page) == ["1 failed", "1 passed"], "the badges count tests"
+    assert "made-1/index.html" in page
+    assert main(["report", str(tmp_path / "1"), str(tmp_path / "2"), "-o", str(tmp_path / "both")]) == 0
+    page = (tmp_path / "both" / "index.html").read_text("utf-8")
+    assert "<dd>1 more result of tests that ran more than once</dd>" in page
+
+
+def test_copy_of_results_beside_runs_counts_once(tmp_path: Path) -> None:
+    for directory in (tmp_path, tmp_path / "runs"):
+        write_results(directory / RESULTS, part(LOST))
+    assert results_beside([tmp_path, tmp_path / "runs"]).results == [LOST]
+    assert main(["report", "--merge", str(tmp_path), "-o", str(tmp_path / "all")]) == 1
+
+
+# Problems that make pytest red although all tests with a desktop passed.
+
+
+@pytest.mark.parametrize(
+    ("status", "uncollected", "failed", "has_bad", "problems"),
+    [
+        (0, [], 0, False, []),
+        (5, [], 0, False, []),
+        (1, [], 0, True, []),
+        (1, [], 1, True, ["1 test without a desktop failed"]),
+        (1, [], 0, False, ["pytest ended with exit status 1, but no test here failed"]),
+        (1, ["t.py"], 2, False, ["t.py could not be collected", "2 tests without a desktop failed"]),
+        (2, [""], 0, False, ["the session could not be collected", "pytest was interrupted"]),
+        (3, [], 0, True, ["pytest ended with an internal error (exit status 3)"]),
+        (4, [], 0, False, ["pytest ended with a usage error"]),
+        (7, [], 0, False, ["pytest ended with exit status 7"]),
+    ],
+)
+def test_session_problems_follow_exit_status(
+    status: int, uncollected: Sequence[str], failed: int, has_bad: bool, problems: list[str]
+) -> None:
+    printed = session_problems(status, uncollected, failed, has_bad=has_bad)
+    assert all(text.startswith(start) for text, start in zip(printed, problems, strict=True))
+
+
+@pytest.mark.slow
+def test_red_session_is_red_everywhere(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The module that breaks is collected first, before anything shows that the session has a desktop."""
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
+    pytester.makeconftest("import pytest\n\n@pytest.fixture\ndef vnc_desktop(): ...")
+    pytester.makepyfile(
+        test_1_broken="raise LookupError('hunter2-hunter2')",
+        test_2="def test_fine(vnc_desktop): ...\n\ndef test_plain(): assert 0",
+    )
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--continue-on-collection-errors")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    results = read_results(Path("runs", RESULTS))
+    problems = ("test_1_broken.py could not be collected", "1 test without a desktop failed")
+    assert (results.exit_status, results.totals.results, results.problems) == (1, {"passed": 1}, problems)
+    written = [Path(name).read_text("utf-8") for name in (f"runs/{RESULTS}", "runs/index.html", "summary.md")]
+    assert "hunter2" not in "".join(written)
+    assert "1 test, none failed; but test_1_broken.py could not be collected; and 1 more" in written[1]
+    assert r"test\_1\_broken\.py could not be collected" in written[2]
+    capsys.readouterr()
+    assert main(["report", "--merge", "runs", "-o", "all"]) == 1
+    assert problems[0] in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("more", [[], ["--one-file"]])
+def test_session_without_run_has_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: list[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_results(Path("runs", RESULTS), part(problems=("test_bad.py could not be collected", "interrupted")))
+    assert main(["report", "runs", *more]) == 0
+    page = Path("vnc-report" if more else "runs", "index.html").read_text("utf-8")
+    assert "no test ran: test_bad.py could not be collected; and 1 more" in page
+
+
+# Links for the summary of a CI.
+
+
+@pytest.fixture
+def session(made: Made, tmp_path: Path) -> Path:
+    """Two runs of tests that failed, one that passed, and a test without a run."""
+    directory = tmp_path / "runs"
+    names = [made(name).name for name in ("a-passed", "b-failed", "c-failed")]
+    tests = [
+        ItemResult("t.py::test_fine", "passed", runs=figures(directory / names[0])),
+        ItemResult("t.py::test_b[<|x]", "failed", "product", runs=(RunFigures("/on/another/machine/b-failed"),)),
+        ItemResult("t.py::test_c", "error", "infra", runs=figures(Path("gone"), directory / names[2])),
+        ItemResult("t.py::test_lost", "error", "infra", message="its desktop did not start"),
+    ]
+    write_results(directory / RESULTS, part(*tests))
+    return directory
+
+
+def test_links_lead_to_runs_in_one_file(session: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(session), "--links", PAGE]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "| | what decided it, in the report |",
+        "|---:|---|",
+        rf"| 1 | [t\.py\:\:test\_b\[\<\|x\]]({PAGE}#run-2) |",
+        rf"| 2 | [t\.py\:\:test\_c]({PAGE}#run-3) |",
+        "",
+        r"t\.py\:\:test\_lost failed without a run\: its desktop did not start  ",
+    ]
+    assert main(["report", str(session), "--one-file", "-o", str(tmp_path / "page")]) == 0
+    assert "c-failed" in (tmp_path / "page" / "index.html").read_text("utf-8").partition('id="run-3"')[2]
+    (session / RESULTS).unlink()
+    capsys.readouterr()
+    assert main(["report", str(session), "--links", PAGE]) == 0
+    assert capsys.readouterr().out == f"[The report]({PAGE})\n", "no test made these runs"
+
+
+def test_links_name_missing_jobs(jobs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_results(Path("red", RESULTS), part(problems=("b.py could not be collected",)))
+    for words in (["--merge", "jobs/1", "red", "gone"], ["r"]):
+        assert main(["report", *words, "--links", PAGE]) == 0
+        out = capsys.readouterr().out
+        assert out.startswith(f"[The report]({PAGE})\n\n")
+        assert r"red\: b\.py could not be collected  " in out
+        assert r"it has none\: its job did not end  " in out
+        merge("jobs/1", "red", "gone")
+        capsys.readouterr()
+
+
+def test_links_list_at_most_100_problems(session: Path) -> None:
+    tests = read_results(session / RESULTS).tests
+    lines = links([session / "b-failed"], tests, PAGE, [f"job {number}: gone" for number in range(103)]).splitlines()
+    assert lines[2].startswith("| 1 |")
+    assert (lines[3], lines[4], lines[-1]) == ("", "job 0\\: gone  ", "and 3 more")
+
+
+# Files that are no part of a report, or none that can be read.
+
+
+@pytest.mark.parametrize("name", ["index.html", "report.css", "report.js"])
+def test_foreign_file_is_kept(made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / name).write_text("mine")
+    assert main(["report", str(made("made-1")), "-o", str(tmp_path / "site")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert [(file.name, file.read_text()) for file in (tmp_path / "site").iterdir()] == [(name, "mine")]
+
+
+@pytest.mark.parametrize("option", [[], ["--one-file"]])
+def test_report_is_written_over_older_one(made: Made, tmp_path: Path, option: list[str]) -> None:
+    run = made("made-1")
+    for _ in range(2):
+        assert main(["report", str(run), "-o", str(tmp_path / "site"), *option]) == 0
+
+
+def test_current_directory_may_be_run(
+    made: Made, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = made("made-1")
+    assert main(["report", str(run.parent)]) == 0
+    own = (run / "index.html").read_bytes()
+    monkeypatch.chdir(run)
+    assert main(["report", "."]) == 0
+    assert (run / "index.html").read_bytes() == own
+    assert capsys.readouterr().out.splitlines()[-1] == "1 run in vnc-report/index.html"
+    assert main(["report", "--markdown", ".", "-o", "text"]) == 0
+    assert [file.name for file in (run / "text").iterdir()] == [f"{run.name}.md"]
+
+
+@contextmanager
+def at_most(megabytes: int) -> Iterator[None]:
+    """Let this process have so much memory more."""
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + megabytes * 1_000_000, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def test_malformed_results_are_named_without_content(tmp_path: Path) -> None:
+    file, outside = tmp_path / "runs" / RESULTS, tmp_path / "outside.json"
+    file.parent.mkdir()
+    file.touch()
+    os.truncate(file, 1 << 40)
+    with at_most(500):
+        known = results_beside([file.parent])
+    assert "it must have at most 100000000 bytes" in known.problems[0][1]
+    file.unlink()
+    outside.write_text(json.dumps(["hunter2"]))
+    file.symlink_to(outside)
+    assert "it must not be a symbolic link" in results_beside([file.parent]).problems[0][1]
+    with pytest.raises(RunDirectoryError, match=r"got a list$"):
+        read_results(outside)
