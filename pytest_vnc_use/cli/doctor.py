@@ -23,6 +23,8 @@ from pytest_vnc_use.cli.ini_file import IniFile
 from pytest_vnc_use.cli.options import ABOUT, add_options, given
 from pytest_vnc_use.cli.typing_check import LIMIT_S, READS_LINES, check_lines, check_typing
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
+from pytest_vnc_use.desktops import qt
+from pytest_vnc_use.desktops.started import check_linux
 from pytest_vnc_use.errors import (
     AuthenticationFailed,
     DesktopError,
@@ -147,8 +149,6 @@ def _versions() -> Iterator[Finding]:
 
 def _means(about: str, option: str, find: Callable[[], str], *, asked: bool) -> Iterator[Finding]:
     """Check a way to start desktops; `find` returns what is installed, or raises VncUseError with the remedy."""
-    from pytest_vnc_use.desktops.started import check_linux
-
     try:
         check_linux(option, "because its programs are made for it")
         yield Finding("ok", about, f"{find()}, for --vnc-server={option}")
@@ -157,7 +157,7 @@ def _means(about: str, option: str, find: Callable[[], str], *, asked: bool) -> 
 
 
 def _tigervnc() -> str:
-    from pytest_vnc_use.desktops.xvnc import SERVERS
+    from pytest_vnc_use.desktops.xvnc import SERVERS  # brings twisted
 
     if not (path := next(filter(None, map(shutil.which, SERVERS)), "")):
         raise DesktopError("not installed: apt-get install tigervnc-standalone-server")
@@ -165,7 +165,7 @@ def _tigervnc() -> str:
 
 
 def _window_manager() -> Iterator[Finding]:
-    from pytest_vnc_use.desktops.xvnc import WINDOW_MANAGER
+    from pytest_vnc_use.desktops.xvnc import WINDOW_MANAGER  # brings twisted
 
     if path := shutil.which(WINDOW_MANAGER[0]):
         yield Finding("ok", "window manager", path)
@@ -182,12 +182,10 @@ _QT_DIRS = {"PySide6": "Qt", "PyQt6": "Qt6"}
 
 def _qt(host_network: str) -> str:
     """Return the Qt found, and who reaches its server. Raises DesktopError; SettingsError if everybody may not."""
-    from pytest_vnc_use.desktops.qt import check_network, why_not_closable
-
     name = next((name for name in _QT_DIRS if find_spec(name)), "PySide6")
     try:
         package = importlib.import_module(name)
-        qt = importlib.import_module(f"{name}.QtCore").qVersion()
+        qt_version = importlib.import_module(f"{name}.QtCore").qVersion()
         importlib.import_module(f"{name}.QtGui")
     except ModuleNotFoundError as exc:
         raise DesktopError(f"{exc}: pip install 'pytest-vnc-use[demo]'") from exc
@@ -195,12 +193,12 @@ def _qt(host_network: str) -> str:
         raise DesktopError(f"{exc}: apt-get install {' '.join(QT_LIBRARIES)}") from exc
     plugin = Path(str(package.__file__)).parent / _QT_DIRS[name] / "plugins" / "platforms" / "libqvnc.so"
     if not plugin.exists():
-        raise DesktopError(f"{name} with Qt {qt} lacks the platform vnc, {plugin}: reinstall {name}")
+        raise DesktopError(f"{name} with Qt {qt_version} lacks the platform vnc, {plugin}: reinstall {name}")
     reach = f"which everybody can reach: vnc_qt_host_network is {host_network}"
-    if host_network != "always" and not (host_network == "true" and why_not_closable()):
-        check_network(may_be_open=False)
+    if host_network != "always" and not (host_network == "true" and qt.why_not_closable()):
+        qt.check_network(may_be_open=False)
         reach = "which only this user reaches"
-    return f"{name} with Qt {qt} and its platform vnc, {reach}"
+    return f"{name} with Qt {qt_version} and its platform vnc, {reach}"
 
 
 def _env_file() -> Iterator[Finding]:
@@ -230,7 +228,7 @@ def _container_engine(name: str) -> str:
 
 
 def _external_desktop(server: str, settings: Settings, typing: bool) -> Iterator[Finding]:
-    from pytest_vnc_use.backends.security import ServerFacts
+    from pytest_vnc_use.backends.security import ServerFacts  # brings twisted
     from pytest_vnc_use.backends.vnc import connect
 
     facts, deadline = ServerFacts(), Deadline(LIMIT_S)
@@ -281,7 +279,7 @@ def _pixels(facts: ServerFacts) -> Finding:
 
 def _managed_desktop(settings: Settings) -> Iterator[Finding]:
     """Check a managed desktop; yield nothing if none can be started, or another one is asked for."""
-    from pytest_vnc_use.desktops.xvnc import SERVERS, XvncDesktop  # brings numpy
+    from pytest_vnc_use.desktops.xvnc import SERVERS, XvncDesktop  # brings twisted
 
     if settings.server not in ("", "xvnc") or sys.platform != "linux" or not any(map(shutil.which, SERVERS)):
         return

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from pytest_vnc_use.runs.directory import read_trace
+from pytest_vnc_use.safety.policy_file import explain, load_policy
+from pytest_vnc_use.safety.rules import Policy, ReviewContext, combination, keys_of
 from pytest_vnc_use.triage import sanitize
-
-if TYPE_CHECKING:
-    from pytest_vnc_use.safety.rules import Policy
+from pytest_vnc_use.types import Step
 
 MAX_KEYS = 20
 """The most combinations of keys that are listed for one step."""
@@ -32,15 +32,11 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from pytest_vnc_use.safety.policy_file import explain, load_policy
-
     print(sanitize(explain(load_policy(arguments.file)), hide=str))
     return 0
 
 
 def _test(arguments: argparse.Namespace) -> int:
-    from pytest_vnc_use.safety.policy_file import load_policy
-
     steps = list(replay_rulings(load_policy(arguments.file), map(Path, arguments.run)))
     for text, _ in steps:
         print(sanitize(text, hide=str))
@@ -54,10 +50,6 @@ def replay_rulings(policy: Policy, runs: Iterable[Path]) -> Iterator[tuple[str, 
     A user's answer in the recorded run is equal to asking now. Raises RunDirectoryError where a directory cannot be
     read.
     """
-    from pytest_vnc_use.runs.directory import read_trace
-    from pytest_vnc_use.safety.rules import ReviewContext, combination, keys_of
-    from pytest_vnc_use.types import Step
-
     for run in runs:
         trace = read_trace(run)
         context = ReviewContext(trace.started.test_id, trace.started.task)

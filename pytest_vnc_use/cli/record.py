@@ -17,16 +17,18 @@ from typing import TYPE_CHECKING
 from pytest_vnc_use.agent import build
 from pytest_vnc_use.cli.ini_file import IniFile
 from pytest_vnc_use.cli.options import add_options
+from pytest_vnc_use.demonstrate.codegen import CodegenRequest, write
 from pytest_vnc_use.errors import InfraError, SettingsError
 from pytest_vnc_use.plain_text import without_query
+from pytest_vnc_use.recordings.format import RecordedRun
+from pytest_vnc_use.recordings.gates import machine_of
+from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.settings.layers import absolute_desktop, merge
 from pytest_vnc_use.settings.settings import FIELDS, Settings, argument
 from pytest_vnc_use.settings.variables import VARIABLE, VARIABLES, use_env_file
 from pytest_vnc_use.triage import sanitize
 
 if TYPE_CHECKING:
-    from pytest_vnc_use.demonstrate.codegen import CodegenRequest
-    from pytest_vnc_use.recordings.format import RecordedRun
     from pytest_vnc_use.ui.manual import PageUser
 
 OPTIONS = {
@@ -93,9 +95,6 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 def _record(arguments: argparse.Namespace) -> int:
     if os.environ.get("CI"):
         raise SettingsError("cua-vnc record needs a user at a browser, but CI is set")
-    from pytest_vnc_use.demonstrate.codegen import CodegenRequest, write
-    from pytest_vnc_use.runs.redaction import Redactor
-
     ini = IniFile.find(Path.cwd()).options
     if not os.environ.get(VARIABLE):  # else that file has been read
         use_env_file(ini.get("vnc_env_file"), Path.cwd())
@@ -147,9 +146,8 @@ def _recorded(
 
     Raises DesktopError, RunDirectoryError.
     """
+    # These bring twisted, and need an optional library.
     from pytest_vnc_use.backends.redaction import RedactingController
-    from pytest_vnc_use.recordings.gates import machine_of
-    from pytest_vnc_use.runs.redaction import Redactor
     from pytest_vnc_use.ui.link import Link, Watcher
     from pytest_vnc_use.ui.manual import PageUser
     from pytest_vnc_use.ui.server import Desk, DeskServer

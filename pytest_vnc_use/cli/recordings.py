@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pytest_vnc_use.errors import RecordingError, SettingsError
+from pytest_vnc_use.recordings.gates import mask_of
+from pytest_vnc_use.recordings.store import DIRECTORY, add_masks, load, parse, recordings_of
 from pytest_vnc_use.triage import sanitize
 from pytest_vnc_use.types import Region
 
@@ -50,9 +52,6 @@ def _region(text: str) -> Region:
 
 
 def _mask(arguments: argparse.Namespace) -> int:
-    from pytest_vnc_use.recordings.gates import mask_of  # brings numpy
-    from pytest_vnc_use.recordings.store import add_masks, load, recordings_of
-
     for path in recordings_of(arguments.test):
         try:
             is_new = bool(arguments.regions) and add_masks(path, arguments.regions)
@@ -72,8 +71,6 @@ def _mask(arguments: argparse.Namespace) -> int:
 
 
 def _log(arguments: argparse.Namespace) -> int:
-    from pytest_vnc_use.recordings.store import parse  # brings numpy
-
     lines = []
     for path in dict.fromkeys(path for test in arguments.test or ["."] for path in _paths(test)):
         try:
@@ -96,8 +93,6 @@ def _log(arguments: argparse.Namespace) -> int:
 
 
 def _paths(test: str) -> Iterator[Path]:
-    from pytest_vnc_use.recordings.store import DIRECTORY, recordings_of
-
     if Path(test).is_dir():
         yield from sorted(Path(test).rglob(f"{DIRECTORY}/*/*.json"))
     else:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.files import reason_of
+from pytest_vnc_use.report.results import write_results
+from pytest_vnc_use.report.summaries import lines, tell_github
 from pytest_vnc_use.runs.transcript import line, plain
 
 _DEFAULT, _RESULTS = "vnc-report", "vnc-results.json"
@@ -59,12 +61,10 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    # These bring Pillow and numpy.
+    # These bring Jinja2.
     from pytest_vnc_use.report.markdown import run_markdown, write_markdown
     from pytest_vnc_use.report.pages import write_report
-    from pytest_vnc_use.report.results import write_results
     from pytest_vnc_use.report.sessions import find_runs, format_problems, links, results_beside, results_of_jobs
-    from pytest_vnc_use.report.summaries import lines, tell_github
 
     _check_options(arguments)
     given = map(Path, arguments.path or arguments.merge)

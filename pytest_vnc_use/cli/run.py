@@ -22,10 +22,12 @@ from pytest_vnc_use.cli.options import (
 )
 from pytest_vnc_use.errors import AgentFailed, InfraError, RunDirectoryError, SettingsError, VncUseError, faults
 from pytest_vnc_use.plain_text import cut
+from pytest_vnc_use.planners.local.scripted import Reenactment
 from pytest_vnc_use.runs.directory import path_of, read_trace
 from pytest_vnc_use.runs.progress import LiveLine, can_show
 from pytest_vnc_use.runs.redaction import Secrets
 from pytest_vnc_use.runs.transcript import line, only_waiting, plain, step_line
+from pytest_vnc_use.runs.uitask_trace import read_execution, secrets_of as secrets_in
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.triage import LONGEST_ERROR, sanitize
 from pytest_vnc_use.types import ApprovalAsked, Outcome, RunEvent, RunResult, StepFinished
@@ -131,9 +133,6 @@ def _continue_run(arguments: argparse.Namespace) -> int:
 
 
 def _reenact(arguments: argparse.Namespace) -> int:
-    from pytest_vnc_use.planners.local.scripted import Reenactment
-    from pytest_vnc_use.runs.uitask_trace import read_execution, secrets_of as secrets_in
-
     values = given(arguments, (DESKTOP_OPTIONS, REENACT_OPTIONS))
     settings, approver = _at_running_desktop(build.settings_of({**values, "planner": ""})), approver_here()
     execution = read_execution(Path(arguments.execution))

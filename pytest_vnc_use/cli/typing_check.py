@@ -7,7 +7,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Literal
 
 from pytest_vnc_use.deadline import Deadline
+from pytest_vnc_use.desktops.external import lease
 from pytest_vnc_use.errors import ActionError, DesktopRefused
+from pytest_vnc_use.same_screen import differing
 from pytest_vnc_use.types import KeyCombo, Move, TypeText, Wait
 from pytest_vnc_use.types.protocols import Desktop
 
@@ -39,8 +41,6 @@ _IN_XTERM = Move(100, 100)
 
 def check_typing(controller: VNCController, server: str) -> Result:
     """Type letters and signs, but only if no other user has the desktop."""
-    from pytest_vnc_use.desktops.external import lease  # brings numpy
-
     try:
         held = lease([server], "cua-vnc doctor", timeout_s=0.0)
     except DesktopRefused as exc:
@@ -119,8 +119,6 @@ class _Typing:
 
     def _changed_pixels(self, letter: str) -> int:
         """Type some of a letter and take them back; return how many pixels they changed, without a blinking caret."""
-        from pytest_vnc_use.same_screen import differing  # brings numpy
-
         self._controller.perform(TypeText(letter * _LETTERS))
         self._controller.settle()
         shown = set(self._frames(_BLINK_S))
@@ -146,7 +144,7 @@ class _Typing:
 
 def check_lines(desktop: Desktop) -> Result:
     """Type one line by keys, and one by the clipboard."""
-    from pytest_vnc_use.backends import vnc  # brings numpy and twisted
+    from pytest_vnc_use.backends import vnc  # brings twisted
 
     with closing(vnc.connect(desktop.server, desktop.password)) as controller:
         controller.perform(_IN_XTERM)

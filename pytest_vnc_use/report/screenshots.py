@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from io import BytesIO
@@ -113,39 +113,6 @@ class Comparison:
     name: str
 
 
-class Screens:
-    """The stored frames of one run directory, the latest of them in memory."""
-
-    def __init__(self, directory: RunDirectory) -> None:
-        # no caches of methods: they would refer to this object, and keep its images until the garbage collector runs
-        self.png = lru_cache(maxsize=4)(partial(_load_png, directory))
-        self.image = lru_cache(maxsize=4)(lambda ref, png=self.png: _opaque(open_png(png(ref))))
-
-    def compare(self, left: FrameRef, right: FrameRef, region: Region | None = None) -> Comparison | None:
-        """Return what differs, within `region` if one is given; None for screens of different sizes.
-
-        Raises RunDirectoryError.
-        """
-        before, after = self.image(left), self.image(right)
-        return _compare(before, after, region) if before.size == after.size else None
-
-
-def _load_png(directory: RunDirectory, ref: FrameRef) -> bytes:
-    """Return the PNG of a frame. Raises RunDirectoryError if it is missing, damaged or of another size."""
-    png = directory.load_png(ref)
-    width, height = size_of(png)
-    if (width, height) != (ref.width, ref.height):
-        raise RunDirectoryError(f"the screenshot must be {ref.width}×{ref.height} pixels, got {width}×{height}")
-    if width * height == 0:
-        raise RunDirectoryError(f"the screenshot has no pixels: it is {width}×{height}")
-    return png
-
-
-def _opaque(image: Image.Image) -> Image.Image:
-    # by way of RGBA, as Pillow warns of other ways for some kinds of images
-    return image if image.mode == "RGB" else image.convert("RGBA").convert("RGB")
-
-
 def _compare(before: Image.Image, after: Image.Image, region: Region | None) -> Comparison:
     """Return the pixels that differ by more than `_LEVELS`, within the region if one is given."""
     width, height = before.size
@@ -217,18 +184,19 @@ def regions_to_enlarge(boxes: Sequence[Box], size: tuple[int, int]) -> list[Box]
         return [view]
     views: list[Box] = []
     for box in boxes:
-        if not any(_is_inside(box, view) for view in views):
+        if not any(
+            view.x <= box.x
+            and box.x + box.width <= view.x + view.width
+            and view.y <= box.y
+            and box.y + box.height <= view.y + view.height
+            for view in views
+        ):
             views.append(around((box,), size))
     return views[:MAX_REGIONS]
 
 
-def _is_inside(box: Box, view: Box) -> bool:
-    across = view.x <= box.x and box.x + box.width <= view.x + view.width
-    return across and view.y <= box.y and box.y + box.height <= view.y + view.height
-
-
 class Shots:
-    """The screenshots that a report shows of one run.
+    """The screenshots that a report shows of one run, the latest of them in memory.
 
     `added` are the images that it adds, by address. `missing` says why a run directory has no screenshots, if it says
     so itself. With `copy` the frames are added too, as WebP; else the report links to them. `is_lossy` is for these.
@@ -239,28 +207,43 @@ class Shots:
     ) -> None:
         self._run, self._missing, self._compares = run, missing, compares
         self._copy, self._is_lossy = copy, is_lossy
-        self._screens = Screens(RunDirectory(run))
+        # no caches of methods: they would refer to this object, and keep its images until the garbage collector runs
+        self.png = lru_cache(maxsize=4)(partial(_load_png, RunDirectory(run)))
+        self.image = lru_cache(maxsize=4)(partial(_image, self.png))
         self._shots: dict[FrameRef, Shot] = {}
         self.added: dict[str, bytes] = {}
+
+    def compare(self, left: FrameRef, right: FrameRef, region: Region | None = None) -> Comparison | None:
+        """Return what differs, within `region` if one is given; None for screens of different sizes.
+
+        Raises RunDirectoryError.
+        """
+        before, after = self.image(left), self.image(right)
+        return _compare(before, after, region) if before.size == after.size else None
 
     def shot(self, ref: FrameRef, about: str) -> Shot:
         """Return a frame, or why there is none."""
         if ref not in self._shots:
-            self._shots[ref] = self._shot(ref)
+            try:
+                self._shots[ref] = Shot("", self._address(ref), ref.width, ref.height)
+            except RunDirectoryError as exc:
+                why = self._missing or f"no screenshot: {without_place(exc, self._run)}"
+                self._shots[ref] = Shot("", problem=why)
         return replace(self._shots[ref], about=about)
 
-    def _shot(self, ref: FrameRef) -> Shot:
-        try:
-            png = self._screens.png(ref)
-            address = f"screens/{ref.digest}.png"
-            if self._copy and max(ref.width, ref.height) <= MAX_WEBP_SIDE:
-                address = f"screens/{ref.digest[:20]}.webp"
-                self.added[address] = _webp(self._screens.image(ref), is_lossy=self._is_lossy)
-            elif self._copy:
-                self.added[address] = png
-        except RunDirectoryError as exc:
-            return Shot("", problem=self._missing or f"no screenshot: {without_place(exc, self._run)}")
-        return Shot("", address, ref.width, ref.height)
+    def _address(self, ref: FrameRef) -> str:
+        """Return the address of a frame, and add it where it is copied. A lossy copy is readable."""
+        png = self.png(ref)
+        if not self._copy:
+            return f"screens/{ref.digest}.png"
+        if max(ref.width, ref.height) > MAX_WEBP_SIDE:
+            self.added[address := f"screens/{ref.digest}.png"] = png
+            return address
+        content = BytesIO()
+        options = {"quality": 20, "method": 2} if self._is_lossy else {"lossless": True, "method": 4}
+        self.image(ref).save(content, "WEBP", **options)
+        self.added[address := f"screens/{ref.digest[:20]}.webp"] = content.getvalue()
+        return address
 
     def pair(
         self,
@@ -278,52 +261,52 @@ class Shots:
         `action` is drawn on the left one.
         """
         left, right = (self.shot(ref, f"the screen {name}") for ref, name in zip(refs, names, strict=True))
-        pair = Pair(left, right, *names)
+        pair, size = Pair(left, right, *names), (right.width, right.height)
         if action is not None and not left.problem:
             pair = replace(pair, mark=action_path(action, (left.width, left.height)))
         if judged is not None and not right.problem:
-            named = _box(judged, (right.width, right.height))
-            return replace(pair, regions=[named], zooms=[around((named,), (right.width, right.height))])
+            x, x_end = (min(max(side, 0), size[0]) for side in (judged.left, judged.right))
+            y, y_end = (min(max(side, 0), size[1]) for side in (judged.top, judged.bottom))
+            named = Box(x, y, max(x_end - x, 1), max(y_end - y, 1))
+            return replace(pair, regions=[named], zooms=[around((named,), size)])
         if left.problem or right.problem or (names[0] == names[1] and refs[0] == refs[1]):
             return pair
         if not (self._compares if compares is None else compares):
             return replace(pair, note="" if refs[0] == refs[1] else NOT_MARKED)
         try:
-            found = self._screens.compare(*refs, region)
+            found = self.compare(*refs, region)
         except RunDirectoryError as exc:
             return replace(pair, note=f"not compared: {exc}")
         if found is None:
             sizes = f"{left.width}×{left.height} and {right.width}×{right.height}"
             return replace(pair, note=f"not compared: the screens have different sizes, {sizes}")
-        return self._compared(pair, found, is_within=region is not None)
-
-    def _compared(self, pair: Pair, found: Comparison, *, is_within: bool) -> Pair:
         if not found.boxes:
-            return replace(pair, note="" if is_within else "no pixel changed")
+            return replace(pair, note="" if region else "no pixel changed")
         address = f"{ADDED}/{hashlib.sha256(found.shade).hexdigest()[:20]}.png"
         self.added[address] = found.shade
-        size = pair.right.width, pair.right.height
         count, zooms = len(found.boxes), regions_to_enlarge(found.boxes, size)
         note = f"{found.pixels:,} pixels differ, in {'one region' if count == 1 else f'{count} regions'}"
         if len(zooms) == MAX_REGIONS:
             note += "; not all of them may be enlarged"
-        shade = Shot("", address, *size)
-        return replace(pair, shade=shade, boxes=found.boxes[:_MAX_BOXES], note=note, zooms=zooms, name=found.name)
+        shade, boxes = Shot("", address, *size), found.boxes[:_MAX_BOXES]
+        return replace(pair, shade=shade, boxes=boxes, note=note, zooms=zooms, name=found.name)
 
 
-def _box(region: Region, size: tuple[int, int]) -> Box:
-    """Return the part of a region that is on the screen, at least a pixel."""
-    left, right = (min(max(side, 0), size[0]) for side in (region.left, region.right))
-    top, bottom = (min(max(side, 0), size[1]) for side in (region.top, region.bottom))
-    return Box(left, top, max(right - left, 1), max(bottom - top, 1))
+def _load_png(directory: RunDirectory, ref: FrameRef) -> bytes:
+    """Return the PNG of a frame. Raises RunDirectoryError if it is missing, damaged or of another size."""
+    png = directory.load_png(ref)
+    width, height = size_of(png)
+    if (width, height) != (ref.width, ref.height):
+        raise RunDirectoryError(f"the screenshot must be {ref.width}×{ref.height} pixels, got {width}×{height}")
+    if width * height == 0:
+        raise RunDirectoryError(f"the screenshot has no pixels: it is {width}×{height}")
+    return png
 
 
-def _webp(image: Image.Image, *, is_lossy: bool) -> bytes:
-    """Return the image as WebP; it is readable where it is lossy, and has all its pixels where it is not."""
-    content = BytesIO()
-    options = {"quality": 20, "method": 2} if is_lossy else {"lossless": True, "method": 4}
-    image.save(content, "WEBP", **options)
-    return content.getvalue()
+def _image(load: Callable[[FrameRef], bytes], ref: FrameRef) -> Image.Image:
+    image = open_png(load(ref))
+    # by way of RGBA, as Pillow warns of other ways for some kinds of images
+    return image if image.mode == "RGB" else image.convert("RGBA").convert("RGB")
 
 
 def data_uri(content: bytes, kind: str = "png") -> str:
@@ -333,12 +316,12 @@ def data_uri(content: bytes, kind: str = "png") -> str:
 
 def image_diff(run: Path, drift: Drifted) -> str:
     """Return a drift as Allure's JSON of three images: recorded, seen, and the difference. Raises RunDirectoryError."""
-    screens = Screens(RunDirectory(run))
-    images = {"expected": screens.png(drift.recorded), "actual": screens.png(drift.seen)}
-    found = screens.compare(drift.recorded, drift.seen, drift.region)
+    shots = Shots(run)
+    images = {"expected": shots.png(drift.recorded), "actual": shots.png(drift.seen)}
+    found = shots.compare(drift.recorded, drift.seen, drift.region)
     if found and found.shade:
         content = BytesIO()
-        screen, shade = screens.image(drift.seen).convert("RGBA"), Image.open(BytesIO(found.shade)).convert("RGBA")
+        screen, shade = shots.image(drift.seen).convert("RGBA"), Image.open(BytesIO(found.shade)).convert("RGBA")
         Image.alpha_composite(screen, shade).convert("RGB").save(content, "PNG")
         images["diff"] = content.getvalue()
     return json.dumps({name: data_uri(png) for name, png in images.items()})
