@@ -55,6 +55,11 @@ ElementsOf = Callable[[Action], Elements]
 """A function that finds the elements of an action in a desktop's trees. It may be slow, and may raise any exception."""
 
 
+def no_elements(action: Action) -> Elements:
+    """Return no elements: there is no tree, and no thread is started to ask one."""
+    return ()
+
+
 class Asker:
     """The search for the elements of actions.
 
@@ -67,7 +72,9 @@ class Asker:
 
     def __call__(self, action: Action, limit_s: float = ASK_S) -> Elements:
         """Return the elements that an action will act on; none if they are unknown."""
-        if self._slow >= _MOST_SLOW or not (points(action) or isinstance(action, TypeText)):
+        if self._ask is no_elements or self._slow >= _MOST_SLOW:
+            return ()
+        if not (points(action) or isinstance(action, TypeText)):
             return ()
         deadline = Deadline(min(ASK_S, limit_s))
         try:

@@ -22,10 +22,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_vnc_use.agent.act import no_elements
 from pytest_vnc_use.agent.budget import Budget, Ledger, Most, load_prices
 from pytest_vnc_use.agent.claims import NoJudge
-from pytest_vnc_use.desktops.external import ExternalDesktop, lease
-from pytest_vnc_use.desktops.remote import remote_exec_of
 from pytest_vnc_use.desktops.session import withhold
 from pytest_vnc_use.errors import DesktopRefused, KeyMissing, SettingsError
 from pytest_vnc_use.errors.faults import named
@@ -434,6 +433,8 @@ def program_of(settings: Settings) -> list[str]:
 
 def given_servers(settings: Settings) -> list[str]:
     """Return the addresses of desktops that another user started. Raises SettingsError if one is not an address."""
+    from pytest_vnc_use.desktops.remote import remote_exec_of  # with numpy, which takes a tenth of a second
+
     servers = [address.strip() for address in settings.server.split(",") if address.strip()]
     for address in servers or [settings.server]:
         if ":" not in address and "/" not in address and not address.isdecimal():
@@ -504,6 +505,9 @@ def _container_options(text: str) -> dict[str, Any]:
 
 def _given_desktop(settings: Settings, holder: str) -> Desktop:
     """Lease the first desktop that is free. Of several, skip one that does not answer, and warn of it."""
+    from pytest_vnc_use.desktops.external import ExternalDesktop, lease
+    from pytest_vnc_use.desktops.remote import remote_exec_of
+
     withhold(settings.password_env, SERVER_KEY_VARIABLE)
     servers = given_servers(settings)
 
@@ -533,6 +537,9 @@ def given_desktop(settings: Settings) -> Desktop:
 
     Raises SettingsError.
     """
+    from pytest_vnc_use.desktops.external import ExternalDesktop
+    from pytest_vnc_use.desktops.remote import remote_exec_of
+
     withhold(settings.password_env, SERVER_KEY_VARIABLE)
     return ExternalDesktop(settings.server, remote_exec_of(settings.exec, settings.server) if settings.exec else None)
 
@@ -605,7 +612,7 @@ def elements_asker(settings: Settings, desktop: Desktop) -> Callable[[Action], E
         from pytest_vnc_use.backends.elements import acted_on_program as in_program
 
         return lambda action: in_program(partial(desktop.run, timeout_s=ASK_S), action)
-    return lambda _: ()
+    return no_elements
 
 
 def wire_of(settings: Settings) -> Wire:

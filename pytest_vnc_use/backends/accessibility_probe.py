@@ -68,7 +68,16 @@ class Bus:
 
     def at(self, x: int, y: int) -> dict[str, object] | None:
         """Return the node at a point: the active window's first, a control before a node that only has a name."""
-        found = [*self._around(x, y)]
+
+        def may_hold(node: tuple[str, str], role: str) -> bool:
+            return role in WINDOWS or role in OPEN_ELSEWHERE or self._holds(node, x, y)
+
+        found = [
+            {**self.described(node, states), "active": active, "node": node}
+            for node, states, active in self._walk(may_hold)
+            if self._holds(node, x, y)
+        ]
+        found = [each for each in found if each["role"] not in WINDOWS]
         inside = [each for each in found if each["active"]] or found
         inside.sort(key=lambda each: each["box"][2] * each["box"][3])
         fields = [each for each in inside if each["role"] in FIELDS and each["focusable"]]
@@ -82,18 +91,6 @@ class Bus:
             if states & FOCUSED and self.ask(node, ACCESSIBLE, "GetRoleName") not in WINDOWS:
                 return self._with_label({**self.described(node, states), "node": node})
         return None
-
-    def _around(self, x: int, y: int) -> Any:
-        """Yield the nodes that have a point within their box, with the window's state."""
-
-        def may_hold(node: tuple[str, str], role: str) -> bool:
-            return role in WINDOWS or role in OPEN_ELSEWHERE or self._holds(node, x, y)
-
-        for node, states, active in self._walk(may_hold):
-            if self._holds(node, x, y):
-                found = {**self.described(node, states), "active": active, "node": node}
-                if found["role"] not in WINDOWS:
-                    yield found
 
     def _holds(self, node: tuple[str, str], x: int, y: int) -> bool:
         left, top, width, height = self.ask(node, COMPONENT, "GetExtents", "(u)", ON_SCREEN)

@@ -16,7 +16,6 @@ from pytest_vnc_use.backends.elements import (
     Size,
     Window,
     acted_on_page,
-    cut_name,
     desktop_elements,
     elements_function,
     elements_of,
@@ -33,6 +32,7 @@ from pytest_vnc_use.errors import (
     ProductFailed,
     SettingsError,
 )
+from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.types import LOOK, Action, HistoryDirection, JsonObject
 from pytest_vnc_use.types.elements import Element, Elements
 from pytest_vnc_use.types.protocols import Desktop
@@ -118,8 +118,7 @@ class Browser:
         answer = ""
         while answer != "shown":
             if answer == "late":
-                page_text = _SPACES.sub(" ", self.text()).strip(" ")
-                excerpt = page_text if len(page_text) <= _MOST_EXCERPT else page_text[:_MOST_EXCERPT] + " …"
+                excerpt = cut(_SPACES.sub(" ", self.text()).strip(" "), _MOST_EXCERPT)
                 raise ProductFailed(f"the page did not show {text!r} within {within_s:g} s. It showed {excerpt!r}")
             try:
                 answer = self._shows(text, deadline)
@@ -305,25 +304,17 @@ class BrowsableDesktop(Desktop, Protocol):
 
 def with_browser(desktop: Desktop, browser: Callable[[], Browser]) -> BrowsableDesktop:
     """Return the desktop with a `browser`, which calls `browser()` each time it is read."""
-    return cast(BrowsableDesktop, _WithBrowser(desktop, browser))
 
+    class WithBrowser:
+        browser = property(lambda self: browser())
 
-class _WithBrowser:
-    def __init__(self, desktop: Desktop, browser: Callable[[], Browser]) -> None:
-        self._desktop = desktop
-        self._browser = browser
+        def elements(self) -> list[Element]:
+            return desktop_elements(desktop.run)
 
-    @property
-    def browser(self) -> Browser:
-        """Return the browser as it is there now."""
-        return self._browser()
+        def __getattr__(self, name: str) -> Any:
+            return getattr(desktop, name)
 
-    def elements(self) -> list[Element]:
-        """Return the programs' elements."""
-        return desktop_elements(self._desktop.run)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._desktop, name)
+    return cast(BrowsableDesktop, WithBrowser())
 
 
 def browser_functions(
@@ -334,7 +325,7 @@ def browser_functions(
     def get_browser_state() -> str:
         """Return the URL, the title and the whole visible text of the page that the browser shows."""
         now = browser()
-        url, title = cut_name(now.url, MOST_NAME), cut_name(now.title, MOST_NAME)
+        url, title = cut(now.url, MOST_NAME), cut(now.title, MOST_NAME)
         return f"address: {url}\ntitle: {title}\n{now.text()}"
 
     def look() -> tuple[list[Element], Size]:

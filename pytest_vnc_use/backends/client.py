@@ -73,7 +73,6 @@ class Clipboard(IntFlag):
     TEXT = 1
     CAPS = 1 << 24
     REQUEST = 1 << 25
-    PEEK = 1 << 26
     NOTIFY = 1 << 27
     PROVIDE = 1 << 28
 
@@ -218,12 +217,10 @@ class DesktopProtocol(SecuredClient):
         facts.name, facts.size = bytes(self.name).decode("utf-8", "replace"), (self.width, self.height)
         facts.protection = self._protection()
         facts.pixel_format = f"{own.bpp} bits a pixel, depth {own.depth}" + ("" if own.truecolor else ", colour map")
-        if replace(own, depth=BGRX.depth) == _RGBX:
-            self.setPixelFormat(_RGBX)
-            for number in (Encoding.RAW, Encoding.ZRLE):  # Tight's pixels are red first in any format
-                self._decoders[number] = turned(self._decoders[number])
-        else:
-            self.setPixelFormat(BGRX)
+        is_red_first = replace(own, depth=BGRX.depth) == _RGBX
+        self.setPixelFormat(_RGBX if is_red_first else BGRX)
+        for number in (Encoding.RAW, Encoding.ZRLE) if is_red_first else ():  # Tight's are red first in any format
+            self._decoders[number] = turned(self._decoders[number])
         self._resize(self.width, self.height)
         is_large = self.width * self.height * self.bypp > LARGEST_RAW_BYTES
         offered = [*_PIXELS["tight" if is_large else self.factory.encoding], *_PSEUDO]
@@ -243,15 +240,15 @@ class DesktopProtocol(SecuredClient):
     def _handleRectangle(self, block: bytes) -> None:
         """Read one rectangle."""
         # vncdotool's own has no Tight, a broken ZRLE, no copies, and decodes in Python; it reads pseudo-encodings
-        x, y, width, height, encoding = struct.unpack("!HHHHi", block)
-        area = Area(x, y, width, height)
+        *corners, encoding = struct.unpack("!HHHHi", block)
+        area = Area(*corners)
         if encoding != Encoding.PSEUDO_QEMU_EXTENDED_KEY_EVENT:  # only confirms that scan codes are taken
             self.factory.facts.encodings.add(ENCODING_NAMES.get(encoding, f"encoding {encoding}"))
         match encoding:
             case Encoding.RAW | Encoding.TIGHT | Encoding.ZRLE:
                 self.rectangles -= 1
                 self._check(area)
-                self._read_on(None, self._decoders[encoding](width, height), area)
+                self._read_on(None, self._decoders[encoding](area.width, area.height), area)
             case Encoding.COPY_RECTANGLE:
                 self.rectangles -= 1
                 self._check(area)
@@ -276,7 +273,7 @@ class DesktopProtocol(SecuredClient):
         self._keep(area, source)
 
     def _keep(self, area: Area, source: Area | Pixels) -> None:
-        if area.size:
+        if area.width and area.height:
             self._rectangles.append(Rectangle(area, source))
         self._doConnection()
 
@@ -308,9 +305,8 @@ class DesktopProtocol(SecuredClient):
     def commitUpdate(self, rectangles: object = None) -> None:
         """Draw the whole update, and ask for the next one."""
         # vncdotool's own does nothing
-        areas = [rectangle.area for rectangle in self._rectangles]
-        answers = any(area.x == area.y == 0 for area in areas)
-        self._drew = self._drew or bool(areas)
+        answers = any(area.x == area.y == 0 for area, _ in self._rectangles)
+        self._drew = self._drew or bool(self._rectangles)
         self.factory.framebuffer.apply(self._rectangles)
         self._rectangles.clear()
         if not self.rests:
@@ -348,14 +344,12 @@ class DesktopProtocol(SecuredClient):
             self.expect(self._handleConnection, 1)
 
     def _handle_extended_clipboard(self, block: bytes) -> None:
-        if len(block) < 4:
-            raise ValueError(f"an extended clipboard message must have at least 4 bytes, got {block!r}")
         flags = Clipboard(int.from_bytes(block[:4], "big"))
         if flags & Clipboard.CAPS:
             self.announces_clipboard = bool(flags & Clipboard.NOTIFY and flags & Clipboard.TEXT)
             self.factory.facts.extended_clipboard = self.announces_clipboard
-            every = Clipboard.CAPS | Clipboard.REQUEST | Clipboard.PEEK | Clipboard.NOTIFY | Clipboard.PROVIDE
-            self._send_clipboard(every | Clipboard.TEXT, bytes(4))  # it wants no text of more than 0 bytes unasked
+            every = Clipboard.TEXT | Clipboard.CAPS | Clipboard.REQUEST | Clipboard.NOTIFY | Clipboard.PROVIDE
+            self._send_clipboard(every, bytes(4))  # it wants no text of more than 0 bytes unasked
         elif flags & Clipboard.REQUEST and self._offered:
             text = self._offered.replace("\n", "\r\n").encode() + b"\0"  # as the protocol has it
             self._send_clipboard(Clipboard.PROVIDE | Clipboard.TEXT, zlib.compress(struct.pack(">I", len(text)) + text))

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, NoReturn
 
 from twisted.internet.defer import Deferred, maybeDeferred
@@ -18,7 +19,7 @@ from vncdotool.const import Encoding
 from pytest_vnc_use import clock
 from pytest_vnc_use.backends.client import DesktopFactory, DesktopProtocol, EncodingChoice, Outgoing
 from pytest_vnc_use.backends.quirks import ServerQuirks, quirks_of
-from pytest_vnc_use.backends.reactor import Pulse, reactor, start_reactor
+from pytest_vnc_use.backends.reactor import reactor, start_reactor
 from pytest_vnc_use.backends.screen import Framebuffer
 from pytest_vnc_use.backends.security import ServerFacts, context_of
 from pytest_vnc_use.deadline import Deadline
@@ -55,7 +56,22 @@ class RfbConnection:
 
         Raises SettingsError, DesktopRefused or AuthenticationFailed, within `timeout_s`.
         """
-        self._path, self._host, self._port, self._url = _locate(server, wire)
+        self._path, self._host, self._port = "", "", 0
+        self._start_websocket: Callable[[DesktopFactory, float], Any] | None = None
+        scheme = server.partition("://")[0].lower() if "://" in server else ""
+        if wire.requires_tls or scheme == "wss":
+            context_of(wire)  # raises SettingsError
+        if scheme in ("ws", "wss"):
+            from pytest_vnc_use.backends import websocket  # websockets, which takes its time, is loaded for this alone
+
+            url = websocket.parse_url(server, wire)
+            self._host, self._port, self._start_websocket = url.host, url.port, partial(websocket.start, url)
+        elif address := host_and_port(server):
+            self._host, self._port = address[0] or "127.0.0.1", address[1]
+        elif os.path.exists(server):  # noqa: PTH110  # Path.exists raises for a directory that may not be looked into
+            self._path = server
+        else:
+            raise DesktopRefused(f"there is no unix socket {server!r}")
         if password is not None and not password.isascii() and not wire.user:
             raise SettingsError("the VNC password must contain only ASCII characters")
         start_reactor()
@@ -128,12 +144,14 @@ class RfbConnection:
 
     def send(self, method: Callable[..., object], *arguments: object) -> None:
         """Call a method of the protocol on the reactor's thread. Raises DesktopError if the connection ended."""
-        reactor.callFromThread(self._carry_out, self.protocol.pulse, method, arguments)
+        pulse = self.protocol.pulse
 
-    def _carry_out(self, pulse: Pulse, method: Callable[..., object], arguments: tuple[object, ...]) -> None:
-        method(*arguments)
-        self._sent_s = clock.monotonic()
-        pulse.go_on()
+        def perform() -> None:
+            method(*arguments)
+            self._sent_s = clock.monotonic()
+            pulse.go_on()
+
+        reactor.callFromThread(perform)
 
     def flush(self) -> None:
         """Wait until all messages are on their way. Raises ConnectionLost if they are not in time.
@@ -207,57 +225,37 @@ class RfbConnection:
 
     def drop(self) -> None:
         """End the connection, or the attempt to connect, at once."""
+
+        def drop() -> None:
+            if self._dialled is not None:
+                self._dialled.cancel()
+            if self._factory.opened is not None:
+                self._factory.opened.transport.abortConnection()
+
         self._end()
-        reactor.callFromThread(self._drop)
+        reactor.callFromThread(drop)
 
     def _end(self) -> None:
         self.framebuffer.fail(ConnectionLost(f"the VNC connection to {self.server!r} is closed"))
 
     def _dial(self, timeout_s: float) -> None:
         factory = self._factory
-        self._dialled = maybeDeferred(self._connect, factory, timeout_s)
-        self._dialled.addErrback(lambda reason: factory.clientConnectionFailed(None, reason))
-
-    def _connect(self, factory: DesktopFactory, timeout_s: float) -> Any:
         factory.host, factory.port = self._host, self._port
-        if self._path:
-            return UNIXClientEndpoint(reactor, self._path, timeout=timeout_s).connect(factory)  # type: ignore[no-untyped-call]
-        if self._url is not None:
-            from pytest_vnc_use.backends.websocket import start  # websockets is loaded for this alone
 
-            return start(factory, self._url, timeout_s)
-        socket.socket().close()  # raises what pytest-socket would raise where names are resolved, which nothing reports
-        endpoint: Any = HostnameEndpoint(reactor, self._host, self._port, timeout=timeout_s)
-        return endpoint.connect(factory)
+        def connect() -> Any:
+            if self._start_websocket:
+                return self._start_websocket(factory, timeout_s)
+            if self._path:
+                return UNIXClientEndpoint(reactor, self._path, timeout=timeout_s).connect(factory)  # type: ignore[no-untyped-call]
+            socket.socket().close()  # raises what pytest-socket would raise where names are resolved, unreported
+            endpoint: Any = HostnameEndpoint(reactor, self._host, self._port, timeout=timeout_s)
+            return endpoint.connect(factory)
 
-    def _drop(self) -> None:
-        if self._dialled is not None:
-            self._dialled.cancel()
-        if self._factory.opened is not None:
-            self._factory.opened.transport.abortConnection()
+        self._dialled = maybeDeferred(connect)
+        self._dialled.addErrback(lambda reason: factory.clientConnectionFailed(None, reason))
 
     def _give_up(self, problem: str) -> NoReturn:
         error = DesktopSilent(f"{problem}; the connection is closed")
         self.framebuffer.fail(error)
         self.drop()
         raise error
-
-
-def _locate(server: str, wire: Wire) -> tuple[str, str, int, Any]:
-    """Return the path of a unix socket, host, port, and the parts of a WebSocket's URL.
-
-    Raises SettingsError if the address is invalid or contradicts the rules; DesktopRefused if there is no socket.
-    """
-    scheme = server.partition("://")[0].lower() if "://" in server else ""
-    if wire.requires_tls or scheme == "wss":
-        context_of(wire)
-    if scheme in ("ws", "wss"):
-        from pytest_vnc_use.backends.websocket import parse_url  # websockets is loaded for this alone
-
-        url = parse_url(server, wire)
-        return "", url.host, url.port, url
-    if found := host_and_port(server):
-        return "", found[0] or "127.0.0.1", found[1], None
-    if not os.path.exists(server):  # noqa: PTH110  # Path.exists raises for a directory that may not be looked into
-        raise DesktopRefused(f"there is no unix socket {server!r}")
-    return server, "", 0, None

@@ -1,6 +1,6 @@
 """One page of a browser through Chrome DevTools: found over HTTP, asked over a WebSocket of its own.
 
-This is the only module that uses websockets. Source of commands and events:
+Source of commands and events:
 https://chromedevtools.github.io/devtools-protocol/, where "HTTP Endpoints" says how pages are found.
 """
 
@@ -13,15 +13,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection, HTTPException
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
+
+from websockets.exceptions import ConnectionClosed, WebSocketException
+from websockets.sync.client import ClientConnection, connect
 
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.errors import CommandRefused, DesktopError, PageGone, SettingsError
 from pytest_vnc_use.types import JsonObject
-
-if TYPE_CHECKING:
-    from websockets.sync.client import ClientConnection
 
 T = TypeVar("T")
 
@@ -99,9 +99,6 @@ class DevTools:
     @contextmanager
     def open(self, target: PageTarget, deadline: Deadline) -> Iterator[Page]:
         """Open a page, for questions until the deadline. Raises DesktopError."""
-        from websockets.exceptions import WebSocketException
-        from websockets.sync.client import connect
-
         try:
             remaining_s = max(deadline.remaining_s, 0.001)
             wire = socket.create_connection((self._host, self._port), remaining_s)
@@ -170,8 +167,6 @@ class Page:
             self._receive()
 
     def _send(self, method: str, parameters: JsonObject) -> int:
-        from websockets.exceptions import ConnectionClosed
-
         number = next(self._numbers)
         try:
             self._websocket.send(json.dumps({"id": number, "method": method, "params": parameters}))
@@ -185,8 +180,6 @@ class Page:
         return self._answers.pop(number)
 
     def _receive(self) -> None:
-        from websockets.exceptions import ConnectionClosed
-
         try:
             message = json.loads(self._websocket.recv(self._deadline.remaining_s))
         except TimeoutError as exc:

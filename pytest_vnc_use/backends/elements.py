@@ -6,7 +6,7 @@ no focus, and do not count as a look of the test.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar, Union
@@ -40,6 +40,12 @@ class Node(BaseModel):
     focusable: bool
     box: tuple[int, int, int, int]
 
+    def element(self) -> Element:
+        """Return the node as an element."""
+        left, top, width, height = self.box
+        role, name = cut(self.role, MOST_READ), cut(self.name, MOST_READ)
+        return Element(role, name, Region(left, top, left + width, top + height))
+
 
 _NODES, _NODES_OR_NONE = TypeAdapter(list[Node]), TypeAdapter(list[Union[Node, None]])
 Nodes = TypeVar("Nodes")
@@ -55,7 +61,7 @@ def desktop_elements(run: Callable[[list[str]], Ran]) -> list[Element]:
     """
     run([_PYTHON, "--version"])  # if nothing can be run there, the error names this short command
     nodes = probe(run, _NODES)
-    return [element_of(node) for node in nodes if (node.name or node.focusable) and min(node.box[2:]) > 0]
+    return [node.element() for node in nodes if (node.name or node.focusable) and min(node.box[2:]) > 0]
 
 
 def probe(run: Callable[[list[str]], Ran], form: TypeAdapter[Nodes], *asked: str) -> Nodes:
@@ -70,24 +76,14 @@ def probe(run: Callable[[list[str]], Ran], form: TypeAdapter[Nodes], *asked: str
         raise DesktopError(f"the accessibility probe printed invalid data: {exc}") from exc
 
 
-def element_of(node: Node) -> Element:
-    """Return a node as an element."""
-    left, top, width, height = node.box
-    return Element(node.role, node.name, Region(left, top, left + width, top + height))
-
-
 def acted_on_program(run: Callable[[list[str]], Ran], action: Action) -> Elements:
     """Return the elements at an action's points; for text without a point, the one with the focus.
 
     None stands for a point without a known element. `run` is as in `desktop_elements`. Raises DesktopError.
     """
     asked = [str(number) for point in points(action) for number in point] or ["focus"]
-    return tuple(
-        element_of(node.model_copy(update={"role": cut(node.role, MOST_READ), "name": cut(node.name, MOST_READ)}))
-        if node and min(node.box[2:]) > 0
-        else None
-        for node in probe(run, _NODES_OR_NONE, *asked)
-    )
+    nodes = probe(run, _NODES_OR_NONE, *asked)
+    return tuple(node.element() if node and min(node.box[2:]) > 0 else None for node in nodes)
 
 
 def same_size(width: int, height: int) -> Size:
@@ -113,7 +109,7 @@ def elements_function(
         units = [model / pixels for model, pixels in zip(model_size(*screen), screen, strict=True)]
         lines = []
         for number, element in enumerate(found[:MOST_ELEMENTS], start=1):
-            box, name = element.box, cut_name(element.name, MOST_NAME)
+            box, name = element.box, cut(element.name, MOST_NAME)
             pairs = element.centre, (box.left, box.top), (box.right, box.bottom)
             x, y, *corners = (int(value * unit) for pair in pairs for value, unit in zip(pair, units, strict=True))
             lines.append(f"{number}. {element.role} {name!r} at {(x, y)}, {corners}")
@@ -121,11 +117,6 @@ def elements_function(
         return "\n".join([*lines, *more]) or "there are no elements in view"
 
     return list_elements
-
-
-def cut_name(text: str, most: int) -> str:
-    """Return the text, or its beginning and the number of characters that follow."""
-    return text if len(text) <= most else f"{text[:most]} … and {len(text) - most} characters more"
 
 
 _TEXT_ONLY = frozenset({"RootWebArea", "StaticText", "InlineTextBox", "LineBreak", "ListMarker"})
@@ -206,33 +197,41 @@ def window_of(page: Page) -> Window:
 def elements_of(page: Page) -> list[Element]:
     """Return the elements that have a name or can take the focus, and can be seen. Raises DesktopError.
 
-    They are in the order of the accessibility tree.
+    They are in the order of the accessibility tree. Text of several lines has the place of its first line.
     """
-    window = window_of(page)
-    trees = [_tree(page, frame) for frame in _frames(page.call("Page.getFrameTree")["frameTree"])]
-    placed = list(_places(page, window, (node for tree in trees for node in tree if _is_telling(node))))
-    parents = {child: parent for tree in trees for child, parent in _parents(tree)}
-    met = _nodes_hit(page, window, [rectangle for _, rectangle in placed])
+    window, nodes, parents = window_of(page), list[JsonObject](), dict[int, int]()
+    frames = [page.call("Page.getFrameTree")["frameTree"]]
+    while frames:
+        frame = frames.pop()
+        frames += reversed(frame.get("childFrames", ()))
+        try:
+            tree = page.call("Accessibility.getFullAXTree", frameId=frame["frame"]["id"])["nodes"]
+        except CommandRefused:  # the frame is gone
+            continue
+        tree = [node for node in tree if "backendDOMNodeId" in node]  # the others stand for nothing in the DOM
+        numbers = {node["nodeId"]: node["backendDOMNodeId"] for node in tree}
+        parents |= {numbers[node["nodeId"]]: numbers.get(node.get("parentId"), 0) for node in tree}
+        nodes += filter(_is_telling, tree)
+    answers = page.call_each("DOM.getContentQuads", [{"backendNodeId": node["backendDOMNodeId"]} for node in nodes])
+    placed = [
+        (node, rectangle)
+        for node, answer in zip(nodes, answers, strict=True)
+        if answer and answer["quads"] and (rectangle := window.visible(answer["quads"][0]))
+    ]
+    clicks = [
+        {
+            "x": int(window.scrolled[0] + (left + right) / 2),
+            "y": int(window.scrolled[1] + (top + bottom) / 2),
+            "ignorePointerEventsNone": True,
+        }
+        for _, (left, top, right, bottom) in placed
+    ]
+    hits = page.call_each("DOM.getNodeForLocation", clicks)
     return [
         Element(_value(node, "role"), _value(node, "name"), window.on_screen(rectangle))
-        for (node, rectangle), hit in zip(placed, met, strict=True)
-        if _is_at(node["backendDOMNodeId"], hit, parents)
+        for (node, rectangle), hit in zip(placed, hits, strict=True)
+        if _is_at(node["backendDOMNodeId"], hit["backendNodeId"] if hit else 0, parents)
     ]
-
-
-def _frames(tree: JsonObject) -> Iterator[str]:
-    yield tree["frame"]["id"]
-    for child in tree.get("childFrames", ()):
-        yield from _frames(child)
-
-
-def _tree(page: Page, frame: str) -> list[JsonObject]:
-    """Return the nodes of a frame that stand for one of the DOM; none if the frame is gone."""
-    try:
-        nodes = page.call("Accessibility.getFullAXTree", frameId=frame)["nodes"]
-    except CommandRefused:
-        return []
-    return [node for node in nodes if "backendDOMNodeId" in node]
 
 
 def _is_telling(node: JsonObject) -> bool:
@@ -243,36 +242,6 @@ def _is_telling(node: JsonObject) -> bool:
 
 def _value(node: JsonObject, field: str) -> str:
     return str(node.get(field, {}).get("value", ""))
-
-
-def _places(page: Page, window: Window, nodes: Iterable[JsonObject]) -> Iterator[tuple[JsonObject, _Rectangle]]:
-    """Yield the nodes that are in view, and their places; text of several lines has the place of its first line."""
-    nodes = list(nodes)
-    answers = page.call_each("DOM.getContentQuads", [{"backendNodeId": node["backendDOMNodeId"]} for node in nodes])
-    for node, answer in zip(nodes, answers, strict=True):
-        rectangle = window.visible(answer["quads"][0]) if answer and answer["quads"] else None
-        if rectangle is not None:
-            yield node, rectangle
-
-
-def _nodes_hit(page: Page, window: Window, rectangles: Iterable[_Rectangle]) -> list[int]:
-    """Return the number of the DOM node that a click in the middle of each rectangle meets; 0 if it is unknown."""
-    points = (
-        {
-            "x": int(window.scrolled[0] + (left + right) / 2),
-            "y": int(window.scrolled[1] + (top + bottom) / 2),
-            "ignorePointerEventsNone": True,
-        }
-        for left, top, right, bottom in rectangles
-    )
-    answers = page.call_each("DOM.getNodeForLocation", points)
-    return [answer["backendNodeId"] if answer else 0 for answer in answers]
-
-
-def _parents(tree: Sequence[JsonObject]) -> Iterator[tuple[int, int]]:
-    """Return each DOM node of a frame with its parent."""
-    numbers = {node["nodeId"]: node["backendDOMNodeId"] for node in tree}
-    return ((number, numbers.get(node.get("parentId"), 0)) for node, number in zip(tree, numbers.values(), strict=True))
 
 
 def _is_at(element: int, hit: int, parents: Mapping[int, int]) -> bool:
@@ -309,7 +278,8 @@ def _at(page: Page, window: Window, x: int, y: int) -> Element | None:
     place = {"x": int(window.scrolled[0] + left), "y": int(window.scrolled[1] + top)}
     hit = page.call("DOM.getNodeForLocation", **place)["backendNodeId"]
     nodes = page.call("Accessibility.getPartialAXTree", backendNodeId=hit, fetchRelatives=True)["nodes"]
-    return _element(page, window, _choose(nodes), Region(x, y, x + 1, y + 1))
+    node = _choose(nodes)
+    return _element(page, window, node, Region(x, y, x + 1, y + 1)) if node else None
 
 
 def _focused_element(page: Page, window: Window) -> Element | None:
@@ -327,7 +297,11 @@ def _choose(nodes: Sequence[JsonObject]) -> JsonObject | None:
     That is a field or control among the node and its ancestors, else the node, its text, or the nearest ancestor with a
     name.
     """
-    chain = [node for node in _chain(nodes) if not node["ignored"]]
+    by_id, chain = {node["nodeId"]: node for node in nodes}, list[JsonObject]()
+    node = nodes[0] if nodes else None
+    while node is not None:  # the first node and its ancestors
+        chain += [node] if not node["ignored"] else []
+        node = by_id.pop(node.get("parentId", ""), None)
     fields = [node for node in chain if _has(node, "editable")]
     if fields:  # text inside a field is its value
         return next((node for node in fields if _has(node, "focusable")), fields[-1])
@@ -338,19 +312,8 @@ def _choose(nodes: Sequence[JsonObject]) -> JsonObject | None:
     return next(iter([*controls, *own, *texts, *named]), None)
 
 
-def _chain(nodes: Sequence[JsonObject]) -> Iterator[JsonObject]:
-    """Yield the first node and its ancestors, innermost first."""
-    by_id = {node["nodeId"]: node for node in nodes}
-    node = nodes[0] if nodes else None
-    while node is not None:
-        yield node
-        node = by_id.pop(node.get("parentId", ""), None)
-
-
-def _element(page: Page, window: Window, node: JsonObject | None, place: Region | None) -> Element | None:
+def _element(page: Page, window: Window, node: JsonObject, place: Region | None) -> Element | None:
     """Return a node as an element. Its box is `place` if it has none; None if no box is known."""
-    if node is None:
-        return None
     answers = page.call_each("DOM.getContentQuads", [{"backendNodeId": node.get("backendDOMNodeId", 0)}])
     quads = answers[0]["quads"] if answers[0] else []
     rectangle = window.visible(quads[0]) if quads else None

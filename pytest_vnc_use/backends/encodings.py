@@ -63,19 +63,6 @@ class Inflater:
             raise ValueError(f"the compressed pixels must have at most {most} bytes")
         return data
 
-    def inflate_exactly(self, block: bytes, length: int) -> bytes:
-        """Inflate `block` to `length` bytes. Raises ValueError if it holds more or fewer, or is no zlib data."""
-        data = self.inflate(block, length)
-        if len(data) != length:
-            raise ValueError(f"the compressed pixels must have {length} bytes, got {len(data)!r}")
-        return data
-
-
-def blue_first(data: bytes, start: int, count: int) -> npt.NDArray[np.uint32]:
-    """Return pixels from three bytes each, blue first. Raises ValueError if there are too few bytes."""
-    pixels: npt.NDArray[np.uint32] = _three_bytes(data, start, count, "<u4") & np.uint32(0xFFFFFF)
-    return pixels
-
 
 def red_first(data: bytes, start: int, count: int) -> npt.NDArray[np.uint32]:
     """Return pixels from three bytes each, red first. Raises ValueError if there are too few bytes."""
@@ -105,10 +92,7 @@ def packed_indices(data: bytes, start: int, width: int, height: int, bits: int) 
 
     Raises ValueError if there are too few bytes.
     """
-    row_bytes = row_length(width, bits)
-    if start + row_bytes * height > len(data):
-        raise ValueError(f"a packed palette needs {row_bytes * height} bytes, got {len(data) - start!r}")
-    packed = np.frombuffer(data, np.uint8, row_bytes * height, start)
+    packed = np.frombuffer(data, np.uint8, row_length(width, bits) * height, start)
     indices: npt.NDArray[np.intp] = _UNPACKED[bits][packed].reshape(height, -1)[:, :width]
     return indices
 
@@ -116,15 +100,6 @@ def packed_indices(data: bytes, start: int, width: int, height: int, bits: int) 
 def row_length(width: int, bits: int) -> int:
     """Return the number of bytes in a row of indices."""
     return -(-width * bits // 8)
-
-
-def colours_at(palette: npt.NDArray[np.uint32], indices: npt.NDArray[Any]) -> Pixels:
-    """Return the pixels that indices stand for. Raises ValueError if one is beyond the palette."""
-    try:
-        pixels: Pixels = palette[indices]
-    except IndexError as exc:
-        raise ValueError(f"a pixel's index must be below {len(palette)}, the size of its palette") from exc
-    return pixels
 
 
 _FILL, _JPEG = 8, 9
@@ -140,7 +115,7 @@ class Tight:
         self._streams = [Inflater() for _ in range(4)]
 
     def decode(self, width: int, height: int) -> Reading:
-        """Read one rectangle. Raises ValueError if its bytes are invalid, or hold JPEG."""
+        """Read one rectangle. Raises ValueError or IndexError if its bytes are invalid, or hold JPEG."""
         (control,) = yield 1
         for number in range(4):
             if control >> number & 1:
@@ -151,44 +126,37 @@ class Tight:
         if kind >= _FILL:
             raise ValueError("JPEG, which was not asked for" if kind == _JPEG else f"Tight compression {kind!r}")
         (choice,) = (yield 1) if kind & _HAS_FILTER else (_COPY,)
-        return (yield from self._filtered(choice, self._streams[kind & 3], width, height))
-
-    def _filtered(self, choice: int, stream: Inflater, width: int, height: int) -> Reading:
+        if choice not in (_COPY, _PALETTE, _GRADIENT):
+            raise ValueError(f"unknown Tight filter {choice!r}")
+        stream = self._streams[kind & 3]
         if choice == _PALETTE:
-            return (yield from self._palette(stream, width, height))
+            colours = (yield 1)[0] + 1
+            palette = red_first((yield 3 * colours), 0, colours)
+            bits = 1 if colours <= 2 else 8
+            data = yield from _data(stream, row_length(width, bits) * height)
+            if bits == 1:
+                return palette[packed_indices(data, 0, width, height, bits)]
+            return palette[np.frombuffer(data, np.uint8).reshape(height, width)]
         data = yield from _data(stream, 3 * width * height)
-        if choice == _COPY:
-            return red_first(data, 0, width * height).reshape(height, width)
         if choice == _GRADIENT:
             return undo_gradient(np.frombuffer(data, np.uint8).reshape(height, width, 3))
-        raise ValueError(f"unknown Tight filter {choice!r}")
-
-    def _palette(self, stream: Inflater, width: int, height: int) -> Reading:
-        colours = (yield 1)[0] + 1
-        palette = red_first((yield 3 * colours), 0, colours)
-        bits = 1 if colours <= 2 else 8
-        data = yield from _data(stream, row_length(width, bits) * height)
-        if bits == 1:
-            return colours_at(palette, packed_indices(data, 0, width, height, bits))
-        return colours_at(palette, np.frombuffer(data, np.uint8).reshape(height, width))
+        return red_first(data, 0, width * height).reshape(height, width)
 
 
 def _data(stream: Inflater, length: int) -> Generator[int, bytes, bytes]:
+    """Read data that are compressed unless they are short.
+
+    Before them stands their compressed length, of up to 22 bits: seven in each byte but the third, the lowest first.
+    """
     if length < _UNCOMPRESSED_BELOW:
         return (yield length)
-    compressed = yield from _compact_length()
-    return stream.inflate_exactly((yield compressed), length)
-
-
-def _compact_length() -> Generator[int, bytes, int]:
-    """Read a number of up to 22 bits: seven in each byte except the third, the lowest first."""
-    length = 0
+    compressed = 0
     for shift in (0, 7, 14):
         (byte,) = yield 1
-        length |= (byte if shift == 14 else byte & 0x7F) << shift
+        compressed |= (byte if shift == 14 else byte & 0x7F) << shift
         if byte < 0x80:
             break
-    return length
+    return stream.inflate((yield compressed), length)
 
 
 def undo_gradient(differences: npt.NDArray[np.uint8]) -> Pixels:
@@ -214,8 +182,6 @@ _TILE_OVERHEAD = 1 + 3 * 127
 """The most bytes of a tile beside its pixels: the way in which it is sent, and its palette."""
 _LONGEST_PIXEL = 4
 """The most bytes of a pixel: a run of one pixel."""
-_Bytes = npt.NDArray[np.uint8]
-_Numbers = npt.NDArray[np.int64]
 
 
 class Zrle:
@@ -225,13 +191,19 @@ class Zrle:
         self._stream = Inflater()
 
     def decode(self, width: int, height: int) -> Reading:
-        """Read one rectangle. Raises ValueError if its bytes are invalid."""
+        """Read one rectangle. Raises ValueError or IndexError if its bytes are invalid."""
         length = int.from_bytes((yield 4), "big")
         tiles = -(-width // _TILE) * -(-height // _TILE)
         most = tiles * _TILE_OVERHEAD + _LONGEST_PIXEL * width * height
         if length > most + most // 64 + 1024:  # zlib makes nothing longer than that
             raise ValueError(f"{length!r} compressed bytes are too many for {width} x {height} pixels")
-        return _Tiles(self._stream.inflate((yield length), most)).screen(width, height)
+        data = _Tiles(self._stream.inflate((yield length), most))
+        pixels = np.empty((height, width), np.uint32)
+        for y in range(0, height, _TILE):
+            for x in range(0, width, _TILE):
+                target = pixels[y : y + _TILE, x : x + _TILE]
+                target[:] = data.read_tile(*target.shape)
+        return pixels
 
 
 class _Tiles:
@@ -241,27 +213,19 @@ class _Tiles:
         self._data = data
         self._at = 0
 
-    def screen(self, width: int, height: int) -> Pixels:
-        """Return the pixels of all tiles. Raises ValueError if there are too few or too many bytes."""
-        pixels = np.empty((height, width), np.uint32)
-        for y in range(0, height, _TILE):
-            for x in range(0, width, _TILE):
-                target = pixels[y : y + _TILE, x : x + _TILE]
-                target[:] = self._tile(target.shape[1], target.shape[0])
-        if self._at != len(self._data):
-            raise ValueError(
-                f"the rectangle must have no bytes after its last tile, got {len(self._data) - self._at!r}"
-            )
-        return pixels
-
-    def _tile(self, width: int, height: int) -> Pixels | npt.NDArray[np.uint32]:
+    def read_tile(self, height: int, width: int) -> npt.NDArray[np.uint32]:
+        """Return the pixels of the next tile, or its one colour."""
         way = self._byte()
         if way == _RAW:
             return self._colours(width * height).reshape(height, width)
         if way == _SOLID:
             return self._colours(1)
         if way <= _MOST_PACKED:
-            return self._packed(way, width, height)
+            palette = self._colours(way)
+            bits = 1 if way == 2 else 2 if way <= 4 else 4
+            indices = packed_indices(self._data, self._at, width, height, bits)
+            self._at += row_length(width, bits) * height
+            return palette[indices]
         if way == _RUNS:
             return self._runs(width * height).reshape(height, width)
         if way > _RUNS + 1:
@@ -269,22 +233,13 @@ class _Tiles:
         raise ValueError(f"unknown ZRLE tile type {way!r}")
 
     def _byte(self) -> int:
-        if self._at == len(self._data):
-            raise ValueError("the rectangle has fewer tiles than its size needs")
         self._at += 1
         return self._data[self._at - 1]
 
     def _colours(self, count: int) -> npt.NDArray[np.uint32]:
-        pixels = blue_first(self._data, self._at, count)
+        pixels: npt.NDArray[np.uint32] = _three_bytes(self._data, self._at, count, "<u4") & np.uint32(0xFFFFFF)
         self._at += 3 * count
         return pixels
-
-    def _packed(self, colours: int, width: int, height: int) -> Pixels:
-        palette = self._colours(colours)
-        bits = 1 if colours == 2 else 2 if colours <= 4 else 4
-        indices = packed_indices(self._data, self._at, width, height, bits)
-        self._at += row_length(width, bits) * height
-        return colours_at(palette, indices)
 
     def _runs(self, count: int) -> npt.NDArray[np.uint32]:
         """Read runs of one colour each.
@@ -296,7 +251,13 @@ class _Tiles:
         while done < count:
             done += self._short_runs(pixels[done:])
             if done < count:
-                done += self._long_run(pixels[done:])
+                colour, length = self._colours(1), 1
+                while (byte := self._byte()) == 255:
+                    length += byte
+                pixels[done : done + length + byte] = colour
+                done += length + byte
+        if done > count:
+            raise ValueError(f"the runs must have {count} pixels, got {done!r}")
         return pixels
 
     def _short_runs(self, pixels: npt.NDArray[np.uint32]) -> int:
@@ -313,46 +274,27 @@ class _Tiles:
         self._at += 4 * runs
         return filled
 
-    def _long_run(self, pixels: npt.NDArray[np.uint32]) -> int:
-        colour = self._colours(1)
-        length = 1
-        while (byte := self._byte()) == 255:
-            length += byte
-        length += byte
-        if length > len(pixels):
-            raise ValueError(f"a run must have at most {len(pixels)} pixels, got {length!r}")
-        pixels[:length] = colour
-        return length
-
     def _palette_runs(self, colours: int, count: int) -> npt.NDArray[np.uint32]:
         """Read runs of a palette's colours.
 
         An index alone is one pixel; an index above 127 is followed by the length of its run.
         """
-        palette = self._colours(colours)
-        block, bounds, ends = self._indexed_runs(count)
-        runs = int(np.searchsorted(ends, count)) + 1
-        if ends[runs - 1] != count:
-            raise ValueError(f"the runs must have {count} pixels, got {int(ends[runs - 1])!r}")
-        self._at += int(bounds[runs])
-        lengths = np.diff(ends[:runs], prepend=0)
-        return colours_at(palette, np.repeat(block[bounds[:runs]] & 127, lengths))
-
-    def _indexed_runs(self, count: int) -> tuple[_Bytes, _Numbers, _Numbers]:
-        """Return bytes with runs of at least `count` pixels, the bounds of the runs, and the pixels up to each end."""
-        window = 256
-        while True:
+        palette, window, ends = self._colours(colours), 64, np.zeros(1, np.int64)
+        while not len(ends) or ends[-1] < count:
+            window *= 4
             block = np.frombuffer(self._data[self._at : self._at + window], np.uint8)
             bounds, lengths = split_runs(block)
             ends = np.cumsum(lengths)
-            if len(ends) and ends[-1] >= count:
-                return block, bounds, ends
             if len(block) < window:
-                raise ValueError(f"the runs must have {count} pixels, got fewer")
-            window *= 4
+                break
+        runs = int(np.searchsorted(ends, count)) + 1
+        if runs > len(ends) or ends[runs - 1] != count:
+            raise ValueError(f"the runs must have {count} pixels")
+        self._at += int(bounds[runs])
+        return palette[np.repeat(block[bounds[:runs]] & 127, lengths[:runs])]
 
 
-def split_runs(block: _Bytes) -> tuple[_Numbers, _Numbers]:
+def split_runs(block: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return the bounds of the whole runs at the start of `block`, and the pixels of each run.
 
     There is one more bound than there are runs. A byte starts a run, or belongs to a length. After a byte below 128 a

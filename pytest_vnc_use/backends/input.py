@@ -33,10 +33,11 @@ DRAG_MOVES = 16
 DRAG_MOVE_S = 0.01
 _DRAGGED = SettleRules(first_change_s=0.3, quiet_s=0.5, limit_s=2.0, any_change=True)
 """The wait before a dragged thing is dropped. On a busy machine Chromium's first drag has stopped for 0.3 s."""
-_FETCH_S = 2.0
+_FETCH_S = 10.0
+"""The time in which a program fetches a pasted text. A busy one does so late; an event is waited for, so none waits."""
 EFFECT = SettleRules(first_change_s=0.3, quiet_s=0.1, limit_s=2.0, any_change=True)
 """The wait between a click or a shortcut and the next keys, because keys could overtake it."""
-_PASTED = SettleRules(first_change_s=4.0, quiet_s=0.1, limit_s=5.0)
+_PASTED = SettleRules(first_change_s=10.0, quiet_s=0.1, limit_s=11.0)
 """The wait between a paste and the keys after it. Chromium now and then shows the text 3 s after it fetched it."""
 SELECT_ALL, ENTER = Chord((CONTROL, ord("a"))), Chord((RETURN,))
 PASTE_ANYWHERE, PASTE = Chord((SHIFT, INSERT)), Chord((CONTROL, ord("v")))
@@ -44,8 +45,9 @@ PASTE_ANYWHERE, PASTE = Chord((SHIFT, INSERT)), Chord((CONTROL, ord("v")))
 ADDRESS_BAR = "ctrl+l"
 _NOTCHES_A_PAGE = 5
 _ARROWS_A_NOTCH = 3
-_BUTTONS: dict[Button, int] = {"left": 1, "middle": 2, "right": 3}
-_WHEEL: dict[Direction, int] = {"up": 4, "down": 5, "left": 6, "right": 7}
+_BUTTONS: dict[Button, int] = {"left": 1, "middle": 2, "right": 4}
+_WHEEL: dict[Direction, int] = {"up": 8, "down": 16, "left": 32, "right": 64}
+"""The bit of each button in a pointer event."""
 _PIXELS_OF_A_SCROLL = 800
 """The pixels of a scroll that says only where it goes."""
 _BUTTON_NAMES = ("left", "middle", "right", "wheel up", "wheel down", "wheel left", "wheel right")
@@ -88,12 +90,12 @@ class Pointer:
 
     def press(self, button: Button) -> None:
         """Press a button and keep it pressed."""
-        self.pressed |= _mask(button)
+        self.pressed |= _BUTTONS[button]
         self._send()
 
     def release(self, button: Button) -> None:
         """Release a button."""
-        self.pressed &= ~_mask(button)
+        self.pressed &= ~_BUTTONS[button]
         self._send()
         self._released_at = clock.monotonic()
 
@@ -130,9 +132,8 @@ class Pointer:
 
     def turn_wheel(self, direction: Direction, clicks: int) -> None:
         """Turn the wheel by wheel clicks where the pointer is."""
-        notch = 1 << (_WHEEL[direction] - 1)
         for _ in range(clicks):
-            self._send(notch)
+            self._send(_WHEEL[direction])
             self._send()
 
     def release_all(self) -> None:
@@ -258,12 +259,6 @@ class Keyboard:
                 "a program fetched the text from the clipboard, perhaps one that keeps it, "
                 f"and no pixel changed within {_PASTED.first_change_s} s; is a text field focused?"
             )
-
-
-def _mask(button: Button) -> int:
-    if button not in _BUTTONS:
-        raise ActionError(f"a button must be 'left', 'middle' or 'right', got {button!r}")
-    return 1 << (_BUTTONS[button] - 1)
 
 
 def scroll_of(

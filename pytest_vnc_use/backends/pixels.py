@@ -1,8 +1,8 @@
 """Pixels of a screen: their arrays, the rectangles of an update, their encoding as PNG, and their decoding.
 
-PNG: 8-bit RGB, filter Up, one zlib stream whose halves are deflated at the same time. ISA-L deflates it. Where that has
-no wheel, the standard library does: other bytes, the same pixels. Level 1 of either comes within a tenth of the
-smallest size that deflate reaches for a screen.
+PNG: 8-bit RGB, filter Up, one zlib stream whose halves are deflated at the same time if they are large. ISA-L deflates
+it. Where that has no wheel, the standard library does: other bytes, the same pixels. Level 1 of either comes within a
+tenth of the smallest size that deflate reaches for a screen.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import io
 import struct
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from functools import partial
 from typing import NamedTuple, Union
 
 import numpy as np
@@ -38,6 +40,8 @@ _LEVEL = 1
 _RAW = -15
 """The window bits for plain deflate, without zlib's header and checksum."""
 _ADLER = 65521
+_FOR_TWO_PX = 1 << 21
+"""The pixels from which two threads are faster: to start the second takes as long as to deflate a smaller screen."""
 _BAND = 32
 """The rows that are deflated while they are in the processor's cache; all at once takes half as long again."""
 
@@ -76,9 +80,8 @@ def pixels_in(seen: Frame | Glance) -> Pixels:
     if isinstance(seen.pixels, np.ndarray):
         visible: Pixels = seen.pixels & COLOUR_BITS
         return visible
-    if isinstance(seen, Frame):
-        return pixels_of(seen.png)
-    raise TypeError(f"a raw frame must have its pixels as an array, got {seen.pixels!r}")
+    assert isinstance(seen, Frame)
+    return pixels_of(seen.png)
 
 
 def pixels_of(image: bytes) -> Pixels:
@@ -103,11 +106,6 @@ class Area(NamedTuple):
     height: int
 
     @property
-    def size(self) -> int:
-        """The number of its pixels."""
-        return self.width * self.height
-
-    @property
     def slices(self) -> tuple[slice, slice]:
         """Its rows and columns in an array of pixels."""
         return slice(self.y, self.y + self.height), slice(self.x, self.x + self.width)
@@ -127,21 +125,19 @@ class Rectangle(NamedTuple):
 def encode_png(pixels: Pixels) -> bytes:
     """Encode pixels as PNG, without their highest bytes."""
     height, width = pixels.shape
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    rows = b"".join(_zlib_stream(pixels))
-    return b"".join([_SIGNATURE, *_chunk(b"IHDR", header), *_chunk(b"IDAT", rows), *_chunk(b"IEND", b"")])
-
-
-def _zlib_stream(pixels: Pixels) -> tuple[bytes, ...]:
-    """Return the filtered rows, deflated (RFC 1950)."""
-    height, width = pixels.shape
     half = height // 2
-    with ThreadPoolExecutor(1) as other:
-        upper = other.submit(_deflate, pixels, 0, half, deflate.Z_FULL_FLUSH)
+    with ThreadPoolExecutor(1) if pixels.size >= _FOR_TWO_PX else nullcontext() as other:
+        upper = pixels, 0, half, deflate.Z_FULL_FLUSH
+        first = other.submit(_deflate, *upper).result if other else partial(_deflate, *upper)
         below, checksum_below = _deflate(pixels, half, height, deflate.Z_FINISH)
-        above, checksum_above = upper.result()
-    checksum = _checksum_of_both(checksum_above, checksum_below, (height - half) * (width * 3 + 1))
-    return _ZLIB_HEADER, above, below, struct.pack(">I", checksum)
+        above, checksum_above = first()
+    # the Adler-32 (RFC 1950) of both halves together
+    low_above, high_above = (checksum_above & 0xFFFF) - 1, checksum_above >> 16
+    low = (low_above + (checksum_below & 0xFFFF)) % _ADLER
+    high = (high_above + (checksum_below >> 16) + low_above * (height - half) * (width * 3 + 1)) % _ADLER
+    rows = b"".join([_ZLIB_HEADER, above, below, struct.pack(">I", high << 16 | low)])
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"".join([_SIGNATURE, *_chunk(b"IHDR", header), *_chunk(b"IDAT", rows), *_chunk(b"IEND", b"")])
 
 
 def _deflate(pixels: Pixels, top: int, bottom: int, end: int) -> tuple[bytes, int]:
@@ -151,14 +147,6 @@ def _deflate(pixels: Pixels, top: int, bottom: int, end: int) -> tuple[bytes, in
         pieces.append(deflater.compress(band))
         checksum = deflate.adler32(band, checksum)
     return b"".join([*pieces, deflater.flush(end)]), checksum
-
-
-def _checksum_of_both(first: int, second: int, length: int) -> int:
-    """Return the Adler-32 of two pieces of data one after the other; `length` is the second's in bytes."""
-    sums = (first & 0xFFFF) - 1, first >> 16
-    low = (sums[0] + (second & 0xFFFF)) % _ADLER
-    high = (sums[1] + (second >> 16) + sums[0] * length) % _ADLER
-    return high << 16 | low
 
 
 def _filter(pixels: Pixels, top: int, bottom: int) -> Iterator[memoryview]:

@@ -22,10 +22,10 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal, Union
 
-from pytest_vnc_use.errors import ActionError, SettingsError
+from pytest_vnc_use.errors import ActionError
 from pytest_vnc_use.types.keys import F1, KEYPAD_CHARACTERS, Chord, name_of, shifted
 
 _QT_DESKTOP = "Qt for Embedded Linux VNC Server"
@@ -110,12 +110,6 @@ class ServerQuirks:
     def has_clipboard(self) -> bool:
         """Whether the server takes text of any script for its clipboard, and reports that a program fetched it."""
         return self.text.startswith("clipboard")
-
-    def pasting(self) -> ServerQuirks:
-        """Return these quirks with all text pasted. Raises SettingsError if the server has no clipboard for that."""
-        if not self.has_clipboard:
-            raise SettingsError("this VNC server has no extended clipboard (TigerVNC has one). Set vnc_typing=keys")
-        return replace(self, text="clipboard only")
 
     def __str__(self) -> str:
         pace = f", {1 / self.event_s:.0f} key events a second" if self.event_s else ""

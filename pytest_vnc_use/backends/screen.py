@@ -38,8 +38,6 @@ _LINE_TILES = 3
 _UNLIKE = 4
 """A change of more than this many times the pixels of earlier ones is of another kind: text beside a caret."""
 _SIZE_HALVES_S = 3.0
-
-
 _RHYTHMS = (6, 0.4), (4, 1.0)
 """At least so many changes of one tile over at least so many seconds.
 
@@ -287,10 +285,16 @@ class TransientFrames:
         """
         passing = drawn & (last_s >= self._known_s) & (last_s <= now_s - SHOWN_S) & ~moving
         passing &= self._ended < MOST_A_TILE
-        if passing.any():
-            self._ended += passing
-            self._known_s = now_s
-            self._keep(pixels, last_s, moving, now_s)
+        if not passing.any():
+            return
+        self._ended += passing
+        self._known_s = now_s
+        seen = Capture(pixels.copy(), now_s, last_s >= self._base_s, moving)
+        if self._base is None:
+            self._base, self._base_s = seen.pixels, now_s
+        self._kept.append((self._base, seen))
+        while len(self._kept) > MOST_FRAMES or len(self._kept) * pixels.nbytes > MOST_BYTES:
+            del self._kept[0]
 
     def take(self) -> tuple[Capture, ...]:
         """Return the transient frames since the last call, oldest first, without those where only a caret differs."""
@@ -306,14 +310,6 @@ class TransientFrames:
             self._base, self._looked = seen.pixels, None
             self._base_s = self._known_s = seen.taken_at
             self._ended = np.zeros(seen.changed.shape, np.int64)
-
-    def _keep(self, pixels: Pixels, last_s: Times, moving: Tiles, now_s: float) -> None:
-        seen = Capture(pixels.copy(), now_s, last_s >= self._base_s, moving)
-        if self._base is None:
-            self._base, self._base_s = seen.pixels, now_s
-        self._kept.append((self._base, seen))
-        while len(self._kept) > MOST_FRAMES or len(self._kept) * pixels.nbytes > MOST_BYTES:
-            del self._kept[0]
 
 
 class Framebuffer:
@@ -349,9 +345,18 @@ class Framebuffer:
     def apply(self, rectangles: Sequence[Rectangle]) -> None:
         """Draw one whole update; its rectangles must be on the screen."""
         with self._condition:
-            self._keep_what_passes(self._covered(rectangles))
+            covered = np.zeros_like(self._activity.last_s, np.bool_)
+            for area, _ in rectangles:
+                bottom, right = -(-(area.y + area.height) // TILE_PX), -(-(area.x + area.width) // TILE_PX)
+                covered[area.y // TILE_PX : bottom, area.x // TILE_PX : right] = True
+            self._keep_what_passes(covered)
             for rectangle in rectangles:
-                self._draw(rectangle)
+                area, target, new = rectangle.area, self._pixels[rectangle.area.slices], rectangle.pixels(self._pixels)
+                changed = ((target ^ new) & COLOUR_BITS) != 0
+                target[:] = new
+                self._activity.add(area.x, area.y, changed, clock.monotonic())
+                if not self._complete:
+                    self._missing[area.slices] = False
             self._complete = self._complete or not self._missing.any()
             self._condition.notify_all()
 
@@ -370,26 +375,8 @@ class Framebuffer:
         if self._complete:
             self._transients.draw_over(drawn, self._pixels, self._activity.last_s, self._moving(), clock.monotonic())
 
-    def _covered(self, rectangles: Sequence[Rectangle]) -> Tiles:
-        covered = np.zeros_like(self._activity.last_s, np.bool_)
-        for area in (rectangle.area for rectangle in rectangles):
-            bottom, right = -(-(area.y + area.height) // TILE_PX), -(-(area.x + area.width) // TILE_PX)
-            covered[area.y // TILE_PX : bottom, area.x // TILE_PX : right] = True
-        return covered
-
     def _moving(self) -> Tiles:
-        """Return the tiles that keep changing on their own."""
         return self._activity.moving(clock.monotonic())
-
-    def _draw(self, rectangle: Rectangle) -> None:
-        area = rectangle.area
-        target = self._pixels[area.slices]
-        new = rectangle.pixels(self._pixels)
-        changed = ((target ^ new) & COLOUR_BITS) != 0
-        target[:] = new
-        self._activity.add(area.x, area.y, changed, clock.monotonic())
-        if not self._complete:
-            self._missing[area.slices] = False
 
     @property
     def size(self) -> tuple[int, int]:
@@ -498,27 +485,26 @@ class Framebuffer:
             self._mark = ActionWindow(now_s, now_s)
             self._acting = True
 
-    def mark_ended(self, *, clicked: tuple[int, int] | None = None, entered: bool = False) -> None:
-        """Note that the action is performed, with the facts of an ActionWindow; look for animation from now on."""
+    def mark_ended(
+        self, *, clicked: tuple[int, int] | None = None, entered: bool = False, only_waited: bool = False
+    ) -> None:
+        """Note that the action is performed, with the facts of an ActionWindow; look for animation from now on.
+
+        If it was only a wait, tiles that moved meanwhile move on their own.
+        """
         with self._condition:
             self._mark = ActionWindow(self._mark.began_s, clock.monotonic(), clicked, entered)
-            self._activity.restart()
-            self._acting = False
-
-    def mark_waited(self) -> None:
-        """Note that the action was only a wait: tiles that moved meanwhile move on their own."""
-        with self._condition:
-            now_s = clock.monotonic()
-            self._mark = ActionWindow(self._mark.began_s, now_s)
-            self._activity.learn(now_s)
+            if only_waited:
+                self._activity.learn(self._mark.ended_s)
+            else:
+                self._activity.restart()
             self._acting = False
 
     def changed_since(self, moment: float) -> bool:
         """Return whether a pixel changed after `moment`, outside moving tiles. Raises DesktopError."""
         with self._condition:
             self.raise_if_lost()
-            moving = self._activity.moving(clock.monotonic())
-            return self._activity.last_change_s(except_tiles=moving) > moment
+            return self._activity.last_change_s(except_tiles=self._moving()) > moment
 
     def wait_changed(self, moment: float, timeout_s: float) -> bool:
         """Wait at most `timeout_s` until `changed_since` is true, and return whether it is.
@@ -533,6 +519,13 @@ class Framebuffer:
                     return False
                 self._condition.wait(min(remaining_s, REST_S))  # there is no event when something becomes stable
             return True
+
+    def wait_drawn(self, moment: float, timeout_s: float) -> bool:
+        """Wait at most `timeout_s` until a pixel changed after `moment`, also of a moving tile; return whether one did.
+
+        Raises DesktopError as soon as the connection ends.
+        """
+        return self.wait_until(lambda: self._activity.last_change_s() > moment, timeout_s)
 
     def wait_settled(self, rules: SettleRules) -> Settled:
         """Wait until the screen is settled by `rules`. Raises DesktopError as soon as the connection ends."""

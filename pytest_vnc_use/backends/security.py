@@ -209,39 +209,33 @@ class SecuredClient(RFBClient):
         if chosen is not None:
             self.factory.facts.security_used = _name(chosen)
             return chosen
-        offer = f"offers {_names(offered)}"
         if order == (_VENCRYPT,):
-            self._refuse(
-                f"{offer}, but {wire.demand} requires TLS. Nothing was sent. Someone on the network may have removed "
+            problem = (
+                f", but {wire.demand} requires TLS. Nothing was sent. Someone on the network may have removed "
                 "the offer of TLS. If not, make the server offer VeNCrypt with X509Vnc or X509Plain"
             )
         elif _VENCRYPT in offered and self.factory.websocket:
-            self._refuse(
-                f"{offer}: VeNCrypt does not work through a WebSocket. Make the server offer VncAuth or None, and use "
-                "wss:// for TLS"
+            problem = (
+                ": VeNCrypt does not work through a WebSocket. Make the server offer VncAuth or None, and use wss:// "
+                "for TLS"
             )
         elif _VENCRYPT in offered:
-            self._refuse(
-                f"{offer}: vnc_tls=off allows no TLS. Set vnc_tls=auto, or make the server offer VncAuth or None"
-            )
+            problem = ": vnc_tls=off allows no TLS. Set vnc_tls=auto, or make the server offer VncAuth or None"
         else:
-            self._refuse(f"{offer}: make the server offer VncAuth, None or VeNCrypt")
+            problem = ": make the server offer VncAuth, None or VeNCrypt"
+        self._refuse(f"offers {_names(offered)}{problem}")
         return None
 
     # VeNCrypt, which vncdotool 1.4 does not have
 
-    def _handle_vencrypt_version(self, block: bytes) -> None:
-        if block < b"\0\2":
-            raise ValueError(f"the server's VeNCrypt version must be 0.2, got {block[0]}.{block[1]}")
-        self.transport.write(b"\0\2")
+    def _handle_vencrypt_version(self, _: bytes) -> None:
+        self.transport.write(b"\0\2")  # a server that has only an older version refuses this one
         self.expect(self._handle_vencrypt_answer, 2)
 
     def _handle_vencrypt_answer(self, block: bytes) -> None:
         refused, count = block
         if refused or not count:
-            raise ValueError(
-                "the server refused VeNCrypt 0.2" if refused else "the server offered no VeNCrypt sub-type"
-            )
+            raise ValueError(f"the server {'refused VeNCrypt 0.2' if refused else 'offered no VeNCrypt sub-type'}")
         self.expect(self._handle_subtypes, 4 * count)
 
     def _handle_subtypes(self, block: bytes) -> None:
@@ -301,7 +295,7 @@ class SecuredClient(RFBClient):
         if self.factory.password is None:
             self._refuse("wants a password, but none is set", AuthenticationFailed)
         else:
-            self.transport.write(answer_challenge(self._challenge, self.factory.password))
+            self.transport.write(mirrored_des(self.factory.password.encode("ascii"), self._challenge))
 
     def vncAuthFailed(self, reason: Any) -> None:
         """Report that the server refused the password."""
@@ -346,13 +340,8 @@ class SecuredClient(RFBClient):
         return "it stays on this machine" if stays_here(self) else ""
 
 
-def answer_challenge(challenge: bytes, password: str) -> bytes:
-    """Return the answer to a challenge of 16 bytes; the password's first eight ASCII characters count."""
-    return mirrored_des(password.encode("ascii"), challenge)
-
-
 def mirrored_des(key: bytes, data: bytes) -> bytes:
-    """Encrypt data by DES in ECB mode, under the key with its bits mirrored (RFC 6143, 7.2.2)."""
+    """Encrypt data by DES in ECB mode, under the key's first 8 bytes with their bits mirrored (RFC 6143, 7.2.2)."""
     mirrored = bytes(int(f"{byte:08b}"[::-1], 2) for byte in key[:8].ljust(8, b"\0"))
     encryptor = Cipher(TripleDES(mirrored * 3), modes.ECB()).encryptor()
     return encryptor.update(data) + encryptor.finalize()

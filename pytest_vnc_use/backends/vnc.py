@@ -6,7 +6,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from typing_extensions import assert_never
@@ -169,11 +169,12 @@ class VNCController:
 
     def attach(self, connection: RfbConnection) -> VNCController:
         """Use this connection from here on; return this controller."""
-        try:
-            self._quirks = connection.quirks if self._type_by == "keys" else connection.quirks.pasting()
-        except SettingsError:
+        self._quirks = connection.quirks
+        if self._type_by == "clipboard" and not self._quirks.has_clipboard:
             connection.drop()
-            raise
+            raise SettingsError("this VNC server has no extended clipboard (TigerVNC has one). Set vnc_typing=keys")
+        if self._type_by == "clipboard":
+            self._quirks = replace(self._quirks, text="clipboard only")
         self._connection = connection
         self._screen = connection.framebuffer
         self._pointer = Pointer(connection)
@@ -265,20 +266,18 @@ class VNCController:
                     "start a program on it before the run, by --vnc-app or by app in the task's file, or wait longer "
                     "with vnc_start_seconds"
                 )
-        if self._seems_frozen(watch) and not watch.program_fault():
-            self._connection.refresh()
-            if self._seems_frozen(watch):
-                since_s = clock.monotonic() - self._unanswered[0]
-                raise ScreenFrozen(
-                    f"the screen of {server!r} is frozen. No pixel changed for {since_s:.0f} s, although "
-                    f"{len(self._unanswered)} actions were performed. The server answers, so the program may hang, "
-                    "or the server may be read-only"
-                )
-
-    def _seems_frozen(self, watch: Watch) -> bool:
-        self._unanswered = [began_s for began_s in self._unanswered if began_s > self._screen.changed_at]
-        waits = len(self._unanswered) >= _UNANSWERED_ACTIONS
-        return waits and clock.monotonic() - self._unanswered[0] >= watch.frozen_s
+        for is_fresh in (False, True):
+            self._unanswered = [began_s for began_s in self._unanswered if began_s > screen.changed_at]
+            since_s = clock.monotonic() - self._unanswered[0] if self._unanswered else 0.0
+            if len(self._unanswered) < _UNANSWERED_ACTIONS or since_s < watch.frozen_s or watch.program_fault():
+                return
+            if not is_fresh:
+                self._connection.refresh()
+        raise ScreenFrozen(
+            f"the screen of {server!r} is frozen. No pixel changed for {since_s:.0f} s, although "
+            f"{len(self._unanswered)} actions were performed. The server answers, so the program may hang, "
+            "or the server may be read-only"
+        )
 
     def last_frame(self) -> Frame:
         """Return the screen as it was last seen, even if the connection is lost."""
@@ -394,19 +393,19 @@ class VNCController:
             self.type_text(chord.text)
             return
         possible = self._quirks.chord(chord)
-        with self._typing(enters=chord.enters):
+        with self._acting(types=True, enters=chord.enters):
             self._keyboard.strike(possible)
 
     def key_down(self, key: str) -> None:
         """Press one key and keep it pressed."""
         keysym = self._quirks.keysym(parse_key(key))
-        with self._typing():
+        with self._acting(types=True):
             self._keyboard.press(keysym)
 
     def key_up(self, key: str) -> None:
         """Release one key."""
         keysym = self._quirks.keysym(parse_key(key))
-        with self._typing():
+        with self._acting(types=True):
             self._keyboard.release(keysym)
 
     def type_text(
@@ -418,7 +417,7 @@ class VNCController:
         """
         pieces = plan_text(text, self._quirks.text)
         pastes = bool(paste and text and self._quirks.has_clipboard)
-        with self._typing(enters=press_enter or text.endswith(("\n", "\r"))):
+        with self._acting(types=True, enters=press_enter or text.endswith(("\n", "\r"))):
             if clear_first:
                 self._keyboard.clear(to_be_replaced=not pastes and isinstance(next(iter(pieces), None), Typed))
             with self._connection.outgoing.typing(text):
@@ -520,7 +519,7 @@ class VNCController:
         try:
             self._screen.pause(duration_s)
         finally:
-            self._screen.mark_waited()
+            self._screen.mark_ended(only_waited=True)
             self._clicked = False
 
     def close(self) -> None:
@@ -534,7 +533,9 @@ class VNCController:
             self._connection.close()
 
     @contextmanager
-    def _acting(self, *, clicks: bool = False, enters: bool = False) -> Iterator[None]:
+    def _acting(self, *, clicks: bool = False, types: bool = False, enters: bool = False) -> Iterator[None]:
+        if types and self._clicked:
+            self._screen.wait_settled(EFFECT)  # under some window managers keys overtake a click
         self._screen.mark_began()
         try:
             yield
@@ -542,14 +543,6 @@ class VNCController:
             self._screen.mark_ended(clicked=self._pointer.at if clicks else None, entered=enters)
             self._clicked = clicks
         self._screen.raise_if_lost()
-
-    @contextmanager
-    def _typing(self, *, enters: bool = False) -> Iterator[None]:
-        """Wait for the effect of a click before keys are sent: under some window managers keys overtake a click."""
-        if self._clicked:
-            self._screen.wait_settled(EFFECT)
-        with self._acting(enters=enters):
-            yield
 
     def _surviving(self, work: Callable[[], T]) -> T:
         """Return the result of `work`; repeat it over a new connection if the first one is lost.
@@ -577,15 +570,25 @@ class VNCController:
         self._reconnected = True
         is_holding = bool(self._keyboard.held or self._pointer.pressed)
         name, size, before = self.name, self._last_size, self.last_frame()
-        connection = self._dial_again(watch, lost)
+        deadline = Deadline(watch.reconnect_s)
+        connection: RfbConnection | None = None
+        while not connection:
+            if watch.program_fault():
+                raise lost
+            try:
+                connection = self._dial(max(deadline.remaining_s, _SHORTEST_ATTEMPT_S))
+            except DesktopError as exc:
+                if not isinstance(exc, DesktopRefused) or not deadline.remaining_s:
+                    problem = f"the watchdog could not reconnect within {watch.reconnect_s:g} s: {exc}"
+                    raise type(lost)(f"{lost}; {problem}") from exc
+                if self._closed.wait(_BETWEEN_ATTEMPTS_S):
+                    raise lost from exc
         with self._closing:
             self.attach(connection)
             changed = "the run had closed the desktop" if self._closed.is_set() else ""
             if (self.name, self.size) != (name, size):
-                now, earlier = (
-                    f"{name!r}, {size[0]}x{size[1]}" for name, size in ((self.name, self.size), (name, size))
-                )
-                changed = f"it is another desktop: {now}; it was {earlier}"
+                (now_w, now_h), (width, height) = self.size, size
+                changed = f"it is another desktop: {self.name!r}, {now_w}x{now_h}; it was {name!r}, {width}x{height}"
             elif is_holding:
                 changed = "the keys or buttons that were held down are up now"
             elif not same_screen(before.png, self.last_frame().png):
@@ -593,18 +596,3 @@ class VNCController:
             if changed:
                 connection.close()
                 raise ConnectionLost(f"{lost}; the watchdog reconnected, but {changed}") from lost
-
-    def _dial_again(self, watch: Watch, lost: ConnectionLost) -> RfbConnection:
-        deadline = Deadline(watch.reconnect_s)
-        while True:
-            if watch.program_fault():
-                raise lost
-            try:
-                return self._dial(max(deadline.remaining_s, _SHORTEST_ATTEMPT_S))
-            except DesktopError as exc:
-                if not isinstance(exc, DesktopRefused) or not deadline.remaining_s:
-                    raise type(lost)(
-                        f"{lost}; the watchdog could not reconnect within {watch.reconnect_s:g} s: {exc}"
-                    ) from exc
-            if self._closed.wait(_BETWEEN_ATTEMPTS_S):
-                raise lost

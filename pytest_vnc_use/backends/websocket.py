@@ -58,7 +58,7 @@ def parse_url(url: str, wire: Wire) -> WebSocketURI:
     return parts
 
 
-def start(factory: DesktopFactory, url: WebSocketURI, timeout_s: float) -> Any:
+def start(url: WebSocketURI, factory: DesktopFactory, timeout_s: float) -> Any:
     """Begin to connect the factory's protocol, by a thread of its own. For the reactor's thread."""
     factory.websocket = "wss" if url.secure else "ws"
     threading.Thread(target=_run, args=(factory, url, timeout_s), name="vnc-websocket", daemon=True).start()
@@ -114,7 +114,14 @@ def _open(factory: DesktopFactory, url: WebSocketURI, timeout_s: float) -> socke
 def _pump(factory: DesktopFactory, websocket: ClientConnection) -> None:
     """Pump bytes both ways until an end closes."""
     ours, theirs = socket.socketpair()
-    reactor.callFromThread(_adopt, factory, ours)
+
+    def adopt() -> None:
+        with ours, suppress(VncUseError):
+            factory.framebuffer.raise_if_lost()  # who waited has given up
+            ours.setblocking(False)
+            reactor.adoptStreamConnection(ours.fileno(), ours.family, factory)
+
+    reactor.callFromThread(adopt)
     threading.Thread(target=_send, args=(websocket, theirs), name="vnc-websocket", daemon=True).start()
     try:
         while not isinstance(message := websocket.recv(), str):
@@ -127,13 +134,6 @@ def _pump(factory: DesktopFactory, websocket: ClientConnection) -> None:
         pass  # the VNC protocol has ended
     with suppress(OSError):
         theirs.shutdown(socket.SHUT_RDWR)
-
-
-def _adopt(factory: DesktopFactory, ours: socket.socket) -> None:
-    with ours, suppress(VncUseError):
-        factory.framebuffer.raise_if_lost()  # who waited has given up
-        ours.setblocking(False)
-        reactor.adoptStreamConnection(ours.fileno(), ours.family, factory)
 
 
 def _send(websocket: ClientConnection, theirs: socket.socket) -> None:

@@ -8,8 +8,8 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from pytest_vnc_use.agent import build
 from pytest_vnc_use.cli.ini_file import IniFile
 from pytest_vnc_use.cli.options import add_options
 from pytest_vnc_use.demonstrate.codegen import CodegenRequest, write
-from pytest_vnc_use.errors import InfraError, SettingsError
+from pytest_vnc_use.errors import InfraError, SettingsError, VncUseError
 from pytest_vnc_use.plain_text import without_query
 from pytest_vnc_use.recordings.format import RecordedRun
 from pytest_vnc_use.recordings.gates import machine_of
@@ -29,6 +29,7 @@ from pytest_vnc_use.settings.variables import VARIABLE, VARIABLES, use_env_file
 from pytest_vnc_use.triage import sanitize
 
 if TYPE_CHECKING:
+    from pytest_vnc_use.ui.link import Link
     from pytest_vnc_use.ui.manual import PageUser
 
 OPTIONS = {
@@ -114,19 +115,23 @@ def _record(arguments: argparse.Namespace) -> int:
             "--app contains a secret, and the test would contain it too: let the program read it elsewhere"
         )
     try:
-        done, user, machine = _recorded(request, settings, secrets)
+        with _page(request) as (link, url):
+            done, user, machine = _recorded(request, settings, secrets, link, url)
+            if isinstance(done, str) or not done.steps:
+                nothing = done if isinstance(done, str) else "nothing was done, so nothing is written"
+                print(nothing)
+                link.finish(nothing)
+                return NOTHING_DONE
+            claims = tuple(map(hide, request.expect or user.claims))
+            request = replace(request, task=hide(request.task), expect=claims, redacts=not settings.show_secrets)
+            write(replace(request, machine=machine, masks=user.masks), done)
+            link.finish(f"The recording is written: {request.out} and {request.key.path}, with its images.")
     except InfraError as exc:
         print(sanitize(f"infra: {type(exc).__name__}: {exc}; nothing is written", hide=without_query), file=sys.stderr)
         return INFRA
     except KeyboardInterrupt:
         print("interrupted: nothing is written", file=sys.stderr)
         return CTRL_C
-    if isinstance(done, str) or not done.steps:
-        print(done if isinstance(done, str) else "nothing was done, so nothing is written")
-        return NOTHING_DONE
-    claims = tuple(map(hide, request.expect or user.claims))
-    request = replace(request, task=hide(request.task), expect=claims, redacts=not settings.show_secrets)
-    write(replace(request, machine=machine, masks=user.masks), done)
     if not claims:
         print("no claim was given, so one is proposed: the screen ends as it did now. Write a better one")
     print(f"wrote {request.out} and {request.key.path}, with its images")
@@ -139,8 +144,31 @@ def _ini_name(field: str) -> str:
     return f"ini option vnc_{field}"
 
 
+@contextmanager
+def _page(request: CodegenRequest) -> Iterator[tuple[Link, str]]:
+    """Serve the page; yield the connection to it and its URL. It shows why nothing is written."""
+    from pytest_vnc_use.ui.link import Link
+    from pytest_vnc_use.ui.server import Desk, DeskServer
+
+    desk = Desk()
+    server = DeskServer(desk)
+    threading.Thread(target=server.run, daemon=True, name="vnc-use desk").start()
+    try:
+        link = Link(server.session_url, desk.session_token, "", lambda: os.kill(os.getpid(), signal.SIGINT))
+        link.send(type="collected", tests=[request.key.test])
+        try:
+            yield link, server.url
+        except VncUseError as exc:
+            link.finish(sanitize(f"Nothing is written: {exc}", hide=without_query))
+            raise
+        finally:
+            link.close()
+    finally:
+        server.end()
+
+
 def _recorded(
-    request: CodegenRequest, settings: Settings, secrets: Mapping[str, str]
+    request: CodegenRequest, settings: Settings, secrets: Mapping[str, str], link: Link, url: str
 ) -> tuple[RecordedRun | str, PageUser, Mapping[str, str]]:
     """Return what the user did on the desktop that the settings name, the user, and what draws there.
 
@@ -148,21 +176,15 @@ def _recorded(
     """
     # These bring twisted, and need an optional library.
     from pytest_vnc_use.backends.redaction import RedactingController
-    from pytest_vnc_use.ui.link import Link, Watcher
+    from pytest_vnc_use.ui.link import Watcher
     from pytest_vnc_use.ui.manual import PageUser
-    from pytest_vnc_use.ui.server import Desk, DeskServer
 
     test, hide = request.key.test, Redactor(secrets).hide
     desktop = build.lease_desktop(absolute_desktop(settings, Path.cwd()), "cua-vnc record", test)
-    desk = Desk()
-    server = DeskServer(desk)
-    threading.Thread(target=server.run, daemon=True, name="vnc-use desk").start()
     try:
         password = desktop.password or build.given_password(settings)
         at_desktop = build.settings_at(settings, desktop.server)
         with closing(build.connect_to(at_desktop, at_desktop.server, password)) as controller:
-            link = Link(server.session_url, desk.session_token, "", lambda: os.kill(os.getpid(), signal.SIGINT))
-            link.send(type="collected", tests=[test])
             user = PageUser(
                 link,
                 test,
@@ -173,17 +195,15 @@ def _recorded(
             )
             watcher = Watcher(link, test, hide)
             watcher.start()
-            print(f"do the task at {server.url}", flush=True)
+            print(f"do the task at {url}", flush=True)
             hides = bool(secrets) and not settings.show_secrets
             shown = RedactingController(controller, hide) if hides else controller
             try:
                 done = user.record(request.task, request.expect, shown, watcher)
             finally:
                 watcher.close()
-                link.close()
             return done, user, machine_of(desktop, settings)
     finally:
-        server.end()
         desktop.stop()
 
 

@@ -89,7 +89,7 @@ def write(request: CodegenRequest, demonstration: RecordedRun) -> None:
         request.out.parent.mkdir(parents=True, exist_ok=True)
         save(request.key.path, _recording(request, demonstration, claims, changed))
         with request.out.open("x", encoding="utf-8") as file:
-            file.write(_source(request, claims, changed))
+            file.write(_source(request, claims))
     except OSError as exc:
         raise RunDirectoryUnwritable(f"{str(request.out)!r} and its recording cannot be written: {exc}") from exc
 
@@ -120,15 +120,13 @@ def _recording(
     )
 
 
-def _source(request: CodegenRequest, claims: Sequence[str], changed: Region | None) -> str:
+def _source(request: CodegenRequest, claims: Sequence[str]) -> str:
     given = {"expect": list(claims), "secrets": sorted(request.secrets) or None, "app": request.app or None}
     arguments = [_literal(request.task), *(f"{name}={_literal(value)}" for name, value in given.items() if value)]
-    where = f"from {changed.left, changed.top} to {changed.right, changed.bottom}" if changed else "nowhere"
-    comment = [f"What was shown changed the screen {where}; assert what a file or a program can show."]
+    judged = "The recording checks the claims above. Add an assertion about what a file or a program can show."
     if not request.expect:
-        comment += ["", "The claim is only proposed: say what should be seen, here and in the recording.", ""]
-    origin = "Recorded by demonstration: `cua-vnc record`."
-    return test_source(request.test, origin, arguments, "\n    ".join(comment))
+        judged = "The claim above is only proposed: replace it, here and in the recording, by what must be seen."
+    return test_source(request.test, "Recorded with `cua-vnc record`.", arguments, judged)
 
 
 def _literal(value: object) -> str:

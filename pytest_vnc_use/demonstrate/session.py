@@ -12,8 +12,8 @@ from functools import partial
 from itertools import groupby
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.agent.act import Asker, ElementsOf, cut_names
-from pytest_vnc_use.backends.pixels import boxes_of
+from pytest_vnc_use.agent.act import Asker, ElementsOf, cut_names, no_elements
+from pytest_vnc_use.backends.pixels import Pixels, boxes_of
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.deadline import Deadline, uncounted
 from pytest_vnc_use.demonstrate.gestures import AGAIN_S, DemonstratedAction, Demonstration, GestureAction, Motion, near
@@ -53,6 +53,8 @@ A part that does not change in that time counts as resting.
 """
 _LOOKS = 8
 """The most looks that are kept. Between actions, the session looks at the screen every `_LOOK_AGAIN_S`."""
+_AT_HAND = 4
+"""The most screens whose pixels are kept as they are: decoding one takes longer than a click may."""
 _REPEAT_S = 30.0
 """The longest wait for the screen before an action that is repeated."""
 _ECHO_PX = 80
@@ -70,7 +72,7 @@ class ManualSession:
         self,
         desktop: VNCController,
         notify: Notify,
-        elements_of: ElementsOf = lambda _: (),
+        elements_of: ElementsOf = no_elements,
         eyes: Controller | None = None,
         show: Callable[[Sequence[DemonstratedAction]], None] = lambda _: None,
     ) -> None:
@@ -80,11 +82,15 @@ class ManualSession:
         self._desktop, self._notify, self._show = desktop, notify, show
         self._eyes = eyes or desktop
         self._size = desktop.size
+        self._look_again_s = 0.0
         self._motions: queue.SimpleQueue[tuple[Motion | None, float]] = queue.SimpleQueue()
         self._down: set[str] = set()
         self._looks: deque[Frame] = deque(maxlen=_LOOKS)
-        self._let_go_s = -math.inf
-        """When a button was last released on the desktop."""
+        self._shows_change = False
+        """Whether the newest look shows more change, since the growing action began, than its echo."""
+        self._at_hand: deque[_Pixels] = deque()
+        self._pressed_s = -math.inf
+        """When a button was last pressed on the desktop."""
         self._at: tuple[int, int] | None = None
         """The pointer's place on the desktop, without the places where it only rests."""
         self._rests: list[Rest] = []
@@ -126,14 +132,28 @@ class ManualSession:
 
     def _next(self) -> tuple[Motion, float] | None:
         while True:
+            if self._motions.empty() and clock.monotonic() >= self._look_again_s:  # a moving pointer has events too
+                self._look_again_s = clock.monotonic() + _LOOK_AGAIN_S
+                self._note_change()
+                self._rest()
             try:
                 with uncounted():  # what is done and looked at counts in the run's limit
                     motion, at_s = self._motions.get(timeout=_LOOK_AGAIN_S)
             except queue.Empty:
-                self._looks.append(self._eyes.frame())
-                self._rest()
-            else:
-                return (motion, at_s) if motion else None
+                continue
+            return (motion, at_s) if motion else None
+
+    def _note_change(self) -> None:
+        """Look at the screen ahead of the next action if it has changed, so that the action need not wait for that."""
+        seen_s = self._looks[-1].taken_at if self._looks else -math.inf
+        # `changed_since` leaves out a caret, but raises if the desktop is gone
+        if not self._eyes.changed_since(seen_s) and self._desktop.screen.changed_at <= seen_s:
+            return
+        self._looks.append(self._eyes.frame())
+        growing = self.demonstration.growing
+        if growing and growing.screen:
+            differs = differing(growing.screen, Screen(pixels=partial(pixels_in, self._looks[-1])))
+            self._shows_change = any(box.bottom - box.top > _ECHO_PX for box in boxes_of(differs))
 
     def _take(self, motion: Motion, at_s: float) -> None:
         if isinstance(motion, Move):
@@ -141,17 +161,9 @@ class ManualSession:
         if isinstance(motion, Scroll) and not self._desktop.quirks.wheel:
             self._notify("not done: this VNC server has no wheel; scroll with the keys")
         elif not self._is_late_repetition(motion):
-            if self._has_changed():
+            if self._shows_change:
                 self.demonstration.close()
             self._do(self.demonstration.actions(motion, at_s))
-
-    def _has_changed(self) -> bool:
-        """Return whether the person may have seen more change, since the growing action began, than its echo."""
-        growing = self.demonstration.growing
-        if not self._looks or growing is None or growing.screen is None:
-            return False
-        differs = differing(growing.screen, Screen(pixels=partial(pixels_of, self._looks[-1].png)))
-        return any(box.bottom - box.top > _ECHO_PX for box in boxes_of(differs))
 
     def _is_late_repetition(self, motion: Motion) -> bool:
         """Return whether a held key has repeated while other events were still waiting."""
@@ -168,7 +180,7 @@ class ManualSession:
                 gesture.begins.screen = self._look(gesture.action, self._screen)
                 gesture.begins.elements = self._elements_of(gesture.action)
                 if isinstance(gesture.action, MouseDown):  # clicks that are two in the recording are two there
-                    self._desktop.wait(max(0.0, self._let_go_s + AGAIN_S - clock.monotonic()))
+                    self._desktop.wait(max(0.0, self._pressed_s + AGAIN_S - clock.monotonic()))
             elif isinstance(gesture.action, MouseUp) and isinstance(
                 (drag := self.demonstration.steps[-1]).action, Drag
             ):
@@ -181,12 +193,16 @@ class ManualSession:
                 self.demonstration.take_back(gesture.action)
 
     def _perform(self, action: DesktopAction) -> None:
+        if isinstance(action, MouseDown):
+            self._pressed_s = clock.monotonic()
         with self.lock:
             self._eyes.perform(action)
-        self._looks.clear()
+        self._forget_looks()
         self._at = next(iter(points(action)[-1:]), self._at)
-        if isinstance(action, MouseUp):
-            self._let_go_s = clock.monotonic()
+
+    def _forget_looks(self) -> None:
+        self._looks.clear()
+        self._shows_change, self._look_again_s = False, clock.monotonic() + _LOOK_AGAIN_S
 
     def _rest(self) -> None:
         """Move the pointer to where it rests, so that anything that opens on hovering opens."""
@@ -197,7 +213,7 @@ class ManualSession:
         if not is_there and clock.monotonic() - since >= HOVER_S:
             self._rests.append(Rest(place, self._screen()))
             self._eyes.perform(Move(*place))
-            self._looks.clear()
+            self._forget_looks()
 
     def _look(self, action: Action | None, look: Callable[[], Screen]) -> Screen:
         """Return the screen as a replay will see it.
@@ -220,17 +236,31 @@ class ManualSession:
     def _screen(self) -> Screen:
         """Return the screen that the person sees, once it is stable."""
         self._eyes.settle()
-        frame = self._eyes.frame()
+        if not self._looks or not self._is_current(self._looks[-1]):
+            self._looks.append(self._eyes.frame())
+        frame = self._looks[-1]
         self._check_size()
         moving = Moving(frame)
-        for look in self._looks:
+        for look in [*self._looks][:-1]:
             if not self._eyes.changed_since(look.taken_at):  # before, it was another screen
                 moving.add(look)
         deadline = Deadline(_MOVES_S)
         while not moving.is_known and deadline.remaining_s:
             self._eyes.wait_changed(clock.monotonic(), _SAMPLE_S)
             moving.add(self._eyes.glance())
-        return Screen(dynamic=tuple(moving.parts()), pixels=partial(pixels_of, frame.png))
+        return Screen(dynamic=tuple(moving.parts()), pixels=self._pixels_of(frame))
+
+    def _is_current(self, look: Frame) -> bool:
+        """Return whether the screen is still as in a look, but for the parts that moved then."""
+        if self._desktop.screen.changed_at <= look.taken_at:
+            return True
+        return bool(look.moving) and not self._eyes.changed_since(look.taken_at)
+
+    def _pixels_of(self, frame: Frame) -> _Pixels:
+        self._at_hand.append(_Pixels(frame))
+        if len(self._at_hand) > _AT_HAND:
+            self._at_hand.popleft().frame = None
+        return self._at_hand[-1]
 
     def _check_size(self) -> None:
         if self._desktop.size != self._size:
@@ -238,6 +268,18 @@ class ManualSession:
                 f"the desktop's size changed from {self._size} to {self._desktop.size}, but a recording must have "
                 "one size"
             )
+
+
+class _Pixels:
+    """The pixels of a frame. Those of the newest are at hand; of all others, which are many, only the PNG is kept."""
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame: Frame | None = frame
+        self._png = frame.png
+
+    def __call__(self) -> Pixels:
+        frame = self.frame
+        return pixels_in(frame) if frame else pixels_of(self._png)
 
 
 def recorded_steps(

@@ -135,14 +135,9 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
             end.shutdown(socket.SHUT_RDWR)
 
 
-def _main() -> int:
+if __name__ == "__main__":
     try:
         enter()
     except (OSError, AttributeError) as exc:  # AttributeError: a C library without unshare
         print(exc)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(_main())
+        sys.exit(1)

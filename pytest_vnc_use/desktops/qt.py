@@ -14,7 +14,6 @@ from pathlib import Path
 
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.desktops import network_namespace
-from pytest_vnc_use.desktops.session import Process
 from pytest_vnc_use.desktops.started import StartedDesktop, check_linux, check_size, greets_at
 from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
 
@@ -82,7 +81,17 @@ class QtDesktop(StartedDesktop):
         self._check_not_stopped(f"launch {shlex.join(command)!r}")
         self._server = ""
         program = self._start_program(command, {"QT_QPA_PLATFORM": self._platform}, self._network)
-        self._server = self._wait_for_greeting(program, Deadline(self._timeout_s))
+        deadline = Deadline(self._timeout_s)
+        while deadline.remaining_s:
+            if program.end:
+                raise self._ended_early(program, "had not shown a desktop", _HINT)
+            ports = [] if self._network else listening_ports(program.pid)
+            for address in [self._network] if self._network else [f"127.0.0.1::{port}" for port in ports]:
+                if greets_at(address, _GREETING_TIMEOUT_S):
+                    self._server = address
+                    return
+            time.sleep(_POLL_S)
+        raise DesktopRefused(program.message(f"opened no VNC server within {self._timeout_s:g} s{_HINT}"))
 
     def program_hangs(self) -> bool:
         """Return whether the program runs but no longer greets over VNC: its server has no thread of its own."""
@@ -105,18 +114,6 @@ class QtDesktop(StartedDesktop):
     def password(self) -> None:
         """None, because Qt's server asks for none."""
         return None
-
-    def _wait_for_greeting(self, program: Process, deadline: Deadline) -> str:
-        while deadline.remaining_s:
-            if program.end:
-                raise self._ended_early(program, "had not shown a desktop", _HINT)
-            if self._network and greets_at(self._network, _GREETING_TIMEOUT_S):
-                return self._network
-            for port in [] if self._network else listening_ports(program.pid):
-                if greets_at(address := f"127.0.0.1::{port}", _GREETING_TIMEOUT_S):
-                    return address
-            time.sleep(_POLL_S)
-        raise DesktopRefused(program.message(f"opened no VNC server within {self._timeout_s:g} s{_HINT}"))
 
 
 def check_network(*, may_be_open: bool) -> bool:

@@ -27,7 +27,6 @@ from pytest_vnc_use.desktops.started import (
     TOO_LARGE,
     check_argv,
     early_end,
-    encoded,
     outside,
     shows_window,
 )
@@ -142,8 +141,8 @@ class RemoteExec:
             raise FileUnreadable(f"cannot read {name!r} in the program's working directory: {exc}") from exc
 
     def write(self, name: str, text: str) -> None:
-        """Write a file in the working directory there, and make its directories. Raises DesktopError, ActionError."""
-        content = encoded(name, text)
+        """Write a file in the working directory there, and make its directories. Raises DesktopError."""
+        content = text.encode()
         done = self._file(_WRITE, name, content)
         _check_regular(done, f"write {name!r}")
         if done.returncode:
@@ -332,8 +331,7 @@ class RemoteDesktop(ABC):
     def _not_shown(self, program: Process) -> VncUseError:
         if not program.end:
             return DesktopRefused(program.message(f"had not shown a window within {self._launch_timeout_s:g} s"))
-        stay = "" if program.exit_code else STAY
-        message = program.message(f"{program.end} and had not shown a window{stay}")
+        message = program.message(f"{program.end} and had not shown a window{'' if program.exit_code else STAY}")
         error = early_end(message, program.exit_code, program.output_tail(), elsewhere=True)
         if isinstance(error, ProgramCrashed) and (fault := self._end_now()):
             return DesktopError(fault)  # the desktop ended, and the program with it

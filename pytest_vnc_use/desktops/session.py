@@ -104,7 +104,8 @@ def make_environment(directory: Path, home: Path, *, pinned: bool) -> dict[str, 
     paths = {variable: profile / name for variable, name in _PROFILE.items()}
     for path in (profile, *paths.values()):
         path.mkdir(mode=0o700)
-    if os.path.isdir(fonts := user_fonts()):  # noqa: PTH112  # Path.is_dir raises where it may not look
+    fonts = Path(os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share"), "fonts")  # noqa: PTH111  # there may be no home
+    if os.path.isdir(fonts):  # noqa: PTH112  # Path.is_dir raises where it may not look
         (paths["XDG_DATA_HOME"] / "fonts").symlink_to(fonts)
     kept = {
         "XDG_CACHE_HOME": os.path.expanduser("~/.cache"),  # noqa: PTH111  # without a home it stays as it is
@@ -126,11 +127,6 @@ def make_environment(directory: Path, home: Path, *, pinned: bool) -> dict[str, 
         (settings / "settings.ini").touch(mode=0o600)
         (settings / "settings.ini").write_text(_GTK_SETTINGS, encoding="utf-8")
     return {name: value for name, value in environment.items() if name not in _UNSET} | _SET
-
-
-def user_fonts() -> Path:
-    """Return the directory of the fonts that the tester has installed without root."""
-    return Path(os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share"), "fonts")  # noqa: PTH111  # there may be no home
 
 
 def missing_faces(directories: Iterable[Path]) -> list[str]:
@@ -340,7 +336,18 @@ class Session:
         if self._stopped:
             return
         self._stopped = True
-        left = self._stop_supervisor()
+        said = b""
+        try:
+            with suppress(OSError):  # the supervisor was killed
+                self._control.settimeout(_ENDS_WITHIN_S)
+                self._control.shutdown(socket.SHUT_WR)
+                while part := self._control.recv(4096):
+                    said += part
+            self._supervisor.wait(_ENDS_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self._supervisor.kill()
+            self._supervisor.wait()
+        left = said.decode("utf-8", "replace").split("\n")[:-2]
         supervisor.clean(str(self.directory), self._lock)
         for process in self._processes.values():
             process.close()
@@ -350,32 +357,6 @@ class Session:
             pids = " ".join(line.split()[0] for line in left)
             problem = f"cannot end process {', '.join(left)}: it belongs to another user, or it hangs"
             raise DesktopError(f"{problem}; end it with: sudo kill -9 {pids}")
-
-    def _stop_supervisor(self) -> list[str]:
-        """Have the supervisor end everything; kill one that does not answer. Return the processes that are left."""
-        said = b""
-        try:
-            with suppress(OSError):  # it was killed
-                self._control.settimeout(_ENDS_WITHIN_S)
-                self._control.shutdown(socket.SHUT_WR)
-                while part := self._control.recv(4096):
-                    said += part
-            self._supervisor.wait(_ENDS_WITHIN_S)
-        except subprocess.TimeoutExpired:
-            self._supervisor.kill()
-            self._supervisor.wait()
-        return said.decode("utf-8", "replace").split("\n")[:-2]
-
-    def leave_to_parent(self) -> None:
-        """Give the session up in a forked child, where it then counts as stopped.
-
-        The child would keep the desktop alive by the descriptors that it inherits, and it must not end the desktop
-        either.
-        """
-        if not self._stopped:
-            self._stopped = True
-            os.close(self._lock)
-            self._control.close()
 
     def _start(
         self, argv: Sequence[str], environment: Mapping[str, str], descriptors: Sequence[int], network: str
@@ -427,8 +408,12 @@ _sessions: WeakSet[Session] = WeakSet()
 
 
 def _leave_all_to_parent() -> None:
+    """Give all sessions up in a forked child: the descriptors that it inherits would keep the desktops alive."""
     for session in list(_sessions):
-        session.leave_to_parent()
+        if not session._stopped:
+            session._stopped = True
+            os.close(session._lock)
+            session._control.close()
 
 
 if hasattr(os, "register_at_fork"):  # Windows has no fork

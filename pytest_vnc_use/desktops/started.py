@@ -19,7 +19,6 @@ import numpy as np
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.desktops.session import Process, Session
 from pytest_vnc_use.errors import (
-    ActionError,
     CommandMissing,
     DesktopError,
     FileUnreadable,
@@ -35,7 +34,7 @@ from pytest_vnc_use.types.protocols import Controller, Ran
 MAX_BYTES = 64 * 2**20
 """The size of the largest file that is read, in bytes."""
 _CHANGED_S = 1577880000
-"""The time of all files when a program starts: noon of 1 January 2020, UTC."""
+"""The time of all files when a program starts, as file dialogs show it: noon of 1 January 2020, UTC."""
 TOO_LARGE = "look at it there, with vnc_desktop.run(['grep', …]) or ['tail', '-n', '100', …]"
 """The advice about a file that is larger."""
 _MAX_LISTED = 1000
@@ -43,18 +42,6 @@ _MAX_LISTED = 1000
 _FILE_ERRORS = frozenset(
     (errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.ENXIO, errno.EINVAL, errno.EFBIG)  # of the file, not the desktop
 )
-
-
-def encoded(name: str, text: str) -> bytes:
-    """Return the text of a file as UTF-8. Raises ActionError for half of a surrogate pair."""
-    try:
-        return text.encode()
-    except UnicodeEncodeError as exc:
-        half = text[exc.start]
-        raise ActionError(
-            f"cannot write {name!r}: half of a surrogate pair is no text, got {half!r} (U+{ord(half):04X}) as "
-            f"character {exc.start + 1}. Nothing was written"
-        ) from None
 
 
 def outside(name: str) -> DesktopError:
@@ -94,9 +81,9 @@ class WorkingDirectory:
     def write(self, name: str, text: str) -> None:
         """Write a file, and make the directories on its way.
 
-        Raises DesktopError if that fails or is outside the directory, ActionError for half of a surrogate pair.
+        Raises DesktopError if that fails or is outside the directory.
         """
-        content = encoded(name, text)
+        content = text.encode()
         try:
             path = self._inside(name)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -106,13 +93,6 @@ class WorkingDirectory:
             path.write_bytes(content)
         except OSError as exc:
             raise DesktopError(f"cannot write {name!r} in the program's working directory: {reason_of(exc)}") from exc
-
-    def set_times(self) -> None:
-        """Give all files the same time, which file dialogs show. Links are not followed."""
-        for directory, names, files in os.walk(self.path):
-            for name in (*names, *files, "."):
-                with suppress(OSError):  # it has gone meanwhile, or is another user's
-                    os.utime(os.path.join(directory, name), (_CHANGED_S, _CHANGED_S), follow_symlinks=False)  # noqa: PTH118
 
     def _inside(self, name: str) -> Path:
         """Return the path of a file. Raises DesktopError for a name that leads out, OSError for a link that does."""
@@ -160,20 +140,11 @@ _NOTICE_S = 0.05
 
 
 def check_argv(argv: Sequence[str]) -> None:
-    """Raise SettingsError for a command that is one text or empty, or that holds half of a surrogate pair.
-
-    A text would count as arguments of one letter.
-    """
+    """Raise SettingsError for a command that is empty or one text, which would count as arguments of one letter."""
     if isinstance(argv, str) or not argv:
         raise SettingsError(f'a command must be a list of arguments, such as ["ls", "-l"], got {argv!r:.200}')
     for argument in argv:
-        try:
-            os.fsencode(argument)
-        except UnicodeEncodeError as exc:
-            half = f"{argument[exc.start]!r} (U+{ord(argument[exc.start]):04X})"
-            raise SettingsError(
-                f"a command must be text, got half of a surrogate pair, {half}, in {argument!r}"
-            ) from None
+        os.fsencode(argument)  # raises UnicodeEncodeError for half of a surrogate pair
 
 
 @contextmanager
@@ -338,7 +309,10 @@ class StartedDesktop:
         """
         self._program = None
         self._session.end_program()
-        self._files.set_times()
+        for directory, names, files in os.walk(self._files.path):
+            for name in (*names, *files, "."):
+                with suppress(OSError):  # it has gone meanwhile, or is another user's
+                    os.utime(os.path.join(directory, name), (_CHANGED_S, _CHANGED_S), follow_symlinks=False)  # noqa: PTH118
         with starting(command[0]):
             self._program = self._session.start("program", command, environment or {}, network=network)
         return self._program

@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Generator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from _pytest.runner import runtestprotocol  # pytest-rerunfailures runs a test again by it too
 
-from pytest_vnc_use.errors import RecordingDrifted, VncUseError
+from pytest_vnc_use.errors import RecordingDrifted, SettingsError, VncUseError
 from pytest_vnc_use.plain_text import line, plain
 from pytest_vnc_use.plugin.state import SETTINGS, is_ours, state_of
 from pytest_vnc_use.recordings import AGAIN, ALWAYS_WRITES
@@ -52,6 +53,18 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(TIMED.format(limit))
     if mode == "manual" and config.getoption("dist", "no") != "no":
         raise pytest.UsageError(ONE_PERSON)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Serve the page before the first desktop starts, where a user does the tasks: they may open it meanwhile."""
+    config = session.config
+    is_manual = config.stash[SETTINGS].record == "manual" and config.getoption("dist", "no") == "no"
+    if is_manual and any(map(is_ours, session.items)) and not (config.option.collectonly or os.environ.get("CI")):
+        with suppress(SettingsError):  # without the extra, the test reports that
+            from pytest_vnc_use.plugin import ui  # the libraries of the extra `ui`
+
+            ui.desk_of(config).pytest_collection_finish(session)
 
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)

@@ -95,7 +95,8 @@ class DeskPlugin:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Tell the result of a test, as far as it is known."""
-        if not self._runs_tests or (report.passed and report.when != "call"):
+        has_crashed = str(report.when) == "???"  # then pytest-xdist reports it in place of its worker
+        if not (self._runs_tests or has_crashed) or (report.passed and report.when != "call"):
             return
         attached = attached_to(report)
         hide = secrets_of(self._config).hide

@@ -19,7 +19,7 @@ from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.runs.directory import write_atomically
 from pytest_vnc_use.safety.policy_file import parse_policy, tomllib
 from pytest_vnc_use.safety.rules import ReviewContext, combination, keys_of, name_of, texts_of
-from pytest_vnc_use.types import POLICY_PRESETS, Action, ApprovalAsked, CallFunction, OpenAddress, TypeText
+from pytest_vnc_use.types import POLICY_PRESETS, ApprovalAsked, CallFunction, OpenAddress, TypeText
 from pytest_vnc_use.types.actions import points
 
 NEAR_PX = 20
@@ -87,8 +87,8 @@ def _fields(asked: ApprovalAsked, context: ReviewContext, user: str) -> Iterator
         yield f"category = {_quoted(confirmation.category)}"
     if isinstance(action, (TypeText, OpenAddress, CallFunction)) and (texts := texts_of(action)):
         yield f"text = {_quoted(_exactly(texts))}"
-    elif keys := _keys(action, context):
-        yield f"keys = {_quoted(keys)}"
+    elif len(pressed := keys_of(action, context.held)) == 1 and pressed[0]:
+        yield f"keys = {_quoted(combination(pressed[0]))}"
     if at := points(action):
         (left, *_, right), (top, *_, bottom) = (sorted(2 * [*each]) for each in zip(*at, strict=True))
         yield f"region = [{max(0, left - NEAR_PX)}, {max(0, top - NEAR_PX)}, {right + NEAR_PX}, {bottom + NEAR_PX}]"
@@ -96,11 +96,6 @@ def _fields(asked: ApprovalAsked, context: ReviewContext, user: str) -> Iterator
         yield f"test = {_quoted(glob.escape(context.test_id) if set('*?') & {*context.test_id} else context.test_id)}"
     else:
         yield f"task = {_quoted(_exactly([context.task]))}"
-
-
-def _keys(action: Action, context: ReviewContext) -> str:
-    pressed = keys_of(action, context.held)
-    return combination(pressed[0]) if len(pressed) == 1 else ""
 
 
 def _exactly(texts: list[str]) -> str:

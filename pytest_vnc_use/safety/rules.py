@@ -385,14 +385,13 @@ class Preset:
         if not found:
             return False
         scheme, host, port, rest = found.groups()
-        is_plain_word = not scheme and not port and not rest and "." not in host
-        return not is_plain_word and any(_fits(entry, host.lower(), port) for entry in self.addresses)
-
-
-def _fits(entry: str, host: str, port: str | None) -> bool:
-    name, known = _ENTRY.fullmatch(entry).groups()  # type: ignore[union-attr]  # `Preset` has checked it
-    is_host = host.endswith(name[1:]) if name.startswith("*.") else host == name
-    return is_host and (known == "*" or (port == known if known else port in (None, "80", "443")))
+        if not scheme and not port and not rest and "." not in host:  # a plain word
+            return False
+        for name, known in (_ENTRY.fullmatch(entry).groups() for entry in self.addresses):  # type: ignore[union-attr]
+            is_host = host.lower().endswith(name[1:]) if name.startswith("*.") else host.lower() == name
+            if is_host and (known == "*" or (port == known if known else port in (None, "80", "443"))):
+                return True
+        return False
 
 
 _CONSEQUENCE: dict[RulingKind, str] = {
@@ -416,11 +415,6 @@ class Policy:
     on_deny: OnDeny = "end"
     source: str = ""
     preset: Preset | None = None
-
-    @classmethod
-    def interactive(cls, rules: tuple[Rule, ...] = ()) -> Policy:
-        """Return the policy for a session with a person: they decide where no rule does."""
-        return cls(rules, unmatched="ask")
 
     def review(self, proposal: Proposal, context: ReviewContext) -> Ruling:
         """Return the ruling on a proposal before it is performed. No rule allows what the model's service blocks."""

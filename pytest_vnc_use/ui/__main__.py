@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 
@@ -18,6 +19,9 @@ def main() -> None:
     server = DeskServer(desk)
     sys.stdout.write(json.dumps([server.url, server.session_url, desk.session_token]) + "\n")
     sys.stdout.close()
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)  # while a page is open, who reads the session's output waits for no end of it
+    os.close(nowhere)
     server.end_when_idle()
 
     def end_with_starter() -> None:

@@ -23,7 +23,7 @@ from pytest_vnc_use.backends.pixels import encode_png
 from pytest_vnc_use.deadline import uncounted
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.recordings.accept import NO, Answer, AnswerKind, Question
-from pytest_vnc_use.runs.transcript import action_in_words
+from pytest_vnc_use.runs.transcript import action_in_words, is_named
 from pytest_vnc_use.types import (
     ApprovalAsked,
     FrameRef,
@@ -35,6 +35,7 @@ from pytest_vnc_use.types import (
     RunEnded,
     RunEvent,
     RunStarted,
+    Step,
     StepFinished,
     StepStarted,
 )
@@ -49,7 +50,8 @@ SHARE = 8
 """A frame's encoding is followed by so many times as long without one: watching may not slow a test down."""
 HURRY_S = 1.0
 """How long after a user's input frames come without a limit."""
-GONE = {"type": "answer", "kind": "no", "words": "the page is gone"}
+FINISH_S = 5.0
+GONE = {"type": "answer", "kind": "no", "words": "the page's server has ended"}
 MAX_PARTS = 8
 """The most rectangles of one frame; more become the box around them."""
 
@@ -84,15 +86,25 @@ class Link:
         if self.is_open:
             self._outgoing.put(json.dumps(message))
 
-    def send_frame(self, png: bytes, **header: Any) -> None:
-        """Send a part of a screen: the length of the header, the header, the image."""
+    def send_frame(self, png: bytes, *, waits: bool = False, **header: Any) -> None:
+        """Send a part of a screen: the length of the header, the header, the image; soon, or at once."""
         head = json.dumps(header).encode()
-        if self.is_open:
-            self._outgoing.put(struct.pack(">I", len(head)) + head + png)
+        message = struct.pack(">I", len(head)) + head + png
+        if waits:
+            with suppress(OSError, WebSocketException):  # the desk is gone, and `_receive_all` notes it
+                self._websocket.send(message)
+        elif self.is_open:
+            self._outgoing.put(message)
 
     def close(self) -> None:
         """Send what is left, and end the connection."""
         self._outgoing.put(None)
+
+    def finish(self, text: str) -> None:
+        """Leave a last text on the pages, before what serves them ends; at most some seconds."""
+        self.send(type="finished", text=text)
+        with self._changed:
+            self._changed.wait_for(lambda: not self.is_open, FINISH_S)
 
     def wait_while_paused(self, test: str) -> None:
         """Wait while a user has paused the tests, for the next step or the end of the pause; no limit counts it."""
@@ -231,11 +243,11 @@ class Watcher:
             case RunStarted():
                 self._tell(task=self._hide(event.task), planner=event.planner, doing=f"waits for {event.planner}")
             case StepStarted():
-                self._step(event.number, event.proposal, event.ruling.kind, is_done=False)
+                self._tell_step(event.number, event.proposal, event.ruling.kind)
                 self._link.wait_while_paused(self._test)
             case StepFinished():
                 step = event.step
-                self._step(step.number, step.proposal, step.ruling.kind, is_done=True, error=self._hide(step.error))
+                self._tell_step(step.number, step.proposal, step.ruling.kind, step)
                 self._tell(doing="")
                 if self._link.watched and self.screen() is None and (png := self.stored(step.frame_after)):
                     ref = step.frame_after
@@ -260,10 +272,17 @@ class Watcher:
     def _tell(self, **facts: Any) -> None:
         self._link.send(type="test", test=self._test, **facts)
 
-    def _step(self, number: int, proposal: Proposal, ruling: str, *, is_done: bool, error: str = "") -> None:
-        caption = self._hide(proposal.intent or action_in_words(proposal.action))
-        at = [list(point) for point in points(proposal.action)]
-        facts = {"caption": caption, "points": at, "ruling": ruling, "is_done": is_done, "error": error}
+    def _tell_step(self, number: int, proposal: Proposal, ruling: str, done: Step | None = None) -> None:
+        """Tell of a step, once it is done with what it acted on: its name, else an image of the place."""
+        caption = self._hide(proposal.intent or action_in_words(proposal.action, done.elements if done else ()))
+        crop = self.stored(done.crop) if done and done.crop and not is_named(done) else None
+        facts: dict[str, object] = {
+            "caption": caption,
+            "points": [list(point) for point in points(proposal.action)],
+            "ruling": ruling,
+        }
+        facts |= {"is_done": bool(done), "error": self._hide(done.error) if done else ""}
+        facts |= {"crop": base64.b64encode(crop).decode()} if crop else {}
         self._link.send(type="step", test=self._test, number=number, **facts)
 
     def _send_frames(self) -> None:
@@ -271,20 +290,21 @@ class Watcher:
             self._send_frames_of_desktop()
 
     def _send_frames_of_desktop(self) -> None:
-        sent, since, pause_s = 0, float("-inf"), LEAST_S
+        sent, since, due_s = 0, float("-inf"), 0.0
         while not self._ended:
+            self._woken.clear()
             watched = self._link.wait_watched(LEAST_S)
             screen = self.screen() if watched else None
-            if screen and clock.monotonic() < self._hurries_until_s:
-                screen.wait_changed(since, LEAST_S)
-            else:
-                self._woken.wait(pause_s)
-            self._woken.clear()
             if screen is None or not all(screen.size):
+                self._woken.wait(LEAST_S)
                 continue
-            began_s = clock.monotonic()
+            if clock.monotonic() >= self._hurries_until_s:
+                self._woken.wait(max(0.0, due_s - clock.monotonic()))
             if watched != sent:
                 sent, since = watched, float("-inf")
+            elif not screen.wait_drawn(since, LEAST_S):
+                continue
+            began_s = clock.monotonic()
             since, parts = screen.parts_since(since)
             width, height = screen.size
             if len(parts) > MAX_PARTS:
@@ -294,5 +314,6 @@ class Watcher:
                 parts = [(box, screen.part(box))]
             for part, pixels in parts:
                 header = {"test": self._test, "x": part.left, "y": part.top, "width": width, "height": height}
-                self._link.send_frame(encode_png(pixels), **header)
-            pause_s = max(LEAST_S, SHARE * (clock.monotonic() - began_s))
+                self._link.send_frame(encode_png(pixels), waits=True, **header)
+            ended_s = clock.monotonic()
+            due_s = ended_s + max(LEAST_S, SHARE * (ended_s - began_s))

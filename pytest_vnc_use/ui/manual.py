@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import base64
+import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast
 
+import numpy as np
+
 from pytest_vnc_use import clock
 from pytest_vnc_use.agent import build
-from pytest_vnc_use.agent.act import ElementsOf
-from pytest_vnc_use.backends.pixels import Pixels, boxes_of, pixels_in
+from pytest_vnc_use.agent.act import ElementsOf, around, no_elements
+from pytest_vnc_use.backends.pixels import Pixels, boxes_of, encode_png, pixels_in
 from pytest_vnc_use.backends.redaction import RedactingController
 from pytest_vnc_use.backends.screen import Framebuffer
 from pytest_vnc_use.deadline import uncounted
@@ -35,19 +38,16 @@ from pytest_vnc_use.types import (
     Scroll,
     TypeText,
     Verdict,
-    VerdictKind,
 )
+from pytest_vnc_use.types.actions import points
 from pytest_vnc_use.types.keys import key_of, parse_key
 from pytest_vnc_use.types.protocols import Controller
 from pytest_vnc_use.types.verdicts import PERSON_SAID, end_state_claim
 from pytest_vnc_use.ui.link import Link, Watcher
 
-REFUSED = "recording refused by its user: nothing was recorded"
-_VERDICTS: Mapping[object, tuple[VerdictKind, str]] = {
-    "holds": ("holds", "it holds"),
-    "fails": ("fails", "it does not hold"),
-}
-_UNANSWERED: tuple[VerdictKind, str] = ("unsure", "nothing: the question was not answered")
+NOT_RECORDED = "{}, so nothing is recorded"
+NOT_DONE = NOT_RECORDED.format("the user answered that the task is not done")
+NOT_HOLDING = NOT_RECORDED.format("the user answered that the claim does not hold")
 
 
 DoneTask = tuple[Sequence[DemonstratedAction], dict[str, Any] | None]
@@ -68,7 +68,7 @@ class PageUser:
         *,
         secrets: Mapping[str, str],
         ambient: Mapping[str, str],
-        elements_of: ElementsOf = lambda _: (),
+        elements_of: ElementsOf = no_elements,
         asks_claims: bool = False,
         notice: str = "",
     ) -> None:
@@ -101,8 +101,7 @@ class PageUser:
             self.undone = [*self._done[:-1], (self._done[-1][0][:-1], None)]
             return "a step was undone"
         if answer["kind"] != "done" or answer.get("is_done") == "fails":
-            reason = str(answer.get("words", "")) or "the task is not done"
-            return f"{REFUSED}: {reason}"
+            return NOT_RECORDED.format(answer["words"]) if answer.get("words") else NOT_DONE
         self._keep(task, answer)
         return self._recorded(session, end)
 
@@ -137,19 +136,24 @@ class PageUser:
         desktop = build.vnc_behind(controller)
         hidden = controller if isinstance(controller, RedactingController) else None
         shown: list[str] = []
+        cropped: dict[int, Screen] = {}
         repeating = f"repeating {len(repeats)} {'step' if len(repeats) == 1 else 'steps'} on a fresh desktop"
 
         def show(actions: Sequence[DemonstratedAction]) -> None:
             steps = [self._caption(action) for action in actions]
             if steps != shown:
                 shown[:] = steps
-                self._link.send(type="recorded", id=number, steps=steps, notice=repeating if inbox.is_closed else "")
+                tell(repeating if inbox.is_closed else "")
 
-        def notify(notice: str) -> None:
-            self._link.send(type="recorded", id=number, steps=shown, notice=self._hide(notice))
+        def tell(notice: str) -> None:
+            crops = {}
+            for index, action in enumerate(session.demonstration.steps):
+                if action.screen and cropped.get(index) is not action.screen:
+                    cropped[index], crops[str(index)] = action.screen, _crop(action)
+            self._link.send(type="recorded", id=number, steps=shown, notice=self._hide(notice), crops=crops)
 
-        session = ManualSession(desktop, notify, self._elements_of, hidden and hidden.over(desktop), show)
-        inbox = _Inbox(session, desktop.size, self._secrets, notify, watcher.hurry)
+        session = ManualSession(desktop, tell, self._elements_of, hidden and hidden.over(desktop), show)
+        inbox = _Inbox(session, desktop.size, self._secrets, tell, watcher.hurry)
         screen = _RedactedScreen(hidden.over(desktop), session.lock, desktop.screen) if hidden else desktop.screen
         screen_at_rest(desktop)  # so that moving parts are known from the start
         question = {
@@ -158,16 +162,17 @@ class PageUser:
             "task": self._hide(task),
             "secrets": sorted(self._secrets),
             "steps": [],
+            "crops": {},
             **facts,
         }
         with _shown(watcher, screen), self._link.asking(inbox.receive, **question) as number:
             if repeats:
                 inbox.is_closed = True
-                notify(repeating)
+                tell(repeating)
                 is_repeated = session.repeat(repeats)
                 inbox.is_closed = False
                 if is_repeated:
-                    notify("")
+                    tell("")
                 if is_repeated and answered:
                     inbox.receive(answered)
             end = session.run()
@@ -176,10 +181,11 @@ class PageUser:
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
         """Return the verdict that the user gave when the task was done, else ask. Raises Inconclusive for a no."""
         answered = self._verdicts.pop(self._hide(claim), None) or self._ask(claim, frame)
-        kind, words = _VERDICTS.get(answered[0], _UNANSWERED)
-        if kind == "fails":
-            raise Inconclusive(f"{REFUSED}\n  {PERSON_SAID}{words}\n  claim: {claim}")
-        return Verdict(claim, kind, f"{PERSON_SAID}{words}", answered[1], frame.ref)
+        if answered[0] == "fails":
+            raise Inconclusive(f"{NOT_HOLDING}\n  claim: {claim}")
+        if answered[0] == "holds":
+            return Verdict(claim, "holds", f"{PERSON_SAID}it holds", answered[1], frame.ref)
+        return Verdict(claim, "unsure", f"{PERSON_SAID}nothing: the question was not answered", answered[1], frame.ref)
 
     def _ask(self, claim: str, frame: Frame) -> tuple[str, None]:
         image = base64.b64encode(frame.png).decode()
@@ -206,6 +212,15 @@ class PageUser:
         return self._ambient.hide(self._declared.hide(text))
 
 
+def _crop(action: DemonstratedAction) -> str:
+    """Return an image of the place that an action acts on, which has no name; "" where it acts on none."""
+    if any(action.elements) or not action.screen or not (places := points(action.action)):
+        return ""
+    pixels = action.screen.pixels()
+    seen = around(places[0], (pixels.shape[1], pixels.shape[0])).part_of(pixels)
+    return base64.b64encode(encode_png(np.ascontiguousarray(seen))).decode()
+
+
 @contextmanager
 def _shown(watcher: Watcher, screen: Framebuffer | _RedactedScreen) -> Iterator[None]:
     before, watcher.screen = watcher.screen, lambda: cast("Framebuffer", screen)
@@ -229,22 +244,27 @@ class _Inbox:
         self._session, self._size, self._secrets = session, size, secrets
         self._notify, self._on_input = notify, on_input
         self.answer: dict[str, Any] = {"kind": "no"}
+        self._delay_s = math.inf
+        """The least time from an event by the page's clock to its arrival by this one: how far the clocks are apart."""
         self.is_closed = False
         """Whether input is dropped, while steps are repeated."""
 
     def receive(self, message: dict[str, Any]) -> None:
         """Take in a message of a page."""
-        now_s = clock.monotonic()
+        at_s = clock.monotonic()
         if message["type"] == "answer":
             self.answer = message
-            self._session.receive(None, now_s)
+            self._session.receive(None, at_s)
             return
         if self.is_closed:
             return
+        if "at" in message:  # an event that arrives late did not happen late: a click may not become a held button
+            self._delay_s = min(self._delay_s, at_s - message["at"] / 1000)
+            at_s = message["at"] / 1000 + self._delay_s
         self._on_input()
         try:
             for motion in self._motions(*message["event"]):
-                self._session.receive(motion, now_s)
+                self._session.receive(motion, at_s)
         except (ActionError, KeyError) as exc:  # KeyError: no secret of this test
             self._notify(f"not done: {exc}")
 
@@ -314,8 +334,8 @@ class _RedactedScreen:
     def size(self) -> tuple[int, int]:
         return self._screen.size
 
-    def wait_changed(self, moment: float, timeout_s: float) -> bool:
-        return self._screen.wait_changed(moment, timeout_s)
+    def wait_drawn(self, moment: float, timeout_s: float) -> bool:
+        return self._screen.wait_drawn(moment, timeout_s)
 
     def parts_since(self, moment: float) -> tuple[float, list[tuple[Region, Pixels]]]:
         taken_s = clock.monotonic()

@@ -85,6 +85,7 @@ class Page:
                 await self.websocket.send_bytes(message)
             else:
                 await self.websocket.send_text(message)
+            self.outgoing.task_done()
 
 
 class Desk:
@@ -299,8 +300,16 @@ class Desk:
                     break
                 if (frame := received.get("bytes")) is not None:
                     self._show(frame)
+                elif (message := json.loads(received["text"]))["type"] == "finished":
+                    self.tell(message)
+                    with suppress(asyncio.TimeoutError):
+                        await asyncio.wait_for(
+                            asyncio.gather(*(page.outgoing.join() for page in self.pages)), CLOSED_PAGE_S
+                        )
+                    await websocket.close()
+                    break
                 else:
-                    self._note(websocket, json.loads(received["text"]))
+                    self._note(websocket, message)
         except (RuntimeError, ValueError, KeyError):
             pass  # RuntimeError: it closed while a message was sent; the others: no message of this version
         finally:
@@ -338,7 +347,9 @@ class Desk:
                     after_s = 0.0 if self._is_absent else self.absent_s
                     self._leaving = asyncio.create_task(self._leave(after_s, NOBODY))
             case "recorded" if message["id"] in self.questions:
-                self.questions[message["id"]][1].update(steps=message["steps"], notice=message["notice"])
+                question = self.questions[message["id"]][1]
+                question |= {"steps": message["steps"], "notice": message["notice"]}
+                question["crops"] |= message["crops"]
                 self.tell(message)
             case "step":
                 steps = self._test(message["test"])["steps"]
@@ -417,6 +428,7 @@ class DeskServer:
             ssl_keyfile=key or None,
             ws="websockets-sansio",  # its default was, and is in some versions, a deprecated part of websockets
             ws_max_size=1 << 26,
+            ws_per_message_deflate=False,  # what is large are images, which are compressed
             timeout_graceful_shutdown=1,
         )
         self._server = uvicorn.Server(config)

@@ -251,24 +251,3 @@ def test_four_processes_keep_session_limit(tmp_path: Path) -> None:
     used = [int(worker.communicate(timeout=400)[0]) for worker in workers]
     assert 20_000 - 430 < sum(used) <= 20_000 + 4 * 430
     assert Ledger(tmp_path).used().tokens == sum(used)
-
-
-KILLED = """
-import signal, sys
-from pathlib import Path
-from pytest_vnc_use.agent.budget import Amount, Ledger
-
-Ledger(Path(sys.argv[1])).reserve(Amount(tokens=300), lambda *_: None)
-print("asked", flush=True)
-signal.pause()
-"""
-
-
-def test_call_of_killed_process_stays_reserved(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", KILLED, str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "asked\n"
-        process.kill()
-    budget = Budget(PRICES, Most(), Most("--vnc-session-max-", tokens=300 + SMALL_TOKENS), Ledger(tmp_path))
-    assert asked_until_refused(budget, Usage(input=100, output=100))[0] == 1

@@ -60,18 +60,12 @@ H, F, U = "holds", "fails", "unsure"
     ("votes", "said", "kind"),
     [
         (1, [H], H),
-        (1, [U], U),
         (3, [H, H], H),
-        (3, [F, F], F),
         (3, [U, U], U),
         (3, [H, F, H], H),
-        (3, [F, H, F], F),
         (3, [H, F, U], U),
-        (3, [U, H, F], U),
         (5, [H, H, F, F, H], H),
-        (5, [H, H, F, F, U], U),
         (5, [H, F, U, U, U], U),
-        (5, [H, F, U, H, F], U),
         (7, [H, F, U, H, F, U], U),
     ],
 )

@@ -1,74 +1,404 @@
-"""A browser through the whole stack: what a test, and what a model, are told of its page by vnc_cdp."""
+"""The browser through DevTools: real Chromium on TigerVNC, and what answers at its port in its place."""
 
 from __future__ import annotations
 
+import json
+import re
+import shlex
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
 import pytest
+from websockets.http11 import Request, Response
+from websockets.sync.server import ServerConnection, serve
 
-from support.vnc_servers import require
+from pytest_vnc_use.backends.browser import Browser, browser_at, browser_functions, with_browser
+from pytest_vnc_use.backends.vnc import VNCController
+from pytest_vnc_use.deadline import Deadline
+from pytest_vnc_use.desktops.xvnc import XvncDesktop
+from pytest_vnc_use.errors import ActionError, DesktopError, SettingsError, TaskFailed
+from pytest_vnc_use.types import OpenAddress, TraverseHistory
+from support import vnc_servers
+from support.browsers import QUIET, Site, chromium, element
+from support.vnc_servers import VncServer, wait_for
+from support.witness_programs import assert_becomes
 
-pytestmark = pytest.mark.desktop
 
-CHROMIUM = (
-    "chromium --no-sandbox --no-first-run --disable-gpu --disable-sync --disable-background-networking "
-    "--disable-component-update --password-store=basic --disable-dev-shm-usage "
-    "--user-data-dir=profile --remote-debugging-port=0"
-)
-DESKTOP = ("--vnc-server=xvnc", "-p", "no:cacheprovider", "-p", "no:pytest-vnc", "-p", "no:html")
+def test_address_title_and_text(browser: Browser, pages: Site) -> None:
+    assert browser.url == f"{pages.address}/"
+    assert browser.title == "The shop"
+    text = browser.text()
+    assert "Apples & pears" in text
+    assert "The basket is empty." in text
+    assert "nobody reads this" not in text
+    assert ">nobody reads this</p>" in browser.html()
+
+
+def test_wait_for_text_now_later_and_never(browser: Browser, hands: VNCController) -> None:
+    browser.wait_for_text("Apples & pears", within_s=0.5)
+    began_s = time.monotonic()
+    with pytest.raises(TaskFailed, match=r"did not show 'plums' within 0.3 s. It showed 'Apples & pears The basket is"):
+        browser.wait_for_text("plums", within_s=0.3)
+    assert time.monotonic() - began_s < 200
+    for name, text in (
+        ("Add an apple", "The basket holds 1 apple."),
+        ("Slowly", "Slowly shown"),  # by a transition
+        ("To the second page", "The second page"),
+    ):
+        hands.click(*element(browser, name).centre)
+        browser.wait_for_text(text, within_s=10)
+    with pytest.raises(TaskFailed, match=r"did not show 'Ordered by Ann' within .*Ordered by\\xa0Ann'"):
+        browser.wait_for_text("Ordered by Ann", within_s=0.3)
+
+
+COVERED = """data:text/html,<label><input type=checkbox style='opacity:0'><i>Agree</i></label>
+<div style='height:60px; overflow:auto'><button>First</button><div style='height:90px'></div><button>Last</button></div>
+<div><button style='margin-top:200px'>Under</button></div>
+<div style='position:absolute; top:250px; left:0; width:400px; height:90px; background:gold'>
+<button>Over</button></div>"""
+
+
+def test_elements_in_view(browser: Browser) -> None:
+    found = {(each.role, each.name) for each in browser.elements()}
+    assert {
+        ("heading", "Apples & pears"),
+        ("button", "Add an apple"),
+        ("textbox", "Coupon"),
+        ("link", "To the second page"),
+        ("button", "Framed"),
+    } <= found
+    assert ("button", "Far below") not in found
+    browser.navigate(COVERED)
+    assert [each.name for each in browser.elements()] == ["Agree", "First", "Over"]
+
+
+def test_elements_of_page_scrolled(browser: Browser, hands: VNCController, pages: Site) -> None:
+    def has_come_to_rest() -> bool:  # Chromium scrolls smoothly: what is read meanwhile holds for no moment
+        seen = [each.centre for each in browser.elements() if each.name == "Far below"]
+        hands.settle()
+        return seen == [each.centre for each in browser.elements() if each.name == "Far below"] != []
+
+    hands.key_combo("end")
+    assert_becomes(has_come_to_rest, True)
+    hands.click(*element(browser, "Far below").centre)
+    assert_becomes(lambda: pages.told, ["far"])
 
 
 @pytest.mark.browser
-def test_planner_and_test_read_page_through_devtools(
-    pytester: pytest.Pytester,
+@pytest.mark.parametrize(
+    ("options", "zoomed", "window_manager"),
+    [
+        pytest.param((), 2, True, id="window-of-openbox-zoomed"),
+        pytest.param(("--kiosk",), 0, False, id="kiosk"),
+        pytest.param(("--force-device-scale-factor=1.5",), 1, False, id="large-pixels-zoomed"),
+    ],
+)
+def test_click_on_element_meets_it(
+    tigervnc: VncServer,
+    connected: Callable[..., VNCController],
+    pages: Site,
+    options: tuple[str, ...],
+    zoomed: int,
+    window_manager: bool,
 ) -> None:
-    require("Xtigervnc")
-    require("chromium")
+    hands = connected(tigervnc)
+    with chromium(tigervnc, pages.address, *options, window_manager=window_manager) as browser:
+        for _ in range(zoomed):
+            hands.key_combo("ctrl+plus")
+            hands.settle()
+        pages.told.clear()
+        for name in ("Coupon", "Framed", "Add an apple"):
+            hands.click(*element(browser, name).centre)
+        assert_becomes(lambda: sorted(pages.told), ["apple", "coupon", "framed"])
+
+
+def test_navigating_and_back_and_forward(browser: Browser, pages: Site) -> None:
+    browser.navigate(f"{pages.address}/second")
+    assert (browser.title, browser.text().splitlines()[0]) == ("Second", "The second page")
+    browser.back()
+    assert browser.title == "The shop"
+    assert "Apples" in browser.text()
+    browser.forward()
+    assert browser.title == "Second"
+    with pytest.raises(ActionError, match="cannot go forward: there is no such page in its history"):
+        browser.forward()
+    browser.navigate("chrome://version")
+    assert "Chromium" in browser.text()
+    browser.navigate(f"{pages.address}/")
+    browser.navigate(f"{pages.address}/#below")
+    assert browser.url == f"{pages.address}/#below"
+    browser.back()
+    browser.navigate(f"{pages.address}/file")  # a download
+    assert browser.url == f"{pages.address}/"
+    with pytest.raises(DesktopError, match=r"refuses Page\.navigate"):
+        browser.navigate("example.org")
+    with pytest.raises(ActionError, match=r"cannot open 'http://127.0.0.1:\d+': net::ERR_CONNECTION_REFUSED"):
+        browser.navigate(f"http://127.0.0.1:{vnc_servers.free_port()}")
+
+
+@pytest.mark.slow
+def test_of_several_tabs_visible_one(browser: Browser, hands: VNCController, pages: Site) -> None:
+    hands.click(*element(browser, "Coupon").centre)
+    hands.key_combo("ctrl+t")
+    wait_for(lambda: browser.url.startswith("chrome://new"), "a new tab")
+    browser.navigate(f"{pages.address}/second")
+    assert browser.title == "Second"
+    hands.key_combo("ctrl+pageup")
+    assert_becomes(lambda: browser.title, "The shop")
+    hands.key_combo("ctrl+pagedown")
+    assert_becomes(lambda: browser.title, "Second")
+    hands.key_combo("ctrl+w")
+    assert_becomes(lambda: browser.title, "The shop")
+
+
+def test_text_in_tab_that_comes_to_front(browser: Browser, hands: VNCController) -> None:
+    """The page that is asked first is hidden while it waits."""
+    link = element(browser, "To the second page")
+
+    def open_in_a_tab() -> None:
+        hands.click(*link.centre, "middle")
+        hands.key_combo("ctrl+pagedown")
+
+    opening = threading.Thread(target=open_in_a_tab)
+    opening.start()
+    browser.wait_for_text("The second page", within_s=10)
+    opening.join()
+    hands.key_combo("ctrl+w")
+    assert_becomes(lambda: browser.title, "The shop")
+
+
+@pytest.mark.browser
+def test_page_that_crashes(tigervnc: VncServer, pages: Site) -> None:
+    with chromium(tigervnc, pages.address) as browser:
+        with pytest.raises(ActionError, match="ERR_ABORTED"):
+            browser.navigate("chrome://crash")
+        with pytest.raises(DesktopError, match="has crashed"):
+            browser.text()
+        assert browser.url == f"{pages.address}/"
+        browser.navigate(pages.address)
+        assert "Apples" in browser.text()
+
+
+BACK, FORWARD = TraverseHistory("back"), TraverseHistory("forward")
+
+
+@pytest.mark.browser
+@pytest.mark.desktop
+def test_browser_of_desktop_started_here(pages: Site) -> None:
+    vnc_servers.require("Xtigervnc")
+    vnc_servers.require("chromium")
+    started = XvncDesktop(size=(1024, 768), start_timeout_s=60)
+    desktop = with_browser(started, lambda: browser_at("profile/DevToolsActivePort", started.read_file, timeout_s=60))
+    try:
+        with pytest.raises(DesktopError, match="no browser has been started"):
+            _ = desktop.browser
+        desktop.launch(["chromium", *QUIET, "--user-data-dir=profile", "--remote-debugging-port=0", pages.address])
+        desktop.browser.wait_for_text("Apples", 60)
+        assert desktop.browser.url == f"{pages.address}/"
+    finally:
+        desktop.stop()
+
+
+def _failure(ask: Callable[[], object]) -> str:
+    """Return what the browser's DesktopError says; "" if there is none."""
+    try:
+        ask()
+    except DesktopError as exc:
+        return str(exc)
+    return ""
+
+
+@pytest.mark.slow
+def test_page_that_does_not_answer_is_named(browser: Browser, hands: VNCController, pages: Site) -> None:
+    hasty = Browser(browser.address, timeout_s=1.0)
+    with pytest.raises(DesktopError, match="did not answer within"):
+        hasty.navigate(f"{pages.address}/slow")
+    hasty.navigate(f"{pages.address}/second")
+    hands.settle()  # Chromium passes over input until it has painted
+    hands.click(*element(hasty, "Alert").centre)
+    wait_for(lambda: "did not answer within 1 s" in _failure(hasty.text), "the dialog")
+    assert hasty.url == f"{pages.address}/second"
+    hands.key_combo("enter")
+    assert_becomes(lambda: "Alert" in browser.text(), True)
+
+
+@pytest.mark.browser
+def test_browser_ending_meanwhile_is_named(tigervnc: VncServer, pages: Site) -> None:
+    with chromium(tigervnc, pages.address) as browser, ThreadPoolExecutor() as pool:
+        failure = pool.submit(_failure, lambda: browser.wait_for_text("plums", 60))
+        tigervnc.kill()
+        assert re.search("was closed|no browser answers|cannot be reached|no page open", failure.result(30))
+
+
+@pytest.mark.parametrize(
+    ("listed", "problem"),
+    [
+        ("[]", "has no page open"),
+        ('[{"type": "page", "url": "http://a", "id": "1"}]', "the page 'http://a' cannot be reached through DevTools"),
+        ('{"type": "page"}', "is not Chrome's DevTools"),
+        ("[1", "is not Chrome's DevTools"),
+        ("", "no browser answers at '127.0.0.1:.*: start Chrome or Chromium there with"),
+    ],
+)
+def test_no_page_to_read_is_named(listed: str, problem: str) -> None:
+    class Exchange(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path == "/json/list":
+                self.wfile.write(f"HTTP/1.1 200 OK\r\nContent-Length: {len(listed)}\r\n\r\n{listed}".encode())
+
+        def log_message(self, *_: object) -> None:
+            """Nothing is printed."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Exchange) as http, ThreadPoolExecutor() as pool:
+        browser = Browser(f"127.0.0.1:{http.server_port if listed else vnc_servers.free_port()}")
+        pool.submit(http.serve_forever)
+        for ask in (browser.text, lambda: browser.wait_for_text("plums", within_s=0.2)):
+            with pytest.raises(DesktopError, match=problem):
+                ask()
+        http.shutdown()
+
+
+def test_opening_page_is_awaited() -> None:
+    """Chromium lists a tab before it has a page that answers."""
+    asked: list[str] = []
+
+    def pages(connection: ServerConnection, request: Request) -> Response | None:
+        listed = '[{"type": "page", "url": "", "id": "1"}]'
+        return connection.respond(200, listed) if request.path == "/json/list" else None
+
+    def page(connection: ServerConnection) -> None:
+        for message in connection:
+            question = json.loads(message)
+            asked.append(question["method"])
+            result = {"currentIndex": 0, "entries": [{"url": "http://a/", "title": "A"}]}
+            refusal = {"error": {"message": "Not attached to an active page"}}
+            connection.send(json.dumps({"id": question["id"], **({"result": result} if asked[2:] else refusal)}))
+
+    with serve(page, "127.0.0.1", 0, process_request=pages) as server, ThreadPoolExecutor() as pool:
+        pool.submit(server.serve_forever)
+        assert Browser(f"127.0.0.1:{server.socket.getsockname()[1]}").url == "http://a/"
+        assert asked == ["Page.getNavigationHistory"] * 3
+        server.shutdown()
+
+
+def no_file(name: str) -> str:
+    raise FileNotFoundError(f"the program's working directory has no file {name!r}")
+
+
+@pytest.mark.parametrize(
+    ("cdp", "error", "message"),
+    [
+        ("", SettingsError, "vnc_cdp must be the address"),
+        ("profile/DevToolsActivePort", DesktopError, "no browser has been started with --remote-debugging-port=0 ye"),
+        *(
+            (address, SettingsError, re.escape(f"must be host:port or http://host:port, got {address!r}"))
+            for address in ("localhost", "localhost:http", "ftp://localhost:21", "host:99999", "http://[::1")
+        ),
+    ],
+)
+def test_no_browser_is_named(cdp: str, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        browser_at(cdp, no_file)
+
+
+@pytest.fixture
+def controller(desktop: VncServer, browser: Browser, connected: Callable[..., VNCController]) -> VNCController:
+    """A controller of the browser's desktop, which drives the browser by DevTools."""
+    return connected(desktop, browser=lambda: browser)
+
+
+@pytest.mark.parametrize("by", ["DevTools", "keys"])
+def test_addresses_and_history_by_devtools_or_keys(
+    browser: Browser, controller: VNCController, hands: VNCController, pages: Site, by: str
+) -> None:
+    acting = controller if by == "DevTools" else hands
+    acting.perform(OpenAddress(f"{pages.address}/second"))
+    browser.wait_for_text("The second page")
+    acting.perform(TraverseHistory("back"))
+    browser.wait_for_text("Apples")
+    acting.perform(TraverseHistory("forward"))
+    browser.wait_for_text("The second page")
+    acting.perform(OpenAddress(pages.address.removeprefix("http://")))  # DevTools do not take that: it is typed
+    browser.wait_for_text("Apples")
+
+
+def test_new_window_by_devtools_only(browser: Browser, hands: VNCController, controller: VNCController) -> None:
+    controller.perform(OpenAddress("about:blank", in_new_window=True))
+    assert controller.page_url() == "about:blank"
+    with browser._visible_page(Deadline(10.0)) as page:
+        page.call("Page.close")
+    browser.wait_for_text("Apples")
+    with pytest.raises(ActionError, match="only DevTools can open a new window: set vnc_cdp"):
+        hands.perform(OpenAddress("about:blank", in_new_window=True))
+
+
+def test_missing_browser_is_action_error(tigervnc: VncServer, connected: Callable[..., VNCController]) -> None:
+    gone = Browser(f"127.0.0.1:{vnc_servers.free_port()}")
+    with pytest.raises(ActionError, match="no browser answers at"):
+        connected(tigervnc, browser=lambda: gone).perform(TraverseHistory("back"))
+
+
+def test_functions_describe_page_to_model(browser: Browser, pages: Site) -> None:
+    get_browser_state, list_elements = browser_functions(lambda: browser)
+    assert get_browser_state().startswith(f"address: {pages.address}/\ntitle: The shop\nApples & pears\n")
+    coupon = element(browser, "Coupon")
+    (x, y), box = coupon.centre, coupon.box
+    line = f"textbox 'Coupon' at ({x}, {y}), [{box.left}, {box.top}, {box.right}, {box.bottom}]"
+    assert line in [listed.partition(". ")[2] for listed in list_elements().splitlines()]
+    _, on_a_grid = browser_functions(lambda: browser, lambda width, height: (1000, 1000))
+    assert f". textbox 'Coupon' at ({x * 1000 // 1024}, {y * 1000 // 768}), [" in on_a_grid()
+    browser.navigate(f"data:text/plain,{'x' * 20_000}")
+    assert get_browser_state().endswith("x" * 20_000)
+
+
+READS_PAGES = """
+import pytest
+from pytest_vnc_use.planners import finish
+from pytest_vnc_use.types import CallFunction, OpenAddress, TraverseHistory
+
+TOLD = []
+
+def script(observation):
+    TOLD.extend(step.output for turn in observation.turns[-1:] for step in turn.steps)
+    turns = [
+        [CallFunction("get_browser_state", {{}}), CallFunction("list_elements", {{}})],
+        [OpenAddress({basket!r})],
+        [CallFunction("get_browser_state", {{}})],
+        [TraverseHistory("back")],
+        [CallFunction("get_browser_state", {{}})],
+    ]
+    return turns[len(observation.turns)] if len(observation.turns) < len(turns) else finish()
+
+@pytest.fixture
+def vnc_planner():
+    return script
+
+@pytest.fixture
+def page(vnc_desktop):
+    vnc_desktop.browser.wait_for_text("Two apples")
+
+@pytest.mark.vnc_task("Look into the basket and come back", expect=None)
+def test_it(page, vnc_desktop, vnc_agent):
+    assert vnc_desktop.browser.url == {shop!r}
+    state, elements, _, in_basket, _, back = TOLD
+    assert "Two apples" in state and "Buy" in elements
+    assert "Three pears" in in_basket and "Two apples" in back
+"""
+
+
+@pytest.mark.browser
+@pytest.mark.desktop
+def test_planner_and_test_read_page_through_devtools(pytester: pytest.Pytester) -> None:
+    for program in ("Xtigervnc", "chromium"):
+        vnc_servers.require(program)
     (pytester.path / "shop.html").write_text("<title>Shop</title><h1>Two apples</h1><button>Buy</button>")
     (pytester.path / "basket.html").write_text("<title>Basket</title><h1>Three pears</h1>")
     shop, basket = (f"file://{pytester.path}/{name}.html" for name in ("shop", "basket"))
-    pytester.makepyfile(
-        f"""
-        import pytest
-        from pytest_vnc_use.planners import finish
-        from pytest_vnc_use.types import CallFunction, OpenAddress, TraverseHistory
-
-        TOLD = []
-
-        def script(observation):
-            TOLD.extend(step.output for turn in observation.turns[-1:] for step in turn.steps)
-            turns = [
-                [CallFunction("get_browser_state", {{}}), CallFunction("list_elements", {{}})],
-                [OpenAddress({basket!r})],
-                [CallFunction("get_browser_state", {{}})],
-                [TraverseHistory("back")],
-                [CallFunction("get_browser_state", {{}})],
-            ]
-            return turns[len(observation.turns)] if len(observation.turns) < len(turns) else finish()
-
-        @pytest.fixture
-        def vnc_planner():
-            return script
-
-        @pytest.fixture
-        def page(vnc_desktop):
-            vnc_desktop.browser.wait_for_text("Two apples")
-
-        @pytest.mark.vnc_task("Look into the basket and come back", expect=None)
-        def test_it(page, vnc_desktop, vnc_agent):
-            assert vnc_desktop.browser.url == {shop!r}
-            state, elements, _, in_basket, _, back = TOLD
-            assert "Two apples" in state and "Buy" in elements
-            assert "Three pears" in in_basket and "Two apples" in back
-        """
-    )
-    result = pytester.runpytest_inprocess(
-        *DESKTOP, f"--vnc-app={CHROMIUM} {shop}", "-ovnc_cdp=profile/DevToolsActivePort"
-    )
+    pytester.makepyfile(READS_PAGES.format(shop=shop, basket=basket))
+    app = shlex.join(["chromium", *QUIET, "--user-data-dir=profile", "--remote-debugging-port=0", shop])
+    options = ["--vnc-server=xvnc", "-p", "no:cacheprovider", "-p", "no:pytest-vnc", "-p", "no:html"]
+    result = pytester.runpytest_inprocess(*options, f"--vnc-app={app}", "-ovnc_cdp=profile/DevToolsActivePort")
     result.assert_outcomes(passed=1)
-
-
-def test_missing_vnc_cdp_is_named(pytester: pytest.Pytester) -> None:
-    require("Xtigervnc")
-    pytester.makepyfile("def test_it(vnc_desktop): vnc_desktop.browser.text()")
-    result = pytester.runpytest_inprocess(*DESKTOP)
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["settings: *vnc_cdp must be the address*"])

@@ -1,21 +1,27 @@
-"""Elements of a program that is no browser, through the whole stack: what vnc_elements offers a model, and a test."""
+"""Elements for a model and for reports: of a page through DevTools, of other programs through AT-SPI."""
 
 from __future__ import annotations
 
+import os
 import shlex
+import subprocess
 import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.backends.elements import desktop_elements, elements_function
+from pytest_vnc_use.backends.browser import Browser
+from pytest_vnc_use.backends.elements import _choose, acted_on_program, desktop_elements, elements_function
+from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import DesktopError
-from pytest_vnc_use.types import Region
+from pytest_vnc_use.types import Action, Click, Drag, Move, Region, Scroll, TypeText
 from pytest_vnc_use.types.elements import Element
 from pytest_vnc_use.types.protocols import Ran
 from support import accessible, vnc_servers
-from support.vnc_servers import require
-
-pytestmark = pytest.mark.desktop
+from support.paths import PROGRAMS
+from support.vnc_servers import VncServer, require, wait_for
 
 DESKTOP = ("-ovnc_elements=on", "-p", "no:cacheprovider", "-p", "no:pytest-vnc", "-p", "no:html")
 LISTS_THEN_CLICKS = """
@@ -41,6 +47,7 @@ LISTS_THEN_CLICKS = """
 """
 
 
+@pytest.mark.desktop
 def test_model_clicks_listed_element_of_qt_program(pytester: pytest.Pytester) -> None:
     require("Xtigervnc")
     accessible.needed()
@@ -68,31 +75,7 @@ def test_model_clicks_listed_element_of_qt_program(pytester: pytest.Pytester) ->
     pytester.runpytest_inprocess(*DESKTOP, "--vnc-server=xvnc", f"--vnc-app={app}").assert_outcomes(passed=1)
 
 
-def test_list_without_accessibility_bus_says_why(pytester: pytest.Pytester) -> None:
-    require("Xtigervnc")
-    accessible.needed()
-    told_why(pytester, "--vnc-server=xvnc", why="no at-spi-bus-launcher runs there")
-
-
-def test_list_without_commands_says_why(pytester: pytest.Pytester, tigervnc: vnc_servers.VncServer) -> None:
-    with tigervnc.run("xterm"):
-        told_why(pytester, f"--vnc-server={tigervnc.address}", why="only VNC reaches the desktop")
-
-
-def told_why(pytester: pytest.Pytester, *options: str, why: str) -> None:
-    pytester.makepyfile(
-        f"""{LISTS_THEN_CLICKS}
-    @pytest.mark.vnc_task("Save it", expect=None)
-    def test_it(vnc_agent):
-        [told] = TOLD
-        assert told.startswith("no list of elements is available here: ")
-        assert {why!r} in told
-        assert len(told.splitlines()) == 1 and len(told) < 500
-        """
-    )
-    pytester.runpytest_inprocess(*DESKTOP, *options).assert_outcomes(passed=1)
-
-
+@pytest.mark.desktop
 def test_invalid_answer_of_probe_is_named() -> None:
     for ran, problem in (
         (Ran(0, '[{"role": 1}]', ""), "the accessibility probe printed invalid data"),
@@ -103,9 +86,144 @@ def test_invalid_answer_of_probe_is_named() -> None:
             desktop_elements(lambda command: ran)  # noqa: B023  # called at once
 
 
+@pytest.mark.desktop
 def test_list_counts_as_model_does() -> None:
     button = Element("push button", "Save", Region(512, 384, 1024, 768))
     listed = elements_function(lambda: ([button] * 200, (1024, 768)), lambda width, height: (1000, 1000))().splitlines()
     assert listed[0] == "1. push button 'Save' at (750, 750), [500, 500, 1000, 1000]"
     assert listed[-1] == "… and 50 more"
     assert elements_function(lambda: ([], (1024, 768)))() == "there are no elements in view"
+
+
+PAGE = """data:text/html,<title>Names</title><body style="margin:8px">
+<h1>Sign in</h1><label>User <input id=user value="typed value"></label><br>
+<label>Password <input id=password type=password value="typed value"></label><br>
+<div id=note contenteditable role=button>typed <b>value</b></div>
+<button id=go><span>Go <b>on</b></span></button><div id=plain>plain text</div>
+<form aria-label=Account><div id=empty style="height:20px"></div></form>
+<iframe id=frame srcdoc="<body style='margin:0'><button>Framed</button>" style="height:40px"></iframe>
+<button id=long></button><script>long.ariaLabel = 'x'.repeat(1e7); long.textContent = 'L'</script>"""
+
+
+def middle(browser: Browser, name: str) -> tuple[int, int]:
+    script = "(box => [box.left + Math.min(box.width / 2, 20), box.top + Math.min(box.height / 2, 10)])"
+    element = f"document.getElementById({name!r}) || document.querySelector({name!r})"
+    x, y = browser._read(lambda page: page.evaluate(f"{script}(({element}).getBoundingClientRect())"))
+    window = browser.window
+    return int(window.left + x * window.ratio), int(window.top + y * window.ratio)
+
+
+def seen(found: tuple[Element | None, ...]) -> list[tuple[str, str] | None]:
+    return [each and (each.role, each.name) for each in found]
+
+
+def test_elements_of_page(browser: Browser, hands: VNCController) -> None:
+    browser.navigate(PAGE.replace("\n", ""))
+
+    def at(name: str) -> list[tuple[str, str] | None]:
+        return seen(browser.acted_on(Click(*middle(browser, name))))
+
+    assert at("h1") == [("heading", "Sign in")]
+    assert at("user") == [("textbox", "User")]
+    assert at("password") == [("textbox", "Password")]
+    assert at("go") == at("#go b") == [("button", "Go on")]
+    assert at("plain") == [("text", "plain text")]
+    assert at("empty") == [("form", "Account")]
+    assert at("frame") == [("button", "Framed")]
+    assert "typed" not in str(at("note"))
+    (long,) = at("long")
+    assert long is not None
+    assert long[1].startswith("(the first 10000 of 10000000 characters) xxx")
+    assert seen(browser.acted_on(Click(2, 2))) == [None]
+    drag = Drag(*middle(browser, "go"), *middle(browser, "h1"))
+    assert seen(browser.acted_on(drag)) == [("button", "Go on"), ("heading", "Sign in")]
+    for action in (Move(*middle(browser, "go")), Scroll(*middle(browser, "go"), "down")):
+        assert seen(browser.acted_on(action)) == [("button", "Go on")]
+
+
+def test_focus_of_page_stays_where_it_is(browser: Browser, hands: VNCController) -> None:
+    browser.navigate(PAGE.replace("\n", ""))
+    assert seen(browser.acted_on(TypeText("a"))) == [None]
+    hands.click(*middle(browser, "password"))
+    wait_for(lambda: browser._read(lambda page: page.evaluate("document.activeElement.id")) == "password", "focus", 5)
+    began_s = time.monotonic()
+    assert seen(browser.acted_on(TypeText("a"))) == [("textbox", "Password")]
+    assert seen(browser.acted_on(Click(*middle(browser, "user")))) == [("textbox", "User")]
+    assert time.monotonic() - began_s < 5
+    assert browser._read(lambda page: page.evaluate("document.activeElement.id")) == "password"
+
+
+def node(number: int, role: str, name: str = "", parent: int | None = None, **properties: object) -> dict[str, object]:
+    seen = [{"name": each, "value": {"value": value}} for each, value in properties.items()]
+    above = {} if parent is None else {"parentId": str(parent)}
+    values = {"role": {"value": role}, "name": {"value": name}}
+    return {"nodeId": str(number), "ignored": False, "properties": seen, **values, **above}
+
+
+def test_node_in_loop_of_parents_is_no_hang() -> None:
+    assert _choose([node(1, "generic", parent=2), node(2, "generic", parent=1)]) is None
+    assert _choose([]) is None
+
+
+def test_what_stands_in_field_is_never_name() -> None:
+    field = node(3, "generic", editable="richtext", focusable=True)
+    inner = node(2, "button", "typed value", 3, editable="richtext")
+    assert _choose([node(1, "heading", "typed", 2, editable="richtext"), inner, field]) is field
+
+
+def test_elements_of_program(tigervnc: VncServer, connected: Callable[..., VNCController], tmp_path: Path) -> None:
+    accessible.needed()
+
+    def run(command: list[str]) -> Ran:
+        environment = {**os.environ, **tigervnc.environment}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30)
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+    def boxes() -> dict[str, list[Element]]:
+        found: dict[str, list[Element]] = {}
+        try:
+            for each in desktop_elements(run):
+                found.setdefault(each.role, []).append(each)
+        except DesktopError:
+            pass
+        return found
+
+    def acted_on(action: Action) -> list[tuple[str, str] | None]:
+        return seen(acted_on_program(run, action))
+
+    command = accessible.started("/usr/bin/python3", str(PROGRAMS / "named_form.py"))
+    with vnc_servers.running(*command, environment={**tigervnc.environment, "XDG_CACHE_HOME": str(tmp_path)}):
+        wait_for(lambda: "push button" in boxes(), "the program's elements", 30)
+        form, hands = {role: found[0] for role, found in boxes().items()}, connected(tigervnc)
+        assert acted_on(Click(*form["push button"].centre)) == [("push button", "Sign in")]
+        assert acted_on(Click(*form["password text"].centre)) == [("password text", "Password")]
+        assert acted_on(Click(*form["combo box"].centre)) == [("combo box", "")]
+        assert acted_on(Click(900, 700)) == [None]
+        drag = Drag(*form["push button"].centre, *form["text"].centre)
+        assert acted_on(drag) == [("push button", "Sign in"), ("text", "User")]
+        hands.click(*form["password text"].centre)
+        wait_for(lambda: acted_on(TypeText("a")) == [("password text", "Password")], "the focus", 10)
+        hands.click(*form["menu"].centre)
+        below = form["menu"].box.left + 15, form["menu"].box.bottom + 12
+        wait_for(lambda: acted_on(Click(*below)) == [("menu item", "Open")], "the menu", 10)
+
+
+@pytest.mark.parametrize("server", ["xvnc", "address"])
+def test_list_that_cannot_be_made_says_why(
+    pytester: pytest.Pytester, tigervnc: vnc_servers.VncServer, server: str
+) -> None:
+    accessible.needed()
+    why = "no at-spi-bus-launcher runs there" if server == "xvnc" else "only VNC reaches the desktop"
+    pytester.makepyfile(
+        f"""{LISTS_THEN_CLICKS}
+    @pytest.mark.vnc_task("Save it", expect=None)
+    def test_it(vnc_agent):
+        [told] = TOLD
+        assert told.startswith("no list of elements is available here: ")
+        assert {why!r} in told
+        assert len(told.splitlines()) == 1 and len(told) < 500
+        """
+    )
+    with tigervnc.run("xterm"):
+        address = "xvnc" if server == "xvnc" else tigervnc.address
+        pytester.runpytest_inprocess(*DESKTOP, f"--vnc-server={address}").assert_outcomes(passed=1)

@@ -1,4 +1,4 @@
-"""What is seen is what the X server shows: the first frame, after a resize, and until the server is gone."""
+"""The screen: what the server shows, when it has settled, what moves on its own, and what comes and goes."""
 
 from __future__ import annotations
 
@@ -8,26 +8,43 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 import time
 import zlib
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 from PIL import Image
 
-from pytest_vnc_use.backends.pixels import encode_png
-from pytest_vnc_use.backends.screen import PointerShape
+from pytest_vnc_use.backends.pixels import Area, Rectangle, encode_png
+from pytest_vnc_use.backends.screen import (
+    MOST_A_TILE,
+    MOST_FRAMES,
+    SHOWN_S,
+    TILE_PX,
+    ActionWindow,
+    Activity,
+    Capture,
+    Framebuffer,
+    PointerShape,
+    SettleRules,
+    TransientFrames,
+    decide,
+    regions,
+)
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import ConnectionLost
-from pytest_vnc_use.types import Region
+from pytest_vnc_use.types import Frame, Region
+from support import vnc_servers
 from support.vnc_servers import VncServer, wait_for
-from support.witness_programs import xterm
-
-pytestmark = pytest.mark.desktop
+from support.witness_programs import openbox, xterm
 
 Connect = Callable[..., VNCController]
+
+
 Pixels = npt.NDArray[np.uint8]
 
 
@@ -57,6 +74,7 @@ def test_pointer_is_drawn_where_asked_for(tigervnc: VncServer, connected: Connec
     assert plain.frame() == plain.frame()
 
 
+@pytest.mark.desktop
 @pytest.mark.parametrize(("at", "covered"), [((1, 1), 9), ((0, 0), 4), ((4, 4), 4), ((4, 0), 4)])
 def test_pointer_at_edge_is_cut(at: tuple[int, int], covered: int) -> None:
     pixels = np.zeros((5, 5), np.uint32)
@@ -65,40 +83,6 @@ def test_pointer_at_edge_is_cut(at: tuple[int, int], covered: int) -> None:
     assert np.count_nonzero(drawn == 0x070707) == covered
     assert drawn[at[::-1]] == 0x070707
     assert not pixels.any()
-
-
-@pytest.mark.parametrize("size", [(1, 1), (37, 5), (1, 65), (640, 480)])
-def test_png_holds_pixels(size: tuple[int, int]) -> None:
-    pixels = np.random.default_rng(1).integers(0, 2**32, size[::-1], np.uint32)
-    red_green_blue = np.stack([pixels >> 16, pixels >> 8, pixels], axis=2).astype(np.uint8)
-    assert np.array_equal(decoded(encode_png(pixels)), red_green_blue)
-
-
-@pytest.mark.parametrize("size", [(1, 1), (3, 2), (1440, 901), (2000, 1300)])
-def test_pngs_checksums_are_right(size: tuple[int, int]) -> None:
-    """Pillow does not look at all of them; other readers do."""
-    width, height = size
-    pixels = np.random.default_rng(1).integers(0, 2**32, size[::-1], np.uint32)
-    body = encode_png(pixels)[8 + 25 :]
-    (length,) = struct.unpack(">I", body[:4])
-    assert zlib.crc32(body[4 : 8 + length]).to_bytes(4, "big") == body[8 + length : 12 + length]
-    assert len(zlib.decompress(body[8 : 8 + length])) == height * (width * 3 + 1)
-
-
-WITHOUT_A_WHEEL = """
-import sys
-sys.modules["isal"] = None
-import numpy as np, zlib
-from pytest_vnc_use.backends import pixels
-assert pixels.deflate is zlib
-sys.stdout.buffer.write(pixels.encode_png(np.arange(50 * 70, dtype=np.uint32).reshape(50, 70) * 997))
-"""
-
-
-def test_where_isal_has_no_wheel_pixels_are_same() -> None:
-    written = subprocess.run([sys.executable, "-c", WITHOUT_A_WHEEL], capture_output=True, check=True, timeout=400)
-    pixels = np.arange(50 * 70, dtype=np.uint32).reshape(50, 70) * 997
-    assert np.array_equal(decoded(written.stdout), decoded(encode_png(pixels)))
 
 
 def test_frame_knows_its_time_and_where_screen_changed(tigervnc: VncServer, connected: Connect) -> None:
@@ -133,11 +117,287 @@ def test_resting_connection_gets_no_changes_until_refresh(tigervnc: VncServer, c
     assert resting.frame() == watching.frame()
 
 
-def test_frozen_server_is_lost(tigervnc: VncServer, monkeypatch: pytest.MonkeyPatch) -> None:
+RULES = SettleRules()
+WHOLE = np.ones((10, 10), np.bool_)
+Change = tuple[int, int, float]
+
+
+def seen(*changes: Change) -> Activity:
+    """Return the observed changes of 10 x 10 pixels, each with its corner and its time."""
+    activity = Activity(320, 320)
+    for x, y, now_s in changes:
+        activity.add(x, y, WHOLE, now_s)
+    return activity
+
+
+ACTION = ActionWindow(10.0, 10.0)
+LONG = ActionWindow(10.0, 14.0)
+PRESSED = ActionWindow(10.0, 10.0, (100, 100))
+ENTERED = ActionWindow(10.0, 10.0, entered=True)
+ANY = SettleRules(any_change=True)
+BRIEFLY = RULES.shortened()
+PATIENT = SettleRules(first_change_s=2.0, quiet_s=1.0)
+SPINS = [(0, 0, 10.0 + number * 0.05) for number in range(9)]
+FEW = [(0, 0, 10.0 + 0.2 * number) for number in range(5)]
+QUICK = [(0, 0, 10.0 + 0.3 * number / 19) for number in range(20)]
+LINE, CARET_BELOW = (10, 100, 10.01), (10, 120, 10.02)
+DECISIONS: list[tuple[str, list[Change], ActionWindow, SettleRules, float, str, float]] = [
+    ("first change is awaited", [], ACTION, RULES, 10.1, "nothing_changed", 10.5),
+    ("long action and a quiet time", [], LONG, RULES, 14.0, "nothing_changed", 14.2),
+    ("change in a long action", [(0, 0, 11.0)], LONG, RULES, 14.0, "settled", 14.2),
+    ("quiet after a change", [(0, 0, 10.1)], ACTION, RULES, 10.2, "settled", 10.3),
+    ("quiet after the last change", [(0, 0, 10.1), (99, 99, 10.2)], ACTION, RULES, 10.2, "settled", 10.4),
+    ("change before the action", [(0, 0, 9.9)], ACTION, RULES, 10.0, "nothing_changed", 10.5),
+    ("animation that began", SPINS, ACTION, RULES, 10.4, "animated", 10.5),
+    ("answer beside it", [(100, 100, 10.1), *SPINS], ACTION, RULES, 10.4, "animated", 10.3),
+    ("few changes", FEW, ACTION, RULES, 10.8, "settled", 11.0),
+    ("quick changes", QUICK, ACTION, RULES, 10.3, "settled", 10.5),
+    ("pressed button", [(90, 90, 10.02)], PRESSED, RULES, 10.1, "settled", 10.5),
+    ("pressed button, late", [(90, 90, 10.4)], PRESSED, RULES, 10.4, "settled", 10.6),
+    ("its answer", [(90, 90, 10.02), (90, 200, 10.03)], PRESSED, RULES, 10.1, "settled", 10.23),
+    ("pressed button is enough", [(90, 90, 10.02)], PRESSED, ANY, 10.1, "settled", 10.22),
+    ("entered line", [LINE, CARET_BELOW], ENTERED, RULES, 10.1, "settled", 10.5),
+    ("line that was not entered", [LINE, CARET_BELOW], ACTION, RULES, 10.1, "settled", 10.22),
+    ("entered line is enough", [LINE, CARET_BELOW], ENTERED, ANY, 10.1, "settled", 10.22),
+    ("answer above the line", [LINE, (10, 10, 10.3)], ENTERED, RULES, 10.3, "settled", 10.5),
+    ("answer below the line", [LINE, (200, 250, 10.3)], ENTERED, RULES, 10.3, "settled", 10.5),
+    ("early answer", [LINE, (10, 250, 10.05)], ENTERED, RULES, 10.1, "settled", 10.25),
+    ("brief wait for a change", [], ACTION, BRIEFLY, 10.0, "nothing_changed", 10.3),
+    ("brief quiet", [(0, 0, 10.1)], ACTION, BRIEFLY, 10.1, "settled", 10.2),
+    ("first change by a setting", [], ACTION, PATIENT, 10.0, "nothing_changed", 12.0),
+    ("quiet by a setting", [(0, 0, 10.5)], ACTION, PATIENT, 10.5, "settled", 11.5),
+]
+
+
+@pytest.mark.parametrize(
+    ("changes", "window", "rules", "now_s", "reason", "at_s"),
+    [case[1:] for case in DECISIONS],
+    ids=[case[0] for case in DECISIONS],
+)
+def test_decide_gives_reason_and_time(
+    changes: list[Change], window: ActionWindow, rules: SettleRules, now_s: float, reason: str, at_s: float
+) -> None:
+    assert decide(seen(*changes), window, rules, now_s) == (reason, pytest.approx(at_s))
+
+
+def test_known_motion_is_no_answer() -> None:
+    activity = seen(*SPINS)
+    activity.learn(10.5)
+    activity.restart()
+    activity.add(0, 0, WHOLE, 10.6)
+    assert decide(activity, ActionWindow(10.5, 10.5), RULES, 10.6) == ("nothing_changed", pytest.approx(11.0))
+    activity.add(100, 100, WHOLE, 10.6)
+    assert decide(activity, ActionWindow(10.5, 10.5), RULES, 10.6)[0] == "animated"
+
+
+@pytest.mark.parametrize("interval_s", [0.5, 1.0])
+def test_caret_or_clock_is_known_after_four_changes(interval_s: float) -> None:
+    ticks = [(0, 0, 10.0 + interval_s * number) for number in range(4)]
+    assert not seen(*ticks[:3]).moving(ticks[2][2]).any()
+    assert seen(*ticks).moving(ticks[3][2])[0, 0]
+
+
+def test_what_came_to_rest_has_changed() -> None:
+    activity = seen(*SPINS)
+    assert activity.moving(11.8)[0, 0]
+    assert not activity.moving(12.0).any()
+    activity.learn(11.8)
+    activity.add(0, 0, WHOLE, 13.0)
+    assert not activity.moving(13.0).any()
+
+
+def test_motion_beside_entered_line_is_no_answer() -> None:
+    activity = seen(*SPINS)
+    activity.learn(10.5)
+    activity.restart()
+    activity.add(10, 290, WHOLE, 10.51)
+    activity.add(0, 0, WHOLE, 10.55)
+    assert decide(activity, ActionWindow(10.5, 10.5, entered=True), RULES, 10.6)[1] == pytest.approx(11.0)
+
+
+def test_text_beside_caret_is_no_blink() -> None:
+    activity = Activity(320, 320)
+    caret = np.ones((18, 1), np.bool_)
+    for number in range(5):
+        activity.add(4, 4, caret, 10.0 + number * 0.5)
+    activity.learn(12.1)
+    activity.restart()
+    activity.add(4, 4, WHOLE, 12.2)
+    assert decide(activity, ActionWindow(12.1, 12.1), RULES, 12.2)[0] == "settled"
+
+
+def test_changes_are_counted_in_every_tile_they_touch() -> None:
+    activity = Activity(100, 70)
+    changed = np.zeros((40, 60), np.bool_)
+    changed[0, 0] = changed[39, 59] = True
+    for now_s in range(4):
+        activity.add(20, 30, changed, float(now_s))
+    expected = np.zeros((3, 4), np.bool_)
+    expected[0, 0] = expected[2, 2] = True
+    assert np.array_equal(activity.moving(3.0), expected)
+    assert np.array_equal(np.isfinite(activity.last_s), expected)
+
+
+def test_settle_ends_soon_after_answer(tigervnc: VncServer, connected: Connect) -> None:
+    with xterm(tigervnc, "exec cat"):
+        hands = connected(tigervnc, settle_rules=SettleRules(first_change_s=10.0, limit_s=30.0))
+        hands.click(100, 100)
+        hands.type_text("a")
+        settled = hands.settle()
+        assert settled.reason == "settled"
+        assert settled.duration_s < 5.0
+
+
+@pytest.mark.desktop
+@pytest.mark.parametrize("begin", ["move", "click"])
+def test_pointer_that_leaves_image_is_no_answer(connected: Connect, begin: str) -> None:
+    """TigerVNC draws it into the screen of a client that has not moved it yet."""
+    with vnc_servers.tigervnc() as server:
+        server.output_of("xsetroot", "-solid", "black", "-cursor_name", "left_ptr")
+        hands = connected(server)
+        assert not hands.screen.only_colour(0.1)
+        getattr(hands, begin)(10, 10)
+        assert hands.settle().reason == "nothing_changed"
+        assert hands.screen.only_colour(0.1) == "#000000"
+
+
+def test_late_output_is_waited_for(tigervnc: VncServer, connected: Connect) -> None:
+    with xterm(tigervnc, "stty -echo; while read line; do sleep 0.35; seq 3; sleep 0.15; seq 3; done"):
+        hands = connected(tigervnc, settle_rules=SettleRules(first_change_s=10.0, limit_s=30.0))
+        hands.click(100, 100)
+        hands.key_combo("enter")
+        assert hands.settle().reason == "settled"
+        frame = hands.frame()
+        hands.wait(0.5)
+        assert hands.frame() == frame
+
+
+@pytest.mark.parametrize(
+    "enter",
+    [
+        lambda hands: hands.type_text("a\n"),
+        lambda hands: hands.type_text("a", press_enter=True),
+        lambda hands: hands.key_combo("kp_enter"),
+    ],
+    ids=["line feed", "press enter", "number pad"],
+)
+def test_command_is_answered_by_more_than_its_echo(
+    tigervnc: VncServer, connected: Connect, tmp_path: Path, enter: Callable[[VNCController], None]
+) -> None:
+    answered = tmp_path / "answered"
+    with xterm(tigervnc, f"while read line; do sleep 1; touch {answered}; seq 20; done"):
+        hands = connected(tigervnc, settle_rules=SettleRules(first_change_s=10.0, limit_s=30.0))
+        hands.click(100, 100)
+        enter(hands)
+        hands.settle()
+        assert answered.exists()
+
+
+def test_what_never_rests_ends_at_limit(tigervnc: VncServer, connected: Connect) -> None:
+    with xterm(tigervnc, "n=0; while true; do n=$((n+1)); seq $n $((n+30)); sleep 0.1; done"):
+        hands = connected(tigervnc, settle_rules=SettleRules(quiet_s=0.5, limit_s=0.3))
+        hands.move(600, 300)
+        settled = hands.settle()
+        assert settled.reason == "limit"
+        assert 0.25 < settled.duration_s < 4.0
+
+
+def test_change_is_known_and_waited_for(tigervnc: VncServer, connected: Connect) -> None:
+    hands = connected(tigervnc)
+    frame = hands.frame()
+    assert not hands.wait_changed(frame.taken_at, 0.1)
+    painter = threading.Timer(0.2, tigervnc.paint, (5,))
+    painter.start()
+    assert hands.wait_changed(frame.taken_at, 20.0)
+    painter.join()
+    assert hands.changed_since(frame.taken_at)
+    assert not hands.changed_since(hands.frame().taken_at)
+
+
+def test_resting_region_of_desktop_has_changed(tigervnc: VncServer, connected: Connect) -> None:
+    spinner = (
+        r"for n in 1 2 3 4 5 6 7 8 9; do for c in / - '\' '|'; do printf '\r%s' $c; sleep 0.05; done; done; exec cat"
+    )
+    with xterm(tigervnc, spinner):
+        hands = connected(tigervnc)
+        wait_for(lambda: hands.frame().moving, "that something moves")
+        moment = time.monotonic()
+        assert hands.wait_changed(moment, 20.0)
+        assert not hands.frame().moving
+
+
+ROWS, COLUMNS = 4, 20
+
+
+def test_regions_cover_tiles_within_screen() -> None:
+    tiles = np.zeros((3, 4), np.bool_)
+    tiles[0, :2] = tiles[1, :2] = tiles[1, 3] = tiles[2, 3] = True
+    assert list(regions(tiles, 120, 90)) == [Region(0, 0, 64, 64), Region(96, 32, 120, 90)]
+    assert list(regions(np.ones((3, 4), np.bool_), 120, 90)) == [Region(0, 0, 120, 90)]
+    assert list(regions(np.zeros((3, 4), np.bool_), 120, 90)) == []
+
+
+def sent(x: int, y: int, width: int, height: int, colour: int) -> Rectangle:
+    return Rectangle(Area(x, y, width, height), np.full((height, width), colour, np.uint32))
+
+
+def test_resize_keeps_transients_of_both_sizes() -> None:
+    framebuffer = Framebuffer()
+    framebuffer.resize(64, 64)
+    framebuffer.apply([sent(0, 0, 64, 64, 1)])
+    framebuffer.last_capture()
+    framebuffer.apply([sent(0, 0, 32, 32, 2)])
+    time.sleep(SHOWN_S)
+    framebuffer.resize(128, 96)
+    framebuffer.apply([sent(0, 0, 128, 96, 3)])
+    time.sleep(SHOWN_S)
+    framebuffer.apply([sent(0, 0, 40, 40, 4)])
+    small, large = framebuffer.transients()
+    assert (small.pixels[0, 0], small.pixels[-1, -1], small.pixels.shape) == (2, 1, (64, 64))
+    assert (large.pixels == 3).all()
+    assert large.pixels.shape == (96, 128)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (37, 5), (1, 65), (640, 480), (2000, 1300)])
+def test_png_holds_pixels_and_their_checksums(size: tuple[int, int]) -> None:
+    """Pillow does not look at all checksums; other readers do."""
+    pixels = np.random.default_rng(1).integers(0, 2**32, size[::-1], np.uint32)
+    red_green_blue = np.stack([pixels >> 16, pixels >> 8, pixels], axis=2).astype(np.uint8)
+    png = encode_png(pixels)
+    assert np.array_equal(decoded(png), red_green_blue)
+    body = png[8 + 25 :]
+    (length,) = struct.unpack(">I", body[:4])
+    assert zlib.crc32(body[4 : 8 + length]).to_bytes(4, "big") == body[8 + length : 12 + length]
+    assert len(zlib.decompress(body[8 : 8 + length])) == size[1] * (size[0] * 3 + 1)
+
+
+WITHOUT_ISAL = """
+import sys
+sys.modules["isal"] = None
+import numpy as np, zlib
+from pytest_vnc_use.backends import pixels
+assert pixels.deflate is zlib
+sys.stdout.buffer.write(pixels.encode_png(np.arange(50 * 70, dtype=np.uint32).reshape(50, 70) * 997))
+"""
+
+
+def test_png_without_isal_has_same_pixels() -> None:
+    written = subprocess.run([sys.executable, "-c", WITHOUT_ISAL], capture_output=True, check=True, timeout=400)
+    pixels = np.arange(50 * 70, dtype=np.uint32).reshape(50, 70) * 997
+    assert np.array_equal(decoded(written.stdout), decoded(encode_png(pixels)))
+
+
+@pytest.mark.parametrize("acts_before", [False, True])
+def test_stopped_server_is_lost(tigervnc: VncServer, monkeypatch: pytest.MonkeyPatch, acts_before: bool) -> None:
+    """An answer from before the action counts for nothing."""
     monkeypatch.setattr("pytest_vnc_use.backends.connection.ANSWER_S", 0.5)
     hands = connect(tigervnc.address)
+    hands.move(10, 10)
+    hands.frame()
     os.kill(tigervnc.process.pid, signal.SIGSTOP)
     try:
+        if acts_before:
+            hands.move(20, 20)
         with pytest.raises(ConnectionLost, match=r"did not answer within 0.5 s; the connection is closed"):
             hands.frame()
     finally:
@@ -147,15 +407,144 @@ def test_frozen_server_is_lost(tigervnc: VncServer, monkeypatch: pytest.MonkeyPa
     assert connect(tigervnc.address).frame()
 
 
-def test_answer_before_action_is_not_taken(tigervnc: VncServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_vnc_use.backends.connection.ANSWER_S", 0.5)
-    hands = connect(tigervnc.address)
-    hands.move(10, 10)
-    hands.frame()
-    os.kill(tigervnc.process.pid, signal.SIGSTOP)
-    try:
-        hands.move(20, 20)
-        with pytest.raises(ConnectionLost, match="did not answer"):
-            hands.frame()
-    finally:
-        os.kill(tigervnc.process.pid, signal.SIGCONT)
+MOVERS = {
+    "a caret": r"printf '\033[?12h'; exec cat",
+    "a clock": r"while true; do printf '\r%s' $(date +%T.%1N); sleep 0.8; done",
+    "a spinner": r"while true; do for c in / - '\' '|'; do printf '\r%s' $c; sleep 0.02; done; done",
+}
+
+
+@pytest.mark.parametrize("name", MOVERS)
+def test_moving_region_is_known_soon_and_left_out(tigervnc: VncServer, connected: Connect, name: str) -> None:
+    def only_it_has_changed() -> bool:
+        """Over 1.2 s; on a busy machine a clock may stop for so long that its continuing is a change."""
+        moment = hands.frame().taken_at
+        time.sleep(1.2)
+        frame = hands.frame()
+        return bool(frame.moving and frame.changed) and not hands.changed_since(moment)
+
+    with openbox(tigervnc), xterm(tigervnc, MOVERS[name]):  # without a window manager xterm's caret does not blink
+        hands = connected(tigervnc)
+        hands.click(200, 200)
+        hands.settle()
+        wait_for(only_it_has_changed, "that only this changes", 30.0)
+        if name == "a spinner":
+            hands.move(900, 700)
+            assert hands.settle().reason == "nothing_changed"
+        moment = hands.frame().taken_at
+        tigervnc.paint(5)
+        assert hands.wait_changed(moment, 20.0)
+
+
+COLUMNS = 20
+
+
+class Tiles:
+    """A screen of 4 x 20 tiles, on which tiles are painted at given times; the colours of a tile that have passed."""
+
+    def __init__(self, moving: tuple[int, int] | None = None) -> None:
+        self.passed = TransientFrames()
+        self.pixels = np.zeros((4 * TILE_PX, COLUMNS * TILE_PX), np.uint32)
+        self.last_s, self.moving = np.zeros((4, COLUMNS)), np.zeros((4, COLUMNS), np.bool_)
+        if moving:
+            self.moving[moving] = True
+        self.look(10.0)
+
+    def look(self, now_s: float) -> None:
+        self.passed.look(Capture(self.pixels.copy(), now_s, self.last_s > 0, self.moving))
+
+    def paint(self, now_s: float, colour: int, *tiles: tuple[int, int], size_px: int = TILE_PX) -> None:
+        drawn = np.zeros((4, COLUMNS), np.bool_)
+        for row, column in tiles:
+            drawn[row, column] = True
+        self.passed.draw_over(drawn, self.pixels, self.last_s, self.moving, now_s)
+        for row, column in tiles:
+            top, left = row * TILE_PX, column * TILE_PX
+            self.pixels[top : top + size_px, left : left + size_px] = colour
+        self.last_s[drawn] = now_s
+
+    def colours_passed(self, row: int, column: int) -> list[int]:
+        return [int(seen.pixels[row * TILE_PX, column * TILE_PX]) for seen in self.passed.take()]
+
+
+def test_toast_is_kept_once_beside_changing_region() -> None:
+    screen = Tiles()
+    screen.paint(10.1, 7, (0, 18), (0, 19))
+    for tick in range(12):
+        screen.paint(10.1 + tick * 0.03, tick, (2, 2), (2, 3))
+    screen.paint(10.46, 0, (0, 18), (0, 19))
+    screen.paint(10.5, 8, (3, 3))  # it is still there
+    (toast,) = screen.passed.take()
+    assert toast.taken_at == 10.46
+    assert (toast.pixels[:TILE_PX, 18 * TILE_PX :] == 7).all()
+    assert not screen.passed.take()
+
+
+EVERY_TILE = [(row, column) for row in range(4) for column in range(COLUMNS)]
+
+
+@pytest.mark.parametrize(
+    ("is_known", "count", "interval_s", "size_px", "tiles"),
+    [(False, 200, 0.1, TILE_PX, EVERY_TILE), (True, 10, 1.0, TILE_PX, [(1, 1)]), (False, 10, 0.5, 11, [(1, 1)])],
+    ids=["animation", "known to move", "caret"],
+)
+def test_moving_region_is_no_transient(
+    is_known: bool, count: int, interval_s: float, size_px: int, tiles: list[tuple[int, int]]
+) -> None:
+    screen = Tiles((1, 1) if is_known else None)
+    for tick in range(count):
+        screen.paint(10.5 + tick * interval_s, tick % 2 or 3, *tiles, size_px=size_px)
+    assert not screen.passed.take()
+
+
+def test_transients_are_limited_in_number() -> None:
+    clock = Tiles()
+    for tick in range(30):
+        clock.paint(11.0 + tick, tick + 1, (1, 1))
+    assert clock.colours_passed(1, 1) == [1, 2, 3][:MOST_A_TILE]
+    screen = Tiles()
+    for tick in range(COLUMNS):
+        screen.paint(11.0 + tick, tick + 1, (0, tick))
+        screen.paint(11.5 + tick, 0, (0, tick))
+    kept = screen.passed.take()
+    assert [int(seen.pixels.max()) for seen in kept] == list(range(COLUMNS + 1 - MOST_FRAMES, COLUMNS + 1))
+
+
+def test_look_keeps_transients_before_and_during_it() -> None:
+    """A replay looks when a glance was as recorded; by then a toast may be there, and the look counts for nothing."""
+    screen = Tiles()
+    screen.paint(10.1, 7, (0, 0))
+    screen.paint(10.6, 0, (0, 0))
+    screen.paint(10.9, 9, (3, 3))
+    screen.look(11.0)
+    screen.paint(11.4, 0, (3, 3))
+    first, second = screen.passed.take()
+    assert (first.pixels[0, 0], first.pixels[-1, 0]) == (7, 0)
+    assert (second.pixels[0, 0], second.pixels[3 * TILE_PX, 3 * TILE_PX]) == (0, 9)
+
+
+TOAST = r"printf '\033[?25l'; stty -echo; while read line; do printf 'SAVED SAVED'; sleep 0.4; printf '\r\033[K'; done"
+
+
+def test_toast_of_terminal_is_transient_beside_spinner(tigervnc: VncServer, connected: Connect) -> None:
+    def in_corner(frame: Frame) -> Pixels:
+        return decoded(frame.png)[:40, :200]
+
+    with (
+        xterm(tigervnc, f"printf '\033[?25l'; {MOVERS['a spinner']}", "spinner", "20x4+600+500"),
+        xterm(tigervnc, TOAST),
+    ):
+        hands = connected(tigervnc)
+        hands.click(100, 100)
+        hands.settle()
+        before = hands.frame()
+        hands.transient_frames()
+        hands.key_combo("enter")
+        assert hands.wait_changed(before.taken_at, 10)
+        assert hands.wait_changed(hands.screen.changed_at, 10)
+        after = hands.frame()
+        (toast,) = hands.transient_frames()
+    assert (in_corner(toast) != in_corner(before)).any()
+    assert np.array_equal(in_corner(after), in_corner(before))
+    assert before.taken_at < toast.taken_at < after.taken_at
+    assert all(region.left >= 576 and region.top >= 480 for region in after.moving)

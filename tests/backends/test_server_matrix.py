@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from functools import cache
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from PIL import Image
 
+from pytest_vnc_use.backends.client import EncodingChoice
 from pytest_vnc_use.backends.screen import SettleRules
 from pytest_vnc_use.backends.vnc import VNCController, Watch, connect
 from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopError, DesktopRefused
@@ -89,14 +91,17 @@ def typed(stage: Stage) -> str:
     return "".join(literal_eval(line.removeprefix("key ")) for line in heard(stage, "key"))
 
 
-def test_frame_is_what_server_shows(stage: Stage, connected: Connect) -> None:
-    hands = connected(stage.server)
+@pytest.mark.parametrize("encoding", get_args(EncodingChoice))
+def test_frame_is_what_server_shows(stage: Stage, connected: Connect, encoding: EncodingChoice) -> None:
+    hands = connected(stage.server, encoding=encoding)
     move_the_pointer(hands)
     hands.settle()
     frame = hands.frame()
     assert hands.size == (frame.ref.width, frame.ref.height) == stage.truth().shape[1::-1]
     assert colours(frame) >= 15
     assert stage.shows(decoded(frame))
+    stage.repaint()
+    wait_to_see(stage, hands)
 
 
 def test_change_is_seen_whole_once_settled(stage: Stage, hands: VNCController) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,22 @@ from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.agent.act import perform_text
 from pytest_vnc_use.backends import vnc
 from pytest_vnc_use.backends.vnc import VNCController, Watch as Patience
+from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.errors import ActionInterrupted, ConnectionLost, DesktopError, InfraError
+from pytest_vnc_use.planners.local.callables import Answer, finish
 from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types import Click, DesktopAction, KeyCombo, KeyDown, Move, TakeScreenshot, TypeText, Wait
+from pytest_vnc_use.types import (
+    Click,
+    DesktopAction,
+    KeyCombo,
+    KeyDown,
+    Move,
+    Observation,
+    TakeScreenshot,
+    TypeText,
+    Wait,
+)
 from pytest_vnc_use.types.actions import SecretText
 from support import vnc_servers
 from support.memory_desktop import PaintedController
@@ -100,14 +113,6 @@ def test_action_in_doubt_is_not_repeated(line: Wire, watch: Watch, action: Deskt
     assert line.from_client.count(SENT[action]) == 1
 
 
-def test_interrupted_wait_starts_again(line: Wire, watch: Watch) -> None:
-    watchdog = watch(line.address)
-    threading.Timer(0.2, line.cut).start()
-    started_s = time.monotonic()
-    act_and_look(watchdog, Wait(0.5))
-    assert time.monotonic() - started_s > 0.6
-
-
 def test_held_keys_end_run(line: Wire, watch: Watch) -> None:
     watchdog = watch(line.address)
     act_and_look(watchdog, KeyDown("shift"))
@@ -163,34 +168,6 @@ def test_silent_server_ends_run(desktop: VncServer, watch: Watch, monkeypatch: p
         os.kill(desktop.process.pid, signal.SIGCONT)
 
 
-def test_ended_program_stops_attempts(line: Wire, watch: Watch) -> None:
-    watchdog = watch(line.address, reconnect_s=60.0, program_fault=lambda: "the program exited with 139")
-    line.close()
-    started_s = time.monotonic()
-    with pytest.raises(ConnectionLost, match=r"was lost: [^;]*$"):
-        watchdog.frame()
-    assert time.monotonic() - started_s < 30
-
-
-def test_close_stops_attempts(line: Wire, watch: Watch) -> None:
-    attempted = threading.Event()
-    watchdog = watch(line.address, reconnect_s=60.0, program_fault=lambda: attempted.set() or "")
-    line.close()
-    ended: list[BaseException] = []
-
-    def look() -> None:
-        with pytest.raises(ConnectionLost) as lost:
-            watchdog.frame()
-        ended.append(lost.value)
-
-    looking = threading.Thread(target=look)
-    looking.start()
-    assert attempted.wait(10)
-    watchdog.close()
-    looking.join(10)
-    assert len(ended) == 1
-
-
 def test_blank_screen_is_named_unless_program_ended(tigervnc: VncServer, watch: Watch) -> None:
     tigervnc.output_of("xsetroot", "-solid", "#102030")
     with pytest.raises(DesktopError, match=r"only one colour \(#102030\) for 0.2 s: start a program .*--vnc-app"):
@@ -202,22 +179,6 @@ def test_blank_screen_is_named_unless_program_ended(tigervnc: VncServer, watch: 
     watchdog = watch(tigervnc.address, blank_s=60.0)
     threading.Timer(0.3, tigervnc.paint, (16,)).start()
     watchdog.frame()  # it has waited for the paint
-
-
-def test_frozen_screen_is_named(desktop: VncServer, watch: Watch) -> None:
-    watchdog = watch(desktop.address, frozen_s=0.01)
-    act_and_look(watchdog, CLICK, Move(5, 5), Wait(0.1), TypeText("a"), TakeScreenshot())
-    with pytest.raises(DesktopError, match=r"is frozen. No pixel changed for \d+ s, although 3 actions were perf"):
-        act_and_look(watchdog, KeyCombo(("enter",)))
-
-
-def test_resting_screen_is_not_frozen(desktop: VncServer, watch: Watch) -> None:
-    act_and_look(watch(desktop.address, frozen_s=60.0), *[CLICK] * 4)
-    watchdog = watch(desktop.address, frozen_s=0.01)
-    act_and_look(watchdog, CLICK, CLICK)
-    desktop.paint(5)
-    watchdog.settle()
-    act_and_look(watchdog, CLICK, CLICK)
 
 
 def test_server_that_forgot_change_is_asked_again(watch: Watch) -> None:
@@ -248,23 +209,6 @@ def test_run_survives_loss_and_planner_knows(line: Wire, tmp_path: Path) -> None
     assert line.from_client.count(PRESS) == 1
 
 
-def test_click_by_hand_names_loss(line: Wire, tmp_path: Path) -> None:
-    settings = Settings(server=line.address, start_seconds=0.2, runs_dir=str(tmp_path))
-    with VncUseAgent(settings=settings, planner=ScriptedPlanner([])) as agent:
-        line.break_at = PRESS
-        with pytest.raises(InfraError, match=r"answered a Click. The watchdog reconnected"):
-            agent.click(CLICK.x, CLICK.y)
-
-
-def test_loss_while_secret_is_typed_is_named() -> None:
-    class Broken(PaintedController):
-        def perform(self, action: DesktopAction) -> None:
-            raise ActionInterrupted("the connection was lost")
-
-    with pytest.raises(ActionInterrupted, match="the connection was lost"):
-        perform_text(Broken(), TypeText(SecretText("17Q4", "<secret:PIN>")))
-
-
 MARKED = """
 import pytest
 
@@ -288,3 +232,74 @@ def test_fault_of_desktop_is_infra(pytester: pytest.Pytester, tigervnc: VncServe
     result.assert_outcomes(failed=1)
     result.stdout.no_fnmatch_line("*AssertionError*")
     result.stdout.fnmatch_lines([f"infra: {fault}"])
+
+
+@pytest.mark.parametrize("by", ["program's end", "close"])
+def test_attempts_to_reconnect_stop(line: Wire, watch: Watch, by: str) -> None:
+    attempted = threading.Event()
+
+    def program_fault() -> str:
+        attempted.set()
+        return "the program exited with 139" if by != "close" else ""
+
+    watchdog = watch(line.address, reconnect_s=60.0, program_fault=program_fault)
+    line.close()
+    started_s = time.monotonic()
+    with ThreadPoolExecutor() as pool:
+        looking = pool.submit(watchdog.frame)
+        assert attempted.wait(10)
+        if by == "close":
+            watchdog.close()
+        with pytest.raises(ConnectionLost, match="closed|was lost" if by == "close" else r"was lost: [^;]*$"):
+            looking.result(30)
+    assert time.monotonic() - started_s < 30
+
+
+def test_frozen_screen_is_named_and_resting_one_is_not(desktop: VncServer, watch: Watch) -> None:
+    act_and_look(watch(desktop.address, frozen_s=60.0), *[CLICK] * 4)
+    watchdog = watch(desktop.address, frozen_s=0.01)
+    act_and_look(watchdog, CLICK, CLICK)
+    seen_s = watchdog.frame().taken_at
+    desktop.paint(5)
+    assert watchdog.wait_changed(seen_s, 20.0)
+    watchdog.settle()
+    act_and_look(watchdog, CLICK, Move(5, 5), Wait(0.1), TypeText("a"), TakeScreenshot())
+    with pytest.raises(DesktopError, match=r"is frozen. No pixel changed for \d+ s, although 3 actions were perf"):
+        act_and_look(watchdog, KeyCombo(("enter",)))
+
+
+def test_loss_during_action_by_hand_is_named(line: Wire, tmp_path: Path) -> None:
+    class Broken(PaintedController):
+        def perform(self, action: DesktopAction) -> None:
+            raise ActionInterrupted("the connection was lost")
+
+    settings = Settings(server=line.address, start_seconds=0.2, runs_dir=str(tmp_path))
+    with VncUseAgent(settings=settings, planner=ScriptedPlanner([])) as agent:
+        line.break_at = PRESS
+        with pytest.raises(InfraError, match=r"answered a Click. The watchdog reconnected"):
+            agent.click(CLICK.x, CLICK.y)
+    with pytest.raises(ActionInterrupted, match="the connection was lost"):
+        perform_text(Broken(), TypeText(SecretText("17Q4", "<secret:PIN>")))
+
+
+def test_run_continues_on_resized_desktop(tmp_path: Path) -> None:
+    for program in ("Xtigervnc", "xrandr", "xterm"):
+        vnc_servers.require(program)
+    desktop = XvncDesktop(size=(1024, 768))
+
+    def resize(seen: Observation) -> Answer:
+        if not seen.turns:
+            assert desktop.run(["xrandr", "-s", "800x600"]).exit_code == 0
+            return Click(1023, 767)
+        return Click(799, 599) if len(seen.turns) == 1 else finish()
+
+    settings = Settings(server=desktop.server, runs_dir=str(tmp_path))
+    try:
+        desktop.launch(["xterm", "-geometry", "40x10"])
+        with VncUseAgent(vnc_password=desktop.password, settings=settings, planner=resize) as agent:
+            result = agent.run("Click into the corner")
+    finally:
+        desktop.stop()
+    old, new = result.steps
+    assert (result.outcome, new.error, bool(old.error)) == (Outcome.DONE, "", True), "a click at an old point"
+    assert (new.frame_after.width, new.frame_after.height) == (800, 600)

@@ -7,20 +7,12 @@ from __future__ import annotations
 
 import html
 import json
-import os
 import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+from typing import Any
 
 Job = dict[str, Any]
-ROWS = 64
-"""The lines of an xterm."""
 
 
 def chromium(job: Job, image: Path) -> None:
@@ -107,78 +99,7 @@ def qt(job: Job, image: Path) -> None:
     del app, references
 
 
-def xterm(job: Job, image: Path) -> None:
-    """Draw in xterms, one for each font and size, each in a display of its own."""
-    import numpy as np
-    from PIL import Image
-
-    sheet = np.full((job["size"][1], job["size"][0], 3), 255, np.uint8)
-    terminals: dict[tuple[str, float], list[Job]] = {}
-    for cell in job["cells"]:
-        terminals.setdefault((cell["font"], cell["px"]), []).append(cell)
-    for (font, px), cells in terminals.items():
-        screen = _terminal(f"{font}:pixelsize={px:.2f}", cells, image.parent)
-        height = int(np.flatnonzero((screen[:, 0] == 255).all(axis=1))[-1] + 1) // ROWS
-        for number, cell in enumerate(cells):
-            left, top, width, _ = cell["at"]
-            row = screen[number * height : (number + 1) * height, :width]
-            sheet[top + 5 : top + 5 + height, left : left + row.shape[1]] = row
-    Image.fromarray(sheet).save(image)
-
-
-def _terminal(face: str, cells: list[Job], directory: Path) -> npt.NDArray[np.uint8]:
-    """Return the screen of an xterm that shows each cell in a line of its own."""
-    import numpy as np
-
-    lines = []
-    for cell in cells:
-        red, green, blue = (int(cell["colour"][at : at + 2], 16) for at in (1, 3, 5))
-        lines.append(f"\x1b[38;2;{red};{green};{blue}m {cell['markup']}")
-    drawn, (read, write) = directory / "drawn", os.pipe()
-    drawn.unlink(missing_ok=True)
-    screen = ("-screen", "0", f"640x{ROWS * 40}x24", "-br", "-nolisten", "tcp")
-    server = subprocess.Popen(["Xvfb", "-displayfd", str(write), *screen], pass_fds=[write], stderr=subprocess.DEVNULL)
-    display = f":{os.read(read, 16).decode().strip()}"
-    shows = f"printf '\x1b[?25l'; printf '%s\\n' \"$@\"; : > {drawn}; exec sleep 60"
-    looks = (
-        "-u8",
-        "-b",
-        "0",
-        "-bw",
-        "0",
-        "+sb",
-        "-fa",
-        face,
-        "-bg",
-        "white",
-        "-fg",
-        "black",
-        "-geometry",
-        f"40x{ROWS}+0+0",
-    )
-    terminal = subprocess.Popen(
-        ["xterm", *looks, "-e", "sh", "-c", shows, "sh", *lines], env={**os.environ, "DISPLAY": display}
-    )
-    try:
-        before = b""
-        while True:  # until it has drawn all on white, and two looks are equal
-            time.sleep(0.3)
-            dump = ["xwd", "-root", "-silent", "-display", display]
-            now = subprocess.run(dump, capture_output=True, check=True, timeout=60).stdout
-            if drawn.exists() and now == before and b"\xff\xff\xff\x00" * 64 in now:
-                break
-            before = now
-    finally:
-        terminal.terminate()
-        terminal.wait(10)
-        server.terminate()
-        server.wait(10)
-    header = np.frombuffer(now, ">u4", 25)  # X11/XWDFile.h
-    height, stride, begin = int(header[5]), int(header[12]), int(header[0]) + int(header[19]) * 12
-    return np.frombuffer(now, np.uint8, height * stride, begin).reshape(height, -1, 4)[..., 2::-1]
-
-
 if __name__ == "__main__":
-    {"chromium": chromium, "pango": pango, "qt": qt, "xterm": xterm}[sys.argv[1]](
+    {"chromium": chromium, "pango": pango, "qt": qt}[sys.argv[1]](
         json.loads(Path(sys.argv[2]).read_text("utf-8")), Path(sys.argv[3])
     )

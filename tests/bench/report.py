@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import itertools
-import os
 import shutil
 import statistics
 import subprocess
@@ -50,33 +49,6 @@ MB, STEPS, ROUNDS = 1_000_000, 10, 5
 FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 NUMBER = np.s_[880:896, 8:136]
 """The region of the screen, at its lower left, that shows the numbers of the step and of the run as bits."""
-CONFTEST = """
-import os
-from pathlib import Path
-
-import pytest
-from pytest_vnc_use.plugin import reporting
-from pytest_vnc_use.runs.directory import EndedTest
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item, call):
-    report = yield
-    if call.when == "call":
-        run = Path(os.environ["RUNS"], f"run-{item.callspec.params['number']:04}")
-        reporting.add_runs(item, report, [run], EndedTest(item.nodeid, report.outcome))
-    return report
-"""
-TESTS = """
-import os
-
-import pytest
-
-
-@pytest.mark.parametrize("number", range(int(os.environ["COUNT"])))
-def test_it(number, request):
-    assert number % 20
-"""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -101,9 +73,6 @@ def main(arguments: Sequence[str]) -> int:
             if target != runs:
                 show("  size", f"{megabytes(target):.1f} MB", f"{0.2 * count:.0f} MB")
             show("  opened", f"{opened(browser, target / 'index.html'):.2f} s", "1 s")
-        report = pytest_html(runs, directory, count)
-        show("pytest-html, self-contained: size", f"{megabytes(report):.1f} MB", "")
-        show("  opened", f"{opened(browser, report / 'report.html'):.2f} s", "2 s")
         browser.close()
     return 0
 
@@ -138,24 +107,6 @@ def opened(browser: Any, page: Path) -> float:
         times_s.append(time.perf_counter() - began_s)
         context.close()
     return statistics.median(times_s)
-
-
-def pytest_html(runs: Path, directory: Path, count: int) -> Path:
-    """Return the directory with pytest-html's report, in one file, of tests that made these runs."""
-    tests = directory / "tests"
-    tests.mkdir()
-    for name, text in (("conftest.py", CONFTEST), ("test_it.py", TESTS), ("pytest.ini", "[pytest]\n")):
-        (tests / name).write_text(text)
-    options = ["-q", "-p", "no:cacheprovider", "--html=../html/report.html", "--self-contained-html"]
-    ended = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, f"--vnc-runs-dir={runs}"],
-        cwd=tests,
-        env={**os.environ, "RUNS": str(runs), "COUNT": str(count)},
-        capture_output=True,
-        text=True,
-    )
-    assert ended.returncode == 1, ended.stdout + ended.stderr
-    return directory / "html"
 
 
 def write_runs(example: Path, runs_dir: Path, count: int) -> None:

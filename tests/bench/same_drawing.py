@@ -1,11 +1,10 @@
 """How many texts that are merely rasterised another way are accepted, and how many changed ones (none may be).
 
-python tests/bench/run.py same_drawing [chromium|pango|qt|xterm …] [--fonts DIRECTORY]
+python tests/bench/run.py same_drawing [chromium|pango|qt …] [--fonts DIRECTORY]
 
 Each text is drawn in several ways: with hinting and without, and at three subpixel offsets; the cells of one way are
 one sheet. The thresholds were tuned on the first set of words and fonts; the second was never looked at meanwhile.
-`pango` stands for GTK 3 and 4, which both draw text with Pango and cairo. An xterm draws at whole pixels: its only
-other way is another hinting, which no start of it chooses on its own. Equal drawings are left out of all counts.
+`pango` stands for GTK 3 and 4, which both draw text with Pango and cairo. Equal drawings are left out of all counts.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ STARTS = 50
 SHEET = (6000, 3000)
 """The width and height of a sheet; a screenshot of Chromium is cut where it is wider than 16,384 pixels."""
 OFFSETS = (0.0, 0.25, 0.5)
-SCALES = {"chromium": (1, 1.25, 2), "pango": (1, 2), "qt": (1, 2), "xterm": (1,)}
+SCALES = {"chromium": (1, 1.25, 2), "pango": (1, 2), "qt": (1, 2)}
 SETS = {
     "tuned": (
         ("Liberation Sans", "DejaVu Sans"),
@@ -162,8 +161,6 @@ def installed(name: str, fonts: Sequence[str], directory: Path | None) -> list[s
         listed += subprocess.run(
             ["fc-scan", "-f", "%{family}\n", str(directory)], capture_output=True, text=True
         ).stdout
-    if name == "xterm":
-        fonts = ["DejaVu Sans Mono"]
     families = {family.strip() for line in listed.splitlines() for family in line.split(",")}
     return [font for font in fonts if font in families]
 
@@ -175,17 +172,16 @@ def is_accepted(recorded: Pixels, now: Pixels) -> bool | None:
 
 def counts(renderer: Renderer, scale: float, lcd: bool, fonts: Sequence[str], changed: Sequence[Case]) -> Iterator[str]:
     """Yield for each size what came of the three groups, as cells of a table."""
-    offsets = (0.0,) if renderer.name == "xterm" else OFFSETS
     texts = sorted({text for case in changed for text in case})
-    cells = [Cell(*text, font, px, offset) for px in SIZES for font in fonts for text in texts for offset in offsets]
+    cells = [Cell(*text, font, px, offset) for px in SIZES for font in fonts for text in texts for offset in OFFSETS]
     hinted, plain = (renderer.sheet(cells, scale, hints, lcd) for hints in (True, False))
     for px in SIZES:
         rng, redrawn, one, both = random.Random(1), [], [], []
         for font in fonts:
             for case in changed:
-                before, after = ([Cell(*text, font, px, offset) for offset in offsets] for text in case)
+                before, after = ([Cell(*text, font, px, offset) for offset in OFFSETS] for text in case)
                 ways = [(hinted, plain, 0, 0), (plain, hinted, 0, 0)]
-                ways += [(plain, plain, *pair) for pair in ((0, 1), (0, 2), (2, 1)) if len(offsets) > 1]
+                ways += [(plain, plain, *pair) for pair in ((0, 1), (0, 2), (2, 1))]
                 redrawn += [(a[before[m]], b[before[n]]) for a, b, m, n in ways]
                 one += [(way[before[0]], way[after[0]]) for way in (hinted, plain)]
                 both += [(a[before[m]], b[after[n]]) for a, b, m, n in ways]

@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import shlex
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +21,9 @@ from pytest_vnc_use.recordings.images import pixels_of
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.types import Action, Click, Drag, KeyCombo, Move, Region, TypeText
 from support import vnc_servers
-from support.forked_python import ForkedPython, run_python
-from support.person import Page, Person, read_url
+from support.forked_python import run_python
+from support.person import Person, Recorder
+from support.till_project import Ended
 from support.tills import TILL
 from support.vnc_servers import VncServer, require_package, tigervnc, wait_for
 
@@ -37,52 +36,15 @@ TASK = "Enter alice, add two apples and pay"
 APP = f"{shlex.quote(sys.executable)} {shlex.quote(str(TILL))}"
 
 
-@dataclass
-class Ended:
-    """The exit code and the output of a process."""
-
-    code: int
-    out: str
-
-
-class Recorder:
-    """`cua-vnc record` in a directory."""
-
-    def __init__(self, directory: Path, *arguments: str, **environment: str) -> None:
-        command = ["pytest_vnc_use.cli", "record", "--out", "test_shown.py", *arguments]
-        env = {**os.environ, "VNC_USE_SCREEN_SIZE": "800x400", "CI": "", **environment}
-        self.process = ForkedPython(*command, cwd=directory, env=env, stdin=subprocess.DEVNULL)
-        assert self.process.stdout
-        lines, url = read_url(self.process.stdout)
-        self.said = "".join(lines)
-        self._page = Page(url) if url else None
-
-    def person(self) -> Person:
-        """The user of its page."""
-        assert self._page, self.said
-        return Person(self._page)
-
-    def ended(self) -> Ended:
-        assert self.process.stdout
-        out = self.process.stdout.read()
-        return Ended(self.process.wait(TIMEOUT_S), self.said + out)
-
-    def close(self) -> None:
-        if self._page:
-            self._page.__exit__(None, None, None)
-        self.process.kill()
-        self.process.wait()
-        if self.process.stdout:
-            self.process.stdout.close()
-
-
 @pytest.fixture
 def record(tmp_path: Path) -> Iterator[Callable[..., Recorder]]:
     """Start it in an empty directory."""
     with ExitStack() as stack:
 
-        def start(*arguments: str, **options: Any) -> Recorder:
-            started = Recorder(tmp_path, *arguments, **options)
+        def start(*arguments: str, **environment: str) -> Recorder:
+            command = ["pytest_vnc_use.cli", "record", "--out", "test_shown.py", *arguments]
+            environment = {"VNC_USE_SCREEN_SIZE": "800x400", **environment}
+            started = Recorder(*command, cwd=tmp_path, environment=environment)
             stack.callback(started.close)
             return started
 
@@ -131,6 +93,7 @@ def test_what_person_does_is_test_that_replays(record_till: Callable[..., Record
     done = recorder.ended()
     assert done.code == 0, done.out
     assert "pytest test_shown.py --vnc-server=qt" in done.out
+    assert recorder.page.await_finished().startswith("The recording is written: test_shown.py and __vnc_recordings__")
     steps = [step.action for step in recording(tmp_path).runs[0].steps]
     assert steps == [Click(200, 60), TypeText("alice"), Click(130, 224), Click(150, 224), Click(380, 224)]
 
@@ -351,7 +314,7 @@ def test_nothing_done_writes_nothing(record_till: Callable[..., Recorder], tmp_p
             person.discard()
     done = recorder.ended()
     assert (done.code, written(tmp_path)) == (1, set())
-    assert ("it was discarded" if discards else "nothing was done") in done.out
+    assert ("the recording was discarded" if discards else "nothing was done") in done.out
 
 
 @pytest.mark.parametrize(("end", "code", "printed"), [("Ctrl-C", 130, "interrupted"), ("gone", 9, "infra: Connection")])

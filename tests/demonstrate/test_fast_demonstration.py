@@ -2,83 +2,29 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
 
-from pytest_vnc_use.backends.vnc import VNCController, connect
+from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.demonstrate.gestures import AGAIN_S
 from pytest_vnc_use.demonstrate.session import ManualSession
 from pytest_vnc_use.types import (
-    Action,
     Click,
     DesktopAction,
-    Frame,
     KeyDown,
     KeyUp,
     MouseDown,
     MouseUp,
-    Region,
     TypeText,
 )
-from pytest_vnc_use.types.elements import Element, Elements
 from pytest_vnc_use.types.protocols import ForwardingController
 from support import vnc_servers
-from support.qt_desktop import QtDesktop
-from support.tills import TILL
 from support.vnc_servers import VncServer
 
 pytestmark = pytest.mark.desktop
-
-
-@pytest.fixture
-def till() -> Iterator[VNCController]:
-    """With its field focused, and the caret in it known to blink."""
-    vnc_servers.require_pyside()
-    desktop = QtDesktop(size=(800, 400))
-    try:
-        desktop.launch([sys.executable, str(TILL)])
-        with closing(connect(desktop.server)) as eyes:
-            until_s = time.monotonic() + 30
-            while not known_to_blink(eyes.frame()) and time.monotonic() < until_s:
-                eyes.wait_changed(time.monotonic(), 0.5)
-            yield eyes
-    finally:
-        desktop.stop()
-
-
-def known_to_blink(frame: Frame) -> bool:
-    return bool(frame.moving)
-
-
-@pytest.mark.slow
-def test_caret_is_one_however_fast_somebody_works(till: VNCController) -> None:
-    asked: list[Action] = []
-
-    def elements_of(action: Action) -> Elements:
-        asked.append(action)
-        return (Element("button", f"{len(asked)}", Region(0, 0, 9, 9)),)
-
-    session = ManualSession(till, print, elements_of)
-    for at_s, key in ((0.0, "a"), (0.2, "l"), (0.4, "tab")):
-        session.receive(KeyDown(key), at_s)
-        session.receive(KeyUp(key), at_s)
-    for at_s in (5.0, 10.0):
-        session.receive(MouseDown(140, 224), at_s)
-        session.receive(MouseUp(140, 224), at_s)
-    session.receive(None, 15.0)
-    end = session.run()
-    screens = [step.screen for step in session.demonstration.steps if step.screen]
-    assert len(screens) == 4
-    assert {part.kind for screen in (*screens, end) for part in screen.dynamic} == {"caret"}
-    assert screens[0].dynamic
-    names = [each.name for step in session.demonstration.steps for each in step.elements if each]
-    assert names == ["1", "2", "3"]
-    assert [each.kind for each in asked] == ["type_text", "mouse_down", "mouse_down"]
 
 
 @pytest.mark.parametrize(("painted", "texts"), [(True, ["c", "hi"]), (False, ["chi"])], ids=["changed", "unchanged"])

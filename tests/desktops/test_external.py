@@ -1,7 +1,14 @@
-"""A desktop known by its address: a server to connect to; with a command that leads there, files and programs too."""
+"""A desktop known by its address: used as it is, leased by one test at a time; with a command there, more."""
 
 from __future__ import annotations
 
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -9,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.backends.vnc import connect
-from pytest_vnc_use.desktops.external import ExternalDesktop, lease
+from pytest_vnc_use.desktops.external import ExternalDesktop, lease, lock_directory
 from pytest_vnc_use.desktops.remote import RemoteExec
 from pytest_vnc_use.errors import DesktopError, DesktopRefused
 from pytest_vnc_use.types.protocols import Desktop
@@ -21,13 +28,10 @@ from support.vnc_servers import VncServer, require, wait_for
 def desktop(tigervnc: VncServer, tmp_path: Path) -> Iterator[ExternalDesktop]:
     """A TigerVNC desktop, and a directory, that another user has."""
     require("xterm")
-    desktop = ExternalDesktop(tigervnc.address, reach_of(tigervnc, tmp_path), connect)
+    reach = RemoteExec(["env", "-C", str(tmp_path), f"DISPLAY={tigervnc.display}"])
+    desktop = ExternalDesktop(tigervnc.address, reach, connect)
     yield desktop
     desktop.stop()
-
-
-def reach_of(server: VncServer, directory: Path) -> RemoteExec:
-    return RemoteExec(["env", "-C", str(directory), f"DISPLAY={server.display}"])
 
 
 def screen_of(server: VncServer) -> bytes:
@@ -35,22 +39,6 @@ def screen_of(server: VncServer) -> bytes:
         controller.move(0, 0)
         controller.settle()
         return controller.frame().png
-
-
-@pytest.mark.parametrize(
-    ("use", "told"),
-    [
-        (lambda desktop: desktop.read_file("orders.csv"), "read the file 'orders.csv'"),
-        (lambda desktop: desktop.write_file("notes.txt", "hello"), "write the file 'notes.txt'"),
-        (lambda desktop: desktop.run(["ls", "-l"]), "run 'ls -l'"),
-        (lambda desktop: desktop.launch(["xterm"]), "launch 'xterm'"),
-    ],
-)
-def test_desktop_by_address_alone_names_remedy(use: Callable[[Desktop], object], told: str) -> None:
-    desktop: Desktop = ExternalDesktop("lab-7:1")
-    assert (desktop.server, desktop.password, desktop.program_fault(), desktop.logs()) == ("lab-7:1", None, "", {})
-    with pytest.raises(DesktopError, match=rf"cannot {told}: only VNC reaches .* 'lab-7:1'.*--vnc-exec='docker exec"):
-        use(desktop)
 
 
 @pytest.mark.desktop
@@ -81,17 +69,150 @@ def test_stop_ends_programs_and_leaves_files(desktop: ExternalDesktop, tigervnc:
     assert (tmp_path / "theirs.txt").exists()
 
 
-def test_launch_without_connection_is_told(tmp_path: Path) -> None:
-    desktop = ExternalDesktop("lab-7:1", RemoteExec(["env", "-C", str(tmp_path)]))
-    desktop.write_file("list.txt", "apples")
+SERVERS = ["host::5901", "host::5902", "host::5903"]
+WORKER = """
+import os, sys
+from pathlib import Path
+from pytest_vnc_use.desktops.external import lease
+
+directory, count = Path(sys.argv[1]), int(sys.argv[2])
+for number in range(count):
+    held = lease({servers}, f"worker {{os.getpid()}}", timeout_s=60, directory=directory / "locks")
+    using = directory / ("using-" + held.server.replace(":", "_"))
+    # a user that dies leaves its file behind, and its lease goes: only a living other user is a fault
+    other = int(using.read_text() or 0) if using.exists() else 0
+    if other and Path(f"/proc/{{other}}").exists() and Path(f"/proc/{{other}}/stat").read_text().split()[2] != "Z":
+        print(f"{{held.server}} is used by {{other}} too")
+    using.write_text(str(os.getpid()))
+    print("leased", flush=True)
+    using.unlink()
+    held.release()
+"""
+HOLDER = """
+import multiprocessing, signal, sys
+from pathlib import Path
+from pytest_vnc_use.desktops.external import lease
+
+held = lease(["host::1"], "it", timeout_s=30, directory=Path(sys.argv[1]))
+child = multiprocessing.get_context("fork").Process(target=signal.pause)
+child.start()
+print(child.pid, flush=True)
+signal.pause()
+"""
+
+
+def worker(directory: Path, count: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", WORKER.format(servers=SERVERS), str(directory), str(count)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.slow
+def test_eight_processes_share_leases_despite_kills(tmp_path: Path) -> None:
+    (tmp_path / "locks").mkdir()
+    workers = [worker(tmp_path, 25) for _ in range(8)]
+    doomed = [worker(tmp_path, 1000) for _ in range(3)]
+    for process in doomed:
+        assert process.stdout is not None
+        for _ in range(random.randint(1, 5)):
+            process.stdout.readline()
+        process.send_signal(signal.SIGKILL)
+    lines = [line for process in workers for line in process.communicate(timeout=400)[0].splitlines()]
+    assert [process.wait() for process in workers] == [0] * 8
+    for process in doomed:
+        process.communicate(timeout=10)
+    assert lines == ["leased"] * 200
+
+
+def test_lease_dies_with_its_owner_despite_child(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        try:
+            with pytest.raises(DesktopRefused, match=rf"for 0.2 s. In use: 'host::1' by it \(process {process.pid}\)"):
+                lease(["host::1"], "me", timeout_s=0.2, directory=tmp_path)
+            process.kill()
+            process.wait(timeout=10)
+            lease(["host::1"], "me", timeout_s=30, directory=tmp_path).release()
+            os.kill(child, 0)
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("server", "other", "is_same"),
+    [
+        *(
+            ("localhost:1", each, True)
+            for each in ("127.0.0.1::5901", ":1", "vnc://localhost:5901", "localhost:5901", f"{socket.gethostname()}:1")
+        ),
+        ("desk::5901", "desk:1", True),
+        ("ws://testbox:6080/a", "WS://TestBox:6080/a", True),
+        ("ws://host/a", "ws://host/b", False),
+    ],
+)
+def test_address_is_one_desktop_in_all_its_forms(
+    server: str, other: str, is_same: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = lease([server], "one", timeout_s=0, directory=tmp_path)
+    monkeypatch.chdir(tmp_path)  # no form depends on the directory
+    if is_same:
+        with pytest.raises(DesktopRefused, match="by one"):
+            lease([other], "two", timeout_s=0, directory=tmp_path)
+    else:
+        lease([other], "two", timeout_s=0, directory=tmp_path).release()
+    held.release()
+
+
+def test_lock_directory_none_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGNAME", "no/such/name")
+    assert lock_directory() == Path(tempfile.gettempdir(), f"pytest-vnc-use-{os.getuid()}")
+    (file := tmp_path / "file").touch()
+    (link := tmp_path / "link").symlink_to(tmp_path)
+    missing = tmp_path / "missing" / "locks"
+    with pytest.raises(DesktopError, match=rf"^Cannot make lock directory '{missing}': .*\. Remove .* TMPDIR.*$"):
+        lease(["host::1"], "me", timeout_s=30, directory=missing)
+    others = Path("/")
+    if os.getuid() == 0:
+        (others := tmp_path / "others").mkdir()
+        os.chown(others, 54321, -1)
+    for path in (file, link, others):
+        with pytest.raises(
+            DesktopError, match=rf"^Lock directory '{path}' is not a directory of the current user. Remove"
+        ):
+            lease(["host::1"], "me", timeout_s=30, directory=path)
+        assert not list(path.glob("*.lock"))
+
+
+def test_free_server_is_leased_until_release_or_stop(tmp_path: Path) -> None:
+    first = lease(SERVERS, "one", timeout_s=30, directory=tmp_path)
+    second = lease(SERVERS, "two", timeout_s=30, directory=tmp_path)
+    assert (first.server, second.server) == ("host::5901", "host::5902")
+    desktop = ExternalDesktop(first.server, lease=first)
+    desktop.stop()
+    desktop.stop()
+    assert lease(SERVERS, "three", timeout_s=30, directory=tmp_path).server == "host::5901"
+    second.release()
+    servers = ["ws://desk/?token=s3cret"]
+    held = lease(servers, "one", timeout_s=0, directory=tmp_path)
+    with pytest.raises(DesktopRefused, match=r"In use: 'ws://desk/\?…' by one \(") as refused:
+        lease(servers, "two", timeout_s=0, directory=tmp_path)
+    assert "s3cret" not in str(refused.value) + "".join(file.read_text() for file in tmp_path.iterdir())
+    held.release()
+
+
+def test_desktop_by_address_alone_names_remedy(tmp_path: Path) -> None:
+    desktop: Desktop = ExternalDesktop("lab-7:1")
+    assert (desktop.server, desktop.password, desktop.program_fault(), desktop.logs()) == ("lab-7:1", None, "", {})
+    uses: dict[str, Callable[[], object]] = {
+        "read the file 'orders.csv'": lambda: desktop.read_file("orders.csv"),
+        "write the file 'notes.txt'": lambda: desktop.write_file("notes.txt", "hello"),
+        "run 'ls -l'": lambda: desktop.run(["ls", "-l"]),
+        "launch 'xterm'": lambda: desktop.launch(["xterm"]),
+    }
+    for wish, use in uses.items():
+        problem = rf"cannot {wish}: only VNC reaches .* 'lab-7:1'.*--vnc-exec='docker exec"
+        with pytest.raises(DesktopError, match=problem):
+            use()
+    reached = ExternalDesktop("lab-7:1", RemoteExec(["env", "-C", str(tmp_path)]))
     with pytest.raises(DesktopError, match=r"has no VNC connection to look at its screen; give `connect`"):
-        desktop.launch(["xterm"])
-
-
-def test_lease_ends_with_stop(tmp_path: Path) -> None:
-    desktop = ExternalDesktop("lab-7:1", lease=lease(["lab-7:1"], "one", timeout_s=1, directory=tmp_path))
-    with pytest.raises(DesktopRefused, match="by one"):
-        lease(["lab-7:1"], "two", timeout_s=0, directory=tmp_path)
-    desktop.stop()
-    desktop.stop()
-    lease(["lab-7:1"], "two", timeout_s=0, directory=tmp_path).release()
+        reached.launch(["xterm"])

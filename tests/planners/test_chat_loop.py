@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from pytest_vnc_use import RunResult, VncUseAgent
 from pytest_vnc_use.planners.chat.planner import OpenAICompatible
@@ -20,7 +16,6 @@ from support.chat_server import MODEL, ChatRequest, ChatServer, call, error, sai
 from support.gemini_conversations import QUICK
 from support.json_server import Reply
 from support.memory_desktop import PaintedController
-from support.paths import PROGRAMS
 
 DONE = call("task_complete", summary="It is open.")
 
@@ -57,7 +52,6 @@ def test_batch_is_left_at_its_first_error_and_model_is_told(tmp_path: Path) -> N
     assert server.refusals == []
 
 
-ASKS_PLAINLY = call("verify", question="The basket is open")
 ASKS = call("verify", question="The basket is open, and <secret:PIN> is not shown")
 
 
@@ -101,22 +95,3 @@ def test_observer_who_cannot_be_asked_is_told_to_model(tmp_path: Path) -> None:
         result = with_observer(tmp_path, server, PaintedController())
     [step] = result.steps
     assert (result.outcome, step.error[:27]) == (Outcome.DONE, "verify raised KeyRejected: ")
-
-
-@pytest.mark.desktop
-def test_under_pytest_observer_is_there_and_no_verdict_of_tests(pytester: pytest.Pytester) -> None:
-    pad = PROGRAMS / "pad.py"
-    pytester.makepyfile(
-        """
-        import pytest
-
-        @pytest.mark.vnc_task("Open the basket", expect=None)
-        def test_it(vnc_agent):
-            assert vnc_agent.runs
-        """
-    )
-    with ChatServer([ASKS_PLAINLY, observed("no", "It is closed."), DONE]) as server:
-        place = ["--vnc-server=qt", f"--vnc-app={shlex.join([sys.executable, str(pad)])}"]
-        model = ["--vnc-planner=openai", f"--vnc-base-url={server.url}", f"--vnc-model={MODEL}"]
-        pytester.runpytest_subprocess(*place, *model, "-p", "no:cacheprovider").assert_outcomes(passed=1)
-    assert server.requests[-1].of("tool")[-1]["content"] == "no: It is closed."

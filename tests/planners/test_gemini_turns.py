@@ -12,21 +12,16 @@ from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.gemini.actions import can_detect_injection
 from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 from pytest_vnc_use.types import (
-    Click,
     InvalidAction,
-    KeyCombo,
-    Ruling,
-    TypeText,
 )
 from support.gemini_conversations import Conversation
 from support.gemini_rules import COMPUTER_USE_ONLY
-from support.gemini_server import calls, digest, text, wants_confirmation
+from support.gemini_server import calls, text
 
 Converse = Callable[..., Conversation]
 POINT = {"x": 500, "y": 500}
 CLICK = calls(("click", {**POINT, "intent": "open it"}), words="I open it.")
 DONE = text("It is open.")
-PAYING = wants_confirmation(POINT, "This pays.")
 
 
 def test_first_request(converse: Converse) -> None:
@@ -59,53 +54,6 @@ def test_response_holds_result_and_url(converse: Converse, changes: dict[str, An
     assert talk.server.requests[1].function_responses[0]["response"] == response
 
 
-def test_sequential_function_calls(converse: Converse) -> None:
-    """Several calls of a turn are several actions in order, and are answered in order, each with its own screen."""
-    named: list[tuple[str, dict[str, Any]]] = [
-        ("click", POINT),
-        ("type", {"text": "alice"}),
-        ("press_key", {"key": "enter"}),
-    ]
-    talk = converse([calls(*named), DONE])
-    decision = talk.decide()
-    actions = [proposal.action for proposal in decision.proposals]
-    assert actions == [Click(720, 450), TypeText("alice"), KeyCombo(("enter",))]
-    talk.history.carry_out(decision)
-    assert talk.decide().kind == "finished"
-    request = talk.server.requests[1]
-    assert [response["name"] for response in request.function_responses] == ["click", "type", "press_key"]
-    assert [response["id"] for response in request.function_responses] == ["call-0-0", "call-0-1", "call-0-2"]
-    shown = [digest(png) for png in request.images]
-    assert shown == [step.frame_after.digest for step in talk.history.turns[0].steps]
-
-
-@pytest.mark.parametrize("ruling", [Ruling("allow", "person", by="person"), Ruling("allow", "payments on staging")])
-def test_confirmed_call_is_acknowledged(converse: Converse, ruling: Ruling) -> None:
-    talk = converse([calls(("click", PAYING), ("wait", {})), DONE])
-    decision = talk.decide()
-    assert [proposal.confirmation and proposal.confirmation.explanation for proposal in decision.proposals] == [
-        "This pays.",
-        None,
-    ]
-    talk.history.carry_out(decision, ruling=ruling)
-    assert talk.decide().kind == "finished"
-    paying, waiting = talk.server.requests[1].function_responses
-    assert paying["response"]["safety_acknowledgement"] == "true"
-    assert "safety_acknowledgement" not in waiting["response"]
-
-
-def test_refused_confirmation_is_never_acknowledged(converse: Converse) -> None:
-    """Gemini takes no history in which it is not: so the turn is told in words, and the run can continue."""
-    talk = converse([CLICK, calls(("click", PAYING)), DONE])
-    talk.history.carry_out(talk.decide())
-    talk.history.carry_out(talk.decide(), ruling=Ruling("deny", "rule 2", "no payments in tests", ends_run=False))
-    assert talk.decide().kind == "finished"
-    assert talk.server.refusals == []
-    told = talk.server.requests[2].contents[-1]["parts"][0]["text"]
-    assert "refused: no payments in tests" in told
-    assert "safety_acknowledgement" not in str(talk.server.requests[2].body)
-
-
 @pytest.mark.slow
 def test_every_response_of_newest_turns_has_image(converse: Converse) -> None:
     """Whole turns have them, the newest, until there are as many as asked for."""
@@ -117,18 +65,6 @@ def test_every_response_of_newest_turns_has_image(converse: Converse) -> None:
     with_images = [bool(response.get("parts")) for response in talk.server.requests[3].function_responses]
     assert with_images == [False, False, True, True, True, True]
     assert talk.server.refusals == []
-
-
-def test_done_by_call_of_its_own(converse: Converse) -> None:
-    talk = converse(
-        [calls(("click", POINT), ("done", {"message": "It is open."})), calls(("done", {"message": "Open."}))]
-    )
-    decision = talk.decide()
-    assert [proposal.action.kind for proposal in decision.proposals] == ["click", "invalid"]
-    talk.history.carry_out(decision)
-    done = talk.decide()
-    assert (done.kind, done.words, talk.server.refusals) == ("finished", "Open.", [])
-    assert converse([calls(("done", {}), words="It is open.")]).decide().words == "It is open."
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from pytest_vnc_use.types import (
     Click,
     InvalidAction,
     KeyCombo,
-    Ruling,
     TypeText,
 )
 from support.gemini_conversations import frame_of
@@ -36,7 +35,6 @@ CLICKED = {"type": "click", "button": "left", "x": 720, "y": 450}
 CLICK = acts(CLICKED, words="I open it.")
 DONE = text("It is open.")
 CHECK = {"id": "sc_1", "code": "malicious_instructions", "message": "The page gives orders."}
-PAYING = acts(CLICKED, {"type": "wait"}, thinks=True, checks=[CHECK])
 
 
 @pytest.fixture
@@ -121,30 +119,6 @@ def test_function_and_computer_in_one_turn(converse: Converse) -> None:
         "function_call_output",
         "computer_call_output",
     ]
-
-
-@pytest.mark.parametrize("ruling", [Ruling("allow", "person", by="person"), Ruling("allow", "payments on staging")])
-def test_allowed_safety_check_is_acknowledged(converse: Converse, ruling: Ruling) -> None:
-    talk = converse([PAYING, DONE])
-    decision = talk.act(ruling=ruling)
-    confirmations = [proposal.confirmation for proposal in decision.proposals]
-    assert [each and (each.explanation, each.category) for each in confirmations] == [
-        ("The page gives orders.", "malicious_instructions")
-    ] * 2
-    assert talk.decide().kind == "finished"
-    [output] = outputs_of(talk.server.requests[1])
-    assert output["acknowledged_safety_checks"] == [CHECK]
-
-
-def test_refused_safety_check_is_never_acknowledged(converse: Converse) -> None:
-    """The service takes no history in which it is not: so the turn is told in words, and the run can continue."""
-    talk = converse([CLICK, PAYING, DONE])
-    talk.act()
-    talk.act(ruling=Ruling("deny", "rule 2", "no payments in tests", ends_run=False))
-    assert talk.decide().kind == "finished"
-    assert talk.server.refusals == []
-    assert "refused: no payments in tests" in words_of(talk.server.requests[2])[-1]
-    assert "acknowledged_safety_checks" not in str(talk.server.requests[2])
 
 
 def test_check_that_nobody_was_asked_about_is_never_acknowledged(converse: Converse) -> None:

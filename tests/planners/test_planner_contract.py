@@ -25,7 +25,7 @@ from support import chat_server, gemini_server, messages_server, responses_serve
 from support.chat_conversations import chat
 from support.chat_server import call
 from support.gemini_conversations import QUICK, Conversation, History
-from support.gemini_server import GeminiServer
+from support.gemini_server import GeminiServer, wants_confirmation
 from support.json_server import Reply
 from support.native_conversations import claude, gpt
 from support.responses_server import acts
@@ -112,9 +112,13 @@ def service(request: pytest.FixtureRequest) -> Service:
     return SERVICES[request.param]
 
 
+def body_of(request: Any) -> Any:
+    return getattr(request, "body", request)
+
+
 def texts_of(request: Any) -> Iterator[str]:
     """Every text of a request."""
-    match getattr(request, "body", request):
+    match body_of(request):
         case str(text):
             yield text
         case Mapping() as items:
@@ -162,6 +166,38 @@ def test_service_without_initial_screenshot_sends_next(service: Service) -> None
         assert [len(screens_of(request)) for request in talk.server.requests] == [0, 1]
 
 
+CHECK = {"id": "sc_1", "code": "malicious_instructions", "message": "This pays."}
+PAYING = {
+    "gemini": (gemini_server.calls(("click", wants_confirmation(POINT, "This pays."))), "safety_acknowledgement"),
+    "openai": (acts(CLICKED, {"type": "wait"}, thinks=True, checks=[CHECK]), "acknowledged_safety_checks"),
+}
+
+
+@pytest.mark.parametrize("ruling", [Ruling("allow", "person", by="person"), Ruling("allow", "payments on staging")])
+@pytest.mark.parametrize("name", PAYING)
+def test_service_allowed_confirmation_is_acknowledged(name: str, ruling: Ruling) -> None:
+    paying, marker = PAYING[name]
+    with SERVICES[name].ask([paying, SERVICES[name].done]) as talk:
+        proposals = talk.act(ruling=ruling).proposals
+        assert {each.confirmation and each.confirmation.explanation for each in proposals} == {"This pays."}
+        assert talk.decide().kind == "finished"
+        assert marker in str(body_of(talk.server.requests[1]))
+        assert talk.server.refusals == []
+
+
+@pytest.mark.parametrize("name", PAYING)
+def test_service_refused_confirmation_is_never_acknowledged(name: str) -> None:
+    """The service takes no history in which it is not: so the turn is summarised, and the run can continue."""
+    paying, marker = PAYING[name]
+    with SERVICES[name].ask([SERVICES[name].click, paying, SERVICES[name].done]) as talk:
+        talk.act()
+        talk.act(ruling=Ruling("deny", "rule 2", "no payments in tests", ends_run=False))
+        assert talk.decide().kind == "finished"
+        assert talk.server.refusals == []
+        assert says(talk.server.requests[2], "refused: no payments in tests")
+        assert marker not in str(body_of(talk.server.requests[2]))
+
+
 @pytest.mark.parametrize(
     ("name", "asked"),
     [
@@ -173,11 +209,11 @@ def test_service_without_initial_screenshot_sends_next(service: Service) -> None
 def test_service_thoughts_are_asked_for_on_request(name: str, asked: dict[str, Any]) -> None:
     with SERVICES[name].ask([SERVICES[name].thinks], include_thoughts=True) as talk:
         assert talk.decide().words == "Where is it?"
-        body = getattr(talk.server.requests[0], "body", talk.server.requests[0])
+        body = body_of(talk.server.requests[0])
         assert {field: body[field] for field in asked} == asked
     with SERVICES[name].ask([SERVICES[name].click]) as talk:
         talk.decide()
-        body = getattr(talk.server.requests[0], "body", talk.server.requests[0])
+        body = body_of(talk.server.requests[0])
         assert {field: body.get(field) for field in asked} != asked
 
 

@@ -12,7 +12,7 @@ from pytest_vnc_use.agent import build
 from pytest_vnc_use.recordings.format import RecordedRun, Screen
 from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types import Click, DesktopAction, Wait
+from pytest_vnc_use.types import Click
 from pytest_vnc_use.types.protocols import Controller
 from support import vnc_servers
 from support.paths import PAD
@@ -21,7 +21,6 @@ from support.qt_desktop import QtDesktop
 pytestmark = pytest.mark.desktop
 
 Clicked = Callable[..., list[str]]
-ELSEWHERE = [(100 + 60 * number, 100) for number in range(8)]
 
 
 @pytest.fixture
@@ -65,31 +64,3 @@ def test_click_near_one_before_waits(clicked: Clicked, points: list[tuple[int, i
     found = (clicked(points, directly, QT_SCALE_FACTOR=scale) for _ in range(5))
     assert ["press", "double"] in found  # beside much else the second may come too late
     assert clicked(points, replaying(), QT_SCALE_FACTOR=scale) == ["press", "press"]
-
-
-class Noted:
-    """The port Controller: the desktop's, with a note of how long it was told to wait."""
-
-    def __init__(self, desktop: Any, *, doubles_only_near: bool) -> None:
-        self._desktop = desktop
-        self.doubles_only_near = doubles_only_near
-        self.waits: list[float] = []
-
-    def perform(self, action: DesktopAction) -> None:
-        if isinstance(action, Wait):
-            self.waits.append(action.duration_s)
-        self._desktop.perform(action)
-
-
-@pytest.mark.parametrize("all_are_qts", [True, False])
-def test_click_elsewhere_on_qt_waits_for_nothing(clicked: Clicked, all_are_qts: bool) -> None:
-    hands = replaying()
-    noted: list[Noted] = []
-
-    def noting(desktop: Any) -> Replay:
-        assert desktop.doubles_only_near
-        noted.append(noted[0] if noted else Noted(desktop, doubles_only_near=all_are_qts))
-        return hands(noted[0])  # type: ignore[arg-type]  # it only acts
-
-    assert clicked(ELSEWHERE, noting) == ["press"] * len(ELSEWHERE)
-    assert bool(noted[0].waits) != all_are_qts

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use import Outcome, VncUseAgent
+from pytest_vnc_use import Outcome
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import RecordingDrifted, RecordingError
 from pytest_vnc_use.recordings import Mode
@@ -17,8 +17,7 @@ from pytest_vnc_use.recordings.store import add_masks, load
 from pytest_vnc_use.report.html import run_html
 from pytest_vnc_use.report.screenshots import data_uri
 from pytest_vnc_use.runs.directory import RunDirectory, read_trace
-from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types import Click, Decision, Observation, Region, TakeScreenshot, TypeText, Wait
+from pytest_vnc_use.types import Click, Region, TakeScreenshot, TypeText, Wait
 from support.tills import ADD, ADD_WHEN_MOVED, PAY, STEPS, TASK, Steps, Tills
 
 pytestmark = pytest.mark.desktop
@@ -208,39 +207,6 @@ def test_planner_heals_changed_product_and_is_recorded(recorded: Tills) -> None:
     with recorded.agent("replay", None, MOVED) as played:
         assert played.run().outcome is Outcome.DONE
         assert played.recorded.healed == []
-
-
-class Breaking(Steps):
-    """A planner that breaks when it is asked for its second action."""
-
-    def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
-        if len(observation.turns) == 1:
-            raise ConnectionResetError("the line is gone")
-        return super().decide(observation, timeout_s=timeout_s)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("is_given_to_agent", [True, False], ids=["to the agent", "again"])
-def test_resumed_planner_sees_only_its_own_turns(recorded: Tills, *, is_given_to_agent: bool) -> None:
-    with recorded.agent("auto", Breaking(*AFTER_THE_NAME), MOVED, gate_s=SOON_S) as played:
-        with pytest.raises(ConnectionResetError):
-            played.run()
-        run = played.agent.runs[-1]
-        played.agent.close()
-        planner = Steps(*AFTER_THE_NAME)
-        agent = VncUseAgent(
-            settings=Settings(runs_dir=str(recorded.runs), server=played.desktop.server),
-            vnc_password=played.desktop.password,
-            planner=planner if is_given_to_agent else None,
-        )
-        result = agent.resume(run.name, planner=None if is_given_to_agent else planner)
-        agent.close()
-        assert (result.outcome, played.total) == (Outcome.DONE, AS_IT_SHOULD_BE)
-    assert [len(observation.turns) for observation in planner.seen] == [1, 2, 3]
-    first = planner.seen[0]
-    assert first.task.startswith(f"{TASK}\n\nThese steps of it have been performed already")
-    assert "text='alice'" in first.task
-    assert first.first_frame == first.turns[0].steps[0].frame_before
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Policy files: the documented example, what is said of a bad file, and how a policy reads and replays."""
+"""Policy files: the documented example, invalid files, how a policy reads and replays, and "allow always"."""
 
 from __future__ import annotations
 
@@ -11,15 +11,19 @@ import pytest
 from pytest_vnc_use.cli.policy import replay_rulings
 from pytest_vnc_use.errors import RunDirectoryError, SettingsError
 from pytest_vnc_use.runs.directory import RunDirectory
+from pytest_vnc_use.safety.allow_always import always_allowing
 from pytest_vnc_use.safety.policy_file import explain, load_policy
 from pytest_vnc_use.safety.rules import Policy, ReviewContext, Rule, answer
 from pytest_vnc_use.types import (
     Action,
     ApprovalAsked,
+    CallFunction,
     Click,
     Confirmation,
+    Drag,
     FrameRef,
     KeyCombo,
+    OpenAddress,
     Proposal,
     Region,
     Ruling,
@@ -106,25 +110,24 @@ BAD_RULES = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "complaint"), BAD_RULES)
-def test_bad_rule_is_named(tmp_path: Path, fields: str, complaint: str) -> None:
-    path = tmp_path / "policy.toml"
-    path.write_text(f"[[rule]]\ndecision = 'allow'\naction = '*'\n\n[[rule]]\nname = 'second'\n{fields}\n")
-    with pytest.raises(SettingsError, match=rf"^{re.escape(str(path))}: rule 2 'second': {complaint}"):
-        load_policy(path)
+BAD_FILES = [
+    ("on_deny = 'stop'", "`on_deny` must be 'end' or 'continue', got 'stop'"),
+    ("on_denial = 'end'", "`on_denial` is not known; must be one of extends, addresses, on_deny, rule"),
+    ("[rule]\ndecision = 'deny'", r"`rule` must be written \[\[rule\]\], in two pairs of brackets"),
+    ("[[rule]]\ndecision = deny\n", r"must be a TOML file in UTF-8: .*line 2"),
+    ("[[rule]]\ndecision = 'deny'\ndecision = 'ask'\n", r"must be a TOML file in UTF-8: .*line 3"),
+    *(
+        (
+            f"[[rule]]\ndecision = 'allow'\naction = '*'\n[[rule]]\nname = 'second'\n{fields}",
+            f"rule 2 'second': {complaint}",
+        )
+        for fields, complaint in BAD_RULES
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("on_deny = 'stop'", "`on_deny` must be 'end' or 'continue', got 'stop'"),
-        ("on_denial = 'end'", "`on_denial` is not known; must be one of extends, addresses, on_deny, rule"),
-        ("[rule]\ndecision = 'deny'", r"`rule` must be written \[\[rule\]\], in two pairs of brackets"),
-        ("[[rule]]\ndecision = deny\n", r"must be a TOML file in UTF-8: .*line 2"),
-        ("[[rule]]\ndecision = 'deny'\ndecision = 'ask'\n", r"must be a TOML file in UTF-8: .*line 3"),
-    ],
-)
-def test_bad_file_is_named(tmp_path: Path, text: str, complaint: str) -> None:
+@pytest.mark.parametrize(("text", "complaint"), BAD_FILES)
+def test_invalid_file_is_named(tmp_path: Path, text: str, complaint: str) -> None:
     path = write(tmp_path, text)
     with pytest.raises(SettingsError, match=rf"^{re.escape(str(path))}: {complaint}"):
         load_policy(path)
@@ -187,10 +190,6 @@ def test_pattern_that_searches_for_years_is_named_by_check_and_by_test(tmp_path:
     )
 
 
-def test_policy_for_person_explained() -> None:
-    assert "asked of a person" in explain(Policy.interactive())
-
-
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A run of three steps that waits with a fourth: harmless, denied, allowed by a person, asked."""
@@ -216,6 +215,10 @@ def test_policy_tried_on_run(documented: Policy, run: Path) -> None:
         "the-run step 4 key_combo 'reboot' pressing alt+ctrl+delete: deny (rule 1 'no destructive keys')"
         "   <-- was ask (no rule matches)"
     )
+    by_person = replay_rulings(Policy(unmatched="ask"), [run])  # whose approval is no difference from asking
+    assert [differs for _, differs in by_person] == [False, True, False, True]
+    with pytest.raises(RunDirectoryError, match="there is no run directory"):
+        list(replay_rulings(documented, [run / "nowhere"]))
 
 
 def test_policy_tried_on_run_sees_keys_and_typing_as_run_did(documented: Policy, tmp_path: Path) -> None:
@@ -242,10 +245,105 @@ def test_policy_tried_on_run_sees_keys_and_typing_as_run_did(documented: Policy,
     assert ", t and 7 more: allow" in said[5]
 
 
-def test_persons_yes_is_no_difference_from_asking(run: Path) -> None:
-    assert [differs for _, differs in replay_rulings(Policy.interactive(), [run])] == [False, True, False, True]
+ASKING = """\
+# what this shop's tests may do
+on_deny = "end"
+
+[[rule]]
+name = "no reboot"
+decision = "deny"
+keys = "ctrl+alt+delete"
+
+# everything else is asked about
+[[rule]]
+decision = "ask"
+action = "*"
+
+[[rule]]
+decision = "deny"
+action = "*"
+"""
+HERE = ReviewContext("test_shop.py::test_buy[a]", "Buy apples")
+BUYS = Confirmation("this buys two apples", "FINANCIAL_TRANSACTIONS")
 
 
-def test_run_that_cannot_be_read(documented: Policy, tmp_path: Path) -> None:
-    with pytest.raises(RunDirectoryError, match="there is no run directory"):
-        list(replay_rulings(documented, [tmp_path / "nowhere"]))
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "policy.toml"
+    path.write_text(ASKING, encoding="utf-8")
+    return path
+
+
+def asked_about(action: Action, policy: Policy, confirmation: Confirmation | None = BUYS) -> ApprovalAsked:
+    proposal = Proposal(action, confirmation=confirmation)
+    ruling = policy.review(proposal, HERE)
+    assert ruling.kind == "ask"
+    return ApprovalAsked(1, proposal, ruling)
+
+
+@pytest.mark.parametrize(
+    ("action", "others"),
+    [
+        (Click(100, 50), [Click(200, 50), Drag(100, 50, 110, 50)]),
+        (Click(100, 50, "right"), [Click(100, 50), Click(100, 50, count=2)]),
+        (Drag(10, 10, 90, 90), [Drag(10, 10, 190, 90), Click(10, 10)]),
+        (TypeText("it's 5 \\ 3.00 €"), [TypeText("it's 5 \\ 3.00 € more"), TypeText("it's 5 \\ 3x00 €")]),
+        (TypeText("two\nlines"), [TypeText("two\nlines\nmore"), TypeText("lines")]),
+        (TypeText("apples", 100, 50), [TypeText("apples", 300, 50), TypeText("pears", 100, 50)]),
+        (KeyCombo(("ctrl", "s")), [KeyCombo(("ctrl", "q")), KeyCombo(("s",))]),
+        (OpenAddress("http://shop.example/pay"), [OpenAddress("http://shop.example/pay?all=1")]),
+        (CallFunction("pay", {"sum": 3, "to": "shop"}), [CallFunction("pay", {"sum": 30, "to": "shop"})]),
+    ],
+    ids=lambda each: each.kind if hasattr(each, "kind") else "",
+)
+def test_rule_allows_action_and_no_other(file: Path, action: Action, others: list[Action]) -> None:
+    change = always_allowing(asked_about(action, load_policy(file)), str(file), HERE, "alice")
+    assert file.read_text("utf-8") == ASKING
+    assert change.write()
+    policy = load_policy(file)
+    assert policy.review(Proposal(action, confirmation=BUYS), HERE).rule == "rule 2 'allowed by alice'"
+    elsewhere = ReviewContext("test_shop.py::test_other", "Buy apples")
+    for proposal, context in [
+        *((Proposal(other, confirmation=BUYS), HERE) for other in others),
+        (Proposal(action, confirmation=Confirmation("", "DELETION")), HERE),
+        (Proposal(action, confirmation=BUYS), elsewhere),
+    ]:
+        assert policy.review(proposal, context).kind == "ask", proposal
+
+
+def test_rule_for_unmatched_action_is_last(file: Path) -> None:
+    file.write_text('[[rule]]\ndecision = "deny"\ntext = "rm"\n', encoding="utf-8")
+    asked = asked_about(Click(1, 1), load_policy(file, unmatched="ask"))
+    assert always_allowing(asked, str(file), HERE, "alice").write()
+    policy = load_policy(file)
+    assert [rule.decision for rule in policy.rules] == ["deny", "allow"]
+    assert policy.review(asked.proposal, HERE).kind == "allow"
+
+
+def test_change_adds_rule_before_asking_one_unless_file_changed(file: Path) -> None:
+    change = always_allowing(asked_about(Click(100, 50), load_policy(file)), str(file), HERE, "alice")
+    lines = change.diff.splitlines()[2:]
+    assert [line for line in lines if line.startswith("-")] == []
+    assert "+region = [80, 30, 120, 70]" in lines
+    assert change.after.index("allowed by alice") < change.after.index("# everything else")
+    file.write_text(f"{ASKING}\n", encoding="utf-8")
+    assert not change.write()
+    assert file.read_text("utf-8") == f"{ASKING}\n"
+
+
+@pytest.mark.parametrize(
+    ("policy", "text", "error"),
+    [
+        ("", ASKING, "no policy file is set"),
+        ("strict", ASKING, "no policy file is set"),
+        ("other.toml", ASKING, "was ruled on by"),
+        ("policy.toml", 'rule = [{decision = "ask", action = "*"}]\n', "write one yourself"),
+    ],
+)
+def test_rule_without_file_to_change_is_rejected(
+    file: Path, policy: str, text: str, error: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(file.parent)
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(SettingsError, match=error):
+        always_allowing(asked_about(Click(1, 1), load_policy(file)), policy, HERE, "alice")

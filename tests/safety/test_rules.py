@@ -27,7 +27,6 @@ from pytest_vnc_use.types import (
     OpenAddress,
     Proposal,
     Region,
-    Ruling,
     Scroll,
     Step,
     TakeScreenshot,
@@ -40,6 +39,9 @@ from pytest_vnc_use.types.keys import key_set, unknown_keys
 
 CONTEXT = ReviewContext("tests/test_shop.py::test_pay[visa]", "Pay for the apples in the test shop")
 BOX = Region(100, 100, 200, 200)
+INSIDE = [Click(100, 100), Click(199, 199), Move(150, 150), Scroll(150, 150, "down"), TypeText("a", 150, 150)]
+PARTLY = [Drag(150, 150, 500, 500), Drag(500, 500, 150, 150)]
+OUTSIDE = [Click(200, 150), Click(150, 99), Drag(0, 150, 500, 150), TypeText("a"), Wait()]
 PAY = Confirmation("This submits a payment.", "FINANCIAL_TRANSACTIONS")
 
 
@@ -47,139 +49,111 @@ def proposed(action: Action, confirmation: Confirmation | None = None, name: str
     return Proposal(action, "a reason", {"name": name, "args": {}}, confirmation)
 
 
+RM = re.compile(r"rm\s+-rf")
+CLICK = Click(10, 10)
+DELETE = "ctrl+alt+delete"
+
+
+def key(*keys: str) -> KeyCombo:
+    return KeyCombo(keys)
+
+
+def named(action: Action, name: str) -> Proposal:
+    return proposed(action, name=name)
+
+
+Given = Action | Proposal
+MATCHES: list[tuple[dict[str, Any], list[Given], list[Given]]] = [
+    ({"action": "CLICK"}, [CLICK, Click(1, 1, "right")], [Drag(1, 1, 2, 2)]),
+    ({"action": "click*"}, [named(CLICK, "click_at")], []),
+    ({"action": "click_at"}, [named(CLICK, "click_at")], [named(CLICK, "click")]),
+    ({"action": "key_*"}, [key("a")], [TypeText("a")]),
+    ({"action": "delete_user"}, [CallFunction("delete_user", {})], [CallFunction("add_user", {})]),
+    ({"action": "call_function"}, [CallFunction("delete_user", {})], [CLICK]),
+    ({"action": "bash"}, [InvalidAction("bash", "no such action")], []),
+    ({"action": "*"}, [TakeScreenshot()], []),
+    ({"category": "financial_*"}, [proposed(CLICK, PAY)], [proposed(CLICK, Confirmation("", "DELETION"))]),
+    ({"category": "*"}, [proposed(CLICK, PAY)], [CLICK]),
+    ({"explanation": re.compile("payment")}, [proposed(CLICK, PAY)], []),
+    ({"explanation": re.compile("^payment")}, [], [proposed(CLICK, PAY)]),
+    ({"explanation": re.compile("")}, [], [CLICK]),
+    (
+        {"text": RM},
+        [
+            *(TypeText("sudo rm  -rf /"), OpenAddress("https://example.org/?q=rm -rf")),
+            *(CallFunction("run", {"text": "rm -rf"}), CallFunction("run", {"words": ["sudo", "rm", "-rf", "/"]})),
+            *(CallFunction("run", {"deep": [{"er": "rm -rf"}]}), CallFunction("run", {"rm -rf": 1})),
+        ],
+        [
+            *(TypeText("farm - rfid"), CallFunction("run", {"text": "rm", "force": True})),
+            *(OpenAddress("https://example.org/?q=rm%20-rf"), Click(1, 1)),
+        ],
+    ),
+    (
+        {"keys": key_set(DELETE)},
+        [
+            *(key("ctrl", "alt", "delete"), key("Alt_L", "Control", "Del"), key("control+option+KP_Delete")),
+            *(key("CTRL+Alt", "forward_delete"), key("ctrl", "alt", "\x7f"), key("ctrl", "alt", "shift", "delete")),
+            *(key("ctrl alt delete"), key("a", "ctrl", "alt", "delete"), KeyDown(DELETE)),
+        ],
+        [key("ctrl", "delete"), KeyUp(DELETE), TypeText(DELETE)],
+    ),
+    (
+        {"keys": key_set("enter")},
+        [
+            *(TypeText("apples", press_enter=True), TypeText("apples\n"), key("KP_Enter")),
+            *(key("shift", "enter"), key("f13", "enter")),
+        ],
+        [TypeText("apples"), CLICK],
+    ),
+    ({"keys": key_set("tab")}, [TypeText("alice\tsecret")], []),
+    ({"keys": key_set("ctrl+a")}, [TypeText("apples", clear_first=True)], [TypeText("apples")]),
+    ({"keys": key_set("backspace")}, [TypeText("", clear_first=True)], [TypeText("a", clear_first=True)]),
+    ({"keys": key_set("shift+1")}, [TypeText("!")], [TypeText("1")]),
+    ({"keys": key_set("!")}, [TypeText("!")], [TypeText("1")]),
+    ({"keys": key_set("p")}, [TypeText("apples")], [TypeText("lemons")]),
+    ({"keys": key_set("alt+left")}, [TraverseHistory("back")], [TraverseHistory("forward")]),
+    ({"test": "tests/test_shop.py::*"}, [CLICK], []),
+    ({"test": "tests/test_shop.py::test_pay[visa]"}, [CLICK], []),
+    ({"test": "*::test_cancel*"}, [], [CLICK]),
+    ({"task": re.compile("test shop$")}, [CLICK], []),
+    ({"task": re.compile("real shop")}, [], [CLICK]),
+    ({"region": BOX}, [*INSIDE, *PARTLY], OUTSIDE),
+]
+ALLOWS: list[tuple[dict[str, Any], list[Given], list[Given]]] = [
+    (
+        {"keys": key_set("enter")},
+        [key("Return"), TypeText("\n\n")],
+        [TypeText("rm -rf\n"), TypeText("apples", press_enter=True), key("ctrl", "enter"), CLICK, TypeText("apples")],
+    ),
+    (
+        {"text": re.compile("apples")},
+        [TypeText("apples"), CallFunction("buy", {"apples": "apples"}), OpenAddress("https://shop/apples")],
+        [
+            *(TypeText("rm -rf"), CallFunction("buy", {"what": "apples"}), CallFunction("buy", {"apples": "rm -rf"})),
+            *(CallFunction("buy", {}), key("a"), CLICK),
+        ],
+    ),
+    ({"region": BOX}, INSIDE, [*PARTLY, *OUTSIDE]),
+]
+
+
+@pytest.mark.parametrize(
+    ("decision", "conditions", "matching", "others"),
+    [*(("deny", *row) for row in MATCHES), *(("ask", *row) for row in MATCHES), *(("allow", *row) for row in ALLOWS)],
+)
+def test_rule_matches_where_conditions_hold(
+    decision: Any, conditions: dict[str, Any], matching: list[Given], others: list[Given]
+) -> None:
+    rule = Rule(decision, **conditions)
+    for expected, given in ((True, matching), (False, others)):
+        for each in given:
+            proposal = each if isinstance(each, Proposal) else proposed(each)
+            assert rule.matches(proposal, CONTEXT) is expected, each
+
+
 def matches(proposal: Proposal, **conditions: Any) -> bool:
     return Rule("deny", **conditions).matches(proposal, CONTEXT)
-
-
-@pytest.mark.parametrize(
-    ("glob", "proposal", "expected"),
-    [
-        ("click", proposed(Click(1, 2)), True),
-        ("CLICK", proposed(Click(1, 2)), True),
-        ("click*", proposed(Click(1, 2), name="click_at"), True),
-        ("click_at", proposed(Click(1, 2), name="click_at"), True),
-        ("click_at", proposed(Click(1, 2), name="click"), False),
-        ("key_*", proposed(KeyCombo(("a",))), True),
-        ("key_*", proposed(TypeText("a")), False),
-        ("delete_user", proposed(CallFunction("delete_user", {})), True),
-        ("call_function", proposed(CallFunction("delete_user", {})), True),
-        ("bash", proposed(InvalidAction("bash", "no such action")), True),
-        ("*", proposed(TakeScreenshot()), True),
-    ],
-)
-def test_action(glob: str, proposal: Proposal, expected: bool) -> None:
-    assert matches(proposal, action=glob) is expected
-
-
-@pytest.mark.parametrize(
-    ("condition", "confirmation", "expected"),
-    [
-        ({"category": "financial_*"}, PAY, True),
-        ({"category": "account_creation"}, PAY, False),
-        ({"category": "*"}, None, False),
-        ({"explanation": re.compile("payment")}, PAY, True),
-        ({"explanation": re.compile("^payment")}, PAY, False),
-        ({"explanation": re.compile("")}, None, False),
-    ],
-)
-def test_confirmation(condition: dict[str, Any], confirmation: Confirmation | None, expected: bool) -> None:
-    assert matches(proposed(Click(1, 2), confirmation), **condition) is expected
-
-
-@pytest.mark.parametrize(
-    ("action", "expected"),
-    [
-        (TypeText("sudo rm  -rf /"), True),
-        (OpenAddress("https://example.org/?q=rm -rf"), True),
-        (TypeText("farm - rfid"), False),
-        (CallFunction("run", {"text": "rm -rf"}), True),
-        (CallFunction("run", {"words": ["sudo", "rm", "-rf", "/"]}), True),
-        (CallFunction("run", {"deep": [{"er": "rm -rf"}]}), True),
-        (CallFunction("run", {"rm -rf": 1}), True),
-        (CallFunction("run", {"text": "rm", "force": True}), False),
-        (OpenAddress("https://example.org/?q=rm%20-rf"), False),
-        (Click(1, 1), False),
-    ],
-)
-def test_text(action: Action, expected: bool) -> None:
-    assert matches(proposed(action), text=re.compile(r"rm\s+-rf")) is expected
-
-
-@pytest.mark.parametrize(
-    ("action", "expected"),
-    [
-        (KeyCombo(("ctrl", "alt", "delete")), True),
-        (KeyCombo(("Alt_L", "Control", "Del")), True),
-        (KeyCombo(("control+option+KP_Delete",)), True),
-        (KeyCombo(("CTRL+Alt", "forward_delete")), True),
-        (KeyCombo(("ctrl", "alt", "\x7f")), True),
-        (KeyCombo(("ctrl", "delete")), False),
-        (KeyCombo(("ctrl", "alt", "shift", "delete")), True),
-        (KeyCombo(("ctrl alt delete",)), True),
-        (KeyCombo(("a", "ctrl", "alt", "delete")), True),
-        (KeyDown("ctrl+alt+delete"), True),
-        (KeyUp("ctrl+alt+delete"), False),
-        (TypeText("ctrl+alt+delete"), False),
-    ],
-)
-def test_keys(action: Action, expected: bool) -> None:
-    assert matches(proposed(action), keys=key_set("ctrl+alt+delete")) is expected
-
-
-@pytest.mark.parametrize(
-    ("action", "keys"),
-    [
-        (TypeText("apples", press_enter=True), "enter"),
-        (TypeText("apples\n"), "Return"),
-        (TypeText("alice\tsecret"), "tab"),
-        (TypeText("apples", clear_first=True), "ctrl+a"),
-        (TypeText("", clear_first=True), "backspace"),
-        (TypeText("!"), "shift+1"),
-        (TypeText("!"), "!"),
-        (TypeText("apples"), "p"),
-        (KeyCombo(("KP_Enter",)), "enter"),
-        (KeyCombo(("shift", "enter")), "enter"),
-        (KeyCombo(("f13", "enter")), "enter"),
-        (TraverseHistory("back"), "alt+left"),
-    ],
-)
-def test_rule_on_keys_matches_every_pressed_key(action: Action, keys: str) -> None:
-    assert matches(proposed(action), keys=key_set(keys))
-    assert not matches(proposed(action), keys=key_set("ctrl+shift+f12"))
-
-
-@pytest.mark.parametrize(
-    ("action", "expected"),
-    [
-        (KeyCombo(("Return",)), True),
-        (TypeText("\n\n"), True),
-        (TypeText("rm -rf\n"), False),
-        (TypeText("apples", press_enter=True), False),
-        (KeyCombo(("ctrl", "enter")), False),
-        (Click(1, 1), False),
-        (TypeText("apples"), False),
-    ],
-)
-def test_allow_rule_on_keys_allows_only_keys(action: Action, expected: bool) -> None:
-    assert Rule("allow", keys=key_set("enter")).matches(proposed(action), CONTEXT) is expected
-
-
-@pytest.mark.parametrize(
-    ("action", "expected"),
-    [
-        (TypeText("apples"), True),
-        (TypeText("rm -rf"), False),
-        (CallFunction("buy", {"what": "apples"}), False),  # the name is told too
-        (CallFunction("buy", {"apples": "apples"}), True),
-        (CallFunction("buy", {"apples": "rm -rf"}), False),
-        (CallFunction("buy", {}), False),
-        (OpenAddress("https://shop/apples"), True),
-        (KeyCombo(("a",)), False),
-        (Click(1, 1), False),
-    ],
-)
-def test_allow_rule_on_text_allows_only_text(action: Action, expected: bool) -> None:
-    assert Rule("allow", text=re.compile("apples")).matches(proposed(action), CONTEXT) is expected
 
 
 SLOW = re.compile("(a|aa)+$")
@@ -257,14 +231,6 @@ def test_deep_arguments_are_read() -> None:
     assert matches(proposed(CallFunction("f", {"a": nested})), text=RM)
 
 
-RM = re.compile(r"rm\s+-rf")
-CLICK = Click(10, 10)
-
-
-def key(*keys: str) -> KeyCombo:
-    return KeyCombo(keys)
-
-
 def ruled(actions: Sequence[Action], **rule: Any) -> list[str]:
     """Return the ruling of a policy with one deny rule on each action; those that it allows are performed."""
     policy, context, kinds = Policy((Rule("deny", **rule),)), ReviewContext(), []
@@ -276,41 +242,36 @@ def ruled(actions: Sequence[Action], **rule: Any) -> list[str]:
     return kinds
 
 
-@pytest.mark.parametrize(
-    "actions",
-    [
-        [TypeText("rm"), TypeText(" -rf /")],
-        [*map(key, "rm -rf")],
-        [key("r"), key("m"), key("space"), TypeText("-rf")],
-        [TypeText("rm "), key("kp_subtract"), TypeText("rf")],
-        [KeyDown("r"), KeyUp("r"), KeyDown("m"), KeyUp("m"), TypeText(" -rf")],
-        [key("r", "m"), key("space", "-"), key("r", "f")],
-        [TypeText("rm"), Wait(1), Move(1, 1), Scroll(1, 1, "down"), key("left"), TypeText(" -rf")],
-        [TypeText("rm", 10, 10), TypeText(" -rf")],
-        [TypeText("apples\nrm"), TypeText(" -rf")],
-        [TypeText("rm"), KeyDown("shift"), KeyUp("shift"), TypeText(" -rf\n")],
-    ],
-)
-def test_text_joined_from_several_actions_denied(actions: list[Action]) -> None:
-    assert ruled(actions, text=RM) == [*["allow"] * (len(actions) - 1), "deny"]
+JOINED: list[list[Action]] = [
+    [TypeText("rm"), TypeText(" -rf /")],
+    [*map(key, "rm -rf")],
+    [key("r"), key("m"), key("space"), TypeText("-rf")],
+    [TypeText("rm "), key("kp_subtract"), TypeText("rf")],
+    [KeyDown("r"), KeyUp("r"), KeyDown("m"), KeyUp("m"), TypeText(" -rf")],
+    [key("r", "m"), key("space", "-"), key("r", "f")],
+    [TypeText("rm"), Wait(1), Move(1, 1), Scroll(1, 1, "down"), key("left"), TypeText(" -rf")],
+    [TypeText("rm", 10, 10), TypeText(" -rf")],
+    [TypeText("apples\nrm"), TypeText(" -rf")],
+    [TypeText("rm"), KeyDown("shift"), KeyUp("shift"), TypeText(" -rf\n")],
+]
+SEPARATE: list[list[Action]] = [
+    [TypeText("farm"), TypeText(" - rfid")],
+    [TypeText("rm"), CLICK, TypeText(" -rf")],
+    [TypeText("rm"), TypeText(" -rf", 10, 10)],
+    [TypeText("rm"), key("enter"), TypeText(" -rf")],
+    [TypeText("rm", press_enter=True), TypeText(" -rf")],
+    [TypeText("rm"), key("tab"), TypeText(" -rf")],
+    [TypeText("rm"), OpenAddress("http://shop"), TypeText(" -rf")],
+    [key("ctrl", "r"), key("ctrl", "m"), key("space"), TypeText("-rf")],
+    [KeyDown("ctrl"), key("r"), key("m"), KeyUp("ctrl"), TypeText(" -rf")],
+]
 
 
 @pytest.mark.parametrize(
-    "actions",
-    [
-        [TypeText("farm"), TypeText(" - rfid")],
-        [TypeText("rm"), CLICK, TypeText(" -rf")],
-        [TypeText("rm"), TypeText(" -rf", 10, 10)],
-        [TypeText("rm"), key("enter"), TypeText(" -rf")],
-        [TypeText("rm", press_enter=True), TypeText(" -rf")],
-        [TypeText("rm"), key("tab"), TypeText(" -rf")],
-        [TypeText("rm"), OpenAddress("http://shop"), TypeText(" -rf")],
-        [key("ctrl", "r"), key("ctrl", "m"), key("space"), TypeText("-rf")],
-        [KeyDown("ctrl"), key("r"), key("m"), KeyUp("ctrl"), TypeText(" -rf")],
-    ],
+    ("actions", "last"), [*((actions, "deny") for actions in JOINED), *((actions, "allow") for actions in SEPARATE)]
 )
-def test_text_of_separate_fields_allowed(actions: list[Action]) -> None:
-    assert set(ruled(actions, text=RM)) == {"allow"}
+def test_text_of_one_field_is_joined(actions: list[Action], last: str) -> None:
+    assert ruled(actions, text=RM) == [*["allow"] * (len(actions) - 1), last]
 
 
 def test_typed_text_is_denied_once() -> None:
@@ -326,11 +287,6 @@ def test_held_keys_count_until_released() -> None:
     assert ruled(reboot, keys=key_set("ctrl+alt+delete")) == ["allow", "allow", "deny"]
     assert set(ruled([*reboot[:2], KeyUp("Control_L"), delete], keys=key_set("ctrl+alt+delete"))) == {"allow"}
     assert ruled([KeyDown("ctrl"), TypeText("t")], keys=key_set("ctrl+t")) == ["allow", "deny"]
-
-
-def test_history_back_counts_as_keys() -> None:
-    assert matches(proposed(TraverseHistory("back")), keys=key_set("alt+left"))
-    assert not matches(proposed(TraverseHistory("forward")), keys=key_set("alt+left"))
 
 
 @pytest.mark.parametrize(
@@ -370,44 +326,6 @@ def test_key_set_of_every_alias_is_unique() -> None:
     assert not ambiguous
 
 
-@pytest.mark.parametrize(
-    ("action", "by_deny", "by_allow"),
-    [
-        (Click(100, 100), True, True),
-        (Click(199, 199), True, True),
-        (Click(200, 150), False, False),
-        (Click(150, 99), False, False),
-        (Move(150, 150), True, True),
-        (Scroll(150, 150, "down"), True, True),
-        (Drag(150, 150, 160, 160), True, True),
-        (Drag(150, 150, 500, 500), True, False),
-        (Drag(500, 500, 150, 150), True, False),
-        (Drag(0, 150, 500, 150), False, False),
-        (TypeText("a", 150, 150), True, True),
-        (TypeText("a"), False, False),
-        (Wait(), False, False),
-    ],
-)
-def test_region(action: Action, by_deny: bool, by_allow: bool) -> None:
-    assert Rule("deny", region=BOX).matches(proposed(action), CONTEXT) is by_deny
-    assert Rule("ask", region=BOX).matches(proposed(action), CONTEXT) is by_deny
-    assert Rule("allow", region=BOX).matches(proposed(action), CONTEXT) is by_allow
-
-
-@pytest.mark.parametrize(
-    ("condition", "expected"),
-    [
-        ({"test": "tests/test_shop.py::*"}, True),
-        ({"test": "tests/test_shop.py::test_pay[visa]"}, True),
-        ({"test": "*::test_cancel*"}, False),
-        ({"task": re.compile("test shop$")}, True),
-        ({"task": re.compile("real shop")}, False),
-    ],
-)
-def test_condition_on_test_and_task(condition: dict[str, Any], expected: bool) -> None:
-    assert matches(proposed(Click(1, 2)), **condition) is expected
-
-
 def test_all_conditions_must_hold() -> None:
     proposal = proposed(Click(150, 150), PAY)
     given = {"action": "click", "category": "FIN*", "explanation": re.compile("pay"), "region": BOX, "test": "tests/*"}
@@ -415,11 +333,6 @@ def test_all_conditions_must_hold() -> None:
     broken = {"action": "drag", "category": "X*", "explanation": re.compile("no"), "region": Region(0, 0, 1, 1)}
     for condition, value in (broken | {"test": "x", "keys": key_set("a"), "text": re.compile("a")}).items():
         assert not matches(proposal, **given | {condition: value}), condition
-
-
-def test_rule_without_condition_raises() -> None:
-    with pytest.raises(SettingsError, match=r"must have a condition, at least one of action, .*got none"):
-        Rule("allow", name="all")
 
 
 DESTRUCTIVE = Rule("deny", "no destructive keys", keys=key_set("ctrl+alt+delete"))
@@ -431,8 +344,8 @@ PAYING = Rule("allow", "paying", category="FINANCIAL_*")
     [
         (Policy(), proposed(Click(1, 1)), "allow", "harmless"),
         (Policy(), proposed(Click(1, 1), PAY), "deny", "no rule matches"),
-        (Policy.interactive(), proposed(Click(1, 1), PAY), "ask", "no rule matches"),
-        (Policy.interactive(), proposed(Click(1, 1)), "allow", "harmless"),
+        (Policy(unmatched="ask"), proposed(Click(1, 1), PAY), "ask", "no rule matches"),
+        (Policy(unmatched="ask"), proposed(Click(1, 1)), "allow", "harmless"),
         (Policy((PAYING,)), proposed(Click(1, 1), PAY), "allow", "rule 1 'paying'"),
         (Policy((PAYING,)), proposed(Click(1, 1), Confirmation("deletes files")), "deny", "no rule matches"),
         (
@@ -444,7 +357,7 @@ PAYING = Rule("allow", "paying", category="FINANCIAL_*")
         (Policy((Rule("deny", action="click"), PAYING)), proposed(Click(1, 1), PAY), "deny", "rule 1"),
         (Policy((PAYING, Rule("deny", action="click"))), proposed(Click(1, 1), PAY), "allow", "rule 1 'paying'"),
         (Policy((Rule("ask", action="type_text"),)), proposed(TypeText("a")), "ask", "rule 1"),
-        (Policy.interactive((DESTRUCTIVE,)), proposed(KeyCombo(("ctrl+alt+del",))), "deny", "rule 1 'no destruct"),
+        (Policy((DESTRUCTIVE,), "ask"), proposed(KeyCombo(("ctrl+alt+del",))), "deny", "rule 1 'no destruct"),
     ],
 )
 def test_first_matching_rule_decides(policy: Policy, proposal: Proposal, kind: str, rule: str) -> None:
@@ -477,7 +390,7 @@ BLOCK = Confirmation("This harms somebody.", blocks=True)
 )
 def test_blocked_action_is_never_allowed(rules: tuple[Rule, ...]) -> None:
     proposal = proposed(Click(1, 1), BLOCK)
-    for policy in (Policy(rules), Policy.interactive(rules)):
+    for policy in (Policy(rules), Policy(rules, "ask")):
         ruling = policy.review(proposal, CONTEXT)
         assert (ruling.kind, ruling.rule) == ("deny", "blocked by the model's service")
         assert "the model's service blocks it because 'This harms somebody.'" in ruling.explanation
@@ -492,15 +405,10 @@ def test_ruling_explains_itself() -> None:
 
 
 def test_answer_becomes_ruling() -> None:
-    asked = Policy.interactive().review(proposed(Click(1, 1), PAY), CONTEXT)
-    yes, no, nobody = answer(asked, yes=True), answer(asked, yes=False), deny_unasked(asked)
-    assert (yes.kind, yes.by) == ("allow", "person")
-    assert (no.kind, no.by, no.ends_run) == ("deny", "person", True)
-    assert (nobody.kind, nobody.by, nobody.ends_run) == ("deny", "policy", True)
-    assert all(isinstance(ruling, Ruling) and "payment" in ruling.explanation for ruling in (yes, no, nobody))
-
-
-def test_denial_continues_if_configured() -> None:
+    asked = Policy(unmatched="ask").review(proposed(Click(1, 1), PAY), CONTEXT)
+    answers = answer(asked, yes=True), answer(asked, yes=False), deny_unasked(asked)
+    assert [(each.kind, each.by) for each in answers] == [("allow", "person"), ("deny", "person"), ("deny", "policy")]
+    assert [each.ends_run for each in answers[1:]] == [True, True]
+    assert all("payment" in each.explanation for each in answers)
     asked = Policy((Rule("ask", action="*", on_deny="continue"),)).review(proposed(Click(1, 1)), CONTEXT)
-    assert answer(asked, yes=False).ends_run is False
-    assert deny_unasked(asked).ends_run is False
+    assert (answer(asked, yes=False).ends_run, deny_unasked(asked).ends_run) == (False, False)

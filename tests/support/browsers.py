@@ -69,9 +69,7 @@ def site() -> Iterator[Site]:
 
 
 @contextmanager
-def chromium(
-    server: VncServer, address: str, *options: str, window_manager: bool = False, timeout_s: float = 10.0
-) -> Iterator[Browser]:
+def chromium(server: VncServer, address: str, *options: str, window_manager: bool = False) -> Iterator[Browser]:
     """Yield Chromium in a window away from the screen's corner, showing `address`."""
     with ExitStack() as stack:
         profile = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
@@ -81,7 +79,7 @@ def chromium(
         stack.enter_context(server.run("chromium", *QUIET, *place, "--remote-debugging-port=0", *options, address))
         port = Path(profile, "DevToolsActivePort")
         wait_for(lambda: _lines(port) == 2, "Chromium's DevTools", 30)
-        browser = Browser(f"127.0.0.1:{port.read_text().split()[0]}", timeout_s=timeout_s)
+        browser = Browser(f"127.0.0.1:{port.read_text().split()[0]}", timeout_s=10.0)
         wait_for(lambda: _shows(browser, address), f"Chromium showing {address}", 30)
         yield browser
 

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import http.client
 import json
+import queue
+import shutil
 import threading
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
 from websockets.sync.client import ClientConnection, connect
 
-from support.vnc_servers import require_package, wait_for
+from pytest_vnc_use.backends.redaction import RedactingController
+from pytest_vnc_use.backends.vnc import VNCController
+from pytest_vnc_use.recordings.format import RecordedRun
+from pytest_vnc_use.runs.redaction import Redactor
+from support.vnc_servers import require, require_package, wait_for
 
 require_package("starlette")
-from pytest_vnc_use.ui.link import Link  # noqa: E402
+from pytest_vnc_use.ui.link import Link, Watcher  # noqa: E402
+from pytest_vnc_use.ui.manual import PageUser  # noqa: E402
 from pytest_vnc_use.ui.server import COOKIE as COOKIE, Desk, DeskServer  # noqa: E402
 
-WITHIN_S = 60
+WITHIN_S = 120
+EMPTY: Mapping[str, str] = MappingProxyType({})
 
 
 class Served:
@@ -60,6 +70,64 @@ class Served:
 
     def wait_for_question(self) -> None:
         wait_for(lambda: self.desk.questions, "the question")
+
+
+class Recording:
+    """A task that is recorded on the page of an own desk."""
+
+    def __init__(
+        self, controller: VNCController, task: str, claims: Sequence[str] = (), secrets: Mapping[str, str] = EMPTY
+    ) -> None:
+        desk = Desk()
+        self.server = DeskServer(desk)
+        threading.Thread(target=self.server.run, daemon=True).start()
+        hide = Redactor(secrets).hide
+        self.link = Link(self.server.session_url, desk.session_token, "", lambda: None)
+        self.watcher = Watcher(self.link, "test_it", hide)
+        self.watcher.start()
+        self.user = PageUser(self.link, "test_it", secrets=secrets, ambient={}, asks_claims=True)
+        self._done: queue.SimpleQueue[RecordedRun | str | Exception] = queue.SimpleQueue()
+        self.task, self._claims = task, claims
+        self._controller = RedactingController(controller, hide) if secrets else controller
+        threading.Thread(target=self._record, daemon=True).start()
+
+    def _record(self) -> None:
+        try:
+            self._done.put(self.user.record(self.task, self._claims, self._controller, self.watcher))
+        except Exception as exc:  # noqa: BLE001  # the test raises it
+            self._done.put(exc)
+
+    def open(self, page: Any) -> None:
+        """Open it in a browser's page, and wait for the live screen."""
+        page.goto(self.server.url)
+        page.get_by_role("heading", name=self.task).wait_for()
+        page.wait_for_function("() => document.querySelector('#record-screen canvas')?.width > 300")
+
+    @property
+    def done(self) -> RecordedRun | str:
+        done = self._done.get(timeout=WITHIN_S)
+        if isinstance(done, Exception):
+            raise done
+        return done
+
+    def close(self) -> None:
+        self.watcher.close()
+        self.link.close()
+        self.server.end()
+
+
+@contextmanager
+def chromium(**options: Any) -> Iterator[Any]:
+    """Yield Chromium, driven by Playwright."""
+    playwright = require_package("playwright.sync_api")
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
+    if not found:
+        require("chromium")
+    with playwright.sync_playwright() as started:
+        arguments = ["--no-sandbox", "--disable-dev-shm-usage", *options.pop("args", ())]
+        browser = started.chromium.launch(executable_path=found, args=arguments, **options)
+        yield browser
+        browser.close()
 
 
 def received(page: ClientConnection, kind: str) -> Any:

@@ -9,6 +9,7 @@ import re
 import struct
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -20,6 +21,8 @@ import numpy as np
 from websockets.sync.client import connect
 
 from pytest_vnc_use.recordings.images import pixels_of
+from support.forked_python import ForkedPython
+from support.till_project import Ended
 
 TIMEOUT_S = 120
 URL = re.compile(r"http://\S+#\S+")
@@ -43,6 +46,10 @@ class Page:
         """Whether a test session runs."""
         self.pixels = np.zeros((0, 0), np.uint32)
         """The live screen of the newest frame's test."""
+        self.states: dict[str, str] = {}
+        """The states of the tests that have begun since the page was opened."""
+        self.finished = ""
+        """The last text of a command that has ended."""
 
     def __enter__(self) -> Page:
         return self
@@ -69,6 +76,10 @@ class Page:
                 self.questions[message["id"]] = message
             case "recorded":
                 self.questions[message["id"]] |= {"steps": message["steps"], "notice": message["notice"]}
+            case "test":
+                self.states[message["id"]] = message["state"]
+            case "finished":
+                self.finished = message["text"]
             case "answered":
                 self.questions.pop(message["id"], None)
 
@@ -84,6 +95,12 @@ class Page:
         """Wait until a pixel of the screen has that colour."""
         while not self.pixels.size or self.pixels[at[::-1]] & 0xFFFFFF != colour:
             self.read()
+
+    def await_finished(self) -> str:
+        """Wait for the last text of the command, and return it."""
+        while not self.finished:
+            self.read()
+        return self.finished
 
     def asked(self, about: str | None = "record") -> dict[str, Any]:
         """Wait for a question of that kind, None for a drift, and return it."""
@@ -160,7 +177,7 @@ class Person:
         self._answer("undo")
 
     def discard(self) -> None:
-        self._answer("no", words="it was discarded")
+        self._answer("no", words="the recording was discarded")
 
     def _answer(self, kind: str, **answer: Any) -> None:
         self._is_answered = True
@@ -169,13 +186,53 @@ class Person:
             self.page.read()
 
 
+class Recorder:
+    """A process of this package, in which a user does tasks on the page that it names."""
+
+    def __init__(self, *command: str, cwd: Path, environment: Mapping[str, str]) -> None:
+        env = {**os.environ, "CI": "", **environment}
+        self.process = ForkedPython(*command, cwd=cwd, env=env, stdin=subprocess.DEVNULL)
+        self._output = ""
+        self._page: Page | None = None
+        self._limit = threading.Timer(2 * TIMEOUT_S, self.process.kill)
+        self._limit.start()
+
+    @property
+    def page(self) -> Page:
+        if self._page is None:
+            assert self.process.stdout
+            lines, url = read_url(self.process.stdout)
+            self._output += "".join(lines)
+            assert url, f"nobody was asked to do a task:\n{self._output}"
+            self._page = Page(url)
+        return self._page
+
+    def person(self, verdict: str = "holds") -> Person:
+        """Return a user who does the next task."""
+        return Person(self.page, verdict)
+
+    def ended(self) -> Ended:
+        assert self.process.stdout
+        self._output += self.process.stdout.read()
+        return Ended(self.process.wait(2 * TIMEOUT_S), self._output)
+
+    def close(self) -> None:
+        self._limit.cancel()
+        if self._page:
+            self._page.__exit__(None, None, None)
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdout:
+            self.process.stdout.close()
+
+
 def record(directory: Path, show: Callable[[Person], None], *arguments: str) -> tuple[int, str]:
     """Return pytest's exit code and output; `show` does each task."""
     return attend([sys.executable, "-m", "pytest", "--vnc-record=manual", *arguments], directory, show)
 
 
-def attend(command: Sequence[str], directory: Path, show: Callable[[Person], None], tasks: int = 1) -> tuple[int, str]:
-    """Return the exit code and output of a command that runs pytest; `show` does each of its tasks."""
+def attend(command: Sequence[str], directory: Path, show: Callable[[Person], None]) -> tuple[int, str]:
+    """Return the exit code and output of a command that runs pytest; `show` does its task."""
     with subprocess.Popen(
         command,
         cwd=directory,
@@ -189,10 +246,8 @@ def attend(command: Sequence[str], directory: Path, show: Callable[[Person], Non
         try:
             lines, url = read_url(process.stdout)
             if url:
-                with Page(url) as page:
-                    for _ in range(tasks):
-                        with Person(page) as person:
-                            show(person)
+                with Page(url) as page, Person(page) as person:
+                    show(person)
             lines += process.stdout.readlines()
         except BaseException:
             process.kill()

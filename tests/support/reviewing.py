@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,12 +26,11 @@ def review(
     directory: Path,
     answers: Iterable[str | Callable[[subprocess.Popen[str]], object]],
     *arguments: str,
-    env: Mapping[str, str] | None = None,
 ) -> Reviewed:
     """Run pytest with --vnc-record=accept. An answer is what is typed, or a function of the process."""
     master, slave = os.openpty()
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--vnc-record=accept", *arguments]
-    environment = {**os.environ, "VNC_USE_REHEARSE": "0", "CI": "", **(env or {})}
+    environment = {**os.environ, "VNC_USE_REHEARSE": "0", "CI": ""}
     due, lines, questions, start = iter(answers), [], [], 0
     with subprocess.Popen(
         command,

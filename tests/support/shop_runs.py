@@ -24,7 +24,7 @@ from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 from pytest_vnc_use.planners.openai.planner import OpenAIComputer
 from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types import Action, Click, Drag, JsonObject, KeyCombo, Move, Proposal, Scroll, TypeText, Wait
+from pytest_vnc_use.types import Action, Click, Drag, KeyCombo, Move, Proposal, Scroll, TypeText, Wait
 from pytest_vnc_use.types.protocols import Desktop, Planner
 from support import chat_server, gemini_server, messages_server, responses_server
 from support.json_server import Reply
@@ -158,12 +158,6 @@ VNC_COMMAND: Toolset = {
 
 def _in(toolset: Toolset, said: Said) -> list[Any]:
     return [toolset[type(action)](action) for action in said.actions]
-
-
-def openais(action: Action) -> JsonObject:
-    """Return an action of a computer_call."""
-    call: JsonObject = OPENAI[type(action)](action)
-    return call
 
 
 def _turn_of_commands(said: Said) -> Reply:

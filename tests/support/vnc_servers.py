@@ -219,14 +219,12 @@ def x11vnc(
 
 
 @contextmanager
-def qt_program(script: Path, *arguments: str, size: tuple[int, int] = (800, 600)) -> Iterator[VncServer]:
+def qt_program(script: Path, *arguments: str) -> Iterator[VncServer]:
     """Yield a PySide6 program on Qt's own VNC platform."""
     require_pyside()
-    shape = f"size={size[0]}x{size[1]}"
+    command = (sys.executable, str(script), *arguments)
     with on_free_port(
-        lambda port: running(
-            sys.executable, str(script), *arguments, environment={"QT_QPA_PLATFORM": f"vnc:{shape}:port={port}"}
-        )
+        lambda port: running(*command, environment={"QT_QPA_PLATFORM": f"vnc:size=800x600:port={port}"})
     ) as server:
         yield server
 

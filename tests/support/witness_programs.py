@@ -67,11 +67,14 @@ def witness_on_x(server: VncServer, directory: Path) -> Iterator[Witness]:
 
 
 @contextmanager
-def xterm(server: VncServer, command: str, title: str = "terminal", geometry: str = "100x24+0+0") -> Iterator[None]:
+def xterm(
+    server: VncServer, command: str, title: str = "terminal", geometry: str = "100x24+0+0"
+) -> Iterator[subprocess.Popen[bytes]]:
     """Run an xterm, in the top left corner if nothing else is asked, with a shell command."""
-    with server.run("xterm", "-u8", "-fa", "DejaVu Sans Mono", "-geometry", geometry, "-T", title, "-e", command):
+    argv = ["xterm", "-u8", "-fa", "DejaVu Sans Mono", "-geometry", geometry, "-T", title, "-e", command]
+    with server.run(*argv) as process:
         window_of(server, title)
-        yield
+        yield process
 
 
 @contextmanager

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import signal
-import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +20,9 @@ from pytest_vnc_use.recordings.store import load, save
 from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.types import REDACTED_COLOUR, Action, Click, KeyCombo, Region, TypeText
 from support import vnc_servers
-from support.forked_python import ForkedPython
 from support.memory_desktop import PaintedController
-from support.person import Page, Person, read_url
+from support.person import Person, Recorder
+from support.till_project import Ended
 from support.tills import TILL
 from support.vnc_servers import require_package
 
@@ -57,67 +53,19 @@ SECRET = "w0nder-land"
 PAYING = (Click(130, 224), Click(150, 224), Click(380, 224))
 
 
-@dataclass
-class Ended:
-    """The exit code and the output of pytest."""
-
-    code: int
-    out: str
-
-
-class Session:
-    """pytest on the one test of a directory."""
-
-    def __init__(self, directory: Path, *options: str, **environment: str) -> None:
-        app = f"{shlex.quote(sys.executable)} {shlex.quote(str(TILL))}"
-        desktop = ["--vnc-server=qt", f"--vnc-app={app}", "--vnc-screen-size=800x400"]
-        command = ["pytest", "-p", "no:pytest-vnc", "-p", "no:cacheprovider", *desktop, *options]
-        env = {**os.environ, "CI": "", **environment}
-        self.process = ForkedPython(*command, cwd=directory, env=env, stdin=subprocess.DEVNULL)
-        self._said = ""
-        self._page: Page | None = None
-        self._limit = threading.Timer(TIMEOUT_S, self.process.kill)
-        self._limit.start()
-
-    def person(self, verdict: str = "holds") -> Person:
-        """Somebody who does the next task, on the page that pytest names."""
-        return Person(self.page, verdict)
-
-    @property
-    def page(self) -> Page:
-        if self._page is None:
-            assert self.process.stdout
-            lines, url = read_url(self.process.stdout)
-            self._said += "".join(lines)
-            assert url, f"nobody was asked to do a task:\n{self._said}"
-            self._page = Page(url)
-        return self._page
-
-    def ended(self) -> Ended:
-        assert self.process.stdout
-        self._said += self.process.stdout.read()
-        return Ended(self.process.wait(TIMEOUT_S), self._said)
-
-    def close(self) -> None:
-        self._limit.cancel()
-        if self._page:
-            self._page.__exit__(None, None, None)
-        self.process.kill()
-        self.process.wait()
-        if self.process.stdout:
-            self.process.stdout.close()
-
-
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., Session]]:
+def start(tmp_path: Path) -> Iterator[Callable[..., Recorder]]:
     """Start pytest on a test's source."""
     vnc_servers.require_pyside()
     (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     with ExitStack() as stack:
 
-        def started(source: str, *options: str, **more: Any) -> Session:
+        def started(source: str, *options: str, **environment: str) -> Recorder:
             (tmp_path / "test_till.py").write_text(source, encoding="utf-8")
-            session = Session(tmp_path, *options, **more)
+            app = f"--vnc-app={shlex.quote(sys.executable)} {shlex.quote(str(TILL))}"
+            desktop = ["--vnc-server=qt", app, "--vnc-screen-size=800x400"]
+            command = ["pytest", "-p", "no:pytest-vnc", "-p", "no:cacheprovider", *desktop, *options]
+            session = Recorder(*command, cwd=tmp_path, environment=environment)
             stack.callback(session.close)
             return session
 
@@ -125,7 +73,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Session]]:
 
 
 @pytest.fixture
-def demonstrate(start: Callable[..., Session]) -> Callable[..., Session]:
+def demonstrate(start: Callable[..., Recorder]) -> Callable[..., Recorder]:
     """Start it where a person does the tasks."""
     return lambda source, *options, **more: start(source, "--vnc-record=manual", *options, **more)
 
@@ -155,20 +103,20 @@ def pay(person: Person) -> None:
         person.click(click.x, click.y)
 
 
-def done_by(session: Session, verdict: str = "holds") -> Ended:
+def done_by(session: Recorder, verdict: str = "holds") -> Ended:
     with session.person(verdict) as person:
         enter(person, "alice")
         pay(person)
     return session.ended()
 
 
-def replayed(start: Callable[..., Session], source: str, **environment: str) -> Ended:
+def replayed(start: Callable[..., Recorder], source: str, **environment: str) -> Ended:
     return start(source, "--vnc-record=replay", **environment).ended()
 
 
 @pytest.mark.slow
 def test_demonstration_is_recorded_and_replays(
-    start: Callable[..., Session], demonstrate: Callable[..., Session], tmp_path: Path
+    start: Callable[..., Recorder], demonstrate: Callable[..., Recorder], tmp_path: Path
 ) -> None:
     done = done_by(demonstrate(PAID, "-ovnc_step_delay=0.01"))
     assert done.code == 0, done.out
@@ -192,7 +140,7 @@ def test_till(request):
 
 @pytest.mark.slow
 def test_enter_in_gtk_dialog_replays_thrice(
-    start: Callable[..., Session], demonstrate: Callable[..., Session], tmp_path: Path
+    start: Callable[..., Recorder], demonstrate: Callable[..., Recorder], tmp_path: Path
 ) -> None:
     """GTK's dialog takes a name, and ignores an Enter that comes at once."""
     vnc_servers.require("mousepad")
@@ -224,7 +172,7 @@ def test_enter_in_gtk_dialog_replays_thrice(
 @pytest.mark.slow
 @pytest.mark.parametrize("source", [CLAIMED, ENDED], ids=["its claim", "its end"])
 def test_end_that_user_vouched_for_replays(
-    start: Callable[..., Session], demonstrate: Callable[..., Session], tmp_path: Path, source: str
+    start: Callable[..., Recorder], demonstrate: Callable[..., Recorder], tmp_path: Path, source: str
 ) -> None:
     done = done_by(demonstrate(source, "-ovnc_rehearse=1"))
     assert done.code == 0, done.out
@@ -253,7 +201,7 @@ def check_run(directory: Path) -> None:
 
 @pytest.mark.slow
 def test_several_tasks_with_secret_replay(
-    start: Callable[..., Session], demonstrate: Callable[..., Session], tmp_path: Path
+    start: Callable[..., Recorder], demonstrate: Callable[..., Recorder], tmp_path: Path
 ) -> None:
     source = f"""{HEAD}
 @pytest.mark.vnc_task("Enter <secret:TILL_NAME>", secrets=["TILL_NAME"], expect=None)
@@ -288,7 +236,7 @@ def test_till(vnc_agent, vnc_desktop):
 
 @pytest.mark.slow
 def test_verified_claim_is_asked_on_page(
-    start: Callable[..., Session], demonstrate: Callable[..., Session], tmp_path: Path
+    start: Callable[..., Recorder], demonstrate: Callable[..., Recorder], tmp_path: Path
 ) -> None:
     mask = Region(700, 300, 710, 340)
     save(file_in(tmp_path), Recording(test="test_till.py::test_till", screen_size=(800, 400), masks=(mask,)))
@@ -314,7 +262,7 @@ def test_verified_claim_is_asked_on_page(
 
 
 @pytest.mark.slow
-def test_drawn_region_is_evidence_of_claim(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
+def test_drawn_region_is_evidence_of_claim(demonstrate: Callable[..., Recorder], tmp_path: Path) -> None:
     session = demonstrate(CLAIMED, "-ovnc_rehearse=0")
     with session.person() as person:
         pay(person)
@@ -324,7 +272,7 @@ def test_drawn_region_is_evidence_of_claim(demonstrate: Callable[..., Session], 
     assert claim.region == Region(10, 280, 400, 300)
 
 
-REFUSED = "recording refused by its user: nothing was recorded"
+NOT_DONE = "the user answered that the task is not done, so nothing is recorded"
 
 
 @pytest.mark.slow
@@ -332,12 +280,17 @@ REFUSED = "recording refused by its user: nothing was recorded"
     ("source", "is_done", "verdict", "told"),
     [
         (WRONG, "holds", "holds", "product"),
-        (CLAIMED, "holds", "fails", f"inconclusive: {REFUSED}"),
+        (
+            CLAIMED,
+            "holds",
+            "fails",
+            "inconclusive: the user answered that the claim does not hold, so",
+        ),
         (CLAIMED, "holds", "unsure", "inconclusive: "),
-        (CLAIMED, "fails", "holds", REFUSED),
-        (ENDED, "fails", "", REFUSED),
+        (CLAIMED, "fails", "holds", NOT_DONE),
+        (ENDED, "fails", "", NOT_DONE),
         (ENDED, "unsure", "", "inconclusive: "),
-        (ENDED, "discard", "", f"{REFUSED}: it was discarded"),
+        (ENDED, "discard", "", "the recording was discarded, so nothing is recorded"),
     ],
     ids=[
         "body fails",
@@ -350,7 +303,7 @@ REFUSED = "recording refused by its user: nothing was recorded"
     ],
 )
 def test_failed_test_is_not_recorded(
-    demonstrate: Callable[..., Session], tmp_path: Path, source: str, is_done: str, verdict: str, told: str
+    demonstrate: Callable[..., Recorder], tmp_path: Path, source: str, is_done: str, verdict: str, told: str
 ) -> None:
     session = demonstrate(source)
     with session.person(verdict) as person:
@@ -366,7 +319,7 @@ def test_failed_test_is_not_recorded(
 
 @pytest.mark.slow
 def test_undo_repeats_all_but_last_step_on_fresh_desktop(
-    demonstrate: Callable[..., Session], start: Callable[..., Session], tmp_path: Path
+    demonstrate: Callable[..., Recorder], start: Callable[..., Recorder], tmp_path: Path
 ) -> None:
     session = demonstrate(PAID, VNC_USE_REHEARSE="0")
     with session.person() as person:
@@ -388,7 +341,7 @@ def test_undo_repeats_all_but_last_step_on_fresh_desktop(
 
 
 @pytest.mark.slow
-def test_undo_on_shared_desktop_is_off(demonstrate: Callable[..., Session]) -> None:
+def test_undo_on_shared_desktop_is_off(demonstrate: Callable[..., Recorder]) -> None:
     session = demonstrate(PAID, "--vnc-scope=module")
     with session.person() as person:
         assert person.question["no_undo"] == "with --vnc-scope=module no desktop is fresh"
@@ -397,7 +350,7 @@ def test_undo_on_shared_desktop_is_off(demonstrate: Callable[..., Session]) -> N
 
 
 @pytest.mark.slow
-def test_closed_page_records_nothing(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
+def test_closed_page_records_nothing(demonstrate: Callable[..., Recorder], tmp_path: Path) -> None:
     session = demonstrate(ENDED)
     person = session.person()
     pay(person)
@@ -408,7 +361,7 @@ def test_closed_page_records_nothing(demonstrate: Callable[..., Session], tmp_pa
 
 
 @pytest.mark.slow
-def test_secret_is_typed_by_name(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
+def test_secret_is_typed_by_name(demonstrate: Callable[..., Recorder], tmp_path: Path) -> None:
     source = PAID.replace(f'"{TASK}"', f'"{TASK}", secrets=["TILL_NAME"]').replace("alice", SECRET)
     session = demonstrate(source, "-ovnc_rehearse=0", TILL_NAME=SECRET)
     with session.person() as person:
@@ -429,7 +382,7 @@ def test_secret_is_typed_by_name(demonstrate: Callable[..., Session], tmp_path: 
 @pytest.mark.slow
 @pytest.mark.parametrize("pieces", [True, False], ids=["in pieces", "the password"])
 def test_undeclared_or_divided_secret_is_not_recorded(
-    demonstrate: Callable[..., Session], tmp_path: Path, pieces: bool
+    demonstrate: Callable[..., Recorder], tmp_path: Path, pieces: bool
 ) -> None:
     source = PAID.replace(f'"{TASK}"', f'"{TASK}", secrets=["TILL_NAME"]') if pieces else PAID
     session = demonstrate(source, **{"TILL_NAME" if pieces else "VNC_USE_PASSWORD": SECRET})
@@ -445,7 +398,7 @@ def test_undeclared_or_divided_secret_is_not_recorded(
 
 
 @pytest.mark.slow
-def test_step_that_policy_denies_is_not_recorded(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
+def test_step_that_policy_denies_is_not_recorded(demonstrate: Callable[..., Recorder], tmp_path: Path) -> None:
     (tmp_path / "policy.toml").write_text(
         'on_deny = "continue"\n[[rule]]\nname = "no alice"\ntext = "alice"\ndecision = "deny"\n', encoding="utf-8"
     )
@@ -455,7 +408,7 @@ def test_step_that_policy_denies_is_not_recorded(demonstrate: Callable[..., Sess
 
 
 @pytest.mark.slow
-def test_nothing_done_gives_up(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
+def test_nothing_done_gives_up(demonstrate: Callable[..., Recorder], tmp_path: Path) -> None:
     session = demonstrate(PAID)
     with session.person() as person:
         person.point(100, 100)
@@ -465,7 +418,7 @@ def test_nothing_done_gives_up(demonstrate: Callable[..., Session], tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_session(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
+def test_ctrl_c_ends_session(demonstrate: Callable[..., Recorder], tmp_path: Path) -> None:
     session = demonstrate(PAID)
     enter(session.person(), "alice")
     session.process.send_signal(signal.SIGINT)
@@ -477,7 +430,7 @@ def test_ctrl_c_ends_session(demonstrate: Callable[..., Session], tmp_path: Path
 
 
 @pytest.mark.parametrize("asks", ["option", pytest.param("marker", marks=pytest.mark.slow)])
-def test_demonstrate_with_xdist_is_refused(start: Callable[..., Session], asks: str) -> None:
+def test_demonstrate_with_xdist_is_refused(start: Callable[..., Recorder], asks: str) -> None:
     marked = PAID.replace(f'"{TASK}"', f'"{TASK}", record="manual"')
     done = start(PAID, "--vnc-record=manual", "-n1").ended() if asks == "option" else start(marked, "-n1").ended()
     code = pytest.ExitCode.USAGE_ERROR if asks == "option" else pytest.ExitCode.TESTS_FAILED
@@ -486,7 +439,13 @@ def test_demonstrate_with_xdist_is_refused(start: Callable[..., Session], asks: 
     assert "add -n 0 where addopts has them" in done.out
 
 
-def test_demonstrate_unwritable_recording_asks_no_user(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
+def test_desktop_that_fails_prints_url(demonstrate: Callable[..., Recorder]) -> None:
+    done = demonstrate(PAID, "--vnc-app=false").ended()
+    assert done.code == pytest.ExitCode.TESTS_FAILED, done.out
+    assert "vnc-use: do the task at" in done.out
+
+
+def test_demonstrate_unwritable_recording_asks_no_user(demonstrate: Callable[..., Recorder], tmp_path: Path) -> None:
     (tmp_path / "__vnc_recordings__").write_text("a file in the place of the directory", encoding="utf-8")
     done = demonstrate(PAID).ended()
     assert done.code == pytest.ExitCode.TESTS_FAILED, done.out
@@ -494,7 +453,7 @@ def test_demonstrate_unwritable_recording_asks_no_user(demonstrate: Callable[...
 
 
 @pytest.mark.parametrize("app", [True, False], ids=["a program", "none"])
-def test_desktop_without_program_is_reported(demonstrate: Callable[..., Session], app: bool) -> None:
+def test_desktop_without_program_is_reported(demonstrate: Callable[..., Recorder], app: bool) -> None:
     vnc_servers.require("Xtigervnc")
     session = demonstrate(PAID, "--vnc-server=xvnc", *([] if app else ["--vnc-app="]))
     with session.person() as person:

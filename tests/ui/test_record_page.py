@@ -2,87 +2,36 @@
 
 from __future__ import annotations
 
-import queue
-import shutil
-import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
 
-from pytest_vnc_use.backends.redaction import RedactingController
-from pytest_vnc_use.backends.vnc import VNCController, connect
+from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.demonstrate.gestures import near
 from pytest_vnc_use.errors import ActionError
 from pytest_vnc_use.recordings.format import RecordedRun
-from pytest_vnc_use.runs.redaction import Redactor
-from pytest_vnc_use.types import Action, Click, KeyCombo, TypeText
-from support.vnc_servers import VncServer, require, require_package
+from pytest_vnc_use.types import Action, Click, KeyCombo, MouseDown, MouseUp, TypeText
+from support.person import Page, Person
+from support.vnc_servers import VncServer, require_package
 
 require_package("starlette")
-playwright = require_package("playwright.sync_api")
-axe = require_package("axe_playwright_python.sync_playwright")
-from pytest_vnc_use.ui.link import Link, Watcher  # noqa: E402
-from pytest_vnc_use.ui.manual import REFUSED, PageUser, key_name  # noqa: E402
-from pytest_vnc_use.ui.server import Desk, DeskServer  # noqa: E402
+from support.desks import Recording  # noqa: E402
 
-LONG_MS, LONG_S = 120_000, 120
+axe = require_package("axe_playwright_python.sync_playwright")
+from pytest_vnc_use.ui.manual import NOT_RECORDED, key_name  # noqa: E402
+
+LONG_MS = 120_000
 TASK, CLAIM, SECRET = "Say hello", "it says hello", "w0nder-land"
 XTERM = ("xterm", "-bg", "white", "-cr", "white", "-geometry", "100x30+0+0", "-e", "cat")
-
-
-class Recording:
-    """A task that is recorded on the page of an own desk."""
-
-    def __init__(self, controller: VNCController) -> None:
-        desk = Desk()
-        self.server = DeskServer(desk)
-        threading.Thread(target=self.server.run, daemon=True).start()
-        secrets = {"SHOP": SECRET}
-        hide = Redactor(secrets).hide
-        self.link = Link(self.server.session_url, desk.session_token, "", lambda: None)
-        self.watcher = Watcher(self.link, "test_it", hide)
-        self.watcher.start()
-        self.user = PageUser(self.link, "test_it", secrets=secrets, ambient={}, asks_claims=True)
-        self._done: queue.SimpleQueue[RecordedRun | str | Exception] = queue.SimpleQueue()
-        self._controller = RedactingController(controller, hide)
-        threading.Thread(target=self._record, daemon=True).start()
-
-    def _record(self) -> None:
-        try:
-            self._done.put(self.user.record(TASK, [CLAIM], self._controller, self.watcher))
-        except Exception as exc:  # noqa: BLE001  # the test raises it
-            self._done.put(exc)
-
-    @property
-    def done(self) -> RecordedRun | str:
-        done = self._done.get(timeout=LONG_S)
-        if isinstance(done, Exception):
-            raise done
-        return done
-
-    def close(self) -> None:
-        self.watcher.close()
-        self.link.close()
-        self.server.end()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    executable = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if executable is None:
-        require("chromium")
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=executable, args=["--no-sandbox", "--disable-dev-shm-usage"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
 def recording(tigervnc: VncServer) -> Iterator[Recording]:
     with tigervnc.run(*XTERM), closing(connect(tigervnc.address)) as controller:
-        made = Recording(controller)
+        made = Recording(controller, TASK, [CLAIM], {"SHOP": SECRET})
         try:
             yield made
         finally:
@@ -93,9 +42,7 @@ def recording(tigervnc: VncServer) -> Iterator[Recording]:
 def opened(browser: Any, recording: Recording) -> Iterator[Any]:
     page = browser.new_page(viewport={"width": 1700, "height": 1300})  # so that no pixel is scaled
     page.set_default_timeout(LONG_MS)
-    page.goto(recording.server.url)
-    page.get_by_role("heading", name=TASK).wait_for()
-    page.wait_for_function("() => document.querySelector('#record-screen canvas')?.width > 300")
+    recording.open(page)
     yield page
     page.close()
 
@@ -134,8 +81,9 @@ def test_page_records_pointer_and_keys(browser: Any, recording: Recording) -> No
         page.get_by_text("Type a secret").click()
         page.get_by_role("button", name="SHOP").click()
         wait_typed(page, "two|lines<secret:SHOP>")
-        page.get_by_role("button", name="Mark a region").click()
         canvas = page.locator("#record-screen canvas").bounding_box()
+        page.get_by_role("button", name="Mark a region").click()
+        assert page.locator("#record-screen canvas").bounding_box() == canvas
         page.mouse.move(canvas["x"] + 11, canvas["y"] + 301)
         page.mouse.down()
         page.mouse.move(canvas["x"] + 40, canvas["y"] + 320)
@@ -193,8 +141,31 @@ def joined(done: RecordedRun) -> list[Action]:
 def test_discard_on_page_records_nothing(browser: Any, recording: Recording) -> None:
     with opened(browser, recording) as page:
         page.locator("#record-screen canvas").click()
-        page.get_by_role("button", name="Discard").click()
-        assert recording.done == f"{REFUSED}: it was discarded"
+        page.locator("#record-steps img").wait_for()
+        for answer in ("dismiss", "accept"):
+            page.once("dialog", lambda dialog, answer=answer: getattr(dialog, answer)())
+            page.get_by_role("heading", name=TASK).wait_for()
+            page.get_by_role("button", name="Discard").click()
+        assert recording.done == NOT_RECORDED.format("the recording was discarded")
+
+
+@pytest.mark.desktop
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("held_ms", "actions"),
+    [(100, [Click(50, 50)]), (1500, [MouseDown(50, 50), MouseUp(50, 50)])],
+    ids=["a click", "held"],
+)
+def test_press_takes_as_long_as_on_page(recording: Recording, held_ms: int, actions: list[Action]) -> None:
+    """The press arrives late, and the release at once."""
+    now = time.time() * 1000
+    with Page(recording.server.url) as page, Person(page) as person:
+        for event, at in (("move", now), ("down", now - held_ms), ("up", now)):
+            values = [50, 50] if event == "move" else [50, 50, "left"]
+            page.send(type="input", id=person.id, event=[event, *values], at=at)
+    done = recording.done
+    assert isinstance(done, RecordedRun)
+    assert [step.action for step in done.steps] == actions
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,7 @@ from support.tills import TILL
 from support.vnc_servers import require, require_package
 
 require_package("starlette")
-playwright = require_package("playwright.sync_api")
 axe = require_package("axe_playwright_python.sync_playwright")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 LONG_MS = 90_000
 ADDING = ((230, 224), (250, 224))
 pytestmark = [pytest.mark.desktop, pytest.mark.browser, pytest.mark.slow]
@@ -50,16 +48,6 @@ def recorded_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def project(recorded_once: Path, tmp_path: Path) -> Project:
     shutil.copytree(recorded_once, tmp_path / "project", ignore=shutil.ignore_patterns("screens"))
     return Project(tmp_path / "project")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        require("chromium")
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
-        yield browser
-        browser.close()
 
 
 def options(fault: str = "") -> list[str]:
@@ -102,6 +90,7 @@ def test_page_runs_pauses_and_shows_test(project: Project, browser: Any) -> None
         page.get_by_role("button", name="Pause").click()
         page.locator("#tests .passed").wait_for(timeout=LONG_MS)
         assert page.locator("#steps li").count() == 4
+        assert page.locator("#steps img").count() == 4, "the program names no element, so its places are shown"
         assert page.evaluate(COLOURS) > 3
         assert page.evaluate("() => document.querySelector('#large canvas').width") == 800
         late = browser.new_context().new_page()
@@ -111,6 +100,10 @@ def test_page_runs_pauses_and_shows_test(project: Project, browser: Any) -> None
         assert process.wait(60) == 0
 
 
+IS_CROPPED = """() => {
+    const image = document.querySelector("#now")
+    return image.width > image.parentElement.clientWidth
+}"""
 COLOURS = """() => {
     const canvas = document.querySelector("#large canvas")
     const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height)
@@ -130,6 +123,9 @@ def test_accepted_on_page_updates_recording(project: Project, browser: Any) -> N
         assert page.evaluate("() => document.querySelector('#now').naturalWidth") == 800
         for name in ("Slider", "Blink", "Difference", "Side by side"):
             page.get_by_role("button", name=name).click()
+        assert page.evaluate(IS_CROPPED)
+        page.get_by_role("button", name="Whole screen").click()
+        assert not page.evaluate(IS_CROPPED)
         assert axe.Axe().run(page).violations_count == 0
         page.get_by_role("button", name="Accept: the screen now is right").click()
         assert process.wait(120) == 0
@@ -187,6 +183,48 @@ def test_killed_server_stops_no_test(project: Project) -> None:
         os.kill(_listener(port), signal.SIGKILL)
         assert process.stdout
         assert (process.wait(120), "1 passed" in process.stdout.read()) == (0, True)
+
+
+MANY = """
+import pytest
+
+@pytest.mark.parametrize("number", range(40))
+def test_many(vnc_agent, number):
+    vnc_agent.click(10, 10)
+    vnc_agent.type_text(str(number))
+"""
+KILLED = """
+import os, signal
+
+def test_before(vnc_agent):
+    vnc_agent.click(10, 10)
+
+def test_killed(vnc_agent):
+    vnc_agent.click(10, 10)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def test_after(vnc_agent):
+    vnc_agent.click(10, 10)
+"""
+
+
+@pytest.mark.parametrize(("source", "workers", "result"), [(MANY, 4, "40 passed"), (KILLED, 2, "2 passed, 1 failed")])
+def test_tests_of_workers_are_shown(tmp_path: Path, browser: Any, source: str, workers: int, result: str) -> None:
+    require("Xtigervnc")
+    project = Project(tmp_path)
+    project.write("test_workers.py", source)
+    command = ["pytest", "-p", "no:pytest-vnc", "--vnc-ui", f"-n{workers}", "--vnc-server=xvnc", "--vnc-app=xterm"]
+    with started(project, *command) as (process, url):
+        page = browser.new_page()
+        page.goto(url)
+        if source == MANY:
+            page.locator("#others canvas").nth(workers - 2).wait_for(timeout=LONG_MS)
+        assert process.stdout
+        assert process.wait(600) == ("failed" in result), process.stdout.read()
+        page.get_by_text(f": {result}; no session runs").wait_for()
+        if source == KILLED:
+            page.get_by_role("button", name="error test_killed").click()
+            page.get_by_text("crashed while running 'test_workers.py::test_killed'").wait_for()
 
 
 def _listener(port: int) -> int:

@@ -249,6 +249,7 @@ Coordinates = Literal["1000", "pixels"]
 
 GRID = 1000
 LONGEST_SPELLING = 200
+MAX_NUMBER = 1e300
 POINTS = ("point", "coordinate", "coordinates", "position", "box", "bbox", "bbox_2d", "point_2d")
 """The names under which models give a point, or a box around it, in one argument."""
 CORNERS = (("x1", "y1", "x2", "y2"), ("left", "top", "right", "bottom"), ("x", "y"))
@@ -290,38 +291,20 @@ def on_grid(number: float, size: int) -> int:
 
 
 def numbers_of(value: Any) -> list[float]:
-    """Return all numbers of a spelling, in order. Anything else in it becomes NaN."""
+    """Return all numbers of a value, in order. Anything else in it becomes NaN.
+
+    Text may be `(500, 250)`, `500 250` or `<point>500 250</point>`, but no sentence with numbers.
+    """
     match value:
-        case str():
-            return _numbers_of_text(value)
-        case Mapping():
-            return numbers_of(_corners(value))
+        case str() if len(value) <= LONGEST_SPELLING and not _LETTER.search(bare := _TAG.sub(" ", value)):
+            return [float(number) for number in _NUMBER.findall(bare)]
+        case Mapping():  # a point, a box, or something around one
+            named = next((names for names in CORNERS if all(name in value for name in names)), ())
+            inner = [value[name] for name in named] or (list(value.values()) if len(value) == 1 else None)
+            return numbers_of(inner)
         case list() | tuple():
             return [number for item in value for number in numbers_of(item)]
-        case int() | float() if not isinstance(value, bool):
-            return [_as_float(value)]
+        case int() | float() if not isinstance(value, bool) and abs(value) <= MAX_NUMBER:
+            return [float(value)]
         case _:
             return [math.nan]
-
-
-def _corners(value: Mapping[str, Any]) -> Any:
-    """Return the coordinates of an object that is a point or a box, in order; or the content of one around it."""
-    named = next((names for names in CORNERS if all(name in value for name in names)), None)
-    if named is not None:
-        return [value[name] for name in named]
-    return next(iter(value.values())) if len(value) == 1 else None
-
-
-def _numbers_of_text(text: str) -> list[float]:
-    """Return the numbers of `(500, 250)`, `500 250` or `<point>500 250</point>`; NaN for a sentence with numbers."""
-    if len(text) > LONGEST_SPELLING:
-        return [math.nan]
-    bare = _TAG.sub(" ", text)
-    return [math.nan] if _LETTER.search(bare) else [float(number) for number in _NUMBER.findall(bare)]
-
-
-def _as_float(number: float) -> float:
-    try:
-        return float(number)
-    except OverflowError:
-        return math.inf

@@ -151,7 +151,8 @@ class Toolset:
         names = [name for name in (table.single, table.batch) if name]
         declared = declare_all(functions, taken=(*table.rows, *names))
         self._rows = dict(table.rows)
-        choices = [name for name, row in table.rows.items() if not row.ends]
+        self._ends = {name for name, row in table.rows.items() if row.ends}
+        choices = [name for name in table.rows if name not in self._ends]
         batch = [table.batch] if table.batch else []
         self._excluded = check_excluded(excluded, [*choices, *batch, *(declaration.name for declaration in declared)])
         self._missing = {
@@ -173,57 +174,40 @@ class Toolset:
 
     def read(self, call: FunctionCall, spell: Spell) -> Reading:
         """Return the meaning of a call. A batch becomes one proposal for each of its actions."""
-        if call.name in self._functions:
-            return (proposal(call, CallFunction(call.name, dict(call.args))),)
-        if self.table.batch and call.name == self.table.batch and call.name not in self._excluded:
-            return self._read_batch(call, spell)
-        return self._read_single(call, spell)
+        is_batch = self.table.batch and call.name == self.table.batch and call.name not in self._excluded
+        return self._read_batch(call, spell) if is_batch else self._read_single(call, spell)
 
     def looks(self, name: str) -> bool:
         """Return whether the model gets a screenshot after a call of this row."""
         return self.table.looks_always or (name in self._rows and self._rows[name].looks)
 
     def _read_single(self, call: FunctionCall, spell: Spell) -> Reading:
-        inner = self._selected(call) if self.table.single and call.name == self.table.single else call
-        if isinstance(inner, Proposal):
-            return (inner,)
-        if inner.name in self._functions:
-            return (proposal(inner, CallFunction(inner.name, dict(inner.args))),)
-        meant = self._meaning(inner, spell)
-        return meant if isinstance(meant, EndOfRun) else (meant,)
-
-    def _selected(self, call: FunctionCall) -> FunctionCall | Proposal:
-        """Return the call of the row that the single tool's arguments name."""
-        found = self._call_in(dict(call.args))
-        if found is not None:
-            return found
-        selector = self.table.selector
-        name = str(call.args.get(selector) or "")
-        if name in self._rows:
-            return refused(call, f"the arguments of {name!r} must be an object, got {dict(call.args)!r:.200}")
-        return FunctionCall(name, {key: value for key, value in call.args.items() if key != selector})
-
-    def _meaning(self, call: FunctionCall, spell: Spell) -> EndOfRun | Proposal:
-        noun, row = self.table.noun, self._rows.get(call.name)
-        if call.name in self._excluded:
-            return self._refused(call, f"{call.name!r} is excluded in this run; use another {noun}")
-        if row is None:
-            problem = f"there is no {noun} {call.name!r:.100}; there are {', '.join(self._names)}"
-            return self._refused(call, problem, "unknown_tool")
-        args = replace(spell(call.args), defaults=row.defaults)
+        table = self.table
+        if table.single and call.name == table.single:
+            inner, name = self._call_in(dict(call.args)), str(call.args.get(table.selector) or "")
+            if inner is None and name in self._rows:
+                problem = f"the arguments of {name!r} must be an object, got {dict(call.args)!r:.200}"
+                return (refused(call, problem),)
+            rest = {key: value for key, value in call.args.items() if key != table.selector}
+            call = inner or FunctionCall(name, rest)
+        if call.name in self._functions:
+            return (proposal(call, CallFunction(call.name, dict(call.args))),)
         try:
+            if call.name in self._excluded:
+                raise Unreadable(f"{call.name!r} is excluded in this run; use another {table.noun}")
+            if (row := self._rows.get(call.name)) is None:
+                problem = f"there is no {table.noun} {call.name!r:.100}; there are {', '.join(self._names)}"
+                raise Unreadable(problem, "unknown_tool")
+            args = replace(spell(call.args), defaults=row.defaults)
             meant = row.read(args)
             if isinstance(meant, EndOfRun):
                 return meant
             args.check(call.name, self._names, (*row.required, *row.optional))
             if isinstance(meant, CallFunction) and meant.name in self._missing:
-                return self._refused(call, self._missing[meant.name])
-            return proposal(call, meant)
-        except Unreadable as problem:
-            return self._refused(call, str(problem), problem.kind)
-
-    def _refused(self, call: FunctionCall, problem: str, kind: str = "invalid_args") -> Proposal:
-        return refused(call, problem, kind if self.table.typed_errors else "")
+                raise Unreadable(self._missing[meant.name])
+            return (proposal(call, meant),)
+        except Unreadable as exc:
+            return (refused(call, str(exc), exc.kind if table.typed_errors else ""),)
 
     def _read_batch(self, call: FunctionCall, spell: Spell) -> tuple[Proposal, ...]:
         args = spell(call.args)
@@ -243,10 +227,8 @@ class Toolset:
         if call is None:
             example = "{'action': …}" if self.table.selector == "action" else "{'command': …, 'arguments': …}"
             return refused(FunctionCall(batch, {}), f"an action of a {batch} must be {example}, got {repr(item)[:200]}")
-        if call.name == batch or (call.name in self._rows and self._rows[call.name].ends):
-            return refused(call, f"{call.name!r} cannot stand in a {batch}; call it on its own")
-        reading = self._read_single(call, spell)
-        if isinstance(reading, EndOfRun):
+        reading = None if call.name == batch else self._read_single(call, spell)
+        if reading is None or isinstance(reading, EndOfRun) or call.name in self._ends:
             return refused(call, f"{call.name!r} cannot stand in a {batch}; call it on its own")
         return reading[0]
 

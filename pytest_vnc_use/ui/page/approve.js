@@ -62,10 +62,10 @@ function made(name, text) {
   return element;
 }
 
-/** Show what a command for a run that waited has printed. */
+/** Show what a command has printed, and for which run. */
 export function renderResult({ run, text }) {
   $("told").hidden = false;
-  $("told-text").textContent = `${run.split("/").at(-1)}\n${text}`;
+  $("told-text").textContent = [run.split("/").at(-1), text].filter(Boolean).join("\n");
 }
 
 document.querySelectorAll("[data-approve]").forEach((button) => {

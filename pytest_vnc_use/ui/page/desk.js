@@ -1,7 +1,7 @@
 import { fillDiff, renderApprovals, renderResult, showAll } from "./approve.js";
 import { renderClaim, renderRecord } from "./record.js";
 import { renderGroups } from "./review.js";
-import { drawFrame, screenOf, show } from "./screens.js";
+import { drawFrame, listSteps, screenOf, show } from "./screens.js";
 
 const $ = (id) => document.getElementById(id);
 const tests = new Map();
@@ -10,6 +10,7 @@ const session = { can_run: false, is_running: false, is_paused: false };
 let selected = "";
 let socket = null;
 let ci = { groups: [], left_out: [] };
+let finished = ""; // what the page says once the command has ended
 let chosen = ""; // the group of CI's drifts that the dialog shows
 let follows = true; // the large screen shows the newest running test until the user selects one
 
@@ -38,8 +39,8 @@ function connect() {
   socket.binaryType = "arraybuffer";
   socket.onmessage = ({ data }) => (typeof data === "string" ? take(JSON.parse(data)) : takeFrame(data));
   socket.onclose = () => {
-    status("Not connected: connecting again. Or open the URL that the terminal shows.");
-    setTimeout(connect, 2000);
+    status(finished || "Not connected: connecting again. Or open the URL that the terminal shows.");
+    if (!finished) setTimeout(connect, 2000);
   };
 }
 
@@ -76,7 +77,11 @@ function take(message) {
       break;
     }
     case "recorded":
-      Object.assign(questions.get(message.id) ?? {}, message, { type: "question" });
+      if (questions.has(message.id)) {
+        const { steps, notice, crops } = message;
+        const question = questions.get(message.id);
+        Object.assign(question, { steps, notice, crops: { ...question.crops, ...crops } });
+      }
       break;
     case "question":
       questions.set(message.id, message);
@@ -89,6 +94,11 @@ function take(message) {
       break;
     case "result":
       renderResult(message);
+      break;
+    case "finished":
+      finished = "The command has ended. You can close this page.";
+      document.body.classList.add("finished");
+      renderResult({ run: "", text: message.text });
       break;
   }
   schedule();
@@ -190,11 +200,8 @@ function renderScreen() {
   const steps = [...(test?.steps ?? [])].sort((one, other) => one.number - other.number);
   if (test) show($("large"), selected, test.state === "running" ? steps.at(-1)?.points : []);
   $("others").replaceChildren(...running().filter((each) => each.id !== selected).map(small));
-  $("steps").replaceChildren(...steps.map((step) => {
-    const item = element("li", `${step.caption}${step.error ? `: ${step.error}` : ""}${step.is_done ? "" : " …"}`, { value: step.number });
-    item.setAttribute("value", step.number);
-    return item;
-  }));
+  listSteps($("steps"), steps.map(({ number, caption, error, is_done, crop }) => (
+    { number, text: `${caption}${error ? `: ${error}` : ""}${is_done ? "" : " …"}`, crop: crop ?? "" })));
   const facts = test ? [
     ["result", test.state], ["triage", test.triage], ["message", test.message], ["claim", test.claim],
     ["verdict", test.verdict], ["reason", test.reason], ["seconds", test.seconds],
@@ -233,8 +240,14 @@ function renderQuestion() {
   $("question-problem").textContent = question.problem;
   const acts = [...question.acts.map((act) => `The recording acts there: ${act}`), ...question.moved.map((target) => `It cannot be accepted: ${target}.`)];
   $("question-acts").replaceChildren(...acts.map((act) => element("li", act)));
-  ["recorded", "now", "difference"].forEach((id, number) => { $(id).src = isOfCi ? question.urls[number] : `data:image/png;base64,${question.images[number]}`; });
-  $("recorded").onload = () => document.querySelectorAll(".shot").forEach((shot) => outline(shot, question.boxes));
+  ["recorded", "now", "difference"].forEach((id, number) => {
+    $(id).onload = () => crop($(id), question.boxes);
+    $(id).src = isOfCi ? question.urls[number] : `data:image/png;base64,${question.images[number]}`;
+  });
+  $("whole").onclick = () => {
+    $("whole").setAttribute("aria-pressed", String(!isWhole()));
+    document.querySelectorAll(".shot img").forEach((image) => crop(image, question.boxes));
+  };
   const answer = (kind) => document.querySelector(`[data-answer="${kind}"]`);
   answer("accept").disabled = question.moved.length > 0;
   answer("accept").textContent = question.claim ? "Yes, it holds" : isHeal ? "Accept: record these steps" : "Accept: the screen now is right";
@@ -270,16 +283,26 @@ function renderChoice(question) {
 }
 $("choice").oncancel = (event) => event.preventDefault();
 
-/** Draw a box around each difference; the images have the screen's size. */
-function outline(shot, boxes) {
-  const { naturalWidth: width, naturalHeight: height } = $("recorded");
+const MARGIN_PX = 60;
+const isWhole = () => $("whole").getAttribute("aria-pressed") === "true";
+
+/** Show the part of a screen that differs, or the whole screen, with a box around each difference. */
+function crop(image, boxes) {
+  const { naturalWidth: width, naturalHeight: height, parentElement: shot } = image;
+  let [left, top, right, bottom] = [0, 0, width, height];
+  if (boxes.length && !isWhole()) {
+    const side = (number) => boxes.map((box) => box[number]);
+    [left, top] = [Math.min(...side(0)), Math.min(...side(1))].map((least) => Math.max(0, least - MARGIN_PX));
+    [right, bottom] = [Math.min(width, Math.max(...side(2)) + MARGIN_PX), Math.min(height, Math.max(...side(3)) + MARGIN_PX)];
+  }
+  const across = (x) => `${(100 * x) / (right - left)}%`;
+  const down = (y) => `${(100 * y) / (bottom - top)}%`;
+  Object.assign(shot.style, { aspectRatio: `${right - left} / ${bottom - top}`, maxWidth: `${2 * (right - left)}px` });
+  Object.assign(image.style, { width: across(width), left: across(-left), top: down(-top) });
   shot.querySelectorAll(".box").forEach((box) => box.remove());
-  for (const [left, top, right, bottom] of boxes) {
+  for (const [x, y, endX, endY] of image.id === "difference" ? [] : boxes) {
     const box = element("span", "", { className: "box" });
-    Object.assign(box.style, {
-      left: `${(100 * left) / width}%`, top: `${(100 * top) / height}%`,
-      width: `${(100 * (right - left)) / width}%`, height: `${(100 * (bottom - top)) / height}%`,
-    });
+    Object.assign(box.style, { left: across(x - left), top: down(y - top), width: across(endX - x), height: down(endY - y) });
     shot.append(box);
   }
 }
@@ -294,7 +317,7 @@ function view(name) {
   $("pair").dataset.view = name;
   document.querySelectorAll("[data-view][aria-pressed]").forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.view === name)));
   $("slider-label").hidden = name !== "slide";
-  $("now").style.clipPath = name === "slide" ? `inset(0 0 0 ${$("slider").value}%)` : "";
+  $("now").parentElement.style.clipPath = name === "slide" ? `inset(0 0 0 ${$("slider").value}%)` : "";
 }
 
 $("run-all").onclick = () => run([]);

@@ -1,6 +1,6 @@
 // Recording: the pointer and the keyboard over the live screen go to the desktop, and the answers at its end.
 
-import { screenOf } from "./screens.js";
+import { listSteps, screenOf } from "./screens.js";
 
 const $ = (id) => document.getElementById(id);
 const BUTTONS = ["left", "middle", "right"];
@@ -21,7 +21,9 @@ let button = ""; // the pointer's button that is down
 let move = null; // the newest move that is not sent yet
 let scrolled = { x: 0, y: 0 };
 
-const tell = (...event) => question && send({ type: "input", id: question.id, event });
+/** Send an input with the time at which it happened, in milliseconds since the page was opened. */
+const tellAt = (timeStamp, ...event) => question && send({ type: "input", id: question.id, event, at: performance.timeOrigin + timeStamp });
+const tell = (...event) => tellAt(performance.now(), ...event);
 
 /** Show the recording that the question is about; return whether there is one. */
 export function renderRecord(asked, sender) {
@@ -39,7 +41,7 @@ export function renderRecord(asked, sender) {
   if ($("record-notice").textContent !== asked.notice) $("record-notice").textContent = asked.notice;
   $("record-undo").disabled = Boolean(asked.no_undo) || !asked.steps.length;
   const captions = asked.steps.length ? asked.steps : ["Nothing yet: click into the screen and do the task."];
-  $("record-steps").replaceChildren(...captions.map((caption) => made("li", caption)));
+  listSteps($("record-steps"), captions.map((text, index) => ({ number: index + 1, text, crop: asked.crops[index] ?? "" })));
   $("record-steps").classList.toggle("empty", !asked.steps.length);
   $("record-steps").lastElementChild.scrollIntoView({ block: "nearest" });
   return true;
@@ -103,7 +105,7 @@ function press(event) {
   if (button) return;
   button = BUTTONS[event.button];
   tellMove();
-  if (button) tell("down", ...at(event), button);
+  if (button) tellAt(event.timeStamp, "down", ...at(event), button);
 }
 
 function moved(event) {
@@ -121,7 +123,7 @@ function release(event) {
   if (marks()) return drawRegion(event, false, true);
   tellMove();
   if (button && (event.type === "pointercancel" || BUTTONS[event.button] === button)) {
-    tell("up", ...at(event), button);
+    tellAt(event.timeStamp, "up", ...at(event), button);
     button = "";
   }
 }
@@ -316,7 +318,10 @@ $("record-answers").onsubmit = (event) => {
 };
 $("record-undo").title = "Repeat all steps but the last one on a fresh desktop";
 $("record-undo").onclick = () => send({ type: "answer", kind: "undo", id: question.id });
-$("record-discard").onclick = () => send({ type: "answer", kind: "no", id: question.id, words: "it was discarded" });
+$("record-discard").onclick = () => {
+  if (!confirm("Discard this recording? What you did is lost, and nothing is written.")) return;
+  send({ type: "answer", kind: "no", id: question.id, words: "the recording was discarded" });
+};
 
 /** Ask whether a claim holds on a screen. */
 export function renderClaim(asked, sender) {

@@ -26,6 +26,23 @@ export function drawFrame(buffer) {
   return header.test;
 }
 
+/** Show steps, each with a number, a text and the image of a place, in a list; an item that is as before stays. */
+export function listSteps(list, steps) {
+  steps.forEach(({ number, text, crop }, index) => {
+    const facts = `${number} ${text} ${crop}`;
+    const before = list.children[index];
+    if (before?.dataset.facts === facts) return;
+    const item = document.createElement("li");
+    item.textContent = text;
+    item.dataset.facts = facts;
+    item.setAttribute("value", number);
+    if (crop) item.append(Object.assign(new Image(), { src: `data:image/png;base64,${crop}`, alt: "the place on the screen" }));
+    if (before) before.replaceWith(item);
+    else list.append(item);
+  });
+  while (list.children.length > steps.length) list.lastElementChild.remove();
+}
+
 /** Show a test's canvas, with the points of its newest step, in an element. */
 export function show(element, test, points = []) {
   const { canvas } = screenOf(test);

@@ -47,9 +47,9 @@ def png(width: int, height: int, data: bytes, *more: bytes, depth: int = 8, colo
     return b"\x89PNG\r\n\x1a\n" + head + b"".join(more) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
 
 
-def saved(form: str, *, frames: int = 1, size: tuple[int, int] = (40, 30)) -> bytes:
+def saved(form: str, *, frames: int = 1) -> bytes:
     file = BytesIO()
-    images = [Image.new("RGB", size, (number * 40 % 256, 0, 99)) for number in range(frames)]
+    images = [Image.new("RGB", (40, 30), (number * 40 % 256, 0, 99)) for number in range(frames)]
     images[0].save(file, form, **({"save_all": True, "append_images": images[1:]} if frames > 1 else {}))
     return file.getvalue()
 

@@ -1,4 +1,4 @@
-"""Commands and files on a desktop that a command leads to: a directory here by `env -C`, a machine by a real ssh."""
+"""Files and commands of a desktop: in a directory here, by `env -C`, and on a machine by a real ssh."""
 
 from __future__ import annotations
 
@@ -11,10 +11,70 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.desktops.remote import RemoteExec, remote_exec_of
-from pytest_vnc_use.errors import DesktopError, SettingsError
+from pytest_vnc_use.desktops.started import WorkingDirectory
+from pytest_vnc_use.errors import DesktopError, FileUnreadable, SettingsError
 from support.vnc_servers import require, wait_for
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="env -C and /proc")
+
+Files = WorkingDirectory | RemoteExec
+
+
+@pytest.fixture(params=["here", "there"])
+def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
+    """The files in `tmp_path`, reached both ways."""
+    return WorkingDirectory(tmp_path) if request.param == "here" else RemoteExec(["env", "-C", str(tmp_path)])
+
+
+@pytest.mark.parametrize("name", ["list.txt", "a directory/deep/it's.csv", "-n", "a/../b.txt"])
+def test_file_written_is_read_back(files: Files, name: str) -> None:
+    text = "Äpfel;2\nno end of line \0 $HOME"
+    files.write(name, text)
+    assert files.read(name) == text
+
+
+@pytest.mark.parametrize("name", ["../secret", "/etc/hostname", "a/../../secret", ".."])
+def test_name_outside_directory_is_rejected(files: Files, name: str) -> None:
+    for use in (files.read, lambda name: files.write(name, "text")):
+        with pytest.raises(DesktopError, match=f"must lie in the program's working directory, got '{name}'"):
+            use(name)
+
+
+def test_missing_file_lists_those_that_exist(files: Files) -> None:
+    with pytest.raises(FileNotFoundError, match=r"no file 'orders.csv'; it has no files"):
+        files.read("orders.csv")
+    files.write("b.txt", "")
+    files.write("a/c.txt", "")
+    with pytest.raises(FileNotFoundError, match=r"no file 'orders.csv'; it has 'a/c.txt', 'b.txt'$"):
+        files.read("orders.csv")
+
+
+def test_file_no_text_is_rejected(files: Files, tmp_path: Path) -> None:
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "image.png").write_bytes(b"\x89PNG\xff")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "large").touch()
+    os.truncate(tmp_path / "large", 70 << 20)
+    for name in ("directory", "loop", "pipe", "image.png", "large"):
+        with pytest.raises(FileUnreadable, match=rf"cannot read '{name}' "):
+            files.read(name)
+    with pytest.raises(FileUnreadable, match=r"at most 67108864 bytes, it has 73400320; look at it there"):
+        files.read("large")
+    for name in ("directory", "loop", "pipe"):
+        with pytest.raises(DesktopError, match=rf"cannot write '{name}' "):
+            files.write(name, "text")
+
+
+def test_link_out_of_directory_is_rejected(tmp_path: Path) -> None:
+    files = WorkingDirectory(tmp_path)
+    (tmp_path / "link").symlink_to(tmp_path.parent)
+    (tmp_path / "orders.csv").symlink_to("/etc/hostname")
+    for name in ("link/secret.txt", "orders.csv"):  # the program made the link
+        with pytest.raises(FileUnreadable, match=f"cannot read '{name}' .*: a link leads out of that directory, to '/"):
+            files.read(name)
+        with pytest.raises(DesktopError, match=f"cannot write '{name}' .*: a link leads out of that directory, to '/"):
+            files.write(name, "overwritten")
 
 
 def running_with(word: str) -> list[int]:
@@ -98,29 +158,23 @@ def test_refused_ssh_asks_for_no_password(ssh: str, tmp_path: Path) -> None:
         stranger.run(["true"], 30)
 
 
-@pytest.mark.parametrize(
-    ("line", "server", "words"),
-    [
-        ("ssh -p 2222 {host}", "lab-7:1", ("ssh", "-p", "2222", "lab-7")),
-        ("reach {host} {port}", "[::1]::5901", ("reach", "::1", "5901")),
-        ("reach {host}.{port}", ":2", ("reach", "localhost.5902")),
-        ("docker exec -i 'my desk'", "/run/vnc", ("docker", "exec", "-i", "my desk")),
-        ("docker exec -i {{.Names}}", "lab-7:1", ("docker", "exec", "-i", "{{.Names}}")),
-    ],
-)
-def test_host_and_port_are_filled_in(line: str, server: str, words: tuple[str, ...]) -> None:
-    assert remote_exec_of(line, server).command == words
+LINES: list[tuple[str, str, tuple[str, ...] | str]] = [
+    ("ssh -p 2222 {host}", "lab-7:1", ("ssh", "-p", "2222", "lab-7")),
+    ("reach {host} {port}", "[::1]::5901", ("reach", "::1", "5901")),
+    ("reach {host}.{port}", ":2", ("reach", "localhost.5902")),
+    ("docker exec -i 'my desk'", "/run/vnc", ("docker", "exec", "-i", "my desk")),
+    ("docker exec -i {{.Names}}", "lab-7:1", ("docker", "exec", "-i", "{{.Names}}")),
+    ("docker exec -i {name}", "lab-7:1", r"contains '{name}', but the address 'lab-7:1' has host and port"),
+    ("ssh {host}", "/run/vnc", r"contains '{host}', but the address '/run/vnc' has neither host nor port"),
+    ("  ", "lab-7:1", r"must be a command line, such as .*, got '  '"),
+    ("ssh 'lab", "lab-7:1", r"must be a command line, got \"ssh 'lab\": No closing quotation"),
+]
 
 
-@pytest.mark.parametrize(
-    ("line", "server", "message"),
-    [
-        ("docker exec -i {name}", "lab-7:1", r"contains '{name}', but the address 'lab-7:1' has host and port"),
-        ("ssh {host}", "/run/vnc", r"contains '{host}', but the address '/run/vnc' has neither host nor port"),
-        ("  ", "lab-7:1", r"must be a command line, such as .*, got '  '"),
-        ("ssh 'lab", "lab-7:1", r"must be a command line, got \"ssh 'lab\": No closing quotation"),
-    ],
-)
-def test_invalid_command_line_is_rejected(line: str, server: str, message: str) -> None:
-    with pytest.raises(SettingsError, match=message):
+@pytest.mark.parametrize(("line", "server", "expected"), LINES)
+def test_command_line_gets_host_and_port(line: str, server: str, expected: tuple[str, ...] | str) -> None:
+    if isinstance(expected, tuple):
+        assert remote_exec_of(line, server).command == expected
+        return
+    with pytest.raises(SettingsError, match=expected):
         remote_exec_of(line, server)

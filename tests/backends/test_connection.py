@@ -1,0 +1,238 @@
+"""Connections: by every form of an address, each way one can fail, and what they leave alone in their process."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_socket
+from freezegun import freeze_time
+
+from pytest_vnc_use.backends.security import ServerFacts
+from pytest_vnc_use.backends.vnc import VNCController, connect
+from pytest_vnc_use.errors import ConnectionLost, DesktopRefused, SettingsError, VncUseError
+from support import vnc_servers
+from support.vnc_servers import VncServer
+from support.witness_programs import assert_becomes, xterm
+
+Connect = Callable[..., VNCController]
+
+
+@contextmanager
+def listener(greeting: bytes = b"") -> Iterator[str]:
+    """A server that accepts, says `greeting` and nothing more; its address."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        accepted: list[socket.socket] = []
+
+        def accept() -> None:
+            connection, _ = server.accept()
+            connection.sendall(greeting)
+            accepted.append(connection)
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        yield f"127.0.0.1::{server.getsockname()[1]}"
+        thread.join(timeout=30)
+        for connection in accepted:
+            connection.close()
+
+
+def assert_refused(address: str, error: type[VncUseError], message: str, **options: object) -> None:
+    started_s = time.monotonic()
+    with pytest.raises(error, match=message):
+        connect(address, **options)  # type: ignore[arg-type]
+    assert time.monotonic() - started_s < 15.0
+
+
+@pytest.mark.desktop
+@pytest.mark.parametrize("types", ["VncAuth,None", "None,VncAuth"])
+def test_none_beside_password_used_without_password(tmp_path: Path, types: str) -> None:
+    file = vnc_servers.password_file(tmp_path, "geheim")
+    with vnc_servers.tigervnc(password_file=file, options=["-SecurityTypes", types]) as server:
+        for password, used in ((None, "None"), ("geheim", "VncAuth")):
+            facts = ServerFacts()
+            connect(server.address, password, facts=facts).close()
+            assert (sorted(facts.security_types), facts.security_used) == (["None", "VncAuth"], used)
+
+
+@pytest.mark.filterwarnings("ignore:A test tried to use socket")
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+def test_connect_sockets_blocked_names_what_to_allow(host: str) -> None:
+    pytest_socket.disable_socket(allow_unix_socket=True)
+    try:
+        assert_refused(f"{host}::5900", DesktopRefused, "pytest-socket blocks sockets. .* --allow-hosts=HOST")
+    finally:
+        pytest_socket.enable_socket()
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        *(
+            (address, f"a VNC server must be 'host::port'.*got {address!r}$")
+            for address in ("localhost:one", "a:1:2:3")
+        ),
+        ("[::1:5", "a VNC server must be 'host::port'"),
+        ("localhost::65536", "a VNC server must be"),
+        ("5999", "got '5999'. For a port of this machine write 'localhost::5999'$"),
+        ("vnc://desk/websockify", "got 'vnc://desk/websockify'"),
+        ("rdp://desk:3389", "a VNC server must be .*got 'rdp://desk:3389'"),
+        ("http://desk:6080/vnc.html?password=geheim", "got the web page 'http://desk:6080/vnc.html'.*'ws://desk:6080/"),
+        ("https://desk/vnc.html#x", "If that is noVNC, write 'wss://desk/websockify', or the path"),
+        ("vnc://alice:geheim@desk:5900", "must not contain a user name or a password"),
+    ],
+)
+def test_invalid_address_raises_settings_error(address: str, told: str) -> None:
+    with pytest.raises(SettingsError, match=told) as refused:
+        connect(address)
+    assert "geheim" not in str(refused.value)
+
+
+def test_everything_on_closed_connection_says_so(tigervnc: VncServer) -> None:
+    hands = connect(tigervnc.address)
+    hands.close()
+    hands.close()
+    for call in (hands.frame, hands.settle, lambda: hands.click(1, 1), lambda: hands.key_combo("a")):
+        with pytest.raises(ConnectionLost, match="is closed"):
+            call()
+
+
+CONNECT = "from pytest_vnc_use.backends.vnc import connect; hands = connect({address!r}); "
+
+
+def python(code: str, server: VncServer) -> subprocess.Popen[bytes]:
+    """A strict Python process that is connected to `server` and continues with `code`."""
+    command = [sys.executable, "-W", "error", "-c", CONNECT.format(address=server.address) + code]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def test_process_with_open_connection_exits_at_once(tigervnc: VncServer) -> None:
+    code = "import sys, time; hook = sys.excepthook is sys.__excepthook__; print(hook, time.time()); sys.stdout.flush()"
+    out, err = python(code, tigervnc).communicate(timeout=400)
+    hook, before_s = out.split()
+    assert hook == b"True"
+    assert time.time() - float(before_s) < 15.0
+    assert err == b""
+
+
+def test_reactor_of_process_running_holds_nothing_up(tigervnc: VncServer) -> None:
+    """pytest-twisted runs tests on the thread of `twisted.internet.reactor`, which they then block."""
+    code = (
+        "from twisted.internet import reactor\n"
+        "from twisted.python.threadable import isInIOThread\n"
+        "def work():\n"
+        f"    other = connect({tigervnc.address!r}); other.move(9, 9); print(other.frame().ref.width, isInIOThread())\n"
+        "    reactor.callLater(0, reactor.stop)\n"
+        "print(reactor.running); reactor.callWhenRunning(work); reactor.run(); print(hands.frame().ref.width)"
+    )
+    out, err = python(code, tigervnc).communicate(timeout=60)
+    assert (out, err) == (b"False\n1024 True\n1024\n", b"")
+
+
+def test_forked_process_is_told(tigervnc: VncServer) -> None:
+    code = (
+        "import os\n"
+        "if os.fork() == 0:\n"
+        f"    try: connect({tigervnc.address!r})\n"
+        "    except Exception as error: print(type(error).__name__, 'spawn' in str(error), flush=True)\n"
+        "    os._exit(0)\n"
+        "os.wait(); print(hands.frame().ref.width)"
+    )
+    out, _ = python(code, tigervnc).communicate(timeout=400)
+    assert out == b"InfraError True\n1024\n"
+
+
+@pytest.mark.desktop
+def test_connect_takes_every_form_of_address(tigervnc: VncServer) -> None:
+    port = int(tigervnc.address.rpartition(":")[2])
+    with vnc_servers.tigervnc(interface="::1") as other:
+        for address in (
+            *(f"127.0.0.1::{port}", f"127.0.0.1:{port - 5900}", f"localhost::{port}", f"localhost:{port - 5900}"),
+            *(f"localhost:{port}", f"vnc://localhost:{port}", f"VNC://127.0.0.1:{port}/"),
+            *(f"vnc://localhost:{port - 5900}", f"[::1]::{other.address.rpartition(':')[2]}"),
+        ):
+            with closing(connect(address)) as hands:
+                assert hands.size == (1024, 768)
+
+
+REFUSED: list[tuple[str, type[VncUseError], str, dict[str, object]]] = [
+    *(
+        (address, DesktopRefused, f"no VNC connection to '{address}', host '127.0.0.1', port {{port}}: .*refused", {})
+        for address in ("127.0.0.1::{port}", "127.0.0.1:{port}", "vnc://127.0.0.1:{port}")
+    ),
+    ("/nonexistent/socket", DesktopRefused, "there is no unix socket '/nonexistent/socket'", {}),
+    ("198.51.100.1::5900", DesktopRefused, "no", {"timeout_s": 0.5}),  # it swallows packets
+    ("127.0.0.1::5900", SettingsError, "ASCII", {"password": "geheimß"}),
+    *(
+        (f"{host}::5901", SettingsError, r"must be an IP address or a host name", {})
+        for host in ("a..b", "x" * 64, "my_app", "a b", "b\u200bc", "\ud800", "xn--a")
+    ),
+]
+
+
+@pytest.mark.parametrize(("address", "error", "message", "options"), REFUSED)
+def test_server_out_of_reach_is_refused(
+    address: str, error: type[VncUseError], message: str, options: dict[str, object]
+) -> None:
+    port = vnc_servers.free_port()
+    assert_refused(address.replace("{port}", str(port)), error, message.replace("{port}", str(port)), **options)
+
+
+@pytest.mark.parametrize(
+    ("greeting", "message"),
+    [
+        (b"", "showed no screen within 0.5 s"),
+        (b"RFB 003.008\n", "showed no screen within 0.5 s"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "does not speak VNC"),
+    ],
+)
+def test_server_without_screen_is_refused_in_time(greeting: bytes, message: str) -> None:
+    with listener(greeting) as address, freeze_time("2030-01-02"):  # a clock that a test stops
+        assert_refused(address, DesktopRefused, message, timeout_s=0.5)
+
+
+@pytest.mark.parametrize("call", ["wait(60)", "settle()"])
+def test_ctrl_c_ends_wait_and_no_connection(tigervnc: VncServer, call: str) -> None:
+    code = (
+        "print('ready', flush=True)\n"
+        "try:\n"
+        f"    while True: hands.{call}; hands.move(1, 1)\n"
+        "except KeyboardInterrupt: print(hands.frame().ref.width, flush=True)\n"
+        f"while True: hands.{call}; hands.move(1, 1)"
+    )
+    process = python(code, tigervnc)
+    assert process.stdout is not None
+    for line in (b"ready\n", b"1024\n"):
+        assert process.stdout.readline() == line
+        process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGINT
+    assert err.rstrip().endswith(b"KeyboardInterrupt")
+
+
+def test_connection_logs_and_prints_nothing(
+    tigervnc: VncServer, connected: Connect, tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: Any
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with xterm(tigervnc, f"cat > {tmp_path}/typed"):
+        hands = connected(tigervnc)
+        hands.click(50, 50)
+        hands.type_text("gehéim", press_enter=True)
+        assert_becomes((tmp_path / "typed").read_text, "gehéim\n")
+    capfd.readouterr()
+    os.kill(tigervnc.process.pid, signal.SIGKILL)
+    with pytest.raises(ConnectionLost, match="was lost"):
+        hands.wait(5)
+    assert capfd.readouterr() == ("", "")
+    assert caplog.records == []

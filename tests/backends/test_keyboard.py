@@ -1,0 +1,557 @@
+"""Text and keys arrive as they were given, or are rejected before anything is typed; the receiving program says so."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import struct
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use.backends.screen import SettleRules
+from pytest_vnc_use.backends.vnc import VNCController, connect
+from pytest_vnc_use.errors import ActionError, SettingsError
+from pytest_vnc_use.types import KeyCombo, KeyDown, KeyUp, Move, TypeText
+from pytest_vnc_use.types.keys import keysym_of, name_of, parse_combo
+from support import vnc_servers
+from support.rfb_server import RAW, greeting, rectangle, update
+from support.stages.qemu import qemu
+from support.stages.stage import Wish
+from support.vnc_servers import VncServer, missing, wait_for
+from support.witness_programs import Page, assert_becomes, openbox, window_of, witness_on_qt, witness_on_x, xterm
+
+Connect = Callable[..., VNCController]
+ASCII = "".join(map(chr, range(0x20, 0x7F)))
+LATIN_1 = "".join(map(chr, range(0xA1, 0x100))).replace("\xad", "")
+LONG = "The quick brown Fox jumps over the lazy Dog!\n" * 60
+SPECIAL = "@ { } \\ ~ € ß é"
+TEXTS = (
+    ASCII,
+    "Grüße, naïve café, Ærøskøbing",
+    "Ωραία Ελλάδα",
+    "Съешь ещё этих мягких булок",
+    "日本語 漢字 한국어",
+    "שלום עולם, مرحبا بالعالم",
+    "😀 👍🏽 👩‍💻",
+    "e\u0301 a\u0308 n\u0303",
+    "".join(map(chr, range(0x4E00, 0x4E00 + 300))),
+)
+IN_XTERM: list[tuple[str, str, str, str]] = [
+    ("tigervnc", "", "\n".join(TEXTS) + "\n\tone\tΩ\ttwo\n" + LONG, ""),
+    *(("tigervnc", layout, f"{ASCII}\n{SPECIAL}\n@{{}}\\~", "") for layout in ("us", "de", "fr", "de,ru")),
+    ("tightvnc", "", f"{ASCII}\n{LATIN_1}\n{LONG}", "日"),
+    ("x11vnc", "", f"{ASCII}\n{LONG}", "café"),
+]
+"""Server, keyboard layout, text, and a text that the server cannot take."""
+
+
+@pytest.mark.desktop
+@pytest.mark.parametrize(("kind", "layout", "text", "untypable"), IN_XTERM)
+def test_text_arrives_in_xterm(
+    kind: str, layout: str, text: str, untypable: str, connected: Connect, tmp_path: Path
+) -> None:
+    with vnc_servers.STARTERS[kind]() as server:
+        if layout:
+            server.output_of("setxkbmap", layout)
+        with xterm(server, f"cat > {tmp_path}/typed"):
+            hands = connected(server)
+            hands.click(50, 50)
+            hands.type_text(text, press_enter=True)
+            if untypable:
+                with pytest.raises(ActionError, match=r"U\+.*Nothing was typed"):
+                    hands.type_text(untypable)
+            assert_becomes((tmp_path / "typed").read_text, f"{text}\n")
+
+
+def test_text_arrives_in_chromium(desktop: VncServer, chromium: Page, connected: Connect) -> None:
+    hands = connected(desktop)
+    hands.click(100, 20)
+    for text in TEXTS:
+        hands.type_text(text, clear_first=True)
+        assert_becomes(lambda text=text: chromium.last("text"), text)  # type: ignore[misc]
+    hands.click(100, 100)
+    for lines in ("first Ω\nsecond\n日\nfourth", LONG[:180]):
+        hands.type_text(lines, clear_first=True)
+        assert_becomes(lambda: chromium.last("lines"), lines, timeout_s=30)
+
+
+def test_text_arrives_in_qt_as_x_client(tigervnc: VncServer, connected: Connect, tmp_path: Path) -> None:
+    with witness_on_x(tigervnc, tmp_path) as witness:
+        hands = connected(tigervnc)
+        hands.click(100, 20)
+        for text in TEXTS:
+            hands.type_text(text, clear_first=True)
+            witness.expect("line", text)
+
+
+@pytest.mark.desktop
+def test_qt_server_takes_latin_1_and_lines(connected: Connect, tmp_path: Path) -> None:
+    with witness_on_qt(tmp_path) as witness:
+        hands = connected(witness.server)
+        hands.click(100, 20)
+        for text in (ASCII, LATIN_1, ""):
+            hands.type_text(text, clear_first=True)
+            witness.expect("line", text)
+        with pytest.raises(ActionError, match=r"'Ω€' \(U\+03A9, U\+20AC\). Nothing was typed"):
+            hands.type_text("costs Ω or €")
+        hands.type_text("b")
+        witness.expect("line", "b")
+        hands.click(100, 400)
+        hands.type_text(f"one\ntwo\r\nthree\n{LONG[:900]}", press_enter=True)
+        witness.expect("page", f"one\ntwo\nthree\n{LONG[:900]}\n")
+
+
+def test_keys_do_not_overtake_click(tigervnc: VncServer, connected: Connect, tmp_path: Path) -> None:
+    """openbox grabs and replays the click that gives a window the focus; keys at its heels would go to the other."""
+    left, right = tmp_path / "left", tmp_path / "right"
+    with (
+        openbox(tigervnc),
+        xterm(tigervnc, f"cat > {left}", "left", "40x10+0+100"),
+        xterm(tigervnc, f"cat > {right}", "right", "40x10+500+100"),
+    ):
+        hands = connected(tigervnc)
+        hands.settle()
+        for _ in range(8):
+            hands.perform(TypeText("left", 100, 180, press_enter=True))
+            hands.click(600, 180)
+            hands.type_text("right", press_enter=True)
+        assert_becomes(left.read_text, "left\n" * 8)
+        assert_becomes(right.read_text, "right\n" * 8)
+
+
+@pytest.mark.slow
+def test_last_keys_arrive_on_busy_screen(tigervnc: VncServer, tmp_path: Path) -> None:
+    """A socket that is closed while the server still writes is reset, and what it has not read yet is lost."""
+    typed, busy = tmp_path / "typed", "while :; do head -c 4000 /dev/urandom | od -c >/dev/tty; done"
+    lines = [f"line {number}" for number in range(60)]
+    with xterm(tigervnc, f"(exec 3<&0; {busy}) & cat >{typed}"):
+        wait_for(typed.exists, "the start of the program")
+        for line in lines:
+            with closing(connect(tigervnc.address)) as hands:
+                hands.perform(Move(100, 100))
+                hands.perform(TypeText(line, press_enter=True))
+        wait_for(lambda: lines[-1] in typed.read_text(), "the arrival of the last line", 10)
+    assert typed.read_text().splitlines() == lines
+
+
+@pytest.mark.desktop
+@pytest.mark.slow
+def test_text_longer_than_queue_of_keys(connected: Connect, tmp_path: Path) -> None:
+    """QEMU takes a key event every 10 ms, queues about 340 and drops the rest."""
+    text = "".join(map(chr, range(0x20, 0x7F))) + "the quick brown fox jumps over the lazy dog"
+    with qemu(tmp_path, Wish()) as stage:
+        hands = connected(stage.server)
+        hands.type_text(text)
+        assert_becomes(stage.heard, [f"key {character!r}" for character in text])
+        with pytest.raises(ActionError, match=r"'é' \(U\+00E9\). Nothing was typed"):
+            hands.type_text("café")
+
+
+SPELLINGS = {
+    "Control_L": "control ctrl Control CTRL Control_L ctrl_l ControlLeft",
+    "Control_R": "Control_R ctrl_r ControlRight",
+    "Alt_L": "alt Alt option Alt_L AltLeft",
+    "Shift_L": "shift SHIFT Shift_L ShiftLeft",
+    "Super_L": "super win meta cmd command Super_L MetaLeft windows",
+    "Escape": "esc escape Escape ESC",
+    "Return": "enter return Return ENTER Key_Return Qt.Key.Key_Return",
+    "Up": "up arrowup ArrowUp arrow_up Up",
+    "Down": "down arrowdown ArrowDown",
+    "Left": "left arrowleft ArrowLeft",
+    "Right": "right arrowright ArrowRight",
+    "Prior": "page_up pageup PageUp Page_Up pgup Key_PageUp",
+    "Next": "page_down pagedown PageDown Page_Down pgdn",
+    "space": "space Space spacebar",
+    "BackSpace": "backspace Backspace BackSpace",
+    "Delete": "delete del Delete",
+    "Insert": "insert ins",
+    "Home": "home Home",
+    "End": "end End",
+    "Tab": "tab Tab",
+    "F1": "f1 F1",
+    "F12": "f12 F12",
+    "F24": "f24",
+    "Print": "printscreen print_screen PrintScreen prtsc prntscrn Key_Print",
+    "Menu": "menu ContextMenu",
+    "Pause": "pause",
+    "Scroll_Lock": "scroll_lock ScrollLock",
+    "1": "1 Digit_1 Digit1 digit1",
+    "a": "a KeyA Key_A Qt.Key_A",
+    "plus": "+ plus",
+    "minus": "- minus",
+    "comma": ", comma",
+    "period": ". period",
+    "slash": "/ slash",
+    "equal": "= equal",
+    "KP_Enter": "kp_enter KP_Enter NumpadEnter",
+}
+
+
+class Xev:
+    """An xev whose window has the focus, and what it has heard."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+
+    def presses(self) -> list[str]:
+        """Names of the keysyms pressed so far."""
+        events = re.findall(r"KeyPress event.*?\(keysym 0x[0-9a-f]+, (\S+)\)", self._log.read_text("latin-1"), re.S)
+        return [name for name in events if name != "Num_Lock"]
+
+    def releases(self) -> list[str]:
+        return re.findall(r"KeyRelease event.*?\(keysym 0x[0-9a-f]+, (\S+)\)", self._log.read_text("latin-1"), re.S)
+
+    def hears(self, act: Callable[[], None], pressed: str) -> None:
+        """Assert that `act` presses these keys in this order."""
+        before = len(self.presses())
+        act()
+        assert_becomes(lambda: " ".join(self.presses()[before:]), pressed)
+
+
+Listening = tuple[VncServer, Xev]
+
+
+@pytest.fixture(scope="module", params=vnc_servers.STARTERS)
+def listening(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listening]:
+    vnc_servers.require("xev")
+    log = tmp_path_factory.mktemp("xev") / "log"
+    command = ["stdbuf", "-oL", "xev", "-geometry", "1000x700+0+0", "-event", "keyboard"]
+    with (
+        vnc_servers.STARTERS[request.param]() as server,
+        log.open("wb") as out,
+        server.run(*command, stdout=out.fileno()),
+    ):
+        window_of(server, "Event Tester")
+        yield server, Xev(log)
+
+
+@pytest.mark.desktop
+def test_every_spelling_arrives(listening: Listening, connected: Connect) -> None:
+    server, xev = listening
+    hands = connected(server)
+    hands.click(300, 300)
+    for name, spellings in SPELLINGS.items():
+        for spelling in spellings.split():
+            prefix = "Shift_L " if name == "plus" else ""
+            xev.hears(lambda spelling=spelling: hands.key_combo(spelling), prefix + name)  # type: ignore[misc]
+
+
+@pytest.mark.desktop
+@pytest.mark.parametrize(
+    ("keys", "pressed"),
+    [
+        ("control+a", "Control_L a"),
+        ("Control+A", "Control_L a"),
+        ("ctrl + a", "Control_L a"),
+        (["ctrl", "a"], "Control_L a"),
+        (["ctrl+shift", "p"], "Control_L Shift_L P"),
+        ("ctrl+shift+1", "Control_L Shift_L exclam"),
+        ("ctrl++", "Shift_L Control_L plus"),
+        ("ctrl+plus", "Shift_L Control_L plus"),
+        ("+", "Shift_L plus"),
+        ("A", "Shift_L A"),
+        ("?", "Shift_L question"),
+        ("alt+F4", "Alt_L F4"),
+        ("alt f", "Alt_L f"),
+        ("Ctrl Shift page down", "Control_L Shift_L Next"),
+        ("alt Left", "Alt_L Left"),
+        ("page down", "Next"),
+        ("alt gr", "ISO_Level3_Shift"),
+        ("ctrl+-", "Control_L minus"),
+        ("Digit_1", "1"),
+    ],
+)
+def test_combinations(listening: Listening, connected: Connect, keys: str | list[str], pressed: str) -> None:
+    server, xev = listening
+    hands = connected(server)
+    hands.click(300, 300)
+    action = KeyCombo((keys,) if isinstance(keys, str) else tuple(keys))
+    xev.hears(lambda: hands.perform(action), pressed)
+    wait_for(lambda: len(xev.releases()) >= len(xev.presses()), "the release of all keys")
+
+
+@pytest.mark.desktop
+@pytest.mark.parametrize("kind", vnc_servers.STARTERS)
+def test_number_pad_digits_are_typed(kind: str, connected: Connect, tmp_path: Path) -> None:
+    with vnc_servers.STARTERS[kind]() as server, xterm(server, f"cat > {tmp_path}/typed"):
+        hands = connected(server)
+        hands.click(50, 50)
+        for name in ("kp_1", "numpad5", "KP_Add", "num9", "enter"):
+            hands.key_combo(name)
+        assert_becomes((tmp_path / "typed").read_text, "15+9\n")
+
+
+@pytest.mark.desktop
+def test_qts_own_server(connected: Connect, tmp_path: Path) -> None:
+    lines = {"ctrl+A": "Key_A 2", "Escape": "Key_Escape 0", "ctrl+shift+x": "Key_X 3", "F12": "Key_F12 0"}
+    with witness_on_qt(tmp_path) as witness:
+        hands = connected(witness.server)
+        hands.click(100, 20)
+        for keys in lines:
+            hands.key_combo(keys)
+
+        def heard() -> list[str]:
+            return [line for line in witness.read("keys").splitlines() if line in lines.values()]
+
+        assert_becomes(heard, list(lines.values()))
+        for unknown in ("printscreen", "f13", "capslock", "super"):
+            with pytest.raises(ActionError, match=f"does not support the key '{unknown}'"):
+                hands.key_combo(unknown)
+
+
+SHIFT, CONTROL, F5 = 0xFFE1, 0xFFE3, 0xFFC2
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        *(
+            (keys, "unknown key 'hyperspace'; a key is a single character")
+            for keys in ("hyperspace", "ctrl+hyperspace")
+        ),
+        *((keys, "a key combination must be keys joined by") for keys in ("", "ctrl+", "+a", "a+++b")),
+    ],
+)
+def test_parse_invalid_combination_names_it(keys: str, problem: str) -> None:
+    with pytest.raises(ActionError, match=problem):
+        parse_combo(keys)
+
+
+@pytest.mark.parametrize("character", ["a", "ä", "я", "你", "😀"])
+def test_name_of_characters_key_is_character(character: str) -> None:
+    assert name_of(keysym_of(character)) == character
+
+
+def test_half_surrogate_pair_types_nothing(tigervnc: VncServer, connected: Connect, tmp_path: Path) -> None:
+    with xterm(tigervnc, f"cat > {tmp_path}/typed"):
+        hands = connected(tigervnc)
+        hands.click(50, 50)
+        for act, text in (
+            (partial(hands.type_text, press_enter=True, clear_first=True), "no \ud83d"),
+            (hands.type_text, "no \udcff"),  # as variables hold bytes that are no UTF-8
+            (hands.key_combo, "ctrl+\ud83d"),
+            (hands.key_down, "\ud83d"),
+            (hands.open_address, "no \ud83d"),
+        ):
+            with pytest.raises(ActionError, match=r"'\\ud83d'|'\\udcff' \(U\+DCFF\)"):
+                act(text)
+        hands.type_text("hi", press_enter=True)
+        assert_becomes((tmp_path / "typed").read_text, "hi\n")
+
+
+def test_all_text_by_clipboard(tigervnc: VncServer, x11vnc: VncServer, connected: Connect, tmp_path: Path) -> None:
+    """Of a layout without Latin letters TigerVNC takes about 20 of them by keys, and loses the others."""
+    tigervnc.output_of("setxkbmap", "ru")
+    with xterm(tigervnc, f"cat > {tmp_path}/typed"):
+        hands = connected(tigervnc, type_by="clipboard")
+        hands.click(50, 50)
+        hands.type_text(f"{ASCII}\n\tΩ {ASCII}", press_enter=True)
+        assert_becomes((tmp_path / "typed").read_text, f"{ASCII}\n\tΩ {ASCII}\n")
+    with pytest.raises(SettingsError, match="this VNC server has no extended clipboard"):
+        connected(x11vnc, type_by="clipboard")
+
+
+def test_paste_goes_by_ctrl_v(
+    desktop: VncServer,
+    chromium: Page,
+    tigervnc: VncServer,
+    x11vnc: VncServer,
+    connected: Connect,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Browsers take it, terminals do not; it is typed on a server without a clipboard for any script."""
+    hands = connected(desktop)
+    hands.click(100, 100)
+    hands.perform(TypeText("old", clear_first=True))
+    hands.perform(TypeText("two\nlines Ω", clear_first=True, paste=True))
+    assert_becomes(lambda: chromium.last("lines"), "two\nlines Ω")
+    monkeypatch.setattr("pytest_vnc_use.backends.input._FETCH_S", 1.0)
+    with xterm(tigervnc, f"cat > {tmp_path}/typed"):
+        hands = connected(tigervnc)
+        hands.click(50, 50)
+        with pytest.raises(ActionError, match=r"no program fetched .* after ctrl\+v"):
+            hands.perform(TypeText("x", paste=True))
+    with xterm(x11vnc, f"cat > {tmp_path}/there"):
+        hands = connected(x11vnc)
+        hands.click(50, 50)
+        hands.perform(TypeText("typed", press_enter=True, paste=True))
+        assert_becomes((tmp_path / "there").read_text, "typed\n")
+
+
+def test_pasted_text_that_changes_nothing_is_reported(
+    tigervnc: VncServer, connected: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a clipboard's history fetches it, and no text field."""
+    monkeypatch.setattr("pytest_vnc_use.backends.input._PASTED", SettleRules(first_change_s=1.0, limit_s=2.0))
+    with xterm(tigervnc, f"stty -echo; cat > {tmp_path}/typed"):
+        wait_for((tmp_path / "typed").exists, "the end of the echo")
+        hands = connected(tigervnc)
+        hands.click(50, 50)
+        hands.settle()
+        with pytest.raises(ActionError, match=r"no pixel changed within 1.0 s; is a text field focused\?"):
+            hands.type_text("Ω")
+
+
+LATE_ECHO = 'stty -echo -icanon; pasted=$(head -c 2); sleep 5; printf %s "$pasted"; exec cat'
+
+
+@pytest.mark.slow
+def test_pasted_text_shown_late_is_done(tigervnc: VncServer, connected: Connect, tmp_path: Path) -> None:
+    """A busy program fetches it late, and a slow one shows it late."""
+    with xterm(tigervnc, f"cat > {tmp_path}/typed") as busy:
+        hands = connected(tigervnc)
+        hands.click(50, 50)
+        hands.settle()
+        busy.send_signal(signal.SIGSTOP)
+        threading.Timer(4.0, busy.send_signal, (signal.SIGCONT,)).start()
+        hands.type_text("Ω", press_enter=True)
+        assert_becomes((tmp_path / "typed").read_text, "Ω\n")
+    with xterm(tigervnc, LATE_ECHO):
+        hands = connected(tigervnc)
+        hands.click(50, 50)
+        hands.settle()
+        hands.type_text("Ω")
+
+
+@pytest.mark.desktop
+@pytest.mark.parametrize("naps", [False, True])
+def test_held_key_is_released_in_end(listening: Listening, connected: Connect, naps: bool) -> None:
+    """Some servers read no more from a client that they cannot write to."""
+    server, xev = listening
+    hands = connected(server)
+    hands.click(300, 300)
+    xev.hears(lambda: hands.perform(KeyDown("shift")), "Shift_L")
+    xev.hears(lambda: hands.perform(KeyCombo(("a",))), "A")
+    hands.perform(KeyUp("shift"))
+    hands.perform(KeyDown("ctrl"))
+    if naps:
+        assert_becomes(lambda: xev.presses()[-1], "Control_L")
+        server.process.send_signal(signal.SIGSTOP)
+        with server.run("xsetroot", "-mod", "5", "16"):
+            hands.wait(0.2)  # it has to answer a sign of life, and to send the image, before it reads the release
+            hands.close()
+            server.process.send_signal(signal.SIGCONT)
+    hands.close()
+    assert_becomes(lambda: xev.releases()[-3:], ["A", "Shift_L", "Control_L"])
+
+
+def key(keysym: int, down: bool, scancode: int = 0) -> bytes:
+    return struct.pack(">BBHII", 255, 0, down, keysym, scancode) if scancode else struct.pack(">BBxxI", 4, down, keysym)
+
+
+def struck(*keysyms: int) -> bytes:
+    return b"".join([key(each, True) for each in keysyms] + [key(each, False) for each in reversed(keysyms)])
+
+
+@contextmanager
+def hearing(name: bytes, *extensions: bytes) -> Iterator[tuple[VNCController, Callable[..., None]]]:
+    """Yield a controller of a server with a still screen, and an assertion that a call sends messages in one write."""
+    screen = update(rectangle(0, 0, 8, 8, RAW, bytes(8 * 8 * 4)))
+    received, is_over = list[bytes](), threading.Event()
+
+    def serve(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection, suppress(ConnectionError):
+            connection.sendall(greeting(8, 8, name=name) + b"".join(map(update, extensions)) + screen)
+            while piece := connection.recv(1 << 20):
+                received.append(piece)
+                if is_over.is_set():  # the end waits for an answer
+                    connection.sendall(screen)
+
+    def hears(act: Callable[[], object], *messages: bytes) -> None:
+        act()
+        data = b"".join(messages)
+        wait_for(lambda: any(data in piece for piece in received), f"{data!r} in one of {received!r}")
+        received.clear()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        serving = threading.Thread(target=serve, args=(listener,))
+        serving.start()
+        with closing(connect(f"127.0.0.1::{listener.getsockname()[1]}")) as hands:
+            received.clear()
+            yield hands, hears
+            is_over.set()
+        serving.join()
+
+
+def test_keys_go_out_in_one_write_beside_held_ones() -> None:
+    """A release that is late would let the server repeat the key."""
+    with hearing(b"a server") as (hands, hears):
+        typed = [struck(SHIFT, ord("A")), struck(ord("b")), struck(0xFF0D), struck(SHIFT, ord("?"))]
+        hears(lambda: hands.type_text("Ab\n?" * 100), *typed * 100)
+        hears(lambda: hands.key_combo("ctrl+é"), struck(CONTROL, 0xE9))
+        with pytest.raises(ActionError, match="cannot type the characters 'é'"):
+            hands.key_combo("é")  # one alone is text
+        hears(lambda: hands.key_down("w"), key(ord("w"), True))
+        hears(lambda: hands.type_text("wow"), *(struck(ord(each)) for each in "wow"))
+        hears(lambda: hands.key_down("shift"), key(SHIFT, True))
+        hears(lambda: hands.type_text("AB"), struck(ord("A")), struck(ord("B")))
+        hears(lambda: hands.key_combo("ctrl+shift+x"), struck(CONTROL, ord("X")))
+        hears(hands.close, key(SHIFT, False))
+
+
+def test_qemu_gets_scan_codes_if_confirmed() -> None:
+    with hearing(b"QEMU (guest)", rectangle(0, 0, 0, 0, -258)) as (hands, hears):
+        codes = (SHIFT, 0x2A), (ord("?"), 0x35)
+        pressed, released = ([key(each, down, code) for each, code in codes] for down in (True, False))
+        hears(lambda: hands.type_text("?"), *pressed, *reversed(released))
+        hears(lambda: hands.key_combo("F5"), key(F5, True, 0x3F), key(F5, False, 0x3F))
+        with pytest.raises(ActionError, match=r"does not support the key 'f13'. It supports ASCII, F1 to F12"):
+            hands.key_combo("f13")
+    with hearing(b"QEMU") as (hands, hears):  # it has a layout of its own
+        hears(lambda: hands.type_text("?"), struck(SHIFT, ord("?")))
+
+
+PYTHON = "/usr/bin/python3"
+"""The system's Python, for which Debian's python3-gi is."""
+ENTRY = """
+import sys, gi
+gi.require_version("Gtk", "3.0")
+from gi.repository import Gtk
+window, entry = Gtk.Window(type=Gtk.WindowType.POPUP), Gtk.Entry()
+window.set_size_request(400, 300)
+box = Gtk.Fixed()
+box.put(entry, 20, 20)
+button = Gtk.Button(label="Save")
+button.set_size_request(20, 20)
+box.put(button, 200, 150)
+button.connect("clicked", lambda _: open(sys.argv[1], "w", encoding="utf-8").write(entry.get_text()))
+window.add(box)
+window.show_all()
+window.get_window().focus(0)
+open(sys.argv[1], "w").write("ready")
+Gtk.main()
+"""
+
+
+@contextmanager
+def gtk_entry(server: VncServer, saved: Path) -> Iterator[None]:
+    """Show a GTK window with an entry and a small button that saves its text."""
+    check = [PYTHON, "-c", "import gi; gi.require_version('Gtk', '3.0')"]
+    if not Path(PYTHON).exists() or subprocess.run(check, capture_output=True, check=False).returncode:
+        missing("GTK 3 for Python", "apt-get install python3-gi gir1.2-gtk-3.0")
+    with server.run("env", "GDK_SCALE=2", PYTHON, "-c", ENTRY, str(saved)):
+        wait_for(lambda: saved.exists() and saved.read_text() == "ready", "the GTK window")
+        yield
+
+
+def test_text_and_clicks_in_gtk(tigervnc: VncServer, connected: Connect, tmp_path: Path) -> None:
+    """The small button is at (200, 150) in GTK's units, which are two pixels each."""
+    saved = tmp_path / "saved"
+    with gtk_entry(tigervnc, saved):
+        hands = connected(tigervnc)
+        hands.settle()
+        for text in ("שלום עולם", "مرحبا بالعالم", "你好，世界", "@ { } \\ ~ € ß é"):
+            hands.click(80, 70)
+            hands.type_text(text, clear_first=True)
+            hands.settle()
+            hands.click(420, 320)
+            assert_becomes(lambda: saved.read_text(encoding="utf-8"), text)

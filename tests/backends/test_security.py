@@ -1,0 +1,357 @@
+"""TLS by VeNCrypt and by WebSockets: certificates are checked, and nobody between takes TLS out."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.server import ServerConnection, serve
+
+from pytest_vnc_use.agent.build import connect_to
+from pytest_vnc_use.backends import security
+from pytest_vnc_use.backends.security import ServerFacts
+from pytest_vnc_use.backends.vnc import connect
+from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopRefused, SettingsError, VncUseError
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types import Move, TypeText
+from pytest_vnc_use.types.wire import Wire
+from support import vnc_servers
+from support.certificates import Authority, Certificate
+from support.forked_python import run_python
+from support.rfb_server import greeting, playing
+from support.stages.qt import sway
+from support.vnc_servers import VncServer, wait_for, websockify
+from support.witness_programs import xterm
+
+VERSION = b"RFB 003.008\n"
+VENCRYPT = VERSION + b"\x01\x13" + b"\0\2" + b"\0"
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def here(authority: Authority) -> Certificate:
+    return authority.certificate("localhost", "127.0.0.1")
+
+
+def secured(directory: Path, types: str, certificate: Certificate) -> AbstractContextManager[VncServer]:
+    """Return TigerVNC with the password `geheim`."""
+    shown = ["-X509Cert", str(certificate.file), "-X509Key", str(certificate.key)]
+    password = vnc_servers.password_file(directory, "geheim")
+    return vnc_servers.tigervnc(password_file=password, options=["-SecurityTypes", types, *shown])
+
+
+@pytest.fixture
+def x509(tmp_path: Path, here: Certificate) -> Iterator[VncServer]:
+    with secured(tmp_path, "X509Vnc,TLSVnc,VncAuth", here) as server:
+        yield server
+
+
+def used(server: VncServer, wire: Wire, password: str | None = "geheim") -> ServerFacts:
+    """Connect, look at the screen, and return what was found out."""
+    facts = ServerFacts()
+    with closing(connect(server.address, password, facts=facts, wire=wire)) as eyes:
+        assert eyes.frame().ref.width == 1024
+    return facts
+
+
+def refused(
+    address: str, message: str, wire: Wire, error: type[VncUseError] = DesktopRefused, timeout_s: float = 3.0
+) -> None:
+    started_s = time.monotonic()
+    with pytest.raises(error, match=message):
+        connect(address, "geheim", wire=wire, timeout_s=timeout_s)
+    assert time.monotonic() - started_s < 8.0
+
+
+@pytest.mark.desktop
+def test_certificate_is_checked_by_authority_or_fingerprint(
+    x509: VncServer, authority: Authority, here: Certificate
+) -> None:
+    for wire in (Wire(tls_ca=str(authority.file)), Wire.of("", here.fingerprint.upper())):
+        facts = used(x509, wire)
+        assert (facts.security_used, facts.subtypes) == ("VeNCrypt X509Vnc", ("X509Vnc", "TLSVnc", "VncAuth"))
+        assert facts.protection == "TLS, with a certificate that was checked"
+    refused(x509.address, "not accepted: unable to get local issuer certificate", Wire(tls="require"))
+    other = Wire(tls_fingerprint="sha256:" + 64 * "0")
+    refused(x509.address, f"its fingerprint is {here.fingerprint}, not sha256:0000", other)
+
+
+@pytest.mark.desktop
+@pytest.mark.parametrize(
+    ("types", "names", "days", "problem"),
+    [
+        ("X509Vnc", ("elsewhere.example",), 2, "not accepted: IP address mismatch, .* not valid for '127.0.0.1'"),
+        ("X509Vnc", ("127.0.0.1",), -1, "not accepted: certificate has expired"),
+        ("TLSVnc", ("127.0.0.1",), 2, "offers VeNCrypt with TLSVnc, all without a certificate.*offer X509Vnc"),
+    ],
+)
+def test_invalid_certificate_is_refused(
+    tmp_path: Path, authority: Authority, types: str, names: tuple[str, ...], days: int, problem: str
+) -> None:
+    with secured(tmp_path, types, authority.certificate(*names, days=days)) as server:
+        refused(server.address, problem, Wire(tls_ca=str(authority.file)))
+
+
+@pytest.mark.desktop
+def test_credentials_are_asked_for_before_tls(tmp_path: Path, here: Certificate, authority: Authority) -> None:
+    """TigerVNC asks PAM, which knows no such user here: that it answers shows that name and password came."""
+    ca = str(authority.file)
+    with secured(tmp_path, "X509Vnc,X509None", here) as server:
+        assert used(server, Wire(tls_ca=ca), None).security_used == "VeNCrypt X509None"
+        with pytest.raises(AuthenticationFailed, match="refused the password"):
+            connect(server.address, "falsch", wire=Wire(tls_ca=ca))
+    with secured(tmp_path, "X509Plain", here) as server:
+        refused(server.address, r"wants a user name \(X509Plain\).*vnc_username", Wire(tls_ca=ca), AuthenticationFailed)
+        refused(server.address, "refused the password", Wire(user="nobody-here", tls_ca=ca), AuthenticationFailed)
+
+
+@pytest.mark.parametrize(
+    ("subtypes", "then", "message", "timeout_s"),
+    [
+        ((261,), b"", "showed no screen within", 0.5),
+        ((261,), b"\0", "then refused it", 3.0),
+        ((261,), b"\1", "showed no screen within", 0.5),
+        ((261,), b"\1RFB", "sent bytes before the TLS handshake", 3.0),
+        ((256, 263), b"", "offers VeNCrypt with Plain, TLSSASL: make the server offer X509Vnc", 3.0),
+        ((), b"", "offered no VeNCrypt sub-type", 3.0),
+    ],
+)
+def test_server_that_cheats_before_tls_is_refused(
+    subtypes: tuple[int, ...], then: bytes, message: str, timeout_s: float
+) -> None:
+    block = bytes([len(subtypes)]) + struct.pack(f"!{len(subtypes)}I", *subtypes)
+    with playing(VENCRYPT + block + then, then_silent=True) as address:
+        refused(address, message, Wire(tls="require"), timeout_s=timeout_s)
+
+
+@pytest.fixture
+def _far(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every server counts as one on another machine."""
+    monkeypatch.setattr(security, "stays_here", lambda _: False)
+
+
+@pytest.mark.desktop
+@pytest.mark.usefixtures("_far")
+def test_across_network_certificate_is_preferred_and_checked(x509: VncServer) -> None:
+    refused(x509.address, "not accepted: unable to get local issuer certificate", Wire())
+    assert used(x509, Wire(tls="off")).security_used == "VncAuth"
+
+
+@pytest.mark.desktop
+@pytest.mark.usefixtures("_far")
+def test_unencrypted_connection_warns_once(tmp_path: Path, here: Certificate) -> None:
+    """Such a server offers TLS without a certificate first: it is asked again, for what it offers beside that."""
+    exposed = "is not encrypted: every user of the network can read all typed keys and all images, and can guess"
+    with secured(tmp_path, "TLSVnc,VncAuth", here) as server:
+        settings = Settings(server=server.address)
+        with pytest.warns(UserWarning, match=exposed):
+            connect_to(settings, server.address, "geheim").close()
+        connect_to(settings, server.address, "geheim").close()  # a second warning would be an error
+
+
+@pytest.mark.desktop
+def test_wayvnc_with_user_name(tmp_path: Path, here: Certificate, authority: Authority) -> None:
+    """It takes nothing but VeNCrypt, and the right name with the right password.
+
+    wayvnc 0.5 tells another name that it is right, then sends bytes of its memory.
+    """
+    vnc_servers.require("wayvnc")
+    with sway((640, 480)) as wayland:
+        directory = Path(wayland["XDG_RUNTIME_DIR"])
+        config, key, certificate = (directory / name for name in ("config", "key.pem", "certificate.pem"))
+        key.write_bytes(here.key.read_bytes())
+        certificate.write_bytes(here.file.read_bytes())
+        config.write_text(
+            f"enable_auth=true\nusername=alice\npassword=geheim\nprivate_key_file={key}\ncertificate_file={certificate}\n"
+        )
+
+        def start(port: int) -> AbstractContextManager[subprocess.Popen[bytes]]:
+            return vnc_servers.running("wayvnc", "-C", str(config), "127.0.0.1", str(port), environment=wayland)
+
+        wire = Wire(user="alice", tls_ca=str(authority.file))
+        with vnc_servers.on_free_port(start) as server:
+            facts = ServerFacts()
+            with closing(connect(server.address, "geheim", facts=facts, wire=wire)) as eyes:
+                assert eyes.frame().ref.width in (640, 1280)  # sway changes its size a moment after it started
+            assert facts.security_used == "VeNCrypt X509Plain"
+            assert (facts.security_types, facts.subtypes) == (("VeNCrypt",), ("X509Plain",))
+        with vnc_servers.on_free_port(start) as server:
+            refused(server.address, "does not speak VNC as expected|closed the connection", replace(wire, user="bob"))
+
+
+@pytest.mark.desktop
+def test_screen_and_keys_by_ws_and_by_wss(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    shown = authority.certificate("localhost", "127.0.0.1")
+    tls = ("--cert", str(shown.file), "--key", str(shown.key), "--ssl-only")
+    password = vnc_servers.password_file(tmp_path, "geheim")
+    with vnc_servers.tigervnc(password_file=password) as server:
+        with (
+            websockify(server.address) as port,
+            closing(connect(f"ws://localhost:{port}/websockify", "geheim")) as eyes,
+        ):
+            eyes.perform(TypeText("a text of some length " * 50))
+            assert eyes.frame().ref.width == 1024
+        with websockify(server.address, *tls) as port:
+            address = f"wss://localhost:{port}/websockify"
+            for wire in (Wire(tls_ca=str(authority.file)), Wire(tls_fingerprint=shown.fingerprint)):
+                facts = ServerFacts()
+                with closing(connect(address, "geheim", facts=facts, wire=wire)) as eyes:
+                    assert eyes.frame().ref.width == 1024
+                assert facts.protection == "wss, with a certificate that was checked"
+            with pytest.raises(DesktopRefused, match="not accepted: unable to get local issuer certificate"):
+                connect(address, "geheim")
+            with pytest.raises(DesktopRefused, match="not accepted: its fingerprint is sha256:"):
+                connect(address, "geheim", wire=Wire(tls_fingerprint="sha256:" + 64 * "0"))
+
+
+TOKEN_TEST = """
+import pytest
+from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
+from pytest_vnc_use.types import Move
+
+@pytest.fixture
+def vnc_planner():
+    return ScriptedPlanner([Move(5, 5)])
+
+def test_it(vnc_settings, vnc_agent):
+    vnc_agent.run("Look", expect=None)
+    raise ValueError(vnc_agent.server)
+"""
+
+
+def test_query_of_address_is_shown_nowhere(tigervnc: VncServer, tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(TOKEN_TEST, encoding="utf-8")
+    reports = ["--html=report.html", "--self-contained-html", "--junitxml=junit.xml", "-l", "-p", "no:pytest-vnc"]
+    with xterm(tigervnc, "cat"), websockify(tigervnc.address) as port:
+        address = f"ws://localhost:{port}/websockify"
+        done = run_python("pytest", f"--vnc-server={address}?token=s3cr3tTOKEN", *reports, cwd=tmp_path, timeout=140)
+    assert "1 failed" in done.stdout, done.stdout
+    assert f"VncUseAgent at {address}?…" in done.stdout
+    texts = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert [path for path, text in texts.items() if b"s3cr3tTOKEN" in text] == []
+    assert "s3cr3tTOKEN" not in done.stdout + done.stderr
+    (trace,) = (tmp_path / "runs").glob("*/trace.jsonl")
+    assert f'"server": "{address}?…"' in trace.read_text(encoding="utf-8").replace('":"', '": "')
+
+
+def test_addresses_that_make_no_sense() -> None:
+    for address, wire, message in (
+        ("ws://", Wire(), r"ws://HOST:PORT/PATH or wss://…, got 'ws://'"),
+        ("ws://alice:secret@h/", Wire(), "because reports show it"),
+        ("ws://h/path?…", Wire(), "the query of 'ws://h/path\\?…' is stored nowhere.*give the whole URL"),
+        ("ws://h:1/?a=s3cret", Wire(tls="require"), r"give wss://, got 'ws://h:1/\?…'$"),
+        ("ws://h:x/?a=s3cret", Wire(), r"or wss://…, got 'ws://h:x/\?…'$"),
+        ("ws://h/#s3cret", Wire(), r"or wss://…, got 'ws://h/\?…'$"),
+        ("ws://h:1/", Wire(tls="require"), "vnc_tls=require requires TLS, but ws:// has none: give wss://"),
+        ("wss://h:1/", Wire(tls="off"), "wss:// always checks the certificate, but vnc_tls=off"),
+    ):
+        with pytest.raises(SettingsError, match=message):
+            connect(address, wire=wire)
+
+
+def test_import_loads_neither_websockets_nor_reactor() -> None:
+    """`twisted.internet.reactor` is the process's own: whoever imports it first decides which one it is."""
+    names = {"websockets", "twisted.internet.reactor"}
+    code = f"import sys; from pytest_vnc_use.backends import vnc; print({names} & sys.modules.keys())"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+
+
+@pytest.mark.parametrize("wire", [Wire(tls="require"), Wire(tls_fingerprint="sha256:" + 64 * "a")])
+@pytest.mark.parametrize(
+    "greeting",
+    [VERSION + b"\x01\x02" + bytes(16), VERSION + b"\x01\x01", b"RFB 003.003\n\0\0\0\2" + bytes(16)],
+    ids=["VncAuth", "None", "3.3"],
+)
+def test_required_tls_taken_out_sends_nothing(wire: Wire, greeting: bytes) -> None:
+    with playing(greeting, then_silent=True) as address:
+        refused(address, f"{wire.demand} requires TLS. Nothing was sent", wire)
+
+
+def test_invalid_rule_of_tls_raises_settings_error(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="must be sha256: and 64 hexadecimal digits, got 'sha256:00'"):
+        Wire.of("", "sha256:00")
+    (tmp_path / "ca.pem").write_text("none")
+    for name in ("ca.pem", "missing.pem"):
+        with pytest.raises(SettingsError, match=r"vnc_tls must be auto, .* or a readable file of certificates"):
+            connect("127.0.0.1::1", wire=Wire(tls_ca=str(tmp_path / name)))
+
+
+@contextmanager
+def websocket_server(frames: bytes) -> Iterator[str]:
+    """Yield the address of a server that opens a WebSocket and then sends these bytes below it."""
+
+    def send(connection: ServerConnection) -> None:
+        connection.socket.sendall(frames)
+        with suppress(ConnectionClosed):
+            for _ in connection:
+                pass
+
+    with serve(send, "127.0.0.1", 0, subprotocols=["binary"], compression=None) as server:  # type: ignore[list-item]
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"ws://127.0.0.1:{server.socket.getsockname()[1]}/"
+        server.shutdown()
+        thread.join()
+
+
+HELLO = greeting(64, 48)
+IN_PIECES = b"".join(b"\x82\x01" + bytes([byte]) for byte in HELLO[:40]) + b"\x89\x01x"  # with a ping between
+NO_VNC = {
+    b"\x81\x05hello": "sends text through the WebSocket, but VNC is binary",
+    b"\x82\x7f" + struct.pack("!Q", 1 << 32) + 1000 * b"x": "violated the WebSocket protocol.*4294967296",
+    b"\x00\x01x": "violated the WebSocket protocol: unexpected continuation",
+    b"\x82\x85abcdhello": "violated the WebSocket protocol: incorrect masking",
+    b"\x88\x02\x03\xe8": "closed the connection before it showed a screen|was lost",
+    IN_PIECES + b"\x02\x03" + HELLO[40:43] + b"\x80" + bytes([len(HELLO) - 43]) + HELLO[43:]: "showed no screen within",
+}
+
+
+@pytest.mark.parametrize("frames", NO_VNC, ids=range(len(NO_VNC)))
+def test_websocket_without_vnc_is_refused(frames: bytes) -> None:
+    with websocket_server(frames) as address, pytest.raises((DesktopRefused, ConnectionLost), match=NO_VNC[frames]):
+        connect(address, timeout_s=1.0)
+
+
+REDIRECT = b"HTTP/1.1 302 Found\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n"
+SWITCH = b"HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\nConnection: upgrade\r\nSec-WebSocket-Accept: x\r\n\r\n"
+NO_WEBSOCKET = {
+    REDIRECT % b"ws://elsewhere.example/": r"redirects to 'ws://elsewhere.example/' \(HTTP 302\). Redirects are not",
+    REDIRECT % b"wss://elsewhere.example/?token=s3cret": r"redirects to 'wss://elsewhere.example/\?…' \(HTTP 302\)",
+    b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n": "HTTP 404; is the path right, such as /websockify",
+    b"RFB 003.008\n" + 200 * b"x": "opens no WebSocket: did not receive a valid HTTP response",
+    SWITCH: "opens no WebSocket: invalid Sec-WebSocket-Accept",
+    b"HTTP/1.1 200 OK\r\nX: " + 100_000 * b"x": "opens no WebSocket",
+    b"HTTP/1.1 101": "showed no screen within 2",
+}
+
+
+@pytest.mark.parametrize("answer", NO_WEBSOCKET, ids=range(len(NO_WEBSOCKET)))
+def test_server_opening_no_websocket_is_refused(answer: bytes) -> None:
+    started_s = time.monotonic()
+    with playing(answer, then_silent=True) as address, pytest.raises(DesktopRefused, match=NO_WEBSOCKET[answer]):
+        connect(f"ws://{address.replace('::', ':')}/", timeout_s=2.0)
+    assert time.monotonic() - started_s < 6.0
+
+
+def test_last_keys_arrive_through_websocket(tigervnc: VncServer, tmp_path: Path) -> None:
+    typed = tmp_path / "typed"
+    with xterm(tigervnc, f"cat >{typed}"), websockify(tigervnc.address) as port:
+        for number in range(3):
+            with closing(connect(f"ws://localhost:{port}/websockify")) as hands:
+                hands.perform(Move(100, 100))
+                hands.perform(TypeText(f"text {number}", press_enter=True))
+            wait_for(lambda wanted=f"text {number}\n": wanted in typed.read_text(), f"the arrival of text {number}", 5)

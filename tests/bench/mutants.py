@@ -1,0 +1,118 @@
+"""Which random changes of the source the tests notice: each mutant runs against the test files that cover its line.
+
+    python tests/bench/run.py mutants PACKAGE [--count 20] [--seed 1] [--tree CHECKOUT] [--tests DIRECTORY …]
+
+PACKAGE is one of `pytest_vnc_use`, such as safety; its tests are those in the directory of its name, or in DIRECTORIES.
+With `--tree` both are those of another checkout: where its source is the same, the same seed makes the same mutants.
+A mutant is killed by a test that fails, or by the time limit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from itertools import accumulate
+from pathlib import Path
+
+from coverage import CoverageData
+
+TREE = Path(__file__).parents[2]
+LIMIT_S = 300
+PAIRS = "Lt LtE, Gt GtE, Eq NotEq, In NotIn, Is IsNot, And Or, Add Sub"
+SWAPPED = {
+    getattr(ast, one): getattr(ast, other)
+    for pair in PAIRS.split(", ")
+    for one, other in (pair.split(), reversed(pair.split()))
+}
+
+
+def changed(node: ast.AST) -> ast.expr | None:
+    """Return an expression with another meaning; None for nodes that are left alone."""
+    match node:
+        case ast.Compare(left, [op], comparators) if type(op) in SWAPPED:
+            return ast.Compare(left, [SWAPPED[type(op)]()], comparators)
+        case ast.BoolOp(op, values):
+            return ast.BoolOp(SWAPPED[type(op)](), values)
+        case ast.BinOp(left, op, right) if type(op) in SWAPPED:
+            return ast.BinOp(left, SWAPPED[type(op)](), right)
+        case ast.UnaryOp(ast.Not(), operand):
+            return operand
+        case ast.Constant(int(value)):
+            return ast.Constant(not value if isinstance(value, bool) else value + 1)
+    return None
+
+
+def mutants(tree: Path, package: str) -> Iterator[tuple[str, int, int, str, str]]:
+    """Yield a file, a line, an offset in the file's bytes, what stands there, and what is put there."""
+    for path in sorted((tree / "pytest_vnc_use" / package).rglob("*.py")):
+        text = path.read_bytes()
+        starts = [*accumulate(map(len, text.splitlines(keepends=True)), initial=0)]
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.expr) and (new := changed(node)) and node.end_lineno:
+                start, end = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1]
+                old = text[start : end + (node.end_col_offset or 0)].decode()
+                yield str(path.relative_to(tree)), node.lineno, start, old, f"({ast.unparse(new)})"
+
+
+def pytest(tree: Path, *arguments: str, coverage: tuple[str, ...] = ()) -> int:
+    python = [sys.executable, *(("-m", "coverage", "run", *coverage) if coverage else ()), "-m", "pytest"]
+    command = [*python, "-q", "-x", "-p", "no:cacheprovider", *arguments]
+    environment = {**os.environ, "PYTHONPATH": f"{tree}:{tree / 'tests'}", "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        return subprocess.run(command, cwd=tree, env=environment, capture_output=True, timeout=LIMIT_S).returncode
+    except subprocess.TimeoutExpired:
+        return 1
+
+
+def covering(tree: Path, directories: list[str]) -> dict[tuple[str, int], list[str]]:
+    """Return the test files that execute each line, also in processes that they start."""
+    found: dict[tuple[str, int], list[str]] = defaultdict(list)
+    for test in sorted(path for name in directories for path in (tree / "tests" / name).rglob("test_*.py")):
+        with tempfile.TemporaryDirectory() as made:
+            code = pytest(tree, str(test), coverage=(f"--data-file={made}/data",))
+            assert code in (0, 5), f"{test} fails without a mutant"
+            for part in Path(made).iterdir():
+                data = CoverageData(str(part))
+                data.read()
+                for file in data.measured_files():
+                    for line in data.lines(file) or ():
+                        key = str(Path(file).relative_to(tree)), line
+                        found[key] += [] if str(test) in found[key] else [str(test)]
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(allow_abbrev=False, usage=__doc__)
+    parser.add_argument("package")
+    parser.add_argument("--count", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--tree", type=Path, default=TREE)
+    parser.add_argument("--tests", nargs="+", default=[])
+    asked = parser.parse_args()
+    results = Counter[str]()
+    with tempfile.TemporaryDirectory(prefix="mutants-") as made:
+        tree = Path(made, "tree")
+        shutil.copytree(asked.tree, tree, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__"))
+        lines = covering(tree, asked.tests or [asked.package])
+        every = list(mutants(tree, asked.package))
+        for name, line, start, old, new in random.Random(asked.seed).sample(every, min(asked.count, len(every))):
+            tests, file = lines[name, line], tree / name
+            whole = file.read_bytes()
+            file.write_bytes(whole[:start] + new.encode() + whole[start + len(old.encode()) :])
+            result = "not covered" if not tests else "killed" if pytest(tree, *tests) else "survived"
+            file.write_bytes(whole)
+            results[result] += 1
+            print(f"{result}: {name}:{line}: {old} -> {new}", flush=True)
+    print(f"{asked.package}, seed {asked.seed}, {len(every)} possible: {dict(results)}")
+
+
+if __name__ == "__main__":
+    main()

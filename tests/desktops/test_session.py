@@ -1,0 +1,396 @@
+"""A desktop's processes, home and drawing: nothing outlives it or fills the disk; programs meet the same new user."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import site
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use import clock
+from pytest_vnc_use.backends.vnc import connect
+from pytest_vnc_use.desktops import session as session_module, supervisor
+from pytest_vnc_use.desktops.qt import QtDesktop
+from pytest_vnc_use.desktops.session import Session, make_environment, missing_faces, remove_leftovers
+from pytest_vnc_use.desktops.xvnc import XvncDesktop
+from pytest_vnc_use.errors import DesktopError, SettingsError
+from support.leftovers import is_running, processes_naming
+from support.qt_desktop import WHY_OPEN
+from support.vnc_servers import require, require_pyside, wait_for
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="desktops are started on Linux only")
+
+
+@pytest.fixture
+def sessions() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def start_session(sessions: ExitStack, name: str = "") -> Session:
+    session = Session(name=name)
+    sessions.callback(session.stop)
+    return session
+
+
+@pytest.fixture
+def session(sessions: ExitStack) -> Session:
+    return start_session(sessions)
+
+
+def test_command_that_cannot_start_is_named(session: Session) -> None:
+    for argv in (["no-such-program"], ["/etc/passwd"], ["/"]):
+        with pytest.raises(DesktopError, match="cannot start"):
+            session.start("program", argv)
+        with pytest.raises(DesktopError, match="cannot start"):
+            session.run(argv, timeout_s=10)
+    script = f": {'x' * 300}; echo a/b"  # longer than a file's name may be
+    assert session.run(["sh", "-c", script], 30).stdout == "a/b\n"
+
+
+def test_endless_log_fills_no_disk(session: Session) -> None:
+    program = session.start("program", ["sh", "-c", "echo first; yes; "])
+    wait_for(lambda: "bytes are left out here" in program.output, "it")
+    file = session.directory / "logs" / "program.txt"
+    for _ in range(20):
+        assert file.stat().st_size < 2_200_000
+        time.sleep(0.02)
+    assert program.output.startswith("first\ny\n")
+    assert len(program.output) < 1_100_000
+
+
+def test_long_output_keeps_beginning_and_end(session: Session) -> None:
+    script = "echo first; head -c 30000000 /dev/zero | tr '\\0' x; echo; echo last"
+    ran = session.run(["sh", "-c", script], timeout_s=60)
+    assert (ran.exit_code, ran.stderr) == (0, "")
+    assert ran.stdout.startswith("first\nxxx")
+    assert ran.stdout.endswith("xxx\nlast\n")
+    assert f"(... {30_000_012 - supervisor.HEAD - supervisor.TAIL} bytes are left out here)" in ran.stdout
+    assert len(ran.stdout) < supervisor.HEAD + supervisor.TAIL + 100
+
+
+def test_secrets_of_tests_stay_from_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "VNC_USE_PASSWORD", "WAYLAND_DISPLAY"):
+        monkeypatch.setenv(name, "not for the program")
+    monkeypatch.setenv("SHOP_MODE", "test")
+    session = Session({"SHOP_SIZE": "3"})
+    session.stop()
+    assert "not for the program" not in session.environment.values()
+    assert (session.environment["SHOP_MODE"], session.environment["SHOP_SIZE"]) == ("test", "3")
+
+
+def test_leftovers_of_killed_session_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever may write there could plant a link that leads to another directory of this user: it is not followed."""
+    kept, temporary = tmp_path / "project" / "vnc-use-kept", tmp_path / "temporary"
+    for directory in (kept, temporary / "vnc-use-left"):
+        directory.mkdir(parents=True)
+        (directory / "lock").touch()
+    (temporary / "vnc-use-evil").symlink_to(kept)
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    remove_leftovers()
+    assert (kept / "lock").exists()
+    assert not (temporary / "vnc-use-left").exists()
+
+
+@pytest.mark.slow
+def test_stopped_supervisor_holds_nothing_up() -> None:
+    session = Session()
+    session.run(["true"], timeout_s=30)
+    program = session.start("program", ["sleep", "300"])
+    (supervisor,) = (pid for pid, name in processes_naming(session.directory).items() if name == "vnc-supervisor")
+    os.kill(supervisor, signal.SIGSTOP)
+    session.stop()
+    assert not is_running(supervisor)
+    assert not is_running(program.pid)
+
+
+FORKING = """
+import multiprocessing, os, signal, sys
+from pytest_vnc_use.desktops.session import Session
+
+session = Session({{}})
+session.start("program", ["sleep", "300"])
+
+def act_in_child():
+    {in_child}
+    os.write(1, b"%d\\n" % os.getpid())
+    signal.pause()
+
+multiprocessing.get_context("fork").Process(target=act_in_child, daemon=True).start()
+os.write(1, os.fsencode(session.directory) + b"\\n")
+sys.stdin.readline()
+{end}
+"""
+
+
+@contextmanager
+def forked(end: str, in_child: str = "pass") -> Iterator[tuple[subprocess.Popen[str], int, Path]]:
+    """A process with a session and a forked child, which outlives it; the child's id, the session's directory."""
+    program = FORKING.format(end=end, in_child=in_child)
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        lines = sorted(process.stdout.readline().strip() for _ in range(2))
+        child, directory = int(lines[1]), Path(lines[0])
+        try:
+            yield process, child, directory
+        finally:
+            process.kill()
+            os.kill(child, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("end", ["os.kill(os.getpid(), signal.SIGKILL)", "session.stop(); os._exit(0)"], ids=str)
+def test_forked_child_keeps_nothing_alive(end: str) -> None:
+    with forked(end) as (process, child, directory):
+        assert "sleep" in processes_naming(directory).values()
+        assert process.stdin is not None
+        print("continue", file=process.stdin, flush=True)
+        process.wait(timeout=10)
+        wait_for(lambda: not directory.exists() and not processes_naming(directory), "the end of the session")
+        os.kill(child, 0)
+
+
+def test_forked_child_that_stops_ends_nothing() -> None:
+    """As one does that leaves a test by an exception, and continues as if it were pytest."""
+    with forked("pass", in_child="session.stop()") as (_, _, directory):
+        assert sorted(processes_naming(directory).values()) == ["sleep", "vnc-supervisor"]
+
+
+NOON = 1577880000
+"""1 January 2020, 12:00 UTC."""
+
+
+@pytest.mark.desktop
+def test_launch_gives_all_files_same_time(sessions: ExitStack, tmp_path: Path) -> None:
+    require("Xtigervnc")
+    require("xterm")
+    outside = tmp_path / "outside"
+    outside.touch()
+    before = outside.stat().st_mtime
+    desktop = XvncDesktop()
+    sessions.callback(desktop.stop)
+    desktop.write_file("letters/old.txt", "Dear all,")
+    desktop.run(["ln", "-s", str(outside), "link"])
+    desktop.launch(["xterm"])
+    assert desktop.run(["stat", "-c", "%n %Y", ".", "letters", "letters/old.txt", "link"]).stdout.splitlines() == [
+        f"{name} {NOON}" for name in (".", "letters", "letters/old.txt", "link")
+    ]
+    assert outside.stat().st_mtime == before
+    desktop.run(["touch", "saved"])
+    desktop.launch(["xterm"])
+    assert desktop.run(["stat", "-c", "%Y", "saved"]).stdout == f"{NOON}\n"
+
+
+def screenshots(desktop: XvncDesktop, keys: str = "") -> set[bytes]:
+    """Return the screen with the dialog in both phases of a caret; with `keys`, once they have opened it."""
+    with closing(connect(desktop.server, desktop.password)) as controller:
+        controller.settle()
+        if keys:
+            controller.key_combo(keys)
+            wait_for(lambda: "Save As" in desktop.run(["xwininfo", "-root", "-tree"]).stdout, "the dialog")
+            controller.settle()
+        shots = set()
+        for _ in range(4):
+            controller.wait_changed(clock.monotonic(), 0.7)
+            shots.add(controller.screenshot_png())
+        return shots
+
+
+@pytest.mark.slow
+@pytest.mark.desktop
+def test_save_dialog_of_gtk_is_same_beside_another(sessions: ExitStack) -> None:
+    for program in ("Xtigervnc", "mousepad", "xwininfo"):
+        require(program)
+    unshare = ["unshare", "--map-user=1000"]  # as root it would show a warning
+    as_user = unshare if os.getuid() == 0 and subprocess.run([*unshare, "true"], check=False).returncode == 0 else []
+    desktops = [XvncDesktop(start_timeout_s=60, name=f"test_{letter}") for letter in "ab"]
+    for desktop in desktops:
+        sessions.callback(desktop.stop)
+        desktop.write_file("notes.txt", "Dear all,")
+        desktop.launch([*as_user, "mousepad", "--disable-server"])
+    one, other = (screenshots(desktop, "ctrl+shift+s") for desktop in desktops)
+    assert one & other
+
+
+USERS_FONTS = """<?xml version="1.0"?><fontconfig><include>/etc/fonts/fonts.conf</include>
+<match target="font"><edit name="antialias" mode="assign"><bool>false</bool></edit></match>
+<match target="pattern"><edit name="family" mode="prepend" binding="strong"><string>DejaVu Serif</string></edit></match>
+</fontconfig>"""
+"""Serifs without grey pixels, as a user may want them in all programs."""
+QT_LABEL = """
+from PySide6.QtWidgets import QApplication, QLabel
+application = QApplication([])
+label = QLabel("The quick brown fox; 0123456789")
+label.show()
+application.exec()
+"""
+
+
+def xvnc(pinned: bool) -> XvncDesktop:
+    require("Xtigervnc")
+    require("xterm")
+    text = "printf '\\033[?25lThe quick brown fox; 0123456789'; exec sleep 99"  # and no cursor
+    argv = ["xterm", "-fa", "monospace", "-fs", "12", "-e", text]
+    return XvncDesktop(argv, size=(1000, 500), start_timeout_s=60, pinned=pinned)
+
+
+def qt(pinned: bool) -> QtDesktop:
+    require_pyside()
+    argv = [sys.executable, "-c", QT_LABEL]
+    return QtDesktop(argv, size=(500, 300), start_timeout_s=60, may_be_open=bool(WHY_OPEN), pinned=pinned)
+
+
+def screenshot_of(desktop: XvncDesktop | QtDesktop) -> bytes:
+    try:
+        with closing(connect(desktop.server, password=desktop.password)) as controller:
+            controller.settle()
+            return controller.screenshot_png()
+    finally:
+        desktop.stop()
+
+
+@pytest.mark.desktop
+@pytest.mark.parametrize("start", [xvnc, qt])
+def test_pinned_rendering_ignores_settings_of_user(
+    start: type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pinned, system = screenshot_of(start(pinned=True)), screenshot_of(start(pinned=False))
+    (tmp_path / "fonts.conf").write_text(USERS_FONTS, encoding="utf-8")
+    for name, value in {"FONTCONFIG_FILE": str(tmp_path / "fonts.conf"), "QT_FONT_DPI": "150", "LC_ALL": "C"}.items():
+        monkeypatch.setenv(name, value)
+    assert screenshot_of(start(pinned=False)) != system
+    assert screenshot_of(start(pinned=True)) == pinned
+
+
+@pytest.mark.desktop
+def test_pinned_environment_fixes_theme_locale_and_zone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    of_user = {"LANG": "de_DE.UTF-8", "TZ": "Asia/Tokyo", "GTK_THEME": "HighContrast", "QT_SCALE_FACTOR": "2"}
+    for name, value in of_user.items():
+        monkeypatch.setenv(name, value)
+    variables = make_environment(tmp_path, tmp_path, pinned=True)
+    names = ("LANG", "TZ", "GTK_THEME", "QT_SCALE_FACTOR", "QT_STYLE_OVERRIDE", "XCURSOR_THEME", "XCURSOR_SIZE")
+    assert [variables.get(name) for name in names] == ["C.UTF-8", "UTC", None, None, "Fusion", "Adwaita", "24"]
+    for version in ("gtk-3.0", "gtk-4.0"):
+        settings = Path(variables["XDG_CONFIG_HOME"], version, "settings.ini").read_text("utf-8")
+        for kind in ("theme", "icon-theme", "cursor-theme"):
+            assert f"gtk-{kind}-name=Adwaita\n" in settings
+        assert "gtk-font-name=DejaVu Sans 10\n" in settings
+
+
+SANS, SERIF, MONO = "DejaVu Sans", "DejaVu Serif", "DejaVu Sans Mono"
+FAMILIES = {
+    **dict.fromkeys(("sans-serif", "system-ui", "Arial", "Helvetica", "Liberation Sans", "Cantarell", "Ubuntu"), SANS),
+    **dict.fromkeys(("Noto Sans", "Segoe UI", "Roboto", "Verdana", "Not Installed"), SANS),
+    **dict.fromkeys(("serif", "Times New Roman", "Liberation Serif", "Georgia", "Noto Serif"), SERIF),
+    **dict.fromkeys(("monospace", "Courier New", "Liberation Mono", "Consolas", "Noto Sans Mono"), MONO),
+}
+
+
+@pytest.mark.desktop
+def test_usual_families_are_dejavu_grey_and_unhinted() -> None:
+    require("fc-match")
+    config = Path(session_module.__file__).with_name("fonts.conf")
+    form = "%{family[0]} %{antialias} %{hinting} %{rgba} %{embeddedbitmap} %{dpi}"
+    for family, resolved in FAMILIES.items():
+        argv = ["fc-match", "-f", form, family]
+        ran = subprocess.run(argv, env={**os.environ, "FONTCONFIG_FILE": str(config)}, capture_output=True, text=True)
+        assert ran.stdout == f"{resolved} True False 5 False 96", family
+
+
+LEAVES = "env -i setsid sh -c 'echo $$ > left; exec sleep 1000' & "
+"""Leaves its session and its environment behind; its parent ends at once."""
+DEAF = "env -i setsid sh -c 'trap \"\" TERM HUP INT; echo $$ > left; while :; do sleep 0.1; done' & "
+
+
+@pytest.mark.parametrize(
+    ("script", "end"),
+    [
+        (f"{LEAVES} exit 0", "stop"),
+        (f"{LEAVES} exit 0", "end_program"),
+        (f"{LEAVES} exec sleep 1000", "stop"),
+        (f"{LEAVES} exec sleep 1000", "end_program"),
+        pytest.param(f"{DEAF} trap '' TERM; while :; do sleep 0.1; done", "stop", marks=pytest.mark.slow),
+    ],
+)
+def test_process_that_left_its_session_ends_with_program(session: Session, script: str, end: str) -> None:
+    session.start("program", ["sh", "-c", f"exec 2>&1; {script}"])
+    file = session.home / "left"
+    wait_for(lambda: file.exists() and file.read_text().strip(), "its start")
+    pid = int(file.read_text())
+    assert is_running(pid)
+    getattr(session, end)()
+    assert not is_running(pid)
+
+
+def test_program_leads_its_own_session_in_empty_home(session: Session) -> None:
+    code = "import os, sys; print(os.getsid(0) == os.getpgrp() == os.getpid(), os.listdir()); sys.exit(7)"
+    before = len([*Path("/proc/self/fd").iterdir()])
+    for _ in range(3):
+        program = session.start("program", [sys.executable, "-c", code])
+        wait_for(lambda: program.exit_code is not None, "its end")  # noqa: B023  # waited for at once
+        assert (program.end, program.output) == ("exited with 7", "True []\n")
+        session.end_program()
+    ran = session.run(["sh", "-c", "pwd; echo $HOME"], 30)
+    assert ran.stdout == f"{session.home}\n{session.home}\n"
+    assert session.home.name == "Home"
+    assert len([*Path("/proc/self/fd").iterdir()]) <= before
+
+
+def test_command_out_of_time_ends_and_background_may_print(session: Session) -> None:
+    started = time.monotonic()
+    with pytest.raises(DesktopError, match="did not end within 1 s"):
+        session.run(["sh", "-c", "trap '' TERM; yes & yes >&2"], timeout_s=1)
+    assert time.monotonic() - started < 15
+    script = "(while :; do echo more; sleep 0.05; echo x >> still; done) & echo done"
+    assert "done\n" in session.run(["sh", "-c", script], timeout_s=30).stdout
+    still = session.home / "still"
+    wait_for(lambda: still.exists() and len(still.read_text()) > 8, "what it prints later")
+
+
+def test_session_of_same_name_has_same_home(sessions: ExitStack) -> None:
+    name = f"test_shop.py::test_basket {os.getpid()}"
+    first = start_session(sessions, name)
+    beside, other = start_session(sessions, name), start_session(sessions, f"{name}[2]")
+    assert len({first.home, beside.home, other.home}) == 3
+    first.stop()
+    first.directory.mkdir()
+    (first.directory / "lock").touch()  # as a session that was killed leaves it
+    again = start_session(sessions, name)
+    assert again.home == first.home
+    shutil.rmtree(again.directory)  # as a cleaner of temporary files does
+    later = start_session(sessions, name)
+    program = later.start("program", ["sleep", "300"])
+    again.stop()
+    assert (later.directory, later.home.is_dir(), program.exit_code) == (first.directory, True, None)
+
+
+def test_home_keeps_packages_caches_and_fonts_of_tester(
+    sessions: ExitStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PYTHONUSERBASE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    (tmp_path / "fonts").mkdir()
+    script = "echo $PYTHONUSERBASE $XDG_CACHE_HOME; readlink $XDG_DATA_HOME/fonts"
+    ran = start_session(sessions).run(["sh", "-c", script], 30)
+    assert ran.stdout == f"{site.getuserbase()} {Path.home() / '.cache'}\n{tmp_path / 'fonts'}\n"
+
+
+def test_missing_dejavu_names_faces_and_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "dejavu").mkdir()
+    (tmp_path / "dejavu" / "DejaVuSans.ttf").touch()
+    expected = ["DejaVuSans-Bold.ttf", "DejaVuSansMono.ttf", "DejaVuSerif.ttf"]
+    assert missing_faces([tmp_path, tmp_path / "none"]) == expected
+    monkeypatch.setattr(session_module, "_FACES", ("Absent.ttf",))
+    with pytest.raises(SettingsError, match=r"Absent\.ttf is not installed.*apt-get install fonts-dejavu-core"):
+        make_environment(tmp_path, tmp_path, pinned=True)
