@@ -32,8 +32,8 @@ from typing import Any
 from PIL import Image, ImageDraw, ImageFont
 
 from pytest_vnc_use.report.annotate import mark_action
-from pytest_vnc_use.report.phrases import action_in_words
 from pytest_vnc_use.runs.directory import RunDirectory, read_trace
+from pytest_vnc_use.runs.transcript import action_in_words
 
 ROOT = Path(__file__).parents[2]
 SCREENSHOTS = ROOT / "docs" / "images"

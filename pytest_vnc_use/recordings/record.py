@@ -71,6 +71,9 @@ _MAX_TRANSIENTS = 4
 """The most frames kept with a step as possible transient frames."""
 
 
+CHANGED = "{!r} has changed since this test began, so what was accepted is not written: run the test again"
+
+
 class Meter:
     """The seconds and dollars of one run. `dollars` is None if they are not known."""
 
@@ -288,6 +291,7 @@ class RecordedTest:
         """Messages about transient frames of a replay that its recording does not have."""
         self.unrecorded = ""
         """Why the test cannot be recorded, such as that a task of it ended as denied; "" if it can."""
+        self._text = key.path.read_bytes() if review and key.path.exists() else b""
         self._recording = rehearsal.recording if rehearsal else load_of(key) if mode in ("auto", "replay") else None
         self.redacts = self._recording.redacts_secrets(redacts) if self._recording else redacts
         """True if typed secrets are redacted in all images of this test; a replay does as its recording does."""
@@ -621,6 +625,8 @@ class RecordedTest:
             replayed = [run.replay.run for run in self._runs if run.replay]
             replayed += self._recording.runs[len(replayed) :]
             accepted = self._review.accepted(self._recording.model_copy(update={"runs": tuple(replayed)}))
+            if accepted != self._recording and self.key.path.read_bytes() != self._text:
+                raise RecordingError(CHANGED.format(str(self.key.path)))
             return accepted != self._recording and save(self.key.path, accepted)
         runs = tuple(filter(None, [run.recorded() for run in self._runs]))
         screens = [each.screen for each in self._claims] + [run.end for run in runs]

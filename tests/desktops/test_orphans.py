@@ -59,7 +59,7 @@ class Running:
 
     def desktops(self, count: int) -> tuple[list[int], list[OneFile]]:
         """Once so many tests have a desktop: the processes that run them, and their displays."""
-        wait_for(lambda: self._noted() == count or self.process.poll() is not None, f"{count} desktops", timeout_s=120)
+        wait_for(lambda: self._noted() == count or self.process.poll() is not None, f"{count} desktops", timeout_s=300)
         assert self._noted() == count
         told = [note.read_text().split() for note in sorted(self._notes.glob("*.txt"))]
         return [int(pid) for pid, _ in told], [OneFile(Path(f"/tmp/.X11-unix/X{display}")) for _, display in told]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import queue
 import re
 import shlex
 import shutil
@@ -11,14 +12,19 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from pytest_vnc_use.backends.pixels import encode_png
+from pytest_vnc_use.recordings.accept import Question
 from pytest_vnc_use.recordings.store import load
-from pytest_vnc_use.types import Click, TypeText
+from pytest_vnc_use.types import Click, Region, TypeText
+from support.desks import WITHIN_S, Served
 from support.made_once import made_once
 from support.person import Page, Person
 from support.till_project import Project, project_in
@@ -28,6 +34,7 @@ from support.vnc_servers import require, require_package
 require_package("starlette")
 axe = require_package("axe_playwright_python.sync_playwright")
 LONG_MS = 90_000
+PNG = encode_png(np.zeros((40, 60), np.uint32))
 ADDING = ((230, 224), (250, 224))
 pytestmark = [pytest.mark.desktop, pytest.mark.browser, pytest.mark.slow]
 
@@ -175,6 +182,50 @@ def test_steps_by_hand_become_part_of_recording(project: Project) -> None:
     assert [each.steps for each in recording.history if each.steps] == ["2 by hand for 2 recorded from step 2"]
     again = project.run("--vnc-record=replay", till="--fault='moved button'")
     assert again.code == 0, again.out
+
+
+def test_answer_after_recording_changed_is_not_written(project: Project) -> None:
+    command = ["pytest", "--vnc-ui", "--vnc-record=accept", "-ovnc_gate_seconds=2", *options("spelling")]
+    with started(project, *command) as (process, url), Page(url) as page:
+        question = page.asked(None)
+        project.file.write_text(f"{project.file.read_text('utf-8')}\n", encoding="utf-8")
+        changed = project.file.read_bytes()
+        page.send(type="answer", id=question["id"], kind="accept")
+        assert process.stdout
+        assert "has changed since this test began" in process.stdout.read()
+    assert project.file.read_bytes() == changed
+
+
+def test_drift_is_continued_by_keyboard(served: Served, browser: Any, tmp_path: Path) -> None:
+    link, events = served.link(), queue.Queue[dict[str, Any]]()
+    image = tmp_path / "image.png"
+    image.write_bytes(PNG)
+    refused = {"model": "no planner is set"}
+    question = Question("test_it", "it differs", (Region(1, 2, 3, 4),), (image, image, image), refused=refused)
+    choices = [[1, "before step 2"], [2, "at the end"]]
+    page = browser.new_page(viewport={"width": 360, "height": 740})
+    page.goto(served.server.url)
+
+    def press(button: str, heading: str = "") -> None:
+        page.get_by_role("button", name=button).wait_for()
+        assert axe.Axe().run(page).violations_count == 0, heading
+        page.get_by_role("button", name=button).focus()
+        page.keyboard.press("Enter")
+
+    with ThreadPoolExecutor() as pool:
+        answer = pool.submit(link.ask, question, str)
+        page.get_by_text("Let the model continue: no planner is set.").wait_for()
+        press("Continue by hand…")
+        assert answer.result(WITHIN_S).kind == "hand"
+        choice = pool.submit(link.put_question, about="choice", title="Where?", choices=choices)
+        press("at the end")
+        assert choice.result(WITHIN_S)[0] == "2"
+    facts = {"task": "Pay", "test": "test_it", "claims": [], "asks_claims": False, "secrets": [], "steps": ["click"]}
+    for more, button, kind in (({"by_hand": True}, "Continue the replay", "done"), ({"no_undo": ""}, "Undo", "undo")):
+        with link.asking(events.put, about="record", notice="", crops={}, **facts, **more):
+            press(button)
+            assert events.get(timeout=WITHIN_S)["kind"] == kind
+    page.close()
 
 
 def test_killed_server_stops_no_test(project: Project) -> None:
