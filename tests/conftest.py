@@ -24,7 +24,7 @@ from support.paths import PAD, PAD_LINE, TESTS
 from support.qt_desktop import QtDesktop
 from support.vnc_servers import VncServer
 
-DESKTOPS = frozenset({"pad", "fresh_pad", "tigervnc", "tightvnc", "x11vnc", "x_desktop", "recorded_once"})
+DESKTOPS = frozenset({"pad", "fresh_pad", "tigervnc", "x11vnc", "recorded_once"})
 """The fixtures, for tests of several directories, that start a desktop."""
 LONGEST_TEST_S = 600
 """Nothing takes so long but what hangs, also on a machine with much else to do."""
@@ -112,23 +112,9 @@ def tigervnc() -> Iterator[VncServer]:
 
 
 @pytest.fixture
-def tightvnc() -> Iterator[VncServer]:
-    """Yield the same of TightVNC."""
-    with vnc_servers.tightvnc() as server:
-        yield server
-
-
-@pytest.fixture
 def x11vnc() -> Iterator[VncServer]:
     """Yield the same of x11vnc, before an Xvfb."""
     with vnc_servers.x11vnc() as server:
-        yield server
-
-
-@pytest.fixture(params=vnc_servers.STARTERS)
-def x_desktop(request: pytest.FixtureRequest) -> Iterator[VncServer]:
-    """Yield each of the three in turn."""
-    with vnc_servers.STARTERS[request.param]() as server:
         yield server
 
 

@@ -233,18 +233,13 @@ def show_run(path: Path, *, compare: Compare = "all", copy: bool = False, ended:
     try:
         trace = read_trace(path, damage_of_trace)
     except RunDirectoryError as exc:
-        return RunPage(path, _problem_view(path, exc, ended), shots.added, None, ended)
+        badge = Badge("never started" if exc.never_started else "cannot be shown", "bad")
+        why, test = short(without_place(exc.never_started or exc, path)), short(ended.test if ended else "", 500)
+        view = RunView(path.name, test, "", [badge], "", problem=why, never_started=bool(exc.never_started))
+        return RunPage(path, view, shots.added, None, ended)
     view = _view(trace, ended, shots, [*damage, *damage_of_trace], compares=compares or not is_fine)
     ways = Counter(step.way for step in view.steps)
     return RunPage(path, view, shots.added, trace, ended, is_result_damaged=bool(damage), ways=ways)
-
-
-def _problem_view(path: Path, error: RunDirectoryError, ended: EndedTest | None) -> RunView:
-    """Return a run without a screen, and why it has none."""
-    badge = Badge("never started" if error.never_started else "cannot be shown", "bad")
-    why = short(without_place(error.never_started or error, path))
-    test = short(ended.test if ended else "", 500)
-    return RunView(path.name, test, "", [badge], "", problem=why, never_started=bool(error.never_started))
 
 
 def _view(trace: Trace, ended: EndedTest | None, shots: Shots, damage: Sequence[str], *, compares: bool) -> RunView:
@@ -347,7 +342,11 @@ def _deciding(trace: Trace, ended: EndedTest | None, shots: Shots, *, compares: 
             _drift_pair(drifts[-1], shots, compares=compares), drifts[-1].problem, len(trace.steps), "after"
         )
     was_cut_short = trace.ended is not None and trace.ended.outcome is not Outcome.DONE
-    verdicts = _verdicts_after_end(trace) if was_cut_short else trace.verdicts
+    verdicts: Sequence[Verdict] = trace.verdicts
+    if was_cut_short:  # a verdict before the end did not end a run that was not done
+        events = [timed.event for timed in trace.events]
+        end = max(number for number, event in enumerate(events) if isinstance(event, RunEnded))
+        verdicts = [event.verdict for event in events[end:] if isinstance(event, Judged)]
     for verdict in verdicts:
         if verdict.kind != "holds":
             earlier = trace.steps[-1].frame_before if trace.steps else trace.started.screen
@@ -385,13 +384,6 @@ def _deciding(trace: Trace, ended: EndedTest | None, shots: Shots, *, compares: 
 def _drift_pair(drift: Drifted, shots: Shots, *, compares: bool) -> Pair:
     refs = drift.recorded, drift.seen
     return shots.pair(("recorded", "now"), refs, region=drift.region, compares=compares)
-
-
-def _verdicts_after_end(trace: Trace) -> list[Verdict]:
-    """Return the verdicts after the run's end: those before it did not end a run that was not done."""
-    events = [timed.event for timed in trace.events]
-    end = max(number for number, event in enumerate(events) if isinstance(event, RunEnded))
-    return [event.verdict for event in events[end:] if isinstance(event, Judged)]
 
 
 def _assertion(ended: EndedTest) -> str:
@@ -436,21 +428,20 @@ def _judged(trace: Trace, judged: Verdict | Reading, shots: Shots) -> Pair:
 
 
 def _logs_of(path: Path) -> list[tuple[str, str]]:
+    """Return the last lines of each log, and how much was before them."""
     try:
         logs = read_logs(path)
     except OSError as exc:
         return [("logs", f"cannot be read: {exc}")]
-    return [(role, _end(text)) for role, text in logs.items()]
-
-
-def _end(text: str) -> str:
-    """Return the last lines of a text, and how much was before them."""
-    lines = text.splitlines()
-    before = len(lines) - _MAX_LOG_LINES
-    end = "\n".join([f"({before} lines before)", *lines[-_MAX_LOG_LINES:]] if before > 0 else lines)
-    if len(end) <= _MAX_LOG:
-        return end
-    return f"(the last {_MAX_LOG} of {len(end)} characters) {end[-_MAX_LOG:]}"
+    ends = []
+    for role, text in logs.items():
+        lines = text.splitlines()
+        before = len(lines) - _MAX_LOG_LINES
+        end = "\n".join([f"({before} lines before)", *lines[-_MAX_LOG_LINES:]] if before > 0 else lines)
+        if len(end) > _MAX_LOG:
+            end = f"(the last {_MAX_LOG} of {len(end)} characters) {end[-_MAX_LOG:]}"
+        ends.append((role, end))
+    return ends
 
 
 def _steps(trace: Trace, shots: Shots, *, has_passed: bool) -> list[StepView]:

@@ -3,7 +3,7 @@
     python tests/bench/run.py mutants PACKAGE [--count 20] [--seed 1] [--tree CHECKOUT] [--tests DIRECTORY …]
 
 PACKAGE is one of `pytest_vnc_use`, such as safety; its tests are those in the directory of its name, or in DIRECTORIES.
-With `--tree` both are those of another checkout: where its source is the same, the same seed makes the same mutants.
+With `--tree` both are those of another checkout: what its source has in common has the same mutants by the same seed.
 A mutant is killed by a test that fails, or by the time limit.
 """
 
@@ -103,7 +103,8 @@ def main() -> None:
         shutil.copytree(asked.tree, tree, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__"))
         lines = covering(tree, asked.tests or [asked.package])
         every = list(mutants(tree, asked.package))
-        for name, line, start, old, new in random.Random(asked.seed).sample(every, min(asked.count, len(every))):
+        every.sort(key=lambda mutant: random.Random(f"{asked.seed} {mutant[0]} {mutant[3:]}").random())
+        for name, line, start, old, new in every[: asked.count]:
             tests, file = lines[name, line], tree / name
             whole = file.read_bytes()
             file.write_bytes(whole[:start] + new.encode() + whole[start + len(old.encode()) :])

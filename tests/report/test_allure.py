@@ -58,10 +58,3 @@ def test_steps_and_drift_are_in_results(pytester: pytest.Pytester, run: Path) ->
     sizes = {Image.open(io.BytesIO(base64.b64decode(each.partition(",")[2]))).size for each in screenshots.values()}
     assert sizes == {(320, 200)}
     assert [each["name"] for each in result["attachments"]] == ["the run cannot be shown"]
-
-
-def test_without_directory_for_results_nothing_is_done(pytester: pytest.Pytester, run: Path) -> None:
-    pytester.makeconftest(CONFTEST.format(run=str(run)))
-    pytester.makepyfile("def test_it(): pass")
-    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
-    assert not [*Path().glob("*-result.json")]
