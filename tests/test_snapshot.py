@@ -130,6 +130,7 @@ REPLACED = {
     r"\b\d{8}-\d{6}-[\w-]+": "<run>",
     r"\b[0-9a-f]{64}\b": "<digest>",
     r"\b0x[0-9a-f]+|\b127\.0\.0\.1::\d+": "<address>",
+    r"(<|&lt;)pytest_vnc_use\S* object at <address>(>|&gt;)": "<object>",
     r"\b\d+(\.\d+)? ?s\b( \([\d:]+\))?|(?<=_s\": )[\d.]+|(?<=time=\")[\d.]+|^\d+\.\d$": "<s>",
     r"[\d,]+ pixels? differ.*": "<pixels> differ",
     r"^the screen .*stable.*": "<settled>",

@@ -1,6 +1,6 @@
 """Two worlds in one test: Playwright drives the page, and a sentence the file dialog, which is no page.
 
-Both drive the same Chromium, on the test's desktop: `vnc_playwright` makes pytest-playwright's `page` its page.
+Both drive the same Chromium, on the test's desktop: with `vnc_cdp` pytest-playwright's `page` is its page.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -187,8 +186,9 @@ class StepPrinter:
     def observe(self, event: RunEvent) -> None:
         """Print the step if the event finishes one."""
         if isinstance(event, StepFinished):
-            with self._line.interrupted() if self._line else nullcontext():
-                print(step_line(event.step), flush=True)
+            if self._line:
+                self._line.erase()
+            print(step_line(event.step), flush=True)
         if self._line:
             self._line.observe(event)
 

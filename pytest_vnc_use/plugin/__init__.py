@@ -1,7 +1,8 @@
 """The entry point for pytest: what every session loads, also one without a test on a desktop.
 
 These hooks are called for each test of each session, so they import nothing as long as no test has to do with a
-desktop. Once one has, `register_the_rest` registers the other modules, each a plugin with its own hooks.
+desktop: that is the reason for the imports in functions here, and in `fixtures` and `options`. Once a test has one,
+`register_the_rest` registers the other modules, each a plugin with its own hooks.
 """
 
 from __future__ import annotations
@@ -56,9 +57,9 @@ def register_the_rest(config: pytest.Config) -> None:
     from pytest_vnc_use.plugin import (
         costs,
         markers,
+        playwright_page,
         recordings,
         redaction,
-        reporting,
         results,
         runtest,
         state,
@@ -66,12 +67,13 @@ def register_the_rest(config: pytest.Config) -> None:
         triage,
     )
 
-    settings = config.stash[state.SETTINGS] = options.read_settings(config)
-    plugins = [redaction, redaction.Redaction(config), runtest, triage, results, reporting, terminal]
-    plugins += [costs, markers, recordings]
-    if settings.playwright:
-        from pytest_vnc_use.plugin import playwright_page
+    config.stash[state.SETTINGS] = state.read_settings(config)
+    plugins = [redaction, redaction.Redaction(config), runtest, triage, results, terminal, costs, markers, recordings]
+    if any(config.getoption(name, None) for name in ("htmlpath", "xmlpath", "allure_report_dir")):
+        from pytest_vnc_use.plugin import reporting
 
+        plugins.insert(5, reporting)
+    if any(map(config.pluginmanager.has_plugin, playwright_page.NAMES)):
         plugins.append(playwright_page)
     for plugin in plugins:
         name = getattr(plugin, "__name__", type(plugin).__name__).rpartition(".")[2]
@@ -85,8 +87,8 @@ def has_the_rest(config: pytest.Config) -> bool:
 
 def may_be_ours(item: pytest.Item) -> bool:
     """Return whether the test may have to do with a desktop. Says no without an import."""
-    fixtures = getattr(item, "fixturenames", ())
-    is_asked_for = item.get_closest_marker("vnc_task") or any(name.startswith("vnc_") for name in fixtures)
+    names = getattr(item, "fixturenames", ())
+    is_asked_for = item.get_closest_marker("vnc_task") or any(name.startswith("vnc_") for name in names)
     return bool(is_asked_for) or has_the_rest(item.config)
 
 
@@ -125,22 +127,19 @@ def _learn_secrets(collector: pytest.Module | pytest.Class) -> None:
     if module is None or _LEARNED in module.stash:
         return
     module.stash[_LEARNED] = True
-    things = [each for each in vars(module.obj).values() if inspect.isfunction(each) or inspect.isclass(each)]
-    methods = [each for kind in things if inspect.isclass(kind) for each in vars(kind).values()]
-    things += filter(inspect.isfunction, methods)
-    marks = [mark for each in (module.obj, *things) for mark in _marks_on(each) if mark.name == "vnc_task"]
-    if marks:
+    classes = [value for value in vars(module.obj).values() if inspect.isclass(value)]
+    members = [value for namespace in (module.obj, *classes) for value in vars(namespace).values()]
+    marks: list[object] = []
+    for owner in (module.obj, *classes, *filter(inspect.isfunction, members)):
+        own = vars(owner).get("pytestmark", ())
+        marks += own if isinstance(own, (list, tuple)) else [own]
+    named = [getattr(mark, "mark", mark) for mark in marks]  # a module may list decorators
+    tasks = [mark for mark in named if isinstance(mark, pytest.Mark) and mark.name == "vnc_task"]
+    if tasks:
         from pytest_vnc_use.plugin import markers
 
         register_the_rest(collector.config)
-        markers.learn_secrets(collector.config, marks)
-
-
-def _marks_on(thing: object) -> list[pytest.Mark]:
-    """Return the marks that a module, a class or a function has on its own."""
-    found = vars(thing).get("pytestmark", ())
-    marks = [getattr(each, "mark", each) for each in (found if isinstance(found, (list, tuple)) else [found])]
-    return [mark for mark in marks if isinstance(mark, pytest.Mark)]
+        markers.learn_secrets(collector.config, tasks)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

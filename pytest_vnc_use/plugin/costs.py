@@ -7,17 +7,13 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from pytest_vnc_use.agent import build
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.plugin.state import SETTINGS, ItemState, state_of
-
-if TYPE_CHECKING:
-    from pytest_vnc_use.agent.budget import Budget
-    from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.plugin.state import SETTINGS, ItemState
 
 ACCOUNT = pytest.StashKey[Path]()
 """The directory of the session's ledger, if the session has a limit."""
@@ -41,10 +37,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _account(config: pytest.Config) -> Path:
     """Return the directory that all workers on one machine share; workers on another machine share one there."""
-    session: str = getattr(config, "workerinput", {}).get("vnc_use_account", "")
-    if session:
+    if session := getattr(config, "workerinput", {}).get("vnc_use_account", ""):
         return Path(tempfile.gettempdir(), session)
-    from pytest_vnc_use.agent.budget import PREFIX
+    from pytest_vnc_use.agent.budget import PREFIX  # filelock: 20 ms, of which a session without a limit has no use
 
     account = Path(tempfile.mkdtemp(prefix=PREFIX))
     config.add_cleanup(functools.partial(shutil.rmtree, account, ignore_errors=True))
@@ -56,15 +51,6 @@ def pytest_configure_node(node: Any) -> None:
     """Tell a worker of pytest-xdist the name of its session's account."""
     if ACCOUNT in node.config.stash:
         node.workerinput["vnc_use_account"] = node.config.stash[ACCOUNT].name
-
-
-def budget_of(item: pytest.Item, settings: Settings) -> Budget:
-    """Return the budget of one test. Raises SettingsError."""
-    from pytest_vnc_use.agent.budget import Ledger
-
-    account = item.config.stash.get(ACCOUNT, None)
-    state_of(item).budget = budget = build.build_budget(settings, Ledger(account) if account else None)
-    return budget
 
 
 def notes_of(state: ItemState) -> dict[str, Any]:

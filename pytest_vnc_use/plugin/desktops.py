@@ -14,9 +14,10 @@ import pytest
 
 from pytest_vnc_use.agent import build
 from pytest_vnc_use.agent.agent import VncUseAgent
+from pytest_vnc_use.agent.budget import Ledger
 from pytest_vnc_use.errors import DesktopRefused
 from pytest_vnc_use.errors.faults import blocked
-from pytest_vnc_use.plugin import costs, markers, recordings, redaction, runtest, terminal
+from pytest_vnc_use.plugin import costs, markers, recorded, redaction, runtest, terminal
 from pytest_vnc_use.plugin.state import state_of
 from pytest_vnc_use.settings.layers import absolute_desktop, absolute_files
 from pytest_vnc_use.settings.settings import Settings
@@ -92,17 +93,17 @@ def imported_meanwhile() -> Iterator[None]:
     the engine needs neither, so that the two threads never wait for each other. An error of the import shows where the
     engine is used.
     """
-    thread = threading.Thread(target=_import, name="vnc-use-engine", daemon=True)
+
+    def import_engine() -> None:
+        with suppress(Exception):
+            import_module(ENGINE)
+
+    thread = threading.Thread(target=import_engine, name="vnc-use-engine", daemon=True)
     thread.start()
     try:
         yield
     finally:
         thread.join()
-
-
-def _import() -> None:
-    with suppress(Exception):
-        import_module(ENGINE)
 
 
 def agent_of_test(
@@ -117,11 +118,13 @@ def agent_of_test(
     item, declared = request.node, markers.declared_secrets(request.node)
     secrets, state = redaction.secrets_of(item.config), state_of(item)
     settings = absolute_files(settings, request.config.invocation_params.dir)
-    recorded = recordings.recorded_test(item, settings, planner, judge, declared, desktop)
-    if recorded:
-        settings = replace(settings, show_secrets=not recorded.redacts)
+    recording = recorded.recorded_test(item, settings, planner, judge, declared, desktop)
+    if recording:
+        settings = replace(settings, show_secrets=not recording.redacts)
     desk = item.config.pluginmanager.get_plugin("vnc_use_ui")
     watcher = desk.watcher_of(item) if desk and not state.rehearsal else None
+    account = item.config.stash.get(costs.ACCOUNT, None)
+    state.budget = build.build_budget(settings, Ledger(account) if account else None)
     agent = VncUseAgent(
         vnc_password=desktop.password,
         settings=build.settings_at(settings, desktop.server),
@@ -136,8 +139,8 @@ def agent_of_test(
         test_id=item.nodeid,
         check=True,
         desktop=desktop,
-        budget=costs.budget_of(item, settings),
-        recorded=recorded,
+        budget=state.budget,
+        recorded=recording,
     )
     state.runs = agent.runs
     secrets.add(build.ambient_secrets(settings, desktop.password))

@@ -1,8 +1,10 @@
-"""The fixtures; a conftest.py can override each of them."""
+"""The fixtures; a conftest.py can override each of them.
+
+Every session loads this module, so a fixture imports what it needs when a test asks for it.
+"""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -81,27 +83,25 @@ def vnc_planner(
     vnc_functions: Sequence[Callable[..., object]],
 ) -> Planner:
     """Return the planner, which decides what to do. Override to plan with something else than the configured model."""
-    from pytest_vnc_use.agent import build
-    from pytest_vnc_use.plugin import recordings
+    from pytest_vnc_use.plugin import recorded
 
-    make = functools.partial(build.build_planner, vnc_settings, vnc_functions)
-    return recordings.planner_of(request.node, vnc_settings, make)
+    return recorded.planner_of(request.node, vnc_settings, vnc_functions)
 
 
 @pytest.fixture
 def vnc_judge(_vnc_plugins: None, request: pytest.FixtureRequest, vnc_settings: Settings) -> Judge | None:
     """Return the judge of claims; None for the judge that the settings name. Override to judge with something else."""
-    from pytest_vnc_use.plugin import recordings
+    from pytest_vnc_use.plugin import recorded
 
-    return recordings.judge_of(request.node, vnc_settings)
+    return recorded.judge_of(request.node, vnc_settings)
 
 
 @pytest.fixture
 def _vnc_judged(request: pytest.FixtureRequest, vnc_settings: Settings, vnc_judge: Judge | None) -> None:
     """Refuse tasks that nobody can judge, before a desktop is set up: pytest_itemcollected puts it first."""
-    from pytest_vnc_use.plugin import recordings
+    from pytest_vnc_use.plugin import recorded
 
-    recordings.check_judge(request.node, vnc_settings, vnc_judge)
+    recorded.check_judge(request.node, vnc_settings, vnc_judge)
 
 
 @pytest.fixture

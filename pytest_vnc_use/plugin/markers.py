@@ -11,6 +11,7 @@ from unittest import TestCase
 import pytest
 
 from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.plugin import register_the_rest
 from pytest_vnc_use.plugin.options import must_replay
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.state import FIXTURES, SECRETS, SETTINGS, is_ours, state_of
@@ -65,23 +66,18 @@ def task_spec(args: tuple[object, ...], kwargs: Mapping[str, object]) -> TaskSpe
     for name, value in settings.items():
         read_value(name, value, f"vnc_task({name}=…)")
     expect = kwargs.get("expect", ())
-    claims, secrets = _claims(() if expect is None else expect), _secrets(kwargs.get("secrets", ()))
+    claims = _texts(() if expect is None else expect, "expect=…) must be a claim or several")
+    names = _texts(kwargs.get("secrets", ()), "secrets=…) must name environment variables")
+    secrets = {name: SecretText.of(name, VARIABLES.get(name, "")) for name in names}  # the use of an empty one fails
     return TaskSpec(args[0], claims, settings, secrets, body_checks=expect is None)
 
 
-def _claims(expect: object) -> tuple[str, ...]:
-    claims = (expect,) if isinstance(expect, str) else expect
-    if not isinstance(claims, (tuple, list)) or not all(isinstance(claim, str) and claim.strip() for claim in claims):
-        raise SettingsError(f"vnc_task(expect=…) must be a claim or several, got {expect!r}")
-    return tuple(claims)
-
-
-def _secrets(names: object) -> Mapping[str, str]:
-    """Return the values of the named environment variables. A missing one reads as "", and its use is refused."""
-    names = (names,) if isinstance(names, str) else names
-    if not isinstance(names, (tuple, list)) or not all(isinstance(name, str) and name for name in names):
-        raise SettingsError(f"vnc_task(secrets=…) must name environment variables, got {names!r}")
-    return {name: SecretText.of(name, VARIABLES.get(name, "")) for name in names}
+def _texts(value: object, problem: str) -> tuple[str, ...]:
+    """Return one text or several as a tuple. Raises SettingsError if one is none, or empty."""
+    texts = (value,) if isinstance(value, str) else value
+    if not isinstance(texts, (tuple, list)) or not all(isinstance(text, str) and text.strip() for text in texts):
+        raise SettingsError(f"vnc_task({problem}, got {value!r}")
+    return tuple(texts)
 
 
 def read(item: pytest.Item) -> None:
@@ -102,8 +98,11 @@ def read(item: pytest.Item) -> None:
             )
         for spec in state.specs:
             secrets_of(item.config).declare(spec.secrets)
-        if SECRETS in item.config.stash:
-            _check_id(item)
+        # the id of a test stands in file names and in every report
+        name = str(getattr(getattr(item, "callspec", None), "id", ""))
+        hidden = secrets_of(item.config).hide_in_id(name) if SECRETS in item.config.stash else name
+        if hidden != name:
+            raise SettingsError(f"the id of a parameter contains a secret: [{hidden}]; give it another id with ids=…")
     except SettingsError as exc:
         problem = sanitize(f"{item.nodeid}: {exc}", secrets_of(item.config).hide)
         if not hasattr(item.config, "workerinput"):
@@ -118,14 +117,6 @@ def learn_secrets(config: pytest.Config, marks: Iterable[pytest.Mark]) -> None:
             secrets_of(config).declare(task_spec(mark.args, mark.kwargs).secrets)
 
 
-def _check_id(item: pytest.Item) -> None:
-    """Raise SettingsError if the test's id, which stands in file names and in every report, holds a secret."""
-    name = str(getattr(getattr(item, "callspec", None), "id", ""))
-    hidden = secrets_of(item.config).hide_in_id(name)
-    if hidden != name:
-        raise SettingsError(f"the id of a parameter contains a secret: [{hidden}]; give it another id with ids=…")
-
-
 def tasks_of(item: pytest.Item) -> tuple[TaskSpec, ...]:
     """Return the specs of the item's markers with absolute paths: a fixture may have changed the working directory."""
     base, specs = item.config.invocation_params.dir, list(state_of(item).specs)
@@ -137,8 +128,6 @@ def tasks_of(item: pytest.Item) -> tuple[TaskSpec, ...]:
 
 def check(item: pytest.Item) -> None:
     """Raise the error in the markers, if any. A marker that was added after collection is an error too."""
-    from pytest_vnc_use.plugin import register_the_rest
-
     problem = state_of(item).problem
     if not problem and len(_marks(item)) != len(state_of(item).specs):
         problem = "vnc_task was added after the test was collected; put it on the function or its class"
@@ -178,8 +167,13 @@ def _specs(item: pytest.Item) -> tuple[TaskSpec, ...]:
             f"pytest-vnc-use does not work in a unittest.TestCase, got {kind.__name__!r}; use a function, or a method "
             "of a plain class"
         )
-    if specs:
-        _check_callable(item)
+    if specs and not isinstance(item, pytest.Function):  # pytest does not call the hook that runs tasks
+        raise SettingsError(f"vnc_task must mark a test function, got a {type(item).__name__}")
+    if specs and inspect.iscoroutinefunction(getattr(item, "obj", None)):
+        # a plugin runs it: by an item of its own, as a fixture (anyio), or by a mark
+        is_run = type(item) is not pytest.Function or "anyio_backend" in item.fixturenames
+        if not (is_run or item.get_closest_marker("asyncio") or item.get_closest_marker("trio")):
+            raise SettingsError("vnc_task does not work on an `async def` that no plugin runs; write `def`")
     for path in {str(spec.settings["policy"]) for spec in specs if "policy" in spec.settings}:
         load_policy(path)
     for name, silent in (("model", None), *((name, "") for name in TEST_SETTINGS)):
@@ -197,20 +191,6 @@ def _marks(item: pytest.Item) -> list[pytest.Mark]:
     for mark in of_parameters:
         outer.remove(mark)
     return [*reversed(outer), *of_parameters]
-
-
-def _check_callable(item: pytest.Item) -> None:
-    """Raise SettingsError if pytest does not call the hook that performs the task, pytest_pyfunc_call."""
-    if not isinstance(item, pytest.Function):
-        raise SettingsError(f"vnc_task must mark a test function, got a {type(item).__name__}")
-    if inspect.iscoroutinefunction(item.obj) and not _has_event_loop(item):
-        raise SettingsError("vnc_task does not work on an `async def` that no plugin runs; write `def`")
-
-
-def _has_event_loop(item: pytest.Function) -> bool:
-    """Return whether a plugin runs the item's coroutine: by an item of its own, as a fixture (anyio), or by a mark."""
-    marked = item.get_closest_marker("asyncio") or item.get_closest_marker("trio")
-    return type(item) is not pytest.Function or "anyio_backend" in item.fixturenames or marked is not None
 
 
 @pytest.hookimpl(trylast=True)

@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vnc_use.settings.settings import ENVIRONMENT_PREFIX, FIELDS, OPTIONS, Settings, option_name
+from pytest_vnc_use.settings.settings import ENVIRONMENT_PREFIX, FIELDS, OPTIONS, option_name
 
 if TYPE_CHECKING:
     from pytest_vnc_use.settings.fallbacks import Layer
@@ -29,8 +29,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add each setting as an ini option, and some as options too."""
     group = parser.getgroup("vnc-use", "tests over VNC (pytest-vnc-use); what a project sets once is an ini option")
     for name, field in FIELDS.items():
-        about, metavar = field.metadata["help"], field.metadata["metavar"]
-        default = "" if field.default in ("", (), None) else f" (default: {_shown(field.default)})"
+        about, metavar, value = field.metadata["help"], field.metadata["metavar"], field.default
+        shown = "x".join(map(str, value)) if isinstance(value, tuple) else value
+        shown = f"{value:g}" if isinstance(value, float) else shown
+        default = "" if value in ("", (), None) else f" (default: {shown})"
         if metavar:
             group.addoption(option_name(name), dest=f"vnc_{name}", metavar=metavar, help=about + default)
             parser.addini(f"vnc_{name}", f"as {option_name(name)}", default=None)
@@ -41,12 +43,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--vnc-secret", dest="vnc_secret", metavar="NAME=…", action="append", default=[], help=SECRET_HELP)
     parser.addini("vnc_secrets", "as --vnc-secret, one a line", type="linelist", default=[])
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, tuple):
-        return "x".join(map(str, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def secret_sources(config: pytest.Config) -> list[tuple[str, str, Path]]:
@@ -65,18 +61,26 @@ def read_layers(config: pytest.Config) -> bool:
     set_by_user = [value for value in (*in_ini.values(), *options.values()) if value is not None]
     if not (set_by_user or secret_sources(config) or any(name.startswith(ENVIRONMENT_PREFIX) for name in os.environ)):
         return False
+    from pytest_vnc_use.errors import SettingsError
     from pytest_vnc_use.settings.fallbacks import fallback_layer
     from pytest_vnc_use.settings.layers import absolute_text, environment_layer
+    from pytest_vnc_use.settings.variables import use_env_file
 
     pairs = (text.partition("=") for text in config.getoption("override_ini") or ())
-    named = {key.removeprefix("vnc_"): value for key, _, value in pairs if key.startswith("vnc_")}
-    overrides = {name: value for name, value in named.items() if name in FIELDS}
+    by_name = {key.removeprefix("vnc_"): value for key, _, value in pairs if key.startswith("vnc_")}
+    overrides = {name: value for name, value in by_name.items() if name in FIELDS}
     in_files = {
         name: absolute_text(name, value, config.rootpath) if isinstance(value, str) and value else value
         for name, value in in_ini.items()
         if name not in overrides
     }
-    _read_env_file(config, (in_files, environment_layer(os.environ)[0], overrides, options))
+    in_order = (in_files, environment_layer(os.environ)[0], overrides, options)
+    named = [layer["env_file"] for layer in in_order if layer.get("env_file") is not None]
+    if named and named[-1]:  # by the strongest layer; for the time of this session
+        try:
+            config.add_cleanup(use_env_file(named[-1], config.rootpath))
+        except SettingsError as exc:
+            raise pytest.UsageError(str(exc)) from exc
     layers = (
         (in_files, lambda name: f"ini option vnc_{name}"),
         environment_layer(),
@@ -100,20 +104,6 @@ def _ini(config: pytest.Config, name: str) -> object:
         return native
 
 
-def _read_env_file(config: pytest.Config, layers: Iterable[Mapping[str, object]]) -> None:
-    """Read the file of variables that the strongest layer names, for the time of this session. Raises UsageError."""
-    named = [layer["env_file"] for layer in layers if layer.get("env_file") is not None]
-    if not (named and named[-1]):
-        return
-    from pytest_vnc_use.errors import SettingsError
-    from pytest_vnc_use.settings.variables import use_env_file
-
-    try:
-        config.add_cleanup(use_env_file(named[-1], config.rootpath))
-    except SettingsError as exc:
-        raise pytest.UsageError(str(exc)) from exc
-
-
 def layers_of(config: pytest.Config) -> Sequence[Layer]:
     """Return the layers of settings of the session, weakest first; none where nothing is set."""
     return config.stash.get(_LAYERS, ())
@@ -123,19 +113,3 @@ def must_replay(config: pytest.Config) -> bool:
     """Return whether the command line says `--vnc-record=replay`, or `-o vnc_record=replay`; no marker overrules it."""
     on_command_line = [layer["record"] for layer, _ in layers_of(config)[-2:] if layer.get("record") is not None]
     return on_command_line[-1:] == ["replay"]
-
-
-def read_settings(config: pytest.Config) -> Settings:
-    """Return the settings of the session. Raises UsageError if one of them is wrong."""
-    from pytest_vnc_use.errors import SettingsError
-    from pytest_vnc_use.safety.policy_file import load_policy
-    from pytest_vnc_use.settings.layers import merge
-    from pytest_vnc_use.triage import sanitize
-
-    try:
-        settings = merge(*layers_of(config))
-        if settings.policy:
-            load_policy(settings.policy)
-    except SettingsError as exc:
-        raise pytest.UsageError(sanitize(str(exc), str)) from exc
-    return settings

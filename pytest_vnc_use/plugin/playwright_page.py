@@ -1,13 +1,12 @@
-"""Playwright's `page` in the Chromium of the test's desktop, with `vnc_playwright` and pytest-playwright.
+"""Playwright's `page` in the Chromium of the test's desktop, with `vnc_cdp` and pytest-playwright.
 
-A plugin where that setting is on. Its fixtures then come before those of pytest-playwright,
-and leave tests without a desktop to them. This module does not import Playwright: it gets its objects from fixtures.
+A plugin where that one is loaded. Its fixtures come before those of pytest-playwright, and leave tests whose desktop
+has no such browser to them. This module does not import Playwright: it gets its objects from fixtures.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,11 +17,11 @@ from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.plugin.state import is_ours, state_of
 
 if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext, Page, Playwright
+    from playwright.sync_api import BrowserContext, Page
 
-_NAMES = ("playwright", "pytest_playwright.pytest_playwright")
+NAMES = ("playwright", "pytest_playwright.pytest_playwright")
 """The names of pytest-playwright as a plugin: by its entry point, and by `-p`."""
-_MOST_CALLS = 1000
+_MAX_CALLS = 1000
 
 
 @pytest.fixture
@@ -31,11 +30,22 @@ def context(request: pytest.FixtureRequest) -> Iterator[BrowserContext]:
     if not _is_on_desktop(request):
         yield request.getfixturevalue("context")
         return
-    playwright, address = _playwright(request), _devtools_url(request)
+    engine = request.getfixturevalue("browser_name")
+    if engine != "chromium":
+        raise SettingsError(
+            f"the browser on a desktop is driven through Chrome's DevTools, and this test asks for {engine!r}: "
+            "mark it with @pytest.mark.only_browser('chromium')"
+        )
+    playwright = request.getfixturevalue("playwright")
+    url = build.devtools_url(request.getfixturevalue("vnc_settings"), request.getfixturevalue("vnc_desktop"))
     # without Playwright's defaults a download, a file dialog and the focus are as a user has them
-    browser = playwright.chromium.connect_over_cdp(address, no_defaults=True)
+    browser = playwright.chromium.connect_over_cdp(url, no_defaults=True)
+    # each call that waits passes through one method, which is private; where another version has none, none is noted
+    base = next((kind for kind in type(browser).__mro__ if "_sync" in vars(kind)), None)
     try:
-        with _noted_calls(request.node, browser):
+        with pytest.MonkeyPatch.context() as patch:
+            if base is not None:
+                patch.setattr(base, "_sync", _noting(vars(base)["_sync"], state_of(request.node).playwright_calls))
             yield browser.contexts[0]
     finally:
         browser.close()  # only the connection: the browser belongs to the desktop
@@ -48,51 +58,17 @@ def page(request: pytest.FixtureRequest, context: BrowserContext) -> Page:
         own: Page = request.getfixturevalue("page")
         return own
     pages = context.pages or [context.new_page()]
-    visible = (each for each in pages[1:] and pages if each.evaluate("document.visibilityState") == "visible")
+    visible = (page for page in pages[1:] and pages if page.evaluate("document.visibilityState") == "visible")
     return next(visible, pages[0])
 
 
 def _is_on_desktop(request: pytest.FixtureRequest) -> bool:
-    return is_ours(request.node) and request.getfixturevalue("vnc_settings").playwright
-
-
-def _playwright(request: pytest.FixtureRequest) -> Playwright:
-    """Return pytest-playwright's Playwright. Raises SettingsError where it cannot drive this desktop's browser."""
-    if not any(map(request.config.pluginmanager.has_plugin, _NAMES)):
-        raise SettingsError(
-            "vnc_playwright needs the plugin pytest-playwright, which is not loaded: "
-            "pip install 'pytest-vnc-use[playwright]'"
-        )
-    engine = request.getfixturevalue("browser_name")
-    if engine != "chromium":
-        raise SettingsError(
-            f"the browser on a desktop is driven through Chrome's DevTools, and this test asks for {engine!r}: "
-            "mark it with @pytest.mark.only_browser('chromium')"
-        )
-    playwright: Playwright = request.getfixturevalue("playwright")
-    return playwright
-
-
-def _devtools_url(request: pytest.FixtureRequest) -> str:
-    """Return where the DevTools of the desktop's browser listen, once they do. Raises DesktopError, SettingsError."""
-    return build.devtools_url(request.getfixturevalue("vnc_settings"), request.getfixturevalue("vnc_desktop"))
-
-
-@contextmanager
-def _noted_calls(item: pytest.Item, of_playwright: object) -> Iterator[None]:
-    """Note each call of Playwright that waits for the browser: when, what, and how long it took.
-
-    They all pass through one method of the base class of Playwright's objects, which is private. Where another version
-    has none, nothing is noted.
-    """
-    base = next((kind for kind in type(of_playwright).__mro__ if "_sync" in vars(kind)), None)
-    with pytest.MonkeyPatch.context() as patch:
-        if base is not None:
-            patch.setattr(base, "_sync", _noting(vars(base)["_sync"], state_of(item).playwright_calls))
-        yield
+    return is_ours(request.node) and bool(request.getfixturevalue("vnc_settings").cdp)
 
 
 def _noting(wait_for: Callable[[Any, Any], Any], calls: list[str]) -> Callable[[Any, Any], Any]:
+    """Return the method that also notes each call: when, what, and how long it took."""
+
     def noting(self: Any, call: Any) -> Any:
         __tracebackhide__ = True
         name = getattr(call, "__qualname__", type(self).__name__)
@@ -103,10 +79,9 @@ def _noting(wait_for: Callable[[Any, Any], Any], calls: list[str]) -> Callable[[
             end = f", {type(exc).__name__}"
             raise
         finally:
-            if len(calls) < _MOST_CALLS:
-                calls.append(
-                    f"{began:%H:%M:%S}.{began.microsecond // 1000:03d} {name}, {clock.monotonic() - started:.2f} s{end}"
-                )
+            if len(calls) < _MAX_CALLS:
+                at = f"{began:%H:%M:%S}.{began.microsecond // 1000:03d}"
+                calls.append(f"{at} {name}, {clock.monotonic() - started:.2f} s{end}")
 
     return noting
 

@@ -139,16 +139,12 @@ class Redaction:
         return None if hidden == text else hidden
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, None, None]:
-        """Redact a report on a test before any other plugin receives it."""
+    def pytest_runtest_logreport(self, report: pytest.TestReport | pytest.CollectReport) -> Generator[None, None, None]:
+        """Redact a report on a test, or on a collection, before any other plugin receives it."""
         self._redact(report)
         return (yield)
 
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_collectreport(self, report: pytest.CollectReport) -> Generator[None, None, None]:
-        """Redact a report on a collection before any other plugin receives it."""
-        self._redact(report)
-        return (yield)
+    pytest_collectreport = pytest_runtest_logreport
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_warning_recorded(self, warning_message: warnings.WarningMessage) -> None:
@@ -173,28 +169,23 @@ class Redaction:
         excinfo.getrepr = lambda **_: representation  # type: ignore[method-assign]  # for the terminal and all others
 
     def _redact(self, report: pytest.TestReport | pytest.CollectReport) -> None:
-        """Redact a report. If that breaks, the report still tells its outcome, and no text."""
+        """Replace the report's texts by texts without secrets. If that breaks, it still tells its outcome, and no text.
+
+        pytest's own serialized form has all texts of a report, whatever class represents an error.
+        """
+        hook = self._config.hook
         try:
-            self._replace_text(report)
+            sent = hook.pytest_report_to_serializable(config=self._config, report=report)
+            clean = _redact_value(sent, secrets_of(self._config).hide)
+            if clean != sent:
+                redacted = vars(hook.pytest_report_from_serializable(config=self._config, data=clean))
+                redacted.pop("result", None)  # the items of a collection, which are not sent
+                vars(report).update(redacted)
         except Exception as exc:  # noqa: BLE001  # an error here would end the session, and the failure would be lost
             report.longrepr = withheld(exc) if report.longrepr else None
             report.sections = []
             if isinstance(report, pytest.TestReport):
                 report.user_properties = []
-
-    def _replace_text(self, report: pytest.TestReport | pytest.CollectReport) -> None:
-        """Replace the report's texts by texts without secrets.
-
-        pytest's own serialized form has all texts of a report, whatever class represents an error.
-        """
-        hook = self._config.hook
-        sent = hook.pytest_report_to_serializable(config=self._config, report=report)
-        clean = _redact_value(sent, secrets_of(self._config).hide)
-        if clean == sent:
-            return
-        redacted = hook.pytest_report_from_serializable(config=self._config, data=clean)
-        kept = {"result"}  # of a collection: its items, which are not sent
-        vars(report).update({name: value for name, value in vars(redacted).items() if name not in kept})
 
 
 def _redact_value(value: Any, hide: Callable[[str], str]) -> Any:

@@ -1,28 +1,34 @@
-"""The runs of a test in the reports of others: pytest-html, allure-pytest, and the attachments of JUnit's XML."""
+"""The runs of a test in the reports of others: pytest-html, allure-pytest, and the attachments of JUnit's XML.
+
+It is a plugin where one of these is written: screenshots take numpy, Pillow and jinja2, 150 ms to import.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from typing import Any
+from xml.etree.ElementTree import ParseError
 
 import pytest
 
 from pytest_vnc_use.errors import RunDirectoryError
 from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.plugin.redaction import secrets_of
+from pytest_vnc_use.plugin.results import dir_of, page_of
 from pytest_vnc_use.plugin.state import SCREENSHOTS, SETTINGS, attached_to
 from pytest_vnc_use.plugin.triage import machine_of
+from pytest_vnc_use.report.annotate import mark_action
+from pytest_vnc_use.report.html import AssetLink, block_style, keep_asset, run_html, thumbnail
+from pytest_vnc_use.report.junit import add_attachments, workspace
+from pytest_vnc_use.report.screenshots import DIFF_MIME, data_uri, image_diff
+from pytest_vnc_use.report.templates import render
 from pytest_vnc_use.runs.directory import EndedTest, RunDirectory, read_trace
 from pytest_vnc_use.runs.transcript import action_in_words
 from pytest_vnc_use.settings.settings import Settings
-
-if TYPE_CHECKING:
-    from pytest_vnc_use.types import Drifted, Step
 
 ASSETS = "assets/"
 MAX_MEGABYTES = 40
@@ -46,16 +52,14 @@ def pytest_configure(config: pytest.Config) -> None:
 def add_runs(item: pytest.Item, report: pytest.TestReport, runs: list[Path], ended: EndedTest) -> None:
     """Add the runs to the reports that are written in this session; `ended` is the test's result so far."""
     if item.config.pluginmanager.has_plugin("allure_listener"):
-        add_steps(runs)
+        for run in runs:
+            _add_steps(run)
     if item.config.getoption("htmlpath", None):
         _add_extras(report, item.config, runs, replace(ended, failure=""))  # pytest-html shows that text itself
 
 
 def _add_extras(report: pytest.TestReport, config: pytest.Config, runs: list[Path], ended: EndedTest) -> None:
     """Put the runs into pytest-html's report: beside it as files, or, in a self-contained report, within it."""
-    from pytest_vnc_use.report.html import AssetLink, run_html, thumbnail
-    from pytest_vnc_use.report.screenshots import data_uri
-
     is_whole = config.getoption("self_contained_html")
     limit = MAX_MEGABYTES * 1_000_000 // getattr(config, "workerinput", {}).get("workercount", 1)
     beside = dir_of(Path(config.getoption("htmlpath")))
@@ -74,20 +78,6 @@ def _add_extras(report: pytest.TestReport, config: pytest.Config, runs: list[Pat
     vars(report).update({"extras": [*getattr(report, "extras", ()), *extras], SCREENSHOTS: screenshots})
 
 
-def dir_of(html_path: Path) -> Path:
-    """Return the directory of pytest-html's report."""
-    return Path(os.path.expandvars(html_path)).expanduser().absolute().parent
-
-
-def page_of(run: Path, directory: Path) -> str:
-    """Return the URL of a run's page in a page that lies in `directory`."""
-    try:
-        path = os.path.relpath(run.absolute() / "index.html", directory)
-    except ValueError:  # on Windows, another drive
-        return (run.absolute() / "index.html").as_uri()
-    return quote(path.replace(os.sep, "/"))
-
-
 class _AssetsBesideReport:
     """A keeper of screenshots beside pytest-html's report: the runs' own files, or copies if these are elsewhere."""
 
@@ -97,8 +87,6 @@ class _AssetsBesideReport:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep the screenshots that the report carries."""
-        from pytest_vnc_use.report.html import keep_asset
-
         self._has_blocks |= hasattr(report, SCREENSHOTS)
         for run, name, png in vars(report).pop(SCREENSHOTS, ()):
             keep_asset(self._dir / name, png, Path(run, "screens", name))
@@ -107,8 +95,6 @@ class _AssetsBesideReport:
     def pytest_html_results_summary(self, prefix: list[str]) -> None:
         """Add the style of the blocks once."""
         if self._has_blocks:
-            from pytest_vnc_use.report.html import block_style
-
             prefix.append(block_style())
 
 
@@ -128,63 +114,42 @@ class TriageColumns:
         """Insert the triage of a test that failed, and the cost, or empty cells."""
         if not cells:
             return
-        attached = attached_to(report)
-        failed = getattr(report, "outcome", "") in ("failed", "rerun")
+        attached, has_failed = attached_to(report), getattr(report, "outcome", "") in ("failed", "rerun")
         dollars = attached.get("dollars")
         cost = f"${dollars:.4f}" if isinstance(dollars, float) else ""
-        _insert(cells, "column_cell", triage=attached.get("triage", "") if failed else "", cost=cost)
+        _insert(cells, "column_cell", triage=attached.get("triage", "") if has_failed else "", cost=cost)
 
 
 def _insert(cells: list[str], template: str, **texts: str) -> None:
-    from pytest_vnc_use.report.templates import render
-
     cells[_COLUMN:_COLUMN] = [render(template, column=column, text=text) for column, text in texts.items()]
 
 
-def add_steps(runs: list[Path]) -> None:
-    """Attach each step with its screenshot to the test that runs now, and each drift as three images to compare."""
-    import allure
+def _add_steps(run: Path) -> None:
+    """Attach each step of a run with its screenshot to the test that runs now, and each drift as images to compare."""
+    import allure  # where allure-pytest is loaded
 
     text = allure.attachment_type.TEXT
-    for run in runs:
-        try:
-            trace = read_trace(run)
-        except RunDirectoryError as exc:
-            title = "the run never started" if exc.never_started else "the run cannot be shown"
-            allure.attach(exc.never_started or str(exc), title, text)
-            continue
-        with allure.step(trace.started.task):
-            for drift in trace.drifts:
-                allure.attach(*_drift_attachment(run, drift, text))
-            for step in trace.steps:
-                with allure.step(_step_title(step)):
-                    for attachment in _step_attachments(run, step, allure.attachment_type):
-                        allure.attach(*attachment)
-
-
-def _drift_attachment(run: Path, drift: Drifted, text: Any) -> tuple[Any, ...]:
-    from pytest_vnc_use.report.screenshots import DIFF_MIME, image_diff
-
     try:
-        return image_diff(run, drift), drift.problem, DIFF_MIME, "imagediff"
+        trace = read_trace(run)
     except RunDirectoryError as exc:
-        return str(exc), drift.problem, text
-
-
-def _step_title(step: Step) -> str:
-    return f"{step.number}. {action_in_words(step.proposal.action, step.elements)}"
-
-
-def _step_attachments(run: Path, step: Step, types: Any) -> Iterator[tuple[Any, ...]]:
-    from pytest_vnc_use.report.annotate import mark_action
-
-    if text := "\n".join(filter(None, [step.proposal.intent or step.words, step.error])):
-        yield text, "words", types.TEXT
-    try:
-        png = mark_action(RunDirectory(run).load_png(step.frame_before), step.proposal.action)
-        yield png, "the screen before", types.PNG
-    except RunDirectoryError as exc:
-        yield str(exc), "no screenshot", types.TEXT
+        title = "the run never started" if exc.never_started else "the run cannot be shown"
+        allure.attach(exc.never_started or str(exc), title, text)
+        return
+    with allure.step(trace.started.task):
+        for drift in trace.drifts:
+            try:
+                allure.attach(image_diff(run, drift), drift.problem, DIFF_MIME, "imagediff")
+            except RunDirectoryError as exc:
+                allure.attach(str(exc), drift.problem, text)
+        for step in trace.steps:
+            with allure.step(f"{step.number}. {action_in_words(step.proposal.action, step.elements)}"):
+                if words := "\n".join(filter(None, [step.proposal.intent or step.words, step.error])):
+                    allure.attach(words, "words", text)
+                try:
+                    png = mark_action(RunDirectory(run).load_png(step.frame_before), step.proposal.action)
+                    allure.attach(png, "the screen before", allure.attachment_type.PNG)
+                except RunDirectoryError as exc:
+                    allure.attach(str(exc), "no screenshot", text)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -195,10 +160,6 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
     xml = config.getoption("xmlpath", None)
     if not xml or hasattr(config, "workerinput") or config.stash[SETTINGS].artifacts == "off":
         return
-    from xml.etree.ElementTree import ParseError
-
-    from pytest_vnc_use.report.junit import add_attachments, workspace
-
     try:
         add_attachments(Path(os.path.expandvars(xml)).expanduser(), workspace(), secrets_of(config).hide)
     except (OSError, ParseError) as exc:

@@ -6,18 +6,20 @@ had to do with a desktop.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.errors import RunDirectoryError
 from pytest_vnc_use.plain_text import line
-from pytest_vnc_use.plugin import costs, reporting
+from pytest_vnc_use.plugin import costs
 from pytest_vnc_use.plugin.recordings import LOST, UNWRITTEN
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.state import ATTACHED, SETTINGS, attached_to
@@ -61,7 +63,7 @@ class _Session:
 
     def __init__(self, config: pytest.Config) -> None:
         self._settings = settings = config.stash[SETTINGS]
-        self._html_dir = reporting.dir_of(Path(config.getoption("htmlpath", None) or "."))
+        self._html_dir = dir_of(Path(config.getoption("htmlpath", None) or "."))
         self._file = Path(settings.results or Path(settings.runs_dir, FILE))
         self._runs_dir = Path(settings.runs_dir).absolute()  # a test may change the working directory
         self._absolute_file = self._file.absolute()
@@ -85,10 +87,14 @@ class _Session:
             self._attempts.setdefault(report.nodeid, {})[attached["attempt"]] = attached
         elif report.nodeid in self._tests or (
             report.when == _CRASHED and (self._tests or self._settings != Settings())
-        ):
+        ):  # its worker crashed: pytest-xdist made the report
+            if str(report.outcome) == "rerun":  # of pytest-rerunfailures
+                before = _begun(replace(before, retried_for=(*before.retried_for, "infra")))
+            elif report.failed and not _is_settled(before):
+                before = _with_end(before, "error", "infra", _NOT_ENDED, str(report.longrepr).partition("\n")[0])
             if report.outcome in ("failed", "rerun"):
                 self._crashed.add(report.nodeid)
-                self._tests[report.nodeid] = _after_crash(before, report)
+                self._tests[report.nodeid] = before
         elif report.failed:
             self._failed_elsewhere.add(report.nodeid)
 
@@ -101,64 +107,65 @@ class _Session:
 
         The session fails if it was for recordings, and one could not be written.
         """
-        lost = sorted(
-            test for test, notes in self._last() if any(text.startswith(LOST) for text in notes.get("recording", ()))
-        )
+        lost = sorted({test for test, text in _noted(self._last(), "recording") if text.startswith(LOST)})
         if lost and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if not self._settings.results and all(test.result == "skipped" for test in self._tests.values()):
             return
-        self._add_runs_of_crashes()
-        self._results = results = self._of(session, lost)
-        repeated = [text for reliability in results.reliability for text in reliability_lines(reliability)]
-        self._lines = [*self._counts(results), *repeated, *self._write(results), *self._pages(results)]
+        if self._crashed:
+            self._add_runs_of_crashes()
+        results = session_results(self._started_at, _now(), tuple(self._tests.values()))
+        again = reliabilities(results.tests, self._settings.repeat)
+        problems = tuple(self._problems(session, results, lost))
+        self._results = replace(results, reliability=again, problems=problems, exit_status=int(session.exitstatus))
+        self._lines = [*self._written(self._results)]
 
     def _add_runs_of_crashes(self) -> None:
         """Add the runs that no report names, because the worker that made them was killed in their test."""
         named = {Path(run.directory).name for test in self._tests.values() for run in test.runs}
-        for name in sorted({*_names(self._runs_dir)} - named - self._earlier_runs) if self._crashed else ():
+        for name in sorted({*_names(self._runs_dir)} - named - self._earlier_runs):
             with suppress(RunDirectoryError):  # it is no run
                 if (test := open_trace(run_dir := self._runs_dir / name)[0].test_id) in self._crashed:
                     result = _with_runs(self._tests[test], [figures_of(run_dir)])
                     in_time = sorted(result.runs, key=lambda run: Path(run.directory).name)
                     self._tests[test] = replace(result, runs=tuple(in_time))
 
-    def _of(self, session: pytest.Session, lost: list[str]) -> SessionResults:
-        """Return the results of the session so far, with its other problems."""
-        results = session_results(self._started_at, _now(), tuple(self._tests.values()))
-        status, has_bad = int(session.exitstatus), any(test.is_bad for test in results.tests)
+    def _problems(self, session: pytest.Session, results: SessionResults, lost: Sequence[str]) -> Iterator[str]:
+        """Yield the problems of the session that are no test's, without secrets."""
+        # the ids that could not be collected, as the terminal noted them: this plugin may come later
+        terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+        errors = terminal.stats.get("error", []) if terminal else []
+        uncollected = [*dict.fromkeys(error.nodeid for error in errors if isinstance(error, pytest.CollectReport))]
         elsewhere = len(self._failed_elsewhere - {*self._tests})
-        uncollected = _collection_errors(session.config)
-        problems = [
-            *(f"the recording of {test} could not be written" for test in lost),
-            *session_problems(status, uncollected, elsewhere, has_bad=has_bad or bool(lost)),
-        ]
-        redacted = tuple(map(secrets_of(session.config).hide_in_id, problems))
-        again = reliabilities(results.tests, self._settings.repeat)
-        return replace(results, reliability=again, problems=redacted, exit_status=status)
+        has_bad = bool(lost) or any(test.is_bad for test in results.tests)
+        unwritten = [f"the recording of {test} could not be written" for test in lost]
+        others = session_problems(int(session.exitstatus), uncollected, elsewhere, has_bad=has_bad)
+        yield from map(secrets_of(session.config).hide_in_id, [*unwritten, *others])
 
-    def _counts(self, results: SessionResults) -> Iterator[str]:
-        """Yield the lines that count failures. Where a user pressed Ctrl-C, the test that did not end is no failure.
+    def _written(self, results: SessionResults) -> Iterator[str]:
+        """Write the results, and yield the lines about them.
 
-        The written results keep it as one: a job that is cancelled is interrupted in the same way.
+        Where a user pressed Ctrl-C, the test that did not end is counted as no failure. The written results keep it as
+        one: a job that is cancelled is interrupted in the same way.
         """
         left = [test for test in results.tests if self._is_interrupted and test.rule == _NOT_ENDED]
         if left:
             rest = "; nothing was recorded of it" if self._settings.record in ALWAYS_WRITES else ""
             yield f"{_count(len(left), 'test')} did not end, as you pressed Ctrl-C{rest}"
         yield from lines(replace(results, tests=tuple(test for test in results.tests if test not in left)))
-
-    def _write(self, results: SessionResults) -> Iterator[str]:
+        for reliability in results.reliability:
+            yield from reliability_lines(reliability)
         try:
             write_results(self._absolute_file, results)
             yield f"results in {self._file}"
         except (OSError, RunDirectoryError) as exc:
             yield f"the results could not be written: {exc}"
         yield from tell_github(results)
+        yield from self._pages(results)
 
     def _pages(self, results: SessionResults) -> Iterator[str]:
         """Make room, write the pages of this session beside its runs, and yield a line about each."""
-        from pytest_vnc_use.report.pages import INDEX, write_report, written_runs
+        from pytest_vnc_use.report.pages import INDEX, write_report, written_runs  # numpy, Pillow, jinja2: 150 ms
         from pytest_vnc_use.report.session_view import KnownResults
 
         try:
@@ -179,22 +186,28 @@ class _Session:
     def pytest_html_results_summary(self, prefix: list[str]) -> None:
         """Add, for repeated tests, the reliability of each and where its runs differ."""
         if self._results and self._results.reliability:
-            from pytest_vnc_use.report.templates import render
+            from pytest_vnc_use.report.templates import render  # jinja2, which pytest-html has imported
 
-            rows = reliability_rows(self._results.reliability, lambda run: reporting.page_of(Path(run), self._html_dir))
+            rows = reliability_rows(self._results.reliability, lambda run: page_of(Path(run), self._html_dir))
             prefix.append(render("reliability", rows=rows))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the results: what needs a look, then counts."""
         last, tests = [*self._last()], self._tests.values()
+        attempts = [(test, notes) for test, by_attempt in self._attempts.items() for notes in by_attempt.values()]
         rehearsed = [(test.test, rehearsal) for test in tests for rehearsal in test.rehearsals]
         unrepeated = [(test, rehearsal) for test, rehearsal in rehearsed if not rehearsal.repeated]
         listed = {f"{len(unrepeated)} recorded, but did not repeat": [*_unrepeated(unrepeated)]}
         for name, title in _LISTED.items():
-            lines = [(test, text) for test, notes in last for text in notes.get(name, ())]
-            title = f"{len({test for test, _ in lines})} {title}"
-            listed[title] = [f"{name.replace('_', ' ').upper()} {test}: {text}" for test, text in lines]
-        listed["hooks that raised; the results of the tests do not depend on them"] = [*self._hook_failures()]
+            noted, kind = _noted(last, name), name.replace("_", " ").upper()
+            listed[f"{len({test for test, _ in noted})} {title}"] = [f"{kind} {test}: {text}" for test, text in noted]
+        failures: dict[str, dict[str, None]] = {}
+        for test, failure in _noted(attempts, "hook_fault"):
+            failures.setdefault(failure, {})[test] = None
+        listed["hooks that raised; the results of the tests do not depend on them"] = [
+            f"{failure} ({first}{f' and {len(others)} more' if others else ''})"
+            for failure, (first, *others) in failures.items()
+        ]
         for title, texts in listed.items():
             if texts:
                 terminalreporter.section(title, yellow=True)
@@ -202,22 +215,16 @@ class _Session:
                 terminalreporter.write_line(line(text), yellow=True)
         for test, rehearsal in rehearsed:
             for region in rehearsal.learnt:
-                terminalreporter.write_line(
-                    f"LEARNT {test}: another look in rehearsal {rehearsal.number}, from {region}"
-                )
-        planners = [run.planner for test in tests for run in test.runs if run.planner]
-        rehearsals = [
-            text for _, notes in last for text in notes.get("rehearsal", ()) if not text.startswith("did not")
-        ]
-        written = [text for _, notes in last for text in notes.get("recording", ())]
-        attempts = [(test, notes) for test, by_attempt in self._attempts.items() for notes in by_attempt.values()]
+                look = f"another look in rehearsal {rehearsal.number}, from {region}"
+                terminalreporter.write_line(f"LEARNT {test}: {look}")
+        repeated = [text for _, text in _noted(last, "rehearsal") if not text.startswith("did not")]
         for text in (
-            *(f"{_count(rehearsals.count(text), 'recording')} {text}" for text in sorted({*rehearsals})),
-            *(f"{_count(written.count(text), 'recording')} {text}" for text in sorted({*written})),
+            *_counted("recording", repeated),
+            *_counted("recording", [text for _, text in _noted(last, "recording")]),
             *_saved([notes for _, notes in last if "saved_s" in notes]),
             *costs.summary(attempts),
             *self._lines,
-            *(f"{_count(planners.count(planner), 'run')} planned by {planner}" for planner in sorted({*planners})),
+            *_counted("run", [f"planned by {run.planner}" for test in tests for run in test.runs if run.planner]),
         ):
             terminalreporter.write_line(line(f"vnc-use: {text}"), red=f" {UNWRITTEN}" in text)
 
@@ -226,14 +233,29 @@ class _Session:
         for test, attempts in self._attempts.items():
             yield test, attempts[max(attempts)]
 
-    def _hook_failures(self) -> Iterator[str]:
-        tests_of: dict[str, dict[str, None]] = {}
-        for test, attempts in self._attempts.items():
-            for notes in attempts.values():
-                for failure in notes.get("hook_fault", ()):
-                    tests_of.setdefault(failure, {})[test] = None
-        for failure, (first, *others) in tests_of.items():
-            yield f"{failure} ({first}{f' and {len(others)} more' if others else ''})"
+
+def dir_of(html_path: Path) -> Path:
+    """Return the directory of pytest-html's report."""
+    return Path(os.path.expandvars(html_path)).expanduser().absolute().parent
+
+
+def page_of(run: Path, directory: Path) -> str:
+    """Return the URL of a run's page in a page that lies in `directory`."""
+    try:
+        path = os.path.relpath(run.absolute() / "index.html", directory)
+    except ValueError:  # on Windows, another drive
+        return (run.absolute() / "index.html").as_uri()
+    return quote(path.replace(os.sep, "/"))
+
+
+def _noted(tests: Iterable[tuple[str, Mapping[str, Any]]], name: str) -> list[tuple[str, str]]:
+    """Return each text of a note with its test."""
+    return [(test, text) for test, notes in tests for text in notes.get(name, ())]
+
+
+def _counted(noun: str, texts: Sequence[str]) -> Iterator[str]:
+    for text in sorted({*texts}):
+        yield f"{_count(texts.count(text), noun)} {text}"
 
 
 def _unrepeated(rehearsals: Iterable[tuple[str, Any]]) -> Iterator[str]:
@@ -273,13 +295,6 @@ def _now() -> str:
     return clock.utc_now().isoformat(timespec="seconds")
 
 
-def _collection_errors(config: pytest.Config) -> list[str]:
-    """Return the node ids that could not be collected, as the terminal noted them: this plugin may come later."""
-    terminal = config.pluginmanager.get_plugin("terminalreporter")
-    errors = terminal.stats.get("error", []) if terminal else []
-    return [*dict.fromkeys(error.nodeid for error in errors if isinstance(error, pytest.CollectReport))]
-
-
 def _after(result: ItemResult, report: Any) -> ItemResult:
     """Return the result of a test after one more report: of setup, call or teardown, in one or more attempts."""
     new = attached_to(report)
@@ -315,18 +330,6 @@ def _with_runs(result: ItemResult, new: Iterable[RunFigures]) -> ItemResult:
 def _begun(result: ItemResult) -> ItemResult:
     """Return the result at the start of an attempt: it passes only once a report on its call says so."""
     return _with_end(result, "error", "infra", _NOT_ENDED, f"{_NOT_ENDED}: its session ended first")
-
-
-def _after_crash(result: ItemResult, report: pytest.TestReport) -> ItemResult:
-    """Return the result of a test that crashed its worker, of which pytest-xdist makes such a report.
-
-    If pytest-rerunfailures tries the test again, the report says so.
-    """
-    if str(report.outcome) == "rerun":
-        return _begun(replace(result, retried_for=(*result.retried_for, "infra")))
-    if _is_settled(result):
-        return result
-    return _with_end(result, "error", "infra", _NOT_ENDED, str(report.longrepr).partition("\n")[0])
 
 
 def _is_settled(result: ItemResult) -> bool:

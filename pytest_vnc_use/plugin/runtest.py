@@ -16,16 +16,14 @@ import pytest
 
 from pytest_vnc_use.agent import build
 from pytest_vnc_use.errors import (
-    InfraError,
     ProgramCrashed,
     RecordingDrifted,
     RunDirectoryUnwritable,
-    SettingsError,
     TaskFailed,
     faults,
 )
 from pytest_vnc_use.plain_text import line
-from pytest_vnc_use.plugin import costs, markers, recordings, reporting, triage
+from pytest_vnc_use.plugin import costs, markers, recordings, triage
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.results import result_of
 from pytest_vnc_use.plugin.state import (
@@ -76,7 +74,10 @@ def call_function(item: pytest.Function) -> Generator[None, object, object]:
             result = yield
             markers.check(item)
     except BaseException as exc:
-        if drift is None or _decides(exc):
+        # a skip and an xfail say less than a drift at the end; what ends the session says more
+        is_skipped = isinstance(exc, (pytest.skip.Exception, pytest.xfail.Exception, SkipTest))
+        is_error = isinstance(exc, (Exception, pytest.fail.Exception)) and not isinstance(exc, pytest.exit.Exception)
+        if drift is None or not (is_skipped or (is_error and rule_for(exc).triage == "inconclusive")):
             if drift:
                 item.add_report_section("call", "drift", str(drift))
             raise
@@ -110,14 +111,6 @@ def run_tasks(
     return None
 
 
-def _decides(error: BaseException) -> bool:
-    """Return whether an error of the body says more than a drift at the end: a skip and an xfail do not."""
-    if isinstance(error, (pytest.skip.Exception, pytest.xfail.Exception, SkipTest)):
-        return False
-    ends_session = isinstance(error, pytest.exit.Exception) or not isinstance(error, (Exception, pytest.fail.Exception))
-    return ends_session or rule_for(error).triage != "inconclusive"
-
-
 @contextmanager
 def soft_checks(agent: VncUseAgent, add_section: Callable[[str], None]) -> Iterator[None]:
     """Raise, at the end, the failure of the agent's soft checks, also in the place of a skip.
@@ -145,7 +138,7 @@ def check_end(item: pytest.Item) -> None:
             raise broken
     if (desktop := desktop_of(item)) is not None and (crash := crash_of(desktop, of_itself=True)):
         raise ProgramCrashed(format_program_end(crash, " before the test did"))
-    recordings.check_healed(item)
+    recordings.check_replay(item)
 
 
 class ItemObserver:
@@ -190,15 +183,12 @@ class ItemObserver:
         except (KeyboardInterrupt, pytest.exit.Exception):
             raise
         except BaseException as exc:  # noqa: BLE001  a user's hook may raise anything; the test does not depend on it
-            failure = secrets_of(self._item.config).hide(_format_hook_failure(name, exc))
-            if failure not in (state := state_of(self._item)).notes.get("hook_fault", ()):
+            frames = [frame for frame in traceback.extract_tb(exc.__traceback__) if frame.name == name]
+            location = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+            text = line(f"the hook {name}{location} raised {faults.named(exc)}")
+            failure, state = secrets_of(self._item.config).hide(text), state_of(self._item)
+            if failure not in state.notes.get("hook_fault", ()):
                 state.add_note("hook_fault", failure)
-
-
-def _format_hook_failure(name: str, error: BaseException) -> str:
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.name == name]
-    location = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-    return line(f"the hook {name}{location} raised {faults.named(error)}")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -210,46 +200,35 @@ def pytest_runtest_makereport(
     if not is_ours(item):
         return report
     state = state_of(item)
-    triage.give_back(item, call)
-    _keep_outage(item, call, report)
-    triage.find_out_late(item, call, report)
+    triage.complete(item, call, report)
     # the report on the call includes the runs of a setup that passed
     figures = [] if call.when == "setup" and report.passed else _new_figures(item)
-    runs = [Path(run.directory) for run in figures]
-    if runs:
+    if runs := [Path(run.directory) for run in figures]:
         _keep_logs(item, runs, report)
-    runs = [] if state.rehearsal else [*runs, *state.unrepeated_runs]
-    failure = _failure_of(item, report)
-    if failure and "triage" not in state.notes:
-        state.notes |= {"triage": failure.triage, "rule": failure.rule}
+    failure, message = state.failure, ""
+    if report.failed and failure is None:
+        failure = FailureTriage("inconclusive", "the test passed, and was expected to fail", "")
+    elif not report.failed:  # a failure that comes after it is another
+        state.failure = None
+        failure = failure if failure and failure.triage != "product" else None
+    if failure:
+        message = failure.message
+        if "triage" not in state.notes:
+            state.notes |= {"triage": failure.triage, "rule": failure.rule}
     for run in figures:
         if run.directory not in state.notes.get("run", ()):
             state.add_note("outcome", run.outcome)
             state.add_note("run", run.directory)
             state.add_note("page", str(Path(run.directory, "index.html")))
     recordings.note_result(item, call, report)
-    _attach(item, report, figures, failure.message if failure else "")
+    _attach(item, report, figures, message)
     ended = _result_so_far(item, report)
-    if runs:
-        reporting.add_runs(item, report, runs, ended)
+    shown = [] if state.rehearsal else [*runs, *state.unrepeated_runs]
+    if shown and (reporting := item.config.pluginmanager.get_plugin("vnc_use_reporting")):
+        reporting.add_runs(item, report, shown, ended)
     if call.when == "teardown":
         _keep_result(item, report, ended)
     return report
-
-
-def _keep_outage(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
-    """Report an outage or a wrong setting as a failure, also of a test that was expected to fail.
-
-    The product did not fail there. The test stays an expected failure if the mark names such an error.
-    """
-    reason, failure = getattr(report, "wasxfail", None), state_of(item).failure
-    if reason is None or not report.skipped or failure is None or failure.triage not in ("infra", "settings"):
-        return
-    expected = any(issubclass(kind, (InfraError, SettingsError)) for kind in triage.xfail_classes(item))
-    if not expected and not (call.excinfo and triage.is_named_by_xfail(item, call.excinfo.value)):
-        report.outcome = "failed"
-        del report.wasxfail
-        report.sections.append(("xfail", f"{reason or 'expected to fail'}; but the product did not cause this failure"))
 
 
 def _new_figures(item: pytest.Item) -> list[RunFigures]:
@@ -259,15 +238,6 @@ def _new_figures(item: pytest.Item) -> list[RunFigures]:
     new = [run for run in figures if state.reported_runs.get(run.directory) != run]
     state.reported_runs.update((run.directory, run) for run in new)
     return new
-
-
-def _failure_of(item: pytest.Item, report: pytest.TestReport) -> FailureTriage | None:
-    """Return the triage that a report shows; None for an expected failure of the product."""
-    state = state_of(item)
-    if report.failed:
-        return state.failure or FailureTriage("inconclusive", "the test passed, and was expected to fail", "")
-    failure, state.failure = state.failure, None  # a failure that comes after it is another
-    return failure if failure and failure.triage != "product" else None
 
 
 def _keep_logs(item: pytest.Item, runs: list[Path], report: pytest.TestReport) -> None:

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.plugin.options import layers_of
+from pytest_vnc_use.safety.policy_file import load_policy
+from pytest_vnc_use.settings.layers import merge
 from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.triage import sanitize
 
 if TYPE_CHECKING:
     from pytest_vnc_use.agent.agent import VncUseAgent
@@ -36,6 +41,17 @@ They are there as soon as a setting is given or a test has to do with a desktop.
 """
 SECRETS: pytest.StashKey[SessionSecrets] = pytest.StashKey()
 """The secrets of the session, in the stash of its config."""
+
+
+def read_settings(config: pytest.Config) -> Settings:
+    """Return the settings of the session. Raises UsageError if one of them is wrong."""
+    try:
+        settings = merge(*layers_of(config))
+        if settings.policy:
+            load_policy(settings.policy)
+    except SettingsError as exc:
+        raise pytest.UsageError(sanitize(str(exc), str)) from exc
+    return settings
 
 
 class FailureTriage(NamedTuple):
@@ -74,7 +90,7 @@ class ItemState:
     """Where a run is that has not ended, such as "at step 3"."""
     budget: Budget | None = None
     playwright_calls: list[str] = field(default_factory=list)
-    """The calls of Playwright, a line for each, with `vnc_playwright`."""
+    """The calls of pytest-playwright's `page`, a line for each."""
 
     settings: Settings | None = None
     """The settings that its recording is made with."""

@@ -1,4 +1,4 @@
-"""The user at the terminal while a test runs: the live line, what is printed, what is asked, `--vnc-record=accept`.
+"""The terminal while a test runs: the lines that are printed there, and the live line.
 
 The live line says where a test's run is. It is shown only if nothing else writes to the terminal: with pytest's own
 reporter, without -v, -q, -s and live logs, and while pytest captures the output of the test. It is erased when the run
@@ -9,10 +9,6 @@ it on the screen.
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 from _pytest.terminal import TerminalReporter  # `pytest.TerminalReporter` is newer than the oldest pytest that we take
@@ -20,29 +16,9 @@ from _pytest.terminal import TerminalReporter  # `pytest.TerminalReporter` is ne
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.state import SETTINGS
 from pytest_vnc_use.runs.progress import LiveLine, can_show
-from pytest_vnc_use.triage import sanitize
-
-if TYPE_CHECKING:
-    from pytest_vnc_use.recordings.accept import Answer, Question, Review, Reviewer
 
 _STDOUT = 1
 _LINE: pytest.StashKey[LiveLine] = pytest.StashKey()
-_REVIEWER: pytest.StashKey[Reviewer] = pytest.StashKey()
-"""The reviewer of the session, with the answers so far."""
-
-
-@contextmanager
-def at_terminal(config: pytest.Config) -> Iterator[None]:
-    """Suspend pytest's capturing, also of the keyboard."""
-    capturing = config.pluginmanager.getplugin("capturemanager")
-    if capturing is None:  # with -p no:capture
-        yield
-        return
-    capturing.suspend(in_=True)
-    try:
-        yield
-    finally:
-        capturing.resume()
 
 
 def print_line(config: pytest.Config, text: str) -> None:
@@ -67,7 +43,8 @@ def open_line(item: pytest.Item) -> list[LiveLine]:
         if not can_show(_STDOUT):
             return []
         hide = secrets_of(config).hide
-        config.stash[_LINE] = LiveLine(_STDOUT, item.name, hide, is_free=lambda: not os.isatty(_STDOUT))
+        # while pytest does not capture, it may write there itself
+        config.stash[_LINE] = LiveLine(_STDOUT, item.name, hide, is_busy=lambda: os.isatty(_STDOUT))
     return [config.stash[_LINE]]
 
 
@@ -100,55 +77,3 @@ def pytest_enter_pdb(config: pytest.Config) -> None:
     """Leave the terminal to the debugger."""
     if _LINE in config.stash:
         config.stash[_LINE].erase()
-
-
-def review_of(item: pytest.Item) -> Review:
-    """Return the review of a test's replay, which asks about each screen that differs from its recording."""
-    from pytest_vnc_use.recordings.accept import Review, Reviewer
-
-    config = item.config
-    return Review(config.stash.setdefault(_REVIEWER, Reviewer(lambda question: _answer(config, question))), item.nodeid)
-
-
-def _answer(config: pytest.Config, question: Question) -> Answer:
-    """Return the user's answer. With `--vnc-ui` the page asks; without a terminal it is no."""
-    from pytest_vnc_use.recordings.accept import NO, Answer
-
-    if desk := config.pluginmanager.get_plugin("vnc_use_ui"):
-        answer: Answer = desk.ask(question)
-        return answer
-    if hasattr(config, "workerinput"):
-        return Answer("no", "a worker of pytest-xdist has no terminal, so run the test with -n 0 to answer")
-    with at_terminal(config):
-        if sys.stdin is None or not sys.stdin.isatty():
-            return Answer("no", "stdin is no terminal, so run pytest at one to answer")
-        try:  # Ctrl-C may come as soon as the question can be read
-            sys.stdout.writelines(f"{sanitize(line, str)}\n" for line in _lines(question))
-            sys.stdout.flush()
-            key = input("> ").strip().lower()
-            if key == "b":
-                return Answer("bug", input("What is wrong? > ").strip())
-        except (EOFError, KeyboardInterrupt):
-            sys.stdout.write("\n")
-            return NO
-        return {"y": Answer("accept"), "m": Answer("mask"), "c": Answer("model")}.get(key, NO)
-
-
-def _lines(question: Question) -> Iterator[str]:
-    """Yield what is asked, and the keys that answer it."""
-    yield f"\n\n{question.test}"
-    yield question.problem
-    for name, image in zip(("recorded", "now", "difference"), question.images, strict=True):
-        yield f"  {name:<10} {image}"
-    if question.claim:
-        yield f"Does this hold on the screen now: {question.claim!r}?"
-        yield "  y  it holds    b  it is a bug    anything else: no"
-        return
-    for act in question.acts:
-        yield f"  The recording acts there: {act}"
-    for target in question.moved:
-        yield f"  Record the test again: {target}"
-    keys = [] if question.moved else ["y  this screen is right, continue"]
-    keys += [f"m  mask its {question.masked_px:,} px"] if question.masks else []
-    keys += [] if "model" in question.refused else ["c  let the model continue"]
-    yield "  " + "    ".join([*keys, "b  it is a bug", "anything else: no"])

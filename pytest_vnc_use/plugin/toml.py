@@ -92,16 +92,18 @@ class FileTest:
 
 def read_task_file(path: Path) -> tuple[FileTest, ...]:
     """Return the tests of a file. Raises SettingsError that names the file and the line of each mistake."""
-    text = _text_of(path)
+    try:
+        text = read_regular(path).decode("utf-8-sig").replace("\r\n", "\n")  # Windows puts a mark before UTF-8
+    except UnicodeDecodeError as exc:
+        raise SettingsError(f"{path}: must be saved as UTF-8: {exc}") from exc
+    except OSError as exc:
+        raise SettingsError(f"{path}: cannot be read: {exc.strerror}") from exc
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as exc:
+    except (ValueError, RecursionError) as exc:
         at = re.search(r"at line (\d+)", str(exc))
-        raise SettingsError(f"{path}:{at[1] if at else len(text.splitlines())}: not TOML: {exc}") from exc
-    except RecursionError as exc:
-        raise SettingsError(f"{path}: not TOML that can be read: it is nested too deeply") from exc
-    except ValueError as exc:  # a number of too many digits
-        raise SettingsError(f"{path}: not TOML that can be read: {exc}") from exc
+        problem = "it is nested too deeply" if isinstance(exc, RecursionError) else exc
+        raise SettingsError(f"{path}:{at[1] if at else len(text.splitlines())}: not TOML: {problem}") from exc
     mistakes = [
         f"{path}:{line_of(text, location)}: {location[-1]!r} {problem}"
         for location, problem in _mistakes(path.parent, data)
@@ -124,16 +126,6 @@ def read_task_file(path: Path) -> tuple[FileTest, ...]:
     return tuple(tests)
 
 
-def _text_of(path: Path) -> str:
-    """Return the text of the file, without the mark that Windows puts before UTF-8."""
-    try:
-        return read_regular(path).decode("utf-8-sig").replace("\r\n", "\n")
-    except UnicodeDecodeError as exc:
-        raise SettingsError(f"{path}: must be saved as UTF-8: {exc}") from exc
-    except OSError as exc:
-        raise SettingsError(f"{path}: cannot be read: {exc.strerror}") from exc
-
-
 def _tests_of(base: Path, line: int, table: Table) -> Iterator[FileTest]:
     """Yield a test for each combination of a table's parameters. Raises SettingsError."""
     tasks, claims, parameters = _listed(table["task"]), table.get("expect", ()), table.get("parameters", {})
@@ -148,7 +140,7 @@ def _tests_of(base: Path, line: int, table: Table) -> Iterator[FileTest]:
         raise SettingsError(f"the parameter {unused[0]!r} is never used: write {{{unused[0]}}} in task, expect or app")
     for combination in itertools.product(*parameters.values()):
         values = dict(zip(parameters, combination, strict=True))
-        suffix = f"[{'-'.join(map(_in_name, values.values()))}]" if values else ""
+        suffix = f"[{'-'.join(map(str, values.values()))}]" if values else ""
         filled = {key: _fill(str(value), values) if key == "app" else value for key, value in given.items()}
         # the last task gets the claims, but `false` applies to all tasks
         expects: list[Any] = [None if claims is False else ()] * len(tasks)
@@ -158,16 +150,13 @@ def _tests_of(base: Path, line: int, table: Table) -> Iterator[FileTest]:
             task_spec((_fill(task, values),), {**filled, "expect": expect})
             for task, expect in zip(tasks, expects, strict=True)
         )
-        yield FileTest(table["name"] + suffix, line, tuple(specs))
+        # the name of a test stands on one line
+        name = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in table["name"] + suffix)
+        yield FileTest(name, line, tuple(specs))
 
 
 def _listed(texts: str | Sequence[str]) -> list[str]:
     return [text.strip() for text in ([texts] if isinstance(texts, str) else texts)]
-
-
-def _in_name(value: object) -> str:
-    """Return a parameter as it is in the name of its test, on one line."""
-    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in str(value))
 
 
 def _fill(text: str, values: Table) -> str:
@@ -219,7 +208,11 @@ def _problem(base: Path, key: str, value: Any, known: Sequence[str]) -> str:
             isinstance(value, list) and all(re.fullmatch(r"[A-Za-z_]\w*", str(name)) for name in value)
         ):
             return "must name environment variables; do not write the secret itself into a file"
-        case "parameters" if not (isinstance(value, dict) and all(map(_are_scalars, value.values()))):
+        case "parameters" if not (
+            isinstance(value, dict)
+            and all(isinstance(values, list) and values for values in value.values())
+            and all(isinstance(each, (str, int, float)) for values in value.values() for each in values)
+        ):
             return f"must be lists of text, numbers, true or false, with at least one each, got {got(value)}"
         case "policy" if str(value) not in POLICY_PRESETS and not os.path.isfile(base / str(value)):  # noqa: PTH113  # raises nothing
             return f"must be a file, relative to the directory of this one, got {got(value)}"
@@ -229,10 +222,6 @@ def _problem(base: Path, key: str, value: Any, known: Sequence[str]) -> str:
             except SettingsError as exc:
                 return str(exc).strip()
     return ""
-
-
-def _are_scalars(values: object) -> bool:
-    return isinstance(values, list) and bool(values) and all(isinstance(value, (str, int, float)) for value in values)
 
 
 def line_of(text: str, location: Location) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pytest_vnc_use.errors import InfraError, VncUseError, faults
+from pytest_vnc_use.errors import InfraError, SettingsError, VncUseError, faults
 from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.state import FailureTriage, desktop_of, is_ours, state_of
@@ -56,9 +56,28 @@ def pytest_runtest_makereport(
     return report
 
 
-def find_out_late(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
-    """Find the triage of a test that the hook of another plugin failed after it passed, such as pytest-check's."""
-    if report.failed and not state_of(item).failure and not report.longreprtext.startswith(STRICT):
+def complete(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+    """Give the raised exception back to who looks at it, such as a debugger, once other plugins have seen the triage.
+
+    Find the triage of a test that the hook of another plugin failed after it passed, such as pytest-check's. Report an
+    outage or a wrong setting as a failure also of a test that was expected to fail: the product did not fail there. It
+    stays an expected failure if the mark names such an error.
+    """
+    state = state_of(item)
+    if state.raised:
+        call.excinfo, state.raised = state.raised, None
+    reason, failure = getattr(report, "wasxfail", None), state.failure
+    if reason is not None and report.skipped and failure and failure.triage in ("infra", SETTINGS):
+        classes, error = _xfail_classes(item), call.excinfo.value if call.excinfo else None
+        # of the errors of a user's planner or judge, a class that also holds this package's, as Exception, names none
+        narrow = tuple(kind for kind in classes if not issubclass(VncUseError, kind))
+        is_named = error is not None and isinstance(error, narrow) and bool(faults.asked(error))
+        if not is_named and not any(issubclass(kind, (InfraError, SettingsError)) for kind in classes):
+            report.outcome = "failed"
+            del report.wasxfail
+            text = f"{reason or 'expected to fail'}; but the product did not cause this failure"
+            report.sections.append(("xfail", text))
+    if report.failed and not state.failure and not report.longreprtext.startswith(STRICT):
         error = call.excinfo.value if call.excinfo else AssertionError(report.longreprtext)
         _find_out(item, call, report, error)
 
@@ -131,7 +150,7 @@ def _expose_triage(
     kind = CLASSES[triage]
     is_contradicted = isinstance(error, VncUseError) and not isinstance(error, kind)
     is_ordinary = not isinstance(error, VncUseError) and not faults.asked(error) and triage != "infra"
-    if is_ordinary or (isinstance(error, tuple(xfail_classes(item))) and not is_contradicted):
+    if is_ordinary or (isinstance(error, tuple(_xfail_classes(item))) and not is_contradicted):
         return
     named = kind(f"{faults.named(error)}; {message}")
     named.__cause__ = error
@@ -139,25 +158,11 @@ def _expose_triage(
     call.excinfo = pytest.ExceptionInfo.from_exception(named.with_traceback(error.__traceback__))
 
 
-def is_named_by_xfail(item: pytest.Item, error: BaseException) -> bool:
-    """Return whether `xfail(raises=…)` names the class of an error that a user's planner or judge raised."""
-    # a class so wide that it also holds this package's errors, such as Exception, names none
-    narrow = tuple(kind for kind in xfail_classes(item) if not issubclass(VncUseError, kind))
-    return isinstance(error, narrow) and bool(faults.asked(error))
-
-
-def xfail_classes(item: pytest.Item) -> list[type[BaseException]]:
+def _xfail_classes(item: pytest.Item) -> list[type[BaseException]]:
     """Return the classes that `xfail(raises=…)` of a test names."""
     named = [mark.kwargs.get("raises", ()) for mark in item.iter_markers("xfail")]
     classes = [kind for raises in named for kind in (raises if isinstance(raises, tuple) else (raises,))]
     return [kind for kind in classes if isinstance(kind, type)]
-
-
-def give_back(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-    """Put the raised exception back for those who look at it, such as a debugger."""
-    state = state_of(item)
-    if state.raised:
-        call.excinfo, state.raised = state.raised, None
 
 
 def _places(item: pytest.Item, error: BaseException) -> Sequence[str]:

@@ -6,6 +6,7 @@ Its environment variables are read only then. Each setting that is given is stro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 
 from pytest_vnc_use.settings.variables import VARIABLES as ENVIRON
 
@@ -53,17 +54,11 @@ def fallback_layer(layers: tuple[Layer, ...], environ: Mapping[str, str] = ENVIR
     found: dict[str, object] = {
         field: local_agent_value(name, environ) for name, (field, _) in VARIABLES.items() if field
     }
-    whole_s = _seconds_of_all(str(found["max_steps"]), str(found["request_seconds"]))
+    whole_s = None  # of a run that only its steps limit
+    with suppress(ValueError):  # what is no number is rejected anyway
+        whole_s = str(float(str(found["max_steps"])) * (float(str(found["request_seconds"])) + 60.0))
     names = {field: name for name, (field, _) in VARIABLES.items()}
     return {**found, "planner": "openai", "max_seconds": whole_s}, lambda field: names.get(field, field)
-
-
-def _seconds_of_all(steps: str, request_s: str) -> str | None:
-    """Return the seconds of a run that only its steps limit; None if a value is no number, which is refused anyway."""
-    try:
-        return str(float(steps) * (float(request_s) + 60.0))
-    except ValueError:
-        return None
 
 
 def fallbacks_in_words(toolset: str, environ: Mapping[str, str] = ENVIRON) -> Iterator[str]:

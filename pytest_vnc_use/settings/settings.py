@@ -28,25 +28,30 @@ def _switch(text: str) -> bool:
     return known[text.lower()]
 
 
-def _count(text: str) -> int:
-    """Return a whole number of at least 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise ValueError("a whole number, at least 1")
-    return int(text)
+def _whole(fits: Callable[[int], bool], wanted: str) -> Callable[[str], int]:
+    """Return a parser of whole numbers that fit."""
+
+    def read(text: str) -> int:
+        if not text.isdecimal() or not fits(int(text)):
+            raise ValueError(wanted)
+        return int(text)
+
+    return read
 
 
-def _odd(text: str) -> int:
-    """Return an odd number of at least 1."""
-    if not text.isdecimal() or int(text) % 2 == 0:
-        raise ValueError("an odd number, at least 1")
-    return int(text)
+def _number(fits: Callable[[float], bool], wanted: str) -> Callable[[str], float]:
+    """Return a parser of finite numbers that fit."""
 
+    def read(text: str) -> float:
+        try:
+            number = float(text)
+        except ValueError:
+            number = float("nan")
+        if not fits(number) or number == float("inf"):
+            raise ValueError(wanted)
+        return number
 
-def _count_or_none(text: str) -> int:
-    """Return a whole number of at least 0; 0 stands for none."""
-    if not text.isdecimal():
-        raise ValueError("a whole number, 0 for none")
-    return int(text)
+    return read
 
 
 def _limit(read: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -54,35 +59,12 @@ def _limit(read: Callable[[str], Any]) -> Callable[[str], Any]:
     return lambda text: read(text) if text else None
 
 
-def _above_zero(text: str, unit: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < float("inf"):
-        raise ValueError(f"a number of {unit} above 0")
-    return number
-
-
-def _seconds(text: str) -> float:
-    """Return a number of seconds above 0."""
-    return _above_zero(text, "seconds")
-
-
-def _dollars(text: str) -> float:
-    """Return a number of US dollars above 0."""
-    return _above_zero(text, "US dollars")
-
-
-def _pause(text: str) -> float:
-    """Return a number of seconds, 0 or more."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number < float("inf"):
-        raise ValueError("a number of seconds, 0 or more")
-    return number
+_count = _whole(lambda number: number >= 1, "a whole number, at least 1")
+_odd = _whole(lambda number: number % 2 == 1, "an odd number, at least 1")
+_count_or_none = _whole(lambda number: True, "a whole number, 0 for none")
+_seconds = _number(lambda number: number > 0, "a number of seconds above 0")
+_dollars = _number(lambda number: number > 0, "a number of US dollars above 0")
+_pause = _number(lambda number: number >= 0, "a number of seconds, 0 or more")
 
 
 def _pairs(text: str) -> tuple[str, ...]:
@@ -192,12 +174,7 @@ class Settings:
         "",
         str,
         "address of Chrome's DevTools on the desktop: host:port, or the file PROFILE/DevToolsActivePort in the "
-        "program's directory",
-    )
-    playwright: bool = _setting(
-        False,
-        _switch,
-        "with pytest-playwright and vnc_cdp: its fixtures `context` and `page` use the browser on the desktop",
+        "program's directory; pytest-playwright's `context` and `page` then use this browser",
     )
     elements: bool = _setting(
         False,
@@ -307,7 +284,7 @@ class Settings:
         "Report or fail on transients missing from the recording: report, fail",
         "MODE",
     )
-    # How long a replay waits and how often it is checked: a slow program needs more.
+    # How often a replay is checked and how long it waits: a slow program needs more.
     rehearse: int = _setting(
         2,
         _count_or_none,
@@ -315,7 +292,6 @@ class Settings:
         "test repeats (0: never)",
     )
     gate_seconds: float = _setting(10.0, _seconds, "how long a replay waits until the screen is as recorded")
-    watch_seconds: float = _setting(1.2, _seconds, "how long the end of a task must stay unchanged")
     # One session's own: how often, and with which variables.
     repeat: int = _setting(1, _count, "run each test this many times; print pass^k", "N")
     env_file: str = _setting(

@@ -153,7 +153,7 @@ OTHER, END = "else", "end of the session"
 PARTS = {
     "desktop and program start": ("plugin.desktops:_lease",),
     "connection": ("agent.build:connect_to", "desktops.xvnc:connect"),
-    "recording read": ("plugin.recordings:recorded_test", "recordings.images:Chain.pixels"),
+    "recording read": ("plugin.recorded:recorded_test", "recordings.images:Chain.pixels"),
     "run directory written": (
         "runs.directory:RunDirectory.store",
         "runs.directory:RunDirectory.append",

@@ -85,7 +85,7 @@ def reviewed(
 
 
 @pytest.mark.slow
-def test_accepted_change_is_asked_once_and_only_its_images_change(project: Project) -> None:
+def test_accepted_change_rewrites_only_its_images(project: Project) -> None:
     before = files_of(project)
     accepted = reviewed(project, "spelling", YES, YES, options="")
     assert accepted.code == 0, accepted.out
@@ -153,7 +153,7 @@ def test_bug_fails_as_product_with_reviewers_words(project: Project) -> None:
     assert files_of(project) == before
 
 
-def test_accepted_change_of_test_that_then_fails_is_not_written(project: Project) -> None:
+def test_accepted_change_of_failed_test_is_not_written(project: Project) -> None:
     before = files_of(project)
     text = (project.path / "test_till.py").read_text(encoding="utf-8")
     project.write("test_till.py", text.replace("pays 5.00", "pays 6.00"))

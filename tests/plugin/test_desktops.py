@@ -86,6 +86,9 @@ def test_shared_desktop_with_ended_program_is_replaced(pytester: pytest.Pytester
 KILLS_X = """
         import contextlib, os, select, signal
         from pathlib import Path
+        import pytest
+        from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
+        from pytest_vnc_use.types import Click
 
         def is_x(entry, desktop):
             with contextlib.suppress(OSError):  # it has ended meanwhile, or is no process
@@ -106,6 +109,17 @@ def test_end_of_x_server_is_infra(pytester: pytest.Pytester) -> None:
         textwrap.dedent(KILLS_X)
         + textwrap.dedent(
             """
+            @pytest.fixture
+            def vnc_planner(request):
+                def turn(observation):  # the server is killed before the second step
+                    if observation.turns:
+                        kill_x(request.getfixturevalue("vnc_desktop"))
+                    return Click(10 + len(observation.turns), 10)
+                return ScriptedPlanner(turn)
+
+            @pytest.mark.vnc_task("Click", expect=None)
+            def test_in_task(): ...
+
             def test_by_hand(vnc_desktop, vnc_agent):
                 vnc_agent.click(10, 10)
                 kill_x(vnc_desktop)
@@ -122,10 +136,9 @@ def test_end_of_x_server_is_infra(pytester: pytest.Pytester) -> None:
     )
     pytester.makeconftest(PLANS_NOTHING)
     result = pytester.runpytest_inprocess(*DESKTOP, "--vnc-app=xterm", "--vnc-scope=module")
-    result.assert_outcomes(passed=1, failed=2)
-    result.stdout.fnmatch_lines(
-        ["infra: the desktop: *exited with -9 (SIGKILL)*", "the desktop: *exited with -9 (SIGKILL)*", "*2 infra*"]
-    )
+    result.assert_outcomes(passed=1, failed=3)
+    killed = "the desktop: *exited with -9 (SIGKILL)*"
+    result.stdout.fnmatch_lines([f"infra: {killed}", f"infra: {killed}", killed, "*3 infra*"])
     assert "the program ended" not in result.stdout.str()
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 
 import pytest
 
 from pytest_vnc_use.report.results import read_results
-from support.made_once import made_once
-from support.till_project import Project, project_in
+from support.till_project import Project
 
 pytestmark = pytest.mark.desktop
 
@@ -48,22 +46,10 @@ def test_pays(paid, vnc_desktop):
 """
 
 
-@pytest.fixture(scope="module")
-def recorded_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    def record(directory: Path) -> Path:
-        made = project_in(directory)
-        ended = made.run("--vnc-record=auto")
-        assert ended.code == 0, ended.out
-        (made.path / "conftest.py").unlink()
-        return made.path
-
-    return made_once(tmp_path_factory, "project_that_drifts", record)
-
-
 @pytest.fixture
-def project(recorded_once: Path, tmp_path: Path) -> Project:
-    shutil.copytree(recorded_once, tmp_path / "project", ignore=shutil.ignore_patterns("runs"))
-    return Project(tmp_path / "project")
+def project(recorded: Project) -> Project:
+    (recorded.path / "conftest.py").unlink()
+    return recorded
 
 
 def record_as(project: Project, name: str, parameters: str = "") -> None:
@@ -75,7 +61,7 @@ def record_as(project: Project, name: str, parameters: str = "") -> None:
     shutil.copytree(project.file.with_suffix(""), project.file.with_suffix("").with_name(name))
 
 
-def test_drift_at_end_runs_body_whose_assertion_comes_first(project: Project) -> None:
+def test_drift_at_end_runs_body_first(project: Project) -> None:
     project.write("test_till.py", TESTS)
     for name in ("asserts", "checks", "skips", "xfails", "breaks", "reads", "waits"):
         record_as(project, f"test_{name}")

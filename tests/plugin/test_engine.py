@@ -43,7 +43,7 @@ COMMAND = [sys.executable, "-m", "pytest", "-q", "-pno:cacheprovider", "-pno:lan
 
 
 @pytest.mark.slow
-def test_engine_is_imported_in_thread_for_test_with_agent_only(tmp_path: Path) -> None:
+def test_engine_is_imported_in_thread_for_agent(tmp_path: Path) -> None:
     """In a process of its own, as this one has imported the engine."""
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_it.py").write_text(TESTS)
@@ -60,12 +60,3 @@ def test_engine_that_breaks_raises_where_it_is_used(monkeypatch: pytest.MonkeyPa
         pass
     with pytest.raises(ValueError, match="broken"):
         __import__("broken_engine")
-
-
-def test_import_ends_also_where_desktop_does_not_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "late_engine.py").write_text("from threading import Event\nEvent().wait(0.2)\nDONE = True")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(desktops, "ENGINE", "late_engine")
-    with pytest.raises(KeyboardInterrupt), desktops.imported_meanwhile():
-        raise KeyboardInterrupt
-    assert sys.modules.pop("late_engine").DONE

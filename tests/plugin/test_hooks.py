@@ -50,7 +50,7 @@ def test_it(vnc_agent):
 
 
 @pytest.mark.desktop
-def test_hooks_on_worker_and_their_faults_change_no_result(
+def test_raising_hooks_on_worker_change_no_result(
     pytester: pytest.Pytester,
     model: Callable[..., GeminiServer],
     run: Callable[..., pytest.RunResult],

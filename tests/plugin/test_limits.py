@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,9 +11,7 @@ import pytest
 
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.agent.act import LONGEST_OUTPUT, LONGEST_TEXT
-from pytest_vnc_use.desktops.remote import RemoteExec
-from pytest_vnc_use.desktops.started import WorkingDirectory
-from pytest_vnc_use.errors import DesktopError, FileUnreadable, Inconclusive, ModelUnavailable
+from pytest_vnc_use.errors import Inconclusive, ModelUnavailable
 from pytest_vnc_use.plain_text import LONGEST
 from pytest_vnc_use.report.html import run_html
 from pytest_vnc_use.runs.directory import read_trace
@@ -82,7 +78,7 @@ def hanging() -> Iterator[Hanging]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ask", ["verify", "saw", "check", "extract"])
+@pytest.mark.parametrize("ask", ["verify", "extract"])
 def test_hanging_judge_ends_in_time_of_test(agent_of: AgentOf, hanging: Hanging, ask: str) -> None:
     agent, started = agent_of(judge=hanging, seconds=0.3), time.monotonic()
     with pytest.raises(ModelUnavailable, match="did not answer within"):
@@ -111,10 +107,9 @@ def nested(levels: int) -> dict[str, object]:
     return value
 
 
-@pytest.mark.parametrize("levels", [600, 5000])
-def test_arguments_nested_too_deep_are_reported(agent_of: AgentOf, levels: int) -> None:
-    asked = CallFunction("order", {"what": nested(levels)})
-    proposal = Proposal(asked, as_proposed={"name": "order", "args": nested(levels)})
+def test_arguments_nested_too_deep_are_reported(agent_of: AgentOf) -> None:
+    asked = CallFunction("order", {"what": nested(5000)})
+    proposal = Proposal(asked, as_proposed={"name": "order", "args": nested(5000)})
     result = agent_of(act(proposal, Proposal(Click(1, 1))), finished(), functions=[order]).run("order")
     assert result.outcome is Outcome.DONE
     assert "levels of JSON deep" in result.steps[0].error
@@ -146,53 +141,8 @@ def test_text_of_planner_and_functions_is_bounded(agent_of: AgentOf) -> None:
     assert_harmless(transcript(result.steps))
 
 
-def test_hanging_function_ends_in_time_of_run(agent_of: AgentOf, hanging: Hanging) -> None:
-    def wait() -> None:
-        """Wait."""
-        hanging.released.wait()
-
-    agent = agent_of(act(Proposal(CallFunction("wait", {}))), finished(), functions=[wait], seconds=0.3)
-    assert agent.run("wait").outcome is Outcome.TIME_LIMIT
-
-
 def assert_harmless(text: str) -> None:
     assert all(character.isprintable() or character == "\n" for character in text), repr(text)
-
-
-@pytest.fixture(params=["here", "there"])
-def files(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> WorkingDirectory | RemoteExec:
-    if sys.platform == "win32":
-        pytest.skip("Windows has no pipes in directories")
-    monkeypatch.chdir(tmp_path)
-    return WorkingDirectory(tmp_path) if request.param == "here" else RemoteExec(["env"])
-
-
-def test_pipe_is_neither_read_nor_written(files: WorkingDirectory | RemoteExec, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    started = time.monotonic()
-    with pytest.raises(FileUnreadable, match=r"cannot read 'pipe'.*(must be a regular file|No such device)"):
-        files.read("pipe")
-    with pytest.raises(DesktopError, match=r"cannot write 'pipe'.*(must be a regular file|No such device)"):
-        files.write("pipe", "text")
-    assert time.monotonic() - started < 20
-
-
-def test_huge_file_is_not_read(files: WorkingDirectory | RemoteExec, tmp_path: Path) -> None:
-    with (tmp_path / "huge").open("wb") as file:
-        file.truncate(20 * 2**30)
-    started = time.monotonic()
-    with pytest.raises(DesktopError, match=r"it has 21474836480"):
-        files.read("huge")
-    assert time.monotonic() - started < 20
-
-
-def test_remote_command_that_prints_forever_ends() -> None:
-    started = time.monotonic()
-    with pytest.raises(DesktopError, match="did not end within 1 s"):
-        RemoteExec(["env"]).run(["yes"], 1.0)
-    assert time.monotonic() - started < 20
 
 
 CONFTEST = """

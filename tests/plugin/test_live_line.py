@@ -52,7 +52,7 @@ def slow_model() -> Iterator[tuple[GeminiServer, Event]]:
 
 
 @pytest.mark.desktop
-def test_live_test_says_where_it_is_and_leaves_nothing_behind(
+def test_live_line_shows_step_and_is_erased(
     pytester: pytest.Pytester,
     terminal: Terminal,
     slow_model: tuple[GeminiServer, Event],
@@ -102,7 +102,7 @@ def test_live_test_says_where_it_is_and_leaves_nothing_behind(
         ([], {"record": "manual"}),
     ],
 )
-def test_where_others_write_on_terminal_it_is_not_shown(
+def test_line_is_off_beside_other_output(
     pytester: pytest.Pytester, options: list[str], settings: dict[str, str]
 ) -> None:
     plain = session_of(pytester)
@@ -127,7 +127,7 @@ def session_of(pytester: pytest.Pytester, *options: str) -> pytest.Config:
 
 
 @pytest.mark.usefixtures("alone")
-def test_on_worker_there_is_no_reporter(pytester: pytest.Pytester) -> None:
+def test_line_is_off_without_reporter(pytester: pytest.Pytester) -> None:
     config = pytester.parseconfigure("-p", "no:terminal")
     config.stash[SETTINGS] = Settings()
     assert not plugin_terminal.is_wanted(config)

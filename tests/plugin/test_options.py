@@ -53,21 +53,21 @@ def test_settings_of_file_work_from_any_directory(pytester: pytest.Pytester, nam
     pytester.runpytest_subprocess("-W", "error", "-p", "no:pytest-vnc").assert_outcomes(passed=1)
 
 
-@pytest.mark.parametrize("options", [("--vnc-max-steps=7", "--vnc-app=./a"), ("-ovnc_max_steps=7", "-ovnc_app=./a")])
-def test_command_line_is_stronger_than_file_and_variable(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+@pytest.mark.parametrize(
+    ("options", "steps", "app"),
+    [
+        ((), 5, IN_PROJECT),
+        (("--vnc-max-steps=7", "--vnc-app=./a"), 7, "'./a'"),
+        (("-ovnc_max_steps=7", "-ovnc_app=./a"), 7, "'./a'"),
+    ],
+)
+def test_variable_and_command_line_overrule_file(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], steps: int, app: str
 ) -> None:
     monkeypatch.setenv("VNC_USE_MAX_STEPS", "5")
     (pytester.path / "pytest.ini").write_text(f"[pytest]\n{AS_TEXT}", encoding="utf-8")
-    pytester.makepyfile(TEST.format(steps=7, app="'./a'"))
+    pytester.makepyfile(TEST.format(steps=steps, app=app), app="")
     pytester.runpytest_subprocess(*options).assert_outcomes(passed=1)
-
-
-def test_variable_is_stronger_than_file(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VNC_USE_MAX_STEPS", "5")
-    (pytester.path / "pytest.ini").write_text(f"[pytest]\n{AS_TEXT}", encoding="utf-8")
-    pytester.makepyfile("def test_it(vnc_settings): assert vnc_settings.max_steps == 5")
-    pytester.runpytest_subprocess().assert_outcomes(passed=1)
 
 
 @since_9
@@ -111,7 +111,7 @@ def test_env_file_is_read_where_setting_names_it(pytester: pytest.Pytester) -> N
 
 
 @pytest.mark.desktop
-def test_marker_names_planner_and_model_calls_functions_of_module(
+def test_named_planner_and_functions_are_used(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
 ) -> None:
     pytester.syspathinsert()

@@ -63,7 +63,7 @@ def test_one_chromium_for_both(pytester: pytest.Pytester, monkeypatch: pytest.Mo
     monkeypatch.delenv("no_proxy", raising=False)
     chromium = ["chromium", *QUIET, "--user-data-dir=profile", "--remote-debugging-port=0", PAGE]
     pytester.makeini(
-        "[pytest]\naddopts = -p no:pytest-vnc -p no:cacheprovider\nvnc_playwright = true\nvnc_scope = session\n"
+        "[pytest]\naddopts = -p no:pytest-vnc -p no:cacheprovider\nvnc_scope = session\n"
         f"vnc_server = xvnc\nvnc_cdp = profile/DevToolsActivePort\nvnc_app = {shlex.join(chromium)}\n"
     )
     pytester.makeconftest(CONFTEST)
@@ -84,23 +84,10 @@ def test_one_chromium_for_both(pytester: pytest.Pytester, monkeypatch: pytest.Mo
     )
 
 
-@pytest.mark.parametrize(
-    ("option", "problem"),
-    [
-        ("--browser=firefox", "*this test asks for 'firefox': mark it with @pytest.mark.only_browser*"),
-        ("-pno:playwright", "*vnc_playwright needs the plugin pytest-playwright, which is not loaded: pip install*"),
-    ],
-)
-def test_what_it_needs(pytester: pytest.Pytester, option: str, problem: str) -> None:
+def test_page_of_other_browser_is_rejected(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(page, vnc_desktop): pass")
-    quiet = ("-p", "no:pytest-vnc", "-p", "no:cacheprovider", "-o", "vnc_playwright=true")
-    result = pytester.runpytest_subprocess(*quiet, "--vnc-server=localhost::1", option)
+    options = ("-p", "no:pytest-vnc", "-p", "no:cacheprovider", "-ovnc_cdp=127.0.0.1:9", "--browser=firefox")
+    result = pytester.runpytest_subprocess(*options, "--vnc-server=localhost::1")
     result.assert_outcomes(errors=1)
+    problem = "*this test asks for 'firefox': mark it with @pytest.mark.only_browser*"
     result.stdout.fnmatch_lines([problem, "vnc-use: 1 failed: 1 settings"])
-
-
-@pytest.mark.parametrize("switch", ["true", "false"])
-def test_without_setting_fixtures_are_not_ours(pytester: pytest.Pytester, switch: str) -> None:
-    quiet = ("-p", "no:pytest-vnc", "-p", "no:cacheprovider", "-o", f"vnc_playwright={switch}")
-    shown = pytester.runpytest_subprocess(*quiet, "--fixtures").stdout.str()
-    assert ("playwright_page.py" in shown) == (switch == "true")

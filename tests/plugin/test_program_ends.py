@@ -103,7 +103,7 @@ class Hanging:
         return True
 
 
-def test_screen_of_one_colour_is_programs_where_it_hangs() -> None:
+def test_blank_screen_of_hanging_program_is_its_fault() -> None:
     assert fault_of(Hanging(), ScreenBlank("one colour only")).hangs  # type: ignore[arg-type]  # a user's own
     assert not fault_of(Hanging(), DesktopError("no way there"))  # type: ignore[arg-type]  # as above
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -15,8 +14,7 @@ from pytest_vnc_use.recordings.format import screens
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.report.results import read_results
 from pytest_vnc_use.report.run_view import show_run
-from support.made_once import made_once
-from support.till_project import PLANS, TEST, Project, project_in
+from support.till_project import PLANS, TEST, Project
 
 pytestmark = pytest.mark.desktop
 
@@ -39,39 +37,8 @@ def pytest_runtest_logfinish():
 """
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    """A test without a recording, and a planner for it."""
-    return project_in(tmp_path)
-
-
-@pytest.fixture(scope="module")
-def recorded_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    def record(directory: Path) -> Path:
-        made = project_in(directory)
-        ended = made.run("--vnc-record=auto")
-        assert ended.code == 0, ended.out
-        assert "vnc-use: 1 recording written to __vnc_recordings__/test_till\n" in ended.out
-        (made.path / "asked.txt").unlink()
-        return made.path
-
-    return made_once(tmp_path_factory, "recorded_project", record)
-
-
-@pytest.fixture
-def recorded(recorded_once: Path, tmp_path: Path) -> Project:
-    """The same with its recording, of which the planner was not asked yet."""
-    shutil.copytree(recorded_once, tmp_path / "project", ignore=shutil.ignore_patterns("runs"))
-    return Project(tmp_path / "project")
-
-
 MOVED = "--fault='moved button'"
 SOON = "-ovnc_gate_seconds=5"
-
-
-def test_record_unset_records_nothing(project: Project) -> None:
-    plain = project.run()
-    assert (plain.code, project.file.exists()) == (0, False), plain.out
 
 
 @pytest.mark.slow
@@ -113,7 +80,7 @@ def test_planner_without_key_is_not_needed_for_replay(recorded: Project, monkeyp
 
 
 @pytest.mark.slow
-def test_drift_on_machine_with_other_fonts_names_them_first(recorded: Project) -> None:
+def test_drift_with_other_fonts_names_them_first(recorded: Project) -> None:
     text = recorded.file.read_text(encoding="utf-8")
     (known,) = re.findall(r'"sans-serif": "(.*?)"', text)
     recorded.file.write_text(text.replace(f'"sans-serif": "{known}"', '"sans-serif": "Nimbus"'), encoding="utf-8")
@@ -277,27 +244,6 @@ def test_repetitions_on_workers_write_one_recording(project: Project) -> None:
     recording = load(project.file)
     assert recording is not None
     assert [screen.pixels().shape for screen in screens(recording)] == [(400, 800)] * 2
-
-
-REPEATS = """
-@pytest.fixture
-def __pytest_repeat_step_number(request):
-    return request.param
-
-@pytest.hookimpl(trylast=True)
-def pytest_generate_tests(metafunc):  # as pytest-repeat does it
-    metafunc.fixturenames.append("__pytest_repeat_step_number")
-    ids = lambda number: f"{number + 1}-2"
-    metafunc.parametrize("__pytest_repeat_step_number", range(2), indirect=True, ids=ids)
-"""
-
-
-def test_repeats_of_another_plugin_use_recording(recorded: Project) -> None:
-    recorded.write("conftest.py", PLANS + REPEATS)
-    replayed = recorded.run("-v")
-    assert (replayed.code, recorded.asked) == (0, 0), replayed.out
-    assert "test_till[2-2] PASSED" in replayed.out
-    assert "vnc-use: 2 runs planned by recording" in replayed.out
 
 
 def test_symlinked_test_file_uses_recording_of_its_target(recorded: Project) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+import shlex
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,10 +15,11 @@ from pytest_vnc_use.recordings.format import DynamicRegion, Recording, screens
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.report.results import ItemResult, read_results
 from support.till_project import Ended, Project, project_in
+from support.tills import TILL
 
 pytestmark = [pytest.mark.desktop, pytest.mark.slow]
 
-QUICK = "-ovnc_gate_seconds=3"
+QUICK, ONCE = "-ovnc_gate_seconds=3", "-ovnc_rehearse=1"
 
 
 @pytest.fixture
@@ -43,7 +48,7 @@ def unstable(project: Project) -> list[DynamicRegion]:
     return [part for screen in screens(recording) for part in screen.dynamic if part.kind == "unstable"]
 
 
-def test_recording_is_replayed_twice_and_what_that_costs_is_test_s(project: Project) -> None:
+def test_new_recording_is_replayed_twice(project: Project) -> None:
     ended = recorded(project, "--junitxml=junit.xml")
     assert ended.code == 0, ended.out
     assert "1 passed" in ended.out
@@ -59,7 +64,7 @@ def test_recording_is_replayed_twice_and_what_that_costs_is_test_s(project: Proj
     assert unstable(project) == []
 
 
-def test_another_look_small_is_learnt(project: Project) -> None:
+def test_small_difference_is_learnt(project: Project) -> None:
     ended = recorded(project, till="--fault-from=2 --fault='shaky text'")
     assert ended.code == 0, ended.out
     assert "LEARNT test_till.py::test_till: another look in rehearsal 1, from (" in ended.out
@@ -67,7 +72,7 @@ def test_another_look_small_is_learnt(project: Project) -> None:
     assert {len(part.variants) for part in unstable(project)} == {2}
 
 
-def test_test_that_does_not_repeat_is_told_with_both_screenshots_and_passes(project: Project) -> None:
+def test_unrepeated_test_passes_and_lists_screenshots(project: Project) -> None:
     ended = recorded(project, "--junitxml=junit.xml", till="--fault-from=2 --fault='moved button'")
     assert ended.code == 0, ended.out
     assert "1 recorded, but did not repeat" in ended.out
@@ -103,7 +108,7 @@ class TestTill:
 """
 
 
-def test_state_left_behind_is_told(project: Project) -> None:
+def test_state_left_behind_is_reported(project: Project) -> None:
     other = "\n    def test_other(self, name, orders):\n        assert len(orders) == 2\n"
     project.write("test_till.py", STATE + other)
     ended = recorded(project)
@@ -113,16 +118,16 @@ def test_state_left_behind_is_told(project: Project) -> None:
     assert "reset what it leaves behind, in a fixture" in ended.out
 
 
-def test_module_s_fixtures_are_made_anew_where_test_was_their_last(project: Project) -> None:
+def test_rehearsal_of_last_test_makes_module_fixtures_again(project: Project) -> None:
     project.write("test_till.py", STATE)
-    ended = recorded(project, "-ovnc_rehearse=1", "--reruns=2", "-x", "-v")
+    ended = recorded(project, ONCE, "--reruns=2", "-x", "-v")
     assert ended.code == 0, ended.out
     assert "repeated in 1 rehearsal" in ended.out
     assert "1 passed" in ended.out
     assert "rehearsal 1 of 1" in ended.out
 
 
-def test_rehearsal_that_fails_is_no_failure_to_other_plugins(project: Project) -> None:
+def test_failed_rehearsal_is_hidden_from_other_plugins(project: Project) -> None:
     project.write("test_till.py", STATE.replace('scope="module"', 'scope="session"'))
     project.write("test_zoo.py", "def test_after(): ...")
     ended = recorded(project, "--reruns=2", "-x", "--timeout=60", "test_till.py", "test_zoo.py", "-n1")
@@ -140,7 +145,7 @@ def test_rehearsal_that_fails_is_no_failure_to_other_plugins(project: Project) -
         (["-ovnc_rehearse=0"], ""),
     ],
 )
-def test_without_fresh_desktop_there_is_none(project: Project, options: list[str], reason: str) -> None:
+def test_shared_desktop_has_no_rehearsal(project: Project, options: list[str], reason: str) -> None:
     ended = recorded(project, *options)
     assert ended.code == 0, ended.out
     assert starts(project) == 1
@@ -168,13 +173,63 @@ expect = "the till says paid"
 """
 
 
-def test_file_of_tasks_is_rehearsed_too_and_nobody_judges_it_again(project: Project) -> None:
+def test_task_file_is_rehearsed_without_judge(project: Project) -> None:
     (project.path / "test_till.py").unlink()
     project.write("test_till.vnc.toml", TASK_FILE)
     conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
     project.write("conftest.py", conftest + JUDGED)
-    ended = recorded(project, "-ovnc_rehearse=1", till="--fault-from=2 --fault='shaky text'")
+    ended = recorded(project, ONCE, till="--fault-from=2 --fault='shaky text'")
     assert ended.code == 0, ended.out
     assert "vnc-use: 1 recording repeated in 1 rehearsal" in ended.out
     assert "LEARNT test_till.vnc.toml::till: another look" in ended.out
     assert (project.path / "judged.txt").read_text(encoding="utf-8").splitlines() == ["judged"]
+
+
+SUBTESTS = """
+import pathlib, pytest
+
+@pytest.mark.vnc_task("Enter alice, add two apples and pay", expect=None)
+def test_till(vnc_desktop, subtests):
+    times = pathlib.Path("times.txt")
+    with times.open("a") as file:
+        print("again", file=file)
+    with subtests.test("paid"):
+        assert vnc_desktop.read_file("total.txt") == "alice pays 5.00"
+    with subtests.test("rested"):
+        assert len(times.read_text().splitlines()) < LIMIT
+    assert vnc_desktop.read_file("total.txt") == "alice pays 5.00"
+"""
+needs_subtests = pytest.mark.skipif(pytest.version_tuple < (9,), reason="subtests came with pytest 9")
+
+
+@needs_subtests
+def test_subtests_of_rehearsal_are_not_reported(project: Project) -> None:
+    project.write("test_till.py", SUBTESTS.replace("LIMIT", "9"))
+    passed = project.run("--vnc-record=rewrite", ONCE, "-v")
+    assert passed.code == 0, passed.out
+    assert "1 passed, 2 subtests passed" in passed.out
+    assert "1 recording repeated in 1 rehearsal" in passed.out
+    for limit, code in (2, 0), (1, 1):  # the rehearsal fails, or the test itself
+        for kept in (project.path / "times.txt", project.file):
+            kept.unlink()
+        project.write("test_till.py", SUBTESTS.replace("LIMIT", str(limit)))
+        failed = project.run("--vnc-record=rewrite", ONCE, "-v")
+        assert (failed.code, project.file.exists()) == (code, code == 0), failed.out
+        assert ("NOT REPEATED test_till.py::test_till: in rehearsal 1: " in failed.out) == (code == 0)
+
+
+def test_ctrl_c_in_rehearsal_ends_session(project: Project) -> None:
+    app = f"{shlex.quote(sys.executable)} {shlex.quote(str(TILL))}"
+    desktop = ["--vnc-server=qt", f"--vnc-app={app}", "--vnc-screen-size=800x400", "-p", "no:pytest-vnc"]
+    command = [sys.executable, "-u", "-m", "pytest", "-v", "--vnc-record=rewrite", ONCE, *desktop]
+    with subprocess.Popen(command, cwd=project.path, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        out = ""
+        for line in process.stdout:
+            out += line
+            if "rehearsal 1 of 1" in line:
+                process.send_signal(signal.SIGINT)
+    assert process.returncode == pytest.ExitCode.INTERRUPTED, out
+    assert "1 recording written" in out
+    assert "1 recording not rehearsed to the end: Ctrl-C" in out
+    assert project.file.exists()

@@ -229,7 +229,7 @@ def test_always_skips(vnc_desktop):
 @pytest.mark.flaky(reruns=1)
 def test_passes_later(vnc_desktop, vnc_repetition):
     tried, again = Path(f"tried{vnc_repetition}"), vnc_repetition < 3
-    if again and untested.exists():
+    if again and not tried.exists():
         tried.touch()
         raise ValueError
 """

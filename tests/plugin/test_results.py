@@ -73,6 +73,14 @@ def test_xfailed(vnc_desktop): assert 0
 
 def test_skipped(vnc_desktop): pytest.skip("not today")
 
+@pytest.mark.xfail(run=False)
+def test_not_run(vnc_desktop): ...
+
+@pytest.mark.skip
+def test_by_mark(vnc_desktop): ...
+
+def test_fails_first(orders): assert 0
+
 def test_without_desktop(): assert 0
 """
 ENDED = {
@@ -84,6 +92,9 @@ ENDED = {
     "teardown": ("error", "inconclusive"),
     "xfailed": ("xfailed", None),
     "skipped": ("skipped", None),
+    "not_run": ("xfailed", None),
+    "by_mark": ("skipped", None),
+    "fails_first": ("failed", "product"),
 }
 
 
@@ -118,7 +129,7 @@ def check_terminal(session: Session) -> None:
         "ERROR test_it.py::test_teardown - inconclusive: LookupError: in a teardown",
         "ERROR test_it.py::test_settings - settings: vnc_task(secrets=…) names",
         "FAILED test_it.py::test_without_desktop - assert 0",
-        "vnc-use: 5 failed: 1 product, 1 agent, 1 infra, 1 inconclusive, 1 settings\n",
+        "vnc-use: 6 failed: 2 product, 1 agent, 1 infra, 1 inconclusive, 1 settings\n",
         "vnc-use: results in told.json\n",
     ):
         assert line in session.output
@@ -137,9 +148,9 @@ def check_results_file(session: Session) -> None:
     assert 0 < run.steps_s <= agent.duration_s
     assert told.started_at < told.ended_at
     totals = told.totals
-    assert totals.results == {"passed": 1, "failed": 3, "error": 2, "xfailed": 1, "skipped": 1}
-    assert totals.triage == {"product": 1, "agent": 1, "infra": 1, "inconclusive": 1, "settings": 1}
-    assert (totals.tests, totals.runs, totals.steps, totals.dollars) == (8, 4, 3, None)
+    assert totals.results == {"passed": 1, "failed": 4, "error": 2, "xfailed": 2, "skipped": 2}
+    assert totals.triage == {"product": 2, "agent": 1, "infra": 1, "inconclusive": 1, "settings": 1}
+    assert (totals.tests, totals.runs, totals.steps, totals.dollars) == (11, 4, 3, None)
 
 
 def check_junit(session: Session) -> None:
@@ -178,10 +189,10 @@ def check_html_report(session: Session) -> None:
 def check_github_summary(session: Session) -> None:
     summary = session.text("summary.md").splitlines()
     assert summary[0] == "### Tests of graphical programs"
-    assert "5 failed: 1 product, 1 agent, 1 infra, 1 inconclusive, 1 settings  " in summary
+    assert "6 failed: 2 product, 1 agent, 1 infra, 1 inconclusive, 1 settings  " in summary
     (row,) = [line for line in summary if "quota" in line.lower()]
     assert r"| infra | QuotaExhausted\: no more \<b\>today\<\/b\> \| never | 0 | 0 |" in row
-    assert len([line for line in summary if line.startswith("| test")]) == 6
+    assert len([line for line in summary if line.startswith("| test")]) == 7
 
 
 def test_session_on_workers_is_reported_everywhere(tmp_path: Path) -> None:

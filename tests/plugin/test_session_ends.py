@@ -126,38 +126,3 @@ def test_process_that_exits_writes_no_results(ended: pytest.Pytester) -> None:
     ended.makepyfile(test_it="import os\ndef test_ends(vnc_desktop): os._exit(3)")
     assert ended.runpytest_subprocess(*QUIET).ret == 3
     assert not Path("runs/vnc-results.json").exists()
-
-
-def test_first_failure_and_skips_keep_their_result(ended: pytest.Pytester) -> None:
-    ended.makepyfile(
-        test_it="""
-        import pytest
-
-        @pytest.fixture
-        def skipping(vnc_desktop): pytest.skip("no apples")
-
-        @pytest.fixture
-        def broken(vnc_desktop):
-            yield
-            raise LookupError
-
-        @pytest.mark.xfail(run=False)
-        def test_not_run(vnc_desktop): ...
-
-        @pytest.mark.skip
-        def test_by_mark(vnc_desktop): ...
-
-        def test_in_setup(skipping): ...
-        def test_in_call(vnc_desktop): pytest.skip("no apples")
-        def test_passes(vnc_desktop): ...
-        def test_fails_first(broken): assert 0
-        """
-    )
-    ended.runpytest_subprocess(*QUIET).assert_outcomes(passed=1, skipped=3, xfailed=1, failed=1, errors=1)
-    skipped = ("skipped", None)
-    assert ends() == {
-        "not_run": ("xfailed", None),
-        **dict.fromkeys(("by_mark", "in_setup", "in_call"), skipped),
-        "passes": ("passed", None),
-        "fails_first": ("failed", "product"),
-    }

@@ -16,7 +16,7 @@ CONFTEST = """
 import os
 import pytest
 from pytest_vnc_use.errors import ModelUnavailable
-from pytest_vnc_use.types import Click, Decision, Verdict
+from pytest_vnc_use.types import Click, Confirmation, Decision, Move, Proposal, Verdict
 
 class Judge:
     def judge(self, claim, frame, *, timeout_s, report):
@@ -40,6 +40,12 @@ def plan(observation):
         raise ConnectionError("no network") if "network" in observation.task else RuntimeError("no plan")
     if "nothing" in observation.task:
         return None
+    if "circle" in observation.task:
+        return [Move(5, 5)]
+    if "everywhere" in observation.task:
+        return [Move(5 * len(observation.turns), 5)]
+    if "buy" in observation.task:
+        return [Proposal(Click(5, 5), "buy", {}, Confirmation("this buys two apples"))]
     return Decision("finished", "done") if observation.turns else [Click(5, 5)]
 
 @pytest.fixture
@@ -98,6 +104,10 @@ ROWS: dict[str, tuple[str, str]] = {
         "agent",
         "def test_(vnc_agent): asyncio.run(asyncio.to_thread(vnc_agent.run, 'Click what fails'))",
     ),
+    "circles": ("agent", "@task('circle')\ndef test_(): ..."),
+    "circles_to_the_limit": ("agent", "@task('circle', max_steps=3)\ndef test_(): ..."),
+    "steps_used_up": ("budget", "@task('go everywhere', max_steps=2)\ndef test_(): ..."),
+    "denied": ("policy", "@task('buy', expect=None)\ndef test_(): ..."),
     # run() in bodies, fixtures, threads, subtests
     "run_claim_fails": ("product", "def test_(vnc_agent): vnc_agent.run('Click', expect='it fails')"),
     "run_end_fails": ("agent", "def test_(vnc_agent): vnc_agent.run('Click what fails')"),

@@ -12,7 +12,7 @@ from pytest_vnc_use.settings.layers import environment_layer, merge
 from pytest_vnc_use.settings.settings import Settings, option_name
 
 
-def test_stronger_layer_wins_and_none_counts_as_not_given() -> None:
+def test_stronger_layer_wins_unless_none() -> None:
     ini = ({"max_steps": "10", "max_seconds": "5", "model": "a"}, lambda name: f"ini option vnc_{name}")
     environment = environment_layer({"VNC_USE_MAX_STEPS": "20"})
     command_line = ({"max_steps": None, "max_seconds": "7.5"}, option_name)
@@ -46,7 +46,7 @@ def test_values_may_be_python_ones() -> None:
         ("elements", "perhaps", "true or false"),
     ],
 )
-def test_wrong_value_is_told_with_its_origin_and_what_would_be_right(field: str, value: str, right: str) -> None:
+def test_wrong_value_names_origin_and_remedy(field: str, value: str, right: str) -> None:
     with pytest.raises(SettingsError) as caught:
         merge(({field: value}, option_name))
     assert str(caught.value).startswith(option_name(field))
@@ -85,23 +85,3 @@ def test_marker_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     assert spec.settings == {"max_steps": 3}
     assert spec.secrets == {"SHOP_PASSWORD": "apple"}
     assert "apple" not in repr(spec)
-
-
-@pytest.mark.parametrize(
-    ("args", "kwargs", "told"),
-    [
-        ((), {}, "exactly one task"),
-        (("a", "b"), {}, "exactly one task"),
-        (("  ",), {}, "exactly one task"),
-        ((3,), {}, "exactly one task"),
-        (("a",), {"step": 3}, "no argument 'step'"),
-        (("a",), {"euros": 3}, "no argument 'euros'"),
-        (("a",), {"max_steps": 0}, "vnc_task(max_steps=…)"),
-        (("a",), {"expect": [""]}, "expect"),
-        (("a",), {"secrets": [3]}, "secrets"),
-    ],
-)
-def test_wrong_marker_is_told(args: tuple[object, ...], kwargs: dict[str, object], told: str) -> None:
-    with pytest.raises(SettingsError, match="vnc_task") as caught:
-        task_spec(args, kwargs)
-    assert told in str(caught.value)

@@ -27,7 +27,6 @@ class ServedScreen:
 
     def __init__(self, colour: int) -> None:
         self.colour, self.presses, self.address = colour, 0, ""
-        self.server = self
         self.motions: list[Motion] = []
         self.pixels = np.full(SIZE[::-1], 0xFFFFFF, np.uint32)
         self.pixels[:20] = 0x505050  # a screen of one colour counts as not started

@@ -1,0 +1,37 @@
+"""The till with a recording, which tests of several files replay."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from support.made_once import made_once
+from support.till_project import Project, project_in
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A test without a recording, and a planner for it."""
+    return project_in(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def recorded_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    def record(directory: Path) -> Path:
+        made = project_in(directory)
+        ended = made.run("--vnc-record=auto")
+        assert ended.code == 0, ended.out
+        assert "vnc-use: 1 recording written to __vnc_recordings__/test_till\n" in ended.out
+        (made.path / "asked.txt").unlink()
+        return made.path
+
+    return made_once(tmp_path_factory, "recorded_project", record)
+
+
+@pytest.fixture
+def recorded(recorded_once: Path, tmp_path: Path) -> Project:
+    """The same with its recording, of which the planner was not asked yet."""
+    shutil.copytree(recorded_once, tmp_path / "project", ignore=shutil.ignore_patterns("runs"))
+    return Project(tmp_path / "project")
