@@ -230,6 +230,20 @@ def test_scripts_and_names_in_contributing_exist() -> None:
             assert re.search(rf"\b{name[1]}\b", code), text
 
 
+@pytest.mark.desktop
+def test_planner_in_contributing_ends_as_budget(tmp_path: Path) -> None:
+    require("Xtigervnc")
+    for block in blocks([CONTRIBUTING]):
+        if name := re.match(r"# (\w+\.py)\n", block.text):
+            (tmp_path / name[1]).write_text(block.text, encoding="utf-8")
+    given = re.search(r"`PYTHONPATH=\. pytest (--vnc-planner=\S+ [^`]+)`", read(CONTRIBUTING))
+    assert given
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *given[1].split()]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    assert "vnc-use: 1 failed: 1 budget" in done.stdout, done.stdout
+
+
 @cache
 def generated() -> dict[str, object]:
     return runpy.run_path(str(DOCS / "scripts" / "generated.py"))

@@ -280,10 +280,11 @@ def _service_planner(settings: Settings, functions: Sequence[Callable[..., objec
             from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer
 
             return AnthropicComputer(**shared, **_options(settings, AnthropicComputer, shared))
-        case _:
+        case "openai":
             from pytest_vnc_use.planners.openai.planner import OpenAIComputer
 
             return OpenAIComputer(**shared, **_options(settings, OpenAIComputer, shared))
+    raise AssertionError(f"PLANNERS has {settings.planner!r}, which is built nowhere")
 
 
 def _chat_planner(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
