@@ -23,6 +23,7 @@ from pytest_vnc_use.recordings.format import (
     merged,
 )
 from pytest_vnc_use.recordings.gates import (
+    QUIET_S,
     Mismatch,
     difference,
     evidence_gate,
@@ -309,6 +310,7 @@ class RecordedTest:
         """True if something acted on the desktop since the newest run began, outside its controller."""
         self._reported: list[Region] = []
         self._questions: dict[str, Question] = {}
+        self._watch_s = QUIET_S
         self.task_follows = False
         """True if the test's next task begins right after this one: its gates then watch the screen in place of a wait.
         """
@@ -338,6 +340,7 @@ class RecordedTest:
     ) -> tuple[Planner, Controller]:
         """Return the planner and the controller for a run that begins now. Raises RecordingError, DesktopError."""
         before, acts_unseen, self._acts_unseen = self._newest, self._acts_unseen, False
+        self._watch_s = started.settings["watch_seconds"]
         if before:
             self._finish(before, desktop)
             before.is_left = True
@@ -351,7 +354,7 @@ class RecordedTest:
             self._runs.append(_Run(started, user.name, directory, emit, user.screen))
             return user, user
         known = self._known(started.task, desktop)
-        at_rest = partial(screen_at_rest, desktop)
+        at_rest = partial(screen_at_rest, desktop, max(QUIET_S, self._watch_s))
         run = _Run(started, planner.name, directory, emit, at_rest, known)
         self._runs.append(run)
         if known is None:
@@ -367,6 +370,7 @@ class RecordedTest:
             known,
             None if self.mode == "replay" or self._review else planner,
             limit_s=started.settings["gate_seconds"],
+            watch_s=self._watch_s,
             earlier=earlier.last_screen if earlier else None,
             masks=self.masks,
             test=self.key.node_id,
@@ -570,6 +574,7 @@ class RecordedTest:
             eyes=controller,
             hide=hide,
             questions=self._questions,
+            watch_s=self._watch_s,
             is_watched=self._is_watched,
         )
 

@@ -292,6 +292,7 @@ class Settings:
         "test repeats (0: never)",
     )
     gate_seconds: float = _setting(10.0, _seconds, "how long a replay waits until the screen is as recorded")
+    watch_seconds: float = _setting(1.2, _seconds, "how long the end of a task must stay unchanged")
     # One session's own: how often, and with which variables.
     repeat: int = _setting(1, _count, "run each test this many times; print pass^k", "N")
     env_file: str = _setting(

@@ -1,7 +1,7 @@
 """The variables in which settings, keys and secrets are looked up: the environment's, then those of `vnc_env_file`.
 
-The file's stay out of the environment, so no program that is started here inherits them. Its lines are NAME=value,
-without shell expansion. A secret comes from a variable, a file, or the output of a command.
+The file's stay out of the environment, so no program that is started here inherits them; python-dotenv reads it. A
+secret comes from a variable, a file, or the output of a command.
 """
 
 from __future__ import annotations
@@ -13,7 +13,11 @@ import subprocess
 from collections import ChainMap
 from collections.abc import Callable, Mapping
 from functools import partial
+from io import StringIO
 from pathlib import Path
+
+from dotenv import dotenv_values
+from dotenv.parser import parse_stream
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.files import read_regular
@@ -25,11 +29,7 @@ VARIABLES = ChainMap[str, str](os.environ, from_file)
 """The variables to read. One of the environment is stronger than one of the file, even if it is empty."""
 
 VARIABLE = "VNC_USE_ENV_FILE"
-_MOST_BYTES = 1 << 20
-_LINE = re.compile(r"(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*(.*)")
-_QUOTED = re.compile(r"""'([^']*)'|"([^"\\$`]*)\"""")
-_BARE = re.compile(r"""[^\s'"\\$`#]\S*(?:[ \t]+[^\s#]\S*)*""")
-_COMMENT = re.compile(r"[ \t]*(?:[ \t]#.*)?")
+_MAX_BYTES = 1 << 20
 
 
 def use_env_file(named: object, base: Path) -> Callable[[], None]:
@@ -38,8 +38,7 @@ def use_env_file(named: object, base: Path) -> Callable[[], None]:
     Return the function that restores the earlier ones. Raises SettingsError, without any value.
     """
     earlier = dict(from_file)
-    found = read_env_file(base / str(named)) if named else {}
-    _put(found)
+    _put(read_env_file(base / str(named)) if named else {})
     return partial(_put, earlier)
 
 
@@ -66,39 +65,17 @@ def env_file_in_words() -> str:
 def read_env_file(path: Path) -> dict[str, str]:
     """Return the variables of a file. Raises SettingsError that names the line, never its text, which may be a key."""
     try:
-        text = read_regular(path, _MOST_BYTES).decode("utf-8-sig")
+        text = read_regular(path, _MAX_BYTES).decode("utf-8-sig")
     except OSError as exc:
         raise SettingsError(f"vnc_env_file {str(path)!r} cannot be read: {exc.strerror or exc}") from exc
     except UnicodeDecodeError:
         raise SettingsError(f"vnc_env_file {str(path)!r} must be UTF-8") from None  # the error holds the text
-    found: dict[str, str] = {}
-    for number, line in enumerate(text.split("\n"), start=1):
-        words = line.strip()
-        if words and not words.startswith("#"):
-            name, value = _variable(words, f"vnc_env_file {str(path)!r}, line {number},")
-            if name in found:
-                raise SettingsError(f"vnc_env_file {str(path)!r}, line {number}, has {name} for the second time")
-            found[name] = value
-    return found
-
-
-def _variable(line: str, origin: str) -> tuple[str, str]:
-    """Return the name and the value of a line."""
-    parts = _LINE.fullmatch(line)
-    if not parts or "\0" in line:
-        raise SettingsError(f"{origin} must be NAME=value, a comment that begins with #, or empty")
-    name, written = parts.groups()
-    quoted, bare = _QUOTED.match(written), _BARE.match(written)
-    if quoted and _COMMENT.fullmatch(written, quoted.end()):
-        return name, quoted[1] if quoted[1] is not None else quoted[2]
-    if bare and not re.search(r"[\\$`]", bare[0]) and _COMMENT.fullmatch(written, bare.end()):
-        return name, bare[0]
-    if not written or written.startswith("#"):
-        return name, ""
-    raise SettingsError(
-        f"{origin} must have the value of {name} in single quotes, on one line, without a single quote in it: "
-        "$, ` and \\ are not expanded"
-    )
+    for binding in parse_stream(StringIO(text)):  # `dotenv_values` leaves out what it cannot read
+        if binding.error or (binding.key and binding.value is None):
+            blank = binding.original.string[: -len(binding.original.string.lstrip())]
+            number = binding.original.line + blank.count("\n")
+            raise SettingsError(f"vnc_env_file {str(path)!r}, line {number}, must be NAME=value, or NAME='a value'")
+    return {name: value or "" for name, value in dotenv_values(stream=StringIO(text)).items()}
 
 
 SPELLING = "NAME, NAME=env:VARIABLE, NAME=file:PATH or NAME=cmd:COMMAND"
@@ -137,10 +114,10 @@ def _from_environment(variable: str, origin: str, base: Path) -> str:
 def _from_file(path: str, origin: str, base: Path) -> str:
     try:
         with Path(base, path).open("rb") as file:  # a pipe of the shell, such as <(pass show shop), is fine too
-            value = file.read(_MOST_BYTES + 1)
-        if len(value) <= _MOST_BYTES:
+            value = file.read(_MAX_BYTES + 1)
+        if len(value) <= _MAX_BYTES:
             return value.decode().rstrip("\r\n")
-        problem = f"it has more than {_MOST_BYTES} bytes"
+        problem = f"it has more than {_MAX_BYTES} bytes"
     except OSError as exc:
         problem = exc.strerror or str(exc)
     except UnicodeDecodeError:

@@ -28,7 +28,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     use_env_file("", tmp_path)
 
 
-def test_its_variables_count_where_environment_has_none(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_overrules_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file.write_text(f"GOOGLE_API_KEY={VALUE}\nVNC_USE_MAX_STEPS=7\nVNC_USE_PASSWORD='pass word'\nSHOP={VALUE}\n")
     use_env_file(".env", file.parent)
     settings = build.settings_of({})
@@ -46,7 +46,7 @@ def test_its_variables_count_where_environment_has_none(file: Path, monkeypatch:
     )
 
 
-def test_agent_in_plain_python_reads_file_that_environment_names(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agent_reads_file_named_by_environment(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file.write_text("VNC_USE_VOTES=7\n")
     monkeypatch.setenv("VNC_USE_ENV_FILE", str(file))
     assert VncUseAgent().settings.votes == 7
@@ -54,13 +54,13 @@ def test_agent_in_plain_python_reads_file_that_environment_names(file: Path, mon
     assert VncUseAgent().settings.votes == 9
 
 
-def test_agent_refuses_named_file_not_there(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agent_with_missing_file_raises(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VNC_USE_ENV_FILE", str(file))
     with pytest.raises(SettingsError, match=r"\.env' cannot be read: No such file"):
         VncUseAgent()
 
 
-def test_its_keys_are_redacted_and_no_program_gets_any_variable(file: Path) -> None:
+def test_keys_of_file_are_redacted_and_not_inherited(file: Path) -> None:
     file.write_text(f"GOOGLE_API_KEY={VALUE}\nOTHER={VALUE}\n")
     use_env_file(".env", file.parent)
     assert build.ambient_secrets(Settings())["GOOGLE_API_KEY"] == VALUE
@@ -75,41 +75,20 @@ def test_earlier_variables_come_back(file: Path) -> None:
     assert build.settings_of({}).max_steps == 40
 
 
-@pytest.mark.parametrize(
-    ("line", "value"),
-    [
-        ("A=b", "b"),
-        ("export A = b c # a remark", "b c"),
-        ("A='x # $y \\n'  # a remark", "x # $y \\n"),
-        ('A="x y"', "x y"),
-        ("A=", ""),
-        ("A=# nothing", ""),
-        ("A=a#b==", "a#b=="),
-        ("\ufeff# first\n\n  A=b\r\n", "b"),
-    ],
-)
-def test_lines_read(file: Path, line: str, value: str) -> None:
-    file.write_bytes(line.encode())
-    assert read_env_file(file) == {"A": value}
+def test_file_is_read_as_python_dotenv_does(file: Path) -> None:
+    file.write_bytes("\ufeff# first\n\nexport A = b c # a remark\nB='x # $y'\nC=\nD=\"${A} d\"\r\n".encode())
+    assert read_env_file(file) == {"A": "b c", "B": "x # $y", "C": "", "D": "b c d"}
 
 
-@pytest.mark.parametrize(
-    "line", ["SK", "9A=SK", "A-B=SK", "A='SK", "A=$SK", 'A="${SK}"', 'A="SK\\n"', "A='SK'SK", "A=`SK`", "A=\0SK"]
-)
-def test_malformed_line_is_told_by_its_number_only(file: Path, line: str) -> None:
-    file.write_text(f"FIRST=1\n{line.replace('SK', VALUE)}\n")
-    with pytest.raises(SettingsError, match="line 2, ") as told:
+@pytest.mark.parametrize("line", ["SK", "A='SK", "A='SK'SK", 'A="SK'])
+def test_malformed_line_is_named_without_its_text(file: Path, line: str) -> None:
+    file.write_text(f"FIRST=1\n\n{line.replace('SK', VALUE)}\n")
+    with pytest.raises(SettingsError, match="line 3, must be NAME=value") as raised:
         read_env_file(file)
-    assert VALUE not in str(told.value)
+    assert VALUE not in str(raised.value)
 
 
-def test_name_stands_once(file: Path) -> None:
-    file.write_text("A=1\nA=2\n")
-    with pytest.raises(SettingsError, match="line 2, has A for the second time"):
-        read_env_file(file)
-
-
-def test_what_is_no_file_of_text_is_refused(file: Path) -> None:
+def test_unreadable_file_is_rejected(file: Path) -> None:
     with pytest.raises(SettingsError, match="No such file"):
         read_env_file(file)
     os.mkfifo(file)
