@@ -32,7 +32,8 @@ def vnc_judge():
 """
 
 
-def test_recording_replays_drifts_and_heals(pytester: pytest.Pytester) -> None:
+def test_recording_replays_drifts_and_heals(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CI", raising=False)  # with it a heal is a proposal
     pytester.makepyfile(test_squares=TEST)
     pytester.makeconftest(CONFTEST)
     recording = pytester.path / "__vnc_recordings__" / "test_squares" / "test_squares.json"
