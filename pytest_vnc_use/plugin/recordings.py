@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pytest_vnc_use.ui.manual import DoneTask
 
 PROPOSED = "proposed, as CI=true: accept what the model did with `cua-vnc ui --review {}`"
+_REPORTS: pytest.StashKey[list[pytest.TestReport]] = pytest.StashKey()
+"""The reports of a test's attempt, until it is the last."""
 UNDONE: pytest.StashKey[Sequence[DoneTask]] = pytest.StashKey()
 """The tasks that the user has done in this attempt, but for the step that they have undone."""
 REPEATED: pytest.StashKey[Sequence[DoneTask]] = pytest.StashKey()
@@ -82,19 +84,31 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     if item.config.stash[SETTINGS].record != "manual" or not is_ours(item):
         return None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    while True:
-        reports = runtestprotocol(item, log=False, nextitem=nextitem)
-        if UNDONE not in item.stash or item.session.shouldstop:
-            break
-        for run in state_of(item).runs or ():
-            shutil.rmtree(run, ignore_errors=True)
-        item.stash[REPEATED] = item.stash[UNDONE]
-        del item.stash[UNDONE]
-        state_of(item).decided = None  # else the next attempt would be a second one
-    for report in reports:
-        item.ihook.pytest_runtest_logreport(report=report)
+    reports = item.stash[_REPORTS] = []
+    try:
+        runtestprotocol(item, log=False, nextitem=nextitem)
+        while UNDONE in item.stash and not item.session.shouldstop:
+            reports.clear()
+            for run in state_of(item).runs or ():
+                shutil.rmtree(run, ignore_errors=True)
+            item.stash[REPEATED] = item.stash[UNDONE]
+            del item.stash[UNDONE]
+            state_of(item).decided = None  # else the next attempt would be a second one
+            runtestprotocol(item, log=False, nextitem=nextitem)
+    finally:  # after Ctrl-C too: the summary then says which test did not end
+        for report in reports:
+            item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Hold back the reports of a test that a user may still undo."""
+    report = yield
+    if _REPORTS in item.stash and not state_of(item).rehearsal:
+        item.stash[_REPORTS].append(report)
+    return report
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
