@@ -42,6 +42,17 @@ def same_image(one: bytes, other: bytes) -> bool:
     return np.array_equal(shown[0], shown[1])
 
 
+def size_of(image: bytes) -> tuple[int, int]:
+    """Return width and height of a WebP, and read nothing else.
+
+    Raises ValueError where it is no WebP, or a decompression bomb.
+    """
+    try:
+        return Image.open(io.BytesIO(image), formats=["WEBP"]).size
+    except (OSError, Image.DecompressionBombError) as exc:
+        raise ValueError(str(exc)) from exc
+
+
 def differing(one: Pixels, other: Pixels) -> Mask:
     """Mark the pixels that look different: a channel differs by more than `SAME_LEVELS`, and neither is redacted."""
     marked: Mask = one != other

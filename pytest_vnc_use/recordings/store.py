@@ -43,6 +43,7 @@ from pytest_vnc_use.recordings.images import (
     changed_tiles,
     pixels_of,
     same_image,
+    size_of,
     webp_of,
 )
 from pytest_vnc_use.runs.directory import write_atomically
@@ -182,15 +183,28 @@ def _with_pixels(recording: Recording, path: Path) -> Recording:
         for image in filter(None, (*(step.near for step in run.steps), run.image)):  # only people look at these
             _read_image(path, image)
 
+    def read(image: str, box: Region | None, at: tuple[int, int] = (0, 0)) -> bytes:
+        """Return an image that must have the size of a box, or lie on the screen."""
+        content = _read_image(path, image)
+        try:
+            width, height = size_of(content)
+        except ValueError as exc:
+            raise RecordingError(f"{image!r} of {str(path)!r} is no image: {exc}; {ANEW}") from exc
+        due = (box.right - box.left, box.bottom - box.top) if box else recording.screen_size
+        if (width, height) != due if box else at[0] + width > due[0] or at[1] + height > due[1]:
+            what = f"{width} x {height} pixels at {at} are not {'what its region has' if box else 'on the screen'}"
+            raise RecordingError(f"{image!r} of {str(path)!r} does not fit: {what}; {ANEW}")
+        return content
+
     def with_pixels(screen: Screen) -> Screen:
         parts = []
         for part in screen.dynamic:
-            loads = [lru_cache(1)(partial(pixels_of, _read_image(path, variant.image))) for variant in part.variants]
+            loads = [lru_cache(1)(partial(pixels_of, read(each.image, part.region))) for each in part.variants]
             variants = (v.model_copy(update={"pixels": load}) for v, load in zip(part.variants, loads, strict=True))
             parts.append(part.model_copy(update={"variants": tuple(variants)}))
         return screen.model_copy(update={"dynamic": tuple(parts), "pixels": partial(chain.pixels, next(numbers))})
 
-    changes = [(_read_image(path, each.image) if each.image else b"", each.at) for each in screens(recording)]
+    changes = [(read(each.image, None, each.at) if each.image else b"", each.at) for each in screens(recording)]
     chain, numbers = Chain(recording.screen_size, changes), count()
     return with_screens(recording, with_pixels)
 
