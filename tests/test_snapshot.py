@@ -147,7 +147,19 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("session")
     for name, text in (("conftest.py", CONFTEST), ("test_it.py", TESTS), ("policy.toml", POLICY)):
         (path / name).write_text(text, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", *QUIET, "-q", "-n1", "-ra", "-o", "junit_family=xunit1"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        *QUIET,
+        "-p",
+        "no:warnings",
+        "-q",
+        "-n1",
+        "-ra",
+        "-o",
+        "junit_family=xunit1",
+    ]
     command += ["--junitxml=junit.xml", "--html=report.html", "--vnc-policy=policy.toml"]
     environment = {**os.environ, "GITHUB_STEP_SUMMARY": str(path / "summary.md"), "COLUMNS": "200", "CI": ""}
     with (path / "output.txt").open("w") as output, served_screen() as screen:

@@ -69,6 +69,7 @@ _REMEDIES = (
     "Or record the test again: --vnc-record=manual by hand, --vnc-record=rewrite with a planner;",
     "--vnc-record=auto lets a planner continue from here.",
 )
+_ON = "or do the steps from here by hand on the page: --vnc-record=accept --vnc-ui, Continue by hand."
 _BUG = "If it is wrong, the product has a bug: the report shows both screens."
 _NO_MASK = "If the screen is empty or another one, check that the program, or the server of its page, is running."
 _LEARN = "The difference is tiny: if the product is the same, record again with vnc_rehearse=2, which learns it."
@@ -268,7 +269,7 @@ class Replay(ForwardingController):
             return ProductFailed(f"{review.bug or 'it is a bug'} (said the reviewer)\n{message}")
         lines = [message, *_REMEDIES, _BUG]
         if review and review.moved:
-            lines[1:] = [f"It cannot be accepted, because {review.moved}. If it is right, {AGAIN}.", _BUG]
+            lines[1:] = [f"It cannot be accepted, because {review.moved}. If it is right, {AGAIN},", _ON, _BUG]
         elif review and review.unasked:
             lines.insert(1, f"No user was asked whether the screen is right: {review.unasked}.")
         if problem.boxes and Rehearsal.opened(self._gate, seen, self._acted_on):
@@ -371,7 +372,8 @@ class Replay(ForwardingController):
             return False
         steps = self._run.steps
         captions = {
-            number: f"before step {number + 1}: {action_in_words(step.action)}" for number, step in enumerate(steps)
+            number: f"before step {number + 1}: {action_in_words(step.action, step.elements)}"
+            for number, step in enumerate(steps)
         }
         due = {number: captions.get(number, "at the end") for number in range(self._next, len(steps) + 1)}
         seen = pixels_in(self.desktop.frame())
@@ -381,10 +383,10 @@ class Replay(ForwardingController):
         if chosen not in due:
             self._review.unasked = "it was not chosen where the recording continues"
             return False
-        by_hand = [step.model_copy(update={"intent": "by hand"}) for step in done.steps]
-        self._run = self._run.model_copy(update={"steps": (*steps[: self._next], *by_hand, *steps[chosen:])})
-        self._review.note_steps(f"{len(by_hand)} by hand for {chosen - self._next} recorded from step {self._next + 1}")
-        self._by_hand = range(self._next, self._next + len(by_hand))
+        self._run = self._run.model_copy(update={"steps": (*steps[: self._next], *done.steps, *steps[chosen:])})
+        count = len(done.steps)
+        self._review.note_steps(f"{count} by hand for {chosen - self._next} recorded from step {self._next + 1}")
+        self._by_hand = range(self._next, self._next + count)
         self._made, self._opened_at = None, clock.monotonic()
         return True
 

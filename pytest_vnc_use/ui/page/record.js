@@ -305,6 +305,8 @@ $("record-back").onclick = () => $("record-form").close();
 $("record-form").onclose = () => keys.focus({ preventScroll: true });
 $("record-answers").onsubmit = (event) => {
   event.preventDefault();
+  const isAnswered = [...$("record-asked").children].every((asked) => asked.querySelector(":checked"));
+  if (!isAnswered && !confirm("A question is not answered, which counts as unsure: the test fails, and what you did is lost. Go on?")) return;
   const answers = new FormData($("record-answers"));
   send({
     type: "answer", kind: "done", id: question.id,
