@@ -413,18 +413,18 @@ def _run_again(
     pytest-timeout the test's time limit ends, and the rehearsal gets one of its own.
     """
     state, kept, subtests = state_of(item), dict(vars(item)), list[pytest.TestReport]()
-    item.user_properties, item._report_sections, item._request = [], [], False  # type: ignore[assignment]
-    vars(item).pop("execution_count", None)  # pytest-rerunfailures reads it from tests that it may try again
-    if item.cls:  # each test has its own instance of the class
-        for name in ("_instance", "_obj"):
-            vars(item).pop(name, None)
-    begin_attempt(item, rehearsal=rehearsal)
     hook, hooks_of = item.config.hook, item.session.gethookproxy
     is_timed = state.timeout is not None and not getattr(state.timeout, "func_only", False)
-    if is_timed:
-        hook.pytest_timeout_cancel_timer(item=item)
-        hook.pytest_timeout_set_timer(item=item, settings=state.timeout)
-    try:
+    try:  # Ctrl-C may come at any time
+        item.user_properties, item._report_sections, item._request = [], [], False  # type: ignore[assignment]
+        vars(item).pop("execution_count", None)  # pytest-rerunfailures reads it from tests that it may try again
+        if item.cls:  # each test has its own instance of the class
+            for name in ("_instance", "_obj"):
+                vars(item).pop(name, None)
+        begin_attempt(item, rehearsal=rehearsal)
+        if is_timed:
+            hook.pytest_timeout_cancel_timer(item=item)
+            hook.pytest_timeout_set_timer(item=item, settings=state.timeout)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(item.session, "gethookproxy", lambda path: _Hooks(hooks_of(path), subtests))
             reports = runtestprotocol(item, log=False, nextitem=nextitem)
