@@ -22,7 +22,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_vnc_use.agent.act import no_elements
 from pytest_vnc_use.agent.budget import Budget, Ledger, Most, load_prices
 from pytest_vnc_use.agent.claims import NoJudge
 from pytest_vnc_use.desktops.session import withhold
@@ -613,6 +612,8 @@ def elements_asker(settings: Settings, desktop: Desktop) -> Callable[[Action], E
         from pytest_vnc_use.backends.elements import acted_on_program as in_program
 
         return lambda action: in_program(partial(desktop.run, timeout_s=ASK_S), action)
+    from pytest_vnc_use.agent.act import no_elements  # with numpy and Pillow: collecting needs this module, not them
+
     return no_elements
 
 

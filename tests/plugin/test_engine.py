@@ -52,6 +52,18 @@ def test_engine_is_imported_in_thread_for_agent(tmp_path: Path) -> None:
     assert "3 passed" in ended.stdout, ended.stdout + ended.stderr
 
 
+def test_collected_tests_import_no_numpy(tmp_path: Path) -> None:
+    """In a process of its own. A session that only collects, or replays nothing, is spared 0.15 s."""
+    (tmp_path / "conftest.py").write_text(CONFTEST + "\n\ndef pytest_unconfigure():\n    print(*IMPORTED_BY)\n")
+    (tmp_path / "test_it.py").write_text(
+        "import pytest\n\n\n@pytest.mark.vnc_task('Do it')\ndef test_it(vnc_desktop): pass\n"
+    )
+    ended = subprocess.run([*COMMAND, "--collect-only"], cwd=tmp_path, capture_output=True, text=True, timeout=400)
+    imported = ended.stdout.split()
+    assert "pytest_vnc_use.plugin.markers" in imported
+    assert not {"numpy", "PIL", "twisted", "langgraph"} & {*imported}
+
+
 def test_engine_that_breaks_raises_where_it_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "broken_engine.py").write_text("raise ValueError('broken')")
     monkeypatch.syspath_prepend(tmp_path)
