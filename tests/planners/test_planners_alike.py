@@ -22,7 +22,7 @@ from pytest_vnc_use.types import Click, Usage
 from support import chat_server, gemini_server, messages_server, responses_server
 from support.memory_desktop import PaintedController
 from support.qt_desktop import QtDesktop
-from support.shop_runs import PLAYERS, TASKS, Played, Said, differences, play, sizes_of
+from support.shop_runs import PLAYERS, TASKS, Played, Said, differences, play
 
 COMMANDS, COMPUTER_USE = "openai-compatible, commands", "openai-compatible, computer_use"
 VNC_COMMAND = "openai-compatible, vnc_command"
@@ -182,7 +182,7 @@ def test_of_result_of_5_mb_as_much_is_kept_and_sent_as_anybody_can_use(run: Run,
     with player.replying([CALLS[name], player.done], functions=[everything]) as (server, planner):
         result = run(planner, functions=[everything])
         assert (result.outcome, server.refusals) == (Outcome.DONE, [])
-        assert max(sizes_of(server)) < 10 * LONGEST_OUTPUT
+        assert max(server.sizes) < 10 * LONGEST_OUTPUT
         assert any(CUT in text for text in texts_of(server.requests[1]))
     assert result.steps[0].output == f"{CUT} {everything()[:LONGEST_OUTPUT]}"
     assert sum(file.stat().st_size for file in result.run_dir.rglob("*") if file.is_file()) < 100 * LONGEST_OUTPUT

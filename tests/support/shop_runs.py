@@ -282,12 +282,7 @@ def play(player: Player, task: str, said: Sequence[Said], desktop: Desktop, runs
     with player.asked(said) as (server, planner), VncUseAgent(settings=settings, planner=planner) as agent:
         result = agent.run(task)
         files = desktop.run(["sh", "-c", 'grep "" *']).stdout
-        return Played(result, sizes_of(server), tuple(server.refusals), files)
-
-
-def sizes_of(server: Any) -> list[int]:
-    """Return bytes of each request, in order."""
-    return server.sizes if hasattr(server, "sizes") else [request.size for request in server.requests]
+        return Played(result, server.sizes, tuple(server.refusals), files)
 
 
 def differences(played: Mapping[str, Played], task: Sequence[Said]) -> list[str]:
