@@ -231,6 +231,7 @@ def test_secrets_are_those_of_placeholders(tmp_path: Path) -> None:
 
 # Real runs, and what is performed again.
 
+
 def order(observation: Observation) -> Answer:
     if observation.turns:
         return finish({"order": "apple-4711"})
