@@ -13,7 +13,7 @@ import pytest
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.settings.settings import Settings
 
-pytest.importorskip("pytest_playwright", reason="pip install 'pytest-vnc-use[playwright]'")
+pytest.importorskip("pytest_playwright", reason="pip install -e '.[playwright]'")
 from playwright.sync_api import Page, expect
 
 PAGE = Path(__file__).parent / "upload.html"
