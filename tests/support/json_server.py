@@ -112,8 +112,8 @@ class Refusal:
 class Service:
     """A fake service: it gives its replies in order, and refuses what the real one would, which uses up no reply.
 
-    `requests` are what it received, as `_read` has them, `refusals` the messages for refused ones, `said` what its
-    models said. A subclass has the rules (`_refusal_of`), the form of an error, and what is remembered (`_kept`).
+    `requests` are what it received, as `_read` has them, `refusals` the messages for malformed ones (not for a wrong key
+    or path), `said` what its models said. A subclass has the rules (`_refusal_of`), the form of an error, and what is remembered (`_kept`).
     """
 
     script: Script = ()
@@ -151,7 +151,7 @@ class Service:
         self.sizes.append(len(posted.raw))
         refusal = self._refusal_of(posted, request)
         if refusal is not None:
-            self.refusals.append(refusal.message)
+            self.refusals += [refusal.message] if refusal.status == 400 else []
             return self._error(refusal)
         return self._kept(self._next(request), request)
 
