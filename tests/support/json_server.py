@@ -112,8 +112,9 @@ class Refusal:
 class Service:
     """A fake service: it gives its replies in order, and refuses what the real one would, which uses up no reply.
 
-    `requests` are what it received, as `_read` has them, `refusals` the messages for malformed ones (not for a wrong key
-    or path), `said` what its models said. A subclass has the rules (`_refusal_of`), the form of an error, and what is remembered (`_kept`).
+    `requests` are what it received, as `_read` has them, `said` what its models said. `refusals` are the messages for
+    malformed requests, not for a wrong key or path. A subclass has the rules (`_refusal_of`), the form of an error, and
+    what is remembered (`_kept`).
     """
 
     script: Script = ()
