@@ -13,7 +13,7 @@ from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, Proposal, Wait
 from support.memory_desktop import ListPlanner, PaintedController, act, finished
 from support.qt_desktop import QtDesktop
-from support.shop_runs import PLAYERS
+from support.players import PLAYERS
 
 
 def test_timing_replaced_holds_from_next_run_on(tmp_path: Path) -> None:
