@@ -20,8 +20,8 @@ from pytest_vnc_use.planners.gemini.planner import GeminiJudge
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, ModelAsked, Usage
 from support.gemini_server import GeminiServer, text
-from support.qt_desktop import QtDesktop
 from support.players import PLAYERS, Said
+from support.qt_desktop import QtDesktop
 from support.shop_runs import SHOP
 
 STEPS = (5, 10, 20)
