@@ -147,7 +147,7 @@ def chat(
     script: Any = (), *, api_key: Any = "", history: History | None = None, **settings: Any
 ) -> Iterator[Talk[ChatServer]]:
     """Yield a talk over chat completions."""
-    serve = {"api_key": api_key if isinstance(api_key, str) else "", "takes_thoughts": "keep_thoughts" in settings}
-    with ChatServer(script, **serve) as server:
+    key = api_key if isinstance(api_key, str) else ""
+    with ChatServer(script, api_key=key, takes_thoughts="keep_thoughts" in settings) as server:
         planner = OpenAICompatible(server.url, MODEL, api_key, **{"backoff": QUICK, **settings})
         yield from talk_with(server, planner, history)
