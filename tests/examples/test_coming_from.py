@@ -18,7 +18,7 @@ from pytest_vnc_use.report.pages import write_report
 from support import chat_server, vnc_servers
 from support.browsers import QUIET, site
 from support.chat_server import ChatServer
-from support.gemini_conversations import frame_of
+from support.conversations import frame_of
 from support.gemini_server import GeminiServer, Reply, calls, text
 from support.paths import PAD_LINE, ROOT
 

@@ -1,16 +1,21 @@
-"""One POST of JSON: what each way of failing means, that nothing outlasts its time, and that no key is told."""
+"""One POST of JSON: what each failure means, what a hostile service costs, and that the key goes nowhere else."""
 
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import json
 import socket
+import socketserver
+import ssl
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime, timedelta, timezone
 from email.utils import format_datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,13 +27,26 @@ from pytest_vnc_use.planners.common.http import (
     Service,
     count_of,
     is_loopback,
+    load_certificates,
     post_json,
     retry_after_s,
 )
-from support.json_server import JsonServer, Reply
+from support.certificates import Authority, Certificate
+from support.json_server import JsonServer, Posted, Reply
 
 KEY = "sk-a-secret-key"
 Ask = Callable[..., Attempt[Any]]
+
+
+def service_at(url: str, key: str = KEY) -> Service:
+    return Service(url, "some-model", key, {"Authorization": f"Bearer {key}"})
+
+
+def failure_at(service: Service, timeout_s: float = 20.0) -> Failure:
+    """Return the failure of a request, for which nothing may be billed."""
+    attempt = post_json(service, {}, timeout_s=timeout_s, read=len)
+    assert not attempt.uncounted
+    return failure_of(attempt)
 
 
 @pytest.fixture
@@ -38,7 +56,7 @@ def ask() -> Iterator[Ask]:
 
         def post(reply: Reply, body: Any = None, timeout_s: float = 20.0) -> Attempt[Any]:
             server = servers.enter_context(JsonServer(lambda posted: reply))
-            service = Service(f"{server.url}/v1/x", "some-model", KEY, {"Authorization": f"Bearer {KEY}"})
+            service = service_at(f"{server.url}/v1/x")
             attempt = post_json(service, body or {"question": 1}, timeout_s=timeout_s, read=len)
             assert KEY not in repr(attempt)
             return attempt
@@ -55,9 +73,16 @@ def error(message: str, kind: str = "", **more: Any) -> dict[str, Any]:
     return {"error": {"message": message, "type": kind, **more}}
 
 
+def choice(**fields: Any) -> dict[str, Any]:
+    return {"choices": [{"finish_reason": "error", "message": {}, **fields}]}
+
+
+PROVIDERS_ERROR = {"code": 502, "message": "Provider returned error", "metadata": {"raw": "Full."}}
+
+
 def test_answer_is_read() -> None:
     with JsonServer(lambda posted: Reply({"answer": posted.body["question"] + 1})) as server:
-        service = Service(f"{server.url}/v1/x", "some-model", KEY, {"Authorization": f"Bearer {KEY}"})
+        service = service_at(f"{server.url}/v1/x")
         attempt = post_json(service, {"question": 1}, timeout_s=20.0, read=lambda body: body["answer"])
     assert attempt == Attempt({"question": 1}, {"answer": 2}, 2)
     [posted] = server.requests
@@ -92,32 +117,14 @@ def test_answer_is_read() -> None:
         (200, error("Oh.", code="server_error"), ModelUnavailable, True, "failed: 200 server_error: Oh"),
         (200, error(f"Incorrect: {KEY}"), ModelUnavailable, True, r"failed: 200: Incorrect: \[api key\]"),
         (200, {"error": "The model has crashed."}, ModelUnavailable, True, "failed: 200: The model has crashed"),
-        (
-            200,
-            {"error": "Unexpected endpoint or method. (POST /x)"},
-            PlannerError,
-            False,
-            r"request: 200: Unexpected endpoint or method. \(POST /x\); asked at http://127.0.0.1:\d+/v1/x: is that",
-        ),
-        (
-            200,
-            {"choices": [{"finish_reason": "error", "error": {"code": 429, "message": "Limit."}, "message": {}}]},
-            QuotaExhausted,
-            True,
-            "the quota is used up: 429: Limit.",
-        ),
-        (
-            200,
-            {"choices": [{"error": {"code": 502, "message": "Provider returned error", "metadata": {"raw": "Full."}}}]},
-            ModelUnavailable,
-            True,
-            "the model's service failed: 502: Provider returned error Full.",
-        ),
+        (200, {"error": "Unexpected endpoint."}, PlannerError, False, r"asked at http://127.0.0.1:\d+/v1/x: is that"),
+        (200, choice(error={"code": 429, "message": "Limit."}), QuotaExhausted, True, "used up: 429: Limit."),
+        (200, choice(error=PROVIDERS_ERROR), ModelUnavailable, True, "failed: 502: Provider returned error Full."),
         (200, b"<html>", ModelUnavailable, True, "not JSON"),
         (200, b'{"a": [', ModelUnavailable, True, "not JSON"),
     ],
 )
-def test_what_error_means(ask: Ask, status: int, body: Any, kind: type[PlannerError], again: bool, told: str) -> None:
+def test_error_has_kind(ask: Ask, status: int, body: Any, kind: type[PlannerError], again: bool, told: str) -> None:
     encoded = body if isinstance(body, bytes) else json.dumps(body).encode()
     failure = failure_of(ask(Reply(encoded, status)))
     assert (type(failure.error), failure.again) == (kind, again)
@@ -169,29 +176,14 @@ def test_nothing_outlasts_its_time(ask: Ask, reply: Reply) -> None:
         raise failure.error
 
 
-def test_service_not_there() -> None:
+def test_service_absent_or_key_unsendable_bills_nothing() -> None:
     with socket.socket() as reserved:
-        reserved.bind(("127.0.0.1", 0))  # bound, and nobody listens
-        service = Service(f"http://127.0.0.1:{reserved.getsockname()[1]}/", "some-model")
-        attempt = post_json(service, {}, timeout_s=10.0, read=lambda body: body)
-    assert not attempt.uncounted
-    failure = failure_of(attempt)
+        reserved.bind(("127.0.0.1", 0))  # bound, and nothing listens
+        failure = failure_at(Service(f"http://127.0.0.1:{reserved.getsockname()[1]}/", "some-model"))
     assert failure.again
     assert "cannot be reached: ConnectError" in str(failure.error)
-
-
-@pytest.mark.parametrize(
-    ("url", "key", "told"),
-    [
-        ("http://localhost:1/", "kéy", "could not be asked: Unicode"),
-    ],
-)
-def test_request_that_cannot_be_made(url: str, key: str, told: str) -> None:
-    service = Service(url, "some-model", key, {"Authorization": f"Bearer {key}"})
-    attempt = post_json(service, {}, timeout_s=10.0, read=len)
-    assert not attempt.uncounted
-    failure = failure_of(attempt)
-    assert told in str(failure.error)
+    failure = failure_at(service_at("http://localhost:1/", "kéy"))
+    assert "could not be asked: Unicode" in str(failure.error)
     assert "kéy" not in str(failure.error)
 
 
@@ -224,37 +216,23 @@ def test_loopback_is_asked_directly_despite_proxy(proxy: Callable[[str], None]) 
             assert attempt.result == 1
 
 
-@pytest.mark.parametrize(
-    ("url", "is_here"),
-    [
-        ("http://LOCALHOST.:1/v1", True),
-        ("http://model.localhost/v1", True),
-        ("http://127.8.8.8/v1", True),
-        ("http://0.0.0.0:8000", True),
-        ("https://[::1]:1/v1", True),
-        ("http://localhost.example", False),
-        ("http://10.0.0.1", False),
-        ("http://[::1", False),
-        ("", False),
-    ],
-)
-def test_is_loopback(url: str, is_here: bool) -> None:
-    assert is_loopback(url) == is_here
+LOCAL = ["http://LOCALHOST.:1/v1", "http://model.localhost/v1", "http://127.8.8.8/v1", "http://0.0.0.0:8000"]
+REMOTE = ["http://localhost.example", "http://10.0.0.1", "http://[::1", ""]
+
+
+@pytest.mark.parametrize("url", [*LOCAL, "https://[::1]:1/v1", *REMOTE])
+def test_is_loopback(url: str) -> None:
+    assert is_loopback(url) is (url not in REMOTE)
+
+
+REFUSED_BY_PROXY = "the proxy, or the model's service, refused the request:"
 
 
 @pytest.mark.parametrize(
     ("reply", "kind", "told"),
     [
-        (
-            Reply(b"<html>Not allowed</html>", 403),
-            ModelUnavailable,
-            "the proxy, or the model's service, refused the request: 403: <html>Not allowed</html>; ",
-        ),
-        (
-            Reply(b"Who are you?", 407),
-            ModelUnavailable,
-            "the proxy, or the model's service, refused the request: 407: Who are you?; ",
-        ),
+        (Reply(b"<html>Not allowed", 403), ModelUnavailable, f"{REFUSED_BY_PROXY} 403: <html>Not allowed; "),
+        (Reply(b"Who are you?", 407), ModelUnavailable, f"{REFUSED_BY_PROXY} 407: Who are you?; "),
         (Reply(error("Not yours."), 403), KeyRejected, "the API key, or its access to the model"),
         (Reply(b"<html>", 200), ModelUnavailable, "the model's service sent something that is not JSON"),
         (Reply(b"", 504), ModelUnavailable, "the model's service failed: 504: no message; "),
@@ -279,10 +257,9 @@ def test_error_through_proxy_names_it(
 def test_proxy_without_tunnel_is_named(proxy: Callable[[str], None]) -> None:
     with JsonServer(lambda posted: Reply({})) as server:  # it answers CONNECT with 501
         proxy(server.url)
-        attempt = post_json(Service("https://model.test/v1", "some-model"), {}, timeout_s=20.0, read=len)
-    assert "ProxyError(" in str(failure_of(attempt).error)
-    assert f"through the proxy {server.url[7:]} " in str(failure_of(attempt).error)
-    assert not attempt.uncounted
+        failure = failure_at(Service("https://model.test/v1", "some-model"))
+    assert "ProxyError(" in str(failure.error)
+    assert f"through the proxy {server.url[7:]} " in str(failure.error)
 
 
 @pytest.mark.parametrize(
@@ -296,3 +273,95 @@ def test_proxy_without_tunnel_is_named(proxy: Callable[[str], None]) -> None:
 )
 def test_count_of_unreadable_is_zero(counts: Any, count: int) -> None:
     assert count_of(counts, "a", "b") == count
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_redirect_is_not_followed(status: int) -> None:
+    """It would take the key along."""
+    received: list[Posted] = []
+
+    def note(posted: Posted) -> Reply:
+        received.append(posted)
+        return Reply({})
+
+    with JsonServer(note, note) as elsewhere:
+        to = Reply(b"", status, {"Location": f"{elsewhere.url}/x"})
+        with JsonServer(lambda posted: to) as server:
+            attempt = post_json(service_at(server.url), {}, timeout_s=20.0, read=len)
+        assert f"{status}" in str(failure_of(attempt).error)
+        assert received == []
+
+
+LARGE: dict[str, Callable[[], Reply]] = {
+    "an answer": lambda: Reply(b" " * 5_000_000),
+    "an error": lambda: Reply(b" " * 5_000_000, 429),
+    "a bomb": lambda: Reply(gzip.compress(bytes(100_000_000)), 429, {"Content-Encoding": "gzip"}),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_large_answer_is_not_read(name: str) -> None:
+    with JsonServer(lambda posted: LARGE[name]()) as server:
+        attempt = post_json(service_at(server.url), {}, timeout_s=20.0, read=len)
+        assert "more than 4 MiB" in str(failure_of(attempt).error)
+        assert server.requests[0].headers["accept-encoding"] == "identity"
+
+
+@contextmanager
+def tls_server(certificate: Certificate) -> Iterator[tuple[str, list[bytes]]]:
+    """Yield the URL of a server over TLS that says nothing, and what it receives."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate.file, certificate.key)
+    received: list[bytes] = []
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with suppress(OSError), context.wrap_socket(self.request, server_side=True) as connection:
+                received.append(connection.recv(1 << 16))
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield f"https://127.0.0.1:{server.server_address[1]}", received
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Authority]:
+    """An authority that is trusted in this test."""
+    authority = Authority(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+    load_certificates.cache_clear()
+    yield authority
+    load_certificates.cache_clear()
+
+
+UNFIT: dict[str, tuple[Callable[[Authority, Path], Certificate], str]] = {
+    "another's name": (lambda trusted, _: trusted.certificate("elsewhere.example"), "127.0.0.1"),
+    "expired": (lambda trusted, _: trusted.certificate("127.0.0.1", days=-1), "expired"),
+    "unknown": (lambda _, directory: Authority(directory).certificate("127.0.0.1"), ""),
+}
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_certificate_that_does_not_fit_gets_no_key(name: str, authority: Authority, tmp_path: Path) -> None:
+    """One clear error, no second attempt, and nothing is sent."""
+    (tmp_path / "other").mkdir()
+    make, told = UNFIT[name]
+    with tls_server(make(authority, tmp_path / "other")) as (url, received):
+        failure = failure_at(service_at(url))
+    message = str(failure.error)
+    assert (type(failure.error), failure.again) == (ModelUnavailable, False)
+    assert message.startswith("the certificate of the model's service does not fit: ")
+    assert told in message
+    assert "SSL_CERT_FILE" in message
+    assert "Error(" not in message
+    assert not any(received)
+
+
+def test_certificate_that_fits_gets_key(authority: Authority) -> None:
+    """Without this, the test above would show nothing."""
+    with tls_server(authority.certificate("127.0.0.1")) as (url, received):
+        failure_of(post_json(service_at(url), {}, timeout_s=20.0, read=len))
+    assert KEY.encode() in b"".join(received)
