@@ -240,8 +240,8 @@ def test_changes_are_counted_in_every_tile_they_touch() -> None:
 
 
 def test_settle_waits_for_answer_beyond_echo(tigervnc: VncServer, connected: Connect, tmp_path: Path) -> None:
-    answer = r"sleep 0.5; touch $line; printf '\033[H\033[2J'; seq 14"  # an echo that scrolls all would be one too
-    with xterm(tigervnc, f"cd {tmp_path}; while read line; do {answer}; done"):
+    answer = r"sleep 0.5; touch $line; printf '\033[H\033[2J'; n=$((n + 20)); seq $n $((n + 13))"  # it never scrolls
+    with xterm(tigervnc, f"cd {tmp_path}; n=0; while read line; do {answer}; done"):
         hands = connected(tigervnc, settle_rules=SettleRules(first_change_s=10.0, limit_s=30.0))
         hands.click(100, 100)
         for name, enter in (
