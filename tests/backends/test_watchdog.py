@@ -65,7 +65,7 @@ def watch() -> Iterator[Watch]:
     watchdogs: list[VNCController] = []
 
     def start(address: str, **options: object) -> VNCController:
-        patience = {"blank_s": 0.2, "frozen_s": 60.0, "reconnect_s": 0.5} | options
+        patience = {"blank_s": 0.2, "frozen_s": 60.0, "reconnect_s": 20.0} | options
         watchdogs.append(vnc.connect(address, watch=Patience(**patience)))  # type: ignore[arg-type]
         return watchdogs[-1]
 
@@ -154,7 +154,7 @@ def test_restarted_server_is_found_again(x11vnc: VncServer, watch: Watch) -> Non
 
 def test_silent_server_ends_run(desktop: VncServer, watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_vnc_use.backends.connection.ANSWER_S", 0.3)
-    watchdog = watch(desktop.address)
+    watchdog = watch(desktop.address, reconnect_s=0.5)
     os.kill(desktop.process.pid, signal.SIGSTOP)
     try:
         with pytest.raises(ConnectionLost, match=r"not answer within 0.3 s; .* could not reconnect .* no screen"):
