@@ -93,10 +93,11 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 @pytest.fixture(autouse=True)
 def _once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Throw no answer of a fake server away, as they come in order; make a recording once; no width but a terminal's
-    own.
+    own; no large plugin in the sessions that a test starts, which import it for a second.
 
     A test of one of these things switches it on.
     """
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:langsmith_plugin -p no:playwright -p no:hypothesispytest")
     monkeypatch.setenv("VNC_USE_WATCH", "false")
     monkeypatch.setenv("VNC_USE_REHEARSE", "0")
     monkeypatch.delenv("COLUMNS", raising=False)

@@ -67,7 +67,7 @@ _REWRITTEN = {
 }
 """Plugins and their packages, which pytest would warn of, as it cannot rewrite their assertions any more."""
 
-_SERVER = forkserver._forkserver
+_SERVER: Any = forkserver._forkserver
 _OF_A_SERVER = ("_forkserver_address", "_forkserver_authkey")  # since Python 3.14 it asks for the second
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(_MODULES)
