@@ -10,8 +10,9 @@ from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import Inconclusive, ProductFailed
 from pytest_vnc_use.recordings.accept import Review
 from pytest_vnc_use.recordings.format import Evidence, Screen, dynamic_region
-from pytest_vnc_use.recordings.gates import BACK_S, LOOK_FOR_BLINK_S, QUIET_S, BlinkWatch, Mismatch, evidence_gate
+from pytest_vnc_use.recordings.gates import BACK_S, LOOK_FOR_BLINK_S, BlinkWatch, Mismatch, evidence_gate
 from pytest_vnc_use.recordings.images import Pixels, differing, pixels_in
+from pytest_vnc_use.recordings.moving import QUIET_S
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.types import CARET_PX, Frame, JsonObject, Reading, Region, Report, Verdict
 from pytest_vnc_use.types.protocols import Controller, Judge, Reader

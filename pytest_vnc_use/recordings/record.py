@@ -11,6 +11,7 @@ from pytest_vnc_use import clock
 from pytest_vnc_use.errors import RecordingError
 from pytest_vnc_use.recordings import AGAIN, ALWAYS_WRITES, RECORD_IT, TAKE_OUT, Mode
 from pytest_vnc_use.recordings.accept import Review
+from pytest_vnc_use.recordings.drift import difference
 from pytest_vnc_use.recordings.evidence import Question, RecordedJudge
 from pytest_vnc_use.recordings.format import (
     PERSON,
@@ -22,19 +23,10 @@ from pytest_vnc_use.recordings.format import (
     Screen,
     merged,
 )
-from pytest_vnc_use.recordings.gates import (
-    QUIET_S,
-    Mismatch,
-    difference,
-    evidence_gate,
-    format_region,
-    mask_of,
-    screen_at_rest,
-    screen_of,
-    unknown_parts,
-)
+from pytest_vnc_use.recordings.gates import Mismatch, evidence_gate, format_region, mask_of, unknown_parts
 from pytest_vnc_use.recordings.images import Pixels, frame_of, pixels_in, pixels_of
 from pytest_vnc_use.recordings.manual import ManualRun, Show
+from pytest_vnc_use.recordings.moving import QUIET_S, screen_at_rest, screen_of
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.recordings.store import Key, check_writable, load, load_of, save
@@ -45,7 +37,6 @@ from pytest_vnc_use.types import (
     Drifted,
     Extracted,
     FrameRef,
-    GateAwaited,
     Judged,
     ModelExchange,
     Outcome,
@@ -216,6 +207,12 @@ class _Run:
             self._steps[-1] = self._steps[-1].model_copy(update={"took_s": took_s})
         return screen
 
+    def report(
+        self, expected: Pixels, found: Mismatch, problem: str, seen: FrameRef, *, is_healed: bool = False
+    ) -> None:
+        """Report a screen that differs from the recorded one. It is healed where a model or a judge continues."""
+        self.emit(Drifted(problem, self.directory.store(frame_of(expected)), seen, found.region, is_healed))
+
     def finish(self) -> None:
         """Make the recorded run: the known one if it was replayed completely, else one with the live steps.
 
@@ -377,9 +374,9 @@ class RecordedTest:
             rehearsal=self._rehearsal,
             review=self._review,
             let_go=let_go,
-            awaited=lambda left_s: emit(GateAwaited(left_s)),
+            emit=emit,
             blame=self._blame,
-            closed=partial(self._report, run),
+            closed=run.report,
             let_model=partial(self._let_model, planner),
         )
         return run.replay, run.replay
@@ -437,6 +434,9 @@ class RecordedTest:
                 self._end(event)
             case ModelExchange() if self._newest:
                 self._newest.meter.add(event)
+            case Drifted(problem, healed=True) if self._newest:
+                self.healed.append(problem)
+                self.healed_in = self.healed_in or self._newest.directory.path
             case Judged(verdict=verdict):
                 self._keep(verdict.claim, verdict)
             case Extracted(reading=reading, problem=""):
@@ -519,20 +519,11 @@ class RecordedTest:
         differs = difference(self._recording.machine, self._machine) if self._recording else ""
         return f"{differs} {problem}" if differs else problem
 
-    def _report(
-        self, run: _Run, expected: Pixels, mismatch: Mismatch, problem: str, seen: FrameRef, is_healed: bool
-    ) -> None:
-        """Report a screen that differs from the recorded one. It is healed where a model or a judge continues."""
-        recorded = run.directory.store(frame_of(expected))
-        run.emit(Drifted(problem, recorded, seen, mismatch.region, is_healed))
-        self.healed += [problem] if is_healed else []
-        self.healed_in = self.healed_in or (run.directory.path if is_healed else None)
-
     def _check_end(self, run: _Run, mismatch: Mismatch | None) -> None:
         if mismatch and run.replay and run.known:
             problem = self._blame(f"drift at the end: {mismatch.problem}; the screen did not stay as recorded")
             frame = run.replay.last_frame
-            self._report(run, run.known.end.pixels(), mismatch, problem, run.directory.store(frame), False)
+            run.report(run.known.end.pixels(), mismatch, problem, run.directory.store(frame))
             raise run.replay.error(problem, mismatch, pixels_in(frame))
 
     def _report_transients(self, run: _Run, when: str, passed: Iterable[FrameRef]) -> None:
@@ -603,8 +594,8 @@ class RecordedTest:
         if evidence and mismatch:
             problem = f"the evidence for {claim!r} is not on the screen again: {mismatch.problem}"
             if run:
-                is_healed = self.mode != "replay"
-                self._report(run, evidence.screen.pixels(), mismatch, problem, run.directory.store(frame), is_healed)
+                seen, is_healed = run.directory.store(frame), self.mode != "replay"
+                run.report(evidence.screen.pixels(), mismatch, problem, seen, is_healed=is_healed)
             elif self.mode != "replay":  # no run directory for the images before the first run
                 self.healed.append(problem)
         if not self._records or self._controller is None or (isinstance(judged, Verdict) and judged.kind == "unsure"):

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.errors import RecordingDrifted
-from pytest_vnc_use.recordings.gates import QUIET_S
+from pytest_vnc_use.recordings.moving import QUIET_S
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.types import CallFunction, Click, Region

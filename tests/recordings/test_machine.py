@@ -9,7 +9,7 @@ import pytest
 
 from pytest_vnc_use.desktops.external import ExternalDesktop
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
-from pytest_vnc_use.recordings.gates import difference, machine_of
+from pytest_vnc_use.recordings.drift import difference, machine_of
 from pytest_vnc_use.settings.settings import Settings
 from support.qt_desktop import QtDesktop
 from support.vnc_servers import require

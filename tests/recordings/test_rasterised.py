@@ -14,7 +14,8 @@ import pytest
 
 from pytest_vnc_use.recordings.format import Screen
 from pytest_vnc_use.recordings.gates import Mismatch, evidence_gate
-from pytest_vnc_use.recordings.images import Pixels, differing, pixels_of, really_differing
+from pytest_vnc_use.recordings.images import Pixels, differing, pixels_of
+from pytest_vnc_use.recordings.same_text import really_differing
 from pytest_vnc_use.types import Click
 from support.programs_on_x import NOBODY, Desk, with_window
 from support.vnc_servers import require
