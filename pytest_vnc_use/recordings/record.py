@@ -12,7 +12,7 @@ from pytest_vnc_use.errors import RecordingError
 from pytest_vnc_use.recordings import AGAIN, ALWAYS_WRITES, RECORD_IT, TAKE_OUT, Mode
 from pytest_vnc_use.recordings.accept import Review
 from pytest_vnc_use.recordings.drift import difference
-from pytest_vnc_use.recordings.evidence import Question, RecordedJudge
+from pytest_vnc_use.recordings.evidence import Comparison, RecordedJudge
 from pytest_vnc_use.recordings.format import (
     PERSON,
     Evidence,
@@ -213,8 +213,8 @@ class _Run:
         """Report a screen that differs from the recorded one. It is healed where a model or a judge continues."""
         self.emit(Drifted(problem, self.directory.store(frame_of(expected)), seen, found.region, is_healed))
 
-    def finish(self) -> None:
-        """Make the recorded run: the known one if it was replayed completely, else one with the live steps.
+    def complete(self) -> None:
+        """Complete the recorded run: the known one if it was replayed completely, else one with the live steps.
 
         Transient frames that only show the way from one screen to the next are left out. Raises DesktopError.
         """
@@ -306,7 +306,8 @@ class RecordedTest:
         self._acts_unseen = False
         """True if something acted on the desktop since the newest run began, outside its controller."""
         self._reported: list[Region] = []
-        self._questions: dict[str, Question] = {}
+        self._compared: dict[str, Comparison] = {}
+        """What each claim was compared with, from the judge until the event with its verdict."""
         self._watch_s = QUIET_S
         self.task_follows = False
         """True if the test's next task begins right after this one: its gates then watch the screen in place of a wait.
@@ -339,7 +340,7 @@ class RecordedTest:
         before, acts_unseen, self._acts_unseen = self._newest, self._acts_unseen, False
         self._watch_s = started.settings["watch_seconds"]
         if before:
-            self._finish(before, desktop)
+            self._report_end(before, desktop)
             before.is_left = True
         elif self.mode in ALWAYS_WRITES:
             check_writable(self.key.path)
@@ -385,7 +386,7 @@ class RecordedTest:
         """Let a model continue the newest run, as in the mode `auto`; return it."""
         self.mode, self._records = "auto", True
         for run in self._runs[:-1]:
-            run.finish()
+            run.complete()
         return planner
 
     @property
@@ -431,7 +432,7 @@ class RecordedTest:
                 if self._records and self._current and self._current.is_live and len(self._runs) == 1:
                     self._current.observe(event)
             case RunEnded():
-                self._end(event)
+                self._note_outcome(event)
             case ModelExchange() if self._newest:
                 self._newest.meter.add(event)
             case Drifted(problem, healed=True) if self._newest:
@@ -449,7 +450,7 @@ class RecordedTest:
                 if self._records and run and run.is_live:
                     run.observe(event)
 
-    def _end(self, event: RunEnded) -> None:
+    def _note_outcome(self, event: RunEnded) -> None:
         run, self._current = self._current, None
         if run is None:
             return
@@ -464,7 +465,7 @@ class RecordedTest:
         elif run.holds_secret:
             self.unrecorded = f"in the task {run.task!r} a secret was typed that the test does not declare"
         else:
-            run.finish()
+            run.complete()
 
     def conclude(self) -> None:
         """Watch the newest run's end for its full time, if that was postponed and no task follows.
@@ -499,9 +500,9 @@ class RecordedTest:
         if run.replay and run.is_replayed and run.known and run.known.stays and not run.is_left:
             found = run.replay.look_at_end()
             self._check_end(run, run.replay.watch_end() if run.replay.is_accepted(found) else found)
-        self._finish(run, desktop)
+        self._report_end(run, desktop)
 
-    def _finish(self, run: _Run, desktop: Controller) -> None:
+    def _report_end(self, run: _Run, desktop: Controller) -> None:
         """Report what passed after the last step of a replay, or note whether the recorded end stays."""
         if run.ended and run.is_live and not run.is_left:
             stays = evidence_gate(run.ended.end).mismatch(pixels_in(desktop.glance())) is None
@@ -564,7 +565,7 @@ class RecordedTest:
             review=self._review,
             eyes=controller,
             hide=hide,
-            questions=self._questions,
+            compared=self._compared,
             watch_s=self._watch_s,
             is_watched=self._is_watched,
         )
@@ -582,7 +583,7 @@ class RecordedTest:
         New evidence has the parts that move now. If the screen still shows the run's end, the parts that moved there
         belong to it too, because carets come to rest while a judge thinks.
         """
-        frame, evidence, mismatch = self._questions.pop(claim, (None, None, None))
+        frame, evidence, mismatch = self._compared.pop(claim, (None, None, None))
         if frame is None:
             return
         run = self._newest

@@ -21,7 +21,6 @@ FONTS = {"sans-serif": "DejaVu Sans", "serif": "DejaVu Serif"}
     ("recorded", "here", "sentence"),
     [
         (FONTS, FONTS, ""),
-        ({}, FONTS, ""),
         (FONTS, {"serif": "DejaVu Serif"}, ""),
         (
             {**FONTS, "xterm": "379-1", "nano": "7.2-1"},
