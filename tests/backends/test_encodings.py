@@ -26,8 +26,8 @@ from pytest_vnc_use.settings.settings import Settings
 from support import rfb_server, vnc_servers
 from support.images import decoded
 from support.paths import PROGRAMS
-from support.slow_link import slow_link
 from support.vnc_servers import VncServer, qt_on_x, wait_for
+from support.wire import wire
 from support.witness_programs import window_of, xterm
 
 GRADIENTS = PROGRAMS / "gradients.py"
@@ -267,7 +267,7 @@ def test_pixels_by_tcp_are_compressed_unless_started_here(
     tigervnc: VncServer, start: Callable[[str], VNCController], is_small: bool
 ) -> None:
     tigervnc.paint(5)
-    with slow_link(tigervnc.address, delay_s=0, bits_a_second=1e12) as link:
+    with wire(tigervnc.address) as link:
         with closing(start(link.address)) as hands:
             hands.glance()
         assert (link.from_server < 1024 * 768) == is_small
@@ -276,7 +276,10 @@ def test_pixels_by_tcp_are_compressed_unless_started_here(
 @pytest.mark.slow
 def test_frame_after_settle_waits_no_round_trip(tigervnc: VncServer) -> None:
     round_trip_s = 0.3
-    with slow_link(tigervnc.address, delay_s=round_trip_s / 2) as link, closing(connect(link.address)) as hands:
+    with (
+        wire(tigervnc.address, delay_s=round_trip_s / 2, bits_a_second=20e6) as link,
+        closing(connect(link.address)) as hands,
+    ):
         assert min(_frame_s(hands, x) for x in (100, 200, 300)) < 0.8 * round_trip_s
 
 

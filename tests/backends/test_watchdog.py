@@ -37,8 +37,9 @@ from pytest_vnc_use.types.actions import SecretText
 from support import vnc_servers
 from support.memory_desktop import PaintedController
 from support.scripted import scripted_conftest
+from support.served_screen import served_screen
 from support.vnc_servers import VncServer, running, wait_for
-from support.wire import Wire, forgetful_server, wire
+from support.wire import Wire, wire
 
 pytestmark = pytest.mark.desktop
 
@@ -182,8 +183,8 @@ def test_blank_screen_is_named_unless_program_ended(tigervnc: VncServer, watch: 
 
 
 def test_server_that_forgot_change_is_asked_again(watch: Watch) -> None:
-    with forgetful_server() as address:
-        watchdog = watch(address, frozen_s=0.01)
+    with served_screen(forgets=True) as screen:
+        watchdog = watch(screen.address, frozen_s=0.01)
         before = watchdog.frame()
         act_and_look(watchdog, Click(9, 9), Click(9, 9))
         assert watchdog.frame() == before

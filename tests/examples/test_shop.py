@@ -72,7 +72,7 @@ def test_fonts_and_settings_of_machine_are_not_seen(machine: dict[str, str]) -> 
 
 @pytest.mark.slow
 def test_examples_recordings_are_replayed_on_any_machine(machine: dict[str, str], tmp_path: Path) -> None:
-    some = "test_basket or test_an_order or test_products or test_the_dialog_empties"
+    some = "test_basket or test_order or test_products or test_confirmed_dialog"
     options = ["-k", some, "--vnc-record=replay", f"--vnc-runs-dir={tmp_path}", "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", "-q", "examples", *options]
     done = subprocess.run(command, cwd=ROOT, env=machine, capture_output=True, text=True, timeout=280)

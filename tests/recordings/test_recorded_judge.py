@@ -104,12 +104,12 @@ def clicked_once(tmp_path_factory: pytest.TempPathFactory) -> Tills:
     """A recording of a claim that was judged after the test itself had clicked."""
     tills = Tills(tmp_path_factory.mktemp("clicked"), LATER)
     with tills.agent("auto", Steps(NOTHING), judge=Says(region=RESULT)) as played:
-        assert judged(played) == "holds"
+        assert judge_after_click(played) == "holds"
         assert played.recorded.keep()
     return tills
 
 
-def judged(played: Played) -> str:
+def judge_after_click(played: Played) -> str:
     played.run()
     played.agent.click(SAVE.x, SAVE.y)
     return played.agent.assess("it is saved").kind
@@ -119,7 +119,7 @@ def judged(played: Played) -> str:
 @pytest.mark.parametrize("later", ["--error-after=1.0", "--vanish-after=0.6"])
 def test_evidence_after_hands_must_stay(clicked_once: Tills, later: str) -> None:
     with clicked_once.agent("replay", None, later) as played:
-        assert judged(played) == "unsure"
+        assert judge_after_click(played) == "unsure"
 
 
 def test_transient_leaves_evidence_valid(clicked_once: Tills) -> None:
@@ -127,7 +127,7 @@ def test_transient_leaves_evidence_valid(clicked_once: Tills) -> None:
     assert recording is not None
     assert recording.runs[0].claims[0].screen.quiet_s > 1
     with clicked_once.agent("replay", None, "--error-after=0.6", "--error-for=0.4") as played:
-        assert judged(played) == "holds"
+        assert judge_after_click(played) == "holds"
 
 
 SAVED, PASSING = drawn("saved"), drawn("saving …", (20, 160)) & drawn("saved")
