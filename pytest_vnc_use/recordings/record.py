@@ -595,8 +595,8 @@ class RecordedTest:
         if evidence and mismatch:
             problem = f"the evidence for {claim!r} is not on the screen again: {mismatch.problem}"
             if run:
-                seen, is_healed = run.directory.store(frame), self.mode != "replay"
-                run.report(evidence.screen.pixels(), mismatch, problem, seen, is_healed=is_healed)
+                shown, is_healed = run.directory.store(frame), self.mode != "replay"
+                run.report(evidence.screen.pixels(), mismatch, problem, shown, is_healed=is_healed)
             elif self.mode != "replay":  # no run directory for the images before the first run
                 self.healed.append(problem)
         if not self._records or self._controller is None or (isinstance(judged, Verdict) and judged.kind == "unsure"):
