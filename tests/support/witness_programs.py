@@ -53,6 +53,7 @@ def assert_becomes(look: Callable[[], Any], expected: object, timeout_s: float =
 def witness_on_qt(directory: Path) -> Iterator[Witness]:
     """Yield the witness on Qt's own VNC server."""
     with qt_program(WITNESS, str(directory)) as server:
+        wait_for((directory / "focused.txt").exists, "the window")  # the server greets before: keys would be lost
         yield Witness(server, directory)
 
 
