@@ -24,11 +24,11 @@ from pytest_vnc_use.errors import (
     QuotaExhausted,
     SettingsError,
 )
-from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer, AnthropicJudge
+from pytest_vnc_use.planners.anthropic import AnthropicComputer, AnthropicJudge
 from pytest_vnc_use.planners.chat.planner import ChatJudge, OpenAICompatible
 from pytest_vnc_use.planners.common.http import Backoff, load_certificates
 from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse, GeminiJudge
-from pytest_vnc_use.planners.openai.planner import OpenAIComputer, OpenAIJudge
+from pytest_vnc_use.planners.openai import OpenAIComputer, OpenAIJudge
 from pytest_vnc_use.types import ModelExchange
 from support import chat_server, gemini_server as gemini, messages_server, responses_server
 from support.chat_server import said

@@ -17,11 +17,11 @@ from markupsafe import escape
 from pytest_vnc_use import Outcome, Policy, RunResult, VncUseAgent
 from pytest_vnc_use.agent.act import LONGEST_OUTPUT
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer
+from pytest_vnc_use.planners.anthropic import AnthropicComputer
 from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 from pytest_vnc_use.planners.local.callables import as_planner
 from pytest_vnc_use.planners.local.scripted import Reenactment, ScriptedPlanner
-from pytest_vnc_use.planners.openai.planner import OpenAIComputer
+from pytest_vnc_use.planners.openai import OpenAIComputer
 from pytest_vnc_use.report.html import run_html
 from pytest_vnc_use.report.screenshots import data_uri
 from pytest_vnc_use.runs.directory import read_exchanges, read_trace

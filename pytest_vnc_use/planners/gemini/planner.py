@@ -124,7 +124,9 @@ class GeminiComputerUse(ServicePlanner[Answer[FunctionCall]]):
             check_at_least_one(keep_screenshots=keep_screenshots)
         self._keep = keep_screenshots or (None if older or self._in_browser else 3)
         self._shows_first = include_initial_screenshot
-        super().__init__(gemini_service(model, api_key, base_url), backoff)
+        detects = can_detect_injection(model) if detect_prompt_injection is None else detect_prompt_injection
+        read = partial(read_answer, detects_injection=detects)
+        super().__init__(gemini_service(model, api_key, base_url), read, backoff)
         declared = declare_all(functions, taken=(*PREDEFINED_FUNCTIONS, DONE.name, GIVE_UP.name))
         functions_of_user = [declaration.name for declaration in declared]
         excluded = check_excluded(excluded_actions or (), [*PREDEFINED_FUNCTIONS, *functions_of_user])
@@ -140,8 +142,7 @@ class GeminiComputerUse(ServicePlanner[Answer[FunctionCall]]):
         computer: dict[str, Any] = {"environment": f"ENVIRONMENT_{environment.upper()}"}
         if left_out := in_dialect(sorted(excluded), environment, older=older):
             computer["excludedPredefinedFunctions"] = left_out
-        self._detects = can_detect_injection(model) if detect_prompt_injection is None else detect_prompt_injection
-        if self._detects:  # older services refuse fields that they do not know
+        if detects:  # older services refuse fields that they do not know
             computer["enablePromptInjectionDetection"] = True
         if disabled_safety_policies:
             policies = [_member("SafetyPolicy", name, SAFETY_POLICIES) for name in disabled_safety_policies]
@@ -165,9 +166,6 @@ class GeminiComputerUse(ServicePlanner[Answer[FunctionCall]]):
             load_png = observation.load_png
             observation = replace(observation, load_png=lambda screen: halved(load_png(screen)))
         return {"contents": self._rebuild_contents(observation), **self._fixed}
-
-    def _read(self, body: JsonObject) -> Answer[FunctionCall] | Failure:
-        return read_answer(body, detects_injection=self._detects)
 
     def _decision(self, answer: Answer[FunctionCall], observation: Observation) -> Decision:
         details = {"content": dict(answer.items[0])}
