@@ -44,7 +44,7 @@ from support import chat_server, gemini_server, responses_server
 from support.chat_server import ChatRequest, ChatServer, call
 from support.conversations import History
 from support.memory_desktop import PaintedController
-from support.players import MIDDLE, PLAYERS, Player, Said, says, screens_of, sizes_of, texts_of
+from support.players import MIDDLE, PLAYERS, Player, Said, says, screens_of, texts_of
 from support.qt_desktop import QtDesktop
 from support.shop_runs import TASKS, Played, differences, play
 
@@ -410,7 +410,7 @@ def test_result_of_5_mb_is_cut_everywhere(run: Run, player: Player) -> None:
     with player.replying([player.call("everything"), player.done], functions=[everything]) as (server, planner):
         result = run(planner, functions=[everything])
         assert (result.outcome, server.refusals) == (Outcome.DONE, [])
-        assert max(sizes_of(server)) < 10 * LONGEST_OUTPUT
+        assert max(server.sizes) < 10 * LONGEST_OUTPUT
         assert says(server.requests[1], cut)
     assert result.steps[0].output == f"{cut} {everything()[:LONGEST_OUTPUT]}"
     assert sum(file.stat().st_size for file in result.run_dir.rglob("*") if file.is_file()) < 100 * LONGEST_OUTPUT

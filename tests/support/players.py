@@ -236,11 +236,6 @@ PLAYERS = {
 }
 
 
-def sizes_of(server: Any) -> list[int]:
-    """Return bytes of each request, in order."""
-    return server.sizes if hasattr(server, "sizes") else [request.size for request in server.requests]
-
-
 def texts_of(request: Any) -> Iterator[str]:
     """Yield every text of a request."""
     match getattr(request, "body", request):

@@ -15,7 +15,7 @@ from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Action, Click, Drag, KeyCombo, Move, Proposal, Scroll, TypeText, Wait
 from pytest_vnc_use.types.protocols import Desktop
 from support.paths import EXAMPLES
-from support.players import PLAYERS, Player, Said, sizes_of
+from support.players import PLAYERS, Player, Said
 
 SHOP = [sys.executable, str(EXAMPLES / "shop")]
 WAIT_S = 2.0
@@ -61,10 +61,9 @@ TASKS = _tasks()
 
 @dataclass(frozen=True)
 class Played:
-    """The result of a task: `sizes` are bytes of the requests, `files` the text of all files that the shop wrote."""
+    """The result of a task: `files` is the text of all files that the shop wrote."""
 
     result: RunResult
-    sizes: Sequence[int]
     refusals: Sequence[str]
     files: str
 
@@ -77,7 +76,7 @@ def play(player: Player, task: str, said: Sequence[Said], desktop: Desktop, runs
     with player.asked(said) as (server, planner), VncUseAgent(settings=settings, planner=planner) as agent:
         result = agent.run(task)
         files = desktop.run(["sh", "-c", 'grep "" *']).stdout
-        return Played(result, sizes_of(server), tuple(server.refusals), files)
+        return Played(result, tuple(server.refusals), files)
 
 
 def differences(played: Mapping[str, Played], task: Sequence[Said]) -> list[str]:
