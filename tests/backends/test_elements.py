@@ -99,7 +99,7 @@ PAGE = """data:text/html,<title>Names</title><body style="margin:8px">
 <button id=go><span>Go <b>on</b></span></button><div id=plain>plain text</div>
 <form aria-label=Account><div id=empty style="height:20px"></div></form>
 <iframe id=frame srcdoc="<body style='margin:0'><button>Framed</button>" style="height:40px"></iframe>
-<button id=long></button><script>long.ariaLabel = 'x'.repeat(1e7); long.textContent = 'L'</script>"""
+<button id=long></button><script>long.ariaLabel = 'x'.repeat(1e6); long.textContent = 'L'</script>"""
 
 
 def middle(browser: Browser, name: str) -> tuple[int, int]:
@@ -130,7 +130,7 @@ def test_elements_of_page(browser: Browser, hands: VNCController) -> None:
     assert "typed" not in str(at("note"))
     (long,) = at("long")
     assert long is not None
-    assert long[1].startswith("(the first 10000 of 10000000 characters) xxx")
+    assert long[1].startswith("(the first 10000 of 1000000 characters) xxx")
     assert seen(browser.acted_on(Click(2, 2))) == [None]
     drag = Drag(*middle(browser, "go"), *middle(browser, "h1"))
     assert seen(browser.acted_on(drag)) == [("button", "Go on"), ("heading", "Sign in")]

@@ -172,7 +172,7 @@ def test_launch_gives_all_files_same_time(stopping: Callable[[XvncDesktop], Xvnc
 
 @pytest.mark.slow
 @pytest.mark.desktop
-def test_save_dialog_of_gtk_becomes_same_beside_another(stopping: Callable[[XvncDesktop], XvncDesktop]) -> None:
+def test_open_dialog_of_gtk_becomes_same_beside_another(stopping: Callable[[XvncDesktop], XvncDesktop]) -> None:
     for program in ("Xtigervnc", "mousepad", "xwininfo"):
         require(program)
     unshare = ["unshare", "--map-user=1000"]  # as root it would show a warning
@@ -185,8 +185,8 @@ def test_save_dialog_of_gtk_becomes_same_beside_another(stopping: Callable[[Xvnc
             desktop.launch([*as_user, "mousepad", "--disable-server"])
             controller = stack.enter_context(closing(connect(desktop.server, desktop.password)))
             controller.settle()
-            controller.key_combo("ctrl+shift+s")
-            wait_for(lambda: "Save As" in desktop.run(["xwininfo", "-root", "-tree"]).stdout, "the dialog")  # noqa: B023
+            controller.key_combo("ctrl+o")
+            wait_for(lambda: "Open" in desktop.run(["xwininfo", "-root", "-tree"]).stdout, "the dialog")  # noqa: B023
             shots.append((controller, set()))
 
         def are_same() -> bool:

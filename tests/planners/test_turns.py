@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer
+from pytest_vnc_use.planners.anthropic import AnthropicComputer
 from pytest_vnc_use.planners.chat.planner import OpenAICompatible
 from pytest_vnc_use.planners.common.turns import KEPT_TURNS
 from pytest_vnc_use.planners.gemini.actions import can_detect_injection
 from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
-from pytest_vnc_use.planners.openai.planner import OpenAIComputer
+from pytest_vnc_use.planners.openai import OpenAIComputer
 from pytest_vnc_use.types import CallFunction, Click, Drag, InvalidAction, KeyCombo, Move, Scroll, TypeText, Wait
-from support import gemini_server, messages_server, responses_server
+from support import gemini_server, json_server, messages_server, responses_server
 from support.chat_server import call, calls, said
 from support.conversations import chat, claude, frame_of, gemini, gpt
 from support.gemini_rules import COMPUTER_USE_ONLY
@@ -90,10 +90,10 @@ def test_large_screen_is_scaled_down_and_points_back(name: str) -> None:
 def size_of(request: Any) -> tuple[int, int]:
     """Return the size of the one screenshot of a request of Claude's or OpenAI's."""
     if "messages" in request:
-        url = "data:image/png;base64," + request["messages"][0]["content"][0]["source"]["data"]
+        data = request["messages"][0]["content"][0]["source"]["data"]
     else:
-        url = request["input"][0]["content"][1]["image_url"]
-    size = responses_server.size_of(url)
+        data = request["input"][0]["content"][1]["image_url"].partition(",")[2]
+    size = json_server.size_of(data)
     assert size
     return size
 

@@ -262,7 +262,7 @@ RULES: tuple[Callable[[JsonObject], Iterator[str]], ...] = (
 )
 
 
-def history(request: JsonObject, said: Sequence[Said], signs: bool) -> Iterator[str]:
+def history(request: JsonObject, said: Sequence[Said]) -> Iterator[str]:
     """Yield the differences between what a model said and what came back; thoughts may be left out."""
     known = [_without_thinking(each.content) for each in said]
     for number, message in enumerate(request.get("messages", ())):
@@ -272,16 +272,16 @@ def history(request: JsonObject, said: Sequence[Said], signs: bool) -> Iterator[
             yield f"(ours) messages.{number} is not what the model said"
         for block in message["content"]:
             if block["type"] in THINKING:
-                yield from thought(request, number, block, said, signs)
+                yield from thought(request, number, block, said)
 
 
-def thought(request: JsonObject, number: int, block: JsonObject, said: Sequence[Said], signs: bool) -> Iterator[str]:
-    """Yield a thinking block that was never said or, for newer models, that follows other messages."""
+def thought(request: JsonObject, number: int, block: JsonObject, said: Sequence[Said]) -> Iterator[str]:
+    """Yield a thinking block that was never said, or that follows other messages."""
     where = f"messages.{number}.content.0: Invalid `signature` in `thinking` block."
     origin = next((each for each in said if block in each.content), None)
     if origin is None:
         yield where
-    elif signs and _prefix(request, number) != _prefix(origin.request, len(origin.request["messages"])):
+    elif _prefix(request, number) != _prefix(origin.request, len(origin.request["messages"])):
         yield (
             f"{where} The block is bound to a different conversation. Remove the block, or set "
             '`thinking.block_binding.prefix_mismatch_behavior` to "drop_block".'
@@ -308,10 +308,9 @@ def _blocks(messages: Sequence[JsonObject]) -> Iterator[JsonObject]:
 
 @dataclass
 class MessagesServer(Service):
-    """The service on a free port. With `signs` a thinking block is valid only after the content before it."""
+    """The service on a free port."""
 
     api_key: str = API_KEY
-    signs: bool = True
 
     def _refusal_of(self, posted: Posted, request: JsonObject) -> Refusal | None:
         if posted.path != "/v1/messages":
@@ -320,7 +319,7 @@ class MessagesServer(Service):
             return Refusal("invalid x-api-key", 401, "authentication_error")
         if "anthropic-version" not in posted.headers:
             return Refusal("anthropic-version: header is required")
-        rules = (headers(posted), *(rule(request) for rule in RULES), history(request, self.said, self.signs))
+        rules = (headers(posted), *(rule(request) for rule in RULES), history(request, self.said))
         return next(map(Refusal, chain(*rules)), None)
 
     def _error(self, refusal: Refusal) -> Reply:

@@ -12,7 +12,6 @@ issues of openai/openai-agents-python (1660) and pydantic/pydantic-ai (2861).
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -237,14 +236,6 @@ def _images(request: JsonObject) -> Iterator[JsonObject]:
             yield item["output"]
         parts = item.get("content", ()) if item.get("role") == "user" else item.get("output", ())
         yield from (part for part in parts if isinstance(part, dict) and part.get("type") == "input_image")
-
-
-def image_of(url: Any) -> bytes:
-    """Return the bytes of a data URL. Raises ValueError if it is none."""
-    kind, _, data = str(url).partition(";base64,")
-    if kind != "data:image/png":
-        raise ValueError(kind)
-    return base64.b64decode(data, validate=True)
 
 
 @dataclass
