@@ -11,6 +11,12 @@ from support.made_once import made_once
 from support.till_project import Project, project_in
 
 
+@pytest.fixture(autouse=True)
+def _short_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Watch the end of a task for a quarter of the time: it changes in no test here."""
+    monkeypatch.setenv("VNC_USE_WATCH_SECONDS", "0.3")
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     """A test without a recording, and a planner for it."""

@@ -7,7 +7,6 @@ import re
 import shlex
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.types import Click
+from support.forked_python import ForkedPython
 from support.made_once import made_once
 from support.reviewing import Reviewed, review
 from support.till_project import PLANS, Project, project_in
@@ -76,7 +76,7 @@ def files_of(project: Project) -> dict[str, bytes]:
 def reviewed(
     project: Project,
     fault: str,
-    *answers: str | Callable[[subprocess.Popen[str]], object],
+    *answers: str | Callable[[ForkedPython], object],
     options: str = ONE,
 ) -> Reviewed:
     app = shlex.join([sys.executable, str(TILL), f"--fault={fault}"])
@@ -117,14 +117,9 @@ def test_claim_whose_evidence_changed_is_asked(project: Project, *, holds: bool)
         assert "inconclusive: " in ended.out
 
 
-def interrupt(process: subprocess.Popen[str]) -> None:
-    process.send_signal(signal.SIGINT)
-
-
-@pytest.mark.parametrize("answer", ["no", "Ctrl-C"])
-def test_refused_change_fails_as_drift_and_writes_nothing(project: Project, answer: str) -> None:
+def test_ctrl_c_at_question_fails_as_drift(project: Project) -> None:
     before = files_of(project)
-    refused = reviewed(project, "spelling", NO if answer == "no" else interrupt)
+    refused = reviewed(project, "spelling", lambda process: process.send_signal(signal.SIGINT))
     assert (refused.code, len(refused.questions)) == (1, 1), refused.out
     assert "inconclusive: drift before step 1 of 4: " in refused.out
     assert files_of(project) == before
@@ -163,8 +158,10 @@ def test_accepted_change_of_failed_test_is_not_written(project: Project) -> None
 
 
 def test_moved_target_cannot_be_accepted(project: Project) -> None:
-    moved = reviewed(project, "moved button", YES, YES)
-    assert moved.code == 1, moved.out
+    before = files_of(project)
+    moved = reviewed(project, "moved button", YES)
+    assert (moved.code, files_of(project) == before) == (1, True), moved.out
+    assert "let the model continue" not in moved.out, "there is no planner"
     assert "The recording acts there: step 2, click at (140, 224)" in moved.questions[-1]
     assert "the target of step 2 at (140, 224) is at (240, 224) now" in moved.questions[-1]
     assert "this screen is right" not in moved.questions[-1]
@@ -184,14 +181,12 @@ def test_model_continues_where_reviewer_lets_it(project: Project) -> None:
     assert (history.by, history.steps) == (getpass.getuser(), "scripted continued before step 2 of 4")
 
 
-@pytest.mark.parametrize("test", [ONE, "test_till.py::test_claim"])
-def test_model_without_planner_or_judge_is_not_offered(project: Project, test: str) -> None:
-    if test != ONE:
-        project.write("conftest.py", PLANS)
-        text = (project.path / "test_till.py").read_text("utf-8")
-        project.write("test_till.py", text.replace("@pytest.fixture\n", ""))
+def test_model_without_judge_is_not_offered(project: Project) -> None:
+    project.write("conftest.py", PLANS)
+    text = (project.path / "test_till.py").read_text("utf-8")
+    project.write("test_till.py", text.replace("@pytest.fixture\n", ""))
     before = files_of(project)
-    refused = reviewed(project, "moved button", "c\n", options=test)
+    refused = reviewed(project, "moved button", "c\n", options="test_till.py::test_claim")
     assert (refused.code, "let the model continue" in refused.out) == (1, False), refused.out
     assert files_of(project) == before
 

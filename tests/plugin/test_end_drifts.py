@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
 from pytest_vnc_use.report.results import read_results
-from support.till_project import Project
+from support.till_project import TASK, Project
 
 pytestmark = pytest.mark.desktop
 
-TASK = '@pytest.mark.vnc_task("Enter alice, add two apples and pay", expect=None)\n'
 TESTS = f"""
 import pytest, unittest
 
@@ -52,21 +49,12 @@ def project(recorded: Project) -> Project:
     return recorded
 
 
-def record_as(project: Project, name: str, parameters: str = "") -> None:
-    """Make the recording that of another test too."""
-    text = project.file.read_text(encoding="utf-8")
-    if parameters:
-        text = text.replace('"screen_size"', f'"parameters": ["{parameters}"],\n  "screen_size"')
-    project.file.with_stem(name).write_text(text, encoding="utf-8")
-    shutil.copytree(project.file.with_suffix(""), project.file.with_suffix("").with_name(name))
-
-
 def test_drift_at_end_runs_body_first(project: Project) -> None:
     project.write("test_till.py", TESTS)
     for name in ("asserts", "checks", "skips", "xfails", "breaks", "reads", "waits"):
-        record_as(project, f"test_{name}")
+        project.copy_recording(f"test_{name}")
     for name in ("right", "wrong"):
-        record_as(project, f"test_pays[{name}]", "paid")
+        project.copy_recording(f"test_pays[{name}]", "paid")
     (project.path / "conftest.py").write_text(
         "import pytest\n\n@pytest.fixture\ndef anyio_backend():\n    return 'asyncio'\n", encoding="utf-8"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +12,11 @@ from pathlib import Path
 from support.forked_python import run_python
 from support.tills import TILL
 
-TEST = """
+TASK = '@pytest.mark.vnc_task("Enter alice, add two apples and pay", expect=None)\n'
+TEST = f"""
 import pytest
 
-@pytest.mark.vnc_task("Enter alice, add two apples and pay", expect=None)
-def test_till(vnc_desktop):
+{TASK}def test_till(vnc_desktop):
     assert vnc_desktop.read_file("total.txt") == "alice pays 5.00"
 """
 PLANS = """
@@ -59,6 +60,14 @@ class Project:
     @property
     def file(self) -> Path:
         return self.path / "__vnc_recordings__" / "test_till" / "test_till.json"
+
+    def copy_recording(self, name: str, parameters: str = "") -> None:
+        """Make the recording that of another test of the file too."""
+        text = self.file.read_text(encoding="utf-8")
+        if parameters:
+            text = text.replace('"screen_size"', f'"parameters": ["{parameters}"],\n  "screen_size"')
+        self.file.with_stem(name).write_text(text, encoding="utf-8")
+        shutil.copytree(self.file.with_suffix(""), self.file.with_suffix("").with_name(name))
 
     @property
     def asked(self) -> int:
