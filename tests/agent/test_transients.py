@@ -46,12 +46,3 @@ def test_what_passed_is_stored_and_told(tigervnc: VncServer, actor: Actor) -> No
     assert len(set(shown)) == 4
     assert all(actor._dir.load_png(frame) for frame in shown)
     assert actor.carry_out(waiting(effect.frame_after), Deadline(30)).passed == ()
-
-
-def test_what_passed_before_run_is_none_of_it(tigervnc: VncServer, actor: Actor) -> None:
-    actor.capture()
-    for colour in ("red", "green", "blue"):
-        show(tigervnc, actor, colour)
-    before = actor.first_look()
-    assert isinstance(before, FrameRef)
-    assert actor.carry_out(waiting(before), Deadline(30)).passed == ()

@@ -144,22 +144,13 @@ def test_error_of_shared_fixture_is_reported_alike(pytester: pytest.Pytester) ->
     result.stdout.fnmatch_lines(["infra: OutOfDesktops: all 3 are in use in the lab"] * 2)
 
 
-@pytest.fixture
-def without_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("VNC_USE_WATCH", "VNC_USE_REHEARSE", "VNC_USE_QT_HOST_NETWORK"):
-        monkeypatch.delenv(name, raising=False)
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("without_settings")
-@pytest.mark.parametrize("options", [(), ("-n2",)], ids=["alone", "on workers"])
-def test_user_desktop_without_settings_is_reported(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
-) -> None:
+def test_user_desktop_without_settings_is_reported(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     pytester.makeconftest(OWN_DESKTOP)
     pytester.makepyfile(test_it="def test_it(vnc_desktop): assert 0\n\ndef test_other(vnc_desktop): ...")
-    result = pytester.runpytest_subprocess(*QUIET, *options)
+    result = pytester.runpytest_subprocess(*QUIET, "-n2")
     result.assert_outcomes(failed=1, passed=1)
     result.stdout.fnmatch_lines(["vnc-use: 1 failed: 1 product", "FAILED *::test_it - product: assert 0"])
     assert {name: (test.result, test.triage) for name, test in results().items()} == {

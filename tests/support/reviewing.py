@@ -31,16 +31,17 @@ def review(directory: Path, answers: Iterable[str | Callable[[ForkedPython], obj
     process = ForkedPython(*command, cwd=directory, env=environment, stdin=slave)
     try:
         assert process.stdout
-        for line in process.stdout:
-            lines.append(line)
-            if KEYS in line:
-                questions.append("".join(lines[start:]))
-                start = len(lines)
-                answer = next(due, "n\n")
-                if isinstance(answer, str):
-                    os.write(master, answer.encode())
-                else:
-                    answer(process)
+        with process.stdout:
+            for line in process.stdout:
+                lines.append(line)
+                if KEYS in line:
+                    questions.append("".join(lines[start:]))
+                    start = len(lines)
+                    answer = next(due, "n\n")
+                    if isinstance(answer, str):
+                        os.write(master, answer.encode())
+                    else:
+                        answer(process)
         code = process.wait(TIMEOUT_S)
     finally:
         process.kill()
