@@ -45,6 +45,8 @@ def plan(observation):
         return [Move(5, 5)]
     if "everywhere" in observation.task:
         return [Move(5 * len(observation.turns), 5)]
+    if "Look" in observation.task:
+        return Decision("finished", "done")
     if "twice" in observation.task and len(observation.turns) < 2:
         return [Click(5, 5 + len(observation.turns))]
     if "buy" in observation.task:
@@ -83,29 +85,29 @@ task = pytest.mark.vnc_task
 """
 ROWS: dict[str, tuple[str, str]] = {
     # markers
-    "claim_holds": ("passed", "@task('Click', expect='it holds')\ndef test_(): ..."),
-    "claim_fails": ("product", "@task('Click', expect='it fails')\ndef test_(): ..."),
-    "claim_unsure": ("inconclusive", "@task('Click', expect='it is unsure')\ndef test_(): ..."),
-    "second_claim_fails": ("product", "@task('Click', expect=['it is unsure', 'it fails'])\ndef test_(): ..."),
-    "claim_outage": ("infra", "@task('Click', expect='an outage')\ndef test_(): ..."),
-    "end_holds": ("passed", "@task('Click')\ndef test_(): ..."),
-    "end_fails": ("agent", "@task('Click what fails')\ndef test_(): ..."),
-    "end_unsure": ("inconclusive", "@task('Click what is unsure')\ndef test_(): ..."),
-    "end_fails_though_body_asserts": ("agent", "@task('Click what fails')\ndef test_(): assert 1"),
-    "body_alone": ("passed", "@task('Click what fails', expect=None)\ndef test_(): ..."),
-    "body_asserts_on_top": ("product", "@task('Click', expect='it holds')\ndef test_(): assert 0"),
+    "claim_holds": ("passed", "@task('Look', expect='it holds')\ndef test_(): ..."),
+    "claim_fails": ("product", "@task('Look', expect='it fails')\ndef test_(): ..."),
+    "claim_unsure": ("inconclusive", "@task('Look', expect='it is unsure')\ndef test_(): ..."),
+    "second_claim_fails": ("product", "@task('Look', expect=['it is unsure', 'it fails'])\ndef test_(): ..."),
+    "claim_outage": ("infra", "@task('Look', expect='an outage')\ndef test_(): ..."),
+    "end_holds": ("passed", "@task('Look')\ndef test_(): ..."),
+    "end_fails": ("agent", "@task('Look what fails')\ndef test_(): ..."),
+    "end_unsure": ("inconclusive", "@task('Look what is unsure')\ndef test_(): ..."),
+    "end_fails_though_body_asserts": ("agent", "@task('Look what fails')\ndef test_(): assert 1"),
+    "body_alone": ("passed", "@task('Look what fails', expect=None)\ndef test_(): ..."),
+    "body_asserts_on_top": ("product", "@task('Look', expect='it holds')\ndef test_(): assert 0"),
     "body_alone_gave_up": ("agent", "@task('give up', expect=None)\ndef test_(): ..."),
     "first_marker_fails": (
         "product",
-        "@task('Click', expect='it fails')\n@task('give up')\nclass TestFirst:\n  def test_(self): ...",
+        "@task('Look', expect='it fails')\n@task('give up')\nclass TestFirst:\n  def test_(self): ...",
     ),
     "class_marker_first": (
         "agent",
-        "@task('give up')\nclass Test:\n  @task('Click', expect='it fails')\n  def test_(self): ...",
+        "@task('give up')\nclass Test:\n  @task('Look', expect='it fails')\n  def test_(self): ...",
     ),
     "coroutine_without_plugin_is_judged_by_run": (
         "agent",
-        "def test_(vnc_agent): asyncio.run(asyncio.to_thread(vnc_agent.run, 'Click what fails'))",
+        "def test_(vnc_agent): asyncio.run(asyncio.to_thread(vnc_agent.run, 'Look what fails'))",
     ),
     "circles": ("agent", "@task('circle')\ndef test_(): ..."),
     "circles_to_the_limit": ("agent", "@task('circle', max_steps=3)\ndef test_(): ..."),
@@ -118,45 +120,45 @@ ROWS: dict[str, tuple[str, str]] = {
     "marker_without_judge": (
         "settings",
         "class TestNobody:\n  @pytest.fixture\n  def vnc_desktop(self): pytest.fail('it was set up')\n"
-        "  @task('Click')\n  def test_(self, vnc_desktop): ...",
+        "  @task('Look')\n  def test_(self, vnc_desktop): ...",
     ),
     # run() in bodies, fixtures, threads, subtests
-    "run_claim_fails": ("product", "def test_(vnc_agent): vnc_agent.run('Click', expect='it fails')"),
-    "run_end_fails": ("agent", "def test_(vnc_agent): vnc_agent.run('Click what fails')"),
-    "run_body_alone": ("passed", "def test_(vnc_agent): vnc_agent.run('Click what fails', expect=None)"),
+    "run_claim_fails": ("product", "def test_(vnc_agent): vnc_agent.run('Look', expect='it fails')"),
+    "run_end_fails": ("agent", "def test_(vnc_agent): vnc_agent.run('Look what fails')"),
+    "run_body_alone": ("passed", "def test_(vnc_agent): vnc_agent.run('Look what fails', expect=None)"),
     "run_failure_expected": (
         "passed",
-        "def test_(vnc_agent):\n  with pytest.raises(ProductFailed): vnc_agent.run('Click', expect='it fails')",
+        "def test_(vnc_agent):\n  with pytest.raises(ProductFailed): vnc_agent.run('Look', expect='it fails')",
     ),
     "run_gave_up_expected": (
         "passed",
         "def test_(vnc_agent):\n  with pytest.raises(AgentFailed): vnc_agent.run('give up', expect=None)",
     ),
-    "run_claims_of_iterator": ("settings", "def test_(vnc_agent): vnc_agent.run('Click', expect=iter(['it fails']))"),
+    "run_claims_of_iterator": ("settings", "def test_(vnc_agent): vnc_agent.run('Look', expect=iter(['it fails']))"),
     "run_unchecked": ("settings", "def test_(vnc_agent): vnc_agent.run('give up', check=False)"),
-    "run_without_judge": ("settings", "def test_(vnc_agent): vnc_agent.run('Click')"),
+    "run_without_judge": ("settings", "def test_(vnc_agent): vnc_agent.run('Look')"),
     "judge_without_method": ("settings", "def test_(vnc_agent): ..."),
     "run_in_fixture": (
         "agent",
-        "@pytest.mark.parametrize('signed_in', ['Click what fails'], indirect=True)\ndef test_(signed_in): ...",
+        "@pytest.mark.parametrize('signed_in', ['Look what fails'], indirect=True)\ndef test_(signed_in): ...",
     ),
     "run_in_thread": (
         "product",
         "def test_(vnc_agent):\n  with ThreadPoolExecutor() as pool:\n"
-        "    pool.submit(vnc_agent.run, 'Click', expect='it fails').result()",
+        "    pool.submit(vnc_agent.run, 'Look', expect='it fails').result()",
     ),
     "run_in_subtest": (
         "agent",
-        "def test_(vnc_agent, subtests):\n  with subtests.test('one'): vnc_agent.run('Click what fails')",
+        "def test_(vnc_agent, subtests):\n  with subtests.test('one'): vnc_agent.run('Look what fails')",
     ),
     "plain_class_in_style_of_unittest": (
         "agent",
         "class TestStyle:\n  check = unittest.TestCase()\n  def setup_method(self): self.done = []\n"
-        "  @task('Click what fails')\n  def test_(self): self.check.assertEqual(self.done, [])",
+        "  @task('Look what fails')\n  def test_(self): self.check.assertEqual(self.done, [])",
     ),
     "assertion_of_unittest_on_top": (
         "product",
-        "class TestOnTop:\n  @task('Click', expect=None)\n  def test_(self): unittest.TestCase().assertEqual(1, 2)",
+        "class TestOnTop:\n  @task('Look', expect=None)\n  def test_(self): unittest.TestCase().assertEqual(1, 2)",
     ),
     # claims in bodies
     "verify_holds": ("passed", "def test_(vnc_agent): assert vnc_agent.verify('it holds').holds"),
@@ -192,7 +194,7 @@ ROWS: dict[str, tuple[str, str]] = {
     "planner_answers_nothing": ("agent", "@task('answer nothing', expect=None)\ndef test_(): ..."),
     "planner_object_answers_text": (
         "agent",
-        "def test_(vnc_agent): vnc_agent.run('Click', planner=conftest.OwnPlanner())",
+        "def test_(vnc_agent): vnc_agent.run('Look', planner=conftest.OwnPlanner())",
     ),
     "judge_answers_text": ("settings", "def test_(vnc_agent): vnc_agent.verify('nonsense')"),
     # a tool that failed in a test that continued
@@ -203,12 +205,11 @@ ROWS: dict[str, tuple[str, str]] = {
     ),
     "tool_failed_then_judged": (
         "passed",
-        "def test_(vnc_agent):\n  try: vnc_agent.run('break')\n  except InfraError: vnc_agent.run('Click')",
+        "def test_(vnc_agent):\n  try: vnc_agent.run('break')\n  except InfraError: vnc_agent.run('Look')",
     ),
     "tool_failed_then_unjudged": (
         "infra",
-        "def test_(vnc_agent):\n  try: vnc_agent.run('break')\n"
-        "  except InfraError: vnc_agent.run('Click', expect=None)",
+        "def test_(vnc_agent):\n  try: vnc_agent.run('break')\n  except InfraError: vnc_agent.run('Look', expect=None)",
     ),
     "tool_failure_named": (
         "passed",
@@ -224,7 +225,7 @@ ROWS: dict[str, tuple[str, str]] = {
         "def test_(vnc_agent):\n  try: vnc_agent.run('break')\n  except InfraError: pass",
     ),
     "tool_failure_not_xfailed": ("infra", "@pytest.mark.xfail\n@task('break')\ndef test_(): ..."),
-    "product_failure_xfailed": ("xfailed", "@pytest.mark.xfail\n@task('Click', expect='it fails')\ndef test_(): ..."),
+    "product_failure_xfailed": ("xfailed", "@pytest.mark.xfail\n@task('Look', expect='it fails')\ndef test_(): ..."),
     "judge_failed_before_an_assertion": (
         "infra",
         "def test_(vnc_agent):\n  try: vnc_agent.verify('outage')\n  except InfraError: pass\n  assert 0",
@@ -265,7 +266,7 @@ def test_each_task_is_judged_by_rule(pytester: pytest.Pytester) -> None:
     assert messages["planner_answers_nothing"].endswith("finish(), give_up(reason) or a Decision, got None")
     assert messages["judge_answers_text"].startswith("the judge conftest:Judge must return a Verdict(")
     assert messages["judge_without_method"].startswith("a judge must be an object with the method `judge(")
-    assert messages["marker_without_judge"].startswith("No judge for the end of the task 'Click': no judge is set, and")
+    assert messages["marker_without_judge"].startswith("No judge for the end of the task 'Look': no judge is set, and")
     assert "or the fixture vnc_judge), record the test" in messages["run_without_judge"]
     assert results()["run_without_judge"].runs == ()
     assert messages["failed_by_another_plugin"] == "check 1 == 2"
