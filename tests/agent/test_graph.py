@@ -137,7 +137,7 @@ def test_time_limit_holds_while_planner_hangs(agent_of: AgentOf) -> None:
 def test_time_limit_closes_controller_that_hangs(agent_of: AgentOf, controller: PaintedController) -> None:
     import_module("pytest_vnc_use.agent.graph")  # with LangGraph, which takes a part of the limit
     controller.hang.clear()
-    result = agent_of(act(*proposals(*CLICKS))).run("click", limits=Limits(seconds=2.0))
+    result = agent_of(act(*proposals(*CLICKS))).run("click", limits=Limits(seconds=4.0))
     assert result.outcome is Outcome.TIME_LIMIT
     assert controller.closed
 

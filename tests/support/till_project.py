@@ -80,7 +80,7 @@ class Project:
         desktop = ["--vnc-server=qt", f"--vnc-app={app}", "--vnc-screen-size=800x400"]
         command = ["pytest", "-p", "no:pytest-vnc", "-p", "no:cacheprovider", *desktop, *options]
         env = {"VNC_USE_REHEARSE": "0", **os.environ, "CI": ci}
-        done = run_python(*command, cwd=self.path, env=env, timeout=140)
+        done = run_python(*command, cwd=self.path, env=env, timeout=400)
         return Ended(done.returncode, done.stdout + done.stderr)
 
 
