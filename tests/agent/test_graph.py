@@ -422,16 +422,6 @@ def test_killed_run_resumes_and_acts_once(tmp_path: Path) -> None:
     assert "decide again" in steps[2].error
 
 
-def test_typed_secret_is_in_no_file(agent_of: AgentOf, controller: PaintedController) -> None:
-    typed = Proposal(TypeText("<secret:PIN>"), "type hunter2")
-    agent = agent_of(act(typed, words="it is hunter2"), finished("hunter2 was right"), secrets={"PIN": "hunter2"})
-    result = agent.run("log in with hunter2")
-    assert controller.typed == "hunter2"
-    assert "hunter2" not in repr(result)
-    for file in result.run_dir.rglob("*"):
-        assert file.is_dir() or b"hunter2" not in file.read_bytes(), file
-
-
 def test_undeclared_secret_is_never_typed(
     agent_of: AgentOf, controller: PaintedController, monkeypatch: pytest.MonkeyPatch
 ) -> None:
