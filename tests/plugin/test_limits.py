@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from pytest_vnc_use import VncUseAgent
-from pytest_vnc_use.errors import Inconclusive
+from pytest_vnc_use.agent.act import LONGEST_OUTPUT, LONGEST_TEXT
+from pytest_vnc_use.errors import Inconclusive, ModelUnavailable
 from pytest_vnc_use.plain_text import LONGEST
 from pytest_vnc_use.report.html import run_html
 from pytest_vnc_use.runs.directory import read_trace
+from pytest_vnc_use.runs.transcript import transcript
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
     CallFunction,
@@ -23,6 +27,7 @@ from pytest_vnc_use.types import (
     Proposal,
     Reading,
     Report,
+    TypeText,
     Verdict,
 )
 from support.memory_desktop import ListPlanner, PaintedController, act, finished
@@ -44,12 +49,41 @@ def agent_of(tmp_path: Path) -> AgentOf:
     return build
 
 
+class Hanging:
+    def __init__(self) -> None:
+        self.released = threading.Event()
+
+    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
+        self.released.wait()
+        return Verdict(claim, "holds", "too late")
+
+    def read(self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
+        self.released.wait()
+        return Reading(question, 1, "too late")
+
+
 class Talkative:
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
         return Verdict(claim, "fails", EVIL + LONG)
 
     def read(self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
         return Reading(question, LONG, EVIL + LONG)
+
+
+@pytest.fixture
+def hanging() -> Iterator[Hanging]:
+    judge = Hanging()
+    yield judge
+    judge.released.set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ask", ["verify", "extract"])
+def test_hanging_judge_ends_in_time_of_test(agent_of: AgentOf, hanging: Hanging, ask: str) -> None:
+    agent, started = agent_of(judge=hanging, seconds=0.3), time.monotonic()
+    with pytest.raises(ModelUnavailable, match="did not answer within"):
+        agent.extract(int, "how many?") if ask == "extract" else getattr(agent, ask)("it is red")
+    assert time.monotonic() - started < 20
 
 
 def test_reason_of_judge_is_cut(agent_of: AgentOf) -> None:
@@ -87,6 +121,26 @@ def order(what: object) -> str:
     return "ordered"
 
 
+def talk() -> str:
+    """Say much."""
+    return EVIL + LONG
+
+
+@pytest.mark.slow
+def test_text_of_planner_and_functions_is_bounded(agent_of: AgentOf) -> None:
+    proposals = [Proposal(CallFunction("talk", {}), EVIL + LONG), Proposal(TypeText(LONG), EVIL + LONG)]
+    turns = act(*proposals, words=EVIL + LONG), finished(EVIL + LONG)
+    result = agent_of(*turns, functions=[talk]).run("talk")
+    assert len(result.message) < LONGEST_TEXT + 100
+    for step in result.steps:
+        assert max(len(step.words), len(step.proposal.intent)) < LONGEST_TEXT + 100
+        assert len(step.output) < LONGEST_OUTPUT + 100
+    assert len(transcript(result.steps)) < 20_000
+    assert f"of {len(EVIL + LONG)} characters" in transcript(result.steps)
+    assert len(run_html(result.run_dir, link=lambda png: "")) < 200_000
+    assert_harmless(transcript(result.steps))
+
+
 def assert_harmless(text: str) -> None:
     assert all(character.isprintable() or character == "\n" for character in text), repr(text)
 
@@ -94,18 +148,10 @@ def assert_harmless(text: str) -> None:
 CONFTEST = """
 import pytest
 from support.memory_desktop import PaintedController, ListPlanner, act, finished
-from pytest_vnc_use.types import CallFunction, Click, Proposal, Verdict
+from pytest_vnc_use.types import Click, Proposal, Verdict
 from pytest_vnc_use import VncUseAgent
 
 EVIL = "\\x1b]0;owned\\x07\\x9b2J\\r\\u202egnp"
-
-def talk() -> str:
-    "Say much."
-    return EVIL + "long " * 600_000
-
-@pytest.fixture
-def vnc_functions():
-    return [talk]
 
 class Judge:
     def judge(self, claim, frame, *, timeout_s, report):
@@ -121,8 +167,7 @@ def vnc_desktop():
 
 @pytest.fixture
 def vnc_planner():
-    proposals = Proposal(Click(1, 1), EVIL), Proposal(CallFunction("talk", {}), EVIL + "long " * 600_000)
-    return ListPlanner([act(*proposals, words=EVIL), finished(EVIL)])
+    return ListPlanner([act(Proposal(Click(1, 1), EVIL), words=EVIL), finished(EVIL)])
 
 @pytest.fixture
 def vnc_judge():
