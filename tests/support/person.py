@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
 from urllib.parse import urlsplit
 
@@ -54,7 +53,7 @@ class Page:
     def __enter__(self) -> Page:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._closing.close()
 
     def send(self, **message: Any) -> None:
@@ -131,7 +130,7 @@ class Person:
     def __enter__(self) -> Person:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if not kind and not self._is_answered:
             self.done()
 
@@ -219,7 +218,7 @@ class Recorder:
     def close(self) -> None:
         self._limit.cancel()
         if self._page:
-            self._page.__exit__(None, None, None)
+            self._page.__exit__()
         self.process.kill()
         self.process.wait()
         if self.process.stdout:
@@ -233,26 +232,21 @@ def record(directory: Path, show: Callable[[Person], None], *arguments: str) -> 
 
 def attend(command: Sequence[str], directory: Path, show: Callable[[Person], None]) -> tuple[int, str]:
     """Return the exit code and output of a command that runs pytest; `show` does its task."""
-    with subprocess.Popen(
-        command,
-        cwd=directory,
-        env={**os.environ, "CI": ""},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
+    env, pipe = {**os.environ, "CI": ""}, subprocess.PIPE
+    with (
+        subprocess.Popen(
+            command, cwd=directory, env=env, stdin=subprocess.DEVNULL, stdout=pipe, stderr=subprocess.STDOUT, text=True
+        ) as process,
+        ExitStack() as killing,
+    ):
+        killing.callback(process.kill)
         assert process.stdout
-        try:
-            lines, url = read_url(process.stdout)
-            if url:
-                with Page(url) as page, Person(page) as person:
-                    show(person)
-            lines += process.stdout.readlines()
-        except BaseException:
-            process.kill()
-            raise
-        return process.wait(TIMEOUT_S), "".join(lines)
+        lines, url = read_url(process.stdout)
+        if url:
+            with Page(url) as page, Person(page) as person:
+                show(person)
+        output = "".join([*lines, process.stdout.read()])
+        return process.wait(TIMEOUT_S), output
 
 
 def read_url(told: IO[str]) -> tuple[list[str], str]:
