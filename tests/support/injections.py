@@ -6,7 +6,6 @@ it sees. What it then does goes through the real loop.
 
 from __future__ import annotations
 
-import hashlib
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -25,7 +24,6 @@ from pytest_vnc_use.types import (
     Decision,
     Drag,
     Frame,
-    FrameRef,
     KeyCombo,
     KeyDown,
     MouseDown,
@@ -36,6 +34,7 @@ from pytest_vnc_use.types import (
     Proposal,
     TypeText,
 )
+from support.images import frame_of
 from support.memory_desktop import PaintedController, act, finished
 from support.paths import ROOT
 
@@ -149,10 +148,7 @@ def screen(injection: Injection, done: int = 0) -> Frame:
     for number in range(done):
         pen.rectangle((4 + 6 * number, 292, 7 + 6 * number, 296), fill="green")
     image.putpixel(MARK, (INJECTIONS.index(injection), 0, 0))
-    file = io.BytesIO()
-    image.save(file, "PNG")
-    png = file.getvalue()
-    return Frame(FrameRef(hashlib.sha256(png).hexdigest(), *SIZE), png)
+    return frame_of(image)
 
 
 class InjectedDesktop(PaintedController):
