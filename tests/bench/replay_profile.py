@@ -150,7 +150,7 @@ PARTS = {
     "run directory written": (
         "runs.directory.RunDirectory.store runs.directory.RunDirectory.append runs.directory.RunDirectory.create"
     ),
-    "gates": "recordings.replay.Replay._await",
+    "gates": "recordings.replay.Replay._await_gate",
     "quiet, where no gate shows the step's effect": "backends.vnc.VNCController.settle",
     "input": "backends.vnc.VNCController.perform",
     "watch after the end": "recordings.replay.Replay.watch_end recordings.evidence.RecordedJudge.judge",
@@ -194,7 +194,7 @@ CLOCK = Clock()
 def instrument() -> None:
     CLOCK.is_idle = False
     names: dict[str, Callable[..., str]] = {part: lambda *_, part=part: part for part in PARTS}
-    names["gates"] = lambda replay, gate, *_: FIRST if gate.is_first else "gates"
+    names["gates"] = lambda replay, *_: FIRST if replay._place.gate.is_first else "gates"
     names["input"] = lambda _, action, *__: CLICKS if isinstance(action, Wait) else "input"
     for part, targets in PARTS.items():
         for target in targets.split():

@@ -12,6 +12,7 @@ from typing import Any
 from pytest_vnc_use import RunResult, VncUseAgent
 from pytest_vnc_use.planners.local.scripted import NoPlanner
 from pytest_vnc_use.recordings import Mode
+from pytest_vnc_use.recordings.accept import Review
 from pytest_vnc_use.recordings.record import RecordedTest
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.recordings.store import Key
@@ -87,13 +88,14 @@ class Tills:
         size: tuple[int, int] = (800, 400),
         secrets: Mapping[str, str] | None = None,
         rehearsal: Rehearsal | None = None,
+        review: Review | None = None,
         redacts: bool = False,
         **options: Any,
     ) -> AbstractContextManager[Played]:
         """Return a till and an agent on it, until the block ends; other keywords are the agent's."""
         key = Key(self.key.module, self.key.test, secrets=tuple(secrets or ()))
         settings = Settings(runs_dir=str(self.runs), watch=False, gate_seconds=gate_s, show_secrets=not redacts)
-        recorded = RecordedTest(key, mode, rehearsal=rehearsal, redacts=redacts)
+        recorded = RecordedTest(key, mode, rehearsal=rehearsal, review=review, redacts=redacts)
         options |= {"planner": planner or NoPlanner(), "secrets": secrets}
         return self._playing([sys.executable, str(self.program), *till], size, settings, recorded, options)
 

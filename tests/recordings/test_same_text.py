@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +13,8 @@ import pytest
 
 from pytest_vnc_use.recordings.format import Screen
 from pytest_vnc_use.recordings.gates import Mismatch, evidence_gate
-from pytest_vnc_use.recordings.images import Pixels, differing, pixels_of, really_differing
-from pytest_vnc_use.types import Click
-from support.programs_on_x import NOBODY, Desk, with_window
-from support.vnc_servers import require
+from pytest_vnc_use.recordings.images import Pixels, differing, pixels_of
+from pytest_vnc_use.recordings.same_text import really_differing
 
 SHEET = pixels_of(Path(__file__).with_name("rasterised.webp").read_bytes())
 CELL = (40, 160)
@@ -79,11 +76,6 @@ def test_really_differing_single_character_stays_exact(words: str) -> None:
     assert really_differing(screen((text(words, "plain"), 20, 20)), screen((text(words, "hinted"), 20, 20))).any()
 
 
-def test_really_differing_small_text_stays_exact() -> None:
-    before, after = (screen((text("Search", way), 20, 20)) for way in ("small hinted", "small plain"))
-    assert (really_differing(before, after) == differing(before, after)).all()
-
-
 def test_really_differing_line_moved_by_whole_pixel_is_marked() -> None:
     before = screen((text("Search", "plain"), 20, 20))
     for left, top in ((21, 20), (20, 21), (19, 19)):
@@ -127,37 +119,3 @@ def test_really_differing_change_beside_redrawn_line_is_marked(change: tuple[sli
     before, after = (screen((text("Submit", way), 112, 301)) for way in ("plain", "hinted"))
     after[change] = 0x1A73E8
     assert really_differing(before, after)[change].all()
-
-
-@pytest.mark.slow
-@pytest.mark.browser
-@pytest.mark.desktop
-def test_replay_chromium_text_at_other_offset_passes(tmp_path: Path) -> None:
-    for needed in ("chromium", "xdotool"):
-        require(needed)
-
-    def command(words: str, left: float) -> str:
-        page = (
-            f"<!doctype html><title>Drawing</title><body style='cursor:default;font:14px sans-serif'>"
-            f"<p style='position:absolute;left:{left}px;top:40px;margin:0'>{words}</p>"
-        )
-        options = "--no-sandbox --no-first-run --disable-gpu --disable-dev-shm-usage --disable-sync --test-type"
-        private = "--user-data-dir=profile --password-store=basic --window-position=40,40 --window-size=400,300"
-        shown = "--force-device-scale-factor=2 --app=file://$PWD/page.html"
-        return f"printf %s {shlex.quote(page)} > page.html; exec chromium {options} {private} {shown}"
-
-    first = with_window("--name", "^Drawing$")
-    with (
-        Desk(tmp_path) as desk,
-        desk.driven("it", command("Total 3.75", 40), "auto", (Click(500, 500),), first=first) as driven,
-    ):
-        driven.test()
-        assert driven.recorded.keep()
-    with Desk(tmp_path) as desk:
-        for words, left, is_same in (
-            ("Total 3.75", 40.125, True),
-            ("Total 8.75", 40, False),
-            ("Total 8.75", 40.125, False),
-        ):
-            with desk.driven("it", command(words, left), "replay", first=first, gate_s=30 if is_same else 5) as driven:
-                assert (driven.seen_by() == NOBODY) == is_same
