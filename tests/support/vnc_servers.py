@@ -237,12 +237,6 @@ def websockify(target: str, *options: str) -> Iterator[int]:
         yield port
 
 
-def qt_on_x(server: VncServer, script: Path, *arguments: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
-    """Return a PySide6 program as an X client."""
-    require_pyside()
-    return server.run(sys.executable, str(script), *arguments, cwd=str(script.parent))
-
-
 STARTERS: dict[str, Starter] = {"tigervnc": tigervnc, "tightvnc": tightvnc, "x11vnc": x11vnc}
 
 
