@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use.planners.anthropic.actions import MEMBERS, Call, read_calls
-from pytest_vnc_use.planners.anthropic.planner import LARGER, SMALLER
+from pytest_vnc_use.planners.anthropic import LARGER, MEMBERS, SMALLER, Call, read_calls
 from pytest_vnc_use.planners.chat.answers import call_of
 from pytest_vnc_use.planners.chat.toolsets import COMMANDS, COMPUTER_USE
 from pytest_vnc_use.planners.common.arguments import Arguments, Unreadable, pixel_of, split_keys
@@ -24,7 +23,7 @@ from pytest_vnc_use.planners.gemini.actions import (
     read_confirmation,
     read_proposal,
 )
-from pytest_vnc_use.planners.openai.actions import (
+from pytest_vnc_use.planners.openai import (
     ACTIONS,
     read_computer_call,
     read_confirmation as read_checks,
