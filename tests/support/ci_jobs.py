@@ -104,46 +104,38 @@ def empty_machine(directory: Path) -> Machine:
 
 
 def run_github(machine: Machine, file: str, job: str, secrets: Mapping[str, str]) -> int:
-    """Run the `run:` steps of a job."""
-    steps = yaml.safe_load((machine.clone / file).read_text())["jobs"][job]["steps"]
-    known = {f"${{{{ secrets.{name} }}}}": secret for name, secret in secrets.items()}
-    known |= {"${{ matrix.shard }}": str(machine.shard), "${{ github.ref_name }}": machine.branch}
-    return _run_steps(machine, steps, known)
-
-
-def run_action(machine: Machine, file: Path, inputs: Mapping[str, str]) -> int:
-    """Run the `run:` steps of a composite action."""
-    action = yaml.safe_load(file.read_text(encoding="utf-8"))
-    values = {**{name: str(described["default"]) for name, described in action["inputs"].items()}, **inputs}
-    return _run_steps(
-        machine, action["runs"]["steps"], {f"${{{{ inputs.{name} }}}}": value for name, value in values.items()}
-    )
-
-
-def _run_steps(machine: Machine, steps: list[Any], known: dict[str, str]) -> int:
-    """Run steps until one fails; then those that run always.
+    """Run the `run:` steps of a job, until one fails; then those that run always.
 
     The conditions of steps that are used: none, always(), the outcome of a step, and whether there are runs.
     """
-    known |= {
-        "${{ github.token }}": "token",
-        "${{ steps.report.outputs.artifact-url }}": "URL",
-        "${{ steps.page.outputs.artifact-url }}": "https://github.test/page",
-        "${{ steps.page.outputs.artifact-url || steps.report.outputs.artifact-url }}": "https://github.test/page",
-    }
+
+    def value(text: object) -> str:
+        expressions = {f"${{{{ secrets.{name} }}}}": secret for name, secret in secrets.items()}
+        known = {
+            **expressions,
+            "${{ github.token }}": "token",
+            "${{ steps.report.outputs.artifact-url }}": "URL",
+            "${{ steps.page.outputs.artifact-url }}": "https://github.test/page",
+            "${{ steps.page.outputs.artifact-url || steps.report.outputs.artifact-url }}": "https://github.test/page",
+            "${{ matrix.shard }}": str(machine.shard),
+            "${{ github.ref_name }}": machine.branch,
+        }
+        return known.get(str(text), "" if "secrets." in str(text) else str(text))
+
+    workflow = yaml.safe_load((machine.clone / file).read_text())
     outcomes: dict[str, int] = {}
     failed = 0
-    for step in steps:
-        condition = step.get("if", "")
-        outcome = re.fullmatch(r"steps\.(\w+)\.outcome == 'failure'", condition)
-        has_no_runs = "hashFiles('**/runs/vnc-results.json')" in condition and not (machine.clone / "runs").is_dir()
-        if (failed and "always()" not in condition) or "run" not in step or has_no_runs:
+    for step in workflow["jobs"][job]["steps"]:
+        condition = re.fullmatch(r"steps\.(\w+)\.outcome == 'failure'", step.get("if", ""))
+        has_no_runs = (
+            "hashFiles('**/runs/vnc-results.json')" in step.get("if", "") and not (machine.clone / "runs").is_dir()
+        )
+        if failed and "always()" not in step.get("if", ""):
             continue
-        if outcome and not outcomes[outcome[1]]:
+        if "run" not in step or has_no_runs or (condition and not outcomes[condition[1]]):
             continue
-        environment = {name: str(text) for name, text in step.get("env", {}).items()}
-        variables = {
-            **{name: known.get(text, "" if "secrets." in text else text) for name, text in environment.items()},
+        variables = {name: value(text) for name, text in step.get("env", {}).items()}
+        variables |= {
             "GITHUB_STEP_SUMMARY": str(machine.directory / "summary.md"),
             "GITHUB_WORKSPACE": str(machine.clone),
         }
@@ -151,6 +143,25 @@ def _run_steps(machine: Machine, steps: list[Any], known: dict[str, str]) -> int
         outcomes[step.get("id", "")] = code
         if not step.get("continue-on-error"):
             failed = failed or code
+    return failed
+
+
+def run_action(machine: Machine, file: Path, inputs: Mapping[str, str]) -> int:
+    """Run the `run:` steps of a composite action; of those that run always, too, after a failure."""
+    action = yaml.safe_load(file.read_text(encoding="utf-8"))
+    given = {**{name: str(each["default"]) for name, each in action["inputs"].items()}, **inputs}
+    known = {f"${{{{ inputs.{name} }}}}": value for name, value in given.items()}
+    known |= {
+        "${{ steps.report.outputs.artifact-url }}": "URL",
+        "${{ steps.page.outputs.artifact-url }}": "https://github.test/page",
+    }
+    failed = 0
+    for step in action["runs"]["steps"]:
+        if "run" not in step or (failed and step.get("if") != "always()"):
+            continue
+        variables = {name: known[text] for name, text in step.get("env", {}).items()}
+        variables |= {"GITHUB_STEP_SUMMARY": str(machine.directory / "summary.md")}
+        failed = machine.run(BASH, step["run"], variables) or failed
     return failed
 
 
@@ -201,14 +212,18 @@ def is_run(
     stage: str, env: Mapping[str, str], *, params: Mapping[str, bool] = MappingProxyType({}), by_timer: bool = False
 ) -> bool:
     """Return whether the `when` of a stage holds. It knows the conditions of the template, and fails for others."""
-    _, opened, when = re.sub(r"//.*", "", stage).partition("steps {")[0].partition("when {")
-    if not opened:
+    beginning = re.sub(r"//.*", "", stage).partition("steps {")[0].partition("when {")
+    if not beginning[1]:
         return True
-    tokens = re.findall(r"(not|allOf|anyOf) \{|expression \{ (.*?) \}|triggeredBy '(\w+)'|(\})|(\w+)", when)
-    return _holds("allOf", iter(tokens), env, params, by_timer=by_timer)
+    tokens = re.findall(
+        r"(not|allOf|anyOf) \{|expression \{ (.*?) \}|triggeredBy '(\w+)'"
+        r"|(\})|(\w+)",
+        beginning[2],
+    )
+    return _all_of(iter(tokens), env, params, by_timer=by_timer)
 
 
-def _holds(kind: str, tokens: Iterator[tuple[str, ...]], env: Any, params: Any, *, by_timer: bool) -> bool:
+def _all_of(tokens: Iterator[tuple[str, ...]], env: Any, params: Any, *, by_timer: bool, kind: str = "allOf") -> bool:
     """Read conditions up to the brace that ends them."""
     holds: list[bool] = []
     for group, expression, trigger, end, unknown in tokens:
@@ -216,14 +231,18 @@ def _holds(kind: str, tokens: Iterator[tuple[str, ...]], env: Any, params: Any, 
         if end:
             break
         if group:
-            holds.append(_holds(group, tokens, env, params, by_timer=by_timer))
+            holds.append(_all_of(tokens, env, params, by_timer=by_timer, kind=group))
         elif expression:
-            text = re.sub(r"\b(env|params)\.(\w+)", r"\1.get('\2')", expression)
-            text = re.sub(r"!(?!=)", "not ", text).replace("||", "or").replace("&&", "and")
-            holds.append(bool(eval(text, {"env": env, "params": params})))
+            holds.append(_value(expression, env, params))
         else:
             holds.append(by_timer and trigger == "TimerTrigger")
     return not all(holds) if kind == "not" else any(holds) if kind == "anyOf" else all(holds)
+
+
+def _value(expression: str, env: Mapping[str, str], params: Mapping[str, bool]) -> bool:
+    text = re.sub(r"\b(env|params)\.(\w+)", r"\1.get('\2')", expression)
+    text = re.sub(r"!(?!=)", "not ", text).replace("||", "or").replace("&&", "and")
+    return bool(eval(text, {"env": env, "params": params}))
 
 
 Runner = Callable[[Machine, str, str, Mapping[str, str]], int]
