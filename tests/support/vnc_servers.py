@@ -61,7 +61,7 @@ class VncServer:
         """Return the output of a program on this display until it ends on its own."""
         require(command[0])
         environment = {**os.environ, **self.environment}
-        return subprocess.run(command, env=environment, capture_output=True, check=True, timeout=30).stdout
+        return subprocess.run(command, env=environment, capture_output=True, check=True, timeout=120).stdout
 
     def paint(self, columns: int) -> None:
         """Cover the desktop with a pattern of so many columns."""
