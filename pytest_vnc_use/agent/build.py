@@ -270,22 +270,22 @@ def _service_planner(settings: Settings, functions: Sequence[Callable[..., objec
         "functions": functions,
     }
     shared |= {"opens_windows": bool(settings.cdp)} if settings.planner == "gemini" else {}
-    kind = _class_of(settings.planner, 0)
+    kind = _class_of(settings.planner, 1)
     planner: Planner = kind(**shared, **_options(settings, kind, shared))
     return planner
 
 
 _CLASSES = {
-    "gemini": ("GeminiComputerUse", "GeminiJudge"),
-    "anthropic": ("AnthropicComputer", "AnthropicJudge"),
-    "openai": ("OpenAIComputer", "OpenAIJudge"),
+    "gemini": ("gemini.planner", "GeminiComputerUse", "GeminiJudge"),
+    "anthropic": ("anthropic", "AnthropicComputer", "AnthropicJudge"),
+    "openai": ("openai", "OpenAIComputer", "OpenAIJudge"),
 }
-"""The planner and the judge of each service."""
+"""The module, the planner and the judge of each service."""
 
 
 def _class_of(service: str, number: int) -> Any:
-    """Return the planner's class of a service, or with 1 the judge's; only its module is imported."""
-    return getattr(import_module(f"pytest_vnc_use.planners.{service}.planner"), _CLASSES[service][number])
+    """Return the planner's class of a service, 1, or the judge's, 2; only its module is imported."""
+    return getattr(import_module(f"pytest_vnc_use.planners.{_CLASSES[service][0]}"), _CLASSES[service][number])
 
 
 def _chat_planner(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
@@ -324,12 +324,12 @@ def counted_in(settings: Settings) -> Callable[[int, int], tuple[int, int]]:
     if settings.planner in PLANNERS and not in_pixels:
         return lambda *_: (1000, 1000)
     if settings.planner == "anthropic":
-        from pytest_vnc_use.planners.anthropic.planner import TOOLS, AnthropicComputer
+        from pytest_vnc_use.planners.anthropic import TOOLS, AnthropicComputer
 
         default = inspect.signature(AnthropicComputer).parameters["tool"].default
         return TOOLS[_options(settings, AnthropicComputer, ()).get("tool", default)].limit.fitted
     if settings.planner == "openai" and not settings.base_url:
-        from pytest_vnc_use.planners.openai.planner import LIMIT
+        from pytest_vnc_use.planners.openai import LIMIT
 
         return LIMIT.fitted
     return lambda width, height: (width, height)
@@ -346,7 +346,7 @@ def build_judge(settings: Settings) -> Judge:
 
         shared["api_key"] = shared["api_key"] or VARIABLES.get(SERVER_KEY_VARIABLE, "")
         return ChatJudge(settings.base_url, **shared, coordinates=_coordinates(settings))
-    judge: Judge = _class_of(service, 1)(**shared)
+    judge: Judge = _class_of(service, 2)(**shared)
     return judge
 
 

@@ -22,29 +22,33 @@ class Reviewed:
     questions: list[str]
 
 
-def review(directory: Path, answers: Iterable[str | Callable[[ForkedPython], object]], *arguments: str) -> Reviewed:
+def review(
+    directory: Path,
+    answers: Iterable[str | Callable[[ForkedPython], object]],
+    *arguments: str,
+) -> Reviewed:
     """Run pytest with --vnc-record=accept. An answer is what is typed, or a function of the process."""
     master, slave = os.openpty()
     command = ["pytest", "-p", "no:cacheprovider", "--vnc-record=accept", *arguments]
     environment = {**os.environ, "VNC_USE_REHEARSE": "0", "CI": ""}
     due, lines, questions, start = iter(answers), [], [], 0
     process = ForkedPython(*command, cwd=directory, env=environment, stdin=slave)
+    assert process.stdout
     try:
-        assert process.stdout
-        with process.stdout:
-            for line in process.stdout:
-                lines.append(line)
-                if KEYS in line:
-                    questions.append("".join(lines[start:]))
-                    start = len(lines)
-                    answer = next(due, "n\n")
-                    if isinstance(answer, str):
-                        os.write(master, answer.encode())
-                    else:
-                        answer(process)
+        for line in process.stdout:
+            lines.append(line)
+            if KEYS in line:
+                questions.append("".join(lines[start:]))
+                start = len(lines)
+                answer = next(due, "n\n")
+                if isinstance(answer, str):
+                    os.write(master, answer.encode())
+                else:
+                    answer(process)
         code = process.wait(TIMEOUT_S)
     finally:
         process.kill()
+        process.stdout.close()
         os.close(slave)
         os.close(master)
     return Reviewed(code, "".join(lines), questions)
