@@ -76,31 +76,15 @@ def told(write_run, make_step, frames) -> Path:
     return path
 
 
-def test_run_is_told_with_links_and_commands(told: Path) -> None:
-    text = run_markdown(told, told)[0]
-    assert "index.html" not in text, "there is no page yet"
-    assert "- step 1: click" in text
+def test_links_lead_to_files_of_run(told: Path) -> None:
+    assert "index.html" not in run_markdown(told, told)[0], "there is no page yet"
     write_report([told], told.parent)
     text = run_markdown(told, told.parent.parent)[0]
-    assert "# `tests/test_shop.py::test_buy[a b]`" in text
-    assert "Rule: `a gate`" in text
-    assert "```text\nBuy <secret:CARD> apples\n```" in text
     assert "[step 1](runs/run-1/index.html#step-1): click **`Basket`** (`button`) (replayed)" in text
-    assert 'type `"alice"` in **`User`** (`textbox`)' in text
-    assert "  - intent: `open it`" in text
-    recorded, now = (step.frame_before.digest for step in (read_trace(told).steps[0], read_trace(told).steps[0]))
-    assert f"[recorded](runs/run-1/screens/{recorded}.png) and [now](runs/run-1/screens/" in text
-    assert now
-    assert "- differs: (" in text
-    assert "- after [step 2](runs/run-1/index.html#step-2)" in text
-    assert "- `fails`: `two apples`\n  - reason: `there are three`" in text
     assert "python -m pytest 'tests/test_shop.py::test_buy[a b]' --vnc-record=replay" in text
-    assert "Secrets are needed" in text
-    assert [each for each in text.splitlines() if each.startswith("## ")] == [
-        f"## {each}" for each in HEADINGS if each != "pytest's output"
-    ]
-    for link in (each.attrs["href"] for each in tokens(text) if each.type == "link_open"):
-        assert (told.parent.parent / link.partition("#")[0]).exists()
+    links = [each.attrs["href"] for each in tokens(text) if each.type == "link_open"]
+    assert len(links) > 8
+    assert all((told.parent.parent / link.partition("#")[0]).exists() for link in links)
 
 
 def test_text_of_anybody_stays_within_its_quote(write_run, make_step, frames) -> None:
