@@ -146,25 +146,6 @@ def run_github(machine: Machine, file: str, job: str, secrets: Mapping[str, str]
     return failed
 
 
-def run_action(machine: Machine, file: Path, inputs: Mapping[str, str]) -> int:
-    """Run the `run:` steps of a composite action; of those that run always, too, after a failure."""
-    action = yaml.safe_load(file.read_text(encoding="utf-8"))
-    given = {**{name: str(each["default"]) for name, each in action["inputs"].items()}, **inputs}
-    known = {f"${{{{ inputs.{name} }}}}": value for name, value in given.items()}
-    known |= {
-        "${{ steps.report.outputs.artifact-url }}": "URL",
-        "${{ steps.page.outputs.artifact-url }}": "https://github.test/page",
-    }
-    failed = 0
-    for step in action["runs"]["steps"]:
-        if "run" not in step or (failed and step.get("if") != "always()"):
-            continue
-        variables = {name: known[text] for name, text in step.get("env", {}).items()}
-        variables |= {"GITHUB_STEP_SUMMARY": str(machine.directory / "summary.md")}
-        failed = machine.run(BASH, step["run"], variables) or failed
-    return failed
-
-
 def run_gitlab(machine: Machine, file: str, job: str, secrets: Mapping[str, str]) -> int:
     """Run a job, and what it extends, as the runner does: all lines are one script."""
     jobs: dict[str, Any] = yaml.safe_load((machine.clone / file).read_text())
