@@ -258,7 +258,7 @@ def test_merge_reports_wrong_job_everywhere(
     for job in ("8", "9"):
         write_results(Path("empty", job, "runs", RESULTS), part(exit_status=5))
     write_results(Path("red", RESULTS), part(problems=("b.py could not be collected",)))
-    write_results(Path("broken", RESULTS), part(exit_status=3))
+    write_results(Path("broken", RESULTS), part(problems=("pytest ended with an internal error (exit status 3)",)))
     Path("jobs/2/runs").mkdir(parents=True)
     assert merge(*arguments) == 1
     out = capsys.readouterr().out
