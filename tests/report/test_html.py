@@ -97,11 +97,11 @@ def test_block_has_screens_of_all_steps(write_run, make_step, frames, link):
 
 
 def test_block_escapes_all_text_of_others(write_run, make_step, frames):
-    said = []
+    texts = []
 
     def say(place: str) -> str:
-        said.append(evil(place))
-        return said[-1]
+        texts.append(evil(place))
+        return texts[-1]
 
     ruling = Ruling("allow", say("rule"), say("explanation"))
     more = {"error": say("error"), "output": say("output"), "note": say("note")}
@@ -111,7 +111,7 @@ def test_block_escapes_all_text_of_others(write_run, make_step, frames):
     events = [Judged(verdict), Transient(say("toast"), frames[1].ref, BOX)]
     block = block_of(write_run([step], end, task=say("task"), planner=say("planner"), events=events))
     assert not {"script", "img"} & set(block.tags)
-    assert [words for words in said if words not in block.text] == []
+    assert [words for words in texts if words not in block.text] == []
 
 
 def test_block_has_screens_of_claims_drifts_and_transients(write_run, make_step, frames):

@@ -44,7 +44,7 @@ def runs(write_run, make_step, frames) -> list[Path]:
     passed = passed.rename(passed.with_name("run-passed"))
     write_ended_test(passed, EndedTest("test_fine", "passed"))
     named = {"elements": (Element("button", "Sign in", Region(60, 50, 100, 70)),)}
-    with_images = {"crop": frames[0].ref}  # nothing tells the name of what is there
+    with_images = {"crop": frames[0].ref}  # no name of what is there
     steps = [
         make_step(number, Click(40 * number, 30 * number), **more)
         for number, more in enumerate([{}, named, with_images], start=1)
@@ -60,15 +60,17 @@ def runs(write_run, make_step, frames) -> list[Path]:
 @pytest.fixture
 def page(browser: Any) -> Iterator[Any]:
     """A page that fails the test at its end if it wrote to the console or asked for anything but files."""
-    told: list[str] = []
+    messages: list[str] = []
     context = browser.new_context(viewport={"width": 1280, "height": 720})
     page = context.new_page()
-    page.on("console", lambda message: told.append(message.text))
-    page.on("pageerror", lambda error: told.append(str(error)))
-    page.on("request", lambda asked: told.append(asked.url) if not asked.url.startswith(("file:", "blob:")) else None)
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("pageerror", lambda error: messages.append(str(error)))
+    page.on(
+        "request", lambda asked: messages.append(asked.url) if not asked.url.startswith(("file:", "blob:")) else None
+    )
     yield page
     context.close()
-    assert not told
+    assert not messages
 
 
 @pytest.fixture
