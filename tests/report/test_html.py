@@ -37,6 +37,7 @@ from pytest_vnc_use.types import (
     Verdict,
 )
 from pytest_vnc_use.types.elements import Element
+from support.vnc_servers import require_package
 
 DONE = RunEnded(Outcome.DONE, "The basket is open.")
 SIZE = (320, 200)
@@ -202,25 +203,50 @@ def pytest_runtest_makereport(item, call):
         others = base64.b64encode(pathlib.Path({screenshot!r}).read_bytes()).decode()
         image = dict(name="another's", format_type="image", content=others, mime_type="image/png", extension="png")
         report.extras = [image]
-        add_runs(item, report, [pathlib.Path({run!r})], EndedTest(item.nodeid, "passed"))
+        add_runs(item, report, [pathlib.Path({run!r}), pathlib.Path("no run")], EndedTest(item.nodeid, "passed"))
     return report
 """
 
 
-@pytest.mark.parametrize("options", [["--self-contained-html"], []], ids=["within", "beside"])
-def test_pytest_html_holds_block_style_and_images_of_others(pytester, write_run, make_step, frames, options):
-    run = write_run([make_step(1, Click(50, 50), evil("intent"))], DONE, task=evil("task"))
+@pytest.mark.parametrize("options", [["--self-contained-html"], ["--alluredir=found"]], ids=["within", "beside"])
+def test_plugins_of_reports_hold_run_and_images_of_others(pytester, write_run, make_step, frames, options):
+    if "--alluredir=found" in options:
+        require_package("allure_pytest")
+    drift = Drifted("it is other", frames[0].ref, frames[2].ref, Region(20, 30, 60, 50))
+    steps = [make_step(1, Click(50, 50), evil("intent")), make_step(2, Click(5, 5), error="it is gone")]
+    run = write_run(steps, DONE, task=evil("task"), events=[drift])
     screenshot = run / "screens" / f"{frames[2].ref.digest}.png"
     pytester.makeconftest(CONFTEST.format(run=str(run), screenshot=str(screenshot)))
     pytester.makepyfile("def test_it(): pass")
-    pytester.runpytest_subprocess("--html=report.html", *options)
+    pytester.runpytest_subprocess("-p", "no:cacheprovider", "--html=report.html", *options)
     page = Path("report.html").read_text("utf-8")
     blob = re.search(r'data-jsonblob="(.*?)"', page)
     (tests,) = json.loads(html.unescape(blob[1]))["tests"].values()
-    contents = {extra["format_type"]: extra["content"] for extra in tests[0]["extras"]}
+    contents = {}
+    for extra in tests[0]["extras"]:
+        contents.setdefault(extra["format_type"], extra["content"])
     urls = Block(contents["html"]).screenshots
-    images = [b64decode(url.partition(",")[2]) if options else Path(url).read_bytes() for url in urls]
-    assert images == [frames[0].png, frames[1].png, frames[1].png]
+    images = [b64decode(url.partition(",")[2]) if url.startswith("data") else Path(url).read_bytes() for url in urls]
+    before, after, seen = (frame.png for frame in frames[:3])
+    assert images == [before, seen, before, after, before, after, after], "what decides, each step's, the last"
     assert html.escape(evil("intent")).replace("&#x27;", "&#39;") in contents["html"]
     assert page.count(".vnc-run {") == 1
     assert "image" in contents
+    if "--alluredir=found" in options:
+        check_allure()
+
+
+def check_allure() -> None:
+    (file,) = Path("found").glob("*-result.json")
+    result = json.loads(file.read_text("utf-8"))
+    (task,) = result["steps"]
+    assert task["name"] == evil("task")
+    assert [step["name"].partition("(")[0] for step in task["steps"]] == ["1. click at ", "2. click at "]
+    assert [each["name"] for each in task["steps"][0]["attachments"]] == ["words", "the screen before"]
+    (drift,) = task["attachments"]
+    assert (drift["name"], drift["type"]) == ("it is other", "application/vnd.allure.image.diff")
+    screenshots = json.loads(Path("found", drift["source"]).read_text("utf-8"))
+    assert sorted(screenshots) == ["actual", "diff", "expected"]
+    sizes = {Image.open(BytesIO(b64decode(each.partition(",")[2]))).size for each in screenshots.values()}
+    assert sizes == {(320, 200)}
+    assert [each["name"] for each in result["attachments"]] == ["the run cannot be shown"]
