@@ -38,6 +38,7 @@ NOES = [
     ElicitResult(action="accept", content={"carry_out": False}),
     ElicitResult(action="accept"),
 ]
+pytestmark = pytest.mark.desktop
 ERAS = ["legacy", "2026-07-28"]
 """The protocol in which the server asks within the call, and the one in which it asks by a result."""
 
@@ -149,7 +150,6 @@ def conversation(tmp_path_factory: pytest.TempPathFactory, desktop: XvncDesktop)
         yield conversation
 
 
-@pytest.mark.desktop
 @pytest.mark.slow
 @pytest.mark.parametrize("era", ERAS)
 def test_only_yes_is_yes(tmp_path: Path, desktop: XvncDesktop, presses: Callable[[], int], era: str) -> None:
@@ -175,7 +175,6 @@ def test_only_yes_is_yes(tmp_path: Path, desktop: XvncDesktop, presses: Callable
         assert part in user.questions[0]
 
 
-@pytest.mark.desktop
 @pytest.mark.slow
 def test_steps_are_reported_and_risky_one_is_denied(conversation: Conversation, presses: Callable[[], int]) -> None:
     conversation.replies.append(RISKY)
@@ -194,7 +193,6 @@ def test_steps_are_reported_and_risky_one_is_denied(conversation: Conversation, 
     assert len(messages) == 2
 
 
-@pytest.mark.desktop
 @pytest.mark.slow
 def test_task_that_cannot_be_run_is_told_in_line(tmp_path: Path, desktop: XvncDesktop) -> None:
     with conversation_with(tmp_path, desktop, address=None) as conversation:
@@ -212,7 +210,6 @@ def test_task_that_cannot_be_run_is_told_in_line(tmp_path: Path, desktop: XvncDe
         assert run.name in refused
 
 
-@pytest.mark.desktop
 @pytest.mark.slow
 def test_one_thing_is_done_at_time_and_what_is_cancelled_ends(conversation: Conversation) -> None:
     earlier = set(conversation.directory.glob("runs/*"))
@@ -231,7 +228,6 @@ def test_one_thing_is_done_at_time_and_what_is_cancelled_ends(conversation: Conv
     assert "the client cancelled it" in story["message"]
 
 
-@pytest.mark.desktop
 @pytest.mark.slow
 def test_run_is_read_and_looked_at(conversation: Conversation) -> None:
     conversation.replies += [CLICK, text("opened"), HOLDS]
@@ -246,7 +242,6 @@ def test_run_is_read_and_looked_at(conversation: Conversation) -> None:
     assert "step must be one of the 1 of run" in conversation.error_of("step_screenshot", run_id=run_id, step=2)
 
 
-@pytest.mark.desktop
 @pytest.mark.slow
 def test_run_is_proposed_as_test(conversation: Conversation, tmp_path: Path) -> None:
     conversation.replies += [text("said"), HOLDS]
@@ -263,7 +258,6 @@ def test_run_is_proposed_as_test(conversation: Conversation, tmp_path: Path) -> 
     assert "test_proposed.py::test_saying" in collected.stdout
 
 
-@pytest.mark.desktop
 def test_no_run_id_leads_out_of_runs(conversation: Conversation) -> None:
     outside = conversation.directory / "outside"
     outside.mkdir()
@@ -306,7 +300,6 @@ def suite(conversation: Conversation) -> None:
     (conversation.directory / "test_broken.py").write_text("import nothing_of_that_name\n", encoding="utf-8")
 
 
-@pytest.mark.desktop
 @pytest.mark.slow
 @pytest.mark.usefixtures("suite")
 def test_tests_are_run_with_same_settings(conversation: Conversation) -> None:
@@ -324,7 +317,6 @@ def test_tests_are_run_with_same_settings(conversation: Conversation) -> None:
     assert run["verdicts"] == ["fails: 'it is open': the basket is empty"]
 
 
-@pytest.mark.desktop
 @pytest.mark.slow
 @pytest.mark.usefixtures("suite")
 def test_tests_that_cannot_be_run_are_told_in_line(conversation: Conversation) -> None:
@@ -346,7 +338,6 @@ def test_tests_that_cannot_be_run_are_told_in_line(conversation: Conversation) -
     assert failure["message"].endswith("test_broken.vnc.toml:1: 'task' is missing")
 
 
-@pytest.mark.desktop
 def test_tools_say_which_of_them_only_read(conversation: Conversation) -> None:
     tools = {tool.name: tool for tool in conversation.portal.call(conversation.client.list_tools).tools}
     reads = {name for name, tool in tools.items() if tool.annotations and tool.annotations.read_only_hint}
@@ -356,7 +347,6 @@ def test_tools_say_which_of_them_only_read(conversation: Conversation) -> None:
     assert set(tools["run_task"].input_schema["properties"]) == {"task", "expect", "steps", "seconds"}
 
 
-@pytest.mark.desktop
 def test_timing_is_read_and_changed_between_tasks(conversation: Conversation) -> None:
     before = conversation.result_of("get_timing")
     assert (before["step_delay"], before["max_seconds"]) == (0.0, 300.0)
@@ -397,7 +387,6 @@ def in_the_middle_of_a_run(directory: Path, desktop: XvncDesktop) -> Iterator[su
         yield process
 
 
-@pytest.mark.desktop
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("end", "code"),
