@@ -36,7 +36,7 @@ def vnc_app() -> list[str]:
 
 
 @pytest.mark.needs("chromium", package="chromium")
-def test_a_letter_is_sent(page: Page, vnc_agent: VncUseAgent) -> None:
+def test_letter_is_sent(page: Page, vnc_agent: VncUseAgent) -> None:
     page.get_by_label("To").fill("all")
     page.get_by_label("Letter").click()
     vnc_agent.run("Choose the file letter.txt in the dialog", expect=None)

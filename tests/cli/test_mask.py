@@ -12,7 +12,7 @@ from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.types import Region
 from support.paths import EXAMPLES
 
-NAME = "test_only_a_known_name_with_its_password_signs_in"
+NAME = "test_sign_in_with_wrong_credentials_fails"
 MASK = Region(10, 20, 110, 40)
 
 

@@ -1,0 +1,417 @@
+"""OpenAI's models as planner, with their own computer tool, and as judge: the Responses API, in plain JSON.
+
+Source of the format: developers.openai.com, "Computer use", "Images and vision", and the types of the openai SDK 3.54.
+The SDK itself is not used, because its retries and time-outs are not the run's, and fields unknown to its models would
+not go back unchanged.
+
+A modifier held around an action is a step of its own, and so is each direction of a scroll that has two.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from pytest_vnc_use.errors import AnswerRefused
+from pytest_vnc_use.planners.common import prompts
+from pytest_vnc_use.planners.common.arguments import (
+    PIXELS_A_NOTCH,
+    Arguments,
+    Reader,
+    Unreadable,
+    notches,
+    pixel_of,
+    read_action,
+    split_keys,
+)
+from pytest_vnc_use.planners.common.http import (
+    ApiKey,
+    Backoff,
+    Failure,
+    Service,
+    count_of,
+    found_key,
+    found_url,
+    malformed,
+)
+from pytest_vnc_use.planners.common.judge import Grid, ServiceJudge
+from pytest_vnc_use.planners.common.planner import Answer, ComputerPlanner
+from pytest_vnc_use.planners.common.screens import ImageLimit
+from pytest_vnc_use.planners.common.toolset import GIVE_UP, MOST_ACTIONS
+from pytest_vnc_use.planners.common.turns import (
+    CallSteps,
+    proposals_of,
+    removed_of,
+    result_of_call,
+    screens_seen,
+    skipped,
+    steps_by_call,
+    while_held,
+)
+from pytest_vnc_use.types import (
+    Action,
+    Button,
+    CallFunction,
+    Click,
+    Confirmation,
+    Direction,
+    Drag,
+    FrameRef,
+    InvalidAction,
+    JsonObject,
+    KeyCombo,
+    Move,
+    Observation,
+    Proposal,
+    Scroll,
+    TakeScreenshot,
+    Turn,
+    TypeText,
+    Usage,
+    Wait,
+)
+from pytest_vnc_use.types.actions import TOO_DEEP, is_shallow
+
+API_URL = "https://api.openai.com/v1"
+KEY_VARIABLE = "OPENAI_API_KEY"
+URL_VARIABLE = "OPENAI_BASE_URL"
+LIMIT = ImageLimit(longest_side=6000, patch=32, patches=10_000)
+"""The largest screenshot that `detail: original` uses unscaled: 10.24 million pixels, 6000 a side."""
+CALLS = ("computer_call", "function_call")
+
+
+WAIT_S = 2.0
+"""The length of a wait, which the call does not give. The guide's own examples take two seconds."""
+
+BUTTONS: Mapping[str, Button] = {"left": "left", "right": "right", "wheel": "middle", "middle": "middle"}
+MODIFIERS = frozenset({"ctrl", "control", "shift", "alt", "option", "meta", "cmd", "command", "super", "win"})
+
+
+def _click(args: Arguments) -> tuple[Action, ...]:
+    name = args.get("button") or "left"
+    button = BUTTONS.get(str(name))
+    if button is None:
+        raise Unreadable(f"'button' must be left, right or wheel, got {name!r}; press alt+left to go back")
+    return while_held(args.keys("keys"), Click(*args.target(), button=button))
+
+
+def _drag(args: Arguments) -> tuple[Action, ...]:
+    path = args.first("path")
+    if not isinstance(path, list) or len(path) < 2:
+        raise Unreadable(f"'path' must be a list of at least two points, got {path!r:.200}")
+    start, end = (pixel_of(point, args.screen, args.sent) for point in (path[0], path[-1]))
+    return while_held(args.keys("keys"), Drag(*start, *end))
+
+
+def _scroll(args: Arguments) -> tuple[Action, ...]:
+    """Return the scrolls. Distances are pixels, down and to the right if positive."""
+    right, down = args.number("scroll_x", "scrollX", default=0.0), args.number("scroll_y", "scrollY", default=0.0)
+    vertical: Direction = "down" if down > 0 else "up"
+    horizontal: Direction = "right" if right > 0 else "left"
+    point, distances = args.target(), ((down, vertical), (right, horizontal))
+    scrolls = [Scroll(*point, direction, notches(px / PIXELS_A_NOTCH)) for px, direction in distances if px]
+    if not scrolls:
+        raise Unreadable("'scroll_x' or 'scroll_y' must be a number of pixels other than 0")
+    return while_held(args.keys("keys"), *scrolls)
+
+
+def _keypress(args: Arguments) -> tuple[Action, ...]:
+    """Return one combination if there is a modifier; else one press after the other."""
+    keys = split_keys(args.first("keys"))
+    if MODIFIERS.isdisjoint(key.lower() for key in keys):
+        return tuple(KeyCombo((key,)) for key in keys)
+    return (KeyCombo(keys),)
+
+
+def _type(args: Arguments) -> Action:
+    text = args.first("text")
+    if not isinstance(text, str):
+        raise Unreadable(f"'text' must be text, got {text!r}")
+    return TypeText(text)
+
+
+READERS: Mapping[str, Reader] = {
+    "click": _click,
+    "double_click": lambda args: while_held(args.keys("keys"), Click(*args.target(), count=2)),
+    "drag": _drag,
+    "keypress": _keypress,
+    "move": lambda args: while_held(args.keys("keys"), Move(*args.target())),
+    "screenshot": lambda _: TakeScreenshot(),
+    "scroll": _scroll,
+    "type": _type,
+    "wait": lambda _: Wait(WAIT_S),
+}
+ACTIONS = tuple(READERS)
+
+
+def openai_service(model: str, api_key: ApiKey, base_url: str | None) -> Service:
+    """Return the service of a model. Raises KeyMissing, KeyRejected, SettingsError."""
+    key, url = found_key(api_key, (KEY_VARIABLE,)), found_url(base_url, URL_VARIABLE) or API_URL
+    return Service(f"{url.rstrip('/')}/responses", model, key, {"Authorization": f"Bearer {key}"}, usage_of, api_key)
+
+
+class OpenAIComputer(ComputerPlanner[JsonObject]):
+    """A planner that asks a model of OpenAI with its computer tool.
+
+    `functions` are Python callables with docstrings and type hints; the model may call them by name, and the agent
+    performs the call. `excluded_actions` are names of the tool's actions. `include_thoughts` asks for summaries of
+    thoughts. `max_output_tokens` counts reasoning too. `api_key` and `base_url` (with its `/v1`) default to
+    OPENAI_API_KEY and OPENAI_BASE_URL. Raises SettingsError, and KeyMissing if no key is set.
+    """
+
+    provider, kept_as, actions, _limit = "openai", "output", ACTIONS, LIMIT
+
+    def __init__(
+        self,
+        *,
+        model: str = "gpt-5.5",
+        api_key: ApiKey = None,
+        base_url: str | None = None,
+        excluded_actions: Sequence[str] = (),
+        functions: Sequence[Callable[..., object]] = (),
+        include_thoughts: bool = False,
+        include_initial_screenshot: bool = True,
+        keep_screenshots: int = 3,
+        system_instruction: str | None = None,
+        max_output_tokens: int = 16_000,
+        backoff: Backoff | None = None,
+    ) -> None:
+        super().__init__(
+            openai_service(model, api_key, base_url),
+            read_answer,
+            backoff,
+            excluded_actions=excluded_actions,
+            functions=functions,
+            reserved=("computer",),
+            include_initial_screenshot=include_initial_screenshot,
+            keep_screenshots=keep_screenshots,
+        )
+        declared = [  # not strict: a strict schema must require each parameter
+            {
+                "type": "function",
+                "name": each.name,
+                "description": each.description,
+                "parameters": dict(each.parameters),
+                "strict": False,
+            }
+            for each in self._declarations
+        ]
+        self._fixed: JsonObject = {
+            "model": model,
+            "instructions": prompts.OPERATOR if system_instruction is None else system_instruction,
+            "tools": [{"type": "computer"}, *declared],
+            "max_output_tokens": max_output_tokens,
+            "store": False,
+            "include": ["reasoning.encrypted_content"],
+            **({"reasoning": {"summary": "auto"}} if include_thoughts else {}),
+        }
+
+    def _body(self, observation: Observation) -> JsonObject:
+        return {**self._fixed, "input": self._items(observation)}
+
+    def _items(self, observation: Observation) -> list[JsonObject]:
+        """Return the items so far. Each turn has one screenshot, the screen after it; the newest is always sent."""
+        turns = [turn for turn in observation.turns if turn.steps]
+        urls = [partial(_url, screen, observation) for screen in screens_seen(turns, observation.frame)]
+        removed = removed_of(len(urls), self._keep)
+        in_words = max(0, removed - 1)
+        task = prompts.task_in_words(observation.task, turns[:in_words])
+        items = [_users(task, urls[0]() if self._shows_first and not removed else None)]
+        for turn, url in zip(turns[in_words:], urls[in_words + 1 :], strict=True):
+            items.extend(_items_of(turn, url()))
+        return items
+
+    def _reason_to_give_up(self, calls: Sequence[JsonObject]) -> str | None:
+        for call in calls:
+            if call.get("name") == GIVE_UP.name:
+                [proposal] = read_function_call(call, functions=(GIVE_UP.name,))
+                action = proposal.action
+                return str(action.arguments.get("reason") or "") if isinstance(action, CallFunction) else ""
+        return None
+
+    def _proposals(
+        self, calls: Sequence[JsonObject], read: Callable[..., Arguments], observation: Observation
+    ) -> list[tuple[Proposal, ...]]:
+        return [
+            read_function_call(call, functions=self._functions)
+            if call["type"] == "function_call"
+            else read_computer_call(call, read, excluded=self._excluded)
+            for call in calls
+        ]
+
+
+class OpenAIJudge(ServiceJudge):
+    """A judge that asks a model of OpenAI, without the computer tool, with the answer bound to a schema.
+
+    `max_output_tokens` counts reasoning too. `api_key` and `base_url` (with its `/v1`) default to OPENAI_API_KEY and
+    OPENAI_BASE_URL. Raises SettingsError, and KeyMissing if no key is set.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str = "gpt-5.5",
+        api_key: ApiKey = None,
+        base_url: str | None = None,
+        max_output_tokens: int = 16_000,
+        backoff: Backoff | None = None,
+    ) -> None:
+        super().__init__(openai_service(model, api_key, base_url), read_answer, backoff=backoff)
+        self._fixed: JsonObject = {"model": model, "max_output_tokens": max_output_tokens, "store": False}
+
+    def _grid(self, screen: FrameRef) -> Grid:
+        return Grid(*LIMIT.fitted(screen.width, screen.height))
+
+    def _body(self, part: str, asked: Observation) -> JsonObject:
+        return {**self._fixed, "instructions": part, "input": [_users(asked.task, _url(asked.frame, asked))]}
+
+    def _binding(self, name: str, schema: JsonObject) -> JsonObject:
+        return {"text": {"format": {"type": "json_schema", "name": name, "strict": True, "schema": schema}}}
+
+
+def read_computer_call(
+    item: JsonObject, read: Callable[[JsonObject], Arguments], *, excluded: Collection[str] = ()
+) -> tuple[Proposal, ...]:
+    """Return the proposals of a computer_call, at least one. Each of them carries the call's safety checks.
+
+    `read` makes the arguments of an action, for the screen of the turn.
+    """
+    confirmation = read_confirmation(item.get("pending_safety_checks"))
+    actions = item.get("actions") or [item.get("action")]
+    if not isinstance(actions, list) or len(actions) > MOST_ACTIONS:
+        problem = f"'actions' must be a list of 1 to {MOST_ACTIONS} actions; nothing was done"
+        return proposals_of("computer", {}, [InvalidAction("computer", problem)], confirmation)
+    proposals: list[Proposal] = []
+    for asked in actions:
+        fields = dict(asked) if isinstance(asked, dict) else {}
+        name = str(fields.pop("type", "computer"))
+        offered = sorted(set(READERS) - set(excluded))
+        meant = read_action(name, read(fields), READERS, offered=offered, excluded=excluded)
+        proposals += proposals_of(name, fields, meant, confirmation)
+    return tuple(proposals)
+
+
+def read_function_call(item: JsonObject, *, functions: Collection[str]) -> tuple[Proposal, ...]:
+    """Return the proposal for a call of a user's function, whose arguments are JSON in a string."""
+    name = str(item.get("name"))
+    try:
+        arguments = json.loads(item.get("arguments") or "{}")
+    except (TypeError, ValueError, RecursionError) as exc:
+        arguments, problem = {}, f"the arguments of {name!r} must be JSON: {exc}"
+    else:
+        problem = "" if is_shallow(arguments) else f"the arguments of {name!r} {TOO_DEEP}"
+        problem = problem if isinstance(arguments, dict) else f"the arguments of {name!r} must be a JSON object"
+    if name not in functions:
+        problem = f"there is no function {name!r}; use one of those that you were given"
+    action = InvalidAction(name, problem) if problem else CallFunction(name, arguments)
+    return proposals_of(name, {} if problem else arguments, [action])
+
+
+def read_confirmation(checks: Any) -> Confirmation | None:
+    """Return pending safety checks, each `{"id", "code", "message"}`, as a request for a person's confirmation."""
+    checks = [check for check in checks if isinstance(check, dict)] if isinstance(checks, list) else []
+    if not checks:
+        return None
+    messages = [str(check.get("message") or check.get("code") or check.get("id")) for check in checks]
+    return Confirmation("; ".join(messages), ", ".join(str(check["code"]) for check in checks if check.get("code")))
+
+
+def read_answer(body: JsonObject) -> Answer[JsonObject] | Failure:
+    """Return the answer in a response, or why it cannot be used: refused, or worth asking again at once."""
+    details = body.get("incomplete_details")
+    reason = str(details.get("reason") or "") if isinstance(details, dict) else ""
+    output: Any = body.get("output")
+    if reason == "content_filter":
+        return Failure(AnswerRefused("the model's service blocked the answer: content_filter"))
+    if body.get("status") != "completed":
+        return malformed(f"its status is {body.get('status')!r} {reason}")
+    try:
+        said = [part for item in output if item["type"] == "message" for part in item["content"]]
+        if refusal := _join(part.get("refusal") for part in said):
+            return Failure(AnswerRefused(f"the model refused to answer: {refusal}"))
+        summaries = [part for item in output if item["type"] == "reasoning" for part in item["summary"]]
+        answer = Answer(
+            items=output,
+            words=_join(part.get("text") for part in said),
+            thoughts=_join(part.get("text") for part in summaries),
+            calls=tuple(item for item in output if item["type"] in CALLS),
+            usage=usage_of(body),
+            model=str(body.get("model") or ""),
+        )
+        ids = {str(call["call_id"] or "") for call in answer.calls} - {""}
+        is_whole = bool(answer.calls or answer.words) and len(ids) == len(answer.calls)
+        is_whole = is_whole and output[-1]["type"] != "reasoning"  # the service takes no such history
+    except (AttributeError, KeyError, TypeError):
+        is_whole = False
+    return answer if is_whole else malformed(f"its output is {output!r}")
+
+
+def _join(texts: Iterable[Any]) -> str:
+    return "\n".join(text for text in texts if isinstance(text, str) and text.strip()).strip()
+
+
+def usage_of(body: JsonObject) -> Usage:
+    """Return the tokens of a response.
+
+    `input_tokens` include the cached ones; `output_tokens` include reasoning.
+    """
+    counts = body.get("usage")
+    thinking = count_of(counts, "output_tokens_details", "reasoning_tokens")
+    return Usage(
+        input=count_of(counts, "input_tokens"),
+        cached=count_of(counts, "input_tokens_details", "cached_tokens"),
+        output=max(0, count_of(counts, "output_tokens") - thinking),
+        thinking=thinking,
+    )
+
+
+def _items_of(turn: Turn, url: str) -> Iterator[JsonObject]:
+    """Yield the model's items and the outputs; if the service would refuse them, a summary in a user message."""
+    output: Sequence[JsonObject] = turn.decision.provider_details.get("output") or ()
+    asked = [item for item in output if item["type"] in CALLS]
+    calls = steps_by_call(turn)
+    if calls is None or len(calls) != len(asked) or not _is_acknowledged(asked, calls):
+        yield _users(prompts.format_turn(turn), url)
+        return
+    yield from output
+    yield from (_output_of(item, steps, url) for item, steps in zip(asked, calls, strict=True))
+    on_screen = [steps for item, steps in zip(asked, calls, strict=True) if item["type"] == "computer_call"]
+    if not on_screen:
+        yield _users(prompts.NEWER_SCREEN, url)
+    elif any(result_of_call(steps) != "ok" for steps in on_screen):
+        yield _users(prompts.format_turn(turn))
+
+
+def _is_acknowledged(asked: Sequence[JsonObject], calls: Sequence[CallSteps]) -> bool:
+    """Return whether every call with safety checks was allowed. The service accepts no history with others."""
+    return all(
+        not was_skipped and all(step.ruling.kind == "allow" for step in steps)
+        for item, steps, was_skipped in zip(asked, calls, skipped(calls), strict=True)
+        if item.get("pending_safety_checks")
+    )
+
+
+def _output_of(item: JsonObject, steps: CallSteps, url: str) -> JsonObject:
+    """Return the one output of a call. It acknowledges the safety checks, because they were allowed."""
+    if item["type"] == "function_call":
+        return {"type": "function_call_output", "call_id": item["call_id"], "output": result_of_call(steps)}
+    output: dict[str, Any] = {
+        "type": "computer_call_output",
+        "call_id": item["call_id"],
+        "output": {"type": "computer_screenshot", "image_url": url, "detail": "original"},
+    }
+    checks = item.get("pending_safety_checks")
+    return output | ({"acknowledged_safety_checks": checks} if checks else {})
+
+
+def _users(text: str, url: str | None = None) -> JsonObject:
+    image = [{"type": "input_image", "image_url": url, "detail": "original"}] if url else []
+    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}, *image]}
+
+
+def _url(screen: FrameRef, observation: Observation) -> str:
+    png = LIMIT.fit(observation.load_png(screen))
+    return f"data:image/png;base64,{base64.b64encode(png).decode()}"
