@@ -140,21 +140,6 @@ def test_navigating_and_back_and_forward(browser: Browser, pages: Site) -> None:
         browser.navigate(f"http://127.0.0.1:{vnc_servers.free_port()}")
 
 
-@pytest.mark.slow
-def test_of_several_tabs_visible_one(browser: Browser, hands: VNCController, pages: Site) -> None:
-    hands.click(*element(browser, "Coupon").centre)
-    hands.key_combo("ctrl+t")
-    wait_for(lambda: browser.url.startswith("chrome://new"), "a new tab")
-    browser.navigate(f"{pages.address}/second")
-    assert browser.title == "Second"
-    hands.key_combo("ctrl+pageup")
-    assert_becomes(lambda: browser.title, "The shop")
-    hands.key_combo("ctrl+pagedown")
-    assert_becomes(lambda: browser.title, "Second")
-    hands.key_combo("ctrl+w")
-    assert_becomes(lambda: browser.title, "The shop")
-
-
 def test_text_in_tab_that_comes_to_front(browser: Browser, hands: VNCController) -> None:
     """The page that is asked first is hidden while it waits."""
     link = element(browser, "To the second page")
@@ -167,6 +152,10 @@ def test_text_in_tab_that_comes_to_front(browser: Browser, hands: VNCController)
     opening.start()
     browser.wait_for_text("The second page", within_s=10)
     opening.join()
+    hands.key_combo("ctrl+pageup")
+    assert_becomes(lambda: browser.title, "The shop")
+    hands.key_combo("ctrl+pagedown")
+    assert_becomes(lambda: browser.title, "Second")
     hands.key_combo("ctrl+w")
     assert_becomes(lambda: browser.title, "The shop")
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
-from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,6 @@ from pytest_vnc_use.types import (
     Decision,
     Drifted,
     Frame,
-    FrameRef,
     Proposal,
     Region,
     Ruling,
@@ -28,6 +25,7 @@ from pytest_vnc_use.types import (
     TurnDecided,
     Usage,
 )
+from support.images import frame_of
 
 HARMLESS = Ruling("allow", "harmless")
 
@@ -41,9 +39,7 @@ def paint() -> Paint:
     """`paint(colour, size)`: a frame of one colour."""
 
     def paint(colour: str, size: tuple[int, int] = (320, 200)) -> Frame:
-        png = BytesIO()
-        Image.new("RGB", size, colour).save(png, "PNG")
-        return Frame(FrameRef(hashlib.sha256(png.getvalue()).hexdigest(), *size), png.getvalue())
+        return frame_of(Image.new("RGB", size, colour))
 
     return paint
 
@@ -58,10 +54,9 @@ def drift(frames: list[Frame]) -> Drifted:
     """A value on a large screen, as small as a price: it was blue, and is green now."""
     value, seen = Region(1077, 791, 1117, 811), []
     for colour in ("#0000ff", "#00ff00"):
-        screen, png = Image.new("RGB", (1440, 900), "white"), BytesIO()
+        screen = Image.new("RGB", (1440, 900), "white")
         screen.paste(colour, (value.left, value.top, value.right, value.bottom))
-        screen.save(png, "PNG")
-        seen.append(Frame(FrameRef(hashlib.sha256(png.getvalue()).hexdigest(), *screen.size), png.getvalue()))
+        seen.append(frame_of(screen))
     frames += seen
     return Drifted("another total", seen[0].ref, seen[1].ref, value)
 
