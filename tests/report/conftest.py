@@ -84,7 +84,10 @@ def unrecorded(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def write_run(tmp_path: Path, frames: list[Frame]) -> WriteRun:
-    """`write_run(steps, end, …)`: the directory of a run, ended unless `end` is None; `events` come before its end."""
+    """`write_run(steps, end, …)`: the directory of a run, ended unless `end` is None.
+
+    Events of `first` come before the steps, `events` after them.
+    """
 
     def write_run(
         steps: Sequence[Step] = (),
@@ -94,6 +97,7 @@ def write_run(tmp_path: Path, frames: list[Frame]) -> WriteRun:
         planner: str = "scripted",
         model: str = "",
         usage: Usage = Usage(),  # noqa: B008  a frozen value
+        first: Sequence[RunEvent] = (),
         events: Sequence[RunEvent] = (),
     ) -> Path:
         directory = RunDirectory.create(tmp_path / "runs", "run-1")
@@ -102,6 +106,8 @@ def write_run(tmp_path: Path, frames: list[Frame]) -> WriteRun:
         directory.append(
             RunStarted("run-1", task, "2026-01-02T03:04:05+00:00", planner, frames[0].ref, "localhost::5901")
         )
+        for event in first:
+            directory.append(event)
         for step in steps:
             directory.append(TurnDecided(step.turn, Decision("act", "", (step.proposal,), model, usage), 1.5))
             directory.append(StepFinished(step))
