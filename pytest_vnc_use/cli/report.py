@@ -10,13 +10,13 @@ from pathlib import Path
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.files import reason_of
-from pytest_vnc_use.report.results import write_results
+from pytest_vnc_use.report.results import RESULTS, write_results
 from pytest_vnc_use.report.summaries import lines, tell_github
 from pytest_vnc_use.runs.transcript import line, plain
 
-_DEFAULT, _RESULTS = "vnc-report", "vnc-results.json"
+_DEFAULT = "vnc-report"
 EPILOG = f"""\
-With --merge, {_RESULTS} of all jobs is written too, and the exit code is 1 if a test failed or is in two jobs, a job
+With --merge, {RESULTS} of all jobs is written too, and the exit code is 1 if a test failed or is in two jobs, a job
 has no results, no job has a test, or pytest could not collect a module, was interrupted or failed otherwise in a job.
 
 exit code: 0 if all is written or printed, 1 as above, or if --markdown has a run that cannot be shown, 2 for wrong
@@ -31,7 +31,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "report",
         help="write the pages of runs for a reviewer, and put the results of several jobs together",
         description="Write index.html, a page for each run, and what they share. "
-        f"Nothing but the run directories, and {_RESULTS} beside them, is read.",
+        f"Nothing but the run directories, and {RESULTS} beside them, is read.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -42,7 +42,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help="a run directory, or a directory with some below it: of several sessions there, the last one",
     )
     report.add_argument(
-        "--merge", nargs="+", default=[], metavar="DIR", help=f"what each job left, with its {_RESULTS}; needs -o"
+        "--merge", nargs="+", default=[], metavar="DIR", help=f"what each job left, with its {RESULTS}; needs -o"
     )
     report.add_argument("--jobs", metavar="N", help="with --merge: how many jobs there were (default: as many as DIRs)")
     report.add_argument(
@@ -117,11 +117,11 @@ def _report(arguments: argparse.Namespace) -> int:
             print(line(problem))
         return BAD if arguments.merge else 0
     try:
-        write_results(directory / _RESULTS, whole)
+        write_results(directory / RESULTS, whole)
     except OSError as exc:
-        raise SettingsError(f"{str(directory / _RESULTS)!r} cannot be written: {reason_of(exc)}") from exc
+        raise SettingsError(f"{str(directory / RESULTS)!r} cannot be written: {reason_of(exc)}") from exc
     totals = ", ".join(f"{number} {result}" for result, number in whole.totals.results.items())
-    print(line(f"{totals or 'no tests'} in {read} of {max(jobs, len(paths))} jobs: {directory / _RESULTS}"))
+    print(line(f"{totals or 'no tests'} in {read} of {max(jobs, len(paths))} jobs: {directory / RESULTS}"))
     for text in (*lines(whole), *whole.problems, *tell_github(whole)):
         print(line(text))
     return BAD if whole.problems or any(test.is_bad for test in whole.tests) else 0

@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
 from urllib.parse import urlsplit
 
@@ -53,7 +52,7 @@ class Page:
     def __enter__(self) -> Page:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._closing.close()
 
     def send(self, **message: Any) -> None:
@@ -130,7 +129,7 @@ class Person:
     def __enter__(self) -> Person:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if not kind and not self._is_answered:
             self.done()
 
@@ -218,7 +217,7 @@ class Recorder:
     def close(self) -> None:
         self._limit.cancel()
         if self._page:
-            self._page.__exit__(None, None, None)
+            self._page.__exit__()
         self.process.kill()
         self.process.wait()
         if self.process.stdout:
