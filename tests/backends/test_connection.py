@@ -161,7 +161,7 @@ def test_server_out_of_reach_is_refused() -> None:
 def test_server_without_screen_is_refused_in_time() -> None:
     for greeting in (b"", b"RFB 003.008\n"):
         with playing(greeting, then_silent=True) as address, freeze_time("2030-01-02"):  # a clock that a test stops
-            assert_refused(address, DesktopRefused, "showed no screen within 0.5 s", timeout_s=0.5)
+            assert_refused(address, DesktopRefused, "showed no screen within", timeout_s=0.5)
 
 
 @pytest.mark.parametrize("call", ["wait(60)", "settle()"])
