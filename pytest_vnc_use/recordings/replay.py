@@ -364,20 +364,21 @@ class Replay(ForwardingController):
         Where none or several are, the reviewer chooses. Return whether to continue. Raises DesktopError, SettingsError.
         """
         assert self._review is not None
-        done = self._review.hand(self._run.task, self.desktop)
+        steps = self._run.steps
+        captions = [
+            f"step {number}: {action_in_words(step.action, step.elements)}" for number, step in enumerate(steps, 1)
+        ]
+        done = self._review.hand(self._run.task, captions[self._next :], self.desktop)
         self.desktop.transient_frames()  # what passed meanwhile, the reviewer saw
         self.let_go, self._frame, self._opened = (None, clock.monotonic()), None, None
         if isinstance(done, str):
             self._review.unasked = done
             return False
-        steps = self._run.steps
-        captions = {
-            number: f"before step {number + 1}: {action_in_words(step.action, step.elements)}"
-            for number, step in enumerate(steps)
-        }
-        due = {number: captions.get(number, "at the end") for number in range(self._next, len(steps) + 1)}
+        places = [*(f"before {caption}" for caption in captions), "at the end"]
+        screens = [*(step.screen for step in steps), self._run.end]
+        due = {number: (places[number], screens[number]) for number in range(self._next, len(places))}
         seen = pixels_in(self.desktop.frame())
-        choices = {number: caption for number, caption in due.items() if self._is_open(number, seen)}
+        choices = {number: place for number, place in due.items() if self._is_open(number, seen)}
         title = "Several recorded screens are shown" if choices else "The screen is not as recorded anywhere"
         chosen = next(iter(choices)) if len(choices) == 1 else self._review.choose(title, choices or due)
         if chosen not in due:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -52,12 +52,12 @@ def reviewed(tmp_path: Path, shade: int, choice: int | None) -> tuple[Review, li
     """Return a review by a user who continues by hand until a screen is shown, and the choices that were offered."""
     offered = []
 
-    def hand(task: str, desktop: Controller) -> RecordedRun | str:
+    def hand(task: str, due: Sequence[str], desktop: Controller) -> RecordedRun | str:
         assert isinstance(desktop, Changed)
         desktop.other_than_painted = shade
         return RecordedRun(task="", steps=(RecordedStep(action=BY_HAND, screen=screen(CHANGED)),), end=screen(shade))
 
-    def choose(title: str, choices: Mapping[int, str]) -> int | None:
+    def choose(title: str, choices: Mapping[int, tuple[str, Screen]]) -> int | None:
         offered.append([*choices])
         return choice
 
