@@ -117,7 +117,8 @@ class Heal:
         if answer.kind == "accept":
             run = self.healed.runs[number]
             count = len(run.steps) - step
-            steps = f"{count} steps from step {step + 1} by {run.planner}" if count else "a model's verdict"
+            steps = "1 step" if count == 1 else f"{count} steps"
+            steps = f"{steps} from step {step + 1} by {run.planner}" if count else "a model's verdict"
             at = clock.utc_now().replace(microsecond=0)
             history = (*recording.history, Accepted(by=user_name(), at=at, steps=steps))
             save(self.path, self.healed.model_copy(update={"masks": recording.masks, "history": history}))
