@@ -37,7 +37,7 @@ def test_sign_in(vnc_desktop: Desktop) -> None:
         pytest.param("stranger", marks=pytest.mark.vnc_task("Try to sign in as mallory with the password wonderland")),
     ],
 )
-def test_only_a_known_name_with_its_password_signs_in(attempt: str, vnc_desktop: Desktop) -> None:
+def test_sign_in_with_wrong_credentials_fails(attempt: str, vnc_desktop: Desktop) -> None:
     assert (state(vnc_desktop)["user"], state(vnc_desktop)["failed_sign_ins"]) == ("", 1)
 
 
@@ -50,7 +50,7 @@ def test_two_apples(vnc_desktop: Desktop) -> None:
 
 @SIGN_IN
 @pytest.mark.vnc_task("Add one honey and one tea to the basket, then make it two honey in the basket")
-def test_tasks_run_in_order_on_the_same_desktop(vnc_desktop: Desktop) -> None:
+def test_tasks_run_in_order_on_one_desktop(vnc_desktop: Desktop) -> None:
     assert state(vnc_desktop)["basket"] == {"honey": 2, "tea": 1}
     assert state(vnc_desktop)["total"] == "14.15"
 
@@ -60,7 +60,7 @@ def test_tasks_run_in_order_on_the_same_desktop(vnc_desktop: Desktop) -> None:
     "Order the bread for Alice Liddell, Oxford Street 1, Oxford, by express, gift-wrapped",
     expect=None,  # the form is empty again, so the screen does not show that the order was placed
 )
-def test_an_order_is_placed(vnc_desktop: Desktop) -> None:
+def test_order_is_placed(vnc_desktop: Desktop) -> None:
     (order,) = state(vnc_desktop)["orders"]
     assert order["products"] == {"bread": 1}
     assert (order["name"], order["street"], order["city"]) == ("Alice Liddell", "Oxford Street 1", "Oxford")
@@ -70,42 +70,42 @@ def test_an_order_is_placed(vnc_desktop: Desktop) -> None:
 
 @SIGN_IN
 @pytest.mark.vnc_task("Put tea into the basket, then empty the basket and confirm it in the dialog")
-def test_the_dialog_empties_the_basket(vnc_desktop: Desktop) -> None:
+def test_confirmed_dialog_empties_basket(vnc_desktop: Desktop) -> None:
     assert state(vnc_desktop)["times_emptied"] == 1
     assert state(vnc_desktop)["basket"] == {}
 
 
 @SIGN_IN
 @pytest.mark.vnc_task("Put tea into the basket, then ask to empty the basket but keep it after all")
-def test_the_dialog_can_be_left(vnc_desktop: Desktop) -> None:
+def test_cancelled_dialog_keeps_basket(vnc_desktop: Desktop) -> None:
     assert state(vnc_desktop)["basket"] == {"tea": 1}
 
 
 @SIGN_IN
 @pytest.mark.vnc_task("Write a note of two lines, 'No nuts, please.' and 'Merci, René & Zoë!', and save it")
-def test_notes_are_saved_as_they_were_typed(vnc_desktop: Desktop) -> None:
+def test_notes_are_saved_as_typed(vnc_desktop: Desktop) -> None:
     assert vnc_desktop.read_file("notes.txt").splitlines() == ["No nuts, please.", "Merci, René & Zoë!"]
 
 
 @SIGN_IN
 @pytest.mark.vnc_task("Load the stock report, wait until it is there, and confirm the stock")
-def test_a_slow_page_is_waited_for(vnc_desktop: Desktop) -> None:
+def test_slow_page_is_waited_for(vnc_desktop: Desktop) -> None:
     assert state(vnc_desktop)["stock_report"] == "confirmed"
 
 
 @SIGN_IN
 @pytest.mark.vnc_task("Drag the apples and then the pears from the shelf into the gift box")
-def test_products_are_dragged_into_the_box(vnc_desktop: Desktop) -> None:
+def test_products_are_dragged_into_box(vnc_desktop: Desktop) -> None:
     assert state(vnc_desktop)["gift_box"] == ["apples", "pears"]
 
 
 @SIGN_IN
 @pytest.mark.vnc_task("Read the terms to their end and accept them")
-def test_the_end_of_a_long_page_is_reached(vnc_desktop: Desktop) -> None:
+def test_long_page_end_is_reached(vnc_desktop: Desktop) -> None:
     assert state(vnc_desktop)["terms_accepted"] is True
 
 
-def test_a_test_has_hands_of_its_own(vnc_agent: VncUseAgent, vnc_desktop: Desktop) -> None:
+def test_agent_acts_without_task(vnc_agent: VncUseAgent, vnc_desktop: Desktop) -> None:
     vnc_agent.type_text("alice")
     vnc_agent.key("tab")
     vnc_agent.type_text("wonderland", press_enter=True)
@@ -122,4 +122,4 @@ def test_basket(vnc_desktop: Desktop) -> None:
 
 
 @pytest.mark.vnc_task("Sign in as bob with the password builder and open the gift box")
-def test_an_empty_body_is_judged_by_what_is_on_the_screen() -> None: ...
+def test_empty_body_is_judged_by_screen() -> None: ...

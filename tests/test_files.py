@@ -1,13 +1,22 @@
-"""Files that are written as a whole or not at all."""
+"""Files that are written as a whole or not at all, and files that a user names: no FIFO, device or impossible name."""
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.files import draft_of, replace_file
+from pytest_vnc_use.agent.budget import load_prices
+from pytest_vnc_use.desktops.started import WorkingDirectory
+from pytest_vnc_use.errors import DesktopError, FileUnreadable, RecordingError, RunDirectoryError, SettingsError
+from pytest_vnc_use.files import draft_of, read_regular, replace_file
+from pytest_vnc_use.plugin.toml import read_task_file
+from pytest_vnc_use.recordings.store import load
+from pytest_vnc_use.runs.json_lines import read_whole
+from pytest_vnc_use.runs.uitask_trace import read_execution
+from pytest_vnc_use.safety.policy_file import load_policy
 
 
 def test_replace_file_twice_keeps_last(tmp_path: Path) -> None:
@@ -60,3 +69,62 @@ def test_replace_file_without_name_raises(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(OSError, match=r"'\.'"):
         replace_file(Path(), b"new")
     assert not [*tmp_path.iterdir()]
+
+
+@pytest.fixture(params=["fifo", "zero", "directory", "nul", "surrogate", "long"])
+def oddity(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    odd = tmp_path / "odd"
+    match request.param:
+        case "fifo":
+            os.mkfifo(odd)
+        case "zero":
+            odd.symlink_to("/dev/zero")
+        case "directory":
+            odd.mkdir()
+        case name:
+            odd = tmp_path / {"nul": "a\0b", "surrogate": "\ud800", "long": "a" * 5000}[name]
+    return odd
+
+
+def test_read_special_file_raises(oddity: Path) -> None:
+    with pytest.raises(OSError, match=r"odd|name"):
+        read_regular(oddity)
+    for read in (load_policy, read_task_file, load, read_execution, lambda path: load_prices(str(path))):
+        with pytest.raises((SettingsError, RecordingError, RunDirectoryError)):
+            read(oddity)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="the system does not list open files")
+def test_read_special_file_leaves_none_open(oddity: Path) -> None:
+    descriptors = Path("/proc/self/fd")
+    before = {each.name for each in descriptors.iterdir()}
+    with pytest.raises(OSError, match=r"odd|name"):
+        read_regular(oddity)
+    with pytest.raises((OSError, ValueError)):
+        read_whole(oddity)
+    with pytest.raises((FileUnreadable, FileNotFoundError, DesktopError, ValueError)):
+        WorkingDirectory(oddity.parent).read(oddity.name)
+    assert {each.name for each in descriptors.iterdir()} == before
+
+
+def test_read_too_large_file_raises(tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(b"abc")
+    with pytest.raises(OSError, match="at most 2 bytes, it has 3"):
+        read_regular(tmp_path / "large", 2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[[rule]]\nname = " + "0x" + "f" * 5000,
+        "a = " + "9" * 5000,
+        "a = " + "[" * 12_000,
+        "[[rule]]\ndecision='deny'\ntext='" + "(" * 5000 + ")" * 5000 + "'",
+    ],
+)
+def test_read_unreadable_toml_raises(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text(text)
+    for read in (load_policy, read_task_file, lambda path: load_prices(str(path))):
+        with pytest.raises(SettingsError, match=r"a\.toml"):
+            read(file)

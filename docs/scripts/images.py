@@ -59,7 +59,7 @@ def test_hello(vnc_desktop):
 """
 
 SHOP = ("examples/shop/**/*.py", "examples/shop/fonts/*", "docs/scripts/images.py")
-ORDER = (*SHOP, "examples/__vnc_recordings__/test_shop/test_an_order_is_placed*")
+ORDER = (*SHOP, "examples/__vnc_recordings__/test_shop/test_order_is_placed*")
 PAGES = (*SHOP, "examples/__vnc_recordings__/test_shop/test_basket*", "pytest_vnc_use/report/report.css")
 MADE_OF = {
     "run.gif": ORDER,
@@ -113,7 +113,7 @@ def an_order(directory: Path) -> None:
     """Replay a test of the shop: run.gif, and report.png, the report of pytest-html."""
     report, runs = directory / "report.html", directory / "runs"
     options = [f"--vnc-runs-dir={runs}", f"--html={report}", "--self-contained-html", "--vnc-record=replay"]
-    subprocess.run([*PYTEST, "-q", f"{TESTS}::test_an_order_is_placed", *options], cwd=ROOT, check=True)
+    subprocess.run([*PYTEST, "-q", f"{TESTS}::test_order_is_placed", *options], cwd=ROOT, check=True)
     animate(sorted(trace.parent for trace in runs.glob("*/trace.jsonl")), SCREENSHOTS / "run.gif")
     text = report.read_text("utf-8").replace(f"{directory}/", "").replace("</head>", f"{WITHOUT_MACHINE}</head>")
     report.write_text(text, encoding="utf-8")

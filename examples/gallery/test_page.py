@@ -26,5 +26,5 @@ def vnc_app() -> list[str]:
 
 @pytest.mark.needs("chromium", package="chromium")
 @pytest.mark.vnc_task("Order 3 pears", expect=None)
-def test_an_order_is_taken(vnc_desktop: Desktop) -> None:
+def test_order_is_taken(vnc_desktop: Desktop) -> None:
     assert "3 × pears will be sent" in vnc_desktop.browser.text()

@@ -47,6 +47,6 @@ def vnc_settings(vnc_settings: Settings, guest: object, tmp_path: Path) -> Setti
 
 @pytest.mark.needs("qemu-system-x86_64", package="qemu-system-x86")
 @pytest.mark.vnc_task("Type 'hello, guest' into the machine", expect=None)  # the body asks the machine
-def test_the_machine_hears(vnc_desktop: object, guest: subprocess.Popen[bytes]) -> None:
+def test_guest_receives_text(vnc_desktop: object, guest: subprocess.Popen[bytes]) -> None:
     assert guest.stdout is not None
     assert os.read(guest.stdout.fileno(), 1000) == b"hello, guest"

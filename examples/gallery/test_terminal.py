@@ -15,5 +15,5 @@ def vnc_app() -> list[str]:
 
 @pytest.mark.needs("xterm", "nano", package="xterm nano")
 @pytest.mark.vnc_task("Put bread below the apples on the list, save it and leave the editor", expect=None)
-def test_a_list_is_edited(vnc_desktop: Desktop) -> None:
+def test_list_is_edited(vnc_desktop: Desktop) -> None:
     assert vnc_desktop.read_file("list.txt") == "apples\nbread\npears\n"

@@ -42,7 +42,7 @@ READ = "read -r answer </dev/tty"
 
 @pytest.mark.needs("xterm", package="xterm")
 @pytest.mark.vnc_task("Send the line 'the parcel is here' to the other desktop", expect=None)
-def test_a_line_is_answered(vnc_desktop: Desktop, other_desktop: XvncDesktop, line: Path) -> None:
+def test_line_is_answered(vnc_desktop: Desktop, other_desktop: XvncDesktop, line: Path) -> None:
     assert line.read_text() == "the parcel is here\n"
     with VncUseAgent(vnc_server=other_desktop.server, vnc_password=other_desktop.password) as other:
         other.type_text("I come\n")

@@ -13,7 +13,7 @@ import pytest
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.settings.settings import Settings
 
-pytest.importorskip("pytest_playwright", reason="pip install 'pytest-vnc-use[playwright]'")
+pytest.importorskip("pytest_playwright", reason="pip install -e '.[playwright]'")
 from playwright.sync_api import Page, expect
 
 PAGE = Path(__file__).parent / "upload.html"
@@ -36,7 +36,7 @@ def vnc_app() -> list[str]:
 
 
 @pytest.mark.needs("chromium", package="chromium")
-def test_a_letter_is_sent(page: Page, vnc_agent: VncUseAgent) -> None:
+def test_letter_is_sent(page: Page, vnc_agent: VncUseAgent) -> None:
     page.get_by_label("To").fill("all")
     page.get_by_label("Letter").click()
     vnc_agent.run("Choose the file letter.txt in the dialog", expect=None)

@@ -20,8 +20,8 @@ from pytest_vnc_use.cli.options import add_options
 from pytest_vnc_use.demonstrate.codegen import CodegenRequest, write
 from pytest_vnc_use.errors import InfraError, SettingsError, VncUseError
 from pytest_vnc_use.plain_text import without_query
+from pytest_vnc_use.recordings.drift import machine_of
 from pytest_vnc_use.recordings.format import RecordedRun
-from pytest_vnc_use.recordings.gates import machine_of
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.settings.layers import absolute_desktop, merge
 from pytest_vnc_use.settings.settings import FIELDS, Settings, argument

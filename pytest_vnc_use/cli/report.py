@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import sys
 from pathlib import Path
 
 from pytest_vnc_use.errors import SettingsError
@@ -34,7 +35,12 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    report.add_argument("path", nargs="*", metavar="PATH", help="a run directory, or a directory with some below it")
+    report.add_argument(
+        "path",
+        nargs="*",
+        metavar="PATH",
+        help="a run directory, or a directory with some below it: of several sessions there, the last one",
+    )
     report.add_argument(
         "--merge", nargs="+", default=[], metavar="DIR", help=f"what each job left, with its {_RESULTS}; needs -o"
     )
@@ -64,24 +70,36 @@ def _report(arguments: argparse.Namespace) -> int:
     # These bring Jinja2.
     from pytest_vnc_use.report.markdown import run_markdown, write_markdown
     from pytest_vnc_use.report.pages import write_report
-    from pytest_vnc_use.report.sessions import find_runs, format_problems, links, results_beside, results_of_jobs
+    from pytest_vnc_use.report.sessions import (
+        find_runs,
+        format_problems,
+        links,
+        of_last_session,
+        results_beside,
+        results_of_jobs,
+    )
 
     _check_options(arguments)
     given = map(Path, arguments.path or arguments.merge)
     paths = [path if path.name not in ("", "..") else path.resolve() for path in given]
+    jobs = int(arguments.jobs or 0)
+    session, whole, read = results_of_jobs(paths, jobs) if arguments.merge else (results_beside(paths), None, 0)
+    may_be_none = not arguments.markdown and (session.is_read or bool(arguments.merge))
+    every_run = find_runs(paths, may_be_none=may_be_none)
+    runs = of_last_session(every_run, paths)
+    if earlier := len(every_run) - len(runs):
+        count = "1 run of earlier sessions is" if earlier == 1 else f"{earlier} runs of earlier sessions are"
+        print(f"{count} left out. To see one, name its directory", file=sys.stderr)
     if arguments.markdown and arguments.directory is None:  # links lead from here
-        texts = [run_markdown(run, Path.cwd()) for run in find_runs(paths)]
+        texts = [run_markdown(run, Path.cwd()) for run in runs]
         print("\n---\n\n".join(text for text, _ in texts), end="")
         return 0 if all(is_shown for _, is_shown in texts) else NOT_SHOWN
     if arguments.markdown:
         written = []
-        for file, is_shown in write_markdown(find_runs(paths), Path(arguments.directory)):
+        for file, is_shown in write_markdown(runs, Path(arguments.directory)):
             print(plain(str(file)))
             written.append(is_shown)
         return 0 if all(written) else NOT_SHOWN
-    jobs = int(arguments.jobs or 0)
-    session, whole, read = results_of_jobs(paths, jobs) if arguments.merge else (results_beside(paths), None, 0)
-    runs = find_runs(paths, may_be_none=session.is_read or bool(arguments.merge))
     if not runs and not session.is_read:
         reasons = "; ".join(": ".join(filter(None, problem)) for problem in session.problems)
         directories = ", ".join(map(repr, arguments.merge))

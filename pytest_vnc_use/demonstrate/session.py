@@ -20,8 +20,8 @@ from pytest_vnc_use.demonstrate.gestures import AGAIN_S, DemonstratedAction, Dem
 from pytest_vnc_use.demonstrate.hovering import Rest, differing, needed, restored
 from pytest_vnc_use.errors import ActionError, SettingsError
 from pytest_vnc_use.recordings.format import RecordedRun, RecordedStep, Screen
-from pytest_vnc_use.recordings.gates import Moving, screen_at_rest
 from pytest_vnc_use.recordings.images import pixels_in, pixels_of
+from pytest_vnc_use.recordings.moving import Moving, screen_at_rest
 from pytest_vnc_use.recordings.replay import gate_to
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.types import (

@@ -24,7 +24,7 @@ from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.desktops.remote import RemoteDesktop, RemoteExec
 from pytest_vnc_use.desktops.session import Session
 from pytest_vnc_use.desktops.started import check_linux, check_size, greets_at, shows_anything
-from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
+from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError, install
 from pytest_vnc_use.types.protocols import Connect
 
 if TYPE_CHECKING:
@@ -251,8 +251,7 @@ class Engine:
             from python_on_whales import DockerClient
         except ImportError as exc:
             raise SettingsError(
-                "containers need the library 'python-on-whales', which is not installed: "
-                "pip install 'pytest-vnc-use[container]'"
+                f"containers need the library 'python-on-whales', which is not installed. {install('container')}"
             ) from exc
         self.name, self.path = name, path
         self.client = DockerClient(client_call=[path])

@@ -39,6 +39,11 @@ VncUseError
 from __future__ import annotations
 
 
+def install(extra: str) -> str:
+    """Return the remedy where the libraries of an extra are missing."""
+    return f"Install the extra {extra!r}: pip install -e '.[{extra}]' in a clone of pytest-vnc-use"
+
+
 class VncUseError(Exception):
     """The root of every error that this package raises on purpose."""
 

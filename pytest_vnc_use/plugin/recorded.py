@@ -33,9 +33,9 @@ from pytest_vnc_use.plugin.recordings import ONE_PERSON, REPEATED, UNDONE, is_ci
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.state import SETTINGS, STATE, attached_to, begin_attempt, state_of
 from pytest_vnc_use.recordings import AGAIN, Mode, mode_of
-from pytest_vnc_use.recordings.accept import NO, NO_MODEL, NO_PAGE, Answer, Question, Review, Reviewer, cell_around
+from pytest_vnc_use.recordings.accept import NO, NO_MODEL, NO_PAGE, Answer, Question, Review, Reviewer
+from pytest_vnc_use.recordings.drift import cell_around, is_maskable, machine_of, mask_command
 from pytest_vnc_use.recordings.format import RecordedRun
-from pytest_vnc_use.recordings.gates import is_maskable, machine_of, mask_command
 from pytest_vnc_use.recordings.images import pixels_of
 from pytest_vnc_use.recordings.manual import Show
 from pytest_vnc_use.recordings.record import RecordedTest

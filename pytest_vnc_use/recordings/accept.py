@@ -16,8 +16,9 @@ from typing import Literal
 import numpy as np
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.backends.pixels import APART_PX, boxes_of
+from pytest_vnc_use.backends.pixels import boxes_of
 from pytest_vnc_use.deadline import uncounted
+from pytest_vnc_use.recordings.drift import cell_around, offered_masks
 from pytest_vnc_use.recordings.format import (
     Accepted,
     Evidence,
@@ -28,8 +29,9 @@ from pytest_vnc_use.recordings.format import (
     is_part_of,
     with_screens,
 )
-from pytest_vnc_use.recordings.gates import Gate, is_maskable, mask_of
-from pytest_vnc_use.recordings.images import Mask, Pixels, differing, frame_of, pixels_in, really_differing
+from pytest_vnc_use.recordings.gates import Gate, mask_of
+from pytest_vnc_use.recordings.images import Mask, Pixels, differing, frame_of, pixels_in
+from pytest_vnc_use.recordings.same_text import really_differing
 from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.types import REDACTED_COLOUR, Frame, Region
 from pytest_vnc_use.types.actions import Point, points
@@ -41,10 +43,8 @@ _TARGET_PX = (48, 24)
 """The size of the part of a target that is looked for elsewhere, to see that the target has moved."""
 _MAX_PLACES = 4_000
 """The most places at which a moved target is looked for."""
-_BORDER_PX, _ROWS_PX = 3, 2
-"""How far a border reaches beyond the text in a cell; the largest gap between the rows of one line of text."""
-_PLAIN = 0.5
-"""The least share of one colour around a difference on a plain background, on which lines and cells are seen."""
+_BORDER_PX = 3
+"""How far the boxes in the image of a difference are from it."""
 
 
 @dataclass(frozen=True)
@@ -131,83 +131,6 @@ def painted(screen: Pixels, changes: Iterable[Change]) -> Pixels:
     for change in changes:
         change.paint(made)
     return made
-
-
-def cell_around(box: Region, recorded: Pixels, seen: Pixels) -> Region:
-    """Return the whole line of text, or cell, that holds a difference: what changes there next may be wider.
-
-    It ends at a border, or at a gap wider than the line is high. On no plain background it is the box and its edge.
-    """
-    height, width = seen.shape
-    size = width, height
-    ink = np.zeros(seen.shape, np.bool_)
-    for screen in (recorded, seen):
-        ring, around = box.grown(_BORDER_PX, *size), np.ones(screen.shape, np.bool_)
-        box.part_of(around)[:] = False
-        colours, counts = np.unique(ring.part_of(screen)[ring.part_of(around)], return_counts=True)
-        if not counts.size or counts.max() < _PLAIN * counts.sum():
-            return ring
-        ink |= screen != colours[counts.argmax()]
-    for gap_px in (_ROWS_PX, 0):
-        top, bottom = _grown(_lines(ink, box, 0), box.top, box.bottom, gap_px)
-        box = replace(box, top=top, bottom=bottom)
-        left, right = _grown(_lines(ink, box, 1), box.left, box.right, max(APART_PX, bottom - top))
-        box = replace(box, left=left, right=right)
-    kinds, room = _lines(ink, box, 1), box.bottom - box.top
-    left = _blank_until(kinds[: box.left][::-1], room)
-    right = _blank_until(kinds[box.right :], room)
-    box = replace(box, left=box.left - left, right=box.right + right)
-    kinds = _lines(ink, box, 0)
-    above, below = (_blank_until(part, _ROWS_PX) for part in (kinds[: box.top][::-1], kinds[box.bottom :]))
-    return replace(box, top=box.top - above, bottom=box.bottom + below)
-
-
-_BLANK, _INK, _BORDER = 0, 1, 2
-
-
-def _lines(ink: Mask, box: Region, axis: int) -> np.ndarray:
-    """Return for each row (axis 0) or column (axis 1) beside a box whether it is blank, has ink, or is a border."""
-    wider = box.grown(_BORDER_PX, ink.shape[1], ink.shape[0])
-    inside = ink[:, box.left : box.right] if axis == 0 else ink[box.top : box.bottom].T
-    beyond = ink[:, wider.left : wider.right] if axis == 0 else ink[wider.top : wider.bottom].T
-    return np.where(beyond.all(axis=1), _BORDER, np.where(inside.any(axis=1), _INK, _BLANK))
-
-
-def _grown(kinds: np.ndarray, start: int, stop: int, gap_px: int) -> tuple[int, int]:
-    """Return the ends of the ink around a stretch, across gaps of so many blank lines, up to a border."""
-    ends = []
-    for outward in (kinds[:start][::-1], kinds[stop:]):
-        reached = blank = 0
-        for number, kind in enumerate(outward, 1):
-            blank = 0 if kind == _INK else blank + 1
-            if kind == _BORDER or blank > gap_px:
-                break
-            reached = number if kind == _INK else reached
-        ends.append(reached)
-    return start - ends[0], stop + ends[1]
-
-
-def _blank_until(outward: np.ndarray, most: int) -> int:
-    """Return the number of blank lines next to a box, at most so many."""
-    used = np.flatnonzero(outward[:most] != _BLANK)
-    return int(used[0]) if used.size else len(outward[:most])
-
-
-def offered_masks(gate: Gate, boxes: Sequence[Region], seen: Pixels) -> tuple[Region, ...]:
-    """Return the masks that would hide a difference with its lines or cells.
-
-    There are none for a first screen, which may be another screen altogether, and where they would hide too much.
-    """
-    if gate.is_first:
-        return ()
-    masks: list[Region] = []
-    for cell in (cell_around(box, gate.expected, seen) for box in boxes):
-        met = [mask for mask in masks if mask.meets(cell)]
-        masks = [mask for mask in masks if mask not in met]
-        for mask in met:
-            cell = cell.joined(mask)
-        masks.append(cell)
-    return tuple(masks) if masks and is_maskable(masks, seen.shape) else ()
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import Inconclusive, ProductFailed
 from pytest_vnc_use.recordings.accept import Review
 from pytest_vnc_use.recordings.format import Evidence, Screen, dynamic_region
-from pytest_vnc_use.recordings.gates import BACK_S, LOOK_FOR_BLINK_S, QUIET_S, BlinkWatch, Mismatch, evidence_gate
+from pytest_vnc_use.recordings.gates import BACK_S, LOOK_FOR_BLINK_S, BlinkWatch, Mismatch, evidence_gate
 from pytest_vnc_use.recordings.images import Pixels, differing, pixels_in
+from pytest_vnc_use.recordings.moving import QUIET_S
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.types import CARET_PX, Frame, JsonObject, Reading, Region, Report, Verdict
 from pytest_vnc_use.types.protocols import Controller, Judge, Reader
@@ -21,8 +22,8 @@ UNJUDGED = "have it judged again with --vnc-record=auto or rewrite and a judge (
 _BLINKS_S = 4.0
 """The longest wait for all variants of a blinking part."""
 
-Question = tuple[Frame, Evidence | None, Mismatch | None]
-"""The newest question about a claim: the compared frame, its evidence, and how it differs from that."""
+Comparison = tuple[Frame, Evidence | None, Mismatch | None]
+"""What a claim was compared with: the frame, its evidence, and how the frame differs from that."""
 
 
 class RecordedJudge:
@@ -31,7 +32,7 @@ class RecordedJudge:
     Beside each evidence is the recorded end of its run, if nothing acted on the desktop since: what passed by between
     the two may still be there, outside the claim's region. The `live` judge answers everything else; without one the
     verdict is unsure. `hide` takes secrets out of a claim.
-    `masks` are left out of all comparisons, so they are no evidence. `eyes` watch blinking parts. `questions` gets
+    `masks` are left out of all comparisons, so they are no evidence. `eyes` watch blinking parts. `compared` gets
     for each claim the frame that was compared, the evidence for it if there is any, and how the frame differs from it.
     A screen must stay so for `watch_s`, unless `is_watched` says that it did, or is seen to.
     """
@@ -46,13 +47,13 @@ class RecordedJudge:
         review: Review | None = None,
         eyes: Callable[[], Controller],
         hide: Callable[[str], str],
-        questions: dict[str, Question],
+        compared: dict[str, Comparison],
         watch_s: float = QUIET_S,
         is_watched: Callable[[Pixels], bool] = lambda _: False,
     ) -> None:
         self._evidence, self._live, self._masks, self._rehearsal = evidence, live, masks, rehearsal
         self._review = review
-        self._eyes, self._hide, self._questions = eyes, hide, questions
+        self._eyes, self._hide, self._compared = eyes, hide, compared
         self._watch_s, self._is_watched = watch_s, is_watched
 
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
@@ -81,14 +82,14 @@ class RecordedJudge:
     def _known(self, claim: str, frame: Frame, *, reading: bool) -> tuple[Evidence | None, str, Frame]:
         """Return the evidence that the screen shows again, or None and the reason, and the frame that was compared."""
         sanitized, mismatch, compared = self._hide(claim), None, frame
-        self._questions[sanitized] = frame, None, None
+        self._compared[sanitized] = frame, None, None
         for each, end in self._evidence:
             if each.claim == sanitized and (each.verdict == "read") == reading:
                 mismatch, compared = self._mismatch(each, end, frame)
-                self._questions[sanitized] = compared, each, mismatch
+                self._compared[sanitized] = compared, each, mismatch
                 if mismatch is None:
                     return each, "", compared
-        _, evidence, _ = self._questions[sanitized]
+        _, evidence, _ = self._compared[sanitized]
         if evidence is None or mismatch is None:
             return None, "it has no recorded verdict, and no judge is configured", frame
         where = f"drift from the recorded evidence: {mismatch.problem}"
@@ -98,7 +99,7 @@ class RecordedJudge:
             if answer.kind == "bug":
                 raise ProductFailed(f"{claim!r}: {answer.words or 'it is a bug'} (said the reviewer)\n{where}")
             if answer.kind == "accept":
-                self._questions[sanitized] = compared, evidence, None
+                self._compared[sanitized] = compared, evidence, None
                 return evidence, "", compared
             where += f"; the reviewer was not asked: {answer.words}" if answer.words else ""
         return None, f"{where}; no judge is configured", compared

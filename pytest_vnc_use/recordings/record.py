@@ -11,7 +11,8 @@ from pytest_vnc_use import clock
 from pytest_vnc_use.errors import RecordingError
 from pytest_vnc_use.recordings import AGAIN, ALWAYS_WRITES, RECORD_IT, TAKE_OUT, Mode
 from pytest_vnc_use.recordings.accept import Review
-from pytest_vnc_use.recordings.evidence import Question, RecordedJudge
+from pytest_vnc_use.recordings.drift import difference
+from pytest_vnc_use.recordings.evidence import Comparison, RecordedJudge
 from pytest_vnc_use.recordings.format import (
     PERSON,
     Evidence,
@@ -22,19 +23,10 @@ from pytest_vnc_use.recordings.format import (
     Screen,
     merged,
 )
-from pytest_vnc_use.recordings.gates import (
-    QUIET_S,
-    Mismatch,
-    difference,
-    evidence_gate,
-    format_region,
-    mask_of,
-    screen_at_rest,
-    screen_of,
-    unknown_parts,
-)
+from pytest_vnc_use.recordings.gates import Mismatch, evidence_gate, format_region, mask_of, unknown_parts
 from pytest_vnc_use.recordings.images import Pixels, frame_of, pixels_in, pixels_of
 from pytest_vnc_use.recordings.manual import ManualRun, Show
+from pytest_vnc_use.recordings.moving import QUIET_S, screen_at_rest, screen_of
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.recordings.store import Key, check_writable, load, load_of, save
@@ -45,7 +37,6 @@ from pytest_vnc_use.types import (
     Drifted,
     Extracted,
     FrameRef,
-    GateAwaited,
     Judged,
     ModelExchange,
     Outcome,
@@ -216,8 +207,14 @@ class _Run:
             self._steps[-1] = self._steps[-1].model_copy(update={"took_s": took_s})
         return screen
 
-    def finish(self) -> None:
-        """Make the recorded run: the known one if it was replayed completely, else one with the live steps.
+    def report(
+        self, expected: Pixels, found: Mismatch, problem: str, seen: FrameRef, *, is_healed: bool = False
+    ) -> None:
+        """Report a screen that differs from the recorded one. It is healed where a model or a judge continues."""
+        self.emit(Drifted(problem, self.directory.store(frame_of(expected)), seen, found.region, is_healed))
+
+    def complete(self) -> None:
+        """Complete the recorded run: the known one if it was replayed completely, else one with the live steps.
 
         Transient frames that only show the way from one screen to the next are left out. Raises DesktopError.
         """
@@ -309,7 +306,8 @@ class RecordedTest:
         self._acts_unseen = False
         """True if something acted on the desktop since the newest run began, outside its controller."""
         self._reported: list[Region] = []
-        self._questions: dict[str, Question] = {}
+        self._compared: dict[str, Comparison] = {}
+        """What each claim was compared with, from the judge until the event with its verdict."""
         self._watch_s = QUIET_S
         self.task_follows = False
         """True if the test's next task begins right after this one: its gates then watch the screen in place of a wait.
@@ -342,7 +340,7 @@ class RecordedTest:
         before, acts_unseen, self._acts_unseen = self._newest, self._acts_unseen, False
         self._watch_s = started.settings["watch_seconds"]
         if before:
-            self._finish(before, desktop)
+            self._report_end(before, desktop)
             before.is_left = True
         elif self.mode in ALWAYS_WRITES:
             check_writable(self.key.path)
@@ -377,9 +375,9 @@ class RecordedTest:
             rehearsal=self._rehearsal,
             review=self._review,
             let_go=let_go,
-            awaited=lambda left_s: emit(GateAwaited(left_s)),
+            emit=emit,
             blame=self._blame,
-            closed=partial(self._report, run),
+            closed=run.report,
             let_model=partial(self._let_model, planner),
         )
         return run.replay, run.replay
@@ -388,7 +386,7 @@ class RecordedTest:
         """Let a model continue the newest run, as in the mode `auto`; return it."""
         self.mode, self._records = "auto", True
         for run in self._runs[:-1]:
-            run.finish()
+            run.complete()
         return planner
 
     @property
@@ -434,9 +432,12 @@ class RecordedTest:
                 if self._records and self._current and self._current.is_live and len(self._runs) == 1:
                     self._current.observe(event)
             case RunEnded():
-                self._end(event)
+                self._note_outcome(event)
             case ModelExchange() if self._newest:
                 self._newest.meter.add(event)
+            case Drifted(problem, healed=True) if self._newest:
+                self.healed.append(problem)
+                self.healed_in = self.healed_in or self._newest.directory.path
             case Judged(verdict=verdict):
                 self._keep(verdict.claim, verdict)
             case Extracted(reading=reading, problem=""):
@@ -449,7 +450,7 @@ class RecordedTest:
                 if self._records and run and run.is_live:
                     run.observe(event)
 
-    def _end(self, event: RunEnded) -> None:
+    def _note_outcome(self, event: RunEnded) -> None:
         run, self._current = self._current, None
         if run is None:
             return
@@ -464,7 +465,7 @@ class RecordedTest:
         elif run.holds_secret:
             self.unrecorded = f"in the task {run.task!r} a secret was typed that the test does not declare"
         else:
-            run.finish()
+            run.complete()
 
     def conclude(self) -> None:
         """Watch the newest run's end for its full time, if that was postponed and no task follows.
@@ -499,9 +500,9 @@ class RecordedTest:
         if run.replay and run.is_replayed and run.known and run.known.stays and not run.is_left:
             found = run.replay.look_at_end()
             self._check_end(run, run.replay.watch_end() if run.replay.is_accepted(found) else found)
-        self._finish(run, desktop)
+        self._report_end(run, desktop)
 
-    def _finish(self, run: _Run, desktop: Controller) -> None:
+    def _report_end(self, run: _Run, desktop: Controller) -> None:
         """Report what passed after the last step of a replay, or note whether the recorded end stays."""
         if run.ended and run.is_live and not run.is_left:
             stays = evidence_gate(run.ended.end).mismatch(pixels_in(desktop.glance())) is None
@@ -519,20 +520,11 @@ class RecordedTest:
         differs = difference(self._recording.machine, self._machine) if self._recording else ""
         return f"{differs} {problem}" if differs else problem
 
-    def _report(
-        self, run: _Run, expected: Pixels, mismatch: Mismatch, problem: str, seen: FrameRef, is_healed: bool
-    ) -> None:
-        """Report a screen that differs from the recorded one. It is healed where a model or a judge continues."""
-        recorded = run.directory.store(frame_of(expected))
-        run.emit(Drifted(problem, recorded, seen, mismatch.region, is_healed))
-        self.healed += [problem] if is_healed else []
-        self.healed_in = self.healed_in or (run.directory.path if is_healed else None)
-
     def _check_end(self, run: _Run, mismatch: Mismatch | None) -> None:
         if mismatch and run.replay and run.known:
             problem = self._blame(f"drift at the end: {mismatch.problem}; the screen did not stay as recorded")
             frame = run.replay.last_frame
-            self._report(run, run.known.end.pixels(), mismatch, problem, run.directory.store(frame), False)
+            run.report(run.known.end.pixels(), mismatch, problem, run.directory.store(frame))
             raise run.replay.error(problem, mismatch, pixels_in(frame))
 
     def _report_transients(self, run: _Run, when: str, passed: Iterable[FrameRef]) -> None:
@@ -573,7 +565,7 @@ class RecordedTest:
             review=self._review,
             eyes=controller,
             hide=hide,
-            questions=self._questions,
+            compared=self._compared,
             watch_s=self._watch_s,
             is_watched=self._is_watched,
         )
@@ -591,7 +583,7 @@ class RecordedTest:
         New evidence has the parts that move now. If the screen still shows the run's end, the parts that moved there
         belong to it too, because carets come to rest while a judge thinks.
         """
-        frame, evidence, mismatch = self._questions.pop(claim, (None, None, None))
+        frame, evidence, mismatch = self._compared.pop(claim, (None, None, None))
         if frame is None:
             return
         run = self._newest
@@ -603,8 +595,8 @@ class RecordedTest:
         if evidence and mismatch:
             problem = f"the evidence for {claim!r} is not on the screen again: {mismatch.problem}"
             if run:
-                is_healed = self.mode != "replay"
-                self._report(run, evidence.screen.pixels(), mismatch, problem, run.directory.store(frame), is_healed)
+                shown, is_healed = run.directory.store(frame), self.mode != "replay"
+                run.report(evidence.screen.pixels(), mismatch, problem, shown, is_healed=is_healed)
             elif self.mode != "replay":  # no run directory for the images before the first run
                 self.healed.append(problem)
         if not self._records or self._controller is None or (isinstance(judged, Verdict) and judged.kind == "unsure"):

@@ -22,8 +22,10 @@ from pytest_vnc_use.recordings.format import (
     screens,
     with_screens,
 )
-from pytest_vnc_use.recordings.gates import Gate, Mismatch, distinct, variant_of
-from pytest_vnc_use.recordings.images import Mask, Pixels, differing, levels_of, really_differing
+from pytest_vnc_use.recordings.gates import Gate, Mismatch, variant_of
+from pytest_vnc_use.recordings.images import Mask, Pixels, differing, levels_of
+from pytest_vnc_use.recordings.moving import distinct
+from pytest_vnc_use.recordings.same_text import really_differing
 from pytest_vnc_use.types import Region
 
 MOST_DIFFERENCES = 4

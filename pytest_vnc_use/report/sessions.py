@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path, PureWindowsPath
 
 from pytest_vnc_use.errors import RunDirectoryError, SettingsError
@@ -23,6 +26,7 @@ from pytest_vnc_use.report.results import (
 from pytest_vnc_use.report.session_view import NOT_FOUND, KnownResults
 from pytest_vnc_use.report.summaries import cell
 from pytest_vnc_use.runs.json_lines import LARGEST, read_whole
+from pytest_vnc_use.runs.trace import open_trace
 from pytest_vnc_use.runs.transcript import line_of
 
 TRACE, RESULTS = "trace.jsonl", "vnc-results.json"
@@ -52,6 +56,28 @@ def _directories(path: Path) -> Iterator[tuple[Path, list[str]]]:
         if TRACE in files:
             inner.clear()
         yield Path(directory), files
+
+
+def of_last_session(runs: Sequence[Path], paths: Iterable[Path]) -> list[Path]:
+    """Return the runs without those that began before the session whose results lie beside them.
+
+    Runs that the paths themselves name stay.
+    """
+    named = {path.resolve() for path in paths}
+    starts = {directory: _start_of_session(directory / RESULTS) for directory in {run.parent for run in runs}}
+    return [run for run in runs if run in named or _start_of_run(run) >= starts[run.parent]]
+
+
+def _start_of_session(file: Path) -> float:
+    with suppress(RunDirectoryError, ValueError):  # no file, or no time in it
+        return datetime.fromisoformat(read_results(file).started_at).timestamp()
+    return 0.0
+
+
+def _start_of_run(run: Path) -> float:
+    with suppress(RunDirectoryError):  # its page says why it cannot be read
+        return open_trace(run)[0].began_at or math.inf
+    return math.inf
 
 
 def results_files(*paths: Path) -> Iterator[Path]:

@@ -23,7 +23,7 @@ from pytest_vnc_use.demonstrate.gestures import DemonstratedAction, Motion
 from pytest_vnc_use.demonstrate.session import INEXACT, ManualSession, recorded_steps
 from pytest_vnc_use.errors import ActionError, Inconclusive
 from pytest_vnc_use.recordings.format import PERSON, RecordedRun, Screen
-from pytest_vnc_use.recordings.gates import screen_at_rest
+from pytest_vnc_use.recordings.moving import screen_at_rest
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.runs.transcript import action_in_words
 from pytest_vnc_use.types import (

@@ -14,7 +14,7 @@ from pytest_vnc_use.errors import KeyMissing, SettingsError
 from pytest_vnc_use.planners.chat.planner import OpenAICompatible
 from pytest_vnc_use.settings.settings import Settings
 from support.chat_server import ChatServer, call, said
-from support.gemini_conversations import History, Talk, frame_of
+from support.conversations import History, Talk, frame_of
 
 
 def python(code: str) -> str:

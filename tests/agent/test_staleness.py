@@ -22,7 +22,7 @@ from pytest_vnc_use.types import Click, Decision, Observation, Proposal, Usage, 
 from support.gemini_rules import Request
 from support.gemini_server import GeminiServer, Reply, calls, text
 from support.memory_desktop import ListPlanner, PaintedController, act, finished, painted
-from support.shop_runs import PLAYERS, Said
+from support.players import PLAYERS, Said
 from support.vnc_servers import VncServer
 
 Runs = Callable[..., RunResult]

@@ -12,8 +12,8 @@ from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, Proposal, Wait
 from support.memory_desktop import ListPlanner, PaintedController, act, finished
+from support.players import PLAYERS
 from support.qt_desktop import QtDesktop
-from support.shop_runs import PLAYERS
 
 
 def test_timing_replaced_holds_from_next_run_on(tmp_path: Path) -> None:

@@ -9,32 +9,37 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from websockets.http11 import Request, Response
 from websockets.sync.server import ServerConnection, serve
 
-from pytest_vnc_use.backends.browser import Browser, browser_at, browser_functions, with_browser
+from pytest_vnc_use.backends.browser import Browser, browser_at, browser_functions
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.deadline import Deadline
-from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.errors import ActionError, DesktopError, SettingsError, TaskFailed
 from pytest_vnc_use.types import OpenAddress, TraverseHistory
 from support import vnc_servers
 from support.browsers import QUIET, Site, chromium, element
 from support.vnc_servers import VncServer, wait_for
-from support.witness_programs import assert_becomes
+from support.witness_programs import assert_becomes, serving_pages
 
 
-def test_address_title_and_text(browser: Browser, pages: Site) -> None:
+def test_address_title_text_and_functions_of_model(browser: Browser, pages: Site) -> None:
     assert browser.url == f"{pages.address}/"
     assert browser.title == "The shop"
     text = browser.text()
     assert "Apples & pears" in text
-    assert "The basket is empty." in text
     assert "nobody reads this" not in text
     assert ">nobody reads this</p>" in browser.html()
+    get_browser_state, list_elements = browser_functions(lambda: browser)
+    assert get_browser_state().startswith(f"address: {pages.address}/\ntitle: The shop\nApples & pears\n")
+    coupon = element(browser, "Coupon")
+    (x, y), box = coupon.centre, coupon.box
+    line = f"textbox 'Coupon' at ({x}, {y}), [{box.left}, {box.top}, {box.right}, {box.bottom}]"
+    assert line in [listed.partition(". ")[2] for listed in list_elements().splitlines()]
+    _, on_a_grid = browser_functions(lambda: browser, lambda width, height: (1000, 1000))
+    assert f". textbox 'Coupon' at ({x * 1000 // 1024}, {y * 1000 // 768}), [" in on_a_grid()
 
 
 def test_wait_for_text_now_later_and_never(browser: Browser, hands: VNCController) -> None:
@@ -61,30 +66,27 @@ COVERED = """data:text/html,<label><input type=checkbox style='opacity:0'><i>Agr
 <button>Over</button></div>"""
 
 
-def test_elements_in_view(browser: Browser) -> None:
-    found = {(each.role, each.name) for each in browser.elements()}
-    assert {
+def test_elements_in_view(browser: Browser, hands: VNCController, pages: Site) -> None:
+    def has_come_to_rest() -> bool:  # Chromium scrolls smoothly: what is read meanwhile holds for no moment
+        places = [each.centre for each in browser.elements() if each.name == "Far below"]
+        hands.settle()
+        return places == [each.centre for each in browser.elements() if each.name == "Far below"] != []
+
+    elements = {(each.role, each.name) for each in browser.elements()}
+    assert elements >= {
         ("heading", "Apples & pears"),
         ("button", "Add an apple"),
         ("textbox", "Coupon"),
         ("link", "To the second page"),
         ("button", "Framed"),
-    } <= found
-    assert ("button", "Far below") not in found
-    browser.navigate(COVERED)
-    assert [each.name for each in browser.elements()] == ["Agree", "First", "Over"]
-
-
-def test_elements_of_page_scrolled(browser: Browser, hands: VNCController, pages: Site) -> None:
-    def has_come_to_rest() -> bool:  # Chromium scrolls smoothly: what is read meanwhile holds for no moment
-        seen = [each.centre for each in browser.elements() if each.name == "Far below"]
-        hands.settle()
-        return seen == [each.centre for each in browser.elements() if each.name == "Far below"] != []
-
+    }
+    assert ("button", "Far below") not in elements
     hands.key_combo("end")
     assert_becomes(has_come_to_rest, True)
     hands.click(*element(browser, "Far below").centre)
     assert_becomes(lambda: pages.told, ["far"])
+    browser.navigate(COVERED)
+    assert [each.name for each in browser.elements()] == ["Agree", "First", "Over"]
 
 
 @pytest.mark.browser
@@ -92,7 +94,6 @@ def test_elements_of_page_scrolled(browser: Browser, hands: VNCController, pages
     ("options", "zoomed", "window_manager"),
     [
         pytest.param((), 2, True, id="window-of-openbox-zoomed"),
-        pytest.param(("--kiosk",), 0, False, id="kiosk"),
         pytest.param(("--force-device-scale-factor=1.5",), 1, False, id="large-pixels-zoomed"),
     ],
 )
@@ -171,8 +172,8 @@ def test_text_in_tab_that_comes_to_front(browser: Browser, hands: VNCController)
 
 
 @pytest.mark.browser
-def test_page_that_crashes(tigervnc: VncServer, pages: Site) -> None:
-    with chromium(tigervnc, pages.address) as browser:
+def test_crash_of_page_and_end_of_browser_are_named(tigervnc: VncServer, pages: Site) -> None:
+    with chromium(tigervnc, pages.address) as browser, ThreadPoolExecutor() as pool:
         with pytest.raises(ActionError, match="ERR_ABORTED"):
             browser.navigate("chrome://crash")
         with pytest.raises(DesktopError, match="has crashed"):
@@ -180,26 +181,9 @@ def test_page_that_crashes(tigervnc: VncServer, pages: Site) -> None:
         assert browser.url == f"{pages.address}/"
         browser.navigate(pages.address)
         assert "Apples" in browser.text()
-
-
-BACK, FORWARD = TraverseHistory("back"), TraverseHistory("forward")
-
-
-@pytest.mark.browser
-@pytest.mark.desktop
-def test_browser_of_desktop_started_here(pages: Site) -> None:
-    vnc_servers.require("Xtigervnc")
-    vnc_servers.require("chromium")
-    started = XvncDesktop(size=(1024, 768), start_timeout_s=60)
-    desktop = with_browser(started, lambda: browser_at("profile/DevToolsActivePort", started.read_file, timeout_s=60))
-    try:
-        with pytest.raises(DesktopError, match="no browser has been started"):
-            _ = desktop.browser
-        desktop.launch(["chromium", *QUIET, "--user-data-dir=profile", "--remote-debugging-port=0", pages.address])
-        desktop.browser.wait_for_text("Apples", 60)
-        assert desktop.browser.url == f"{pages.address}/"
-    finally:
-        desktop.stop()
+        failure = pool.submit(_failure, lambda: browser.wait_for_text("plums", 60))
+        tigervnc.kill()
+        assert re.search("was closed|no browser answers|cannot be reached|no page open", failure.result(30))
 
 
 def _failure(ask: Callable[[], object]) -> str:
@@ -225,40 +209,22 @@ def test_page_that_does_not_answer_is_named(browser: Browser, hands: VNCControll
     assert_becomes(lambda: "Alert" in browser.text(), True)
 
 
-@pytest.mark.browser
-def test_browser_ending_meanwhile_is_named(tigervnc: VncServer, pages: Site) -> None:
-    with chromium(tigervnc, pages.address) as browser, ThreadPoolExecutor() as pool:
-        failure = pool.submit(_failure, lambda: browser.wait_for_text("plums", 60))
-        tigervnc.kill()
-        assert re.search("was closed|no browser answers|cannot be reached|no page open", failure.result(30))
+NO_PAGE = {
+    "[]": "has no page open",
+    '[{"type": "page", "url": "http://a", "id": "1"}]': "the page 'http://a' cannot be reached through DevTools",
+    '{"type": "page"}': "is not Chrome's DevTools",
+    "[1": "is not Chrome's DevTools",
+    "": "no browser answers at '127.0.0.1:.*: start Chrome or Chromium there with",
+}
 
 
-@pytest.mark.parametrize(
-    ("listed", "problem"),
-    [
-        ("[]", "has no page open"),
-        ('[{"type": "page", "url": "http://a", "id": "1"}]', "the page 'http://a' cannot be reached through DevTools"),
-        ('{"type": "page"}', "is not Chrome's DevTools"),
-        ("[1", "is not Chrome's DevTools"),
-        ("", "no browser answers at '127.0.0.1:.*: start Chrome or Chromium there with"),
-    ],
-)
-def test_no_page_to_read_is_named(listed: str, problem: str) -> None:
-    class Exchange(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            if self.path == "/json/list":
-                self.wfile.write(f"HTTP/1.1 200 OK\r\nContent-Length: {len(listed)}\r\n\r\n{listed}".encode())
-
-        def log_message(self, *_: object) -> None:
-            """Nothing is printed."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Exchange) as http, ThreadPoolExecutor() as pool:
-        browser = Browser(f"127.0.0.1:{http.server_port if listed else vnc_servers.free_port()}")
-        pool.submit(http.serve_forever)
-        for ask in (browser.text, lambda: browser.wait_for_text("plums", within_s=0.2)):
-            with pytest.raises(DesktopError, match=problem):
-                ask()
-        http.shutdown()
+def test_no_page_to_read_is_named() -> None:
+    for listed, problem in NO_PAGE.items():
+        with serving_pages(lambda _: (listed.encode(), {}), print) as url:  # noqa: B023  # served at once
+            browser = Browser(url if listed else f"127.0.0.1:{vnc_servers.free_port()}")
+            for ask in (browser.text, lambda: browser.wait_for_text("plums", within_s=0.2)):  # noqa: B023
+                with pytest.raises(DesktopError, match=problem):
+                    ask()
 
 
 def test_opening_page_is_awaited() -> None:
@@ -288,20 +254,14 @@ def no_file(name: str) -> str:
     raise FileNotFoundError(f"the program's working directory has no file {name!r}")
 
 
-@pytest.mark.parametrize(
-    ("cdp", "error", "message"),
-    [
-        ("", SettingsError, "vnc_cdp must be the address"),
-        ("profile/DevToolsActivePort", DesktopError, "no browser has been started with --remote-debugging-port=0 ye"),
-        *(
-            (address, SettingsError, re.escape(f"must be host:port or http://host:port, got {address!r}"))
-            for address in ("localhost", "localhost:http", "ftp://localhost:21", "host:99999", "http://[::1")
-        ),
-    ],
-)
-def test_no_browser_is_named(cdp: str, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        browser_at(cdp, no_file)
+def test_no_browser_is_named() -> None:
+    with pytest.raises(SettingsError, match="vnc_cdp must be the address"):
+        browser_at("", no_file)
+    with pytest.raises(DesktopError, match="no browser has been started with --remote-debugging-port=0 yet"):
+        browser_at("profile/DevToolsActivePort", no_file)
+    for address in ("localhost", "localhost:http", "ftp://localhost:21", "host:99999", "http://[::1"):
+        with pytest.raises(SettingsError, match=re.escape(f"must be host:port or http://host:port, got {address!r}")):
+            browser_at(address, no_file)
 
 
 @pytest.fixture
@@ -310,19 +270,18 @@ def controller(desktop: VncServer, browser: Browser, connected: Callable[..., VN
     return connected(desktop, browser=lambda: browser)
 
 
-@pytest.mark.parametrize("by", ["DevTools", "keys"])
 def test_addresses_and_history_by_devtools_or_keys(
-    browser: Browser, controller: VNCController, hands: VNCController, pages: Site, by: str
+    browser: Browser, controller: VNCController, hands: VNCController, pages: Site
 ) -> None:
-    acting = controller if by == "DevTools" else hands
-    acting.perform(OpenAddress(f"{pages.address}/second"))
-    browser.wait_for_text("The second page")
-    acting.perform(TraverseHistory("back"))
-    browser.wait_for_text("Apples")
-    acting.perform(TraverseHistory("forward"))
-    browser.wait_for_text("The second page")
-    acting.perform(OpenAddress(pages.address.removeprefix("http://")))  # DevTools do not take that: it is typed
-    browser.wait_for_text("Apples")
+    for acting in (controller, hands):
+        acting.perform(OpenAddress(f"{pages.address}/second"))
+        browser.wait_for_text("The second page")
+        acting.perform(TraverseHistory("back"))
+        browser.wait_for_text("Apples")
+        acting.perform(TraverseHistory("forward"))
+        browser.wait_for_text("The second page")
+        acting.perform(OpenAddress(pages.address.removeprefix("http://")))  # DevTools do not take that: it is typed
+        browser.wait_for_text("Apples")
 
 
 def test_new_window_by_devtools_only(browser: Browser, hands: VNCController, controller: VNCController) -> None:
@@ -339,19 +298,6 @@ def test_missing_browser_is_action_error(tigervnc: VncServer, connected: Callabl
     gone = Browser(f"127.0.0.1:{vnc_servers.free_port()}")
     with pytest.raises(ActionError, match="no browser answers at"):
         connected(tigervnc, browser=lambda: gone).perform(TraverseHistory("back"))
-
-
-def test_functions_describe_page_to_model(browser: Browser, pages: Site) -> None:
-    get_browser_state, list_elements = browser_functions(lambda: browser)
-    assert get_browser_state().startswith(f"address: {pages.address}/\ntitle: The shop\nApples & pears\n")
-    coupon = element(browser, "Coupon")
-    (x, y), box = coupon.centre, coupon.box
-    line = f"textbox 'Coupon' at ({x}, {y}), [{box.left}, {box.top}, {box.right}, {box.bottom}]"
-    assert line in [listed.partition(". ")[2] for listed in list_elements().splitlines()]
-    _, on_a_grid = browser_functions(lambda: browser, lambda width, height: (1000, 1000))
-    assert f". textbox 'Coupon' at ({x * 1000 // 1024}, {y * 1000 // 768}), [" in on_a_grid()
-    browser.navigate(f"data:text/plain,{'x' * 20_000}")
-    assert get_browser_state().endswith("x" * 20_000)
 
 
 READS_PAGES = """

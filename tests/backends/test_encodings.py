@@ -6,8 +6,8 @@ import io
 import struct
 import time
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
+from contextlib import ExitStack, closing
 from functools import partial
 
 import numpy as np
@@ -18,23 +18,18 @@ from hypothesis import given, settings, strategies as st
 from pytest_vnc_use.agent import build
 from pytest_vnc_use.backends.client import EncodingChoice
 from pytest_vnc_use.backends.connection import RfbConnection
-from pytest_vnc_use.backends.encodings import Reading, Tight, Zrle, split_runs
+from pytest_vnc_use.backends.encodings import Reading, Tight, Zrle
 from pytest_vnc_use.backends.reactor import reactor
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import DesktopRefused
 from pytest_vnc_use.settings.settings import Settings
 from support import rfb_server, vnc_servers
 from support.images import decoded
-from support.paths import PROGRAMS
-from support.slow_link import slow_link
-from support.vnc_servers import VncServer, qt_on_x, wait_for
-from support.witness_programs import window_of, xterm
+from support.vnc_servers import VncServer, wait_for
+from support.wire import wire
+from support.witness_programs import xterm
 
-GRADIENTS = PROGRAMS / "gradients.py"
-SMALL: tuple[EncodingChoice, ...] = ("zrle", "tight")
-SIZE = (1366, 768)
-
-
+ENCODINGS: tuple[EncodingChoice, ...] = ("raw", "zrle", "tight")
 ZRLE_WAYS = {"raw": 1000, "solid": 1, "packed": 16, "runs": 1000, "palette_runs": 127}
 TIGHT_WAYS = {"copy": 1000, "fill": 1, "palette": 256, "gradient": 1000}
 sizes = st.tuples(st.integers(1, 150), st.integers(1, 150))
@@ -80,30 +75,6 @@ def test_tight_in_all_its_ways(size: tuple[int, int], ways: list[tuple[str, int,
         assert np.array_equal(read(decoder.decode(*size), data), pixels)
 
 
-@reproducible
-@given(st.binary(max_size=300))
-def test_runs_are_split_as_plain_loop_would(data: bytes) -> None:
-    bounds, lengths = split_runs(np.frombuffer(data, np.uint8))
-    expected = list(_runs_one_by_one(data))
-    assert lengths.tolist() == [pixels for _, pixels in expected]
-    assert bounds.tolist() == [0, *(end for end, _ in expected)]
-
-
-def _runs_one_by_one(data: bytes) -> Iterator[tuple[int, int]]:
-    at = 0
-    while at < len(data):
-        index, pixels = data[at], 1
-        at += 1
-        while index > 127:
-            if at == len(data):
-                return
-            pixels += data[at]
-            at += 1
-            if data[at - 1] != 255:
-                break
-        yield at, pixels
-
-
 def _deflated(length: int) -> bytes:
     """Return so many zero bytes as Tight sends them when it compresses them."""
     block = zlib.compress(bytes(length))
@@ -135,69 +106,41 @@ INVALID_TIGHT = {
 }
 
 
-@pytest.mark.parametrize(
-    ("decoder", "data"),
-    [
-        *(
-            pytest.param(Zrle(), rfb_server.ZrleStream().wrap(data), id=f"ZRLE: {n}")
-            for n, data in INVALID_ZRLE.items()
-        ),
-        *(pytest.param(Tight(), data, id=f"Tight: {name}") for name, data in INVALID_TIGHT.items()),
-    ],
-)
-def test_invalid_pixels_raise(decoder: Zrle | Tight, data: bytes) -> None:
-    with pytest.raises((ValueError, IndexError)):
-        read(decoder.decode(2, 2), data)
+def test_invalid_pixels_raise() -> None:
+    blocks: list[tuple[Zrle | Tight, bytes]] = [
+        *((Zrle(), rfb_server.ZrleStream().wrap(data)) for data in INVALID_ZRLE.values()),
+        *((Tight(), data) for data in INVALID_TIGHT.values()),
+    ]
+    for decoder, data in blocks:
+        with pytest.raises((ValueError, IndexError)):
+            read(decoder.decode(2, 2), data)
 
 
 @pytest.mark.desktop
-@pytest.mark.parametrize("size", [(3840, 2160), (5120, 2880)])
-def test_slow_client_keeps_large_screen(size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_client_keeps_large_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     """TigerVNC 1.12 ends a connection for which 32 MiB wait."""
     monkeypatch.setattr("pytest_vnc_use.backends.connection.ANSWER_S", 60.0)
+    size = (5120, 2880)
     with vnc_servers.tigervnc(size=size) as server, closing(RfbConnection(server.address, None, 60.0)) as connection:
         reactor.callFromThread(reactor.callLater, 0.01, time.sleep, 1.0)  # it reads nothing meanwhile
         connection.refresh()
         assert connection.framebuffer.size == size
 
 
-@pytest.fixture(scope="module", params=vnc_servers.STARTERS)
-def full_screen(request: pytest.FixtureRequest) -> Iterator[VncServer]:
-    """Gradients, noise and text on a screen whose width is no multiple of anything, and a terminal before them."""
-    with vnc_servers.STARTERS[request.param](size=SIZE) as server, qt_on_x(server, GRADIENTS, *map(str, SIZE)):
-        window_of(server, "gradients")
-        with xterm(server, "seq 300; printf '\\033[?25l'; exec cat", geometry="83x21+201+303"):
-            yield server
-
-
-@pytest.mark.desktop
-@pytest.mark.parametrize("encoding", SMALL)
-def test_gradients_text_and_what_scrolled_are_as_raw(full_screen: VncServer, encoding: EncodingChoice) -> None:
-    address = full_screen.address
-    with closing(connect(address, encoding="raw")) as raw, closing(connect(address, encoding=encoding)) as small:
-        raw.settle()
-        wait_for(lambda: raw.frame().ref == small.frame().ref, f"{encoding} as raw")
-        before = small.frame()
-        small.click(300, 400)
-        small.type_text("".join(f"{encoding} {line}\n" for line in range(15)))
-        wait_for(lambda: small.frame().ref != before.ref, "a change")
-        wait_for(lambda: raw.frame().ref == small.frame().ref, f"{encoding} as raw")
-
-
-@pytest.mark.parametrize("encoding", SMALL)
-def test_window_that_moved_is_as_raw(desktop: VncServer, encoding: EncodingChoice) -> None:
+def test_text_that_scrolled_and_window_that_moved_are_as_raw(desktop: VncServer) -> None:
     """TigerVNC then tells where on the screen the pixels are already."""
-    with (
-        closing(connect(desktop.address, encoding="raw")) as raw,
-        closing(connect(desktop.address, encoding=encoding)) as small,
-        xterm(desktop, "seq 300; printf '\033[?25l'; exec cat", geometry="83x21+201+303"),
-    ):
+    with ExitStack() as stack:
+        raw, *small = (stack.enter_context(closing(connect(desktop.address, encoding=each))) for each in ENCODINGS)
+        lines = "printf '\033[?25l'; for n in $(seq 40); do seq $n $((n + 9)); sleep 0.02; done; exec sleep 99"
+        stack.enter_context(xterm(desktop, lines, geometry="83x21+201+303"))
         for x, y in ((333, 355), (340, 340), (7, 11)):
             desktop.output_of("xdotool", "search", "--name", "terminal", "windowmove", "--sync", str(x), str(y))
-            wait_for(lambda: raw.frame().ref == small.frame().ref, f"{encoding} as raw")
-        assert len(np.unique(decoded(small.frame()))) > 10
+            for hands in small:
+                wait_for(lambda: raw.frame().ref == hands.frame().ref, "the same screen as raw")  # noqa: B023
+        assert len(np.unique(decoded(raw.frame()))) > 10
 
 
+FORMAT = ">BBBBHHHBBBxxx"
 FORMATS = {
     "big-endian": (32, 24, 1, 1, 255, 255, 255, 16, 8, 0),
     "red in the highest byte": (32, 24, 0, 1, 255, 255, 255, 24, 16, 8),
@@ -206,22 +149,20 @@ FORMATS = {
 }
 
 
-@pytest.mark.parametrize("name", FORMATS)
-def test_other_pixel_format_is_asked_for_ours(name: str) -> None:
-    announced = struct.pack(">BBBBHHHBBBxxx", *FORMATS[name])
+def test_other_pixel_format_is_asked_for_ours() -> None:
     pixels = rfb_server.image(40, 30, 500, seed=2)
     colours = struct.pack(">BxHH", 1, 0, 2) + bytes(12)
     shown = rfb_server.update(rfb_server.drawn(pixels, rfb_server.RAW, pixels.tobytes()))
-    session = rfb_server.greeting(40, 30, announced) + colours + shown
-    with rfb_server.playing(session, then_silent=True) as address, closing(connect(address)) as hands:
-        assert np.array_equal(decoded(hands.last_frame()), rfb_server.channels(pixels))
+    for announced in FORMATS.values():
+        session = rfb_server.greeting(40, 30, struct.pack(FORMAT, *announced)) + colours + shown
+        with rfb_server.playing(session, then_silent=True) as address, closing(connect(address)) as hands:
+            assert np.array_equal(decoded(hands.last_frame()), rfb_server.channels(pixels))
 
 
-@pytest.mark.parametrize("depth", [24, 32])
-@pytest.mark.parametrize("encoding", [rfb_server.RAW, rfb_server.ZRLE, rfb_server.TIGHT])
+@pytest.mark.parametrize(("depth", "encoding"), [(24, rfb_server.RAW), (32, rfb_server.ZRLE), (24, rfb_server.TIGHT)])
 def test_announced_red_first_format_is_taken(depth: int, encoding: int) -> None:
     """VMware's servers send the format that they announce, whatever they are asked for."""
-    announced = struct.pack(">BBBBHHHBBBxxx", 32, depth, 0, 1, 255, 255, 255, 0, 8, 16)
+    announced = struct.pack(FORMAT, 32, depth, 0, 1, 255, 255, 255, 0, 8, 16)
     pixels = rfb_server.image(40, 30, 500, seed=2)
     turned = np.frombuffer(pixels.astype(">u4").tobytes()[1:] + b"\0", "<u4").reshape(pixels.shape)
     data = {
@@ -244,7 +185,7 @@ def test_announced_red_first_format_is_taken(depth: int, encoding: int) -> None:
 
 
 def test_server_keeping_16_bit_is_refused() -> None:
-    announced = struct.pack(">BBBBHHHBBBxxx", *FORMATS["16 bit"])
+    announced = struct.pack(FORMAT, *FORMATS["16 bit"])
     shown = rfb_server.update(rfb_server.rectangle(0, 0, 40, 30, rfb_server.RAW, bytes(2 * 40 * 30)))
     refused = pytest.raises(DesktopRefused, match="showed no screen within")
     with rfb_server.playing(rfb_server.greeting(40, 30, announced) + shown, then_silent=True) as address, refused:
@@ -267,7 +208,7 @@ def test_pixels_by_tcp_are_compressed_unless_started_here(
     tigervnc: VncServer, start: Callable[[str], VNCController], is_small: bool
 ) -> None:
     tigervnc.paint(5)
-    with slow_link(tigervnc.address, delay_s=0, bits_a_second=1e12) as link:
+    with wire(tigervnc.address) as link:
         with closing(start(link.address)) as hands:
             hands.glance()
         assert (link.from_server < 1024 * 768) == is_small
@@ -276,7 +217,10 @@ def test_pixels_by_tcp_are_compressed_unless_started_here(
 @pytest.mark.slow
 def test_frame_after_settle_waits_no_round_trip(tigervnc: VncServer) -> None:
     round_trip_s = 0.3
-    with slow_link(tigervnc.address, delay_s=round_trip_s / 2) as link, closing(connect(link.address)) as hands:
+    with (
+        wire(tigervnc.address, delay_s=round_trip_s / 2, bits_a_second=20e6) as link,
+        closing(connect(link.address)) as hands,
+    ):
         assert min(_frame_s(hands, x) for x in (100, 200, 300)) < 0.8 * round_trip_s
 
 

@@ -119,23 +119,19 @@ def test_credentials_are_asked_for_before_tls(tmp_path: Path, here: Certificate,
         refused(server.address, "refused the password", Wire(user="nobody-here", tls_ca=ca), AuthenticationFailed)
 
 
-@pytest.mark.parametrize(
-    ("subtypes", "then", "message", "timeout_s"),
-    [
-        ((261,), b"", "showed no screen within", 0.5),
-        ((261,), b"\0", "then refused it", 3.0),
-        ((261,), b"\1", "showed no screen within", 0.5),
-        ((261,), b"\1RFB", "sent bytes before the TLS handshake", 3.0),
-        ((256, 263), b"", "offers VeNCrypt with Plain, TLSSASL: make the server offer X509Vnc", 3.0),
-        ((), b"", "offered no VeNCrypt sub-type", 3.0),
-    ],
-)
-def test_server_that_cheats_before_tls_is_refused(
-    subtypes: tuple[int, ...], then: bytes, message: str, timeout_s: float
-) -> None:
-    block = bytes([len(subtypes)]) + struct.pack(f"!{len(subtypes)}I", *subtypes)
-    with playing(VENCRYPT + block + then, then_silent=True) as address:
-        refused(address, message, Wire(tls="require"), timeout_s=timeout_s)
+def test_server_that_cheats_before_tls_is_refused() -> None:
+    cheats: list[tuple[tuple[int, ...], bytes, str]] = [
+        ((261,), b"", "showed no screen within"),
+        ((261,), b"\0", "then refused it"),
+        ((261,), b"\1", "showed no screen within"),
+        ((261,), b"\1RFB", "sent bytes before the TLS handshake"),
+        ((256, 263), b"", "offers VeNCrypt with Plain, TLSSASL: make the server offer X509Vnc"),
+        ((), b"", "offered no VeNCrypt sub-type"),
+    ]
+    for subtypes, then, message in cheats:
+        block = bytes([len(subtypes)]) + struct.pack(f"!{len(subtypes)}I", *subtypes)
+        with playing(VENCRYPT + block + then, then_silent=True) as address:
+            refused(address, message, Wire(tls="require"), timeout_s=0.5 if "no screen" in message else 8.0)
 
 
 @pytest.fixture
@@ -271,15 +267,12 @@ def test_import_loads_neither_websockets_nor_reactor() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
 
 
-@pytest.mark.parametrize("wire", [Wire(tls="require"), Wire(tls_fingerprint="sha256:" + 64 * "a")])
-@pytest.mark.parametrize(
-    "greeting",
-    [VERSION + b"\x01\x02" + bytes(16), VERSION + b"\x01\x01", b"RFB 003.003\n\0\0\0\2" + bytes(16)],
-    ids=["VncAuth", "None", "3.3"],
-)
-def test_required_tls_taken_out_sends_nothing(wire: Wire, greeting: bytes) -> None:
-    with playing(greeting, then_silent=True) as address:
-        refused(address, f"{wire.demand} requires TLS. Nothing was sent", wire)
+def test_required_tls_taken_out_sends_nothing() -> None:
+    greetings = VERSION + b"\x01\x02" + bytes(16), VERSION + b"\x01\x01", b"RFB 003.003\n\0\0\0\2" + bytes(16)
+    for wire in (Wire(tls="require"), Wire(tls_fingerprint="sha256:" + 64 * "a")):
+        for hello in greetings:
+            with playing(hello, then_silent=True) as address:
+                refused(address, f"{wire.demand} requires TLS. Nothing was sent", wire)
 
 
 def test_invalid_rule_of_tls_raises_settings_error(tmp_path: Path) -> None:
@@ -321,10 +314,10 @@ NO_VNC = {
 }
 
 
-@pytest.mark.parametrize("frames", NO_VNC, ids=range(len(NO_VNC)))
-def test_websocket_without_vnc_is_refused(frames: bytes) -> None:
-    with websocket_server(frames) as address, pytest.raises((DesktopRefused, ConnectionLost), match=NO_VNC[frames]):
-        connect(address, timeout_s=1.0)
+def test_websocket_without_vnc_is_refused() -> None:
+    for frames, message in NO_VNC.items():
+        with websocket_server(frames) as address, pytest.raises((DesktopRefused, ConnectionLost), match=message):
+            connect(address, timeout_s=1.0)
 
 
 REDIRECT = b"HTTP/1.1 302 Found\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n"
@@ -336,7 +329,7 @@ NO_WEBSOCKET = {
     b"RFB 003.008\n" + 200 * b"x": "opens no WebSocket: did not receive a valid HTTP response",
     SWITCH: "opens no WebSocket: invalid Sec-WebSocket-Accept",
     b"HTTP/1.1 200 OK\r\nX: " + 100_000 * b"x": "opens no WebSocket",
-    b"HTTP/1.1 101": "showed no screen within 2",
+    b"HTTP/1.1 101": "showed no screen within 1",
 }
 
 
@@ -359,18 +352,18 @@ def http_server(answer: bytes) -> Iterator[str]:
         thread.join(timeout=10)
 
 
-@pytest.mark.parametrize("answer", NO_WEBSOCKET, ids=range(len(NO_WEBSOCKET)))
-def test_server_opening_no_websocket_is_refused(answer: bytes) -> None:
-    started_s = time.monotonic()
-    with http_server(answer) as address, pytest.raises(DesktopRefused, match=NO_WEBSOCKET[answer]):
-        connect(address, timeout_s=2.0)
-    assert time.monotonic() - started_s < 6.0
+def test_server_opening_no_websocket_is_refused() -> None:
+    for answer, message in NO_WEBSOCKET.items():
+        started_s = time.monotonic()
+        with http_server(answer) as address, pytest.raises(DesktopRefused, match=message):
+            connect(address, timeout_s=1.0)
+        assert time.monotonic() - started_s < 6.0
 
 
 def test_last_keys_arrive_through_websocket(tigervnc: VncServer, tmp_path: Path) -> None:
     typed = tmp_path / "typed"
     with xterm(tigervnc, f"cat >{typed}"), websockify(tigervnc.address) as port:
-        for number in range(3):
+        for number in range(2):
             with closing(connect(f"ws://localhost:{port}/websockify")) as hands:
                 hands.perform(Move(100, 100))
                 hands.perform(TypeText(f"text {number}", press_enter=True))

@@ -4,7 +4,7 @@
 
 It takes sessions of `-n 4` one after the other, ten tests replayed and ten live against a model's fake server, on
 desktops that the sessions start and on given ones behind a proxy. Eight programs are broken in a known way. All of it
-is done in namespaces of its own, which end with it. What the seed does, and when, is printed; `--log` keeps it. Exit
+is done in namespaces of its own, which end with it. What the seed does, and when, is printed. Exit
 code 1 says that something did not hold: a hang, a pass of a broken program, a triage that nothing explains, a test told
 twice or not at all, a lost run directory, something left behind, or memory that grows.
 
@@ -23,7 +23,6 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
 
 from support.chaos import checks, world
 from support.chaos.arena import Arena, Model, given_desktops
@@ -42,22 +41,20 @@ WAYS: tuple[tuple[str, ...], ...] = ((), ("--reruns=1",), ("--vnc-repeat=1", "--
 class Report:
     """What came of all sessions."""
 
-    log: IO[str] | None
     wrong: list[str] = field(default_factory=list)
     came: Counter[str] = field(default_factory=Counter)
     kinds: Counter[str] = field(default_factory=Counter)
     peaks_mb: list[float] = field(default_factory=list)
     sessions: int = 0
 
-    def say(self, line: str) -> None:
-        print(line, flush=True)
-        if self.log:
-            print(line, file=self.log, flush=True)
-
-    def complain(self, lines: list[str], session: int) -> None:
+    def complain(self, lines: list[str]) -> None:
         for line in lines:
-            self.say(f"WRONG in session {session}: {line}")
+            say(f"WRONG in session {self.sessions}: {line}")
         self.wrong += lines
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
 
 
 def main() -> int:
@@ -89,15 +86,14 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--every", type=float, default=3.0, help="seconds between two disturbances, on average")
     parser.add_argument("--sessions", type=int, default=0, help="at most so many (0: as time allows)")
     parser.add_argument("--only", choices=("started", "given"), help="only desktops that are started here, or given")
-    parser.add_argument("--log", type=Path, help="a file for what was done, and when")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 def inside(given: argparse.Namespace) -> int:
     """Perform all sessions, as the first process of this world."""
-    report = Report(given.log.open("a", encoding="utf-8") if given.log else None)
-    report.say(f"seed {given.seed}, a disturbance each {given.every:g} s")
+    report = Report()
+    say(f"seed {given.seed}, a disturbance each {given.every:g} s")
     world.settle_in()
     desktops, way_there = given_desktops()
     broken = Path("/tmp/broken")
@@ -129,20 +125,20 @@ def _session(project: Project, arena: Arena, seed: str, every_s: float, report: 
     project.forget()
     before = world.files()
     way = WAYS[number % len(WAYS)]
-    report.say(f"session {number} ({project.path.name}, {' '.join(way) or 'no more options'})")
+    say(f"session {number} ({project.path.name}, {' '.join(way) or 'no more options'})")
     began_s = time.monotonic()
     ended = _run(project, arena, actions, ["-n4", *way], report)
     took_s = time.monotonic() - began_s
     came = checks.summary(project)
     report.came += came
-    report.say(f"session {number} took {took_s:.0f} s: {dict(came)}")
+    say(f"session {number} took {took_s:.0f} s: {dict(came)}")
     wrong = checks.wrong_results(project, ended) + checks.lost_runs(project)
     if any(each.action.kind.endswith("supervisor") for each in ended.done):
         subprocess.run([sys.executable, "-c", CLEAN], check=True)
     wrong += checks.left_over(lambda: _own(arena), before)
     if wrong:
-        report.say(ended.output)
-    report.complain(wrong, number)
+        say(ended.output)
+    report.complain(wrong)
 
 
 CLEAN = "from pytest_vnc_use.desktops.session import remove_leftovers; remove_leftovers()"
@@ -162,13 +158,14 @@ def _run(project: Project, arena: Arena, actions: list[Action], options: list[st
         while process.poll() is None:
             at_s = time.monotonic() - began_s
             if at_s > SESSION_S:
-                report.complain([f"the session hangs after {SESSION_S:g} s"], report.sessions)
+                report.complain([f"the session hangs after {SESSION_S:g} s"])
                 process.send_signal(signal.SIGABRT)  # faulthandler writes where it stands
                 time.sleep(1)
                 process.kill()
             if waiting and waiting[0].at_s <= at_s and (happened := arena.disturb(waiting.pop(0))):
                 done.append(happened)
-                _tell_done(happened, at_s, report)
+                report.kinds[happened.action.kind] += 1
+                _tell_done(happened, at_s)
             arena.undo_due()
             sizes_mb.append(world.memory_mb(process.pid))
             world.reap(_own(arena) | {process.pid})
@@ -179,12 +176,11 @@ def _run(project: Project, arena: Arena, actions: list[Action], options: list[st
         return checks.Ended(process.returncode, output.read(), done)
 
 
-def _tell_done(done: Done, at_s: float, report: Report) -> None:
+def _tell_done(done: Done, at_s: float) -> None:
     action = done.action
     lasting = f" for {action.for_s:.1f} s" if action.for_s is not None else ""
     at = f", test {done.test:02}" if done.test else ""
-    report.kinds[action.kind] += 1
-    report.say(f"  {at_s:6.2f} s  {action.kind}{lasting}: {done.target}{at}")
+    say(f"  {at_s:6.2f} s  {action.kind}{lasting}: {done.target}{at}")
 
 
 def _own(arena: Arena) -> set[int]:
@@ -194,15 +190,13 @@ def _own(arena: Arena) -> set[int]:
 
 def _tell(report: Report) -> int:
     peaks = report.peaks_mb[2:]
-    report.say(f"{report.sessions} sessions, {sum(report.came.values())} tests: {dict(report.came)}")
-    report.say(f"{sum(report.kinds.values())} disturbances: {dict(report.kinds)}")
+    say(f"{report.sessions} sessions, {sum(report.came.values())} tests: {dict(report.came)}")
+    say(f"{sum(report.kinds.values())} disturbances: {dict(report.kinds)}")
     if peaks:
-        report.say(
-            f"memory of the controllers: first {peaks[0]:.1f} MB, last {peaks[-1]:.1f}, largest {max(peaks):.1f}"
-        )
+        say(f"memory of the controllers: first {peaks[0]:.1f} MB, last {peaks[-1]:.1f}, largest {max(peaks):.1f}")
         if max(peaks) > peaks[0] + _MOST_GROWTH_MB:
-            report.complain([f"a controller took {max(peaks) - peaks[0]:.1f} MB more than the first"], report.sessions)
-    report.say(f"{len(report.wrong)} things were wrong")
+            report.complain([f"a controller took {max(peaks) - peaks[0]:.1f} MB more than the first"])
+    say(f"{len(report.wrong)} things were wrong")
     return 1 if report.wrong or not report.sessions else 0
 
 

@@ -26,9 +26,9 @@ from foreign_changes import CHANGES, Change, in_page, over_window
 from foreign_table import PROGRAMS, DesktopProgram, Page, Program
 
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types import Frame, Report, Verdict
 from pytest_vnc_use.types.protocols import Desktop, Judge, Planner
 from support import paths
+from support.fixed_judge import Says
 from support.tills import Steps
 
 TOOLS = paths.PROGRAMS
@@ -211,16 +211,6 @@ def vnc_planner(program: Program) -> Planner:
     return Steps(*program.steps)
 
 
-class Believes:
-    """The port Judge: whatever is claimed holds, and is to be seen where the program shows it."""
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-
-    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
-        return Verdict(claim, "holds", "so it is believed", self.program.region, frame.ref, "believes")
-
-
 @pytest.fixture
 def vnc_judge(program: Program) -> Judge:
-    return Believes(program)
+    return Says(region=program.region)

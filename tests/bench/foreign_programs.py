@@ -1,13 +1,13 @@
 """Programs that nobody here wrote, recorded, then replayed unchanged many times, and with one change after the other.
 
     python tests/bench/run.py foreign_programs [--replays 1000] [--at-once 3] [--programs WORD …] [--changes WORD …]
-        [--skip unchanged|changed] [--keep DIRECTORY] [-- OPTION …]
+        [--keep DIRECTORY]
 
 The programs stand in foreign_table.py, with the Debian packages that they need, the changes in foreign_changes.py. All
 is done by pytest as a user does it: each test has a task, for which the planner is a script, and a claim, which a judge
 who believes it judged while it was recorded; it is replayed without either. Each test has a desktop and a home
 directory of its own. Of the unchanged replays, whose number is of all programs together, one may drift; of the changed
-ones none may pass. WORDs select those whose name has one of them; OPTIONs are handed on to pytest in each replay.
+ones none may pass. WORDs select those whose name has one of them.
 
 npm's packages are kept in pytest-vnc-use/npm in the user's cache directory.
 """
@@ -28,15 +28,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import foreign_table
+from foreign_changes import CHANGES
 from foreign_fixtures import package_dir
 from foreign_table import PROGRAMS, Page
 from ratios import head, machine, row
 
-from pytest_vnc_use.recordings.images import pixels_of
 from pytest_vnc_use.report.results import ItemResult, read_results
-from pytest_vnc_use.runs.directory import RunDirectory, read_trace
-from pytest_vnc_use.types import Drifted
+from pytest_vnc_use.runs.directory import read_trace
 
 TESTS = '''import os
 import pytest
@@ -123,9 +121,7 @@ class Suite:
                 recorded.append(name)
         return sorted(recorded, key=list(PROGRAMS).index)
 
-    def replay(
-        self, names: Sequence[str], times: int, options: Sequence[str], kinds: Sequence[str] = ("",)
-    ) -> list[Replay]:
+    def replay(self, names: Sequence[str], times: int, *options: str, kinds: Sequence[str] = ("",)) -> list[Replay]:
         shutil.rmtree(self.runs, ignore_errors=True)
         for file in (self.directory / "happened").iterdir():
             file.unlink()
@@ -157,28 +153,17 @@ def number_of(test: ItemResult) -> int:
 def told_drift(test: ItemResult, steps: int) -> str:
     """Return which gate, or the claim, saw which change; "" where neither did."""
     for run in test.runs:
-        directory = Path(run.directory)
-        for drift in read_trace(directory).drifts:
-            who = "claim" if run.outcome == "done" else f"gate {run.steps + 1} of {steps + 1}"
-            return f"{who}: {told_difference(RunDirectory(directory), drift)}"
+        for drift in read_trace(Path(run.directory)).drifts:
+            who, box = "claim" if run.outcome == "done" else f"gate {run.steps + 1} of {steps + 1}", drift.region
+            return f"{who}: {f'{box.left},{box.top} to {box.right},{box.bottom}' if box else drift.problem}"
     return ""
 
 
-def told_difference(directory: RunDirectory, drift: Drifted) -> str:
-    recorded, seen = (pixels_of(directory.load_png(frame)) for frame in (drift.recorded, drift.seen))
-    if recorded.shape != seen.shape or drift.region is None:
-        return drift.problem
-    box = drift.region
-    part = slice(box.top, box.bottom), slice(box.left, box.right)
-    count = int((recorded[part] != seen[part]).sum())
-    return f"{count:,} px in {box.left},{box.top} to {box.right},{box.bottom}"
-
-
-def unchanged(suite: Suite, names: Sequence[str], replays: int, options: Sequence[str]) -> int:
+def unchanged(suite: Suite, names: Sequence[str], replays: int) -> int:
     """Return how many did not pass."""
     each, came = math.ceil(replays / len(names)), list[Replay]()
     for done in range(0, each, AT_A_TIME):
-        came += suite.replay(names, min(AT_A_TIME, each - done), options)
+        came += suite.replay(names, min(AT_A_TIME, each - done))
         passed = sum(replay.passed for replay in came)
         print(f"{passed} of {len(came)} replays passed", file=sys.stderr, flush=True)
     print(head("program", "replays", "passed", "drifted", "where", "median s"))
@@ -193,12 +178,12 @@ def unchanged(suite: Suite, names: Sequence[str], replays: int, options: Sequenc
     return len(bad)
 
 
-def changed(suite: Suite, names: Sequence[str], kinds: Sequence[str], options: Sequence[str]) -> int:
+def changed(suite: Suite, names: Sequence[str], kinds: Sequence[str]) -> int:
     """Return how many passed, or say nothing of their change."""
     seen: dict[tuple[str, str], str] = {}
     for first in range(0, len(names), PROGRAMS_AT_A_TIME):
         some = names[first : first + PROGRAMS_AT_A_TIME]
-        came = suite.replay(some, len(kinds), [f"-ovnc_gate_seconds={GATE_S}", *options], kinds)
+        came = suite.replay(some, len(kinds), f"-ovnc_gate_seconds={GATE_S}", kinds=kinds)
         seen |= {(replay.name, replay.kind): replay.seen_by for replay in came}
         passed = sum(who == NOBODY for who in seen.values())
         print(f"{passed} of {len(seen)} changed replays passed", file=sys.stderr, flush=True)
@@ -208,10 +193,8 @@ def changed(suite: Suite, names: Sequence[str], kinds: Sequence[str], options: S
         print(row(name, *(f"**{cell}**" if cell == NOBODY else cell.partition(":")[0] for cell in cells)))
     passed = sum(who == NOBODY for who in seen.values())
     apart = sum(who.startswith(TOO_EARLY) or who == NEVER for who in seen.values())
-    print(
-        f"\n{len(seen)} changed replays, {passed} passed; {apart} drifted, or ended, before their change came\n",
-        flush=True,
-    )
+    told = f"{passed} passed; {apart} drifted, or ended, before their change came"
+    print(f"\n{len(seen)} changed replays, {told}\n", flush=True)
     return passed + apart
 
 
@@ -221,12 +204,12 @@ def arguments(given: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--at-once", type=int, default=3)
     parser.add_argument("--programs", nargs="*", default=[])
     parser.add_argument("--changes", nargs="*", default=[])
-    parser.add_argument("--skip", choices=["unchanged", "changed"], default="")
-    parser.add_argument(
-        "--keep", type=Path, help="a directory that is kept, with recordings and the last run directories"
-    )
-    parser.add_argument("options", nargs="*", help="of pytest, after --")
+    parser.add_argument("--keep", type=Path, help="a directory for the recordings and the last run directories")
     return parser.parse_args(given)
+
+
+def named(name: str, words: Sequence[str]) -> bool:
+    return not words or any(word in name for word in words)
 
 
 def installed(names: Sequence[str]) -> list[str]:
@@ -244,7 +227,7 @@ def installed(names: Sequence[str]) -> list[str]:
 
 def main(given: Sequence[str]) -> int:
     asked = arguments(given)
-    wanted = [name for name in PROGRAMS if not asked.programs or any(word in name for word in asked.programs)]
+    wanted = [name for name in PROGRAMS if named(name, asked.programs)]
     print(f"{machine()}, {asked.at_once} at once\n")
     names = installed(wanted)
     with tempfile.TemporaryDirectory(prefix="foreign-") as made:
@@ -253,12 +236,8 @@ def main(given: Sequence[str]) -> int:
         suite = Suite(directory, asked.at_once)
         suite.write()
         recorded = suite.record(names)
-        drifted = 0 if asked.skip == "unchanged" else unchanged(suite, recorded, asked.replays, asked.options)
-        passed = (
-            0
-            if asked.skip == "changed"
-            else changed(suite, recorded, foreign_table.kinds(asked.changes), asked.options)
-        )
+        drifted = unchanged(suite, recorded, asked.replays) if asked.replays else 0
+        passed = changed(suite, recorded, [kind for kind in CHANGES if named(kind, asked.changes)])
     return int(drifted > 1 or passed > 0 or recorded != wanted)
 
 

@@ -10,11 +10,11 @@ regions of a page are those at scale 1. All Debian packages that are needed here
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import foreign_commands as commands
-from foreign_changes import CHANGES, Box
+from foreign_changes import Box
 
 from pytest_vnc_use.types import Action, Click, KeyCombo, Region, TypeText
 
@@ -297,8 +297,3 @@ PROGRAMS: Mapping[str, Program] = {
     **{f"{name}, scale {scale}": page.scaled(scale) for name, page in PAGES.items() for scale in SCALES},
     **DESKTOP_PROGRAMS,
 }
-
-
-def kinds(words: Sequence[str]) -> list[str]:
-    """The changes whose names have one of the words; all without words."""
-    return [name for name in CHANGES if not words or any(word in name for word in words)]

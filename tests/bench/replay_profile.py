@@ -23,15 +23,15 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import pytest
 from ratios import head, machine, row
 
 from pytest_vnc_use.plugin.desktops import ENGINE
-from pytest_vnc_use.types import Action, Click, Frame, KeyCombo, Report, TypeText, Verdict, Wait
+from pytest_vnc_use.types import Action, Click, KeyCombo, TypeText, Wait
 
 HERE = Path(__file__).parent
 CHROMIUM = "/usr/bin/chromium"
@@ -102,9 +102,9 @@ FLOWS = {
 }
 CONFTEST = """
 import pytest
-from replay_profile import FLOWS, Sure
+from replay_profile import FLOWS
 from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
-from pytest_vnc_use.types import Wait
+from support.fixed_judge import Says
 
 @pytest.fixture
 def flow(request):
@@ -117,7 +117,7 @@ def vnc_planner(flow, request):
 
 @pytest.fixture
 def vnc_judge(request):
-    return Sure() if request.config.getoption("--vnc-record") == "rewrite" else None
+    return Says(region=None) if request.config.getoption("--vnc-record") == "rewrite" else None
 """
 TESTS = """
 import pytest
@@ -142,31 +142,22 @@ def test_playwright_{name}():
 """
 
 
-class Sure:
-    """The port Judge, for what is recorded: all of it holds."""
-
-    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
-        return Verdict(claim, "holds", "it is so", frame=frame.ref)
-
-
-OTHER, END = "else", "end of the session"
+OTHER, FIRST, CLICKS = "else", "first gate", "clicks kept apart"
 PARTS = {
-    "desktop and program start": ("plugin.desktops:_lease",),
-    "connection": ("agent.build:connect_to", "desktops.xvnc:connect"),
-    "recording read": ("plugin.recorded:recorded_test", "recordings.images:Chain.pixels"),
+    "desktop and program start": "plugin.desktops._lease",
+    "connection": "agent.build.connect_to desktops.xvnc.connect",
+    "recording read": "plugin.recorded.recorded_test recordings.images.Chain.pixels",
     "run directory written": (
-        "runs.directory:RunDirectory.store",
-        "runs.directory:RunDirectory.append",
-        "runs.directory:RunDirectory.create",
+        "runs.directory.RunDirectory.store runs.directory.RunDirectory.append runs.directory.RunDirectory.create"
     ),
-    "gates": ("recordings.replay:Replay._await",),
-    "quiet, where no gate shows the step's effect": ("backends.vnc:VNCController.settle",),
-    "input": ("backends.vnc:VNCController.perform",),
-    "watch after the end": ("recordings.replay:Replay.watch_end", "recordings.evidence:RecordedJudge.judge"),
-    "graph": ("agent.graph:RunGraph.start",),
-    "programs end": ("desktops.xvnc:XvncDesktop.stop",),
+    "gates": "recordings.replay.Replay._await_gate",
+    "quiet, where no gate shows the step's effect": "backends.vnc.VNCController.settle",
+    "input": "backends.vnc.VNCController.perform",
+    "watch after the end": "recordings.replay.Replay.watch_end recordings.evidence.RecordedJudge.judge",
+    "graph": "agent.graph.RunGraph.start",
+    "programs end": "desktops.xvnc.XvncDesktop.stop",
 }
-FIRST, CLICKS = "first gate", "clicks kept apart"
+"""What a test's time is spent for: the functions that do it."""
 
 
 class Clock:
@@ -177,9 +168,7 @@ class Clock:
         self.times: Counter[str] = Counter()
         self._parts: list[str] = []
         self._since_s = time.perf_counter()
-
         self.is_idle = True
-        """True until it is told of parts."""
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
@@ -202,6 +191,18 @@ class Clock:
 CLOCK = Clock()
 
 
+def instrument() -> None:
+    CLOCK.is_idle = False
+    names: dict[str, Callable[..., str]] = {part: lambda *_, part=part: part for part in PARTS}
+    names["gates"] = lambda replay, *_: FIRST if replay._place.gate.is_first else "gates"
+    names["input"] = lambda _, action, *__: CLICKS if isinstance(action, Wait) else "input"
+    for part, targets in PARTS.items():
+        for target in targets.split():
+            path, _, name = target.rpartition(".")
+            owner = resolve_name(f"pytest_vnc_use.{path}")
+            setattr(owner, name, timed(getattr(owner, name), names[part]))
+
+
 def timed(call: Callable[..., Any], name: Callable[..., str]) -> Callable[..., Any]:
     @functools.wraps(call)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -209,27 +210,6 @@ def timed(call: Callable[..., Any], name: Callable[..., str]) -> Callable[..., A
             return call(*args, **kwargs)
 
     return wrapper
-
-
-def instrument() -> None:
-    CLOCK.is_idle = False
-    names: dict[str, Callable[..., str]] = {part: lambda *_, part=part: part for part in PARTS}
-    names["gates"] = lambda replay, gate, *_: FIRST if gate.is_first else "gates"
-    names["input"] = lambda _, action, *__: CLICKS if isinstance(action, Wait) else "input"
-    for part, targets in PARTS.items():
-        for target in targets:
-            owner, name = owner_of(target)
-            setattr(owner, name, timed(getattr(owner, name), names[part]))
-
-
-def owner_of(target: str) -> tuple[Any, str]:
-    """Return the module or class that has a function of `PARTS`, and the function's name there."""
-    module, _, path = target.partition(":")
-    owner: Any = import_module(f"pytest_vnc_use.{module}")
-    *classes, name = path.split(".")
-    for each in classes:
-        owner = getattr(owner, each)
-    return owner, name
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -254,16 +234,6 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     """Count what is written when a phase is over."""
     with CLOCK.part("results of the test written"):
         return (yield)
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_sessionfinish() -> Iterator[None]:
-    """Write what the end of the session took."""
-    began_s = time.perf_counter()
-    result = yield
-    with Path(os.environ["REPLAY_TIMES"]).open("a", encoding="utf-8") as file:
-        print(json.dumps({"test": END, "s": time.perf_counter() - began_s}), file=file)
-    return result
 
 
 def session(directory: Path, *options: str) -> dict[str, dict[str, Any]]:
@@ -336,7 +306,6 @@ def main(rounds: int) -> None:
     for name, figure in (("by the clock", "s"), ("on the processor", "cpu_s")):
         more = median(lambda each, figure=figure: each[first][figure] - each[same][figure])
         print(f"\nthe first test of a session takes {more:.2f} s more, {name}")
-    print(f"\nthe end of the session takes {median(lambda each: each[END]['s']):.2f} s")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,8 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
-from pytest_vnc_use.recordings.images import Pixels, really_differing
+from pytest_vnc_use.recordings.images import Pixels
+from pytest_vnc_use.recordings.same_text import really_differing
 
 SHEETS = Path(__file__).with_name("drawing_sheets.py")
 SIZES = (8, 10, 12, 40 / 3, 16, 20)

@@ -138,7 +138,6 @@ SEES = {
     "claim unsure": r"claims? not shown|unsure|no planner can read",
     "body": r"^(\w*Error|assert )",
 }
-ORDER = (*SEES, TRANSIENT, NOBODY)
 
 
 def seen_by(case: Case, session: Session) -> str:
@@ -155,30 +154,23 @@ def seen_by(case: Case, session: Session) -> str:
     return f"otherwise: {test.message.splitlines()[0][:60]}"
 
 
-@dataclass(frozen=True)
-class Found:
-    """The finders of each case with a bug; `unbroken` lists the faults of the tests without one."""
+def examine(
+    bugs: Mapping[str, Sequence[Bug]], flavours: Sequence[str], at_once: int, directory: Path
+) -> tuple[Mapping[Case, str], list[str]]:
+    """Record the walks of each program's bugs, and replay them without a bug and with each.
 
-    seen: Mapping[Case, str]
-    unbroken: Sequence[str]
-
-
-def examine(bugs: Mapping[str, Sequence[Bug]], flavours: Sequence[str], at_once: int, directory: Path) -> Found:
-    """Record the walks of each program's bugs, and replay them without a bug and with each."""
+    Return who saw each case with a bug, and what is wrong with those without one.
+    """
     (directory / "pytest.ini").write_text(INI)
     shutil.copy(HERE / "seeded_conftest.py", directory / "conftest.py")
     walks = dict.fromkeys((program, bug.walk) for program, some in bugs.items() for bug in some)
     record(directory, walks, at_once)
-    without = [Case(*walk, flavour) for walk in walks for flavour in flavours if flavour in flavours_of(*walk)]
+    without = [Case(*walk, each) for walk in walks for each in flavours if each in ALL[walk[0]].walks[walk[1]].flavours]
     seeded = [(name, bug) for name, some in bugs.items() for bug in some]
     cases = [Case(name, bug.walk, each, bug) for name, bug in seeded for each in flavours if each in bug.flavours]
     write(directory, [*without, *cases])
     session = run(directory, [*without, *cases], at_once, "replay")
-    return Found({case: seen_by(case, session) for case in cases}, list(wrong_unbroken(without, session)))
-
-
-def flavours_of(program: str, walk: str) -> tuple[str, ...]:
-    return ALL[program].walks[walk].flavours
+    return {case: seen_by(case, session) for case in cases}, list(wrong_unbroken(without, session))
 
 
 def wrong_unbroken(cases: Iterable[Case], session: Session) -> Iterator[str]:
@@ -189,30 +181,28 @@ def wrong_unbroken(cases: Iterable[Case], session: Session) -> Iterator[str]:
             yield f"{case.place}: {who}{': ' + test.message.splitlines()[0][:300] if test and test.message else ''}"
 
 
-def print_bugs(name: str, bugs: Sequence[Bug], seen: Mapping[Case, str]) -> None:
-    print(f"\n### {ALL[name].toolkit}, {len(bugs)} bugs\n")
-    print(head("kind", "bug", "what a person sees", *FLAVOURS.values()))
-    for bug in bugs:
-        cells = [seen.get(Case(name, bug.walk, flavour, bug), "") for flavour in FLAVOURS]
-        print(row(bug.kind, bug.name.replace("_", " "), bug.sees, *cells))
+def is_passed(case: Case, who: str) -> bool:
+    """Return whether nobody failed the test; a transient bug counts as found if it is listed."""
+    return who == NOBODY or (who == TRANSIENT and case.bug is not None and case.bug.kind != "transient")
 
 
-def print_sums(seen: Mapping[Case, str]) -> None:
-    """Print how many bugs each saw, by flavour; and which passed."""
+def print_tables(bugs: Mapping[str, Sequence[Bug]], seen: Mapping[Case, str]) -> None:
+    """Print who saw each bug, how many bugs each saw, by flavour, and which passed."""
+    for name, some in bugs.items():
+        print(f"\n### {ALL[name].toolkit}, {len(some)} bugs\n")
+        print(head("kind", "bug", "what a person sees", *FLAVOURS.values()))
+        for bug in some:
+            cells = [seen.get(Case(name, bug.walk, flavour, bug), "") for flavour in FLAVOURS]
+            print(row(bug.kind, bug.name.replace("_", " "), bug.sees, *cells))
     counts = Counter((who, case.flavour) for case, who in seen.items())
     print("\n### who saw how many\n")
     print(head("seen by", *FLAVOURS.values()))
-    for who in dict.fromkeys((*ORDER, *seen.values())):
+    for who in dict.fromkeys((*SEES, TRANSIENT, NOBODY, *seen.values())):
         print(row(who, *(counts[who, flavour] for flavour in FLAVOURS)))
     for flavour, told in FLAVOURS.items():
         cases = [case for case in seen if case.flavour == flavour]
-        passed = [f"{case.program}: {case.bug.name}" for case in cases if case.bug and is_passed(case.bug, seen[case])]
+        passed = [f"{case.program}: {case.bug.name}" for case in cases if case.bug and is_passed(case, seen[case])]
         print(f"\npassed in spite of it, {told}: {len(passed)} of {len(cases)}", *passed, sep="\n  ")
-
-
-def is_passed(bug: Bug, who: str) -> bool:
-    """Return whether nobody failed the test; a transient bug counts as found if it is listed."""
-    return who == NOBODY or (who == TRANSIENT and bug.kind != "transient")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -231,22 +221,15 @@ def main(arguments: Sequence[str]) -> int:
     if asked.list:
         print(*(f"{name} {bug.kind}: {bug.name}" for name, some in bugs.items() for bug in some), sep="\n")
         return 0
-    return examined(bugs, asked.flavours, asked.at_once)
-
-
-def examined(bugs: Mapping[str, Sequence[Bug]], flavours: Sequence[str], at_once: int) -> int:
-    """Print who saw which bug; 1 where something is wrong with that."""
-    print(f"{machine()}, {at_once} at once", flush=True)
-    began_s = time.monotonic()
+    print(f"{machine()}, {asked.at_once} at once", flush=True)
+    started_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="seeded-") as directory:
-        found = examine(bugs, flavours, at_once, Path(directory))
-    for name, some in bugs.items():
-        print_bugs(name, some, found.seen)
-    print_sums(found.seen)
-    print(f"\n{sum(map(len, bugs.values()))} bugs in {len(found.seen)} tests, {time.monotonic() - began_s:.0f} s")
-    print(*(f"without a bug, {line}" for line in found.unbroken), sep="\n")
-    passed = any(case.bug and is_passed(case.bug, who) for case, who in found.seen.items())
-    return int(passed or bool(found.unbroken) or any(who.startswith(BROKE) for who in found.seen.values()))
+        seen, unbroken = examine(bugs, asked.flavours, asked.at_once, Path(directory))
+    print_tables(bugs, seen)
+    print(f"\n{sum(map(len, bugs.values()))} bugs in {len(seen)} tests, {time.monotonic() - started_s:.0f} s")
+    print(*(f"without a bug, {line}" for line in unbroken), sep="\n")
+    passed = any(is_passed(case, who) for case, who in seen.items())
+    return int(passed or bool(unbroken) or any(who.startswith(BROKE) for who in seen.values()))
 
 
 if __name__ == "__main__":

@@ -163,7 +163,7 @@ SHOP_WALKS = {
 
 def _of_shop(kind: str, walk: str, *names: str, flavours: tuple[str, ...] = SCREEN) -> Iterator[Bug]:
     for name in names:
-        yield Bug(name, kind, (buggy_shop.BUGS[name].__doc__ or "").rstrip("."), walk, flavours)
+        yield Bug(name, kind, buggy_shop.BUGS[name][0], walk, flavours)
 
 
 SHOP_BUGS = (

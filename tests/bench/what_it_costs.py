@@ -20,8 +20,9 @@ from pytest_vnc_use.planners.gemini.planner import GeminiJudge
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, ModelAsked, Usage
 from support.gemini_server import GeminiServer, text
+from support.players import PLAYERS, Said
 from support.qt_desktop import QtDesktop
-from support.shop_runs import PLAYERS, SHOP, Said
+from support.shop_runs import SHOP
 
 STEPS = (5, 10, 20)
 MODELS = ("gemini-3.5-flash-lite", "gemini-3.8-flash", "gemini-3.1-pro-preview")

@@ -36,81 +36,62 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_pytest_reads_what_was_added(tmp_path: Path, layout: str) -> None:
-    files, name = LAYOUTS[layout]
-    for path, text in files.items():
-        (tmp_path / path).write_bytes(text.encode())
-    ini = IniFile.find(tmp_path)
-    assert ini.name == name
-    changed = ini.with_options(WANTED)
-    (tmp_path / name).write_bytes(changed.encode())
-    before = files.get(name, "")
-    assert not [line for line in before.splitlines() if line not in changed.splitlines()]
-    assert ("\r\n" in before) == (changed.count("\n") == changed.count("\r\n"))
-    again = IniFile.find(tmp_path)
-    assert again.name == name
-    assert {key: again.options[key] for key in ini.options} == dict(ini.options)
-    assert pytests_own(tmp_path) == (WANTED["vnc_app"][0], ["-p", "no:langsmith_plugin"])
+READ = """
+import os, sys, pytest
+
+class Reader:
+    def pytest_addoption(self, parser): parser.addini("vnc_app", "")
+    def pytest_configure(self, config): print("READ", repr((config.getini("vnc_app"), [*config.getini("addopts")])))
+
+for directory in sys.argv[1:]:
+    os.chdir(directory)
+    pytest.main(["-q", "-s", "--collect-only", "-p", "no:cacheprovider"], plugins=[Reader()])
+"""
 
 
-def pytests_own(directory: Path) -> tuple[str, list[str]]:
-    """Return the values that pytest reads for the two options in this directory."""
-    (directory / "conftest.py").write_text(
-        "def pytest_addoption(parser): parser.addini('vnc_app', '')\n"
-        "def pytest_configure(config):\n"
-        "    print('READ', repr((config.getini('vnc_app'), list(config.getini('addopts')))))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-s", "--collect-only", "-p", "no:cacheprovider"],
-        cwd=directory,
-        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
-    (said,) = [line for line in done.stdout.splitlines() if line.startswith("READ ")] or [done.stdout + done.stderr]
-    read: tuple[str, list[str]] = eval(said.removeprefix("READ "))
-    return read
+def test_pytest_reads_what_was_added(tmp_path: Path) -> None:
+    directories = [tmp_path / str(number) for number in range(len(LAYOUTS))]
+    for directory, (layout, (files, name)) in zip(directories, LAYOUTS.items(), strict=True):
+        directory.mkdir()
+        for path, text in files.items():
+            (directory / path).write_bytes(text.encode())
+        ini = IniFile.find(directory)
+        assert ini.name == name, layout
+        changed = ini.with_options(WANTED)
+        (directory / name).write_bytes(changed.encode())
+        before = files.get(name, "")
+        assert not [line for line in before.splitlines() if line not in changed.splitlines()], layout
+        assert ("\r\n" in before) == (changed.count("\n") == changed.count("\r\n")), layout
+        again = IniFile.find(directory)
+        assert (again.name, {key: again.options[key] for key in ini.options}) == (name, dict(ini.options)), layout
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    command = [sys.executable, "-c", READ, *map(str, directories)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400, check=False)
+    values = [line for line in done.stdout.splitlines() if line.startswith("READ ")]
+    expected = f"READ {(WANTED['vnc_app'][0], ['-p', 'no:langsmith_plugin'])!r}"
+    assert dict(zip(LAYOUTS, values, strict=True)) == dict.fromkeys(LAYOUTS, expected), done.stderr
 
 
 @pytest.mark.parametrize(
-    ("name", "text"),
+    ("name", "content", "problem"),
     [
-        ("pyproject.toml", "[tool]\npytest.ini_options = {markers = ['a']}\n"),
-        ("pyproject.toml", "tool.pytest.ini_options.markers = ['a']\n"),
-        ("pyproject.toml", "[tool]\npytest = {ini_options = {markers = ['a']}}\n"),
-        ("pyproject.toml", "x = '''\n[tool.pytest.ini_options]\n'''\ntool.pytest.ini_options.markers = ['a']\n"),
+        *(
+            ("pyproject.toml", text, r"its table \[tool.pytest.ini_options\] has no separate heading")
+            for text in (
+                b"[tool]\npytest.ini_options = {markers = ['a']}\n",
+                b"tool.pytest.ini_options.markers = ['a']\n",
+                b"[tool]\npytest = {ini_options = {markers = ['a']}}\n",
+                b"x = '''\n[tool.pytest.ini_options]\n'''\ntool.pytest.ini_options.markers = ['a']\n",
+                b"x = '''\n[tool.pytest.ini_options]\n'''\n[tool.pytest.ini_options]\nmarkers = ['a']\n",
+            )
+        ),
+        ("pyproject.toml", b"[tool\n", "pyproject.toml cannot be read"),
+        ("pytest.ini", b"markers = a\n", "pytest.ini cannot be read"),
+        ("tox.ini", b"[pytest]\nmarkers = \xff\n", "tox.ini' is not text in UTF-8"),
+        ("pytest.ini", b"", "options cannot be added"),
     ],
 )
-def test_table_without_heading_is_left_alone(tmp_path: Path, name: str, text: str) -> None:
-    (tmp_path / name).write_text(text)
-    with pytest.raises(SettingsError, match=r"its table \[tool.pytest.ini_options\] has no separate heading"):
-        IniFile.find(tmp_path).with_options(WANTED)
-
-
-def test_heading_in_text_is_no_heading(tmp_path: Path) -> None:
-    text = "x = '''\n[tool.pytest.ini_options]\n'''\n[tool.pytest.ini_options]\nmarkers = ['a']\n"
-    (tmp_path / "pyproject.toml").write_text(text)
-    with pytest.raises(SettingsError, match="has no separate heading"):
-        IniFile.find(tmp_path).with_options(WANTED)
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("pyproject.toml", b"[tool\n"),
-        ("pytest.ini", b"markers = a\n"),
-        ("tox.ini", b"[pytest]\nmarkers = \xff\n"),
-    ],
-)
-def test_broken_file_is_named(tmp_path: Path, name: str, content: bytes) -> None:
+def test_file_that_cannot_be_changed_is_named(tmp_path: Path, name: str, content: bytes, problem: str) -> None:
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(SettingsError, match=name):
-        IniFile.find(tmp_path)
-
-
-def test_odd_value_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="options cannot be added"):
-        IniFile.find(tmp_path).with_options({"vnc_app": ("a\nb", "")})
+    with pytest.raises(SettingsError, match=problem):
+        IniFile.find(tmp_path).with_options({"vnc_app": ("a\nb", "")} if not content else WANTED)

@@ -435,4 +435,4 @@ def test_without_library_it_says_what_to_install(tmp_path: Path) -> None:
     given = [sys.executable, "-c", program, "mcp", "--vnc", "h::1"]
     done = subprocess.run(given, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "pip install 'pytest-vnc-use[mcp]'" in done.stderr
+    assert "Install the extra 'mcp': pip install -e '.[mcp]' in a clone of pytest-vnc-use" in done.stderr

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pytest_vnc_use.desktops.remote import RemoteExec, remote_exec_of
-from support.qt_desktop import QtDesktop
-from support.ssh_server import ssh_server
 from support.vnc_servers import require_pyside
 
 PROGRAM = """
@@ -38,29 +37,12 @@ def qt_program(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[..., QtDesktop]]:
-    """`QtDesktop(…)`, stopped after the test."""
-    started: list[QtDesktop] = []
+def stopping() -> Iterator[Callable[[Any], Any]]:
+    """Return a desktop or a session as it is, and stop it after the test."""
+    with ExitStack() as stack:
 
-    def starting(*args: object, **kwargs: object) -> QtDesktop:
-        started.append(QtDesktop(*args, **kwargs))  # type: ignore[arg-type]
-        return started[-1]
+        def keep(started: Any) -> Any:
+            stack.callback(started.stop)
+            return started
 
-    yield starting
-    for desktop in started:
-        desktop.stop()
-
-
-@pytest.fixture(scope="session")
-def ssh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The command of a real ssh to a server on this machine."""
-    with ssh_server(tmp_path_factory.mktemp("ssh")) as command:
-        yield command
-
-
-@pytest.fixture(params=["a directory", "ssh"])
-def reach(request: pytest.FixtureRequest, tmp_path: Path) -> RemoteExec:
-    """Each way of a command, into an empty directory."""
-    if request.param == "a directory":
-        return RemoteExec(["env", "-C", str(tmp_path)])
-    return remote_exec_of(f"{request.getfixturevalue('ssh')} env -C {tmp_path}", "desktop-host:1")
+        yield keep

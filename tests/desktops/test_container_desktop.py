@@ -7,7 +7,7 @@ import re
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -34,25 +34,9 @@ Start = Callable[..., ContainerDesktop]
 
 
 @pytest.fixture
-def start() -> Iterator[Start]:
+def start(stopping: Callable[[ContainerDesktop], ContainerDesktop]) -> Start:
     """`started_container(…)`, stopped after the test."""
-    started: list[ContainerDesktop] = []
-
-    def starting(*command: str, **options: Any) -> ContainerDesktop:
-        started.append(started_container(*command, **options))
-        return started[-1]
-
-    yield starting
-    for desktop in started:
-        desktop.stop()
-
-
-@pytest.fixture(scope="module")
-def desktop() -> Iterator[ContainerDesktop]:
-    """One with a program, for tests that leave it as it was."""
-    desktop = started_container("xterm")
-    yield desktop
-    desktop.stop()
+    return lambda *command, **options: stopping(started_container(*command, **options))
 
 
 def engine(*arguments: str) -> str:
@@ -63,15 +47,29 @@ def exists(container: str) -> bool:
     return container in engine("ps", "--all", "--format", "{{.Names}}").split()
 
 
-@pytest.mark.desktop
 @pytest.mark.container
-def test_container_has_its_size_and_wants_its_password(desktop: ContainerDesktop) -> None:
-    with closing(connect(desktop.server, desktop.password)) as controller:
+def test_container_has_what_was_asked_for(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HANDED_ON", "plums # and more")
+    tmp_path.chmod(0o755)  # the user in the container is another one
+    (tmp_path / "list.txt").write_text("apples")
+    environment = ["FRUIT=two pears", "HANDED_ON"]
+    desktop = start("xterm", environment=environment, volumes=[f"{tmp_path}:/shared:ro"], password="sesame")
+    with closing(connect(desktop.server, "sesame")) as controller:
         assert controller.size == (1024, 768)
     with pytest.raises(AuthenticationFailed):
         connect(desktop.server, "wrong")
     lines = (path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists())
-    assert not any(desktop.password.encode() in line for line in lines)
+    assert not any(b"sesame" in line for line in lines)
+    ran = desktop.run(["sh", "-c", 'cat /shared/list.txt; echo ";$FRUIT;$HANDED_ON;$PWD"; touch /shared/new'])
+    assert ran.stdout == "apples;two pears;plums # and more;/home/tester\n"
+    assert "Read-only" in ran.stderr
+    assert (desktop.fault(), desktop.program_fault()) == ("", "")
+    engine("kill", desktop.container)
+    wait_for(desktop.fault, "the end of the container")
+    assert "exited with 137" in desktop.fault()
+    wait_for(lambda: desktop.program_fault() == "", "the program to be cleared of it")
+    desktop.stop()
+    assert desktop.program_fault() == ""
 
 
 @pytest.mark.container
@@ -90,67 +88,47 @@ def test_container_without_network_takes_input(start: Start) -> None:
     assert processes_naming(Path(desktop.container)) == {}
 
 
-@pytest.mark.container
-def test_environment_volumes_and_password_arrive(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HANDED_ON", "plums # and more")
-    tmp_path.chmod(0o755)  # the user in the container is another one
-    (tmp_path / "list.txt").write_text("apples")
-    desktop = start(environment=["FRUIT=two pears", "HANDED_ON"], volumes=[f"{tmp_path}:/shared:ro"], password="sesame")
-    ran = desktop.run(["sh", "-c", 'cat /shared/list.txt; echo ";$FRUIT;$HANDED_ON;$PWD"; touch /shared/new'])
-    assert ran.stdout == "apples;two pears;plums # and more;/home/tester\n"
-    assert "Read-only" in ran.stderr
-    connect(desktop.server, "sesame").close()
-
-
-BAD: dict[str, tuple[dict[str, Any], type[VncUseError], str]] = {
-    "no size": ({"size": (0, 900)}, SettingsError, r"1 to 16384 each, got \(0, 900\)"),
-    "no network": ({"network": "host"}, SettingsError, "a container's network must be none, or empty"),
-    "no engine": ({"engine": "lxc"}, SettingsError, r"one of docker, podman, got 'lxc'"),
-    "no image": ({"image": ""}, SettingsError, r"an image must have a name, .* got ''"),
-    "an option": ({"image": "--privileged"}, SettingsError, r"an image must have a name, .* got '--privileged'"),
-    "no such image": (
+BAD: list[tuple[dict[str, Any], type[VncUseError], str]] = [
+    ({"size": (0, 900)}, SettingsError, r"1 to 16384 each, got \(0, 900\)"),
+    ({"network": "host"}, SettingsError, "a container's network must be none, or empty"),
+    ({"engine": "lxc"}, SettingsError, r"one of docker, podman, got 'lxc'"),
+    *(
+        ({"image": image}, SettingsError, rf"an image must have a name, .* got '{image}'")
+        for image in ("", "--privileged")
+    ),
+    (
         {"image": "localhost:1/no-such-image"},
         DesktopError,
         r"podman cannot pull the image 'localhost:1/no-such-image', which is not here: .*refused; build it first",
     ),
-    "no image's name": ({"image": "No:Such:Image"}, DesktopError, r"podman cannot .* 'No:Such:Image'.*: .*invalid ref"),
-    "no variable": (
-        {"environment": ["1=2"]},
-        SettingsError,
-        r"or NAME for the value it has here, got '1=2'",
-    ),
-    "not handed on": (
-        {"environment": ["NO_SUCH_NAME"]},
-        SettingsError,
-        r"variable 'NO_SUCH_NAME' is not set",
-    ),
-    "several lines": ({"environment": ["A=1\n2"]}, SettingsError, r"the variable 'A' must be one line, got several"),
-    "no volume": ({"volumes": ["here"]}, SettingsError, r"must be HERE:THERE or HERE:THERE:ro.*, got 'here'"),
-    "not here": ({"volumes": ["/no/such:/there"]}, SettingsError, r"got '/no/such:/there': there is no '/no/such'"),
-    "no such program": ({"command": ["no-such-program"]}, ProgramMissing, r"cannot start 'no-such-program'"),
-    "ends first": (
+    ({"image": "No:Such:Image"}, DesktopError, r"podman cannot .* 'No:Such:Image'.*: .*invalid ref"),
+    ({"environment": ["1=2"]}, SettingsError, r"or NAME for the value it has here, got '1=2'"),
+    ({"environment": ["NO_SUCH_NAME"]}, SettingsError, r"variable 'NO_SUCH_NAME' is not set"),
+    ({"environment": ["A=1\n2"]}, SettingsError, r"the variable 'A' must be one line, got several"),
+    ({"volumes": ["here"]}, SettingsError, r"must be HERE:THERE or HERE:THERE:ro.*, got 'here'"),
+    ({"volumes": ["/no/such:/there"]}, SettingsError, r"got '/no/such:/there': there is no '/no/such'"),
+    ({"command": ["no-such-program"]}, ProgramMissing, r"cannot start 'no-such-program'"),
+    (
         {"environment": ["VNC_DEPTH=13"]},
         DesktopError,
         r"the container of the image '.*' exited with 1 and had not shown a desktop\n(.*\n)*.*TigerVNC",
     ),
-    "another port": (
+    (
         {"port": 5902, "start_timeout_s": 1.5},
         DesktopRefused,
         r"is not ready after 1.5 s: its VNC server does not greet at port 5902\n(.*\n)*.*TigerVNC",
     ),
-}
+]
 
 
 @pytest.mark.container
-@pytest.mark.parametrize(("options", "kind", "message"), BAD.values(), ids=BAD.keys())
-def test_bad_input_is_named_and_leaves_nothing(
-    options: dict[str, Any], kind: type[VncUseError], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given = {"image": desktop_image(), "engine": ENGINE, "connect": connect, **options}
+def test_bad_input_is_named_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with pytest.raises(kind, match=message):
-        ContainerDesktop(**given)
-    assert list(tmp_path.iterdir()) == []
+    for options, kind, message in BAD:
+        given = {"image": desktop_image(), "engine": ENGINE, "connect": connect, **options}
+        with pytest.raises(kind, match=message):
+            ContainerDesktop(**given)
+        assert list(tmp_path.iterdir()) == [], options
     assert processes_naming(tmp_path) == {}
     assert str(tmp_path) not in engine("ps", "--all", "--format", "{{.Labels}}")  # others may start and stop theirs
 
@@ -167,6 +145,7 @@ def test_missing_engine_names_what_was_tried(tmp_path: Path, monkeypatch: pytest
     )
 
 
+@pytest.mark.container
 def test_engine_that_does_not_answer_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     desktop_image()
     (tmp_path / "docker").write_text("#!/bin/sh\nexit 1\n")
@@ -198,18 +177,6 @@ def test_compose_file_agrees_with_its_readme() -> None:
     assert f"docker build -t {service['image']} examples/desktop" in readme
     assert set(service["environment"]) <= {word.strip("`") for word in readme.split()}
     assert (DIRECTORY / service["build"]["dockerfile"]).exists()
-
-
-@pytest.mark.container
-def test_ended_container_is_no_fault_of_program(start: Start) -> None:
-    desktop = start("xterm")
-    assert (desktop.fault(), desktop.program_fault()) == ("", "")
-    engine("kill", desktop.container)
-    wait_for(desktop.fault, "the end of the container")
-    assert "exited with 137" in desktop.fault()
-    wait_for(lambda: desktop.program_fault() == "", "the program to be cleared of it")
-    desktop.stop()
-    assert desktop.program_fault() == ""
 
 
 @pytest.mark.container

@@ -1,4 +1,4 @@
-"""The port Desktop: what every desktop does, however it came to be."""
+"""The port Desktop: what every desktop does, however it came to be. One desktop of each kind, stopped in the end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from pytest_vnc_use.types.protocols import Desktop
 from support.containers import desktop_image, started_container
 from support.leftovers import is_running, processes_naming
 from support.qt_desktop import WHY_OPEN, QtDesktop
-from support.vnc_servers import VncServer, require, wait_for
+from support.vnc_servers import require, tigervnc, wait_for
 
 pytestmark = [pytest.mark.container, pytest.mark.desktop]
 
@@ -59,7 +59,7 @@ def desktop_of(kind: str, given: str = "") -> Desktop:
     return ExternalDesktop(address, RemoteExec(["env", "-C", directory, f"DISPLAY={display}"]), connect)
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(scope="module", params=KINDS)
 def kind(request: pytest.FixtureRequest) -> str:
     """Each kind of desktop that can run here."""
     if request.param == "qt":
@@ -72,47 +72,28 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture
-def given(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+@pytest.fixture(scope="module")
+def given(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """What `desktop_of` needs to know."""
     if kind != "external":
-        return ""
-    server: VncServer = request.getfixturevalue("tigervnc")
-    return f"{server.address} {server.display} {tmp_path}"
+        yield ""
+        return
+    with tigervnc() as server:
+        yield f"{server.address} {server.display} {tmp_path_factory.mktemp('external')}"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def desktop(kind: str, given: str) -> Iterator[Desktop]:
-    """Each desktop, without a program."""
+    """Each desktop; the tests launch a program each."""
     desktop = desktop_of(kind, given)
     yield desktop
     desktop.stop()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def shows(kind: str, request: pytest.FixtureRequest) -> str:
     """The end of a shell script: a program that shows a window."""
     return f"exec {' '.join(request.getfixturevalue('qt_program'))}" if kind == "qt" else "exec xterm"
-
-
-def test_desktop_address_and_password_stop_twice(desktop: Desktop, shows: str) -> None:
-    desktop.launch(["sh", "-c", shows])
-    assert desktop.server
-    assert desktop.password is None or len(desktop.password) == 8
-    assert (desktop.program_fault(), desktop.fault()) == ("", "")
-    desktop.stop()
-    desktop.stop()
-    assert (desktop.program_fault(), desktop.fault()) == ("", "")
-    if isinstance(desktop, ExternalDesktop):
-        return
-    for use in (
-        lambda: desktop.read_file("list.txt"),
-        lambda: desktop.write_file("list.txt", "apples"),
-        lambda: desktop.run(["cat", "list.txt"]),
-        lambda: desktop.launch(["xterm"]),
-    ):
-        with pytest.raises(DesktopError, match=r"cannot (read|write|run|launch) .*: the desktop is stopped"):
-            use()
 
 
 def test_files_and_commands_share_one_directory(desktop: Desktop) -> None:
@@ -136,28 +117,15 @@ def test_files_and_commands_share_one_directory(desktop: Desktop) -> None:
         desktop.run(["sleep", "60"], timeout_s=0.1)
 
 
-@pytest.mark.parametrize("argv", ["ls -l", "", [], ()])
-def test_argv_no_list_is_rejected(argv: list[str]) -> None:
-    with pytest.raises(SettingsError, match=r'must be a list of arguments, such as \["ls", "-l"\], got '):
-        check_argv(argv)
-
-
-def test_crashed_program_is_named_with_its_output(desktop: Desktop, shows: str) -> None:
-    desktop.launch(["sh", "-c", f"echo $$ >pid; echo about to open orders; {shows}"])
-    assert desktop.program_fault() == ""
-    desktop.run(["sh", "-c", "kill -SEGV $(cat pid)"])
-    wait_for(desktop.program_fault, "the crash")
-    headline, *output = desktop.program_fault().splitlines()
-    assert re.match(r"the program .*about to open orders;.*exited with -11 \(SIGSEGV\)", headline)
-    assert output[0] == "about to open orders"
-    assert desktop.read_file("pid")
-    desktop.stop()
-    assert desktop.program_fault().splitlines() == [headline, *output]
-    assert desktop.logs()["program"].splitlines() == output
+def test_argv_no_list_is_rejected() -> None:
+    for argv in ("ls -l", "", [], ()):
+        with pytest.raises(SettingsError, match=r'must be a list of arguments, such as \["ls", "-l"\], got '):
+            check_argv(argv)
 
 
 def test_second_program_replaces_first(desktop: Desktop, shows: str) -> None:
     desktop.launch(["sh", "-c", f"echo first; sleep 300 & echo $$ $! >pids; {shows}"])
+    assert (desktop.program_fault(), desktop.fault()) == ("", "")
     stays = desktop.run(["sh", "-c", "setsid sleep 300 >/dev/null 2>&1 & echo $!"]).stdout
     first = desktop.read_file("pids")
     desktop.launch(["sh", "-c", f"echo second; {shows}"])
@@ -167,23 +135,73 @@ def test_second_program_replaces_first(desktop: Desktop, shows: str) -> None:
     assert desktop.logs()["program"].startswith("second\n")
 
 
+NO_PLATFORM = "qt.qpa.plugin: Could not find the Qt platform plugin"
 FAILING: list[tuple[str, type[VncUseError], str]] = [
     ("echo no such database; exit 3", ProgramCrashed, r"exited with 3 and had not shown a .*\nno such database"),
     ("kill -SEGV $$", ProgramCrashed, r"exited with -11 \(SIGSEGV\) and had not shown a "),
     ("exec no-such-program", ProgramMissing, r"exited with 127 and had not shown a "),
-    ("echo 'cannot open display: ' >&2; exit 1", DesktopError, r"exited with 1 and had not shown a "),
     ("exit 0", DesktopError, r"exited with 0 and had not shown a .*; it must stay in the foreground"),
+    ("touch plain; exec ./plain", ProgramMissing, "exited with 126"),
+    ("echo 'cannot open display: ' >&2; exit 1", DesktopError, r"exited with 1 and had not shown a "),
+    (f"echo '{NO_PLATFORM}'; kill -ABRT $$", DesktopError, "exited with -6"),
+]
+"""Scripts; the errors of those that the program itself, a setting, or the desktop under it is to blame for."""
+FAILING_HERE: list[tuple[list[str], type[VncUseError], str]] = [
+    ([sys.executable, "-c", "{}['basket']"], ProgramCrashed, "exited with 1"),
+    ([sys.executable, "-c", "import no_such_module"], ProgramCrashed, "exited with 1"),
+    ([sys.executable, "no_such_script.py"], ProgramMissing, "exited with 2"),
+    ([sys.executable, "-m", "no_such_module"], ProgramMissing, "exited with 1"),
+    (["./no/such/program"], ProgramMissing, "cannot start"),
+    (["{place}"], ProgramMissing, "Permission denied"),
+    (["{place}/plain"], ProgramMissing, "Permission denied"),
+    (["{place}/bad_interpreter"], ProgramMissing, "cannot start"),
+    (["{place}/no_format"], ProgramMissing, "Exec format error"),
 ]
 
 
-def test_program_failing_at_start_is_named(desktop: Desktop, shows: str) -> None:
+def test_program_failing_at_start_is_named(desktop: Desktop, kind: str, shows: str, tmp_path: Path) -> None:
     with pytest.raises(ProgramMissing, match="cannot start 'no-such-program'"):
         desktop.launch(["no-such-program"])
-    for script, error, message in FAILING:
-        with pytest.raises(error, match=message):
-            desktop.launch(["sh", "-c", script])
+    is_here = kind in ("qt", "xvnc")  # else each start is a new client, such as `podman exec`
+    failing = [(["sh", "-c", script], error, message) for script, error, message in FAILING[: None if is_here else 4]]
+    if is_here:
+        texts = {"plain": "#!/bin/sh\n", "bad_interpreter": "#!/no/such/interpreter\n", "no_format": "\0\1 no program"}
+        for name, text in texts.items():
+            (tmp_path / name).write_text(text, encoding="utf-8")
+            (tmp_path / name).chmod(0o644 if name == "plain" else 0o755)
+        failing += [([arg.replace("{place}", str(tmp_path)) for arg in argv], *rest) for argv, *rest in FAILING_HERE]
+    for argv, error, message in failing:
+        with pytest.raises(error, match=message) as caught:
+            desktop.launch(argv)
+        assert type(caught.value) is error, argv
     desktop.launch(["sh", "-c", shows])
     assert desktop.program_fault() == ""
+
+
+def test_crashed_program_is_named_until_after_stop(desktop: Desktop, shows: str) -> None:
+    desktop.launch(["sh", "-c", f"echo $$ >pid; echo about to open orders; {shows}"])
+    assert desktop.server
+    assert desktop.password is None or len(desktop.password) == 8
+    desktop.run(["sh", "-c", "kill -SEGV $(cat pid)"])
+    wait_for(desktop.program_fault, "the crash")
+    headline, *output = desktop.program_fault().splitlines()
+    assert re.match(r"the program .*about to open orders;.*exited with -11 \(SIGSEGV\)", headline)
+    assert output[0] == "about to open orders"
+    assert desktop.read_file("pid")
+    desktop.stop()
+    desktop.stop()
+    assert (desktop.program_fault().splitlines(), desktop.fault()) == ([headline, *output], "")
+    assert desktop.logs()["program"].splitlines() == output
+    if isinstance(desktop, ExternalDesktop):
+        return
+    for use in (
+        lambda: desktop.read_file("list.txt"),
+        lambda: desktop.write_file("list.txt", "apples"),
+        lambda: desktop.run(["cat", "list.txt"]),
+        lambda: desktop.launch(["xterm"]),
+    ):
+        with pytest.raises(DesktopError, match=r"cannot (read|write|run|launch) .*: the desktop is stopped"):
+            use()
 
 
 def test_killed_parent_leaves_nothing(kind: str, given: str, shows: str) -> None:
@@ -234,29 +252,36 @@ def listeners(directory: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("kind", ["qt", "xvnc", "container"], indirect=True)
-def test_started_desktop_is_private(temporary: Path, desktop: Desktop, kind: str, shows: str) -> None:
-    if kind == "qt" and WHY_OPEN:
-        pytest.skip(f"no network namespace is allowed here: {WHY_OPEN}")
-    desktop.launch(["sh", "-c", shows])
-    assert listeners(temporary) == []
-    if "/" in desktop.server:
-        assert Path(desktop.server).stat().st_mode & 0o777 == 0o600
-    else:
-        host, _, port = desktop.server.partition("::")
-        assert host == "127.0.0.1"
-        open_to = subprocess.run(["ss", "-ltnH", f"sport = :{port}"], capture_output=True, text=True, check=True).stdout
-        assert {line.split()[3] for line in open_to.splitlines()} <= {f"127.0.0.1:{port}"}
-        for address in {info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}:
-            if not str(address).startswith("127."):
-                with socket.socket() as other_host:
-                    assert other_host.connect_ex((str(address), int(port))) != 0
-    assert kind == "qt" or re.fullmatch(r"\S{8}", desktop.password or "")
-    desktop.write_file("list.txt", "apples")
-    modes = {path.relative_to(temporary).parts[1:]: path.lstat().st_mode & 0o777 for path in temporary.rglob("*")}
+def test_started_desktop_is_private(temporary: Path, kind: str, shows: str) -> None:
+    if kind == "external" or (kind == "qt" and WHY_OPEN):
+        pytest.skip(f"no network namespace is allowed here: {WHY_OPEN}" if WHY_OPEN else "it is another user's")
+    desktop = desktop_of(kind)
+    try:
+        desktop.launch(["sh", "-c", shows])
+        assert listeners(temporary) == []
+        if "/" in desktop.server:
+            assert Path(desktop.server).stat().st_mode & 0o777 == 0o600
+        else:
+            check_loopback(desktop.server)
+        assert kind == "qt" or re.fullmatch(r"\S{8}", desktop.password or "")
+        desktop.write_file("list.txt", "apples")
+        modes = {path.relative_to(temporary).parts[1:]: path.lstat().st_mode & 0o777 for path in temporary.rglob("*")}
+    finally:
+        desktop.stop()
     own = {parts: mode for parts, mode in modes.items() if not is_of_a_program(parts)}
     assert len(own) >= 4
     assert {"/".join(parts): oct(mode) for parts, mode in own.items() if mode & 0o077} == {}
+
+
+def check_loopback(server: str) -> None:
+    host, _, port = server.partition("::")
+    assert host == "127.0.0.1"
+    open_to = subprocess.run(["ss", "-ltnH", f"sport = :{port}"], capture_output=True, text=True, check=True).stdout
+    assert {line.split()[3] for line in open_to.splitlines()} <= {f"127.0.0.1:{port}"}
+    for address in {info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}:
+        if not str(address).startswith("127."):
+            with socket.socket() as other_host:
+                assert other_host.connect_ex((str(address), int(port))) != 0
 
 
 def is_of_a_program(parts: tuple[str, ...]) -> bool:

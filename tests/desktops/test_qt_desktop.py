@@ -24,6 +24,12 @@ pytestmark = pytest.mark.desktop
 Start = Callable[..., QtDesktop]
 
 
+@pytest.fixture
+def start(stopping: Callable[[QtDesktop], QtDesktop]) -> Start:
+    """`QtDesktop(…)`, stopped after the test."""
+    return lambda *args, **options: stopping(QtDesktop(*args, **options))
+
+
 def pid_of(desktop: QtDesktop) -> int:
     return int(desktop.read_file("pids.txt").split()[0])
 

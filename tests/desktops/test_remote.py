@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,11 +14,27 @@ import pytest
 from pytest_vnc_use.desktops.remote import RemoteExec, remote_exec_of
 from pytest_vnc_use.desktops.started import WorkingDirectory
 from pytest_vnc_use.errors import DesktopError, FileUnreadable, SettingsError
+from support.ssh_server import ssh_server
 from support.vnc_servers import require, wait_for
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="env -C and /proc")
 
 Files = WorkingDirectory | RemoteExec
+
+
+@pytest.fixture(scope="session")
+def ssh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The command of a real ssh to a server on this machine."""
+    with ssh_server(tmp_path_factory.mktemp("ssh")) as command:
+        yield command
+
+
+@pytest.fixture(params=["a directory", "ssh"])
+def reach(request: pytest.FixtureRequest, tmp_path: Path) -> RemoteExec:
+    """Each way of a command, into an empty directory."""
+    if request.param == "a directory":
+        return RemoteExec(["env", "-C", str(tmp_path)])
+    return remote_exec_of(f"{request.getfixturevalue('ssh')} env -C {tmp_path}", "desktop-host:1")
 
 
 @pytest.fixture(params=["here", "there"])
@@ -26,27 +43,19 @@ def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
     return WorkingDirectory(tmp_path) if request.param == "here" else RemoteExec(["env", "-C", str(tmp_path)])
 
 
-@pytest.mark.parametrize("name", ["list.txt", "a directory/deep/it's.csv", "-n", "a/../b.txt"])
-def test_file_written_is_read_back(files: Files, name: str) -> None:
-    text = "Äpfel;2\nno end of line \0 $HOME"
-    files.write(name, text)
-    assert files.read(name) == text
-
-
-@pytest.mark.parametrize("name", ["../secret", "/etc/hostname", "a/../../secret", ".."])
-def test_name_outside_directory_is_rejected(files: Files, name: str) -> None:
-    for use in (files.read, lambda name: files.write(name, "text")):
-        with pytest.raises(DesktopError, match=f"must lie in the program's working directory, got '{name}'"):
-            use(name)
-
-
-def test_missing_file_lists_those_that_exist(files: Files) -> None:
+def test_files_are_written_read_and_listed(files: Files) -> None:
     with pytest.raises(FileNotFoundError, match=r"no file 'orders.csv'; it has no files"):
         files.read("orders.csv")
-    files.write("b.txt", "")
-    files.write("a/c.txt", "")
-    with pytest.raises(FileNotFoundError, match=r"no file 'orders.csv'; it has 'a/c.txt', 'b.txt'$"):
+    text = "Äpfel;2\nno end of line \0 $HOME"
+    for name in ("list.txt", "a directory/deep/it's.csv", "-n", "a/../b.txt"):
+        files.write(name, text)
+        assert files.read(name) == text
+    with pytest.raises(FileNotFoundError, match=r"it has '-n', \"a directory/deep/it's.csv\", 'b.txt', 'list.txt'$"):
         files.read("orders.csv")
+    for name in ("../secret", "/etc/hostname", "a/../../secret", ".."):
+        for use in (files.read, lambda name: files.write(name, "text")):
+            with pytest.raises(DesktopError, match=f"must lie in the program's working directory, got '{name}'"):
+                use(name)
 
 
 def test_file_no_text_is_rejected(files: Files, tmp_path: Path) -> None:
@@ -130,24 +139,23 @@ def test_command_without_input_is_named(tmp_path: Path) -> None:
         deaf.write("list.txt", "apples")
 
 
-NOWHERE = {
-    "no such client": (["no-such-client"], r"cannot start 'no-such-client': No such file"),
-    "no such host": (
+NOWHERE = [
+    (["no-such-client"], r"cannot start 'no-such-client': No such file"),
+    (
         ["ssh", "no-such-host.invalid"],
         r"'ssh no-such-host.invalid' does not lead to the desktop: .*resolve.* \(exit code 255\); try it in a shell",
     ),
-    "nothing but words": (["echo", "hello"], r"'echo hello' does not lead to the desktop: it printed nothing"),
-}
+    (["echo", "hello"], r"'echo hello' does not lead to the desktop: it printed nothing"),
+]
 
 
-@pytest.mark.parametrize(("command", "message"), NOWHERE.values(), ids=NOWHERE.keys())
-def test_command_that_leads_nowhere_is_named(command: list[str], message: str) -> None:
-    if command[0] == "ssh":
-        require("ssh")
-    reach = RemoteExec(command)
-    for use in (lambda: reach.run(["true"], 30), lambda: reach.read("a"), lambda: reach.has("sh"), reach.end):
-        with pytest.raises(DesktopError, match=message):
-            use()
+def test_command_that_leads_nowhere_is_named() -> None:
+    require("ssh")
+    for command, message in NOWHERE:
+        reach = RemoteExec(command)
+        for use in (lambda: reach.run(["true"], 30), lambda: reach.read("a"), lambda: reach.has("sh"), reach.end):  # noqa: B023
+            with pytest.raises(DesktopError, match=message):
+                use()
 
 
 def test_refused_ssh_asks_for_no_password(ssh: str, tmp_path: Path) -> None:
@@ -171,10 +179,10 @@ LINES: list[tuple[str, str, tuple[str, ...] | str]] = [
 ]
 
 
-@pytest.mark.parametrize(("line", "server", "expected"), LINES)
-def test_command_line_gets_host_and_port(line: str, server: str, expected: tuple[str, ...] | str) -> None:
-    if isinstance(expected, tuple):
-        assert remote_exec_of(line, server).command == expected
-        return
-    with pytest.raises(SettingsError, match=expected):
-        remote_exec_of(line, server)
+def test_command_line_gets_host_and_port() -> None:
+    for line, server, expected in LINES:
+        if isinstance(expected, tuple):
+            assert remote_exec_of(line, server).command == expected
+        else:
+            with pytest.raises(SettingsError, match=expected):
+                remote_exec_of(line, server)

@@ -1,4 +1,4 @@
-"""The examples of docs/coming-from.md, each written as the users of another system write, run as they stand."""
+"""The examples of docs/models.md, each written as the users of another system write, run as they stand."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ from pytest_vnc_use.report.pages import write_report
 from support import chat_server, vnc_servers
 from support.browsers import QUIET, site
 from support.chat_server import ChatServer
-from support.gemini_conversations import frame_of
+from support.conversations import frame_of
 from support.gemini_server import GeminiServer, Reply, calls, text
 from support.paths import PAD_LINE, ROOT
 
-PAGE = ROOT / "docs" / "coming-from.md"
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SECTIONS = (ROOT / "docs" / "models.md").read_text(encoding="utf-8").partition("\n## Coming from another system\n")[2]
 CLICK = ("click_at", {"x": 500, "y": 500})
 REPORT = ("--html=report.html", "--self-contained-html")
 
@@ -34,17 +33,20 @@ def assert_reported(pytester: pytest.Pytester, *words: str) -> None:
     assert [word for word in (*words, "data:image/") if word not in report] == []
 
 
-def examples(heading: str) -> list[str]:
-    """Return the Python snippets of one section of the page."""
-    _, _, after = PAGE.read_text(encoding="utf-8").partition(f"## {heading}\n")
-    return BLOCK.findall(after.partition("\n## ")[0])
+def section(heading: str) -> str:
+    """Return the page's section with this heading."""
+    return SECTIONS.partition(f"### {heading}\n")[2].partition("\n### ")[0]
+
+
+def examples(heading: str, language: str = "python") -> list[str]:
+    """Return the snippets of one section of the page."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", section(heading), re.MULTILINE | re.DOTALL)
 
 
 def test_page_names_program_that_examples_look_at() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    head, _, rest = page.partition("\n## ")
+    head, _, rest = SECTIONS.partition("\n### ")
     assert rest.count('read_file("events.txt")') == 4
-    assert "The examples read `events.txt`" in head
+    assert "reads `events.txt`" in head
     (program,) = re.findall(r'--vnc-app="python ([^"]+)"', head)
     assert "events.txt" in (ROOT / program).read_text(encoding="utf-8")
 
@@ -119,10 +121,8 @@ def test_harness_as_script(pytester: pytest.Pytester) -> None:
 
 @pytest.mark.desktop
 def test_agent_driven_by_tool_prompt(pytester: pytest.Pytester) -> None:
-    section = PAGE.read_text(encoding="utf-8").partition("## An agent driven by a tool prompt\n")[2]
     [ini], [whole], [asked] = (
-        re.findall(rf"^```{kind}\n(.*?)^```$", section.partition("\n## ")[0], re.MULTILINE | re.DOTALL)
-        for kind in ("ini", "python", "json")
+        examples("An agent driven by a tool prompt", language) for language in ("ini", "python", "json")
     )
     decoder, turns, rest = json.JSONDecoder(), [], asked
     while rest.strip():
@@ -146,8 +146,7 @@ def test_agent_inside_browser(
 ) -> None:
     vnc_servers.require("Xtigervnc")
     vnc_servers.require("chromium")
-    section = PAGE.read_text(encoding="utf-8").partition("## An agent inside a browser\n")[2].partition("\n## ")[0]
-    [ini] = re.findall(r"^```ini\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    [ini] = examples("An agent inside a browser", "ini")
     pytester.makepyfile(test_example=examples("An agent inside a browser")[0])
     chromium = ["chromium", *QUIET, "--user-data-dir=profile", "--remote-debugging-port=0", "data:text/html,Begin"]
     with site() as pages:
@@ -174,9 +173,8 @@ def test_agent_inside_browser(
 
 @pytest.mark.desktop
 def test_local_vision_model(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    section = PAGE.read_text(encoding="utf-8").partition("## A local vision model\n")[2].partition("\n## ")[0]
-    [ini] = re.findall(r"^```ini\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
-    [exported] = re.findall(r"^export (.*)$", section, re.MULTILINE)
+    [ini] = examples("A local vision model", "ini")
+    [exported] = re.findall(r"^export (.*)$", section("A local vision model"), re.MULTILINE)
     pytester.makepyfile(test_example=examples("A local vision model")[0])
     pytester.makefile(".ini", pytest=ini)
     click = ("click_element", {"label": "the field", "box": [400, 400, 600, 600]})

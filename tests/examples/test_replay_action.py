@@ -19,10 +19,8 @@ TASK = "import pytest\n@pytest.mark.skip\n@pytest.mark.vnc_task('Click it')\ndef
 @pytest.mark.parametrize(
     ("test", "options", "code"),
     [
-        (TASK, "--splits 2 --group 1", 0),
         (TASK, "--splits 2 --group 2", 0),
         ("def test_plain(): ...\n", "--splits 2 --group 2", 5),
-        ("def test_plain(): ...\n", "", 5),
     ],
 )
 def test_job_without_test_passes_only_if_another_has_one(tmp_path: Path, test: str, options: str, code: int) -> None:

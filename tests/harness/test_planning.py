@@ -38,7 +38,7 @@ from pytest_vnc_use.types import (
     TypeText,
     Wait,
 )
-from support.gemini_conversations import History
+from support.conversations import History
 from support.memory_desktop import PaintedController
 
 CLICK = MouseClickAction(position=Position(10, 20))

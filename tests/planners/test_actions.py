@@ -133,14 +133,11 @@ GEMINIS: list[tuple[str, dict[str, Any], Action]] = [
 VARIANTS: list[tuple[str, dict[str, Any], Action]] = [
     ("search", {}, KeyCombo(("ctrl", "k"))),
     ("click", {"x": "500", "y": 500.0}, Click(720, 450)),
-    ("click", {"x": 5000, "y": -5}, Click(1439, 0)),
-    ("click", {"coordinate": [500, 500]}, Click(720, 450)),
     ("click", {"x": [500, 500]}, Click(720, 450)),
     ("click", {**POINT, "button": None}, Click(720, 450)),
     ("mouse_click", POINT, Click(720, 450)),
     ("type", {"text": 42}, TypeText("42")),
     ("type", {"text": "a", "press_enter": "true"}, TypeText("a", press_enter=True)),
-    ("type", {"text": ""}, TypeText("")),
     ("wait", {"seconds": 2, "reason": "it loads", "intent": "to see"}, Wait(2.0)),
     ("key", {"key": "Return"}, KeyCombo(("Return",))),
     ("press_key", {"key": "alt f"}, KeyCombo(("alt", "f"))),
@@ -207,12 +204,9 @@ OPENAIS: list[tuple[str, dict[str, Any], list[Action]]] = [
 ]
 COMMAND_CALLS: list[tuple[str, dict[str, Any], Action]] = [
     ("click", POINT, Click(720, 450)),
-    ("click", {"x": "500", "y": 500.4}, Click(720, 450)),
     ("click", {"coordinate": [500, 500]}, Click(720, 450)),
-    ("click", {"box": [[400, 400], [600, 600]]}, Click(720, 450)),
     ("click", {"point": "(500, 500)"}, Click(720, 450)),
     ("click", {**POINT, "button": "right"}, Click(720, 450, "right")),
-    ("click", {"x": -7, "y": 2000}, Click(0, 899)),
     ("double_click", POINT, Click(720, 450, count=2)),
     ("right_click", POINT, Click(720, 450, "right")),
     ("move", POINT, Move(720, 450)),
@@ -282,51 +276,35 @@ def test_every_call_of_tables_is_tested() -> None:
 PROBLEMS: list[tuple[Read, str, dict[str, Any], str]] = [
     (gemini, "bash", {"command": "ls"}, f"there is no function 'bash'; there are {', '.join(OFFERED)}"),
     (gemini, "click", {"x": 5}, "a point must be [x, y], or a box [x1, y1, x2, y2], in numbers, got {'x': 5}"),
-    (gemini, "click", {"x": "left", "y": 5}, "in numbers, got {'x': 'left', 'y': 5}"),
     (gemini, "click", {**AT, "button": "right"}, "'click' does not take button='right'; its arguments: x, y; there is"),
     (gemini, "type", {}, "'text' is missing"),
     (gemini, "type", {"text": "a", "press_enter": "maybe"}, "'press_enter' must be true or false, got 'maybe'"),
     (gemini, "type", {"text": "a", "delay": 5, "into": "name"}, "does not take delay=5, into='name'"),
     (gemini, "scroll", {**POINT, "direction": "sideways"}, "must be up, down, left or right, got 'sideways'"),
     (gemini, "scroll", {"direction": "up", "clicks": 0}, "more than 0 and at most 50 clicks of the wheel, got 0"),
-    (gemini, "scroll", {"direction": "up", "clicks": 500}, "at most 50 clicks of the wheel, got 500"),
     (gemini, "hotkey", {"keys": []}, "at least one key"),
     (gemini, "key_down", {"key": "ctrl+a"}, "must be one key"),
     (gemini, "drag_and_drop", {"x": 1, "y": 1}, "a point is missing: give end_x and end_y"),
-    (gemini, "drag_and_drop", {"path": [1, 2]}, "a point must be [x, y]"),
     (gemini, "wait", {"seconds": 600}, "a wait takes 0 to 60 seconds, got 600"),
     (gemini, "wait", {"ms": 3000}, "'wait' does not take ms=3000; its arguments: seconds"),
-    (gemini, "take_screenshot", {"region": [0, 0, 9, 9]}, "does not take region=[0, 0, 9, 9]; its arguments: none"),
-    (anthropic, "left_click", {"coordinate": 5}, "a point must be [x, y]"),
-    (anthropic, "left_click", {"coordinate": ["left", 2]}, "in numbers, got ['left', 2]"),
-    (anthropic, "left_click", {"coordinate": [math.inf, 2]}, "in numbers, got [inf, 2]"),
     (anthropic, "left_click", {"coordinate": [1, 501]}, "'y' must lie on the screenshot, 0 to 499, got 501"),
-    (anthropic, "left_click", {**PAIR, "text": 5}, "'keys' must be a key"),
-    (anthropic, "left_click", {**PAIR, "button": "right"}, "does not take button='right'; its arguments: "),
     (anthropic, "left_click", {}, "a point is missing: give x and y"),
     (anthropic, "left_click_drag", PAIR, "a point is missing: give start_x"),
     (anthropic, "scroll", {**PAIR, "scroll_direction": "down"}, "'scroll_amount' is missing"),
-    (anthropic, "scroll", {**PAIR, "scroll_direction": "in", "scroll_amount": 1}, "left or right, got 'in'"),
     (anthropic, "scroll", {**PAIR, "scroll_direction": "up", "scroll_amount": 0}, "more than 0"),
     (anthropic, "type", {"text": ["a"]}, "'text' must be text"),
-    (anthropic, "type", {"text": "a", "press_enter": True}, "does not take press_enter=True"),
     (anthropic, "key", {"text": "Down", "repeat": 100}, "'repeat' must be a whole number, 1 to 20, got 100"),
     (anthropic, "key", {"text": "a", "repeat": 1.5}, "'repeat' must be a whole number"),
-    (anthropic, "wait", {"duration": 300}, "a wait takes 0 to 60 seconds"),
     (anthropic, "zoom", {"region": [0, 0, 9, 9]}, "'zoom' is not available here; look at the newest screenshot"),
     (anthropic, "cursor_position", {}, "it was not moved yet"),
     (anthropic, "bash", {"command": "ls"}, "there is no tool 'bash'"),
     (openai, "click", {"button": "back", **AT}, "'button' must be left, right or wheel, got 'back'"),
-    (openai, "click", {"x": "left", "y": 2}, "in numbers, got {'x': 'left', 'y': 2}"),
     (openai, "click", {"x": 1001, "y": 2}, "'x' must lie on the screenshot, 0 to 999, got 1001"),
     (openai, "click", {**AT, "keys": 5}, "'keys' must be a key or a list of keys, got 5"),
-    (openai, "double_click", {**AT, "button": "right"}, "does not take button='right'"),
     (openai, "drag", {"path": [AT]}, "'path' must be a list of at least two points"),
-    (openai, "drag", {"path": [AT, 5]}, "a point must be [x, y]"),
     (openai, "scroll", AT, "'scroll_x' or 'scroll_y' must be a number of pixels other than 0"),
     (openai, "scroll", {**AT, "scroll_y": 10**6}, "at most 50 clicks"),
     (openai, "type", {"text": 5}, "'text' must be text, got 5"),
-    (openai, "wait", {"ms": 3000}, "'wait' does not take ms=3000"),
     (openai, "navigate", {"url": "x"}, "there is no action 'navigate'; there are click, double_click, drag"),
     (commands, "clack", POINT, "there is no command 'clack'; there are click, double_click"),
     (commands, "click", {}, "a point is missing: give x and y"),
@@ -334,7 +312,6 @@ PROBLEMS: list[tuple[Read, str, dict[str, Any], str]] = [
     (commands, "click", {**AT, "button": "back"}, "'button' must be left, middle, right, got 'back'"),
     (commands, "double_click", {**AT, "button": "right"}, "its arguments: x, y; there is right_click"),
     (commands, "drag", {"from_x": 0, "from_y": 0}, "a point is missing: give to_x and to_y"),
-    (commands, "type_text", {"text": "a", "press_enter": 2}, "'press_enter' must be true or false, got 2"),
     (commands, "wait", {"seconds": "long"}, "'seconds' must be a number, got 'long'"),
     (commands, "batch", {"actions": [{"command": "wait"}], "stop": True}, "does not take stop=True"),
     (commands, "batch", {"actions": [{"command": "wait", "arguments": {}, "ms": 3}]}, "does not take ms=3"),
@@ -344,10 +321,8 @@ PROBLEMS: list[tuple[Read, str, dict[str, Any], str]] = [
     ),
     (computer_use, "dance", {}, "there is no action 'dance'; there are key, type"),
     (computer_use, "left_click", {}, "a point is missing: give x and y"),
-    (computer_use, "left_click", {**PAIR, "button": "right"}, "does not take button='right'"),
     (computer_use, "type", {"text": "a", "coordinate": [1, 1]}, "does not take coordinate=[1, 1]"),
     (computer_use, "scroll", {}, "'pixels' must be a number above 0 for up, below 0 for down, got 0"),
-    (computer_use, "scroll", {"pixels": 10**6}, "at most 50 clicks"),
     (computer_use, "terminate", {"status": ["success"]}, "'status' must be success or failure, got ['success']"),
     (computer_use, "answer", {}, "'text' is missing"),
 ]
@@ -432,33 +407,26 @@ def test_coordinates_in_pixels_are_scaled() -> None:
     assert click.action == Click(721, 451)
 
 
-# Points, boxes and keys.
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        [500, 500],
-        ["500", "500.0"],
-        [400, 300, 600, 700],
-        [[400, 300], [600, 700]],
-        [[400.0, "300"], [600, 7e2]],
-        {"x": 500, "y": "500"},
-        {"x1": 400, "y1": 300, "x2": 600, "y2": 700},
-        [{"x": 400, "y": 300}, {"x": 600, "y": 700}],
-        "(500,500)",
-        "[[400, 300], [600, 700]]",
-        "<point>500 500</point>",
-        "<|box_start|>(400,300),(600,700)<|box_end|>",
-    ],
-)
-def test_pixel_of_every_format_is_middle(value: Any) -> None:
-    assert pixel_of(value, SCREEN) == (720, 450)
+MIDDLE: list[Any] = [
+    [500, 500],
+    ["500", "500.0"],
+    [400, 300, 600, 700],
+    [[400, 300], [600, 700]],
+    [[400.0, "300"], [600, 7e2]],
+    {"x": 500, "y": "500"},
+    {"x1": 400, "y1": 300, "x2": 600, "y2": 700},
+    [{"x": 400, "y": 300}, {"x": 600, "y": 700}],
+    "(500,500)",
+    "[[400, 300], [600, 700]]",
+    "<point>500 500</point>",
+    "<|box_start|>(400,300),(600,700)<|box_end|>",
+]
 
 
 @pytest.mark.parametrize(
     ("value", "pixel"),
     [
+        *((value, (720, 450)) for value in MIDDLE),
         ([0, 0], (0, 0)),
         ([1000, 1000], (1439, 899)),
         ([999, 250], (1439, 225)),
@@ -468,7 +436,7 @@ def test_pixel_of_every_format_is_middle(value: Any) -> None:
         ([900, 880, 2000, 2000], (1368, 846)),
     ],
 )
-def test_pixel_of_grid_outside_moves_to_edge(value: Any, pixel: tuple[int, int]) -> None:
+def test_pixel_of_any_format_is_on_screen(value: Any, pixel: tuple[int, int]) -> None:
     assert pixel_of(value, SCREEN) == pixel
 
 
@@ -483,7 +451,7 @@ def test_pixel_of_nonsense_raises(value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", ["left", None, True, "nan", "inf", [1], 10**400])
-def test_denorm_no_number_raises(value: Any) -> None:
+def test_denorm_of_no_number_raises(value: Any) -> None:
     with pytest.raises(Unreadable, match="must be a number"):
         denorm_x(value, 1440)
 
@@ -526,9 +494,6 @@ def test_pixel_of_every_sent_column_is_its_own(size: tuple[int, int]) -> None:
 )
 def test_split_keys(keys: Any, split: tuple[str, ...]) -> None:
     assert split_keys(keys) == split
-
-
-# Gemini's dialects.
 
 
 @pytest.mark.parametrize(
@@ -591,8 +556,12 @@ def test_confirmation_of_two_decisions_is_stricter(first: str, second: str) -> N
     ],
 )
 def test_excluded_name_holds_for_all_its_names(excluded: str, name: str, args: dict[str, Any]) -> None:
-    action = read_proposal(FunctionCall(name, args), SCREEN, FunctionNames(excluded=["drag_and_drop", excluded])).action
+    [action] = excluding(["drag_and_drop", excluded], name, args)
     assert action == InvalidAction(name, f"{excluded!r} is excluded in this run; use another action")
+
+
+def excluding(excluded: list[str], name: str, args: dict[str, Any]) -> list[Action]:
+    return [read_proposal(FunctionCall(name, args), SCREEN, FunctionNames(excluded=excluded)).action]
 
 
 @pytest.mark.parametrize(
@@ -605,11 +574,7 @@ def test_excluded_name_holds_for_all_its_names(excluded: str, name: str, args: d
     ],
 )
 def test_excluded_name_leaves_others(excluded: str, name: str, args: dict[str, Any]) -> None:
-    action = read_proposal(FunctionCall(name, args), SCREEN, FunctionNames(excluded=[excluded])).action
-    assert [action] == gemini(name, args)
-
-
-# Claude's and OpenAI's own.
+    assert excluding([excluded], name, args) == gemini(name, args)
 
 
 def test_pointer_moves_with_calls_of_batch() -> None:

@@ -10,9 +10,8 @@ import pytest
 
 from pytest_vnc_use.planners.chat.answers import NotJson, read_arguments, split_thoughts
 from pytest_vnc_use.types import Click, Decision, InvalidAction, TypeText, Usage, Wait
-from support.chat_conversations import chat
 from support.chat_server import call, calls, said
-from support.gemini_conversations import History
+from support.conversations import History, chat
 
 STARTED = History()
 WAIT = '{"name": "wait", "arguments": {"seconds": 2}}'
@@ -39,11 +38,11 @@ def decide(*script: Any, **settings: Any) -> Decision:
         ("a < b, and so </thinker>", "a < b, and so </thinker>"),
     ],
 )
-def test_thoughts_are_left_out(text: str, words: str) -> None:
+def test_split_thoughts_leaves_them_out(text: str, words: str) -> None:
     assert split_thoughts(text)[0] == words
 
 
-def test_thoughts_stand_neither_in_result_nor_in_history() -> None:
+def test_thoughts_are_in_no_result_or_history() -> None:
     first = calls(("wait", {}), words="<think>secretly</think>I wait.", reasoning_content="secretly, at length")
     with chat([first, call("task_complete", summary="Done.")]) as talk:
         assert talk.act().words == "I wait."
@@ -52,88 +51,55 @@ def test_thoughts_stand_neither_in_result_nor_in_history() -> None:
         assert "secretly, at length" in json.dumps(talk.exchanges[0].response)
 
 
-@pytest.mark.parametrize(
-    ("content", "words", "action"),
-    [
-        (f"<tool_call>\n{WAIT}\n</tool_call>", "", Wait(2.0)),
-        (f"I wait.\n<tool_call>{WAIT}", "I wait.", Wait(2.0)),
-        (f"<think>no: <tool_call>{TYPE}</tool_call></think><tool_call>{WAIT}</tool_call>", "", Wait(2.0)),
-        (f"I type:\n```json\n{TYPE}\n```\nThen I look.", "I type:\n\nThen I look.", TypeText("a < b ` c")),
-        (f"```\n{WAIT}\n```", "", Wait(2.0)),
-        (f"```tool_call\n[{WAIT}]\n```", "", Wait(2.0)),
-        (WAIT, "", Wait(2.0)),
-        (f" [{WAIT}]\n", "", Wait(2.0)),
-        ('{"function": {"name": "wait", "arguments": "{\\"seconds\\": 2}"}}', "", Wait(2.0)),
-        ('{"name": "wait", "parameters": {"seconds": 2}}', "", Wait(2.0)),
-        (f"```json {WAIT}```", "", Wait(2.0)),
-        (f"I wait. {WAIT}", "I wait.", Wait(2.0)),
-        (f"<tool_call>\n{WAIT}\n</tool_call><|im_end|>", "", Wait(2.0)),  # Hermes, Qwen 2.5 and 3
-        (f"[TOOL_CALLS][{WAIT}]", "", Wait(2.0)),  # Mistral
-        (f"<|python_tag|>{WAIT}<|eom_id|>", "", Wait(2.0)),  # Llama 3
-        (f"<|tool_call|>[{WAIT}]<|/tool_call|>", "", Wait(2.0)),  # Phi 4, Granite
-        (f"functools[{WAIT}]", "functools", Wait(2.0)),
-        (  # Qwen3-Coder
-            "I wait.\n<tool_call>\n<function=wait>\n<parameter=seconds>\n2\n</parameter>\n</function>\n</tool_call>",
-            "I wait.",
-            Wait(2.0),
-        ),
-        (
-            "<function=type_text>\n<parameter=text>\n a < b\n\n</parameter>\n<parameter=press_enter>true</parameter>",
-            "",
-            TypeText(" a < b\n", press_enter=True),
-        ),
-        (  # GLM
-            "<tool_call>wait\n<arg_key>seconds</arg_key>\n<arg_value>2</arg_value>\n</tool_call>",
-            "",
-            Wait(2.0),
-        ),
-        (
-            '<minimax:tool_call>\n<invoke name="wait">\n<parameter name="seconds">2</parameter>\n</invoke>\n'
-            "</minimax:tool_call>",
-            "",
-            Wait(2.0),
-        ),
-        (
-            '<｜DSML｜function_calls><｜DSML｜invoke name="wait"><｜DSML｜parameter name="seconds" string="false">2'
-            "</｜DSML｜parameter></｜DSML｜invoke></｜DSML｜function_calls>",
-            "<｜DSML｜function_calls>",
-            Wait(2.0),
-        ),
-        (  # DeepSeek 3
-            "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>wait\n```json\n"
-            '{"seconds": 2}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
-            "",
-            Wait(2.0),
-        ),
-        (
-            '<｜tool▁call▁begin｜>wait<｜tool▁sep｜>{"seconds": 2}<｜tool▁call▁end｜>',
-            "",
-            Wait(2.0),
-        ),
-        (  # Kimi K2
-            "<|tool_calls_section_begin|><|tool_call_begin|>functions.wait:0<|tool_call_argument_begin|>"
-            '{"seconds": 2}<|tool_call_end|><|tool_calls_section_end|>',
-            "",
-            Wait(2.0),
-        ),
-        (  # gpt-oss
-            'I wait.<|end|><|channel|>commentary to=functions.wait <|constrain|>json<|message|>{"seconds": 2}<|call|>',
-            "I wait.commentary",
-            Wait(2.0),
-        ),
-        ('I wait.[TOOL_CALLS]wait[ARGS]{"seconds": 2}', "I wait.", Wait(2.0)),
-        ('<function=wait>{"seconds": 2}</function>', "", Wait(2.0)),
-        ([{"type": "text", "text": "I wait."}, {"type": "text", "text": f"<tool_call>{WAIT}"}], "I wait.", Wait(2.0)),
-    ],
-)
-def test_calls_in_content(content: Any, words: str, action: Any) -> None:
+CODER = "<function=wait>\n<parameter=seconds>\n2\n</parameter>\n</function>"
+GLM = "<tool_call>wait\n<arg_key>seconds</arg_key>\n<arg_value>2</arg_value>\n</tool_call>"
+INVOKE = 'invoke name="wait">\n<{0}parameter name="seconds" string="false">\n2\n</{0}parameter>\n</{0}invoke>'
+DSML = f"<｜DSML｜function_calls><｜DSML｜{INVOKE.format('｜DSML｜')}</｜DSML｜function_calls>"
+DEEPSEEK = 'function<｜tool▁sep｜>wait\n```json\n{"seconds": 2}\n```<｜tool▁call▁end｜>'
+KIMI = '<|tool_call_begin|>functions.wait:0<|tool_call_argument_begin|>{"seconds": 2}<|tool_call_end|>'
+OSS = '<|end|><|channel|>commentary to=functions.wait <|constrain|>json<|message|>{"seconds": 2}<|call|>'
+WAITS: list[tuple[Any, str]] = [
+    (f"<tool_call>\n{WAIT}\n</tool_call>", ""),
+    (f"I wait.\n<tool_call>{WAIT}", "I wait."),
+    (f"<think>no: <tool_call>{TYPE}</tool_call></think><tool_call>{WAIT}</tool_call>", ""),
+    (f"```\n{WAIT}\n```", ""),
+    (f"```tool_call\n[{WAIT}]\n```", ""),
+    (WAIT, ""),
+    (f" [{WAIT}]\n", ""),
+    ('{"function": {"name": "wait", "arguments": "{\\"seconds\\": 2}"}}', ""),
+    ('{"name": "wait", "parameters": {"seconds": 2}}', ""),
+    (f"```json {WAIT}```", ""),
+    (f"I wait. {WAIT}", "I wait."),
+    (f"<tool_call>\n{WAIT}\n</tool_call><|im_end|>", ""),  # Hermes, Qwen 2.5 and 3
+    (f"[TOOL_CALLS][{WAIT}]", ""),  # Mistral
+    ('I wait.[TOOL_CALLS]wait[ARGS]{"seconds": 2}', "I wait."),
+    (f"<|python_tag|>{WAIT}<|eom_id|>", ""),  # Llama 3
+    (f"<|tool_call|>[{WAIT}]<|/tool_call|>", ""),  # Phi 4, Granite
+    (f"functools[{WAIT}]", "functools"),
+    (f"I wait.\n<tool_call>\n{CODER}\n</tool_call>", "I wait."),  # Qwen3-Coder
+    ('<function=wait>{"seconds": 2}</function>', ""),
+    (GLM, ""),
+    (f"<minimax:tool_call>\n<{INVOKE.format('')}\n</minimax:tool_call>", ""),
+    (DSML, "<｜DSML｜function_calls>"),
+    (f"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>{DEEPSEEK}<｜tool▁calls▁end｜>", ""),  # DeepSeek 3
+    ('<｜tool▁call▁begin｜>wait<｜tool▁sep｜>{"seconds": 2}<｜tool▁call▁end｜>', ""),
+    (f"<|tool_calls_section_begin|>{KIMI}<|tool_calls_section_end|>", ""),  # Kimi K2
+    (f"I wait.{OSS}", "I wait.commentary"),  # gpt-oss
+    ([{"type": "text", "text": "I wait."}, {"type": "text", "text": f"<tool_call>{WAIT}"}], "I wait."),
+]
+SPACED = "<function=type_text>\n<parameter=text>\n a < b\n\n</parameter>\n<parameter=press_enter>true</parameter>"
+CALLS: list[tuple[Any, str, list[Any]]] = [
+    *((content, words, [Wait(2.0)]) for content, words in WAITS),
+    (f"I type:\n```json\n{TYPE}\n```\nThen I look.", "I type:\n\nThen I look.", [TypeText("a < b ` c")]),
+    (SPACED, "", [TypeText(" a < b\n", press_enter=True)]),
+    (f"<tool_call>{WAIT}\n<tool_call>{TYPE}</tool_call>", "", [Wait(2.0), TypeText("a < b ` c")]),
+]
+
+
+@pytest.mark.parametrize(("content", "words", "actions"), CALLS)
+def test_calls_in_content_are_read(content: Any, words: str, actions: list[Any]) -> None:
     decision = decide(said(content))
-    assert ([proposal.action for proposal in decision.proposals], decision.words) == ([action], words)
-
-
-def test_two_calls_in_content_of_which_first_is_not_closed() -> None:
-    decision = decide(said(f"<tool_call>{WAIT}\n<tool_call>{TYPE}</tool_call>"))
-    assert [proposal.action for proposal in decision.proposals] == [Wait(2.0), TypeText("a < b ` c")]
+    assert ([proposal.action for proposal in decision.proposals], decision.words) == (actions, words)
 
 
 def test_name_of_qwens_tool_may_be_left_out() -> None:
@@ -156,7 +122,7 @@ def test_name_of_qwens_tool_may_be_left_out() -> None:
         f"{WAIT}\nThen {TYPE}",
     ],
 )
-def test_unread_call_in_text_names_form_and_option(content: str) -> None:
+def test_unread_call_names_form_and_option(content: str) -> None:
     [proposal] = decide(said(content)).proposals
     assert isinstance(proposal.action, InvalidAction)
     assert proposal.action.problem.startswith(
@@ -169,7 +135,7 @@ def test_unread_call_in_text_names_form_and_option(content: str) -> None:
 @pytest.mark.parametrize(
     "words", ["It is open.<|im_end|>", 'The page shows {"name": "Al"} now.', "I see a <toolbar> (with buttons)."]
 )
-def test_words_without_call_are_words(words: str) -> None:
+def test_words_without_call_give_up(words: str) -> None:
     talked = decide(said(words), said(words))
     assert talked.kind == "gave_up"
     assert "you answered without a tool call" in talked.words
@@ -193,7 +159,7 @@ def test_arguments_as_servers_send_them(arguments: Any) -> None:
     assert [proposal.action for proposal in decide(answer).proposals] == [Wait(2.0)]
 
 
-def test_no_arguments_and_wrong_ones() -> None:
+def test_read_arguments_none_or_invalid() -> None:
     assert [read_arguments(nothing) for nothing in (None, "", " \n", "null")] == [{}, {}, {}, {}]
     for wrong in ("5", [1], "[1]", 7, "{", '{"a": Infinity}', '{"a": "\\ud83d"}'):
         with pytest.raises(NotJson):
@@ -204,33 +170,27 @@ def test_no_arguments_and_wrong_ones() -> None:
     "tool_calls",
     [[None], ["wait"], [{}], [{"function": "wait"}], [{"function": {"name": 5}}], [{"id": 7, "function": {}}]],
 )
-def test_call_without_what_makes_it_one_is_told_to_model(tool_calls: Any) -> None:
+def test_invalid_call_is_reported_to_model(tool_calls: Any) -> None:
     with chat([said("", tool_calls=tool_calls), call("wait")]) as talk:
         [proposal] = talk.act().proposals
         assert isinstance(proposal.action, InvalidAction)
         assert talk.act().kind == "act"
 
 
-def test_two_calls_with_same_id_get_ids_of_our_own() -> None:
-    twins = [{"id": "x", "type": "function", "function": {"name": "wait", "arguments": "{}"}}] * 2
+EXTRA = {"extra_content": {"google": {"thought_signature": "c2ln"}}}
+
+
+def test_calls_go_back_with_own_ids_and_extra_content() -> None:
+    twins = [{"id": "x", "type": "function", "function": {"name": "wait", "arguments": "{}"}, **EXTRA}] * 2
     with chat([said("", tool_calls=twins), call("wait")]) as talk:
         talk.act()
         talk.act()
-        tools = talk.server.requests[1].of("tool")
+        [assistant], tools = (talk.server.requests[1].of(role) for role in ("assistant", "tool"))
     assert [tool["tool_call_id"] for tool in tools] == ["call_1_0", "call_1_1"]
+    assert EXTRA.items() <= assistant["tool_calls"][0].items()
 
 
-def test_what_service_wants_back_with_call_goes_back() -> None:
-    extra = {"google": {"thought_signature": "c2ln"}}
-    signed = {"id": "x", "type": "function", "function": {"name": "wait", "arguments": "{}"}, "extra_content": extra}
-    with chat([said("", tool_calls=[signed]), call("wait")]) as talk:
-        talk.act()
-        talk.act()
-        [assistant] = talk.server.requests[1].of("assistant")
-    assert assistant["tool_calls"][0]["extra_content"] == extra
-
-
-def test_what_it_costs() -> None:
+def test_usage_is_summed_over_attempts() -> None:
     assert decide(call("wait")).usage == Usage(input=1500, cached=300, output=40, thinking=60)
     assert decide(said("?"), call("wait")).usage == Usage(input=3000, cached=600, output=80, thinking=120)
 
@@ -252,7 +212,7 @@ def test_what_it_costs() -> None:
         "[TOOL_CALLS]" * 50_000,
     ],
 )
-def test_model_that_goes_round_in_circles_is_read_quickly(text: str) -> None:
+def test_endless_text_is_read_quickly(text: str) -> None:
     started = time.process_time()
     with chat([said(text), call("wait")], history=STARTED) as talk:
         assert talk.decide().kind == "act"

@@ -9,9 +9,7 @@ import socket
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,43 +31,20 @@ from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse, GeminiJudg
 from pytest_vnc_use.planners.openai.planner import OpenAIComputer, OpenAIJudge
 from pytest_vnc_use.types import ModelExchange
 from support import chat_server, gemini_server as gemini, messages_server, responses_server
-from support.chat_conversations import chat
 from support.chat_server import said
-from support.exchanges import into
-from support.gemini_conversations import QUICK, Conversation, History
-from support.gemini_server import GeminiServer
+from support.conversations import QUICK, History, chat, claude, gpt, into
 from support.json_server import Reply
 from support.messages_server import message
-from support.native_conversations import claude, gpt
-from support.responses_server import acts, computer_call, response, thought
+from support.players import PLAYERS
+from support.responses_server import computer_call, response, thought
 
 KEY = "sk-a-secret-key"
 
 
-@contextmanager
-def ask_gemini(script: Any, **settings: Any) -> Iterator[Conversation]:
-    with GeminiServer(script) as server:
-        settings = {"api_key": server.api_key, "base_url": server.url, "backoff": QUICK, **settings}
-        exchanges: list[ModelExchange] = []
-        yield Conversation(server, GeminiComputerUse(**settings), exchanges)
-
-
-@dataclass(frozen=True)
-class Provider:
-    """How a service is asked, and how it says that the model clicks."""
-
-    ask: Callable[..., AbstractContextManager[Any]]
-    click: Reply
-    wrong_key: str = ""
-
-
+PROVIDERS = {name.removeprefix("openai-compatible, "): player for name, player in PLAYERS.items()}
+GEMINI = PROVIDERS["gemini"]
+WRONG_KEY = {"gemini": "API key not valid", "anthropic": "invalid x-api-key", "openai": "Incorrect API key"}
 CLICKED = {"type": "click", "button": "left", "x": 720, "y": 450}
-PROVIDERS = {
-    "gemini": Provider(ask_gemini, gemini.calls(("click", {"x": 500, "y": 500})), "API key not valid"),
-    "anthropic": Provider(claude, messages_server.uses(("left_click", {"coordinate": [1, 1]})), "invalid x-api-key"),
-    "openai": Provider(gpt, acts(CLICKED), "Incorrect API key"),
-    "chat": Provider(chat, chat_server.call("wait")),
-}
 GEMINIS = {"functionCall": {"name": "click", "args": {"x": 500, "y": 500}}, "thoughtSignature": "AAEC"}
 USE = {"type": "tool_use", "id": "toolu_1", "name": "left_click", "toolset_name": "computer", "input": {}}
 
@@ -127,7 +102,7 @@ AGAIN: dict[str, list[Reply]] = {
         response({**computer_call(CLICKED), "call_id": None}),
         response({**computer_call(CLICKED), "call_id": "1"}, {**computer_call(CLICKED), "call_id": "1"}),
     ],
-    "chat": [
+    "commands": [
         Reply({"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}}),  # llama.cpp
         Reply({"error": "The model has crashed."}),  # LM Studio
         Reply({"choices": [{"finish_reason": "error", "error": {"code": 429, "message": "Limit."}, "message": {}}]}),
@@ -148,7 +123,7 @@ AGAIN: dict[str, list[Reply]] = {
 def test_decide_passing_failure_asks_again(name: str, failure: Reply) -> None:
     provider = PROVIDERS[name]
     settings = {"detect_prompt_injection": False} if name == "gemini" else {}
-    with provider.ask([failure, failure, provider.click], **settings) as talk:
+    with provider.talk([failure, failure, provider.click()], **settings) as talk:
         assert talk.decide().kind == "act"
         assert [exchange.attempt for exchange in talk.exchanges] == [1, 2, 3]
         assert [bool(exchange.error) for exchange in talk.exchanges] == [True, True, False]
@@ -185,10 +160,15 @@ LASTING: list[tuple[str, Reply, type[Exception], str]] = [
         QuotaExhausted,
         "quota is used up",
     ),
-    ("chat", chat_server.error(404, "NotFoundError", "No model `x`."), PlannerError, "404 NotFoundError: No model"),
-    ("chat", said(None, refusal="I cannot."), AnswerRefused, "the model's service refused: I cannot"),
-    ("chat", said("", finish_reason="content_filter"), AnswerRefused, "the model's service refused: content_filter"),
-    ("chat", Reply({"error": "Unexpected endpoint or method."}), PlannerError, "200: Unexpected .*asked at http://"),
+    ("commands", chat_server.error(404, "NotFoundError", "No model `x`."), PlannerError, "404 NotFoundError: No model"),
+    ("commands", said(None, refusal="I cannot."), AnswerRefused, "the model's service refused: I cannot"),
+    ("commands", said("", finish_reason="content_filter"), AnswerRefused, "service refused: content_filter"),
+    (
+        "commands",
+        Reply({"error": "Unexpected endpoint or method."}),
+        PlannerError,
+        "200: Unexpected .*asked at http://",
+    ),
 ]
 
 
@@ -197,7 +177,7 @@ def test_decide_lasting_failure_raises_at_once(
     name: str, failure: Reply, error: type[Exception], message_: str
 ) -> None:
     provider = PROVIDERS[name]
-    with provider.ask([failure, provider.click]) as talk:
+    with provider.talk([failure, provider.click()]) as talk:
         with pytest.raises(error, match=message_):
             talk.decide()
         assert len(talk.server.requests) == 1
@@ -210,9 +190,9 @@ FOR_EVER: list[tuple[str, Reply, type[Exception], str]] = [
     ("gemini", gemini.rate_limited(0.01), QuotaExhausted, "quota is used up: 429"),
     ("anthropic", message([], "end_turn"), ModelUnavailable, "empty or malformed"),
     ("openai", response(), ModelUnavailable, "empty or malformed"),
-    ("chat", chat_server.error(503, "", "Busy."), ModelUnavailable, "the model's service failed: 503: Busy"),
-    ("chat", said("I will", finish_reason="error"), ModelUnavailable, "finish_reason 'error', after 'I will'"),
-    ("chat", Reply({"code": 1305, "msg": "Too many."}), ModelUnavailable, "no choice with a message: .*Too many"),
+    ("commands", chat_server.error(503, "", "Busy."), ModelUnavailable, "the model's service failed: 503: Busy"),
+    ("commands", said("I will", finish_reason="error"), ModelUnavailable, "finish_reason 'error', after 'I will'"),
+    ("commands", Reply({"code": 1305, "msg": "Too many."}), ModelUnavailable, "no choice with a message: .*Too many"),
 ]
 
 
@@ -221,18 +201,19 @@ def test_decide_failing_for_ever_stops_after_five(
     name: str, failure: Reply, error: type[Exception], message_: str
 ) -> None:
     settings = {"detect_prompt_injection": False} if name == "gemini" else {}
-    with PROVIDERS[name].ask(lambda request: failure, **settings) as talk:
+    with PROVIDERS[name].talk(lambda request: failure, **settings) as talk:
         with pytest.raises(error, match=message_):
             talk.decide()
         assert len(talk.server.requests) == 5
         assert talk.exchanges[-1].retry_in_s is None
 
 
-@pytest.mark.parametrize("name", [name for name, provider in PROVIDERS.items() if provider.wrong_key])
+@pytest.mark.parametrize("name", WRONG_KEY)
 def test_decide_wrong_key_raises_without_key(name: str) -> None:
     provider = PROVIDERS[name]
-    with provider.ask([provider.click], api_key="sk-a-wrong-key") as talk:
-        with pytest.raises(KeyRejected, match=provider.wrong_key):
+    with provider.talk([provider.click()], api_key="sk-a-wrong-key") as talk:
+        talk.is_refused = True
+        with pytest.raises(KeyRejected, match=WRONG_KEY[name]):
             talk.decide()
         assert len(talk.server.requests) == 1
         assert "sk-a-wrong" not in repr(talk.exchanges)
@@ -241,7 +222,7 @@ def test_decide_wrong_key_raises_without_key(name: str) -> None:
 @pytest.mark.parametrize("name", PROVIDERS)
 def test_exchange_holds_digests_of_screenshots(name: str) -> None:
     provider = PROVIDERS[name]
-    with provider.ask([provider.click]) as talk:
+    with provider.talk([provider.click()]) as talk:
         talk.decide()
         shown = json.dumps(talk.exchanges[0].request)
         assert f"sha256:{talk.history.first.digest}" in shown
@@ -258,6 +239,7 @@ def test_unknown_items_go_back_unchanged() -> None:
     item = {"type": "compaction", "data": [1]}
     with gpt([response(item, computer_call(CLICKED)), responses_server.text("Done.")]) as talk:
         talk.act()
+        talk.is_refused = True
         with pytest.raises(PlannerError, match="Invalid value: 'compaction'"):
             talk.decide()
         assert talk.server.requests[1]["input"][1] == item
@@ -265,12 +247,12 @@ def test_unknown_items_go_back_unchanged() -> None:
 
 # Gemini.
 
-CLICK = PROVIDERS["gemini"].click
+CLICK = GEMINI.click()
 
 
 @pytest.mark.parametrize("answer", [gemini.stopped("OTHER"), gemini.candidate([GEMINIS], "OTHER")])
 def test_decide_withheld_answer_with_detection_is_refused(answer: Reply) -> None:
-    with ask_gemini([answer, CLICK], detect_prompt_injection=True) as talk:
+    with GEMINI.talk([answer, CLICK], detect_prompt_injection=True) as talk:
         with pytest.raises(AnswerRefused, match="withheld its answer, as on a prompt injection: "):
             talk.decide()
         assert len(talk.server.requests) == 1
@@ -278,16 +260,16 @@ def test_decide_withheld_answer_with_detection_is_refused(answer: Reply) -> None
 
 @pytest.mark.parametrize("answer", [gemini.empty(), gemini.Reply({})])
 def test_decide_lasting_silence_with_detection_is_refused(answer: Reply) -> None:
-    with ask_gemini([answer, CLICK], detect_prompt_injection=True) as talk:
+    with GEMINI.talk([answer, CLICK], detect_prompt_injection=True) as talk:
         assert talk.decide().kind == "act"
-    with ask_gemini(lambda request: answer, detect_prompt_injection=True) as talk:
+    with GEMINI.talk(lambda request: answer, detect_prompt_injection=True) as talk:
         with pytest.raises(AnswerRefused, match="withheld its answer, as on a prompt injection: "):
             talk.decide()
         assert len(talk.server.requests) == 5
 
 
 def test_decide_waits_as_service_asks() -> None:
-    with ask_gemini([gemini.rate_limited(0.4), CLICK]) as talk:
+    with GEMINI.talk([gemini.rate_limited(0.4), CLICK]) as talk:
         started = time.monotonic()
         talk.decide()
         assert time.monotonic() - started >= 0.4
@@ -295,7 +277,7 @@ def test_decide_waits_as_service_asks() -> None:
 
 
 def test_decide_wait_beyond_time_limit_raises_at_once() -> None:
-    with ask_gemini([gemini.rate_limited(37), CLICK]) as talk:
+    with GEMINI.talk([gemini.rate_limited(37), CLICK]) as talk:
         started = time.monotonic()
         with pytest.raises(QuotaExhausted, match="asks to wait 37 s"):
             talk.decide(timeout_s=5.0)
@@ -303,7 +285,7 @@ def test_decide_wait_beyond_time_limit_raises_at_once() -> None:
 
 
 def test_decide_hanging_attempt_leaves_time_for_another() -> None:
-    with ask_gemini([gemini.hang(), CLICK], backoff=dataclasses.replace(QUICK, each_s=0.8)) as talk:
+    with GEMINI.talk([gemini.hang(), CLICK], backoff=dataclasses.replace(QUICK, each_s=0.8)) as talk:
         assert talk.decide(timeout_s=20.0).kind == "act"
         assert "did not answer within 0.8 s" in talk.exchanges[0].error
 
@@ -322,7 +304,7 @@ def test_decide_given_up_request_leaves_no_socket_open(monkeypatch: pytest.Monke
         gave_up.wait(timeout=20.0)
         return connect(*address, **options)
 
-    with ask_gemini([CLICK]) as talk:
+    with GEMINI.talk([CLICK]) as talk:
         monkeypatch.setattr(socket, "create_connection", slowly)
         with pytest.raises(ModelUnavailable, match="did not answer within"):
             talk.decide(timeout_s=0.5)
@@ -346,7 +328,7 @@ def test_decide_given_up_request_leaves_no_socket_open(monkeypatch: pytest.Monke
     ],
 )
 def test_exchange_without_tokens_is_uncounted_unless_error(answer: Reply, uncounted: bool) -> None:
-    with ask_gemini([answer, gemini.text("It is open."), gemini.text("It is open.")]) as talk:
+    with GEMINI.talk([answer, gemini.text("It is open."), gemini.text("It is open.")]) as talk:
         talk.decide()
         assert talk.exchanges[0].uncounted == uncounted
 
@@ -375,7 +357,7 @@ def test_key_and_url_come_from_environment(
             asker()
         with pytest.raises(KeyRejected, match="printable ASCII"):
             asker(api_key="schlüssel")
-    with PROVIDERS[name].ask([PROVIDERS[name].click]) as talk:
+    with PROVIDERS[name].talk([PROVIDERS[name].click()]) as talk:
         monkeypatch.setenv(variable, talk.server.api_key)
         monkeypatch.setenv(f"{prefix}_BASE_URL", f"{talk.server.url}/")
         assert planner().decide(talk.history.observation(), timeout_s=20.0).kind == "act"
@@ -391,9 +373,8 @@ def test_refused_key_is_renewed_once(name: str) -> None:
         return KEY if refused == "sk-an-old-key" else "sk-an-old-key"
 
     provider = PROVIDERS[name]
-    script, serve = [provider.click, provider.click], {"chat": chat, "gemini": ask_gemini}.get(name, provider.ask)
-    with serve(script, api_key=key) as talk:
-        talk.server.api_key = KEY
+    with provider.talk([provider.click()] * 2, api_key=key) as talk:
+        talk.server.api_key, talk.is_refused = KEY, True
         assert [talk.decide().kind, talk.decide().kind] == ["act", "act"]
         errors = [exchange.error[:38] for exchange in talk.exchanges]
         assert errors == ["the API key is missing or was refused:", "", ""]
@@ -438,7 +419,7 @@ def test_key_echoed_by_service_appears_nowhere() -> None:
 @pytest.mark.parametrize("answer", [gemini.daily_quota(), gemini.not_json(), gemini.hang(), gemini.Reply(b"5", 400)])
 def test_no_frame_of_traceback_holds_key(answer: Reply) -> None:
     """As `pytest --tb=long --showlocals` would print it."""
-    with ask_gemini(lambda request: answer) as talk:
+    with GEMINI.talk(lambda request: answer) as talk:
         with pytest.raises(PlannerError) as caught:
             talk.decide(timeout_s=0.5)
         assert not [shown for shown in _frames(caught.value) if gemini.API_KEY in shown]

@@ -18,13 +18,13 @@ from pytest_vnc_use.planners.common.screens import ImageLimit
 from pytest_vnc_use.types import Region
 from pytest_vnc_use.types.protocols import Reader
 from support.chat_server import error, said
-from support.gemini_conversations import frame_of
+from support.conversations import frame_of
 from support.gemini_rules import COMPUTER_USE_ONLY
 from support.json_server import Reply
 from support.judge_servers import CLAIM, KEY, KINDS, QUESTION, Kind, court, opinion, value
 from support.messages_server import MessagesServer, text
 
-CHAT, CLAUDE, GPT, GEMINI = KINDS["chat"], KINDS["anthropic"], KINDS["openai"], KINDS["gemini"]
+CHAT, CLAUDE, GEMINI = KINDS["chat"], KINDS["anthropic"], KINDS["gemini"]
 UNREADABLE = ["It holds, I think.", '{"reason": "Yes.", "verdict": "yes"}']
 
 
@@ -63,11 +63,10 @@ def test_claim_unreadable_answer_is_asked_once_more(kind: Kind, words: str) -> N
         verdict = asked.ask()
         assert verdict
         assert (verdict.usage.input, len(asked.exchanges)) == (3000, 2)
-    with court(kind, kind.say(words), kind.say(words), kind.say(opinion())) as asked:
+    with court(kind, *[kind.say(words)] * 2, kind.say(opinion())) as asked:
         verdict = asked.ask()
-        assert verdict.kind == "unsure"
+        assert (verdict.kind, verdict.usage.input, len(asked.exchanges)) == ("unsure", 3000, 2)
         assert "not the JSON that was asked for" in verdict.reason
-        assert (verdict.usage.input, len(asked.exchanges)) == (3000, 2)
 
 
 def test_claim_wrong_key_raises_without_key(kind: Kind) -> None:
@@ -119,20 +118,19 @@ def test_read_unreadable_twice_is_inconclusive(kind: Kind) -> None:
 
 
 BOUND = {
-    "gemini": (GEMINI, lambda body: body["generationConfig"]["responseJsonSchema"]),
-    "chat": (CHAT, lambda body: body["response_format"]["json_schema"]["schema"]),
-    "anthropic": (CLAUDE, lambda body: body["output_config"]["format"]["schema"]),
-    "openai": (GPT, lambda body: body["text"]["format"]["schema"]),
+    "gemini": lambda body: body["generationConfig"]["responseJsonSchema"],
+    "chat": lambda body: body["response_format"]["json_schema"]["schema"],
+    "anthropic": lambda body: body["output_config"]["format"]["schema"],
+    "openai": lambda body: body["text"]["format"]["schema"],
 }
 
 
 @pytest.mark.parametrize("name", BOUND)
 def test_answer_is_bound_to_schema_reason_first(name: str) -> None:
-    asked_kind, schema_of = BOUND[name]
-    with court(asked_kind, asked_kind.say(opinion())) as asked:
+    with court(KINDS[name], KINDS[name].say(opinion())) as asked:
         assert asked.ask()
         [body] = asked.bodies
-    assert list(schema_of(body)["properties"]) == ["reason", "verdict", "box_2d"]
+    assert list(BOUND[name](body)["properties"]) == ["reason", "verdict", "box_2d"]
     assert not {"tools", "tool_choice"} & set(body)
 
 
@@ -163,7 +161,7 @@ def test_request_wrong_either_way_raises() -> None:
 def test_busy_service_is_asked_again_bound() -> None:
     with court(CHAT, error(503, "", "Loading model"), said(opinion())) as asked:
         assert asked.ask()
-    assert all("response_format" in body for body in asked.bodies)
+        assert all("response_format" in body for body in asked.bodies)
 
 
 def test_chat_answer_cut_off_is_no_verdict() -> None:

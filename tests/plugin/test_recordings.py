@@ -37,6 +37,7 @@ def pytest_runtest_logfinish():
 """
 
 
+MODES = ("auto", "rewrite", "off")
 MOVED = "--fault='moved button'"
 SOON = "-ovnc_gate_seconds=5"
 
@@ -52,12 +53,6 @@ def test_savings_are_printed_where_recorded(recorded: Project) -> None:
     assert told, known.out
     assert told[1] == "$0.5000 at the prices of the time of recording"
     assert 'name="vnc_saved_s" value="9' in (recorded.path / "junit.xml").read_text(encoding="utf-8")
-    older = text.replace(f",\n      {live[0]}", "")
-    assert older != text
-    recorded.file.write_text(older, encoding="utf-8")
-    unknown = recorded.run()
-    assert (unknown.code, "replayed test" in unknown.out) == (0, False), unknown.out
-    assert recorded.file.read_text(encoding="utf-8") == older
 
 
 def test_finished_test_keeps_no_screen_in_memory(recorded: Project) -> None:
@@ -74,7 +69,6 @@ def test_planner_without_key_is_not_needed_for_replay(recorded: Project, monkeyp
     replayed = recorded.run("--vnc-planner=gemini")
     assert replayed.code == 0, replayed.out
     assert "vnc-use: 1 run planned by recording" in replayed.out
-    assert "no API key is set" in recorded.run("--vnc-planner=gemini", "--vnc-record=rewrite").out
     recorded.file.unlink()
     assert "no API key is set" in recorded.run("--vnc-planner=gemini", "--vnc-record=auto").out
 
@@ -105,19 +99,22 @@ def test_healed_test_is_listed_and_written(recorded: Project) -> None:
     assert recorded.file.read_text(encoding="utf-8") != before
 
 
+BREAKS = "@pytest.fixture\ndef breaks():\n    yield\n    raise ValueError('in the teardown')\n"
+TORN = TEST.replace("\n@", f"\n{BREAKS}\n@").replace("(vnc_desktop", "(breaks, vnc_desktop")
+FAILS = TEST.replace("5.00", "6.00")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("at", ["body", "teardown", "first attempt", "vnc_healed=fail"])
+@pytest.mark.parametrize("at", ["teardown", "first attempt", "vnc_healed=fail"])
 def test_failed_test_after_drift_is_not_healed(recorded: Project, at: str) -> None:
     before, options = recorded.file.read_text(encoding="utf-8"), [SOON, "--junitxml=junit.xml"]
-    torn = "@pytest.fixture\ndef breaks():\n    yield\n    raise ValueError('in the teardown')\n"
     if at == "teardown":
-        test = TEST.replace("\n@", f"\n{torn}\n@")
-        recorded.write("test_till.py", test.replace("(vnc_desktop", "(breaks, vnc_desktop"))
+        recorded.write("test_till.py", TORN)
     elif at == "vnc_healed=fail":
         options += [f"-o{at}"]
     else:
-        recorded.write("test_till.py", TEST.replace("5.00", "6.00"))
-        options += ["--reruns=1"] if at == "first attempt" else []
+        recorded.write("test_till.py", FAILS)
+        options += ["--reruns=1"]
     failed = recorded.run(*options, till=MOVED)
     assert (failed.code, recorded.file.read_text(encoding="utf-8")) == (1, before), failed.out
     assert "1 not healed: a model continued after a drift, and the test did not pass" in failed.out
@@ -127,21 +124,8 @@ def test_failed_test_after_drift_is_not_healed(recorded: Project, at: str) -> No
     junit = (recorded.path / "junit.xml").read_text(encoding="utf-8")
     assert ('name="vnc_went_on" value="drift before step' in junit, 'name="vnc_healed"' in junit) == (True, False)
     (test,) = read_results(recorded.path / "runs" / "vnc-results.json").tests
-    assert (test.healed, [line.partition(":")[0] for line in test.went_on]) == (
-        (),
-        ["drift before step 2 of 4"],
-    )
+    assert (test.healed, len(test.went_on)) == ((), 1)
     assert [step.way for step in show_run(Path(test.runs[0].directory)).view.steps] == ["replayed", *["not healed"] * 3]
-
-
-@pytest.mark.slow
-def test_last_attempt_decides_whether_healed(recorded: Project) -> None:
-    fails_once = "    once = pathlib.Path('once')\n    if not once.exists():\n        once.touch()\n        assert 0\n"
-    recorded.write("test_till.py", f"import pathlib\n{TEST}{fails_once}")
-    healed = recorded.run(SOON, "--reruns=1", till=MOVED)
-    assert healed.code == 0, healed.out
-    assert "1 healed; check that each change is intended" in healed.out
-    assert "WENT ON" not in healed.out
 
 
 @pytest.mark.slow
@@ -186,18 +170,12 @@ def test_agent_requested_by_body_records_and_replays(recorded: Project) -> None:
     for option in ("--vnc-record=auto", "--vnc-record=replay"):
         ended = recorded.run(option)
         assert (ended.code, recorded.file.exists()) == (0, True), ended.out
-    recorded.write("test_till.py", (recorded.path / "test_till.py").read_text("utf-8").replace("5.00", "6.00"))
-    failed = recorded.run("--vnc-record=replay")
-    assert "INTERNALERROR" not in failed.out
-    assert failed.code == 1, failed.out
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("at", ["body", "teardown"])
 def test_failed_test_writes_no_recording(project: Project, at: str) -> None:
-    breaks = "@pytest.fixture\ndef breaks():\n    yield\n    raise ValueError('in the teardown')\n"
-    torn = TEST.replace("\n@", f"\n{breaks}\n@").replace("(vnc_desktop", "(breaks, vnc_desktop")
-    project.write("test_till.py", TEST.replace("5.00", "6.00") if at == "body" else torn)
+    project.write("test_till.py", FAILS if at == "body" else TORN)
     failed = project.run("--vnc-record=auto")
     assert (failed.code, project.file.exists()) == (1, False), failed.out
 
@@ -222,7 +200,7 @@ def test_unwritable_recording_performs_nothing(project: Project) -> None:
     assert "__vnc_recordings__' must be a directory in which you may make files" in refused.out
 
 
-@pytest.mark.parametrize(("mode", "code"), [("rewrite", 1), ("auto", 0)])
+@pytest.mark.parametrize(("mode", "code"), [("rewrite", 1), pytest.param("auto", 0, marks=pytest.mark.slow)])
 def test_rewrite_fails_session_if_not_written(project: Project, mode: str, code: int) -> None:
     spoils = '    __import__("pathlib").Path("__vnc_recordings__").touch()\n'
     project.write("test_till.py", TEST.replace("    assert", f"{spoils}    assert"))
@@ -246,6 +224,7 @@ def test_repetitions_on_workers_write_one_recording(project: Project) -> None:
     assert [screen.pixels().shape for screen in screens(recording)] == [(400, 800)] * 2
 
 
+@pytest.mark.slow
 def test_symlinked_test_file_uses_recording_of_its_target(recorded: Project) -> None:
     (recorded.path / "shared").mkdir()
     (recorded.path / "test_till.py").rename(recorded.path / "shared" / "test_till.py")
@@ -258,42 +237,34 @@ def test_symlinked_test_file_uses_recording_of_its_target(recorded: Project) -> 
 KEPT_BY = re.compile(r"test_till\.py::test_till', which is not there any more: .* keep its recording by: (mv .*)")
 
 
-@pytest.mark.parametrize("renamed", ["function", "file", "both"])
+@pytest.mark.parametrize(
+    "renamed", ["function", pytest.param("file", marks=pytest.mark.slow), pytest.param("both", marks=pytest.mark.slow)]
+)
 def test_renamed_test_names_command_that_keeps_recording(recorded: Project, renamed: str) -> None:
     test = TEST if renamed == "file" else TEST.replace("def test_till(", "def test_paid(")
     (recorded.path / "test_till.py").unlink()
     recorded.write("test_till.py" if renamed == "function" else "test_sale.py", test)
-    missing = recorded.run("--vnc-record=replay")
-    assert "settings: there is no recording of" in missing.out
+    missing = recorded.run("-Werror::UserWarning")  # it is told before the planner is asked
     command = KEPT_BY.search(missing.out)
-    assert command, missing.out
+    assert (missing.code, recorded.asked, bool(command)) == (1, 0, True), missing.out
+    assert command
+    (recorded.path / "conftest.py").unlink()
+    assert KEPT_BY.search(recorded.run("--vnc-record=replay").out)
     subprocess.run(["sh", "-c", command[1]], check=True)
     replayed = recorded.run("--vnc-record=replay")
-    assert (replayed.code, recorded.asked) == (0, 0), replayed.out
+    assert replayed.code == 0, replayed.out
 
 
-def test_renamed_test_warns_before_planner_is_asked(recorded: Project) -> None:
-    recorded.write("test_till.py", TEST.replace("def test_till(", "def test_paid("))
-    refused = recorded.run("-Werror::UserWarning")
-    assert (refused.code, recorded.asked) == (1, 0), refused.out
-    assert KEPT_BY.search(refused.out), refused.out
-    (recorded.path / "conftest.py").unlink()
-    without_planner = recorded.run()
-    assert KEPT_BY.search(without_planner.out), without_planner.out
-
-
-@pytest.mark.parametrize("other", ["another task", "its test is there", "its file is there"])
-def test_new_test_is_offered_no_recording_in_use(recorded: Project, other: str) -> None:
+def test_new_test_is_offered_no_recording_in_use(recorded: Project) -> None:
     new = TEST.replace("def test_till(", "def test_new(")
-    if other == "another task":
-        recorded.write("test_till.py", new.replace("add two", "add three"))
-    elif other == "its test is there":
-        recorded.write("test_till.py", TEST + new)
-    else:
-        recorded.write("test_new.py", new)
-    missing = recorded.run("--vnc-record=replay", "-k", "test_new")
-    assert "settings: there is no recording of" in missing.out
-    assert not KEPT_BY.search(missing.out), missing.out
+    recorded.write("test_till.py", TEST + new)
+    recorded.write("test_new.py", new)
+    used = recorded.run("--vnc-record=replay", "-k", "test_new")
+    (recorded.path / "test_new.py").unlink()
+    recorded.write("test_till.py", new.replace("add two", "add three"))
+    other_task = recorded.run("--vnc-record=replay")
+    assert (used.out + other_task.out).count("settings: there is no recording of") >= 3
+    assert not KEPT_BY.search(used.out + other_task.out)
 
 
 def test_record_of_marker_is_checked_and_used(project: Project) -> None:
@@ -305,29 +276,21 @@ def test_record_of_marker_is_checked_and_used(project: Project) -> None:
     assert "there is no recording of" in project.run().out
 
 
-@pytest.mark.parametrize(
-    ("record", "option"),
-    [("auto", "--vnc-record=replay"), ("off", "--vnc-record=replay"), ("rewrite", "-ovnc_record=replay")],
-)
-def test_replay_option_overrules_marker(project: Project, record: str, option: str) -> None:
-    project.write("test_till.py", TEST.replace("None)", f"None, record='{record}')"))
-    replayed = project.run(option)
+def test_replay_option_overrules_marker(project: Project) -> None:
+    tests = [TEST.replace("None)", f"None, record='{mode}')").replace("_till(", f"_{mode}(") for mode in MODES]
+    project.write("test_till.py", "".join(tests))
+    replayed = project.run("--vnc-record=replay")
     assert (replayed.code, project.asked) == (1, 0), replayed.out
-    assert "there is no recording of" in replayed.out
+    assert "3 failed" in replayed.out
     told = "--vnc-record=replay overrules record='off' of its marker; or take that out, and run it once with"
-    assert (told in replayed.out) == (record == "off"), replayed.out
+    assert told in replayed.out
+    assert "record='auto' of its marker" not in replayed.out
 
 
 def test_auto_option_leaves_off_to_marker(project: Project) -> None:
     project.write("test_till.py", TEST.replace("None)", "None, record='off')"))
     ended = project.run("-ovnc_record=replay", "--vnc-record=auto")
     assert (ended.code, project.asked > 0, project.file.exists()) == (0, True, False), ended.out
-
-
-def test_replay_without_task_needs_no_recording(project: Project) -> None:
-    project.write("test_till.py", "def test_till(vnc_agent):\n    vnc_agent.click(140, 224)\n")
-    replayed = project.run("--vnc-record=replay")
-    assert replayed.code == 0, replayed.out
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from support.fixed_judge import CLAIM, Says
 from support.made_once import made_once
 from support.tills import STEPS, Steps, Tills
 
@@ -28,6 +29,25 @@ def recorded_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return directory
 
     return made_once(tmp_path_factory, "recorded_tills", record)
+
+
+@pytest.fixture
+def judged(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Tills:
+    """A copy of a recording with a claim that holds, one that fails, and a value that was read."""
+
+    def record(directory: Path) -> Path:
+        with Tills(directory).agent("auto", Steps(*STEPS), judge=Says()) as played:
+            played.run()
+            assert played.agent.assess(CLAIM)
+            played.agent._given_judge = Says("fails")
+            assert not played.agent.assess("an error is shown")
+            assert played.agent.extract(int, "how many apples?") == 2
+            assert played.recorded.keep()
+        return directory
+
+    once = made_once(tmp_path_factory, "judged_tills", record)
+    shutil.copytree(once, tmp_path / "judged", ignore=shutil.ignore_patterns("runs"))
+    return Tills(tmp_path / "judged")
 
 
 @pytest.fixture

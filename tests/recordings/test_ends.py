@@ -1,28 +1,31 @@
-"""The end of a replay: it is watched for as long as its recording was, also while the test's body runs."""
+"""The end of a replay is watched, also while the test's body runs; another first screen closes early."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
+import numpy as np
 import pytest
 
-from pytest_vnc_use import Outcome, VncUseAgent
+from pytest_vnc_use import Outcome, VncUseAgent, deadline
 from pytest_vnc_use.errors import RecordingDrifted
-from pytest_vnc_use.recordings.gates import QUIET_S
+from pytest_vnc_use.recordings import replay
+from pytest_vnc_use.recordings.format import RecordedRun, Screen
+from pytest_vnc_use.recordings.moving import QUIET_S
+from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.runs.directory import read_trace
-from pytest_vnc_use.types import CallFunction, Click, Region
+from pytest_vnc_use.types import CallFunction, Click, Frame, FrameRef, Glance, Region
 from support.fixed_judge import Says
 from support.tills import LATER, Played, Steps, Tills
 
-pytestmark = pytest.mark.desktop
-
+desktop = pytest.mark.desktop
 SAVE = Click(140, 224)
 STATE, RESULT = Region(500, 120, 740, 160), Region(60, 120, 300, 160)
-LATE = [f"--error-after={after}" for after in (0.3, 0.6, 1.0)]
-GOES = [f"--vanish-after={after}" for after in (0.3, 0.9)]
+SOON, LATE, GOES = "--error-after=0.3", "--error-after=1.0", "--vanish-after=0.9"
 BLINKS = "--blink=READY"
 
 
@@ -52,15 +55,9 @@ def blinking(tmp_path_factory: pytest.TempPathFactory) -> Tills:
     return record(tmp_path_factory.mktemp("blinking"), BLINKS, judge=Says(region=STATE))
 
 
-def test_recording_stores_time_of_stable_end(saved: Tills) -> None:
-    recording = load(saved.key.path)
-    assert recording is not None
-    (run,) = recording.runs
-    assert (run.end.quiet_s, run.stays) == (QUIET_S, True)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("later", [*LATE, *GOES])
+@pytest.mark.parametrize("later", [SOON, LATE, GOES])
+@desktop
 def test_change_after_last_gate_fails_test(saved: Tills, later: str) -> None:
     with saved.agent("replay", None, later) as played:
         assert played.run().outcome is Outcome.DONE  # the body runs meanwhile
@@ -74,31 +71,25 @@ def test_change_after_last_gate_fails_test(saved: Tills, later: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("later", "act"),
-    [
-        (LATE[-1], lambda agent: agent.assess("it is ready")),
-        (GOES[-1], lambda agent: agent.assess("it is ready")),
-        (LATE[-1], lambda agent: agent.click(600, 350)),
-    ],
-    ids=["claim, late error", "claim, vanished", "hand"],
+    "act", [lambda agent: agent.assess("it is ready"), lambda agent: agent.click(600, 350)], ids=["claim", "hand"]
 )
-def test_end_is_watched_before_claims_and_hands(
-    judged: Tills, later: str, act: Callable[[VncUseAgent], object]
-) -> None:
-    with judged.agent("replay", None, later) as played:
+@desktop
+def test_end_is_watched_before_claims_and_hands(judged: Tills, act: Callable[[VncUseAgent], object]) -> None:
+    with judged.agent("replay", None, LATE) as played:
         played.run()
         with pytest.raises(RecordingDrifted, match=r"drift at the end: .*did not stay as recorded"):
             act(played.agent)
 
 
 @pytest.mark.slow
+@desktop
 def test_late_error_of_task_closes_gate_of_next_task(tmp_path: Path) -> None:
     tills = Tills(tmp_path, LATER)
     with tills.agent("auto", Steps(SAVE)) as played:
         played.run()
         played.run("Save it again")
         assert played.recorded.keep()
-    with tills.agent("replay", None, LATE[0], gate_s=4.0) as played:
+    with tills.agent("replay", None, SOON, gate_s=4.0) as played:
         played.recorded.task_follows = True
         assert played.run().outcome is Outcome.DONE
         with pytest.raises(RecordingDrifted, match=r"^drift (at the end|before step 1 of 1): "):
@@ -106,6 +97,7 @@ def test_late_error_of_task_closes_gate_of_next_task(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@desktop
 def test_body_may_change_screen_if_it_did_when_recorded(saved: Tills, tmp_path: Path) -> None:
     tills = Tills(tmp_path, LATER)
     with tills.agent("auto", Steps(SAVE)) as played:
@@ -125,7 +117,7 @@ def test_body_may_change_screen_if_it_did_when_recorded(saved: Tills, tmp_path: 
         gone(played)
         with pytest.raises(RecordingDrifted, match=r"drift at the end: .*did not stay as recorded"):
             played.agent.end_body()
-    with tills.agent("replay", None, LATE[-1]) as played, pytest.raises(RecordingDrifted, match=r"^drift at the end: "):
+    with tills.agent("replay", None, LATE) as played, pytest.raises(RecordingDrifted, match=r"^drift at the end: "):
         played.run()  # here the body cannot run meanwhile
 
 
@@ -136,8 +128,12 @@ def gone(played: Played) -> None:
     assert played.agent.controller.wait_changed(moment, 10.0)
 
 
+@desktop
 def test_transient_at_end_is_listed(saved: Tills) -> None:
-    with saved.agent("replay", None, LATE[0], "--error-for=0.5") as played:
+    recording = load(saved.key.path)
+    assert recording is not None
+    assert (recording.runs[0].end.quiet_s, recording.runs[0].stays) == (QUIET_S, True)
+    with saved.agent("replay", None, SOON, "--error-for=0.5") as played:
         played.run()
         played.agent.end_body()
     (told,) = played.recorded.transients
@@ -146,6 +142,7 @@ def test_transient_at_end_is_listed(saved: Tills) -> None:
     assert transient.region.meets(Region(0, 260, 800, 400))
 
 
+@desktop
 def test_blinking_status_has_two_variants_and_is_evidence(blinking: Tills) -> None:
     recording = load(blinking.key.path)
     assert recording is not None
@@ -160,7 +157,8 @@ def test_blinking_status_has_two_variants_and_is_evidence(blinking: Tills) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("other", ["--blink=ERROR", "--steady=ERROR", "--steady=READY"])
+@pytest.mark.parametrize("other", ["--blink=ERROR", "--steady=READY"])
+@desktop
 def test_status_that_blinks_otherwise_drifts(blinking: Tills, other: str) -> None:
     with (
         blinking.agent("replay", None, other, gate_s=5.0) as played,
@@ -170,22 +168,97 @@ def test_status_that_blinks_otherwise_drifts(blinking: Tills, other: str) -> Non
     assert "recorded variants" in str(drift.value)
 
 
-@pytest.mark.parametrize(("now", "drifts"), [("packed", False), ("LOST", True)])
-def test_other_answer_of_function_drifts(tmp_path: Path, now: str, drifts: bool) -> None:
+@desktop
+def test_other_answer_of_function_drifts(tmp_path: Path) -> None:
     tills, answers = Tills(tmp_path, LATER), ["packed"]
 
     def order_status(number: int) -> str:
         """The status of an order."""
         return answers[0]
 
-    call = CallFunction("order_status", {"number": 17})
-    with tills.agent("auto", Steps(call, SAVE), functions=[order_status]) as played:
+    with tills.agent("auto", Steps(CallFunction("order_status", {"number": 17})), functions=[order_status]) as played:
         played.run()
         assert played.recorded.keep()
-    answers[0] = now
     with tills.agent("replay", functions=[order_status]) as played:
-        if drifts:
-            with pytest.raises(RecordingDrifted, match="order_status answered 'LOST', but in the recording 'packed'"):
-                played.run()
-        else:
-            assert played.run().outcome is Outcome.DONE
+        assert played.run().outcome is Outcome.DONE
+        answers[0] = "LOST"
+    with (
+        tills.agent("replay", functions=[order_status]) as played,
+        pytest.raises(RecordingDrifted, match="order_status answered 'LOST', but in the recording 'packed'"),
+    ):
+        played.run()
+
+
+END = Screen(quiet_s=QUIET_S, pixels=lambda: np.zeros((2, 2), np.uint32))
+BANNER = 9
+
+
+class Watched:
+    """A desktop whose screen changes at these moments, as a replay asks for it, and its clock."""
+
+    def __init__(self, changes: dict[float, int]) -> None:
+        self.now_s = 0.0
+        self._changes = changes
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def shown(self) -> np.ndarray[Any, Any]:
+        shade = [shade for at_s, shade in self._changes.items() if at_s <= self.now_s][-1:]
+        return np.full((2, 2), *(shade or [0]), np.uint32)
+
+    def wait_changed(self, moment: float, timeout_s: float) -> bool:
+        due_s = min((at_s for at_s in self._changes if at_s > moment), default=float("inf"))
+        is_due = due_s <= self.now_s + timeout_s
+        self.now_s = max(self.now_s, due_s) if is_due else self.now_s + timeout_s
+        return is_due
+
+    def changed_since(self, moment: float) -> bool:
+        return any(moment < at_s <= self.now_s for at_s in self._changes)
+
+    def glance(self) -> Glance:
+        return Glance(self.shown(), self.now_s)
+
+    def frame(self) -> Frame:
+        return Frame(FrameRef("0" * 64, 2, 2), b"", self.now_s, pixels=self.shown())
+
+
+@pytest.mark.parametrize(
+    ("changes", "quiet_s", "setting_s", "watched_s"),
+    [
+        ({}, QUIET_S, QUIET_S, QUIET_S),
+        ({0.5: 1, 1.1: 0, 1.7: 1, 2.3: 0}, QUIET_S, QUIET_S, QUIET_S),  # a caret, not yet known as one
+        ({0.5: BANNER, 0.9: 0}, QUIET_S, QUIET_S, 0.9 + QUIET_S),
+        ({}, QUIET_S, 5.0, 5.0),
+        ({}, 5.0, 0.4, 0.4),
+        ({}, 0.0, 5.0, 0.0),
+    ],
+)
+def test_watch_lasts_as_set_and_restarts_after_change(
+    changes: dict[float, int], quiet_s: float, setting_s: float, watched_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched(changes)
+    monkeypatch.setattr(replay, "clock", watched)
+    run = RecordedRun(task="Watch", end=END.model_copy(update={"quiet_s": quiet_s}))
+    assert Replay(cast(Any, watched), run, limit_s=10, watch_s=setting_s).watch_end() is None
+    assert watched.now_s == pytest.approx(watched_s)
+
+
+@pytest.mark.parametrize(
+    ("first_s", "changes", "closed_s"),
+    [
+        (0.6, {0.0: BANNER}, 3.5),
+        (None, {0.0: BANNER}, 10.0),  # nothing is known of how long it takes
+        (0.9, {0.0: BANNER}, 4.5),
+        (3.0, {0.0: BANNER}, 10.0),  # a program that takes long to start
+        (0.6, {0.0: BANNER, 2.0: BANNER + 9}, 5.0),  # it is still starting
+    ],
+)
+def test_gate_to_other_first_screen_closes_early(
+    first_s: float | None, changes: dict[float, int], closed_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched(changes)
+    for module in (replay, deadline):
+        monkeypatch.setattr(module, "clock", watched)
+    Replay(cast(Any, watched), RecordedRun(task="Start", end=END, first_s=first_s), limit_s=10).frame()
+    assert watched.now_s == pytest.approx(closed_s, abs=0.3)

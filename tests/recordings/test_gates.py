@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pytest_vnc_use.recordings.drift import is_maskable
 from pytest_vnc_use.recordings.format import DynamicRegion, Screen, dynamic_region
-from pytest_vnc_use.recordings.gates import BlinkWatch, Gate, evidence_gate, gate, is_maskable, surroundings
+from pytest_vnc_use.recordings.gates import BlinkWatch, Gate, evidence_gate, gate, surroundings
 from pytest_vnc_use.recordings.images import Pixels
 from pytest_vnc_use.types import REDACTED_COLOUR, Click, Drag, KeyCombo, Region, TypeText
 from support.drawings import SIZE, drawn
@@ -80,14 +81,14 @@ def test_mismatch_leaves_out_masks_and_redactions_only() -> None:
         assert gate(expected, ()).mismatch(changed(seen, beside))
 
 
-def test_masks_of_mismatch_are_its_boxes() -> None:
+def test_mismatch_boxes_are_apart() -> None:
     boxes = {Region(200, 150, 240, 160), Region(300, 10, 310, 12)}
     now = ADD
     for box in boxes:
         now = changed(now, box)
     closed = gate(ADD, ()).mismatch(now)
     assert closed
-    assert set(closed.masks) == boxes
+    assert set(closed.boxes) == boxes
     for height, offered in ((50, True), (51, False)):
         assert is_maskable([Region(0, 0, 320, height)] * 2, (200, 320)) == offered
 

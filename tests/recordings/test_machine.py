@@ -9,7 +9,7 @@ import pytest
 
 from pytest_vnc_use.desktops.external import ExternalDesktop
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
-from pytest_vnc_use.recordings.gates import difference, machine_of
+from pytest_vnc_use.recordings.drift import difference, machine_of
 from pytest_vnc_use.settings.settings import Settings
 from support.qt_desktop import QtDesktop
 from support.vnc_servers import require
@@ -21,7 +21,6 @@ FONTS = {"sans-serif": "DejaVu Sans", "serif": "DejaVu Serif"}
     ("recorded", "here", "sentence"),
     [
         (FONTS, FONTS, ""),
-        ({}, FONTS, ""),
         (FONTS, {"serif": "DejaVu Serif"}, ""),
         (
             {**FONTS, "xterm": "379-1", "nano": "7.2-1"},

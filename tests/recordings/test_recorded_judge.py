@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -11,34 +10,21 @@ from pytest_vnc_use.errors import Inconclusive
 from pytest_vnc_use.recordings.evidence import RecordedJudge
 from pytest_vnc_use.recordings.format import Evidence, Screen
 from pytest_vnc_use.recordings.images import Pixels, frame_of
+from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.runs.directory import RunDirectory, read_trace
-from pytest_vnc_use.types import Region
+from pytest_vnc_use.types import Click, Region
 from support.drawings import drawn
 from support.fixed_judge import CLAIM, Says
 from support.memory_desktop import PaintedController
-from support.tills import ADD, STEPS, Steps, Tills
+from support.tills import ADD, LATER, TILL, Played, Steps, Tills
 
 pytestmark = pytest.mark.desktop
 
 
-@pytest.fixture(scope="module")
-def judged_once(tmp_path_factory: pytest.TempPathFactory) -> Tills:
-    """A recording with a claim that holds, one that fails, and a value that was read."""
-    tills = Tills(tmp_path_factory.mktemp("judged"))
-    with tills.agent("auto", Steps(*STEPS), judge=Says()) as played:
-        played.run()
-        assert played.agent.assess(CLAIM)
-        played.agent._given_judge = Says("fails")
-        assert not played.agent.assess("an error is shown")
-        assert played.agent.extract(int, "how many apples?") == 2
-        assert played.recorded.keep()
-    return tills
-
-
 @pytest.mark.slow
-def test_recorded_answers_are_given_without_judge(judged_once: Tills) -> None:
+def test_recorded_answers_are_given_without_judge(judged: Tills) -> None:
     judge = Says("unsure")
-    with judged_once.agent("auto", Steps(), judge=judge) as played:
+    with judged.agent("auto", Steps(), judge=judge) as played:
         played.run()
         holds = played.agent.assess(CLAIM, votes=3)
         assert (holds.kind, holds.model) == ("holds", "")
@@ -50,8 +36,8 @@ def test_recorded_answers_are_given_without_judge(judged_once: Tills) -> None:
     assert judge.asked == []
 
 
-def test_other_evidence_without_judge_is_unsure(judged_once: Tills) -> None:
-    with judged_once.agent("replay") as played:
+def test_other_evidence_without_judge_is_unsure(judged: Tills) -> None:
+    with judged.agent("replay") as played:
         result = played.run()
         unknown = played.agent.assess("the till is red")
         played.agent.click(*ADD)
@@ -70,9 +56,8 @@ def test_other_evidence_without_judge_is_unsure(judged_once: Tills) -> None:
 
 
 @pytest.mark.slow
-def test_other_evidence_is_judged_again_and_healed(judged_once: Tills, tmp_path: Path) -> None:
-    shutil.copytree(judged_once.directory, tmp_path / "copy")
-    tills, judge = Tills(tmp_path / "copy"), Says()
+def test_other_evidence_is_judged_again_and_healed(judged: Tills) -> None:
+    tills, judge = judged, Says()
     with tills.agent("auto", Steps(), judge=judge) as played:
         played.run()
         played.agent.click(*ADD)
@@ -85,6 +70,64 @@ def test_other_evidence_is_judged_again_and_healed(judged_once: Tills, tmp_path:
         played.run()
         played.agent.click(*ADD)
         assert played.agent.assess(CLAIM).kind == "holds"
+
+
+SAVE, NOTHING = Click(140, 224), Click(600, 350)
+RESULT = Region(60, 120, 300, 160)
+
+
+def presses(played: Played) -> list[str]:
+    told = played.desktop.read_file("events.txt").splitlines()
+    return [line.split()[0] for line in told if not line.startswith("release")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_clicks_of_two_runs_are_no_double_click(tmp_path: Path, by_hand: bool) -> None:
+    def carry_out(played: Played) -> list[str]:
+        played.run("Click")
+        if by_hand:
+            played.agent.click(100, 100)
+        played.run("Click again")
+        return presses(played)
+
+    tills = Tills(tmp_path, TILL.with_name("pad.py"))
+    with tills.agent("auto", Steps(Click(100, 100))) as played:
+        carry_out(played)
+        assert played.recorded.keep()
+    with tills.agent("replay") as played:
+        assert carry_out(played)[-1] == "press"
+
+
+@pytest.fixture(scope="module")
+def clicked_once(tmp_path_factory: pytest.TempPathFactory) -> Tills:
+    """A recording of a claim that was judged after the test itself had clicked."""
+    tills = Tills(tmp_path_factory.mktemp("clicked"), LATER)
+    with tills.agent("auto", Steps(NOTHING), judge=Says(region=RESULT)) as played:
+        assert judge_after_click(played) == "holds"
+        assert played.recorded.keep()
+    return tills
+
+
+def judge_after_click(played: Played) -> str:
+    played.run()
+    played.agent.click(SAVE.x, SAVE.y)
+    return played.agent.assess("it is saved").kind
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("later", ["--error-after=1.0", "--vanish-after=0.6"])
+def test_evidence_after_hands_must_stay(clicked_once: Tills, later: str) -> None:
+    with clicked_once.agent("replay", None, later) as played:
+        assert judge_after_click(played) == "unsure"
+
+
+def test_transient_leaves_evidence_valid(clicked_once: Tills) -> None:
+    recording = load(clicked_once.key.path)
+    assert recording is not None
+    assert recording.runs[0].claims[0].screen.quiet_s > 1
+    with clicked_once.agent("replay", None, "--error-after=0.6", "--error-for=0.4") as played:
+        assert judge_after_click(played) == "holds"
 
 
 SAVED, PASSING = drawn("saved"), drawn("saving …", (20, 160)) & drawn("saved")
@@ -101,19 +144,12 @@ SAVED, PASSING = drawn("saved"), drawn("saving …", (20, 160)) & drawn("saved")
         (drawn("failed", (20, 160)) & SAVED, Region(10, 20, 100, 50), PASSING, "unsure"),
         (drawn("saving …", (20, 160)), Region(10, 20, 100, 50), PASSING, "unsure"),
     ],
-    ids=[
-        "as at the end",
-        "claim is about it",
-        "claim without region",
-        "something acted since",
-        "other text",
-        "no claim",
-    ],
+    ids=["as at end", "claim is about it", "without region", "acted since", "other text", "no claim"],
 )
 def test_evidence_without_what_passed_at_end(
     shown: Pixels, region: Region | None, end: Pixels | None, kind: str
 ) -> None:
     judged = Evidence(claim=CLAIM, verdict="holds", region=region, screen=Screen(pixels=lambda: SAVED))
     recorded_end = Screen(pixels=lambda: PASSING) if end is not None else None
-    judge = RecordedJudge([(judged, recorded_end)], None, masks=(), eyes=PaintedController, hide=str, questions={})
+    judge = RecordedJudge([(judged, recorded_end)], None, masks=(), eyes=PaintedController, hide=str, compared={})
     assert judge.judge(CLAIM, frame_of(shown), timeout_s=9, report=lambda _: None).kind == kind

@@ -8,8 +8,8 @@ from itertools import cycle
 import pytest
 
 from pytest_vnc_use.recordings.format import dynamic_region, merged
-from pytest_vnc_use.recordings.gates import screen_at_rest
 from pytest_vnc_use.recordings.images import Pixels, frame_of
+from pytest_vnc_use.recordings.moving import screen_at_rest
 from pytest_vnc_use.types import Frame, Region, Report, Verdict
 from support.drawings import drawn
 from support.fixed_judge import CLAIM, Says

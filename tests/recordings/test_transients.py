@@ -1,19 +1,25 @@
-"""What a replay shows in between, and its recording did not: told, and no more than that."""
+"""What a replay shows in between and its recording did not is listed; what a slow program shows late is not."""
 
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from PIL import Image, ImageDraw
 
-from pytest_vnc_use.recordings.images import pixels_of
-from pytest_vnc_use.recordings.store import load
+from pytest_vnc_use.backends.pixels import encode_png
+from pytest_vnc_use.recordings.format import RecordedRun, RecordedStep, Screen
+from pytest_vnc_use.recordings.images import Pixels, pixels_of
+from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.runs.directory import RunDirectory, read_trace
-from pytest_vnc_use.types import Decision, Observation
+from pytest_vnc_use.types import Click, Decision, FrameRef, Observation
+from support.painted_form import numbers
 from support.tills import STEPS, Steps, Tills
 
-pytestmark = pytest.mark.desktop
+desktop = pytest.mark.desktop
 
 
 def replayed(tills: Tills, *till: str) -> tuple[list[str], Path]:
@@ -32,6 +38,7 @@ def replayed(tills: Tills, *till: str) -> tuple[list[str], Path]:
         ("error box", "after the last step", (500, 300)),
     ],
 )
+@desktop
 def test_transient_is_listed_with_its_frame(recorded: Tills, fault: str, when: str, corner: tuple[int, int]) -> None:
     told, directory = replayed(recorded, f"--fault={fault}")
     assert told, fault
@@ -45,28 +52,22 @@ def test_transient_is_listed_with_its_frame(recorded: Tills, fault: str, when: s
 
 
 @pytest.mark.slow
+@desktop
 def test_unchanged_or_slow_replay_lists_no_transient(recorded: Tills) -> None:
     assert replayed(recorded)[0] == []
     assert replayed(recorded, "--slow=1")[0] == []
 
 
 @pytest.mark.slow
-def test_recorded_transient_may_pass_again(tills: Tills) -> None:
-    with tills.agent("auto", Steps(*STEPS), "--fault=toast") as played:
+@pytest.mark.parametrize(
+    ("was", "now"), [("--fault=toast", ["--fault=toast"]), ("--panel=0", ["--panel=0.6", "--slow=0.5"])]
+)
+@desktop
+def test_recorded_toast_or_window_in_pieces_is_not_listed(tills: Tills, was: str, now: list[str]) -> None:
+    with tills.agent("auto", Steps(*STEPS), was) as played:
         played.run()
         assert played.recorded.keep()
-    recording = load(tills.key.path)
-    assert recording is not None
-    assert any(step.transients for step in recording.runs[0].steps), "of step 2, 3 or both, as they were looked at"
-    assert replayed(tills, "--fault=toast")[0] == []
-
-
-@pytest.mark.slow
-def test_window_drawn_in_pieces_is_no_transient(tills: Tills) -> None:
-    with tills.agent("auto", Steps(*STEPS), "--panel=0") as played:
-        played.run()
-        assert played.recorded.keep()
-    assert replayed(tills, "--panel=0.6", "--slow=0.5")[0] == []
+    assert replayed(tills, *now)[0] == []
 
 
 class Slow(Steps):
@@ -87,6 +88,7 @@ class Slow(Steps):
     ("fault", "thinks_s", "corner", "acts_beside_it"),
     [("long toast", 6.5, (520, 305), True), ("toast on Pay", 3.5, (540, 208), False)],
 )
+@desktop
 def test_recorded_toast_delays_only_steps_on_it(
     tills: Tills, fault: str, thinks_s: float, corner: tuple[int, int], acts_beside_it: bool
 ) -> None:
@@ -100,3 +102,77 @@ def test_recorded_toast_delays_only_steps_on_it(
     x, y = corner
     before_paying = pixels_of(RunDirectory(result.run_dir).load_png(result.steps[3].frame_before))
     assert (before_paying[y, x] == 0xFFE0A0) == acts_beside_it
+
+
+SIZE = (320, 200)
+FIELD, BUTTON = (20, 20, 200, 50), (20, 120, 140, 160)
+BLUE, RED = "#2070b0", "#c02020"
+
+
+def page(text: str = "", *, status: str = "", ring: str = BLUE, button: str = BLUE, toast: str = "") -> Pixels:
+    """A field with a text, a button and a status line; a toast, if there is one."""
+    image = Image.new("RGB", SIZE, "white")
+    pen = ImageDraw.Draw(image)
+    pen.rectangle(FIELD, outline="grey")
+    pen.text((30, 30), text, "black")
+    pen.rectangle(BUTTON, fill=button, outline=ring, width=2)
+    pen.text((50, 135), "Sign in", "white")
+    pen.text((20, 180), status, "black")
+    if toast:
+        pen.rectangle((210, 80, 310, 110), fill="#ffe0a0")
+        pen.text((220, 90), toast, "black")
+    return numbers(image)
+
+
+SCREENS = [
+    page(),
+    page("alice"),
+    page("alice", status="welcome"),
+    page("alice", status="paid"),
+    page("alice", status="paid", toast="updates"),
+]
+
+
+def _png(shown: Pixels, _: FrameRef) -> bytes:
+    return encode_png(shown)
+
+
+def after_two_steps() -> Replay:
+    """A replay after its second step, a click on the button."""
+    *before, end = (Screen(pixels=lambda shown=shown: shown) for shown in SCREENS)
+    steps = tuple(RecordedStep(action=Click(80, 140), screen=screen) for screen in before)
+    replay = Replay(cast(Any, None), RecordedRun(task="Sign in", steps=steps, end=end))
+    for shown in SCREENS[:2]:
+        frame = FrameRef(str(shown.sum()), *SIZE)
+        replay.decide(Observation("Sign in", frame, frame, (), partial(_png, shown)), timeout_s=1.0)
+    return replay
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        page("alice"),
+        page("alice", status="paid"),
+        page(status="welcome"),
+        page(status="paid"),
+        page("alice", ring="black"),
+        page("alice", button="#104070"),
+        page("alice", toast="updates"),
+    ],
+    ids=["late", "next", "earlier with later part", "earlier with next", "focused", "pressed", "recorded later"],
+)
+def test_unknown_parts_slow_program_shows_none(shown: Pixels) -> None:
+    assert after_two_steps().unknown_parts(shown) == []
+
+
+def test_unknown_parts_unrecorded_drawing_is_listed() -> None:
+    image = Image.fromarray(page("alice").astype("<u4").view("u1").reshape(*SIZE[::-1], 4)[:, :, 2::-1].copy())
+    ImageDraw.Draw(image).text((50, 150), "ERROR", "white")
+    on_target = numbers(image)
+    for shown in (
+        page("alice", toast="added"),
+        page(toast="ERROR 500", status="paid"),
+        page("alice", status="ERROR 500"),
+        on_target,
+    ):
+        assert after_two_steps().unknown_parts(shown)

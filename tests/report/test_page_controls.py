@@ -5,10 +5,7 @@ from __future__ import annotations
 import io
 import shutil
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -82,13 +79,26 @@ def opened(page: Any, runs: list[Path], tmp_path: Path) -> Any:
     return page
 
 
-def test_difference_is_seen_without_scrolling(opened: Any) -> None:
+DISPLAY = "each => getComputedStyle(each).display"
+
+
+def test_failed_run_is_seen_without_scrolling_and_read_by_keys(opened: Any) -> None:
     for part in (".sentence", ".rule", "#deciding svg >> nth=1", ".film li >> nth=2", ".facts >> nth=0"):
         box = opened.locator(part).bounding_box()
         assert box["y"] + box["height"] <= 720, part
-
-
-def test_keys_lead_through_steps_and_each_has_its_address(opened: Any) -> None:
+    left, right = opened.locator("#deciding .left"), opened.locator("#deciding .right")
+    canvas = opened.locator("#deciding svg.canvas >> nth=0")
+    before = canvas.get_attribute("viewBox")
+    for key, shown, view in (
+        ("ArrowLeft", (True, False), before),
+        ("ArrowRight", (True, True), before),
+        ("f", (True, True), "0 0 320 200"),
+    ):
+        opened.keyboard.press(key)
+        assert (left.is_visible(), right.is_visible()) == shown, key
+        assert canvas.get_attribute("viewBox") == view, key
+    opened.click("[data-do=zoom]")
+    assert canvas.get_attribute("viewBox") == before
     for key, step in (("j", 1), ("j", 2), ("j", 3), ("j", 3), ("k", 2)):
         opened.keyboard.press(key)
         opened.wait_for_url(f"**#step-{step}")
@@ -96,30 +106,13 @@ def test_keys_lead_through_steps_and_each_has_its_address(opened: Any) -> None:
     assert opened.locator("#step-3").bounding_box()["y"] < 720
 
 
-def test_keys_show_one_side_and_whole_screen(opened: Any) -> None:
-    left, right = opened.locator("#deciding .left"), opened.locator("#deciding .right")
-    opened.keyboard.press("ArrowLeft")
-    assert (left.is_visible(), right.is_visible()) == (True, False)
-    opened.keyboard.press("ArrowRight")
-    assert (left.is_visible(), right.is_visible()) == (True, True)
-    canvas = opened.locator("#deciding svg.canvas >> nth=0")
-    before = canvas.get_attribute("viewBox")
-    opened.keyboard.press("f")
-    assert canvas.get_attribute("viewBox") == "0 0 320 200"
-    opened.click("[data-do=zoom]")
-    assert canvas.get_attribute("viewBox") == before
-
-
-@pytest.mark.parametrize("layer", ["mark", "shade", "boxes"])
-def test_each_layer_can_be_switched_off(opened: Any, layer: str) -> None:
-    shown = opened.locator(f"#step-1 .{layer} >> nth=0")
-    opened.check(f"[name={layer}]")
-    assert shown.evaluate("each => getComputedStyle(each).display") != "none"
-    opened.uncheck(f"[name={layer}]")
-    assert shown.evaluate("each => getComputedStyle(each).display") == "none"
-
-
-def test_ways_to_compare(opened: Any) -> None:
+def test_layers_and_ways_to_compare(opened: Any) -> None:
+    for layer in ("mark", "shade", "boxes"):
+        shown = opened.locator(f"#step-1 .{layer} >> nth=0")
+        opened.check(f"[name={layer}]")
+        assert shown.evaluate(DISPLAY) != "none", layer
+        opened.uncheck(f"[name={layer}]")
+        assert shown.evaluate(DISPLAY) == "none", layer
     left, right = opened.locator("#deciding .left"), opened.locator("#deciding .right")
     opened.check("[value=slider]")
     opened.locator("[name=slide]").fill("20")
@@ -181,8 +174,7 @@ def screenshot(part: Any) -> Any:
     return np.asarray(Image.open(io.BytesIO(part.screenshot())).convert("RGB")).astype(int)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1600])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 360), ("dark", 1600)])
 def test_axe_finds_nothing(browser: Any, runs: list[Path], tmp_path: Path, scheme: str, width: int) -> None:
     address = write_report(runs, tmp_path / "out").as_uri()
     one_file = write_report(runs, tmp_path / "one", one_file=True).as_uri()
@@ -221,12 +213,12 @@ def test_each_control_by_touch(browser: Any, runs: list[Path], tmp_path: Path) -
 
 
 def test_each_control_by_keys(opened: Any) -> None:
-    reached: list[str] = []
+    reached: set[str] = set()
     for _ in range(40):
         opened.keyboard.press("Tab")
         focus = "[document.activeElement.name, document.activeElement.dataset.do, document.activeElement.value]"
         name, does, value = opened.evaluate(focus)
-        reached.append(does or name)
+        reached.add(does or name)
         if name == "view":
             opened.keyboard.press("ArrowRight")
             assert opened.evaluate("document.activeElement.value") != value
@@ -238,7 +230,7 @@ def test_each_control_by_keys(opened: Any) -> None:
             before = opened.locator("[data-do=zoom]").get_attribute("aria-pressed")
             opened.keyboard.press("Enter")
             assert opened.locator("[data-do=zoom]").get_attribute("aria-pressed") != before
-    assert {"view", "slide", "mark", "shade", "boxes", "regions", "zoom", "help"} <= set(reached)
+    assert {"view", "slide", "mark", "shade", "boxes", "regions", "zoom", "help"} <= reached
 
 
 def test_filters_are_kept_in_address(page: Any, runs: list[Path], tmp_path: Path) -> None:
@@ -286,8 +278,7 @@ def test_one_file_opens_run_at_its_step(page: Any, runs: list[Path], tmp_path: P
 
 def test_one_file_needs_no_script(browser: Any, runs: list[Path], tmp_path: Path) -> None:
     address = write_report(runs, tmp_path / "out", one_file=True).as_uri()
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
+    page = browser.new_page(java_script_enabled=False)
     page.goto(address)
     assert not page.locator("#run-2 .sentence").is_visible()
     page.click(".group li a")
@@ -296,7 +287,7 @@ def test_one_file_needs_no_script(browser: Any, runs: list[Path], tmp_path: Path
     box = page.locator("#run-2-step-3 i.pic >> nth=0").bounding_box()
     assert box["y"] < 720
     assert box["width"] / box["height"] == pytest.approx(320 / 200, abs=0.01)
-    context.close()
+    page.close()
 
 
 def test_block_shows_drift_enlarged_and_uncovered(browser: Any, write_run, drift, tmp_path: Path) -> None:
@@ -313,41 +304,23 @@ def test_block_shows_drift_enlarged_and_uncovered(browser: Any, write_run, drift
 
 def test_under_jenkins_policy_it_reads_well(browser: Any, runs: list[Path], tmp_path: Path) -> None:
     write_report(runs, tmp_path / "out")
-    with Served(tmp_path / "out") as address:
-        page = browser.new_page(viewport={"width": 1280, "height": 720})
-        page.goto(f"{address}/run-1/index.html")
-        assert page.locator(".sentence").is_visible()
-        assert not page.locator("[data-do=zoom]").is_visible()
-        assert page.locator(".tools").evaluate("each => getComputedStyle(each).position") == "sticky"
-        page.uncheck("[name=boxes]")
-        assert page.locator("#deciding .boxes >> nth=0").evaluate("each => getComputedStyle(each).display") == "none"
-        seen = Image.open(io.BytesIO(page.locator("#deciding .right svg.canvas").screenshot())).convert("RGB")
-        assert max(count for count, _ in seen.getcolors(1_000_000) or []) > 100
-        assert (255, 255, 255) not in [colour for _, colour in seen.getcolors(1_000_000) or []], (
-            "its screenshot is teal"
-        )
-        page.close()
+    page = browser.new_page(viewport={"width": 1280, "height": 720})
 
+    def serve(route: Any) -> None:
+        name = route.request.url.removeprefix("http://jenkins.test/")
+        kind = "text/html" if name.endswith("html") else "text/css" if name.endswith("css") else None
+        headers = {"Content-Security-Policy": JENKINS, **({"Content-Type": kind} if kind else {})}
+        route.fulfill(path=tmp_path / "out" / name, headers=headers)
 
-class Served:
-    """A directory on a web server of this machine that sends Jenkins' policy."""
-
-    def __init__(self, directory: Path) -> None:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, directory=str(directory)))
-
-    def __enter__(self) -> str:
-        Thread(target=self._server.serve_forever, daemon=True).start()
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-
-class _Handler(SimpleHTTPRequestHandler):
-    def end_headers(self) -> None:
-        self.send_header("Content-Security-Policy", JENKINS)
-        super().end_headers()
-
-    def log_message(self, *_: object) -> None:
-        pass
+    page.route("http://jenkins.test/**", serve)
+    page.goto("http://jenkins.test/run-1/index.html")
+    assert page.locator(".sentence").is_visible()
+    assert not page.locator("[data-do=zoom]").is_visible()
+    assert page.locator(".tools").evaluate("each => getComputedStyle(each).position") == "sticky"
+    page.uncheck("[name=boxes]")
+    assert page.locator("#deciding .boxes >> nth=0").evaluate(DISPLAY) == "none"
+    seen = Image.open(io.BytesIO(page.locator("#deciding .right svg.canvas").screenshot())).convert("RGB")
+    colours = {colour: count for count, colour in seen.getcolors(1_000_000) or []}
+    assert max(colours.values()) > 100
+    assert (255, 255, 255) not in colours, "its screenshot is teal"
+    page.close()

@@ -176,6 +176,24 @@ def test_title_names_other_problems_and_missing_results(made: Made, tmp_path: Pa
     assert "were not found" not in (tmp_path / "out" / "index.html").read_text("utf-8")
 
 
+def test_last_session_of_run_directory_is_reported(
+    made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    earlier = made("made-1", EndedTest("test_a", "failed", message="of yesterday"))
+    trace = earlier / "trace.jsonl"
+    header, rest = trace.read_text().split("\n", 1)
+    trace.write_text(json.dumps({**json.loads(header), "began_at": 1e9}) + "\n" + rest)
+    runs = tmp_path / "runs"
+    tests = [ItemResult("test_a", "passed", runs=figures(made("made-2", EndedTest("test_a", "passed"))))]
+    write_results(runs / RESULTS, part(*tests, started="2002-01-01T03:00:00+00:00"))
+    assert main(["report", str(runs)]) == 0
+    assert capsys.readouterr().err == "1 run of earlier sessions is left out. To see one, name its directory\n"
+    page = (runs / "index.html").read_text("utf-8")
+    assert ("1 test, none failed" in page, "of yesterday" in page) == (True, False)
+    assert main(["report", str(earlier), "--markdown"]) == 0
+    assert "of yesterday" in capsys.readouterr().out
+
+
 # The results of several jobs.
 
 

@@ -81,12 +81,12 @@ def test_text_names_step_activity_seconds_cents(events: tuple[RunEvent, ...], te
     assert text_after(*events) == f"test_basket: step {text}"
 
 
-@pytest.mark.parametrize("columns", [20, 33, 60, 200])
-def test_text_control_characters_stay_on_line(columns: int) -> None:
+def test_text_control_characters_stay_on_line() -> None:
     nasty = Proposal(Click(1, 2), "\x1b[2J\x1b]0;title\x07\r\n\u202e" + "篮子" * 99)
-    line = text_after(STARTED, StepStarted(1, 1, nasty, RULING), columns=columns)
-    assert columns_of(line) <= columns
-    assert line.isprintable()
+    for columns in (20, 33, 60, 200):
+        line = text_after(STARTED, StepStarted(1, 1, nasty, RULING), columns=columns)
+        assert columns_of(line) <= columns
+        assert line.isprintable()
 
 
 def test_text_hides_secrets() -> None:

@@ -17,17 +17,26 @@ from pytest_vnc_use.runs.transcript import (
 from pytest_vnc_use.types import (
     NO_FRAME,
     Action,
+    CallFunction,
     Click,
     Decision,
     Drag,
+    InvalidAction,
     KeyCombo,
+    KeyDown,
+    KeyUp,
     MouseDown,
+    MouseUp,
     Move,
     Observation,
+    OpenAddress,
     Region,
     Scroll,
+    TakeScreenshot,
+    TraverseHistory,
     Turn,
     TypeText,
+    Wait,
 )
 from pytest_vnc_use.types.elements import Element, Elements
 
@@ -39,29 +48,45 @@ EVIL = 'a"\x1b[31m\u202e\n# b'
 @pytest.mark.parametrize(
     ("action", "elements", "words"),
     [
-        (Click(1, 2), (BUTTON,), 'click "Sign in" (button)'),
-        (Click(1, 2, "right", 2), (BUTTON,), 'right double-click "Sign in" (button)'),
         (Click(1, 2), (), "click at (1, 2)"),
         (Click(1, 2), (None,), "click at (1, 2)"),
+        (Click(1, 2, count=2), (), "double-click at (1, 2)"),
+        (Click(1, 2, "right"), (), "right click at (1, 2)"),
+        (Click(1, 2), (BUTTON,), 'click "Sign in" (button)'),
         (Click(1, 2), (FIELD,), "click the textbox at (1, 2)"),
         (Click(1, 2), (Element("", "\u200b", BOX),), "click the element at (1, 2)"),
+        (Click(1, 2), (Element("b\n", EVIL, BOX),), 'click "a\\" [31m # b" (b)'),
+        (MouseDown(1, 2), (), "press the left button at (1, 2)"),
         (MouseDown(1, 2), (BUTTON,), 'press the left button on "Sign in" (button)'),
+        (MouseUp(1, 2, "middle"), (), "release the middle button at (1, 2)"),
+        (Move(1, 2), (), "move to (1, 2)"),
         (Move(1, 2), (BUTTON,), 'move to "Sign in" (button)'),
-        (Scroll(1, 2, "down", 3, "keys"), (BUTTON,), 'scroll down by 3 in "Sign in" (button), by keys'),
+        (Drag(1, 2, 3, 4), (), "drag from (1, 2) to (3, 4)"),
         (Drag(1, 2, 3, 4), (BUTTON, None), 'drag "Sign in" (button) to (3, 4)'),
         (Drag(1, 2, 3, 4), (None, BUTTON), 'drag from (1, 2) to "Sign in" (button)'),
+        (Scroll(1, 2, "down", 5), (), "scroll down by 5 at (1, 2)"),
+        (Scroll(1, 2, "down", 3, "keys"), (BUTTON,), 'scroll down by 3 in "Sign in" (button), by keys'),
+        (TypeText('say "ä"\n'), (), 'type "say \\"ä\\"\\n"'),
+        (TypeText("a", 0, 2, True, True), (), 'type "a" over what was there at (0, 2), then press Enter'),
         (TypeText("al", press_enter=True), (BUTTON,), 'type "al" in "Sign in" (button), then press Enter'),
         (TypeText("al"), (FIELD,), 'type "al" in the textbox'),
-        (TypeText("al"), (), 'type "al"'),
-        (KeyCombo(("ctrl", "s")), (BUTTON,), "press ctrl+s"),
-        (Click(1, 2), (Element("b\n", EVIL, BOX),), 'click "a\\" [31m # b" (b)'),
+        (KeyCombo(("ctrl", "shift", "p")), (BUTTON,), "press ctrl+shift+p"),
+        (KeyDown("shift"), (), "hold down shift"),
+        (KeyUp("shift"), (), "release shift"),
+        (OpenAddress("example.org"), (), 'open the address "example.org"'),
+        (OpenAddress("about:blank", in_new_window=True), (), 'open in a new window the address "about:blank"'),
+        (TraverseHistory("back"), (), "go back in the browser's history"),
+        (Wait(0.5), (), "wait 0.5 s"),
+        (TakeScreenshot(), (), "look again"),
+        (CallFunction("order_count", {"user": "al", "days": 3}), (), 'call order_count(user="al", days=3)'),
+        (InvalidAction("bash", "no hand can do it"), (), "bash, which cannot be done: no hand can do it"),
     ],
 )
-def test_action_with_its_elements(action: Action, elements: Elements, words: str) -> None:
+def test_action_is_named_by_its_elements(action: Action, elements: Elements, words: str) -> None:
     assert action_in_words(action, elements) == words
 
 
-def test_name_is_part_of_its_own_and_is_cut() -> None:
+def test_name_is_separate_part_and_is_cut() -> None:
     assert caption(Click(1, 2), (BUTTON,)) == (
         CaptionPart("click"),
         CaptionPart(" "),
@@ -75,22 +100,17 @@ def test_name_is_part_of_its_own_and_is_cut() -> None:
     assert len(name) < 300
 
 
-def test_line_of_terminal_names_element_or_gives_numbers() -> None:
+def test_terminal_line_names_element_or_gives_numbers() -> None:
     assert action_line(Click(1, 2), (BUTTON,)) == 'click "Sign in" (button)'
     assert action_line(Click(1, 2), (FIELD,)) == "click(x=1, y=2, button='left', count=1)"
 
 
-def observed(*details: dict[str, Any]) -> Observation:
-    turns = tuple(Turn(Decision("act", provider_details=each)) for each in details)
-    return Observation("pay", NO_FRAME, NO_FRAME, turns, lambda _: b"")
+def test_live_planner_sees_turns_after_replayed_ones() -> None:
+    def observed(*details: dict[str, Any]) -> Observation:
+        turns = tuple(Turn(Decision("act", provider_details=each)) for each in details)
+        return Observation("pay", NO_FRAME, NO_FRAME, turns, lambda _: b"")
 
-
-def test_only_turns_before_its_own_were_replayed() -> None:
     seen = seen_by_live(observed({REPLAYED: True}, {REPLAYED: True}, {}, {REPLAYED: True}))
     assert [turn.decision.provider_details for turn in seen.turns] == [{}, {REPLAYED: True}]
-
-
-def test_words_of_planner_are_its_own() -> None:
-    """Such as those of one with a cache."""
-    observation = observed({"replayed": 0}, {"replayed": 1})
-    assert seen_by_live(observation) is observation
+    with_a_cache = observed({"replayed": 0}, {"replayed": 1})
+    assert seen_by_live(with_a_cache) is with_a_cache

@@ -53,31 +53,20 @@ def documented(tmp_path: Path) -> Policy:
 
 
 def test_documented_example(documented: Policy) -> None:
-    assert documented.on_deny == "end"
-    assert documented.unmatched == "deny"
+    assert (documented.on_deny, documented.unmatched) == ("end", "deny")
     assert documented.source.endswith("policy.toml")
     keys, text, pay = documented.rules
     assert keys == Rule("deny", "no destructive keys", keys=key_set("ctrl+alt+delete"))
     assert (text.text, text.on_deny) == (re.compile(r"rm\s+-rf"), "continue")
     assert (pay.region, pay.action, pay.category) == (Region(0, 0, 1440, 800), "click*", "FINANCIAL_*")
-
-
-@pytest.mark.parametrize(
-    ("action", "confirmation", "kind", "ends_run"),
-    [
-        (KeyCombo(("Alt", "Ctrl", "Del")), None, "deny", True),
-        (TypeText("rm  -rf ~"), None, "deny", False),
-        (Click(700, 400), PAY, "allow", True),
-        (Click(700, 850), PAY, "deny", True),
-        (Click(700, 850), None, "allow", True),
-    ],
-)
-def test_documented_example_rules(
-    documented: Policy, action: Action, confirmation: Confirmation | None, kind: str, ends_run: bool
-) -> None:
-    ruling = documented.review(Proposal(action, confirmation=confirmation), CONTEXT)
-    assert ruling.kind == kind
-    assert kind == "allow" or ruling.ends_run is ends_run
+    rulings: list[tuple[Action, Confirmation | None, str]] = [
+        (KeyCombo(("Alt", "Ctrl", "Del")), None, "deny"),
+        (Click(700, 400), PAY, "allow"),
+        (Click(700, 850), PAY, "deny"),
+        (Click(700, 850), None, "allow"),
+    ]
+    for action, confirmation, kind in rulings:
+        assert documented.review(Proposal(action, confirmation=confirmation), CONTEXT).kind == kind
 
 
 def test_empty_file_denies_what_model_wants_confirmed(tmp_path: Path) -> None:
@@ -116,6 +105,17 @@ BAD_FILES = [
     ("[rule]\ndecision = 'deny'", r"`rule` must be written \[\[rule\]\], in two pairs of brackets"),
     ("[[rule]]\ndecision = deny\n", r"must be a TOML file in UTF-8: .*line 2"),
     ("[[rule]]\ndecision = 'deny'\ndecision = 'ask'\n", r"must be a TOML file in UTF-8: .*line 3"),
+    ("extends = 'lax'", "`extends` must be 'strict', got 'lax'"),
+    ("addresses = ['a']", '`addresses` needs extends = "strict", which is missing'),
+    ("extends = 'strict'\naddresses = 'a'", "`addresses` must be a valid list, got 'a'"),
+    *(
+        (f"extends = 'strict'\naddresses = ['{host}']", "`addresses` must be hosts in lower-case ASCII")
+        for host in ("http://a", "bücher.example", "*")
+    ),
+    (
+        "extends = 'strict'\n[[rule]]\ndecision = 'allow'\nexplanation = 'order'",
+        "rule 1: a rule that allows or asks must have `action`, `keys` or `text`",
+    ),
     *(
         (
             f"[[rule]]\ndecision = 'allow'\naction = '*'\n[[rule]]\nname = 'second'\n{fields}",
@@ -137,9 +137,9 @@ def test_all_wrong_is_said_at_once(tmp_path: Path) -> None:
     path = write(tmp_path, "colour = 1\n[[rule]]\ndecision = 'no'\n[[rule]]\ntext = '('\n")
     with pytest.raises(SettingsError) as caught:
         load_policy(path)
-    said = str(caught.value).splitlines()
-    assert len(said) == 4
-    assert all(line.startswith(f"{path}: ") for line in said)
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 4
+    assert all(line.startswith(f"{path}: ") for line in lines)
 
 
 def test_file_not_there_or_not_text(tmp_path: Path) -> None:
@@ -163,86 +163,66 @@ def test_policy_explained(documented: Policy) -> None:
     ]
 
 
-SLOW = """
-    [[rule]]
-    name = "a trap"
-    decision = "deny"
-    text = '(a|aa)+$'
-"""
-
-
 @pytest.mark.slow
-def test_pattern_that_searches_for_years_is_named_by_check_and_by_test(tmp_path: Path) -> None:
-    policy = load_policy(write(tmp_path, SLOW))
-    assert explain(policy).splitlines()[0] == (
+def test_slow_pattern_named_by_check(tmp_path: Path) -> None:
+    text = "[[rule]]\nname = 'a trap'\ndecision = 'deny'\ntext = '(a|aa)+$'\n"
+    assert explain(load_policy(write(tmp_path, text))).splitlines()[0] == (
         "rule 1 'a trap': deny where text matches /(a|aa)+$/; a denial ends the run; "
         "too slow: /(a|aa)+$/ takes too long in 'a' many times over, "
         "and an action that is not ruled on within 2 s is denied"
     )
-    screen = FrameRef("0" * 64, 1440, 900)
-    directory = RunDirectory.create(tmp_path, "the-run")
-    directory.append(RunStarted("the-run", CONTEXT.task, "now", "scripted", screen))
-    step = Step(1, 1, Proposal(TypeText("a" * 60 + "!")), Ruling("allow", "harmless"), screen, screen)
-    directory.append(StepFinished(step))
-    assert (
-        ": deny (rule 1 'a trap': the search for /(a|aa)+$/ took longer than 2 s)   <-- was allow"
-        in (next(replay_rulings(policy, [directory.path]))[0])
-    )
+
+
+SCREEN = FrameRef("0" * 64, 1440, 900)
+ALLOWED, ASKED = Ruling("allow", "harmless"), Ruling("ask", "no rule matches")
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
-    """A run of three steps that waits with a fourth: harmless, denied, allowed by a person, asked."""
-    screen = FrameRef("0" * 64, 1440, 900)
+def directory(tmp_path: Path) -> RunDirectory:
     directory = RunDirectory.create(tmp_path, "the-run")
-    directory.append(RunStarted("the-run", CONTEXT.task, "now", "scripted", screen, test_id=CONTEXT.test_id))
-    asked = Ruling("ask", "no rule matches")
-    rulings = [Ruling("allow", "harmless"), Ruling("deny", "no rule matches"), answer(asked, yes=True)]
+    directory.append(RunStarted("the-run", CONTEXT.task, "now", "scripted", SCREEN, test_id=CONTEXT.test_id))
+    return directory
+
+
+def test_policy_tried_on_run(documented: Policy, directory: RunDirectory) -> None:
+    """Of three steps and a question: harmless, denied, allowed by a person."""
+    rulings = [ALLOWED, Ruling("deny", "no rule matches"), answer(ASKED, yes=True)]
     for number, (confirmation, ruling) in enumerate(zip((None, PAY, PAY), rulings, strict=True), start=1):
         proposal = Proposal(Click(700, 400), "pay", {"name": "click"}, confirmation)
-        directory.append(StepFinished(Step(number, number, proposal, ruling, screen, screen)))
-    directory.append(ApprovalAsked(4, Proposal(KeyCombo(("ctrl+alt+delete",)), "reboot"), asked))
-    return directory.path
-
-
-def test_policy_tried_on_run(documented: Policy, run: Path) -> None:
-    said, differs = zip(*replay_rulings(documented, [run]), strict=True)
+        directory.append(StepFinished(Step(number, number, proposal, ruling, SCREEN, SCREEN)))
+    directory.append(ApprovalAsked(4, Proposal(KeyCombo(("ctrl+alt+delete",)), "reboot"), ASKED))
+    lines, differs = zip(*replay_rulings(documented, [directory.path]), strict=True)
     assert differs == (False, True, True, True)
     pay = "rule 3 'paying is what this test is about'"
-    assert said[0] == "the-run step 1 click 'pay': allow (harmless)"
-    assert said[1] == f"the-run step 2 click 'pay': allow ({pay})   <-- was deny (no rule matches)"
-    assert said[3] == (
+    assert lines[0] == "the-run step 1 click 'pay': allow (harmless)"
+    assert lines[1] == f"the-run step 2 click 'pay': allow ({pay})   <-- was deny (no rule matches)"
+    assert lines[3] == (
         "the-run step 4 key_combo 'reboot' pressing alt+ctrl+delete: deny (rule 1 'no destructive keys')"
         "   <-- was ask (no rule matches)"
     )
-    by_person = replay_rulings(Policy(unmatched="ask"), [run])  # whose approval is no difference from asking
+    by_person = replay_rulings(Policy(unmatched="ask"), [directory.path])  # approval does not differ from asking
     assert [differs for _, differs in by_person] == [False, True, False, True]
     with pytest.raises(RunDirectoryError, match="there is no run directory"):
-        list(replay_rulings(documented, [run / "nowhere"]))
+        list(replay_rulings(documented, [directory.path / "nowhere"]))
 
 
-def test_policy_tried_on_run_sees_keys_and_typing_as_run_did(documented: Policy, tmp_path: Path) -> None:
-    screen = FrameRef("0" * 64, 1440, 900)
-    directory = RunDirectory.create(tmp_path, "the-run")
-    directory.append(RunStarted("the-run", CONTEXT.task, "now", "scripted", screen))
-    allowed, denied = Ruling("allow", "harmless"), Ruling("deny", "rule 9")
+def test_policy_tried_on_run_sees_keys_and_typing(documented: Policy, directory: RunDirectory) -> None:
+    denied = Ruling("deny", "rule 9")
     steps = [
-        (TypeText("rm", clear_first=True), allowed, ""),
+        (TypeText("rm", clear_first=True), ALLOWED, ""),
         (TypeText(" farm"), denied, "denied: rule 9"),
-        (TypeText(" -r"), allowed, ""),
+        (TypeText(" -r"), ALLOWED, ""),
         (KeyCombo(("g",)), denied, "denied: rule 9"),
-        (KeyCombo(("f",)), allowed, ""),
-        (TypeText("abcdefghijklmnopqrstuvwxyz", press_enter=True), allowed, ""),
+        (KeyCombo(("f",)), ALLOWED, ""),
+        (TypeText("abcdefghijklmnopqrstuvwxyz", press_enter=True), ALLOWED, ""),
     ]
     for number, (action, ruling, error) in enumerate(steps, start=1):
-        step = Step(number, number, Proposal(action), ruling, screen, screen, error=error)
-        directory.append(StepFinished(step))
-    said = [text for text, _ in replay_rulings(documented, [directory.path])]
-    assert said[0] == "the-run step 1 type_text '' pressing ctrl+a, r, m: allow (harmless)"
-    assert said[3] == "the-run step 4 key_combo '' pressing g: allow (harmless)   <-- was deny (rule 9)"
-    assert said[4].startswith("the-run step 5 key_combo '' pressing f: deny (rule 2 'no deleting in a terminal')")
-    assert said[5].startswith("the-run step 6 type_text '' pressing a, b, c, d,")
-    assert ", t and 7 more: allow" in said[5]
+        directory.append(StepFinished(Step(number, number, Proposal(action), ruling, SCREEN, SCREEN, error=error)))
+    lines = [text for text, _ in replay_rulings(documented, [directory.path])]
+    assert lines[0] == "the-run step 1 type_text '' pressing ctrl+a, r, m: allow (harmless)"
+    assert lines[3] == "the-run step 4 key_combo '' pressing g: allow (harmless)   <-- was deny (rule 9)"
+    assert lines[4].startswith("the-run step 5 key_combo '' pressing f: deny (rule 2 'no deleting in a terminal')")
+    assert ", t and 7 more: allow" in lines[5]
 
 
 ASKING = """\
@@ -315,9 +295,7 @@ def test_rule_for_unmatched_action_is_last(file: Path) -> None:
     file.write_text('[[rule]]\ndecision = "deny"\ntext = "rm"\n', encoding="utf-8")
     asked = asked_about(Click(1, 1), load_policy(file, unmatched="ask"))
     assert always_allowing(asked, str(file), HERE, "alice").write()
-    policy = load_policy(file)
-    assert [rule.decision for rule in policy.rules] == ["deny", "allow"]
-    assert policy.review(asked.proposal, HERE).kind == "allow"
+    assert [rule.decision for rule in load_policy(file).rules] == ["deny", "allow"]
 
 
 def test_change_adds_rule_before_asking_one_unless_file_changed(file: Path) -> None:
@@ -334,8 +312,7 @@ def test_change_adds_rule_before_asking_one_unless_file_changed(file: Path) -> N
 @pytest.mark.parametrize(
     ("policy", "text", "error"),
     [
-        ("", ASKING, "no policy file is set"),
-        ("strict", ASKING, "no policy file is set"),
+        *((name, ASKING, "no policy file is set") for name in ("", "strict")),
         ("other.toml", ASKING, "was ruled on by"),
         ("policy.toml", 'rule = [{decision = "ask", action = "*"}]\n', "write one yourself"),
     ],

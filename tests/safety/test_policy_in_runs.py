@@ -59,9 +59,8 @@ def denied_by(result: RunResult) -> str:
 
 def test_typing_over_turns_is_one_text(make: Make, controller: PaintedController) -> None:
     pieces = [Proposal(TypeText("r")), Proposal(KeyCombo(("m",)))]
-    result = make(act(*pieces), act(Proposal(TypeText(" -r"))), act(Proposal(KeyCombo(("f",)))), rules=(NO_RM,)).run(
-        "go"
-    )
+    turns = act(*pieces), act(Proposal(TypeText(" -r"))), act(Proposal(KeyCombo(("f",))))
+    result = make(*turns, rules=(NO_RM,)).run("go")
     assert denied_by(result) == "rule 1 'no rm'"
     assert controller.performed == [TypeText("r"), KeyCombo(("m",)), TypeText(" -r")]
 
@@ -99,13 +98,11 @@ def test_approved_run_counts_text_once(make: Make) -> None:
     assert agent.approve(waiting.run_id).outcome is Outcome.DONE
 
 
-@pytest.mark.parametrize("hitl_mode", [True, False])
-@pytest.mark.parametrize("rules", [(), (ALLOW_ALL,), (ASK_CLICKS,)])
-def test_blocked_action_is_denied_by_any_rules(
-    make: Make, controller: PaintedController, rules: tuple[Rule, ...], hitl_mode: bool
-) -> None:
-    agent = make(act(Proposal(Click(1, 1), confirmation=BLOCK)), rules=rules, hitl_mode=hitl_mode)
-    assert denied_by(agent.run("go")) == "blocked by the model's service"
+def test_blocked_action_is_denied_by_any_rules(make: Make, controller: PaintedController) -> None:
+    for rules in ((), (ALLOW_ALL,), (ASK_CLICKS,)):
+        for hitl_mode in (True, False):
+            agent = make(act(Proposal(Click(1, 1), confirmation=BLOCK)), rules=rules, hitl_mode=hitl_mode)
+            assert denied_by(agent.run("go")) == "blocked by the model's service"
     assert controller.performed == []
 
 

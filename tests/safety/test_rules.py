@@ -138,18 +138,14 @@ ALLOWS: list[tuple[dict[str, Any], list[Given], list[Given]]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("decision", "conditions", "matching", "others"),
-    [*(("deny", *row) for row in MATCHES), *(("ask", *row) for row in MATCHES), *(("allow", *row) for row in ALLOWS)],
-)
-def test_rule_matches_where_conditions_hold(
-    decision: Any, conditions: dict[str, Any], matching: list[Given], others: list[Given]
-) -> None:
-    rule = Rule(decision, **conditions)
-    for expected, given in ((True, matching), (False, others)):
-        for each in given:
-            proposal = each if isinstance(each, Proposal) else proposed(each)
-            assert rule.matches(proposal, CONTEXT) is expected, each
+def test_rule_matches_where_conditions_hold() -> None:
+    tables: list[tuple[Any, Any]] = [("deny", MATCHES), ("ask", MATCHES), ("allow", ALLOWS)]
+    for decision, table in tables:
+        for conditions, matching, others in table:
+            rule = Rule(decision, **conditions)
+            for given in (*matching, *others):
+                proposal = given if isinstance(given, Proposal) else proposed(given)
+                assert rule.matches(proposal, CONTEXT) is (given in matching), (rule, given)
 
 
 def matches(proposal: Proposal, **conditions: Any) -> bool:
@@ -160,42 +156,34 @@ SLOW = re.compile("(a|aa)+$")
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60)
-@pytest.mark.parametrize(
-    ("decision", "condition", "proposal", "context"),
-    [
-        ("allow", "text", proposed(TypeText("a" * 60 + "!")), CONTEXT),
-        ("deny", "explanation", proposed(Click(1, 1), Confirmation("a" * 60 + "!", "")), CONTEXT),
-        ("ask", "task", proposed(Click(1, 1)), ReviewContext("", "a" * 60 + "!")),
-    ],
-)
-def test_slow_pattern_denies_in_time(decision: Any, condition: str, proposal: Proposal, context: ReviewContext) -> None:
-    rule = Rule(decision, "a trap", on_deny="continue", **{condition: SLOW})
-    ruling = Policy((rule,), source="policy.toml").review(proposal, context)
-    assert (ruling.kind, ruling.ends_run) == ("deny", False)
-    assert ruling.rule == "rule 1 'a trap': the search for /(a|aa)+$/ took longer than 2 s"
-    assert ruling.explanation.startswith(f"{ruling.rule} (in policy.toml): the action is denied")
-    assert "\n" not in ruling.explanation
+def test_slow_pattern_denies_in_time() -> None:
+    trap = "a" * 60 + "!"
+    cases: list[tuple[Any, str, Proposal, ReviewContext]] = [
+        ("allow", "text", proposed(TypeText(trap)), CONTEXT),
+        ("deny", "explanation", proposed(CLICK, Confirmation(trap)), CONTEXT),
+        ("ask", "task", proposed(CLICK), ReviewContext("", trap)),
+    ]
+    for decision, condition, proposal, context in cases:
+        rule = Rule(decision, "a trap", on_deny="continue", **{condition: SLOW})
+        ruling = Policy((rule,), source="policy.toml").review(proposal, context)
+        assert (ruling.kind, ruling.ends_run) == ("deny", False)
+        assert ruling.rule == "rule 1 'a trap': the search for /(a|aa)+$/ took longer than 2 s"
 
 
-@pytest.mark.parametrize(
-    ("pattern", "text", "expected"),
-    [
-        (re.compile("rm{e}"), "rn", False),  # to the library that searches, a pattern with an error
-        (re.compile("rm{e}"), "rm{e}", True),
-        (re.compile("[{e}]x{1<=e<=2}"), "ex{1<=e<=2}", True),
-        (re.compile("x{2}y{1,}z{,3}"), "xxyzz", True),
-        (re.compile(r"\N{LATIN SMALL LETTER A}{2}"), "aa", True),
-        (re.compile("DROP", re.IGNORECASE), "drop", True),
-        (re.compile(r"^\w\w$", re.ASCII), "éé", False),
-        (re.compile("a . b  # so", re.VERBOSE | re.DOTALL), "a\nb", True),
-        (re.compile("^b", re.MULTILINE), "a\nb", True),
-        (re.compile("(?i:A)(?=b)"), "ab", True),
-    ],
-)
-def test_pattern_matches_as_in_python(pattern: re.Pattern[str], text: str, expected: bool) -> None:
-    assert bool(pattern.search(text)) is expected
-    assert matches(proposed(CallFunction("say", {"x": text})), text=pattern) is expected
+def test_pattern_matches_as_in_python() -> None:
+    patterns: list[tuple[re.Pattern[str], str]] = [
+        (re.compile("rm{e}"), "rn"),  # to the library that searches, a pattern with an error
+        (re.compile("rm{e}"), "rm{e}"),
+        (re.compile("[{e}]x{1<=e<=2}"), "ex{1<=e<=2}"),
+        (re.compile("x{2}y{1,}z{,3}"), "xxyzz"),
+        (re.compile(r"\N{LATIN SMALL LETTER A}{2}"), "aa"),
+        (re.compile("DROP", re.IGNORECASE), "drop"),
+        (re.compile(r"^\w\w$", re.ASCII), "éé"),
+        (re.compile("a . b  # so", re.VERBOSE | re.DOTALL), "a\nb"),
+        (re.compile("^b", re.MULTILINE), "a\nb"),
+    ]
+    for pattern, text in patterns:
+        assert matches(proposed(CallFunction("say", {"x": text})), text=pattern) is bool(pattern.search(text)), pattern
 
 
 def test_pattern_too_long_raises_settings_error() -> None:
@@ -209,26 +197,14 @@ def test_search_on_busy_machine_counts_own_time() -> None:
     assert search.finds("a")
 
 
-@pytest.mark.parametrize(
-    "action",
-    [TypeText("a" * (MOST_READ + 1)), OpenAddress("a" * 2_000_000), CallFunction("f", {"a": ["b" * MOST_READ]})],
-)
-def test_text_over_limit_denied(action: Action) -> None:
-    for decision in ("allow", "deny", "ask"):
-        rule = Rule(decision, "a rule", text=re.compile("rm"), on_deny="continue")  # type: ignore[arg-type]
-        ruling = Policy((rule,)).review(proposed(action), CONTEXT)
-        assert (ruling.kind, ruling.ends_run) == ("deny", False)
-        assert re.fullmatch(
-            r"rule 1 'a rule': the action has \d+ characters; a review reads at most 1000000", ruling.rule
-        )
-    assert Policy((Rule("deny", keys=key_set("f5")),)).review(proposed(action), CONTEXT).kind == "allow"
-
-
-def test_deep_arguments_are_read() -> None:
-    nested: object = "rm -rf"
-    for _ in range(3_000):
-        nested = [nested]
-    assert matches(proposed(CallFunction("f", {"a": nested})), text=RM)
+def test_text_over_limit_denied() -> None:
+    for action in (TypeText("a" * (MOST_READ + 1)), CallFunction("f", {"a": ["b" * MOST_READ]})):
+        for decision in ("allow", "deny", "ask"):
+            rule = Rule(decision, "a rule", text=re.compile("rm"))  # type: ignore[arg-type]
+            ruling = Policy((rule,)).review(proposed(action), CONTEXT)
+            assert ruling.kind == "deny"
+            assert re.fullmatch(r"rule 1 'a rule': the action has \d+ characters; a review reads .*", ruling.rule)
+        assert Policy((Rule("deny", keys=key_set("f5")),)).review(proposed(action), CONTEXT).kind == "allow"
 
 
 def ruled(actions: Sequence[Action], **rule: Any) -> list[str]:
@@ -267,11 +243,10 @@ SEPARATE: list[list[Action]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("actions", "last"), [*((actions, "deny") for actions in JOINED), *((actions, "allow") for actions in SEPARATE)]
-)
-def test_text_of_one_field_is_joined(actions: list[Action], last: str) -> None:
-    assert ruled(actions, text=RM) == [*["allow"] * (len(actions) - 1), last]
+def test_text_of_one_field_is_joined() -> None:
+    for last, table in (("deny", JOINED), ("allow", SEPARATE)):
+        for actions in table:
+            assert ruled(actions, text=RM) == [*["allow"] * (len(actions) - 1), last], actions
 
 
 def test_typed_text_is_denied_once() -> None:
@@ -289,30 +264,23 @@ def test_held_keys_count_until_released() -> None:
     assert ruled([KeyDown("ctrl"), TypeText("t")], keys=key_set("ctrl+t")) == ["allow", "deny"]
 
 
-@pytest.mark.parametrize(
-    ("spelled", "expected"),
-    [
+def test_key_set_of_aliases() -> None:
+    aliases: list[tuple[str | list[str], set[str]]] = [
         ("+", {"+"}),
         ("ctrl++", {"ctrl", "+"}),
         (["ctrl", "+"], {"ctrl", "+"}),
         ("shift+Plus", {"shift", "+"}),
         ("Digit_1", {"1"}),
-        ("KeyA", {"a"}),
         ("ctrl+Key_Alt+Key_Delete", {"ctrl", "alt", "delete"}),
         ("Qt.Key_Control+Qt.Key.Key_Plus", {"ctrl", "+"}),
         ("keypad_5", {"5"}),
         ("Meta_R+ArrowUp", {"super", "up"}),
         ("page down", {"pagedown"}),
         (" ", {"space"}),
-        ("AltGr+F12", {"altgr", "f12"}),
-    ],
-)
-def test_key_set_of_aliases(spelled: str | list[str], expected: set[str]) -> None:
-    assert key_set(spelled) == expected
-    assert not unknown_keys(key_set(spelled))
-
-
-def test_unknown_keys_finds_misspelled_key() -> None:
+    ]
+    for spelled, expected in aliases:
+        assert key_set(spelled) == expected
+        assert not unknown_keys(key_set(spelled))
     assert unknown_keys(key_set("ctrl+atl+delete")) == {"atl"}
     assert unknown_keys(key_set("ctrl-alt-delete")) == {"ctrlaltdelete"}
 
@@ -339,61 +307,46 @@ DESTRUCTIVE = Rule("deny", "no destructive keys", keys=key_set("ctrl+alt+delete"
 PAYING = Rule("allow", "paying", category="FINANCIAL_*")
 
 
-@pytest.mark.parametrize(
-    ("policy", "proposal", "kind", "rule"),
-    [
-        (Policy(), proposed(Click(1, 1)), "allow", "harmless"),
-        (Policy(), proposed(Click(1, 1), PAY), "deny", "no rule matches"),
-        (Policy(unmatched="ask"), proposed(Click(1, 1), PAY), "ask", "no rule matches"),
-        (Policy(unmatched="ask"), proposed(Click(1, 1)), "allow", "harmless"),
-        (Policy((PAYING,)), proposed(Click(1, 1), PAY), "allow", "rule 1 'paying'"),
-        (Policy((PAYING,)), proposed(Click(1, 1), Confirmation("deletes files")), "deny", "no rule matches"),
-        (
-            Policy((PAYING, DESTRUCTIVE)),
-            proposed(KeyCombo(("ctrl", "alt", "del"))),
-            "deny",
-            "rule 2 'no destructive keys'",
-        ),
-        (Policy((Rule("deny", action="click"), PAYING)), proposed(Click(1, 1), PAY), "deny", "rule 1"),
-        (Policy((PAYING, Rule("deny", action="click"))), proposed(Click(1, 1), PAY), "allow", "rule 1 'paying'"),
+def test_first_matching_rule_decides() -> None:
+    no_click = Rule("deny", action="click")
+    rulings: list[tuple[Policy, Proposal, str, str]] = [
+        (Policy(), proposed(CLICK), "allow", "harmless"),
+        (Policy(), proposed(CLICK, PAY), "deny", "no rule matches"),
+        (Policy(unmatched="ask"), proposed(CLICK, PAY), "ask", "no rule matches"),
+        (Policy(unmatched="ask"), proposed(CLICK), "allow", "harmless"),
+        (Policy((PAYING,)), proposed(CLICK, PAY), "allow", "rule 1 'paying'"),
+        (Policy((PAYING,)), proposed(CLICK, Confirmation("deletes files")), "deny", "no rule matches"),
+        (Policy((PAYING, DESTRUCTIVE)), proposed(key("ctrl", "alt", "del")), "deny", "rule 2 'no destructive keys'"),
+        (Policy((no_click, PAYING)), proposed(CLICK, PAY), "deny", "rule 1"),
+        (Policy((PAYING, no_click)), proposed(CLICK, PAY), "allow", "rule 1 'paying'"),
         (Policy((Rule("ask", action="type_text"),)), proposed(TypeText("a")), "ask", "rule 1"),
-        (Policy((DESTRUCTIVE,), "ask"), proposed(KeyCombo(("ctrl+alt+del",))), "deny", "rule 1 'no destruct"),
-    ],
-)
-def test_first_matching_rule_decides(policy: Policy, proposal: Proposal, kind: str, rule: str) -> None:
-    ruling = policy.review(proposal, CONTEXT)
-    assert ruling.kind == kind
-    assert ruling.rule.startswith(rule)
-    assert ruling.by == "policy"
+        (Policy((DESTRUCTIVE,), "ask"), proposed(key("ctrl+alt+del")), "deny", "rule 1 'no destructive keys'"),
+    ]
+    for policy, proposal, kind, rule in rulings:
+        ruling = policy.review(proposal, CONTEXT)
+        assert (ruling.kind, ruling.rule, ruling.by) == (kind, rule, "policy")
 
 
-@pytest.mark.parametrize(
-    ("policy", "ends_run"),
-    [
+def test_denial_ends_run_as_configured() -> None:
+    for policy, ends_run in (
         (Policy(), True),
         (Policy(on_deny="continue"), False),
         (Policy((Rule("deny", action="*"),), on_deny="continue"), False),
         (Policy((Rule("deny", action="*", on_deny="end"),), on_deny="continue"), True),
         (Policy((Rule("deny", action="*", on_deny="continue"),)), False),
-    ],
-)
-def test_denial_ends_run_as_configured(policy: Policy, ends_run: bool) -> None:
-    assert policy.review(proposed(Click(1, 1), PAY), CONTEXT).ends_run is ends_run
+    ):
+        assert policy.review(proposed(CLICK, PAY), CONTEXT).ends_run is ends_run
 
 
 BLOCK = Confirmation("This harms somebody.", blocks=True)
 
 
-@pytest.mark.parametrize(
-    "rules",
-    [(), (Rule("allow", explanation=re.compile(".")),), (Rule("ask", action="*"),), (Rule("allow", action="*"),)],
-)
-def test_blocked_action_is_never_allowed(rules: tuple[Rule, ...]) -> None:
-    proposal = proposed(Click(1, 1), BLOCK)
-    for policy in (Policy(rules), Policy(rules, "ask")):
-        ruling = policy.review(proposal, CONTEXT)
-        assert (ruling.kind, ruling.rule) == ("deny", "blocked by the model's service")
-        assert "the model's service blocks it because 'This harms somebody.'" in ruling.explanation
+def test_blocked_action_is_never_allowed() -> None:
+    for rules in ((), (Rule("allow", explanation=re.compile(".")),), (Rule("ask", action="*"),)):
+        for policy in (Policy(rules), Policy(rules, "ask")):
+            ruling = policy.review(proposed(CLICK, BLOCK), CONTEXT)
+            assert (ruling.kind, ruling.rule) == ("deny", "blocked by the model's service")
+            assert "the model's service blocks it because 'This harms somebody.'" in ruling.explanation
 
 
 def test_ruling_explains_itself() -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.safety.policy_file import explain, load_policy
 from pytest_vnc_use.safety.rules import Policy, ReviewContext
 from pytest_vnc_use.types import (
@@ -84,11 +83,10 @@ HARMLESS: list[list[Action]] = [
 ]
 
 
-@pytest.mark.parametrize("actions", HARMLESS)
-def test_usual_actions_allowed(policy: Policy, actions: list[Action]) -> None:
-    assert ruled(policy, *actions) == ""
-    for page in ("http://shop.example/", "about:blank", "chrome://newtab/"):
-        assert ruled(policy, *actions, page=page) == ""
+def test_usual_actions_allowed(policy: Policy) -> None:
+    for actions in HARMLESS:
+        for page in ("", "http://shop.example/", "about:blank", "chrome://newtab/"):
+            assert ruled(policy, *actions, page=page) == "", actions
 
 
 OUTSIDE = [
@@ -112,28 +110,22 @@ OUTSIDE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("address", [*OUTSIDE, "evil", "how to leave", "?evil.example", "@evil", "", " ", "/", "shop"])
-def test_open_unlisted_address_denied(policy: Policy, address: str) -> None:
-    assert ruled(policy, OpenAddress(address)) == ADDRESS
-    assert ruled(policy, OpenAddress(address, in_new_window=True)) == ADDRESS
-
-
-def test_open_empty_window_allowed(policy: Policy) -> None:
-    assert ruled(policy, OpenAddress("about:blank", in_new_window=True)) == ""
+def test_open_unlisted_address_denied(policy: Policy) -> None:
+    for address in (*OUTSIDE, "evil", "how to leave", "?evil.example", "@evil", "", " ", "/", "shop"):
+        for in_new_window in (False, True):
+            assert ruled(policy, OpenAddress(address, in_new_window=in_new_window)) == ADDRESS, address
     assert ruled(policy, OpenAddress("about:blank")) == ADDRESS
+    assert ruled(policy, OpenAddress("about:blank", in_new_window=True)) == ""
 
 
-@pytest.mark.parametrize(
-    "page", ["http://evil.example/", "file:///etc", "chrome://settings/", "about:config", "http://a@shop.example/"]
-)
-def test_unlisted_page_allows_only_way_back(policy: Policy, page: str) -> None:
+def test_unlisted_page_allows_only_way_back(policy: Policy) -> None:
     """As after a click on a link, or a redirect: DevTools say where it led."""
-    for action in (Click(1, 1), TypeText("hello"), CallFunction("submit", {})):
-        assert ruled(policy, action, page=page) == PAGE
-    assert ruled(policy, OpenAddress("http://evil.example"), page=page) == ADDRESS
-    assert ruled(policy, Wait(1), TakeScreenshot(), KeyUp("a"), TraverseHistory("back"), page=page) == ""
-    assert ruled(policy, OpenAddress("http://shop.example"), page=page) == ""
-    assert ruled(policy, OpenAddress("about:blank", in_new_window=True), page=page) == ""
+    for page in ("http://evil.example/", "file:///etc", "chrome://settings/", "about:config", "http://a@shop.example/"):
+        for action in (Click(1, 1), TypeText("hello"), CallFunction("submit", {})):
+            assert ruled(policy, action, page=page) == PAGE, page
+        assert ruled(policy, OpenAddress("http://evil.example"), page=page) == ADDRESS
+        back = Wait(1), TakeScreenshot(), KeyUp("a"), TraverseHistory("back"), OpenAddress("http://shop.example")
+        assert ruled(policy, *back, page=page) == "", page
 
 
 CHORDS = [
@@ -148,36 +140,25 @@ CHORDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("chord", CHORDS)
-def test_unlisted_keys_denied(policy: Policy, chord: str) -> None:
-    names = chord.split("+")
-    assert ruled(policy, KeyCombo(tuple(names))) == KEYS
-    assert ruled(policy, KeyCombo((chord,))) == KEYS
-    assert ruled(policy, *map(KeyDown, names)) == KEYS
-    if len(names) > 1:
-        assert ruled(policy, *map(KeyDown, names[:-1]), KeyCombo((names[-1],))) == KEYS
-
-
-def test_held_keys_count_for_typing(policy: Policy) -> None:
+def test_unlisted_keys_denied(policy: Policy) -> None:
+    for chord in CHORDS:
+        names = chord.split("+")
+        held = [*map(KeyDown, names[:-1]), KeyCombo((names[-1],))]
+        for actions in ([KeyCombo(tuple(names))], [KeyCombo((chord,))], [*map(KeyDown, names)], held):
+            assert ruled(policy, *actions) == KEYS, chord
     assert ruled(policy, KeyDown("ctrl"), TypeText("l")) == KEYS
     assert ruled(policy, KeyDown("ctrl"), Wait(1), Click(1, 1), KeyDown("shift"), TypeText("T")) == KEYS
     assert ruled(policy, KeyDown("Control_R"), KeyCombo(("t",))) == KEYS
     assert ruled(policy, KeyDown("ctrl"), TypeText("\n")) == KEYS
 
 
-@pytest.mark.parametrize(
-    "action",
-    [Click(1, 1, "right"), Click(1, 1, "middle", 2), Drag(1, 1, 50, 50), MouseDown(1, 1), MouseDown(1, 1, "right")],
-)
-def test_unlisted_actions_denied(policy: Policy, action: Action) -> None:
-    assert ruled(policy, action) == ACTIONS
-    called = Proposal(action, as_proposed={"name": "click"})
-    assert policy.review(called, ReviewContext()).rule == ACTIONS
+def test_unlisted_actions_denied(policy: Policy) -> None:
+    for action in (Click(1, 1, "right"), Click(1, 1, "middle", 2), Drag(1, 1, 50, 50), MouseDown(1, 1)):
+        assert ruled(policy, action) == ACTIONS
+        assert policy.review(Proposal(action, as_proposed={"name": "click"}), ReviewContext()).rule == ACTIONS
 
 
 def test_file_extends_strict(tmp_path: Path) -> None:
-    assert ruled(load_policy("strict"), OpenAddress("http://shop.example")) == ADDRESS
-    assert ruled(load_policy("strict"), Click(1, 1), TypeText("apples")) == ""
     text = """
         extends = "strict"
         addresses = ["shop.example"]
@@ -189,49 +170,29 @@ def test_file_extends_strict(tmp_path: Path) -> None:
         [[rule]]
         decision = "deny"
         text = "apples"
+        [[rule]]
+        decision = "allow"
+        action = "d*"
     """
-    policy = load_policy(write(tmp_path, text), unmatched="ask")
-    context = ReviewContext()
-
-    def kind(action: Action) -> str:
-        return policy.review(Proposal(action), context).kind
-
-    assert [kind(KeyCombo(("ctrl", "s"))), kind(KeyCombo(("ctrl", "t")))] == ["allow", "deny"]
-    assert [kind(OpenAddress("http://shop.example")), kind(OpenAddress("http://b.example"))] == ["allow", "deny"]
-    assert kind(TypeText("two apples")) == "deny"
-    assert not policy.review(Proposal(Drag(1, 1, 9, 9)), context).ends_run
-    wish = Proposal(Click(1, 1), confirmation=Confirmation("it pays"))
-    assert policy.review(wish, context).kind == "ask"
-    told = "the planner receives a denial, and the run continues"
+    policy, context = load_policy(write(tmp_path, text), unmatched="ask"), ReviewContext()
+    kinds: dict[str, list[Action]] = {
+        "allow": [KeyCombo(("ctrl", "s")), OpenAddress("http://shop.example"), Drag(1, 1, 9, 9)],
+        "deny": [KeyCombo(("ctrl", "t")), OpenAddress("http://b.example"), TypeText("two apples"), MouseDown(1, 1)],
+    }
+    for kind, actions in kinds.items():
+        for action in actions:
+            assert policy.review(Proposal(action), context).kind == kind, action
+    assert not policy.review(Proposal(MouseDown(1, 1)), context).ends_run
+    assert policy.review(Proposal(Click(1, 1), confirmation=Confirmation("it pays")), context).kind == "ask"
     lines = explain(policy).splitlines()
-    assert lines[0] == f"strict: no address outside the list: only these hosts are opened: shop.example; {told}"
+    assert lines[0].startswith("strict: no address outside the list: only these hosts are opened: shop.example; ")
     assert lines[2].startswith("rule 1 'it saves by keys': allow where keys are ctrl+s")
-    assert lines[5].startswith("strict: only listed keys: characters, alt+left, ")
+    assert lines[6].startswith("strict: only listed keys: characters, alt+left, ")
 
 
 def test_allow_rule_opens_no_unlisted_address(tmp_path: Path) -> None:
     text = 'extends = "strict"\n[[rule]]\ndecision = "allow"\naction = "*"\n'
-    policy = load_policy(write(tmp_path, text))
-    assert policy.review(Proposal(OpenAddress("http://b.example")), ReviewContext()).rule == ADDRESS
-    assert policy.review(Proposal(Click(1, 1)), ReviewContext(page_url=lambda: "http://b.example")).rule == PAGE
-    assert policy.review(Proposal(Drag(1, 1, 2, 2)), ReviewContext()).kind == "allow"
-
-
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ('extends = "lax"', "`extends` must be 'strict', got 'lax'"),
-        ('addresses = ["a"]', '`addresses` needs extends = "strict", which is missing'),
-        ('extends = "strict"\naddresses = "a"', "`addresses` must be a valid list, got 'a'"),
-        ('extends = "strict"\naddresses = ["http://a"]', r"`addresses` must be hosts .* \(not 'http://a'\)"),
-        ('extends = "strict"\naddresses = ["bücher.example"]', "`addresses` must be hosts in lower-case ASCII"),
-        ('extends = "strict"\naddresses = ["*"]', "`addresses` must be hosts"),
-        (
-            'extends = "strict"\n[[rule]]\ndecision = "allow"\nexplanation = "order"',
-            "rule 1: a rule that allows or asks must have `action`, `keys` or `text`",
-        ),
-    ],
-)
-def test_invalid_strict_file_raises(tmp_path: Path, text: str, complaint: str) -> None:
-    with pytest.raises(SettingsError, match=complaint):
-        load_policy(write(tmp_path, text))
+    for policy in (load_policy("strict"), load_policy(write(tmp_path, text))):
+        assert policy.review(Proposal(OpenAddress("http://b.example")), ReviewContext()).rule == ADDRESS
+        assert policy.review(Proposal(Click(1, 1)), ReviewContext(page_url=lambda: "http://b.example")).rule == PAGE
+        assert policy.review(Proposal(Click(1, 1)), ReviewContext()).kind == "allow"

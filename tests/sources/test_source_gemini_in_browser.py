@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.backends.browser import browser_functions
+from pytest_vnc_use.planners.common.screens import png_size
 from pytest_vnc_use.planners.gemini.actions import OLDER
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
@@ -27,15 +27,14 @@ from pytest_vnc_use.types import (
     TypeText,
     Wait,
 )
-from support.gemini_conversations import Conversation
+from support.conversations import Talk, gemini
 from support.gemini_rules import COMPUTER_USE_ONLY
-from support.gemini_server import Reply, calls, candidate, text
+from support.gemini_server import GeminiServer, Reply, calls, candidate, text
 from support.images import noise
 from support.memory_desktop import PaintedController
 
 AT = {"x": 500, "y": 500}
 IN_BROWSER: dict[str, Any] = {"model": COMPUTER_USE_ONLY, "environment": "browser", "with_ids": False}
-Converse = Callable[..., Conversation]
 
 
 def call(name: str, **args: Any) -> Reply:
@@ -45,19 +44,13 @@ def call(name: str, **args: Any) -> Reply:
 DONE = call("done", message="Top article: pears")
 
 
-@pytest.fixture
-def converse(request: pytest.FixtureRequest) -> Converse:
-    from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
-    from support.gemini_conversations import QUICK
-    from support.gemini_server import GeminiServer
+def talk_of(script: Any, **settings: Any) -> AbstractContextManager[Talk[GeminiServer]]:
+    """Return a talk in a browser, of a model that gives its calls no ids."""
+    return gemini(script, **{**IN_BROWSER, **settings})
 
-    def start(script: Any, *, with_ids: bool = True, **settings: Any) -> Conversation:
-        server = GeminiServer(script, with_ids=with_ids).__enter__()
-        request.addfinalizer(lambda: server.__exit__(None, None, None))
-        settings = {"api_key": server.api_key, "base_url": server.url, "backoff": QUICK, **settings}
-        return Conversation(server, GeminiComputerUse(**settings))
 
-    return start
+def urls_of(talk: Talk[GeminiServer]) -> list[str]:
+    return [each["response"]["url"] for each in talk.server.requests[-1].function_responses]
 
 
 FUNCTIONS: list[tuple[str, dict[str, Any], Action]] = [
@@ -86,141 +79,121 @@ def test_every_function_of_dialect_is_in_table() -> None:
 
 
 @pytest.mark.parametrize(("name", "args", "action"), FUNCTIONS)
-def test_function_means_action(converse: Converse, name: str, args: dict[str, Any], action: Action) -> None:
-    talk = converse([call(name, **args)], opens_windows=True, **IN_BROWSER)
-    assert [proposal.action for proposal in talk.decide().proposals] == [action]
+def test_function_means_action(name: str, args: dict[str, Any], action: Action) -> None:
+    with talk_of([call(name, **args)], opens_windows=True) as talk:
+        assert talk.actions() == [action]
 
 
-def test_request_names_environment_and_model(converse: Converse) -> None:
-    talk = converse([DONE], **IN_BROWSER)
-    talk.decide()
-    [request] = talk.server.requests
+RULES = (
+    "by calling functions only",
+    "in words, or in JSON, does nothing",
+    "Begin with open_web_browser",
+    "Then navigate",
+    "get_browser_state",
+    'call done(message="…")',
+    "Nothing else ends the task",
+)
+
+
+def test_request_names_environment_model_and_rules() -> None:
+    with talk_of([DONE]) as talk:
+        talk.decide()
+        [request] = talk.server.requests
     assert request.model == "gemini-2.5-computer-use-preview-10-2025"
     assert request.computer_use == {"environment": "ENVIRONMENT_BROWSER"}
+    prompt = " ".join(request.body["systemInstruction"]["parts"][0]["text"].split())
+    assert [rule for rule in RULES if rule not in prompt] == []
 
 
-def test_browser_opens_once_and_answers_blank_page(converse: Converse) -> None:
+def test_browser_opens_once_and_answers_blank_page() -> None:
     twice = calls(("open_web_browser", {}), ("open_web_browser", {}), signed=False)
-    talk = converse([twice, call("open_web_browser"), DONE], opens_windows=True, **IN_BROWSER)
-    opened = [proposal.action for proposal in talk.act(url="https://shop.example/").proposals]
-    opened += [proposal.action for proposal in talk.act(url="https://shop.example/").proposals]
+    with talk_of([twice, call("open_web_browser"), DONE], opens_windows=True) as talk:
+        opened = [*talk.actions(url="https://shop.example/"), *talk.actions(url="https://shop.example/")]
+        talk.decide()
+        assert urls_of(talk) == ["about:blank"] * 3
     assert opened == [OpenAddress("about:blank", in_new_window=True), TakeScreenshot(), TakeScreenshot()]
-    talk.decide()
-    urls = [each["response"]["url"] for each in talk.server.requests[-1].function_responses]
-    assert urls == ["about:blank"] * 3
 
 
-def test_url_is_that_of_page(converse: Converse) -> None:
-    talk = converse([*[call("click_at", **AT)] * 3, DONE], **IN_BROWSER)
-    for url in ("", "https://shop.example/", ""):
-        talk.act(url=url)
-    talk.decide()
-    urls = [each["response"]["url"] for each in talk.server.requests[-1].function_responses]
-    assert urls == ["", "https://shop.example/", "https://shop.example/"]
+def test_url_is_that_of_page() -> None:
+    with talk_of([*[call("click_at", **AT)] * 3, DONE]) as talk:
+        for url in ("", "https://shop.example/", ""):
+            talk.act(url=url)
+        talk.decide()
+        assert urls_of(talk) == ["", "https://shop.example/", "https://shop.example/"]
 
 
-def test_browser_without_devtools_opens_nothing(converse: Converse) -> None:
-    talk = converse([call("open_web_browser"), DONE], **IN_BROWSER)
-    assert [proposal.action for proposal in talk.act().proposals] == [TakeScreenshot()]
-    talk.decide()
-    [response] = talk.server.requests[-1].function_responses
+def test_browser_without_devtools_opens_nothing() -> None:
+    with talk_of([call("open_web_browser"), DONE]) as talk:
+        assert talk.actions() == [TakeScreenshot()]
+        talk.decide()
+        [response] = talk.server.requests[-1].function_responses
     assert response["response"]["url"] == "about:blank"
     assert "do not call this again" in response["response"]["output"]
 
 
-def test_done_beside_other_call_is_refused(converse: Converse) -> None:
-    talk = converse([calls(("click_at", AT), ("done", {"message": "Bought."}), signed=False), DONE], **IN_BROWSER)
-    assert [proposal.action.kind for proposal in talk.act().proposals] == ["click", "invalid"]
-    assert talk.decide().kind == "finished"
+def test_done_beside_other_call_is_refused() -> None:
+    both = calls(("click_at", AT), ("done", {"message": "Bought."}), signed=False)
+    with talk_of([both, DONE]) as talk:
+        assert [action.kind for action in talk.actions()] == ["click", "invalid"]
+        assert talk.decide().kind == "finished"
 
 
-def test_browser_state_is_offered_with_devtools(converse: Converse) -> None:
+def test_browser_state_is_offered_with_devtools() -> None:
     functions = browser_functions(lambda: None, lambda width, height: (1000, 1000))  # type: ignore[arg-type, return-value]
-    talk = converse([call("get_browser_state"), DONE], functions=functions, **IN_BROWSER)
-    text_of_page = "x" * 20_000
-    assert talk.act(output=text_of_page).proposals[0].action == CallFunction("get_browser_state", {})
-    talk.decide()
-    [response] = talk.server.requests[-1].function_responses
-    assert response["response"]["output"] == text_of_page
+    with talk_of([call("get_browser_state"), DONE], functions=functions) as talk:
+        assert talk.actions(output="x" * 20_000) == [CallFunction("get_browser_state", {})]
+        talk.decide()
+        [response] = talk.server.requests[-1].function_responses
+    assert response["response"]["output"] == "x" * 20_000
 
 
 @pytest.mark.parametrize("part", [{"text": "Hm.", "thought": True}, {"text": "", "thoughtSignature": "c2ln+/8="}])
-def test_thoughts_go_back_unchanged(converse: Converse, part: dict[str, Any]) -> None:
+def test_thoughts_go_back_unchanged(part: dict[str, Any]) -> None:
     click = {"functionCall": {"name": "click_at", "args": AT}}
-    talk = converse([candidate([part, click]), DONE], **IN_BROWSER)
-    talk.act()
-    talk.decide()
-    [user, model, answered] = talk.server.requests[-1].contents
+    with talk_of([candidate([part, click]), DONE]) as talk:
+        talk.act()
+        talk.decide()
+        [user, model, answered] = talk.server.requests[-1].contents
     assert ([user["role"], model["role"], answered["role"]], model["parts"][0]) == (["user", "model", "user"], part)
 
 
 @pytest.mark.parametrize("words", ["I look for it.", '{"thinking": "…", "action": [{"click": 5}]}'])
-def test_words_alone_do_not_end(converse: Converse, words: str) -> None:
-    talk = converse([text(words), DONE], **IN_BROWSER)
-    assert [proposal.action for proposal in talk.act().proposals] == [TakeScreenshot()]
-    done = talk.decide()
+def test_words_alone_do_not_end(words: str) -> None:
+    with talk_of([text(words), DONE]) as talk:
+        assert talk.actions() == [TakeScreenshot()]
+        done = talk.decide()
+        request = talk.server.requests[1]
     assert (done.kind, done.words) == ("finished", "Top article: pears")
-    contents = talk.server.requests[1].contents
-    assert [content["role"] for content in contents] == ["user", "model", "user"]
-    assert "call done(message=…)" in contents[-1]["parts"][0]["text"]
-    assert len(talk.server.requests[1].images) == 2
-    assert talk.server.refusals == []
+    assert [content["role"] for content in request.contents] == ["user", "model", "user"]
+    assert "call done(message=…)" in request.contents[-1]["parts"][0]["text"]
+    assert len(request.images) == 2
+    with gemini([text("It is open.")], model=COMPUTER_USE_ONLY, with_ids=False) as elsewhere:
+        assert elsewhere.decide().kind == "finished"
 
 
-def test_words_alone_end_elsewhere(converse: Converse) -> None:
-    talk = converse([text("It is open.")], model=COMPUTER_USE_ONLY, with_ids=False)
-    assert talk.decide().kind == "finished"
+@pytest.mark.parametrize(("environment", "size"), [("browser", (400, 300)), ("desktop", (800, 600))])
+def test_screenshot_over_200_kb_is_halved(environment: str, size: tuple[int, int]) -> None:
+    with gemini([DONE], environment=environment) as talk:
+        talk.history.pngs[talk.history.first.digest] = large = noise(800, 600)
+        assert len(large) > 200_000
+        talk.decide()
+        assert png_size(talk.server.requests[0].images[0]) == size
 
 
-@pytest.mark.parametrize(
-    "rule",
-    [
-        "by calling functions only",
-        "in words, or in JSON, does nothing",
-        "Begin with open_web_browser",
-        "Then navigate",
-        "get_browser_state",
-        'call done(message="…")',
-        "Nothing else ends the task",
-    ],
-)
-def test_prompt_has_rule(converse: Converse, rule: str) -> None:
-    talk = converse([DONE], **IN_BROWSER)
-    talk.decide()
-    assert rule in " ".join(talk.server.requests[0].body["systemInstruction"]["parts"][0]["text"].split())
-
-
-@pytest.mark.parametrize(("settings", "size"), [(IN_BROWSER, (400, 300)), ({}, (800, 600))])
-def test_screenshot_over_200_kb_is_halved(converse: Converse, settings: dict[str, Any], size: tuple[int, int]) -> None:
-    talk = converse([DONE], **settings)
-    talk.history.pngs[talk.history.first.digest] = large = noise(800, 600)
-    assert len(large) > 200_000
-    talk.decide()
-    with Image.open(io.BytesIO(talk.server.requests[0].images[0])) as image:
-        assert (image.size, image.format) == (size, "PNG")
-
-
-def test_every_response_keeps_its_screenshot(converse: Converse) -> None:
+def test_every_response_keeps_its_screenshot() -> None:
     """In every turn of a run with the default limit."""
-    talk = converse(lambda request: call("click_at", **AT), **IN_BROWSER)
-    decision = talk.decide()
-    for _ in range(40):
-        talk.history.carry_out(decision)
-    talk.decide()
-    request = talk.server.requests[-1]
+    with talk_of(lambda request: call("click_at", **AT)) as talk:
+        decision = talk.decide()
+        for _ in range(40):
+            talk.history.carry_out(decision)
+        talk.decide()
+        request = talk.server.requests[-1]
     assert [bool(each.get("parts")) for each in request.function_responses] == [True] * 40
-    roles = [content["role"] for content in request.contents]
-    assert roles == ["user", *["model", "user"] * 40]
+    assert [content["role"] for content in request.contents] == ["user", *["model", "user"] * 40]
 
 
-def test_run_without_done_ends_at_its_limit(converse: Converse) -> None:
-    server = converse(lambda request: call("click_at", **AT), **IN_BROWSER).server
-    with agent_at(server.url, server.api_key, max_steps=3) as agent:
+def test_run_without_done_ends_at_its_limit(tmp_path: Path) -> None:
+    settings = Settings(planner="gemini", max_steps=3, runs_dir=str(tmp_path))
+    with talk_of(lambda request: call("click_at", **AT)) as talk:
+        agent = VncUseAgent(settings=settings, planner=talk.planner, controller=PaintedController())
         assert agent.run("Find the top article").outcome is Outcome.STEP_LIMIT
-
-
-def agent_at(url: str, key: str, **more: Any) -> VncUseAgent:
-    from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
-
-    planner = GeminiComputerUse(model=COMPUTER_USE_ONLY, environment="browser", api_key=key, base_url=url)
-    return VncUseAgent(settings=Settings(planner="gemini", **more), planner=planner, controller=PaintedController())

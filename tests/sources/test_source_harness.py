@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import dataclasses
 import inspect
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from pytest_vnc_use import harness
 from pytest_vnc_use.harness import (
@@ -25,56 +26,35 @@ from pytest_vnc_use.harness import (
 )
 from pytest_vnc_use.harness.screenshots import write_screenshots
 from pytest_vnc_use.runs.uitask_trace import read_execution
-from support import vnc_servers
+from pytest_vnc_use.types import KeyDown
 from support.harness_agents import actions_in, client_messages, place
-from support.vnc_servers import VncServer
+from support.served_screen import ServedScreen, served_screen
 
 CTRL, SHIFT, ALT, RETURN, LEFT, RIGHT = 0xFFE3, 0xFFE1, 0xFFE9, 0xFF0D, 0xFF51, 0xFF53
-REQUIRED = inspect.Parameter.empty
 
 
-@pytest.mark.parametrize(
-    ("field", "default"),
-    [
-        ("output_dir", dataclasses.MISSING),
-        ("vnc_scheme", "ws"),
-        ("vnc_host", "localhost"),
-        ("vnc_port", 5902),
-        ("cdp_port", 9222),
-    ],
-)
+FIELDS = {"output_dir": dataclasses.MISSING, "vnc_scheme": "ws", "vnc_host": "localhost", "vnc_port": 5902}
+
+
+@pytest.mark.parametrize(("field", "default"), [*FIELDS.items(), ("cdp_port", 9222)])
 def test_agent_field_is_keyword_with_default(field: str, default: object) -> None:
     [found] = [each for each in dataclasses.fields(Agent) if each.name == field]
     assert (found.default, found.kw_only, found.init) == (default, True, True)
 
 
-@pytest.mark.parametrize(
-    ("method", "parameters"),
-    [
-        ("act", {}),
-        ("run", {"max_steps": REQUIRED}),
-        ("mouse_move", {"position": REQUIRED}),
-        ("mouse_click", {"action": REQUIRED}),
-        ("mouse_drag", {"action": REQUIRED}),
-        ("mouse_scroll", {"action": REQUIRED}),
-        ("press_keys", {"keys": REQUIRED}),
-        ("type_text", {"text": REQUIRED}),
-        ("page_navigation", {"direction": REQUIRED}),
-        ("wait", {"seconds": REQUIRED}),
-        ("finish", {"params": None}),
-        ("screenshot", {}),
-        ("client_resolution", {}),
-        ("check_task_success", {}),
-        ("start_recording", {}),
-        ("stop_recording", {}),
-        ("__post_init__", {}),
-    ],
+METHODS = (
+    "act run(max_steps) mouse_move(position) mouse_click(action) mouse_drag(action) mouse_scroll(action) "
+    "press_keys(keys) type_text(text) page_navigation(direction) wait(seconds) finish screenshot client_resolution "
+    "check_task_success start_recording stop_recording __post_init__"
 )
-def test_agent_method_has_parameters(method: str, parameters: dict[str, object]) -> None:
-    _, *found = inspect.signature(getattr(Agent, method)).parameters.values()
-    given = {each.name: each.default for each in found}
-    assert {name: given.get(name) for name in parameters} == parameters
-    assert all(default is not REQUIRED for name, default in given.items() if name not in parameters)
+
+
+@pytest.mark.parametrize("method", METHODS.split())
+def test_agent_method_requires_parameters(method: str) -> None:
+    name, _, required = method.rstrip(")").partition("(")
+    _, *found = inspect.signature(getattr(Agent, name)).parameters.values()
+    assert [each.name for each in found if each.default is inspect.Parameter.empty] == required.split()
+    assert name != "finish" or (found[0].name, found[0].default) == ("params", None)
 
 
 @pytest.mark.parametrize(
@@ -102,19 +82,10 @@ def test_action_has_fields(form: Any, fields: list[str]) -> None:
     assert [field.name for field in dataclasses.fields(form)][: len(fields)] == fields
 
 
-@pytest.mark.parametrize(
-    ("name", "file"),
-    [
-        ("EXECUTION_FILE", "execution.json"),
-        ("PARTIAL_EXECUTION_FILE", "partial_execution.json"),
-        ("ERROR_FILE", "error.txt"),
-    ],
-)
-def test_file_name_is_exported(name: str, file: str) -> None:
-    assert getattr(harness, name) == file
-
-
-def test_act_is_abstract_and_decorator_is_exported(tmp_path: Path) -> None:
+def test_files_and_decorator_are_exported_act_abstract(tmp_path: Path) -> None:
+    assert harness.EXECUTION_FILE == "execution.json"
+    assert harness.PARTIAL_EXECUTION_FILE == "partial_execution.json"
+    assert harness.ERROR_FILE == "error.txt"
     with pytest.raises(TypeError, match="abstract"):
         Agent(output_dir=tmp_path)  # type: ignore[abstract]
     assert callable(harness.record_action)
@@ -155,12 +126,16 @@ SENT: list[tuple[str, tuple[Any, ...], list[str]]] = [
     ("press_keys", ([],), []),
     ("press_keys", (["none", ""],), []),
     ("type_text", ("ab1",), one_by_one("ab1")),
+    ("type_text", ("a<secret:PIN>",), []),
     ("page_navigation", ("back",), struck(ALT, LEFT)),
     ("page_navigation", ("forward",), struck(ALT, RIGHT)),
     ("wait", (0.1,), []),
     ("finish", ({"total": 3},), []),
     ("finish", (), []),
 ]
+
+
+SECRET = "tulip47"
 
 
 class Caller(Agent):
@@ -173,23 +148,23 @@ class Caller(Agent):
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[VncServer]:
-    with vnc_servers.tigervnc((400, 300)) as server:
-        yield server
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ServedScreen]:
+    """The output directory of a recorded run of the table, and the screen as the run left it."""
+    with served_screen() as screen:
+        agent = Caller(output_dir=tmp_path_factory.mktemp("run"), secrets={"PIN": SECRET}, **place(screen))
+        agent.run(max_steps=1)
+    return agent.output_dir, screen
 
 
 @pytest.fixture(scope="module")
-def run(server: VncServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The output directory of a recorded run of the table."""
-    agent = Caller(output_dir=tmp_path_factory.mktemp("run"), **place(server))
-    agent.run(max_steps=1)
-    return agent.output_dir
+def server() -> Iterator[ServedScreen]:
+    with served_screen() as screen:
+        yield screen
 
 
-@pytest.mark.desktop
 @pytest.mark.parametrize(("name", "arguments", "sent"), SENT)
-def test_action_sends_events(server: VncServer, tmp_path: Path, name: str, arguments: Any, sent: list[str]) -> None:
-    agent = Caller(output_dir=tmp_path, **place(server))
+def test_action_sends_events(server: ServedScreen, tmp_path: Path, name: str, arguments: Any, sent: list[str]) -> None:
+    agent = Caller(output_dir=tmp_path, secrets={"PIN": SECRET}, **place(server))
     agent.start_recording()
     getattr(agent, name)(*arguments)
     agent.stop_recording()
@@ -205,20 +180,23 @@ def event_of(message: bytes) -> str:
     return ""
 
 
-@pytest.mark.desktop
-def test_execution_lists_actions_with_params(run: Path) -> None:
-    records = actions_in(run / "execution.json")
+def test_execution_lists_actions_with_params(run: tuple[Path, ServedScreen]) -> None:
+    directory, screen = run
+    records = actions_in(directory / "execution.json")
     assert [record["action"] for record in records] == [name for name, _, _ in SENT]
     by_name = {record["action"]: record["params"] for record in records}
     assert by_name["mouse_move"] == {"position": {"x": 10, "y": 20}}
-    assert by_name["mouse_click"] == {
-        "action": {"button": "left", "position": {"x": 10, "y": 20}, "click_type": "triple"}
-    }
+    clicked = {"button": "left", "position": {"x": 10, "y": 20}, "click_type": "triple"}
+    assert by_name["mouse_click"] == {"action": clicked}
+    assert by_name["type_text"] == {"text": "a<secret:PIN>"}
+    assert SECRET not in (directory / "execution.json").read_text(encoding="utf-8")
+    pressed = [motion.key for motion in screen.motions if isinstance(motion, KeyDown)]
+    assert f"a{SECRET}" in "".join(pressed)
     assert by_name["page_navigation"] == {"direction": "forward"}
     assert by_name["finish"] == {"params": None}
     assert {record["task_marked_complete"] for record in records} == {None}
     without = [name for name, arguments, _ in SENT if name == "finish" or arguments in (([],), (["none", ""],))]
-    assert len(read_execution(run).steps) == len(SENT) - len(without) + 2  # a drag with the right button is three
+    assert len(read_execution(directory).steps) == len(SENT) - len(without) + 2  # a drag with the right button is three
 
 
 class Failing(Agent):
@@ -227,8 +205,7 @@ class Failing(Agent):
         raise ZeroDivisionError("so it is")
 
 
-@pytest.mark.desktop
-def test_exception_leaves_error_and_partial_execution(server: VncServer, tmp_path: Path) -> None:
+def test_exception_leaves_error_and_partial_execution(server: ServedScreen, tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         Failing(output_dir=tmp_path, **place(server)).run(max_steps=3)
     assert {file.name for file in tmp_path.iterdir()} == {"error.txt", "partial_execution.json", "recording"}
@@ -236,8 +213,7 @@ def test_exception_leaves_error_and_partial_execution(server: VncServer, tmp_pat
     assert [record["action"] for record in actions_in(tmp_path / "partial_execution.json")] == ["mouse_move"]
 
 
-@pytest.mark.desktop
-def test_utilities_answer(server: VncServer, tmp_path: Path) -> None:
+def test_utilities_answer(server: ServedScreen, tmp_path: Path) -> None:
     agent = Caller(output_dir=tmp_path, **place(server))
     assert base64.b64decode(agent.screenshot()).startswith(b"\x89PNG")
     assert (agent.client_resolution(), agent.check_task_success()) == ((400, 300), None)
@@ -246,23 +222,12 @@ def test_utilities_answer(server: VncServer, tmp_path: Path) -> None:
     agent.close()
 
 
-@pytest.mark.desktop
-@pytest.mark.parametrize(
-    "file",
-    [
-        "execution.json",
-        "recording/client.rfb.bin",
-        "recording/client.time.bin",
-        "recording/server.rfb.bin",
-        "recording/server.time.bin",
-        "action_screenshots.json",
-        "action_screenshots.html",
-        "action_screenshots/0001.png",
-    ],
-)
-def test_run_leaves_file(run: Path, file: str) -> None:
-    if file.startswith("action_screenshots") and not (run / file).exists():
-        assert write_screenshots(run) == (len(SENT), len(SENT))
-    assert (run / file).stat().st_size > 0
-    if file.endswith(".json"):
-        json.loads((run / file).read_text(encoding="utf-8"))
+def test_run_leaves_files_and_exact_screenshots(run: tuple[Path, ServedScreen]) -> None:
+    directory, screen = run
+    assert write_screenshots(directory) == (len(SENT), len(SENT))
+    streams = [f"recording/{side}.{kind}.bin" for side in ("client", "server") for kind in ("rfb", "time")]
+    for file in (*streams, "action_screenshots.html", "action_screenshots/0001.png"):
+        assert (directory / file).stat().st_size > 0
+    with Image.open(directory / actions_in(directory / "action_screenshots.json")[-1]["image"]) as image:
+        red, green, blue = np.moveaxis(np.asarray(image.convert("RGB")).astype(np.uint32), 2, 0)
+    assert np.array_equal(red << 16 | green << 8 | blue, screen.pixels)

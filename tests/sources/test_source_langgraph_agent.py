@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import pkgutil
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
-from importlib import import_module
 from importlib.metadata import requires
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ from pytest_vnc_use.types import (
     TypeText,
 )
 from support import vnc_servers
-from support.gemini_conversations import QUICK, frame_of
+from support.conversations import QUICK, frame_of
 from support.gemini_rules import COMPUTER_USE_ONLY
 from support.gemini_server import GeminiServer, Reply, calls, stopped, text, wants_confirmation
 from support.memory_desktop import PaintedController
@@ -49,6 +49,7 @@ from support.served_screen import Motion, ServedScreen, served_screen
 
 REQUIRED = inspect.Parameter.empty
 AT = {"x": 500, "y": 500}
+PLAIN = {"press_enter": False, "clear_before_typing": False}
 CLICK = calls(("click_at", AT), signed=False)
 RISKY = calls(("click_at", wants_confirmation(AT, "This pays.")), signed=False)
 DONE = text("It is open.")
@@ -83,18 +84,8 @@ def gemini(service: GeminiServer) -> GeminiComputerUse:
 @pytest.mark.parametrize(
     ("function", "parameters"),
     [
-        (
-            VncUseAgent,
-            {
-                "vnc_server": "localhost::5901",
-                "vnc_password": None,
-                "screen_size": (1440, 900),
-                "excluded_actions": None,
-                "step_limit": 40,
-                "seconds_timeout": 300,
-                "hitl_mode": True,
-            },
-        ),
+        (VncUseAgent, {"vnc_server": "localhost::5901", "vnc_password": None, "screen_size": (1440, 900)}),
+        (VncUseAgent, {"excluded_actions": None, "step_limit": 40, "seconds_timeout": 300, "hitl_mode": True}),
         (VncUseAgent, {"include_initial_screenshot": None, "include_thoughts": None}),
         (VncUseAgent.run, {"task": REQUIRED}),
         (VncUseAgent.approve, {"run_id": ""}),
@@ -124,21 +115,15 @@ def test_function_has_parameters(function: Any, parameters: dict[str, object]) -
     assert {name: found.get(name, "none") for name in parameters} == parameters
 
 
-@pytest.mark.parametrize(
-    ("module", "name"),
-    [
-        ("agent", "VncUseAgent"),
-        ("backends.vnc", "VNCController"),
-        ("planners.gemini", "GeminiComputerUse"),
-        ("types", "Click"),
-        ("types", "CUAState"),
-        ("safety", "approve"),
-        ("safety", "deny"),
-        ("cli", "main"),
-    ],
+EXPORTED = (
+    "agent:VncUseAgent backends.vnc:VNCController planners.gemini:GeminiComputerUse types:Click types:CUAState "
+    "safety:approve safety:deny cli:main"
 )
-def test_module_has_name(module: str, name: str) -> None:
-    assert hasattr(import_module(f"pytest_vnc_use.{module}"), name)
+
+
+@pytest.mark.parametrize("name", EXPORTED.split())
+def test_module_has_name(name: str) -> None:
+    assert pkgutil.resolve_name(f"pytest_vnc_use.{name}")
 
 
 @pytest.mark.parametrize("command", [["-m", "pytest_vnc_use.cli"], [str(Path(sys.executable).with_name("cua-vnc"))]])
@@ -149,21 +134,12 @@ def test_command_line_starts_as_module_and_script(command: list[str]) -> None:
     assert "--task" in printed
 
 
-@pytest.mark.parametrize(
-    "library",
-    [
-        "langgraph",
-        "langgraph-checkpoint-sqlite",
-        "google-genai",
-        "vncdotool",
-        "pillow",
-        "typing-extensions",
-        "pydantic",
-    ],
-)
-def test_package_requires_library(library: str) -> None:
-    requirements = requires("pytest-vnc-use") or []
-    assert library in {re.split(r"[^\w.-]", each)[0].lower() for each in requirements}
+LIBRARIES = "langgraph langgraph-checkpoint-sqlite google-genai vncdotool pillow typing-extensions pydantic"
+
+
+def test_package_requires_libraries() -> None:
+    requirements = {re.split(r"[^\w.-]", each)[0].lower() for each in requires("pytest-vnc-use") or []}
+    assert set(LIBRARIES.split()) <= requirements
 
 
 @pytest.fixture(scope="module")
@@ -182,23 +158,22 @@ def struck(*keys: str) -> list[Motion]:
     return [*map(KeyDown, keys), *map(KeyUp, reversed(keys))]
 
 
+CLEARED_A_RETURN = [*struck("control", "a"), *struck("a"), *struck("return")]
+
+
 @pytest.mark.parametrize(
     ("method", "args", "first", "motions"),
     [
         ("move", {"x": 10, "y": 20}, (10, 20), []),
         ("click", {"x": 10, "y": 20}, (10, 20), PRESSED),
-        ("click", {"x": 10, "y": 20, "button": 1}, (10, 20), PRESSED),
-        ("click", {"x": 10, "y": 20, "button": 2}, (10, 20), [MouseDown(10, 20, "middle"), MouseUp(10, 20, "middle")]),
-        ("click", {"x": 10, "y": 20, "button": 3}, (10, 20), [MouseDown(10, 20, "right"), MouseUp(10, 20, "right")]),
+        *[
+            ("click", {"x": 10, "y": 20, "button": number}, (10, 20), [MouseDown(10, 20, name), MouseUp(10, 20, name)])
+            for number, name in enumerate(("left", "middle", "right"), start=1)
+        ],
         ("double_click", {"x": 10, "y": 20}, (10, 20), PRESSED * 2),
         ("drag_and_drop", {"x0": 10, "y0": 20, "x1": 60, "y1": 70}, (10, 20), [MouseDown(10, 20), MouseUp(60, 70)]),
         ("type_text", {"text": "ab"}, None, [*struck("a"), *struck("b")]),
-        (
-            "type_text",
-            {"text": "a", "press_enter": True, "clear_first": True},
-            None,
-            [*struck("control", "a"), *struck("a"), *struck("return")],
-        ),
+        ("type_text", {"text": "a", "press_enter": True, "clear_first": True}, None, CLEARED_A_RETURN),
         ("key_combo", {"keys": "control+a"}, None, struck("control", "a")),
         *[
             ("scroll", {"direction": direction}, MIDDLE, [Scroll(*MIDDLE, direction, 1)] * 8)
@@ -237,11 +212,7 @@ def test_denorm(grid: int, pixel: tuple[int, int]) -> None:
         ("click_at", AT, Click(720, 450)),
         ("hover_at", AT, Move(720, 450)),
         ("type_text_at", {**AT, "text": "a"}, TypeText("a", 720, 450, press_enter=True, clear_first=True)),
-        (
-            "type_text_at",
-            {**AT, "text": "a", "press_enter": False, "clear_before_typing": False},
-            TypeText("a", 720, 450),
-        ),
+        ("type_text_at", {**AT, "text": "a", **PLAIN}, TypeText("a", 720, 450)),
         ("key_combination", {"keys": "Control+A"}, KeyCombo(("Control", "A"))),
         ("scroll_document", {"direction": "down"}, Scroll(720, 450, "down", 7)),
         ("scroll_at", {**AT, "direction": "left"}, Scroll(720, 450, "left", 12)),
@@ -294,24 +265,18 @@ def test_first_request_has_model_and_environment(service: GeminiServer, gemini: 
 
 
 def test_config_of_sdk_is_sent(service: GeminiServer, gemini: GeminiComputerUse) -> None:
+    browser = types.Environment.ENVIRONMENT_BROWSER
+    computer_use = types.ComputerUse(environment=browser, excluded_predefined_functions=["search"])
     config = types.GenerateContentConfig(
         system_instruction="Be careful.",
-        tools=[
-            types.Tool(
-                computer_use=types.ComputerUse(
-                    environment=types.Environment.ENVIRONMENT_BROWSER, excluded_predefined_functions=["search"]
-                )
-            )
-        ],
+        tools=[types.Tool(computer_use=computer_use)],
         thinking_config=types.ThinkingConfig(include_thoughts=False),
     )
     gemini.generate(gemini.start_contents("Open the basket"), config)
     body = service.requests[0].body
     assert body["systemInstruction"]["parts"] == [{"text": "Be careful."}]
-    assert service.requests[0].computer_use == {
-        "environment": "ENVIRONMENT_BROWSER",
-        "excludedPredefinedFunctions": ["search"],
-    }
+    sent = {"environment": "ENVIRONMENT_BROWSER", "excludedPredefinedFunctions": ["search"]}
+    assert service.requests[0].computer_use == sent
     assert body["generationConfig"] == {"thinkingConfig": {"includeThoughts": False}}
 
 
@@ -324,10 +289,7 @@ def test_loop_of_own_goes_on_until_no_calls(
     contents: list[Any] = gemini.start_contents("Open the basket", frame_of(1).png)
     response = gemini.generate(contents)
     found = gemini.extract_function_calls(response)
-    assert [{"name": call["name"], "args": call["args"]} for call in found] == [
-        {"name": "click_at", "args": AT},
-        {"name": "hover_at", "args": AT},
-    ]
+    assert [(call["name"], call["args"]) for call in found] == [("click_at", AT), ("hover_at", AT)]
     assert response.candidates
     contents.append(response.candidates[0].content)
     answers = [gemini.build_function_response(call["name"], frame_of(2).png, {"url": ""}) for call in found]
@@ -366,9 +328,8 @@ def test_sequential_function_calls(replies: list[Reply], service: GeminiServer) 
     assert [bool(each.get("parts")) for each in responses] == [True] * 4
     assert [each["response"]["url"] for each in responses] == [""] * 4
     assert result.run_dir.parent.name == "runs"
-    assert {"trace.jsonl", "exchanges.jsonl", "execution.json", "screens"} <= {
-        file.name for file in result.run_dir.iterdir()
-    }
+    files = {file.name for file in result.run_dir.iterdir()}
+    assert {"trace.jsonl", "exchanges.jsonl", "execution.json", "screens"} <= files
     assert service.api_key not in (result.run_dir / "exchanges.jsonl").read_text(encoding="utf-8")
     step = read_trace(result.run_dir).steps[0]
     assert (step.proposal.as_proposed["args"], step.proposal.action) == (AT, Click(160, 100))

@@ -19,8 +19,8 @@ from pytest_vnc_use.planners.chat.planner import OpenAICompatible, chat_service
 from pytest_vnc_use.planners.common.screens import ScaledScreens, png_size
 from pytest_vnc_use.settings.fallbacks import VARIABLES, fallbacks_in_words
 from pytest_vnc_use.types import Action, Click, InvalidAction, KeyCombo, Ruling, Scroll, TakeScreenshot, TypeText
-from support.chat_conversations import chat
 from support.chat_server import ChatRequest, ChatServer, call, calls, said
+from support.conversations import chat
 from support.memory_desktop import PaintedController
 from support.served_screen import served_screen
 
@@ -28,6 +28,7 @@ LOCAL = {"toolset": "local_agent"}
 SAVE = {"label": "the button Save"}
 MIDDLE = Click(719, 449)
 LOOK = call("observe_screen")
+ENDPOINT = "http://localhost:1234/v1/chat/completions"
 
 
 @pytest.fixture(autouse=True)
@@ -59,11 +60,7 @@ def meaning(name: str, arguments: Any) -> Action:
         ("click_element", json.dumps({**SAVE, "box": [500, 500]}), MIDDLE),
         ("type_text", {"text": "hello"}, TypeText("hello")),
         ("press_key", {"key": "enter"}, KeyCombo(("enter",))),
-        *[
-            ("press_key", {"key": key}, KeyCombo((key,)))
-            for key in ("tab", "escape", "windows", "ctrl", "alt", "shift")
-        ],
-        *[("press_key", {"key": key}, KeyCombo((key,))) for key in ("F4", "a", "Z")],
+        *[("press_key", {"key": key}, KeyCombo((key,))) for key in "tab escape windows ctrl alt shift F4 a Z".split()],
         ("press_key", {"key": "ctrl+c"}, KeyCombo(("ctrl", "c"))),
         ("press_key", {"key": "alt+f4"}, KeyCombo(("alt", "f4"))),
         ("scroll_at_position", {"box": [500, 500]}, Scroll(719, 449, "down", 1)),
@@ -145,7 +142,10 @@ def test_answer_without_call_ends_run_without_think_tags() -> None:
     assert (decision.kind, decision.words) == ("finished", "The menu is open.")
 
 
-def test_tools_are_five_with_arguments() -> None:
+RULES = ("Observe, think, act, verify", "One tool call in each answer", "[x, y] for a small target", "0 to 1000")
+
+
+def test_request_has_five_tools_with_arguments_and_rules() -> None:
     with chat([said("Done.")], temperature=0.6, max_tokens=2048, **LOCAL) as talk:
         talk.decide()
         [request] = talk.server.requests
@@ -158,6 +158,7 @@ def test_tools_are_five_with_arguments() -> None:
     }
     assert set(request.body) == {"model", "messages", "tools", "tool_choice", "temperature", "max_tokens"}
     assert len(request.images) == 1  # the initial observation
+    assert [rule for rule in RULES if rule not in request.texts[0]] == []
 
 
 def test_screenshots_follow_observation_and_old_ones_are_replaced() -> None:
@@ -184,24 +185,9 @@ def test_thoughts_of_last_two_answers_are_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    "rule", ["Observe, think, act, verify", "One tool call in each answer", "[x, y] for a small target", "0 to 1000"]
-)
-def test_prompt_has_rule(rule: str) -> None:
-    with chat([said("Done.")], **LOCAL) as talk:
-        talk.decide()
-        assert rule in talk.server.requests[0].texts[0]
-
-
-@pytest.mark.parametrize(
     ("variable", "value", "field", "default", "read"),
     [
-        (
-            "LMSTUDIO_ENDPOINT",
-            "http://localhost:9/v1/chat/completions",
-            "base_url",
-            "http://localhost:1234/v1/chat/completions",
-            "http://localhost:9/v1/chat/completions",
-        ),
+        ("LMSTUDIO_ENDPOINT", ENDPOINT.replace("1234", "9"), "base_url", ENDPOINT, ENDPOINT.replace("1234", "9")),
         ("LMSTUDIO_MODEL", "qwen3-vl-4b-instruct", "model", "qwen3-vl-8b-instruct", "qwen3-vl-4b-instruct"),
         ("LMSTUDIO_TIMEOUT", "60", "request_seconds", 240.0, 60.0),
         ("AGENT_MAX_STEPS", "7", "max_steps", 10, 7),
@@ -230,9 +216,8 @@ def test_variables_reach_request(monkeypatch: pytest.MonkeyPatch) -> None:
                 monkeypatch.setenv("AGENT_IMAGE_W", "640")
                 monkeypatch.setenv("AGENT_IMAGE_H", "400")
             planner = build.build_planner(build.settings_of(LOCAL))
-            with VncUseAgent(
-                settings=build.settings_of(LOCAL), planner=planner, controller=PaintedController()
-            ) as agent:
+            settings, controller = build.settings_of(LOCAL), PaintedController()
+            with VncUseAgent(settings=settings, planner=planner, controller=controller) as agent:
                 agent.run("Look")
             [request] = server.requests
         read = request.body["temperature"], request.body["max_tokens"], png_size(request.images[0])
@@ -271,7 +256,7 @@ def test_wrong_variable_of_option_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize(("toolset", "shown"), [("local_agent", True), ("commands", False)])
 def test_pointer_is_drawn_into_screenshots(toolset: str, shown: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LMSTUDIO_ENDPOINT", "http://localhost:1/v1/chat/completions")
+    monkeypatch.setenv("LMSTUDIO_ENDPOINT", ENDPOINT)
     with served_screen() as screen:
         settings = build.settings_of({"server": screen.address, "toolset": toolset})
         with closing(build.connect(settings)) as controller:
@@ -281,8 +266,7 @@ def test_pointer_is_drawn_into_screenshots(toolset: str, shown: bool, monkeypatc
 
 
 def test_endpoint_is_used_as_it_is() -> None:
-    endpoint = "http://localhost:1234/v1/chat/completions"
-    assert chat_service(endpoint, "m").url == chat_service("http://localhost:1234", "m").url == endpoint
+    assert chat_service(ENDPOINT, "m").url == chat_service("http://localhost:1234", "m").url == ENDPOINT
 
 
 def test_screenshot_gets_size_whatever_its_shape() -> None:
@@ -297,10 +281,7 @@ def test_screenshot_gets_size_whatever_its_shape() -> None:
     ("variables", "files"),
     [
         ({}, ["dumps/screen_0001.png", "dumps/screen_0002.png"]),
-        (
-            {"AGENT_DUMP_DIR": "seen", "AGENT_DUMP_PREFIX": "look-", "AGENT_DUMP_START": "7"},
-            ["seen/look-0007.png", "seen/look-0008.png"],
-        ),
+        ({"DIR": "seen", "PREFIX": "look-", "START": "7"}, ["seen/look-0007.png", "seen/look-0008.png"]),
     ],
 )
 def test_run_of_example_ends_in_report(
@@ -323,7 +304,7 @@ def test_run_of_example_ends_in_report(
         monkeypatch.setenv("LMSTUDIO_ENDPOINT", f"{server.url}/chat/completions")
         monkeypatch.setenv("AGENT_STEP_DELAY", "0")
         for variable, value in variables.items():
-            monkeypatch.setenv(variable, value)
+            monkeypatch.setenv(f"AGENT_DUMP_{variable}", value)
         settings = build.settings_of({**LOCAL, "runs_dir": str(tmp_path / "runs")})
         with VncUseAgent(settings=settings, controller=controller) as agent:
             result = agent.run("Write hello")

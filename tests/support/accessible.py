@@ -39,6 +39,6 @@ def needed() -> None:
     if subprocess.run(["/usr/bin/python3", "-c", "import gi"], stderr=subprocess.DEVNULL).returncode:
         missing("python3-gi", "apt-get install python3-gi")
     if importlib.util.find_spec("PySide6") is None:
-        missing("PySide6", "pip install pytest-vnc-use[demo]")
+        missing("PySide6", "pip install -e '.[demo]'")
     require("dbus-run-session")
     require("xprop")

@@ -13,6 +13,7 @@ from typing import Any
 from pytest_vnc_use.backends.browser import Browser
 from pytest_vnc_use.errors import VncUseError
 from pytest_vnc_use.types.elements import Element
+from support.json_server import Reply
 from support.vnc_servers import VncServer, wait_for
 from support.witness_programs import QUIET as QUIET, openbox, serving_pages
 
@@ -56,12 +57,13 @@ def site() -> Iterator[Site]:
     """Yield a running site."""
     pages, end = Site(), threading.Event()
 
-    def page(path: str) -> tuple[bytes, dict[str, str]]:
+    def page(path: str) -> Reply:
         if path == "/slow":
             end.wait(60)
         if path == "/file":
-            return b"file", {"Content-Disposition": "attachment"}
-        return (SECOND if path.startswith("/second") else SHOP).encode(), {"Content-Type": "text/html"}
+            return Reply(b"file", headers={"Content-Disposition": "attachment"})
+        text = SECOND if path.startswith("/second") else SHOP
+        return Reply(text.encode(), headers={"Content-Type": "text/html"})
 
     with serving_pages(page, pages.told.append) as pages.address:
         yield pages

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Any
 
+from support.json_server import Refusal
+
 JsonObject = Mapping[str, Any]
 
 COMPUTER_USE_ONLY = "gemini-2.5-computer-use-preview-10-2025"
@@ -95,29 +97,18 @@ class Request:
         return tuple(response for content in self.contents for response in _named(content, "functionResponse"))
 
 
-@dataclass(frozen=True)
-class Refusal:
-    """An error of Google's that refuses a request."""
-
-    message: str
-    code: int = 400
-    status: str = "INVALID_ARGUMENT"
-    reason: str = ""
-
-
 def refusal_of(request: Request, *, api_key: str, answered: Sequence[JsonObject]) -> Refusal | None:
     """Return how Google refuses the request, or None; `answered` holds the model contents that were really said."""
     refused = refusal_of_access(request.version, request.model, request.key, api_key=api_key)
     if refused is not None:
         return refused
-    messages = chain(*(rule(request) for rule in RULES), changed_history(request, answered))
-    return next((Refusal(message) for message in messages), None)
+    return next(map(Refusal, chain(*(rule(request) for rule in RULES), changed_history(request, answered))), None)
 
 
 def refusal_of_access(version: str, model: str, key: str, *, api_key: str) -> Refusal | None:
     """Return how Google refuses this key for this model, whatever it is asked for; or None."""
     if key != api_key:
-        return Refusal("API key not valid. Please pass a valid API key.", reason="API_KEY_INVALID")
+        return Refusal("API key not valid. Please pass a valid API key.", code="API_KEY_INVALID")
     if model not in MODELS or version != "v1beta":
         return Refusal(f"models/{model} is not found for API version {version}", 404, "NOT_FOUND")
     return None

@@ -15,12 +15,12 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from support import json_server
-from support.gemini_rules import Refusal, Request, refusal_of, refusal_of_access
-from support.json_server import JsonServer, Posted, Script, Service, in_order
+from support.gemini_rules import Request, refusal_of, refusal_of_access
+from support.json_server import Posted, Refusal, Service
 
 API_KEY = "AIza-the-test-key"
 JsonObject = Mapping[str, Any]
@@ -136,66 +136,48 @@ def hang(seconds: float = 60.0) -> Reply:
 
 @dataclass
 class GeminiServer(Service):
-    """The service on a free port of this machine; `refusals` holds the messages for the requests that it refused."""
+    """The service on a free port of this machine. `said` are contents as they were: a history is held against them."""
 
-    script: Script = ()
     api_key: str = API_KEY
     with_ids: bool = True
     methods: tuple[str, ...] = ("generateContent", "countTokens")
     """What the models are described as able to do."""
-    requests: list[Request] = field(default_factory=list)
-    refusals: list[str] = field(default_factory=list)
-    answered: list[JsonObject] = field(default_factory=list)
-    """The contents that were said, as they were: a history is held against them."""
 
-    def __post_init__(self) -> None:
-        used_up = error(400, "FAILED_PRECONDITION", "the test's script has no reply left")
-        self._next = in_order(self.script, used_up)
-        self._http = JsonServer(self._answer, self._description)
+    def _read(self, posted: Posted) -> Request:
+        return Request.read(posted.path, posted.headers.get("x-goog-api-key", ""), posted.raw)
 
-    def wait_for_requests(self, count: int, timeout_s: float = 60.0) -> None:
-        """Return once so many requests have come in. Raises TimeoutError."""
-        self._http.wait_for_requests(count, timeout_s)
+    def _refusal_of(self, posted: Posted, request: Request) -> Refusal | None:
+        return refusal_of(request, api_key=self.api_key, answered=self.said)
 
-    def _answer(self, posted: Posted) -> json_server.Reply:
-        """Return the next reply of the script, or the refusal that the request deserves."""
-        request = Request.read(posted.path, posted.headers.get("x-goog-api-key", ""), posted.raw)
-        self.requests.append(request)
-        refused = refusal_of(request, api_key=self.api_key, answered=self.answered)
-        if refused is not None:
-            self.refusals.append(refused.message)
-            return _refused(refused)
-        return self._said(self._next(request), request.model)
+    def _error(self, refusal: Refusal) -> Reply:
+        info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": refusal.code, "domain": "googleapis.com"}
+        kind = refusal.kind or "INVALID_ARGUMENT"
+        return error(refusal.status, kind, refusal.message, *([info] if refusal.code else []))
 
-    def _description(self, asked: Posted) -> Reply:
+    def _describe(self, asked: Posted) -> json_server.Reply:
         """Return the service's description of the model in the path; it costs nothing, and uses up no reply."""
         _, version, _, model = asked.path.split("/")
         refused = refusal_of_access(version, model, asked.headers.get("x-goog-api-key", ""), api_key=self.api_key)
         if refused is not None:
-            return _refused(refused)
+            return self._error(refused)
         return Reply({"name": f"models/{model}", "version": "001", "supportedGenerationMethods": self.methods})
 
-    def _said(self, reply: json_server.Reply, model: str) -> json_server.Reply:
+    def _kept(self, reply: json_server.Reply, request: Request) -> json_server.Reply:
         """Return the reply with an id on each call and the model's version, remembered for the next request's check.
 
         A malformed one stays as it is, and is not remembered: nobody is to send it back.
         """
         if isinstance(reply.body, bytes) or "error" in reply.body or (isinstance(reply, Reply) and reply.malformed):
             return reply
-        body = json.loads(json.dumps({"modelVersion": f"{model}-001", **reply.body}))
+        body = json.loads(json.dumps({"modelVersion": f"{request.model}-001", **reply.body}))
         for answer in body.get("candidates", ()):
             content = answer.get("content", {})
             parts = [part for part in content.get("parts", ()) if "functionCall" in part]
             for number, part in enumerate(parts):
                 if self.with_ids:
-                    part["functionCall"].setdefault("id", f"call-{len(self.answered)}-{number}")
-            self.answered.append(content)
+                    part["functionCall"].setdefault("id", f"call-{len(self.said)}-{number}")
+            self.said.append(content)
         return replace(reply, body=body)
-
-
-def _refused(refusal: Refusal) -> Reply:
-    info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": refusal.reason, "domain": "googleapis.com"}
-    return error(refusal.code, refusal.status, refusal.message, *([info] if refusal.reason else []))
 
 
 def digest(png: bytes) -> str:

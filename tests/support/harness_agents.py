@@ -1,4 +1,4 @@
-"""Agents of the harness on real VNC servers, and what their recordings hold."""
+"""Agents of the harness on VNC servers, and what their recordings hold."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from support.served_screen import ServedScreen
 from support.vnc_servers import VncServer
 
 _LENGTHS = {0: 20, 3: 10, 4: 8, 5: 6, 255: 12}
 
 
-def place(server: VncServer) -> dict[str, Any]:
+def place(server: VncServer | ServedScreen) -> dict[str, Any]:
     """Return the arguments of an agent for a server that speaks no WebSocket."""
     return {"vnc_scheme": "vnc", "vnc_host": "127.0.0.1", "vnc_port": int(server.address.rpartition(":")[2])}
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
+import math
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -10,6 +13,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Union
 
+from PIL import Image
 from typing_extensions import Self
 
 JsonObject = Mapping[str, Any]
@@ -94,11 +98,38 @@ class JsonServer:
             return self.answer(posted)
 
 
-class Service:
-    """A fake server for a service: a JsonServer that gives its replies in the order of a script."""
+@dataclass(frozen=True)
+class Refusal:
+    """A service's error for a request that it does not take."""
 
-    _http: JsonServer
+    message: str
+    status: int = 400
+    kind: str = ""
+    code: str | None = None
+
+
+@dataclass
+class Service:
+    """A fake service: it gives its replies in order, and refuses what the real one would, which uses up no reply.
+
+    `requests` are what it received, as `_read` has them, `said` what its models said. `refusals` are the messages for
+    malformed requests, not for a wrong key or path. A subclass has the rules (`_refusal_of`), the form of an error, and
+    what is remembered (`_kept`).
+    """
+
+    script: Script = ()
+    api_key: str = ""
+    requests: list[Any] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+    said: list[Any] = field(default_factory=list)
     _path = ""
+
+    def __post_init__(self) -> None:
+        replies = iter(()) if callable(self.script) else iter(self.script)
+        used_up = self._error(Refusal("the test's script has no reply left"))
+        self._next = self.script if callable(self.script) else lambda _: next(replies, used_up)
+        self._http = JsonServer(self._answer, self._describe)
 
     def __enter__(self) -> Self:
         self._http.__enter__()
@@ -111,46 +142,28 @@ class Service:
     def url(self) -> str:
         return self._http.url + self._path
 
-
-@dataclass(frozen=True)
-class Refusal:
-    """A service's error for a request that it does not take."""
-
-    message: str
-    status: int = 400
-    kind: str = "invalid_request_error"
-    code: str | None = None
-
-
-@dataclass
-class StrictService(Service):
-    """A service that refuses what the real one would; such a request uses up no reply.
-
-    `requests` are the bodies that it received, `refusals` the messages for refused ones, `said` what its models said.
-    """
-
-    script: Script = ()
-    api_key: str = ""
-    requests: list[Any] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=list)
-    refusals: list[str] = field(default_factory=list)
-    said: list[Any] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self._next = in_order(self.script, self._error(Refusal("the test's script has no reply left")))
-        self._http = JsonServer(self._answer)
+    def wait_for_requests(self, count: int, timeout_s: float = 60.0) -> None:
+        """Return once so many requests have come in. Raises TimeoutError."""
+        self._http.wait_for_requests(count, timeout_s)
 
     def _answer(self, posted: Posted) -> Reply:
-        request = posted.body
+        request = self._read(posted)
         self.requests.append(request)
         self.sizes.append(len(posted.raw))
-        refusal = self._refusal_of(posted)
+        refusal = self._refusal_of(posted, request)
         if refusal is not None:
-            self.refusals.append(refusal.message)
+            self.refusals += [refusal.message] if refusal.status == 400 else []
             return self._error(refusal)
         return self._kept(self._next(request), request)
 
-    def _refusal_of(self, posted: Posted) -> Refusal | None:
+    def _describe(self, asked: Posted) -> Reply:
+        """Answer a GET."""
+        return Reply({"error": "this service answers no GET"}, 404)
+
+    def _read(self, posted: Posted) -> Any:
+        return posted.body
+
+    def _refusal_of(self, posted: Posted, request: Any) -> Refusal | None:
         raise NotImplementedError
 
     def _error(self, refusal: Refusal) -> Reply:
@@ -158,15 +171,22 @@ class StrictService(Service):
 
     def _kept(self, reply: Reply, request: Any) -> Reply:
         """Return the reply with its ids, and remember it for the check of the next request."""
-        raise NotImplementedError
+        return reply
 
 
-def in_order(script: Script, used_up: Reply) -> Callable[[Any], Reply]:
-    """Return a function from a request to its reply; `used_up` is the reply once the script has none left."""
-    if callable(script):
-        return script
-    replies = iter(script)
-    return lambda request: next(replies, used_up)
+def size_of(data: str, media_type: str = "image/png") -> tuple[int, int] | None:
+    """Return the size of an image in base64; None if it is none of that type."""
+    try:
+        with Image.open(io.BytesIO(base64.b64decode(data, validate=True))) as image:
+            image.load()
+            return image.size if Image.MIME.get(image.format or "") == media_type else None
+    except (OSError, ValueError):
+        return None
+
+
+def is_scaled(size: tuple[int, int], side: int, tokens: int, patch: int) -> bool:
+    """Return whether a model sees less of an image: it has a longest side, and visual tokens of a patch each."""
+    return max(size) > side or math.ceil(size[0] / patch) * math.ceil(size[1] / patch) > tokens
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -16,8 +16,7 @@ from pytest_vnc_use.types import Frame, ModelExchange, Reading, Verdict
 from pytest_vnc_use.types.protocols import Judge, Reader
 from support import chat_server, gemini_server, messages_server, responses_server
 from support.chat_server import ChatServer
-from support.exchanges import into
-from support.gemini_conversations import QUICK, frame_of
+from support.conversations import QUICK, frame_of, into
 from support.gemini_server import GeminiServer
 from support.messages_server import MessagesServer
 from support.responses_server import ResponsesServer

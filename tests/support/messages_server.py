@@ -13,19 +13,13 @@ outputs"; the types of the anthropic SDK 2.12.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import io
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from PIL import Image
-
-from support.json_server import Posted, Refusal, Reply, StrictService
+from support.json_server import Posted, Refusal, Reply, Service, is_scaled, size_of
 
 JsonObject = Mapping[str, Any]
 API_KEY = "sk-ant-the-test-key"
@@ -116,19 +110,6 @@ class Said:
 
     content: Sequence[JsonObject]
     request: JsonObject
-
-
-def refusal_of(posted: Posted, *, api_key: str, said: Sequence[Said], signs: bool = True) -> Refusal | None:
-    """Return how the service refuses the request, or None; `said` is what its models really said."""
-    if posted.path != "/v1/messages":
-        return Refusal(f"Not found: {posted.path}", 404, "not_found_error")
-    if posted.headers.get("x-api-key") != api_key:
-        return Refusal("invalid x-api-key", 401, "authentication_error")
-    if "anthropic-version" not in posted.headers:
-        return Refusal("anthropic-version: header is required")
-    request = posted.body
-    rules = chain(headers(posted), *(rule(request) for rule in RULES), history(request, said, signs))
-    return next((Refusal(message) for message in rules), None)
 
 
 def headers(posted: Posted) -> Iterator[str]:
@@ -263,25 +244,11 @@ def misplaced(
 def images(request: JsonObject) -> Iterator[str]:
     kinds = [tool["type"] for tool in request.get("tools", ()) if tool.get("type") in LARGEST]
     for source in (block["source"] for block in _blocks(request.get("messages", ())) if block["type"] == "image"):
-        size = _size_of(source)
+        size = size_of(source["data"], source["media_type"])
         if size is None:
             yield "Could not process image"
-        elif kinds and not _is_seen_as_it_is(size, *LARGEST[kinds[0]]):
+        elif kinds and is_scaled(size, *LARGEST[kinds[0]], patch=28):
             yield f"(ours) an image of {size} pixels is scaled down before the model sees it: its points are off"
-
-
-def _is_seen_as_it_is(size: tuple[int, int], side: int, tokens: int) -> bool:
-    return max(size) <= side and math.ceil(size[0] / 28) * math.ceil(size[1] / 28) <= tokens
-
-
-def _size_of(source: JsonObject) -> tuple[int, int] | None:
-    """Return the size of an image that is what it says it is."""
-    try:
-        with Image.open(io.BytesIO(base64.b64decode(source["data"], validate=True))) as image:
-            image.load()
-            return image.size if Image.MIME.get(image.format or "") == source["media_type"] else None
-    except (OSError, binascii.Error):
-        return None
 
 
 RULES: tuple[Callable[[JsonObject], Iterator[str]], ...] = (
@@ -295,7 +262,7 @@ RULES: tuple[Callable[[JsonObject], Iterator[str]], ...] = (
 )
 
 
-def history(request: JsonObject, said: Sequence[Said], signs: bool) -> Iterator[str]:
+def history(request: JsonObject, said: Sequence[Said]) -> Iterator[str]:
     """Yield the differences between what a model said and what came back; thoughts may be left out."""
     known = [_without_thinking(each.content) for each in said]
     for number, message in enumerate(request.get("messages", ())):
@@ -305,16 +272,16 @@ def history(request: JsonObject, said: Sequence[Said], signs: bool) -> Iterator[
             yield f"(ours) messages.{number} is not what the model said"
         for block in message["content"]:
             if block["type"] in THINKING:
-                yield from thought(request, number, block, said, signs)
+                yield from thought(request, number, block, said)
 
 
-def thought(request: JsonObject, number: int, block: JsonObject, said: Sequence[Said], signs: bool) -> Iterator[str]:
-    """Yield a thinking block that was never said or, for newer models, that follows other messages."""
+def thought(request: JsonObject, number: int, block: JsonObject, said: Sequence[Said]) -> Iterator[str]:
+    """Yield a thinking block that was never said, or that follows other messages."""
     where = f"messages.{number}.content.0: Invalid `signature` in `thinking` block."
     origin = next((each for each in said if block in each.content), None)
     if origin is None:
         yield where
-    elif signs and _prefix(request, number) != _prefix(origin.request, len(origin.request["messages"])):
+    elif _prefix(request, number) != _prefix(origin.request, len(origin.request["messages"])):
         yield (
             f"{where} The block is bound to a different conversation. Remove the block, or set "
             '`thinking.block_binding.prefix_mismatch_behavior` to "drop_block".'
@@ -340,17 +307,23 @@ def _blocks(messages: Sequence[JsonObject]) -> Iterator[JsonObject]:
 
 
 @dataclass
-class MessagesServer(StrictService):
-    """The service on a free port. With `signs` a thinking block is valid only after the content before it."""
+class MessagesServer(Service):
+    """The service on a free port."""
 
     api_key: str = API_KEY
-    signs: bool = True
 
-    def _refusal_of(self, posted: Posted) -> Refusal | None:
-        return refusal_of(posted, api_key=self.api_key, said=self.said, signs=self.signs)
+    def _refusal_of(self, posted: Posted, request: JsonObject) -> Refusal | None:
+        if posted.path != "/v1/messages":
+            return Refusal(f"Not found: {posted.path}", 404, "not_found_error")
+        if posted.headers.get("x-api-key") != self.api_key:
+            return Refusal("invalid x-api-key", 401, "authentication_error")
+        if "anthropic-version" not in posted.headers:
+            return Refusal("anthropic-version: header is required")
+        rules = (headers(posted), *(rule(request) for rule in RULES), history(request, self.said))
+        return next(map(Refusal, chain(*rules)), None)
 
     def _error(self, refusal: Refusal) -> Reply:
-        return error(refusal.status, refusal.kind, refusal.message)
+        return error(refusal.status, refusal.kind or "invalid_request_error", refusal.message)
 
     def _kept(self, reply: Reply, request: Any) -> Reply:
         """Return the reply with an id on each call and a signature on each thought, and remember it for the next check.

@@ -1,18 +1,13 @@
-"""Programs that people use, each with a task for a planner, on a TigerVNC desktop each.
-
-A program is a shell's command line, in the desktop's working directory. `changed` are other versions of it: no replay
-of the first version may accept them.
-"""
+"""Recordings and replays of programs on TigerVNC. A program is a command of the shell, in its working directory."""
 
 from __future__ import annotations
 
 import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from pytest_vnc_use import RunResult, VncUseAgent
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
@@ -22,42 +17,14 @@ from pytest_vnc_use.recordings import Mode
 from pytest_vnc_use.recordings.record import RecordedTest
 from pytest_vnc_use.recordings.store import Key
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types import (
-    Action,
-    Click,
-    Decision,
-    Frame,
-    KeyCombo,
-    Observation,
-    Region,
-    Report,
-    TypeText,
-    Verdict,
-)
+from pytest_vnc_use.types import Action, Decision, Observation, Region
 from pytest_vnc_use.types.protocols import Planner
-from support import paths
+from support.fixed_judge import Says
 from support.tills import Steps
 
-PAGE = paths.PROGRAMS / "order.html"
 SIZE = (1024, 768)
 CLAIM = "it is done"
 NOBODY = "nobody"
-
-
-@dataclass(frozen=True)
-class Program:
-    """A program and a task for it.
-
-    `needs` are the commands that it consists of; `saves` is the file that the task leaves, and its content. `shows`
-    waits until the program is ready, where that takes longer than its window.
-    """
-
-    needs: tuple[str, ...]
-    command: str
-    changed: Mapping[str, str]
-    steps: tuple[Action, ...]
-    saves: tuple[str, str] = ("", "")
-    shows: Sequence[str] = ()
 
 
 def with_window(*search: str) -> tuple[str, ...]:
@@ -68,79 +35,6 @@ def with_window(*search: str) -> tuple[str, ...]:
 
 def in_terminal(command: str) -> str:
     return f"xterm -geometry 80x24+60+60 -e sh -c {shlex.quote(command)}"
-
-
-def nano(text: str, *options: str) -> str:
-    words = shlex.join(["nano", "--ignorercfiles", *options, "list.txt"])
-    return in_terminal(f"printf {shlex.quote(text)} > list.txt; exec {words}")
-
-
-def vim(text: str, *options: str) -> str:
-    words = shlex.join(["vim.tiny", "-u", "NONE", "-i", "NONE", *options, "list.txt"])
-    return in_terminal(f"printf {shlex.quote(text)} > list.txt; exec {words}")
-
-
-def mousepad(text: str, *settings: str, theme: str = "Adwaita") -> str:
-    """Return the command of mousepad with settings of its own; its title would show the working directory."""
-    kept = "\n".join(["[org/xfce/mousepad/preferences/window]", "path-in-title=false", *settings, ""])
-    own = f'export HOME="$PWD" XDG_CONFIG_HOME="$PWD" GSETTINGS_BACKEND=keyfile GTK_THEME={theme}'
-    files = f"printf {shlex.quote(kept)} > glib-2.0/settings/keyfile; printf {shlex.quote(text)} > notes.txt"
-    return f"{own}; mkdir -p glib-2.0/settings; {files}; exec mousepad notes.txt"
-
-
-def chromium(edit: str = "") -> str:
-    """Return the command of Chromium; `edit` is for sed."""
-    page = shlex.join(["sed", edit, str(PAGE)])
-    options = "--no-sandbox --no-first-run --disable-gpu --disable-dev-shm-usage --disable-sync --test-type"
-    private = "--user-data-dir=profile --password-store=basic --window-position=40,40 --window-size=800,600"
-    return f"{page} > page.html; exec chromium {options} {private} --app=file://$PWD/page.html"
-
-
-_FRUIT, _LETTER = "apples\npears\n", "Dear all,\n"
-PROGRAMS: dict[str, Program] = {
-    "nano in xterm": Program(
-        ("xterm", "nano"),
-        nano(_FRUIT),
-        {"a word in the file": nano("apples\npeers\n"), "line numbers": nano(_FRUIT, "--linenumbers")},
-        (KeyCombo(("down",)), TypeText("bread\ntea\n"), KeyCombo(("ctrl", "o")), KeyCombo(("enter",))),
-        ("list.txt", "apples\nbread\ntea\npears\n"),
-    ),
-    "vim in xterm": Program(
-        ("xterm", "vim.tiny"),
-        vim(_FRUIT),
-        {"a line more in the file": vim(f"{_FRUIT}\n"), "line numbers": vim(_FRUIT, "+set number")},
-        (KeyCombo(("o",)), TypeText("bread"), KeyCombo(("escape",)), TypeText(":w\n"), TypeText("Gdd:w\n")),
-        ("list.txt", "apples\nbread\n"),
-    ),
-    "a page in chromium": Program(
-        ("chromium", "xdotool"),
-        chromium(),
-        {
-            "a word in the page": chromium("s/pieces are/articles are/"),
-            "a wrong sum": chromium("s/Number(.*)/1/"),
-            "the colour of a button": chromium("s/<style>/<style> button { color: navy }/"),
-        },
-        (
-            TypeText("apples", 150, 197),
-            KeyCombo(("enter",)),
-            TypeText("pears"),
-            TypeText("3", 350, 197, clear_first=True, press_enter=True),
-            Click(94, 342),
-        ),
-        shows=with_window("--name", "^Order$"),
-    ),
-    "mousepad": Program(
-        ("mousepad",),
-        mousepad(_LETTER),
-        {
-            "a word in the document": mousepad("Dear ail,\n"),
-            "another theme": mousepad(_LETTER, theme="HighContrast"),
-            "another option": mousepad(_LETTER, "statusbar-visible=true"),
-        },
-        (KeyCombo(("ctrl", "end")), TypeText("see you on Monday.\n"), KeyCombo(("ctrl", "s"))),
-        ("notes.txt", "Dear all,\nsee you on Monday.\n"),
-    ),
-}
 
 
 class GoesOn(Steps):
@@ -159,13 +53,6 @@ class GoesOn(Steps):
         return Steps(*self._actions[done:]).decide(observation, timeout_s=timeout_s)
 
 
-class Believes:
-    """The port Judge: every claim holds, shown by a part of the screen where nothing moves."""
-
-    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
-        return Verdict(claim, "holds", "so it is believed", Region(300, 300, 700, 500), frame.ref, "believes")
-
-
 @dataclass
 class Driven:
     """An agent on a desktop where the program runs. Its user calls `recorded.keep()`."""
@@ -178,7 +65,7 @@ class Driven:
         return self.agent.run("Do what the script says")
 
     def test(self, saves: tuple[str, str] = ("", "")) -> None:
-        """Do as a test does: a run, a claim, and a look at the program's file; `saves` is as in Program."""
+        """Do as a test does: a run, a claim, and a look at the program's file; `saves` are its name and content."""
         self.run()
         assert self.agent.assess(CLAIM)
         file, text = saves
@@ -213,13 +100,6 @@ class Desk:
     def key(self, name: str) -> Key:
         return Key(self.directory / "test_real.py", f"test_real.py::{name}")
 
-    def playing(self, name: str, mode: Mode, changed: str = "", **options: Any) -> AbstractContextManager[Driven]:
-        """Play one of `PROGRAMS`, or a change of it; if it is not only replayed, with the planner of its steps."""
-        program = PROGRAMS[name]
-        command = program.changed[changed] if changed else program.command
-        steps = () if mode == "replay" else program.steps
-        return self.driven(name, command, mode, steps, first=program.shows, **options)
-
     @contextmanager
     def driven(
         self,
@@ -248,7 +128,7 @@ class Desk:
                 settings=replace(settings, server=desktop.server),
                 vnc_password=desktop.password,
                 planner=planner,
-                judge=Believes(),
+                judge=Says(region=Region(300, 300, 700, 500)),
                 hitl_mode=False,
                 check=True,
                 desktop=desktop,

@@ -12,19 +12,13 @@ issues of openai/openai-agents-python (1660) and pydantic/pydantic-ai (2861).
 
 from __future__ import annotations
 
-import base64
-import binascii
-import io
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from typing import Any
 
-from PIL import Image
-
-from support.json_server import Posted, Refusal, Reply, StrictService
+from support.json_server import Posted, Refusal, Reply, Service, is_scaled, size_of
 from support.strict_schemas import problems_of_format
 
 JsonObject = Mapping[str, Any]
@@ -95,18 +89,6 @@ INCLUDABLE = {"reasoning.encrypted_content", "computer_call_output.output.image_
 ITEMS = {"message", "reasoning", "computer_call", "computer_call_output", "function_call", "function_call_output"}
 OUTPUT_OF = {"computer_call": "computer_call_output", "function_call": "function_call_output"}
 DETAILS = {"auto", "low", "high", "original"}
-
-
-def refusal_of(posted: Posted, *, api_key: str, said: Sequence[JsonObject]) -> Refusal | None:
-    """Return how the service refuses the request, or None; `said` are the items that its models really said."""
-    if posted.path != "/v1/responses":
-        return Refusal(f"Invalid URL (POST {posted.path})", 404)
-    key = posted.headers.get("authorization", "").removeprefix("Bearer ")
-    if key != api_key:
-        return Refusal(f"Incorrect API key provided: {key}.", 401, code="invalid_api_key")
-    request = posted.body
-    rules = chain(*(rule(request) for rule in RULES), changed_items(request, said), lost_reasoning(request, said))
-    return next((Refusal(message) for message in rules), None)
 
 
 def fields(request: JsonObject) -> Iterator[str]:
@@ -191,12 +173,13 @@ def safety_checks(request: JsonObject) -> Iterator[str]:
 
 def images(request: JsonObject) -> Iterator[str]:
     for image in _images(request):
-        size = size_of(image.get("image_url"))
+        kind, _, data = str(image.get("image_url")).partition(";base64,")
+        size = size_of(data) if kind == "data:image/png" else None
         if image.get("detail", "auto") not in DETAILS:
             yield f"Invalid value: '{image['detail']}'. Supported values are: {sorted(DETAILS)}."
         if size is None:
             yield "Invalid 'image_url'. Expected a base64-encoded data URL with an image MIME type."
-        elif image.get("detail") != "original" or not _is_seen_as_it_is(size):
+        elif image.get("detail") != "original" or is_scaled(size, 6000, 10_000, patch=32):
             yield f"(ours) an image of {size} pixels is scaled down before the model sees it: its points are off"
 
 
@@ -255,39 +238,28 @@ def _images(request: JsonObject) -> Iterator[JsonObject]:
         yield from (part for part in parts if isinstance(part, dict) and part.get("type") == "input_image")
 
 
-def _is_seen_as_it_is(size: tuple[int, int]) -> bool:
-    return max(size) <= 6000 and math.ceil(size[0] / 32) * math.ceil(size[1] / 32) <= 10_000
-
-
-def image_of(url: Any) -> bytes:
-    """Return the bytes of a data URL. Raises ValueError if it is none."""
-    kind, _, data = str(url).partition(";base64,")
-    if kind != "data:image/png":
-        raise ValueError(kind)
-    return base64.b64decode(data, validate=True)
-
-
-def size_of(url: Any) -> tuple[int, int] | None:
-    try:
-        with Image.open(io.BytesIO(image_of(url))) as image:
-            image.load()
-            return image.size if image.format == "PNG" else None
-    except (OSError, ValueError, binascii.Error):
-        return None
-
-
 @dataclass
-class ResponsesServer(StrictService):
+class ResponsesServer(Service):
     """The service on a free port."""
 
     _path = "/v1"
     api_key: str = API_KEY
 
-    def _refusal_of(self, posted: Posted) -> Refusal | None:
-        return refusal_of(posted, api_key=self.api_key, said=self.said)
+    def _refusal_of(self, posted: Posted, request: JsonObject) -> Refusal | None:
+        if posted.path != "/v1/responses":
+            return Refusal(f"Invalid URL (POST {posted.path})", 404)
+        key = posted.headers.get("authorization", "").removeprefix("Bearer ")
+        if key != self.api_key:
+            return Refusal(f"Incorrect API key provided: {key}.", 401, code="invalid_api_key")
+        rules = (
+            *(rule(request) for rule in RULES),
+            changed_items(request, self.said),
+            lost_reasoning(request, self.said),
+        )
+        return next(map(Refusal, chain(*rules)), None)
 
     def _error(self, refusal: Refusal) -> Reply:
-        return error(refusal.status, refusal.kind, refusal.message, refusal.code)
+        return error(refusal.status, refusal.kind or "invalid_request_error", refusal.message, refusal.code)
 
     def _kept(self, reply: Reply, request: Any) -> Reply:
         """Return the reply with an id on each item, remembered for the next request's check; malformed ones are not."""

@@ -23,10 +23,13 @@ POINTER = rectangle(0, 0, 8, 8, CURSOR, bytes(4 * 8 * 8) + b"\xff" * 8)
 
 
 class ServedScreen:
-    """A screen with the input that it received, in `motions`; each press and turn of the wheel paints a square."""
+    """A screen with the input that it received, in `motions`; each press and turn of the wheel paints a square.
 
-    def __init__(self, colour: int) -> None:
-        self.colour, self.presses, self.address = colour, 0, ""
+    One that `forgets` sends the square only where all of the screen is asked for.
+    """
+
+    def __init__(self, colour: int, forgets: bool) -> None:
+        self.colour, self.forgets, self.presses, self.address = colour, forgets, 0, ""
         self.motions: list[Motion] = []
         self.pixels = np.full(SIZE[::-1], 0xFFFFFF, np.uint32)
         self.pixels[:20] = 0x505050  # a screen of one colour counts as not started
@@ -39,7 +42,8 @@ class ServedScreen:
             self.presses += 1
             square = self.pixels[y : y + 10, x : x + 10]
             square[:] = self.colour
-            yield drawn(square, RAW, square.tobytes(), x, y)
+            if not self.forgets:
+                yield drawn(square, RAW, square.tobytes(), x, y)
 
 
 class Viewer(socketserver.StreamRequestHandler):
@@ -70,8 +74,10 @@ class Viewer(socketserver.StreamRequestHandler):
                     self.news.append(POINTER)
             case 3:
                 self.is_asked = True
-                if not self.rfile.read(9)[0]:
-                    self.news.append(drawn(self.screen.pixels, RAW, self.screen.pixels.tobytes()))
+                is_incremental, x, y, width, height = struct.unpack(">?HHHH", self.rfile.read(9))
+                if not is_incremental:
+                    region = self.screen.pixels[y : y + height, x : x + width]
+                    self.news.append(drawn(region, RAW, region.tobytes(), x, y))
             case 4:
                 down, keysym = struct.unpack(">?xxI", self.rfile.read(7))
                 key = key_of(keysym) or hex(keysym)
@@ -98,8 +104,8 @@ class Viewer(socketserver.StreamRequestHandler):
 
 
 @contextmanager
-def served_screen(colour: int = 0x2070B0) -> Iterator[ServedScreen]:
-    shown = ServedScreen(colour)
+def served_screen(colour: int = 0x2070B0, *, forgets: bool = False) -> Iterator[ServedScreen]:
+    shown = ServedScreen(colour, forgets)
 
     class Handler(Viewer):
         screen = shown

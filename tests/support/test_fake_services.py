@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from support import chat_server, gemini_server, messages_server, responses_server
-from support.gemini_conversations import Talk
+from support.conversations import Talk
 from support.json_server import Posted
-from support.shop_runs import PLAYERS
+from support.players import PLAYERS
 
 DROP = object()
 CHECK = {"id": "sc_1", "code": "malicious_instructions", "message": "The page gives orders."}

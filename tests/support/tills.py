@@ -11,6 +11,7 @@ from typing import Any
 from pytest_vnc_use import RunResult, VncUseAgent
 from pytest_vnc_use.planners.local.scripted import NoPlanner
 from pytest_vnc_use.recordings import Mode
+from pytest_vnc_use.recordings.accept import Review
 from pytest_vnc_use.recordings.record import RecordedTest
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.recordings.store import Key
@@ -71,11 +72,12 @@ class Tills:
         secrets: Mapping[str, str] | None = None,
         functions: Sequence[Callable[..., object]] = (),
         rehearsal: Rehearsal | None = None,
+        review: Review | None = None,
         redacts: bool = False,
     ) -> Played:
         key = Key(self.key.module, self.key.test, secrets=tuple(secrets or ()))
         settings = Settings(runs_dir=str(self.runs), watch=False, gate_seconds=gate_s, show_secrets=not redacts)
-        recorded = RecordedTest(key, mode, rehearsal=rehearsal, redacts=redacts)
+        recorded = RecordedTest(key, mode, rehearsal=rehearsal, review=review, redacts=redacts)
         command = [sys.executable, str(self.program), *till]
         return Played(settings, recorded, planner or NoPlanner(), command, size, judge, secrets, functions)
 

@@ -333,4 +333,4 @@ def require_pyside() -> None:
     try:
         import PySide6  # noqa: F401
     except ImportError:
-        missing("PySide6", "pip install pytest-vnc-use[demo]")
+        missing("PySide6", "pip install -e '.[demo]'")

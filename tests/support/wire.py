@@ -1,160 +1,129 @@
-"""Broken links between a VNC client and its server: a wire that breaks on demand, and a server that forgets."""
+"""A TCP proxy between a VNC client and its server: it is slow, stalls or breaks on demand.
+
+Packets that get lost or overtake each other are not seen by a user of TCP: the kernel sends them again, and in order.
+"""
 
 from __future__ import annotations
 
-import select
+import math
+import queue
 import socket
 import socketserver
 import struct
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+CHUNK = 4096
+ROUTER_BYTES = 1 << 18
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+UnderWay = queue.Queue[tuple[float, bytes]]
 
 
 class Wire:
-    """A TCP proxy in a thread of its own. `from_client` holds all bytes that went to the server, over all connections.
+    """A proxy to an address `127.0.0.1::port`. Each byte takes `delay_s`, and each way has at most `bytes_a_second`.
 
-    It resets its connections on `cut`, or once it has carried the bytes `break_at`. The first connection leads to the
-    first of the `targets`, and so on; the last target stays. No other server takes its port, as may soon happen to the
-    port of a server that was killed.
+    The first connection leads to the first of the `targets`, and so on; the last target stays. `from_client` holds all
+    bytes that went to the server, `from_server` is how many came from there. It breaks on `cut`, or once it has carried
+    the bytes `break_at`. No other server takes its port, as may soon happen to the port of a server that was killed.
     """
 
-    def __init__(self, target: str) -> None:
-        self.targets = [target]
-        self.from_client = bytearray()
-        self.break_at = b""
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1::{self._listener.getsockname()[1]}"
-        self._peers: dict[socket.socket, socket.socket] = {}
-        self._clients: list[socket.socket] = []
-        self._mouth, self._ear = socket.socketpair()
-        self._thread = threading.Thread(target=self._carry)
-        self._thread.start()
+    def __init__(self, target: str, port: int = 0, *, delay_s: float = 0.0, bytes_a_second: float = math.inf) -> None:
+        self.targets, self.delay_s, self._bytes_a_second = [target], delay_s, bytes_a_second
+        self.from_client, self.from_server, self.break_at = bytearray(), 0, b""
+        self._flows = threading.Event()
+        self._flows.set()
+        self._ends: set[socket.socket] = set()
+        self._listener = socket.create_server(("127.0.0.1", port))
+        self.port: int = self._listener.getsockname()[1]
+        self.address = f"127.0.0.1::{self.port}"
+        _start(self._accept)
+
+    def stall(self) -> None:
+        """Carry nothing until `flow`."""
+        self._flows.clear()
+
+    def flow(self) -> None:
+        """Carry everything at once again."""
+        self.delay_s = 0.0
+        self._flows.set()
 
     def cut(self) -> None:
-        """Reset the connections; returns when it is done."""
-        self._mouth.send(b"c")
-        self._mouth.recv(1)
+        """Reset all connections; new ones are taken."""
+        while self._ends:
+            end = self._ends.pop()
+            with suppress(OSError):
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+            _close(end)
 
     def close(self) -> None:
-        """Be gone; a second call does nothing."""
-        self._mouth.close()
-        self._thread.join()
-
-    def _carry(self) -> None:
-        with self._listener, self._ear:
-            while self._turn():
-                pass
-            self._reset()
-
-    def _turn(self) -> bool:
-        ready, _, _ = select.select([self._ear, self._listener, *self._peers], [], [])
-        if self._ear in ready:
-            if not self._ear.recv(1):
-                return False
-            self._reset()
-            self._ear.send(b"c")
-        elif self._listener in ready:
-            self._accept()
-        else:
-            self._pass_on(ready[0])
-        return True
+        _close(self._listener)
+        self.cut()
 
     def _accept(self) -> None:
-        client, _ = self._listener.accept()
-        target = self.targets.pop(0) if len(self.targets) > 1 else self.targets[0]
-        try:
-            server = socket.create_connection(("127.0.0.1", int(target.rpartition(":")[2])))
-        except ConnectionRefusedError:
-            client.close()
-            return
-        self._peers |= {client: server, server: client}
-        self._clients.append(client)
-
-    def _pass_on(self, source: socket.socket) -> None:
-        data = b""
         with suppress(OSError):
-            data = source.recv(1 << 16)
-            self._peers[source].sendall(data)
-        if source in self._clients:
-            self.from_client += data
-        if not data or (self.break_at and self.break_at in self.from_client):
-            self.break_at = b""
-            self._reset()
+            while True:
+                client, _ = self._listener.accept()
+                target = self.targets.pop(0) if len(self.targets) > 1 else self.targets[0]
+                try:
+                    server = socket.create_connection(("127.0.0.1", int(target.rpartition(":")[2])))
+                except OSError:  # no server listens there now
+                    _close(client)
+                    continue
+                self._ends |= {client, server}
+                for source, sink in ((client, server), (server, client)):
+                    source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    under_way: UnderWay = queue.Queue(ROUTER_BYTES // CHUNK)
+                    _start(self._take_in, source, under_way)
+                    _start(self._hand_out, sink, under_way, sink is server)
 
-    def _reset(self) -> None:
-        for end in self._peers:
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
-            end.close()
-        self._peers.clear()
-        self._clients.clear()
+    def _take_in(self, source: socket.socket, under_way: UnderWay) -> None:
+        free_s, data = 0.0, b"-"
+        while data:
+            try:
+                data = source.recv(CHUNK)
+            except OSError:
+                data = b""
+            free_s = max(free_s, time.monotonic()) + len(data) / self._bytes_a_second
+            under_way.put((free_s + self.delay_s, data))
+
+    def _hand_out(self, sink: socket.socket, under_way: UnderWay, to_server: bool) -> None:
+        data = b"-"
+        while data:
+            due_s, data = under_way.get()
+            time.sleep(max(0.0, due_s - time.monotonic()))
+            self._flows.wait()
+            with suppress(OSError):  # The other end is gone; what is under way is dropped.
+                sink.sendall(data)
+            if to_server:
+                self.from_client += data
+            else:
+                self.from_server += len(data)
+            if self.break_at and self.break_at in self.from_client:
+                self.break_at = b""
+                self.cut()
+        _close(sink)
+        self._ends.discard(sink)
+
+
+def _start(work: Callable[..., None], *arguments: object) -> None:
+    threading.Thread(target=work, args=arguments, daemon=True).start()
+
+
+def _close(end: socket.socket) -> None:
+    with suppress(OSError):
+        end.shutdown(socket.SHUT_RDWR)
+    end.close()
 
 
 @contextmanager
-def wire(target: str) -> Iterator[Wire]:
-    """Yield a wire to the server at an address `127.0.0.1::port`."""
-    between = Wire(target)
+def wire(target: str, *, delay_s: float = 0.0, bits_a_second: float = math.inf) -> Iterator[Wire]:
+    between = Wire(target, delay_s=delay_s, bytes_a_second=bits_a_second / 8)
     try:
         yield between
     finally:
         between.close()
-
-
-class Forgetful(socketserver.StreamRequestHandler):
-    """An RFB server (RFC 6143) whose screen changes on a button press, and that shows it only in a full update.
-
-    The upper half of the screen is white, the lower black; the last row becomes white with the first press.
-    """
-
-    WIDTH, HEIGHT = 64, 64
-    LENGTHS = {0: 19, 4: 7, 5: 5}  # noqa: RUF012  # of messages that hold no length, after their first byte
-
-    def handle(self) -> None:
-        self.pressed = False
-        self._greet()
-        while kind := self.rfile.read(1):
-            self._answer(kind[0])
-
-    def _greet(self) -> None:
-        self.wfile.write(b"RFB 003.008\n")
-        self.rfile.read(12)
-        self.wfile.write(b"\x01\x01")
-        self.rfile.read(1)
-        self.wfile.write(bytes(4))
-        self.rfile.read(1)
-        bgrx = struct.pack(">BBBBHHHBBBxxx", 32, 24, 0, 1, 255, 255, 255, 16, 8, 0)
-        self.wfile.write(struct.pack(">HH16sI", self.WIDTH, self.HEIGHT, bgrx, 9) + b"forgetful")
-
-    def _answer(self, kind: int) -> None:
-        match kind:
-            case 2:
-                _, count = struct.unpack(">BH", self.rfile.read(3))
-                self.rfile.read(4 * count)
-            case 3:
-                incremental, *area = struct.unpack(">BHHHH", self.rfile.read(9))
-                if not incremental:
-                    self._send(*area)
-            case 5:
-                self.pressed |= self.rfile.read(5)[0] != 0
-            case _:
-                self.rfile.read(self.LENGTHS[kind])
-
-    def _send(self, x: int, y: int, width: int, height: int) -> None:
-        rows = (b"\xff" if self._is_white(y + row) else b"\0" for row in range(height))
-        pixels = b"".join(row * 4 * width for row in rows)
-        self.wfile.write(struct.pack(">BxHHHHHi", 0, 1, x, y, width, height, 0) + pixels)
-
-    def _is_white(self, row: int) -> bool:
-        return row < self.HEIGHT // 2 or (self.pressed and row == self.HEIGHT - 1)
-
-
-@contextmanager
-def forgetful_server() -> Iterator[str]:
-    """Yield the address of a Forgetful."""
-    with serving(Forgetful) as address:
-        yield address
 
 
 @contextmanager

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from pytest_vnc_use.backends.vnc import connect
+from support.json_server import JsonServer, Posted, Reply
 from support.paths import PROGRAMS
 from support.vnc_servers import VncServer, qt_on_x, qt_program, require, wait_for
 
@@ -55,6 +53,7 @@ def assert_becomes(look: Callable[[], Any], expected: object, timeout_s: float =
 def witness_on_qt(directory: Path) -> Iterator[Witness]:
     """Yield the witness on Qt's own VNC server."""
     with qt_program(WITNESS, str(directory)) as server:
+        wait_for((directory / "focused.txt").exists, "the window")  # the server greets before: keys would be lost
         yield Witness(server, directory)
 
 
@@ -98,35 +97,15 @@ def window_of(server: VncServer, title: str) -> None:
 
 
 @contextmanager
-def serving_pages(
-    page: Callable[[str], tuple[bytes, Mapping[str, str]]], receive: Callable[[Any], object]
-) -> Iterator[str]:
-    """Yield the URL of a server: `page` has the body and headers for a path, `receive` takes each JSON message."""
+def serving_pages(page: Callable[[str], Reply], receive: Callable[[Any], object]) -> Iterator[str]:
+    """Yield the URL of a server: `page` answers a path, `receive` takes each JSON message."""
 
-    class Exchange(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self._answer(*page(self.path))
+    def take(posted: Posted) -> Reply:
+        receive(posted.body)
+        return Reply(b"")
 
-        def do_POST(self) -> None:
-            receive(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self._answer(b"", {})
-
-        def _answer(self, body: bytes, headers: Mapping[str, str]) -> None:
-            self.send_response(200)
-            for name, value in {**headers, "Content-Length": str(len(body))}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Print nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Exchange) as http:
-        thread = threading.Thread(target=http.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{http.server_port}"
-        http.shutdown()
-        thread.join()
+    with JsonServer(take, lambda asked: page(asked.path)) as server:
+        yield server.url
 
 
 class Page:
@@ -155,7 +134,7 @@ class Page:
 @contextmanager
 def chromium_page(server: VncServer, profile: Path, *options: str) -> Iterator[Page]:
     """Yield Chromium filling the screen with the page."""
-    page, content = Page(), (PAGE.read_bytes(), {"Content-Type": "text/html; charset=utf-8"})
+    page, content = Page(), Reply(PAGE.read_bytes(), headers={"Content-Type": "text/html; charset=utf-8"})
     with serving_pages(lambda _: content, page.receive) as url:
         places = [f"--user-data-dir={profile}", "--window-position=0,0", "--window-size=1024,768"]
         with server.run("chromium", *QUIET, *places, "--kiosk", *options, url):

@@ -59,7 +59,7 @@ def test_group_is_accepted_once_for_all_its_tests(project: Project, served: Serv
     shutil.rmtree("runs")
     before = files_of(project)
     cookie = served.cookie()
-    with closing(CiReview(Path(source))) as review:
+    with closing(CiReview(Path("runs.zip"))) as review:
         served.desk.review = review
         with served.page(cookie) as page:
             shown = received(page, "groups")

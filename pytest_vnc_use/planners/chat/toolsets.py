@@ -2,7 +2,7 @@
 
 `commands` are single VNC commands, and batches of them, for any model that calls tools. `computer_use` is Qwen's tool.
 `vnc_command` are the tools of an agent with a tool prompt, and `local_agent` those of a local vision agent; both are
-contracts with users who come from there (docs/coming-from.md).
+contracts with users who come from there (docs/models.md).
 """
 
 from __future__ import annotations

@@ -16,13 +16,16 @@ from pathlib import Path
 from support.chaos.disturbances import EXPLAINS, OF_ALL, OF_GIVEN, OF_STARTED, Action, Done
 from support.chaos.project import PROGRAM
 from support.chaos.world import SMALL, Process, processes, with_tests
-from support.slow_link import Link
+from support.vnc_servers import wait_for
+from support.wire import Wire
 
 _DISPLAYS = (41, 42, 43, 44)
 _BALLAST = SMALL / "ballast"
 _WORKER = "import sys;exec(eval(sys.stdin.readline()))"
 """What execnet, below pytest-xdist, starts Python with."""
 _SIZES = ("800x600", "1024x768", "320x240")
+_NAMES = {"X server": "Xtigervnc", "window manager": "openbox", "supervisor": "vnc-supervisor"}
+SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 
 class Model:
@@ -30,7 +33,7 @@ class Model:
 
     def __init__(self, broken: Path) -> None:
         self._broken = broken
-        self.link = Link()
+        self.link = Wire("")
         self.process = self._start()
 
     @property
@@ -38,15 +41,14 @@ class Model:
         return f"http://127.0.0.1:{self.link.port}"
 
     def restart(self) -> None:
-        """Start it again, if it has ended."""
         if self.process.poll() is not None:
             self.process = self._start()
 
     def _start(self) -> subprocess.Popen[str]:
-        words = [sys.executable, "-m", "support.chaos.model", str(self._broken)]
-        process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=with_tests())
+        command = [sys.executable, "-m", "support.chaos.model", str(self._broken)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=with_tests())
         assert process.stdout
-        self.link.target = int(process.stdout.readline().rpartition(":")[2])
+        self.link.targets = [process.stdout.readline().strip()]
         return process
 
 
@@ -55,7 +57,7 @@ class GivenDesktop:
 
     def __init__(self, display: int) -> None:
         self._display = display
-        self.link = Link(5900 + display, 6900 + display)
+        self.link = Wire(f"127.0.0.1::{5900 + display}", 6900 + display)
         self.processes: list[subprocess.Popen[bytes]] = []
         self.restart()
 
@@ -66,10 +68,7 @@ class GivenDesktop:
         self.close()
         server = ["Xtigervnc", f":{self._display}", "-geometry", "640x400", "-SecurityTypes", "None", "-localhost"]
         self.processes = [self._start(*server, "-rfbport", str(5900 + self._display), "-noreset")]
-        socket = Path(f"/tmp/.X11-unix/X{self._display}")
-        until_s = time.monotonic() + 10
-        while not socket.exists() and time.monotonic() < until_s:
-            time.sleep(0.02)
+        wait_for(Path(f"/tmp/.X11-unix/X{self._display}").exists, "the start of Xtigervnc")
         self.processes.append(self._start("openbox", "--sm-disable"))
 
     def close(self) -> None:
@@ -147,118 +146,94 @@ class Arena:
         """Return the processes of the given desktops; openbox starts some of its own."""
         return {process.pid for desktop in self.given for process in desktop.processes}
 
-    def workers(self) -> list[Process]:
-        """Return the workers of the session: children of its first process that read their program from a pipe."""
-        return [each for each in processes() if each.parent == self.controller and _WORKER in each.words]
-
     def _later(self, action: Action, undo: Callable[[], object]) -> None:
         if action.for_s is not None:
             self.due.append((time.monotonic() + action.for_s, undo))
 
     def _hit_model(self, verb: str) -> tuple[str, Callable[[], None]]:
         process = self.model.process
-        if verb == "kill":
-            process.kill()
-            process.wait()
-            return f"process {process.pid}", self.model.restart
-        process.send_signal(signal.SIGSTOP)
-        return f"process {process.pid}", partial(process.send_signal, signal.SIGCONT)
+        process.send_signal(SIGNALS[verb])
+        if verb == "stop":
+            return f"process {process.pid}", partial(process.send_signal, signal.SIGCONT)
+        process.wait()
+        return f"process {process.pid}", self.model.restart
 
     def _hit_link(self, verb: str, action: Action) -> Done:
-        desktop = _picked(self.given, action.pick)
+        link = action.picked(self.given).link
         if verb == "cut":
-            desktop.link.cut()
+            link.cut()
         elif verb == "stall":
-            desktop.link.stall()
+            link.stall()
         else:
-            desktop.link.delay_s = 0.2
-        self._later(action, desktop.link.flow)
-        display = f":{desktop.link.port - 6900}"
-        return Done(action, desktop.link.address, _test_at("DISPLAY", display))
+            link.delay_s = 0.2
+        self._later(action, link.flow)
+        return Done(action, link.address, _test_at("DISPLAY", f":{link.port - 6900}"))
 
     def _resize(self, action: Action) -> Done | None:
-        programs = [each for each in processes() if each.name == "xterm"]
+        programs = [process for process in processes() if process.name == "xterm"]
         if not programs:
             return None
-        program = _picked(programs, action.pick)
-        size = _SIZES[int(action.pick * 1000) % len(_SIZES)]
-        with suppress(subprocess.TimeoutExpired):  # the X server is stopped
-            subprocess.run(
-                ["xrandr", "-s", size], env=program.environment(), capture_output=True, timeout=2, check=False
-            )
+        program, size = action.picked(programs), _SIZES[int(action.pick * 1000) % len(_SIZES)]
+        with suppress(subprocess.TimeoutExpired):  # The X server is stopped.
+            subprocess.run(["xrandr", "-s", size], env=program.environment(), capture_output=True, timeout=2)
         return Done(action, f"{size} at {program.pid}", _test_of(program))
 
     def _hit_process(self, verb: str, what: str, action: Action) -> Done | None:
         targets = self._targets(what)
         if not targets:
             return None
-        target = _picked(targets, action.pick)
+        target = action.picked(targets)
         test = None if action.kind in OF_ALL else _test_of(target)
-        with suppress(ProcessLookupError):
-            os.kill(target.pid, signal.SIGKILL if verb == "kill" else signal.SIGSTOP)
+        _send(target.pid, SIGNALS[verb])
         if verb == "stop":
-            self._later(action, partial(_continue, target.pid))
+            self._later(action, partial(_send, target.pid, signal.SIGCONT))
         elif self.is_given and what in ("X server", "window manager"):
             restarts = [each for each in self.given if target.pid in [process.pid for process in each.processes]]
             self._later(action, lambda: list(map(GivenDesktop.restart, restarts)))
         return Done(action, f"{target.name} {target.pid}", test)
 
     def _targets(self, what: str) -> list[Process]:
-        if what == "worker":
-            return self.workers()
-        named = {"X server": "Xtigervnc", "window manager": "openbox", "supervisor": "vnc-supervisor"}
         found = [each for each in processes() if self.is_given or each.pid not in self.of_given()]
+        if what == "worker":
+            return [each for each in found if each.parent == self.controller and _WORKER in each.argv]
         if what == "program":
             return [each for each in found if _is_program(each)]
-        return [each for each in found if each.name == named[what]]
+        return [each for each in found if each.name == _NAMES[what]]
 
 
-def _picked(targets: list, pick: float):  # type: ignore[type-arg,no-untyped-def]
-    return targets[int(pick * len(targets))]
-
-
-def _continue(pid: int) -> None:
+def _send(pid: int, number: int) -> None:
     with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGCONT)
+        os.kill(pid, number)
 
 
 def _test_of(process: Process) -> int | None:
     """Return the number of the test on whose desktop a process is; None if no test's program is there now."""
     if _is_program(process):
-        return int(process.words[-2])
+        return int(process.argv[-2])
     own = process.environment()
     if process.name == "vnc-supervisor":
         children = [each for each in processes() if each.parent == process.pid and _is_program(each)]
-        return int(children[0].words[-2]) if children else None
+        return int(children[0].argv[-2]) if children else None
     mark = "HOME" if "/vnc-use-" in own.get("HOME", "") else "DISPLAY" if "DISPLAY" in own else ""
     if process.name == "Xtigervnc" and not mark:
-        return _test_at("DISPLAY", process.words[1])
+        return _test_at("DISPLAY", process.argv[1])
     return _test_at(mark, own.get(mark, "")) if mark else None
 
 
 def _is_program(process: Process) -> bool:
-    return str(PROGRAM) in process.words and process.name in ("sh", "xterm")
+    return str(PROGRAM) in process.argv and process.name in ("sh", "xterm")
 
 
 def _test_at(name: str, value: str) -> int | None:
     programs = [each for each in processes() if _is_program(each)]
-    return next((int(each.words[-2]) for each in programs if each.environment().get(name) == value), None)
+    return next((int(each.argv[-2]) for each in programs if each.environment().get(name) == value), None)
 
 
 def _fill_disk() -> str:
-    """Fill the small disk until the system says that it is full."""
-    written = 0
+    """Fill the small disk until the system states that it is full."""
     with _BALLAST.open("ab", buffering=0) as file:
-        try:
-            for size in (1 << 20, 1 << 12):
+        for size in (1 << 20, 1 << 12):
+            with suppress(OSError):
                 while True:
-                    try:
-                        written += file.write(bytes(size)) or 0
-                    except OSError as exc:
-                        if size == 1 << 12:
-                            raise
-                        full = exc
-                        break
-        except OSError as exc:
-            full = exc
-    return f"{written} bytes written, then {full.strerror}"
+                    file.write(bytes(size))
+        return f"{file.tell()} bytes written"

@@ -12,7 +12,7 @@ from typing import Any
 
 from support.chaos.disturbances import Done, explained
 from support.chaos.project import BROKEN, LONGEST_TEST_S, Project, ids, number_of
-from support.chaos.world import Process, files, processes
+from support.chaos.world import files, processes
 
 _OF_OTHERS = ("pytest-of-", "xterm")
 """What pytest keeps on purpose, and the scratch file of an xterm that was killed as it started."""
@@ -29,12 +29,20 @@ class Ended:
     done: Sequence[Done]
 
 
+def results_of(project: Project) -> list[dict[str, Any]] | None:
+    """Return the results of each test; None if the session left none."""
+    try:
+        tests: list[dict[str, Any]] = json.loads(project.results.read_text())["tests"]
+    except (OSError, ValueError):
+        return None
+    return tests
+
+
 def wrong_results(project: Project, ended: Ended) -> list[str]:
     """Return what is wrong with the results: a test not told once, passed or blamed wrongly, or too long."""
-    try:
-        tests = json.loads(project.results.read_text())["tests"]
-    except (OSError, ValueError) as exc:
-        return [f"no results: {exc}; the session ended with {ended.code}"]
+    tests = results_of(project)
+    if tests is None:
+        return [f"no results; the session ended with {ended.code}"]
     times = Counter(test["test"] for test in tests)
     wrong = [f"{each} is told {times[each]} times" for each in sorted(ids() | {*times}) if times[each] != 1]
     times_of = project.times()
@@ -57,21 +65,16 @@ def _wrong_test(test: dict[str, Any], done: Sequence[Done], times: Sequence[tupl
         if test["triage"] not in allowed:
             yield f"nothing that was done explains more than {sorted(allowed)}: {told}"
     attempts = 1 + len(test["retried_for"])
-    if test["duration_s"] > LONGEST_TEST_S * attempts + _stopped_s(done):
+    stopped_s = sum(each.action.for_s or 0.0 for each in done if each.action.kind == "stop worker")
+    if test["duration_s"] > LONGEST_TEST_S * attempts + stopped_s:  # No limit continues while a worker is stopped.
         yield f"took {test['duration_s']:.0f} s: {told}"
-
-
-def _stopped_s(done: Sequence[Done]) -> float:
-    """Return how long workers were stopped: no limit of a test continues then."""
-    return sum(each.action.for_s or 0.0 for each in done if each.action.kind == "stop worker")
 
 
 def lost_runs(project: Project) -> list[str]:
     """Return the run directories that no result names, and those that are named and are not there."""
-    try:
-        tests = json.loads(project.results.read_text())["tests"]
-    except (OSError, ValueError):
-        return []  # wrong_results tells that
+    tests = results_of(project)
+    if tests is None:
+        return []  # wrong_results reports that.
     named = Counter(Path(run["directory"]).name for test in tests for run in test["runs"])
     there = {path.parent.name for path in project.runs.glob("*/trace.jsonl")}
     lost = [f"the run directory {each} is in no result" for each in sorted(there - {*named})]
@@ -89,21 +92,17 @@ def left_over(own: Callable[[], set[int]], files_before: set[Path]) -> list[str]
 
 
 def _left_now(own: set[int], files_before: set[Path]) -> list[str]:
-    stay = [each for each in processes() if not _is_own(each, own)]
+    stay = [
+        each
+        for each in processes()
+        if each.pid not in own and not (each.parent in own and each.name.startswith("openbox"))
+    ]
     new = sorted(path for path in files() - files_before if not path.name.startswith(_OF_OTHERS))
-    return [f"process {each.pid} stays: {' '.join(each.words)[:150] or each.name}" for each in stay] + [
+    return [f"process {each.pid} stays: {' '.join(each.argv)[:150] or each.name}" for each in stay] + [
         f"the file {path} stays" for path in new
     ]
 
 
-def _is_own(process: Process, own: set[int]) -> bool:
-    return process.pid in own or (process.parent in own and process.name.startswith("openbox"))
-
-
 def summary(project: Project) -> Counter[str]:
     """Return how often each result and triage came."""
-    try:
-        tests = json.loads(project.results.read_text())["tests"]
-    except (OSError, ValueError):
-        return Counter({"no results": 1})
-    return Counter(test["triage"] if test["triage"] else test["result"] for test in tests)
+    return Counter(test["triage"] or test["result"] for test in results_of(project) or ())

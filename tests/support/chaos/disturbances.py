@@ -7,7 +7,9 @@ import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
+T = TypeVar("T")
 EXPLAINS: dict[str, frozenset[str]] = {
     "kill program": frozenset({"product", "inconclusive"}),
     "stop program": frozenset({"product", "inconclusive", "agent", "budget", "infra"}),
@@ -60,6 +62,9 @@ class Action:
     kind: str
     pick: float
     for_s: float | None
+
+    def picked(self, targets: Sequence[T]) -> T:
+        return targets[int(self.pick * len(targets))]
 
 
 def plan(seed: str, kinds: Sequence[str], seconds: float, every_s: float) -> list[Action]:

@@ -30,7 +30,7 @@ def main(broken: Path) -> None:
     contents: list[Any] = [turn.body["candidates"][0]["content"] for turn in TURNS if isinstance(turn.body, dict)]
     with GeminiServer(lambda request: answer(request, broken)) as server:
         server.with_ids = False
-        server.answered += contents  # it is the same service after it was killed
+        server.said += contents  # it is the same service after it was killed
         sys.stdout.write(f"{server.url}\n")
         sys.stdout.flush()
         signal.pause()

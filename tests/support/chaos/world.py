@@ -79,7 +79,7 @@ class Process:
     pid: int
     parent: int
     name: str
-    words: tuple[str, ...]
+    argv: tuple[str, ...]
 
     def environment(self) -> dict[str, str]:
         """Return its environment when it started; empty once it has ended."""
@@ -105,11 +105,11 @@ def processes() -> list[Process]:
 def _process(pid: int) -> Process | None:
     try:
         head, _, rest = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")[:-1]
+        argv = Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")[:-1]
     except OSError:  # it ended meanwhile
         return None
     state, parent = rest.split()[:2]
-    return None if state in "ZX" else Process(pid, int(parent), head.partition("(")[2], tuple(words))
+    return None if state in "ZX" else Process(pid, int(parent), head.partition("(")[2], tuple(argv))
 
 
 def reap(own: set[int]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import itertools
 import json
 import os
 import shutil
@@ -16,6 +15,7 @@ from functools import cache
 from io import BytesIO
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 
 from PIL import Image
 
@@ -59,19 +59,10 @@ def images() -> tuple[bytes, ...]:
     """Return images of all kinds: plain ones, broken ones, and bombs of 60 MB."""
     bomb, rows = zlib.compress(bytes(60_000_000), 9), zlib.compress(bytes(30 * 121))
     return (
-        saved("PNG"),
-        saved("PNG", frames=3),
-        saved("GIF"),
-        saved("GIF", frames=3),
-        saved("WEBP"),
-        saved("TIFF"),
-        saved("BMP"),
-        png(65535, 65535, bomb),
-        png(13_000, 13_000, bomb),
-        png(6_000, 6_000, bomb),
-        png(2**31 - 1, 1, b""),
-        png(0, 0, b""),
-        png(4, 4, bomb),
+        *(saved(form) for form in ("PNG", "GIF", "WEBP", "TIFF", "BMP")),
+        *(saved(form, frames=3) for form in ("PNG", "GIF")),
+        *(png(width, height, bomb) for width, height in ((65535, 65535), (13_000, 13_000), (6_000, 6_000), (4, 4))),
+        *(png(width, height, b"") for width, height in ((2**31 - 1, 1), (0, 0))),
         png(65535, 65535, bomb, depth=1, colour=0),
         png(40, 30, rows, chunk(b"iCCP", b"a\0\0" + bomb)),
         png(40, 30, rows, *[chunk(b"zTXt", b"a\0\0" + bomb)] * 20),
@@ -105,14 +96,10 @@ def frame_of(image: bytes, width: int = 40, height: int = 30) -> t.Frame:
 def write_run(runs: Path, name: str = "run") -> Path:
     """Write a small run of each kind of event."""
     directory = RunDirectory.create(runs, name)
-    actions: list[t.Action] = [
-        t.Click(1, 2),
-        t.Drag(1, 2, 3, 4),
-        t.Scroll(5, 5, "down"),
-        t.TypeText("hello", 3, 4),
-        t.KeyCombo(("ctrl", "a")),
-        t.CallFunction("f", {"a": [1]}),
-    ]
+    actions: tuple[t.Action, ...] = (
+        *(t.Click(1, 2), t.Drag(1, 2, 3, 4), t.Scroll(5, 5, "down"), t.TypeText("hello", 3, 4)),
+        *(t.KeyCombo(("ctrl", "a")), t.CallFunction("f", {"a": [1]})),
+    )
     frames = [directory.store(frame_of(saved("PNG"))), directory.store(frame_of(saved("PNG", frames=2)))]
     started_at, claims = "2026-01-02T03:04:05+00:00", ("it is open",)
     started = t.RunStarted(name, "Open the basket", started_at, "scripted", frames[0], expect=claims, test_id="a.py::b")
@@ -178,27 +165,23 @@ def _spoil(random: Random, run: Path) -> None:
                 _changed_lines(random, run / "exchanges.jsonl")
 
 
-def _runs(readers: Callable[[Random, Path, Path], None]) -> Callable[[Path], Iterator[Try]]:
+def _runs(read: Callable[[Random, Path], None]) -> Callable[[Path], Iterator[Try]]:
     def opened(directory: Path) -> Iterator[Try]:
         seed = write_run(directory / "seed")
-        numbers = itertools.count()
 
         def attempt(random: Random) -> None:
-            place = directory / f"case-{next(numbers)}"
-            run = place / "run"
-            shutil.copytree(seed, run)
-            try:
+            with TemporaryDirectory(dir=directory) as place:
+                run = Path(place, "run")
+                shutil.copytree(seed, run)
                 _spoil(random, run)
-                readers(random, place, run)
-            finally:
-                shutil.rmtree(place)
+                read(random, run)
 
         yield attempt
 
     return opened
 
 
-def _read_run(random: Random, place: Path, run: Path) -> None:
+def _read_run(random: Random, run: Path) -> None:
     line_of(run)
     figures_of(run)
     for read in (lambda each: read_trace(each, []), read_trace, lambda each: list(read_exchanges(each))):
@@ -215,12 +198,12 @@ def _read_run(random: Random, place: Path, run: Path) -> None:
         mark_action(RunDirectory(run).load_png(step.frame_before), step.proposal.action)
 
 
-def _report_run(random: Random, place: Path, run: Path) -> None:
-    out = place / "out"
+def _report_run(random: Random, run: Path) -> None:
+    place = run.parent
     if random.random() < 0.3:
         run_markdown(run, place)
     else:
-        write_report(find_runs([place]), out, results_beside([place]), one_file=random.random() < 0.5)
+        write_report(find_runs([place]), place / "out", results_beside([place]), one_file=random.random() < 0.5)
 
 
 _RECORDED = EXAMPLES / "__vnc_recordings__" / "test_shop" / "test_sign_in.json"
@@ -228,46 +211,38 @@ _RECORDED = EXAMPLES / "__vnc_recordings__" / "test_shop" / "test_sign_in.json"
 
 def _recordings(directory: Path) -> Iterator[Try]:
     seed = json.loads(_RECORDED.read_text("utf-8"))
-    numbers = itertools.count()
 
     def attempt(random: Random) -> None:
-        place = directory / f"case-{next(numbers)}"
-        place.mkdir()
-        file = place / "a.json"
-        try:
+        with TemporaryDirectory(dir=directory) as place:
+            file = Path(place, "a.json")
             shutil.copytree(_RECORDED.with_suffix(""), file.with_suffix(""))
             _spoil_recording(random, file, seed)
             recording = load(file)
             for screen in screens(recording) if recording else ():
                 screen.pixels()
-                for part in screen.dynamic:
-                    for variant in part.variants:
+                for region in screen.dynamic:
+                    for variant in region.variants:
                         variant.pixels()
-        finally:
-            shutil.rmtree(place)
 
     yield attempt
 
 
 def _spoil_recording(random: Random, file: Path, seed: object) -> None:
-    text = json.dumps(seed)
-    images = sorted(file.with_suffix("").iterdir())
+    text, image = json.dumps(seed), random.choice(sorted(file.with_suffix("").iterdir()))
     match random.randrange(6):
         case 0 | 1:
             text = json.dumps(mutated_json(random, seed))
         case 2:
             text = mutated(random, text.encode()).decode("utf-8", "replace")
         case 3:
-            image = random.choice(images)
             new = any_image(random)
             name = f"x-{hashlib.sha256(new).hexdigest()[:12]}.webp"
             (image.parent / name).write_bytes(new)
             text = text.replace(image.name, name)
         case 4:
-            oddity(random, random.choice(images))
+            oddity(random, image)
         case _:
-            name = str(hostile(random))[:300].replace('"', "").replace("\\", "")
-            text = text.replace(random.choice(images).name, name)
+            text = text.replace(image.name, str(hostile(random))[:300].replace('"', "").replace("\\", ""))
     file.write_bytes(text.encode("utf-8", "replace"))
     if random.random() < 0.03:
         oddity(random, file)

@@ -24,12 +24,12 @@ from pytest_vnc_use.types import (
     Wait,
     report_to_nobody,
 )
+from support.conversations import frame_of
 from support.fuzzing.mutations import mutated, mutated_json, text_of
 from support.fuzzing.trial import Target, Try
-from support.gemini_conversations import frame_of
 from support.json_server import JsonServer, Reply
 from support.judge_servers import KINDS, opinion
-from support.shop_runs import PLAYERS, Said
+from support.players import PLAYERS, Said
 
 _ONCE = Backoff(attempts=1)
 _FRAME = frame_of(7)

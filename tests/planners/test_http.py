@@ -1,0 +1,367 @@
+"""One POST of JSON: what each failure means, what a hostile service costs, and that the key goes nowhere else."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import socket
+import socketserver
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime, timedelta, timezone
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_vnc_use.errors import KeyRejected, ModelUnavailable, PlannerError, QuotaExhausted
+from pytest_vnc_use.planners.common.http import (
+    Attempt,
+    Failure,
+    Service,
+    count_of,
+    is_loopback,
+    load_certificates,
+    post_json,
+    retry_after_s,
+)
+from support.certificates import Authority, Certificate
+from support.json_server import JsonServer, Posted, Reply
+
+KEY = "sk-a-secret-key"
+Ask = Callable[..., Attempt[Any]]
+
+
+def service_at(url: str, key: str = KEY) -> Service:
+    return Service(url, "some-model", key, {"Authorization": f"Bearer {key}"})
+
+
+def failure_at(service: Service, timeout_s: float = 20.0) -> Failure:
+    """Return the failure of a request, for which nothing may be billed."""
+    attempt = post_json(service, {}, timeout_s=timeout_s, read=len)
+    assert not attempt.uncounted
+    return failure_of(attempt)
+
+
+@pytest.fixture
+def ask() -> Iterator[Ask]:
+    """Posts to a server that answers every request with the one reply."""
+    with ExitStack() as servers:
+
+        def post(reply: Reply, body: Any = None, timeout_s: float = 20.0) -> Attempt[Any]:
+            server = servers.enter_context(JsonServer(lambda posted: reply))
+            service = service_at(f"{server.url}/v1/x")
+            attempt = post_json(service, body or {"question": 1}, timeout_s=timeout_s, read=len)
+            assert KEY not in repr(attempt)
+            return attempt
+
+        yield post
+
+
+def failure_of(attempt: Attempt[Any]) -> Failure:
+    assert isinstance(attempt.result, Failure)
+    return attempt.result
+
+
+def error(message: str, kind: str = "", **more: Any) -> dict[str, Any]:
+    return {"error": {"message": message, "type": kind, **more}}
+
+
+def choice(**fields: Any) -> dict[str, Any]:
+    return {"choices": [{"finish_reason": "error", "message": {}, **fields}]}
+
+
+PROVIDERS_ERROR = {"code": 502, "message": "Provider returned error", "metadata": {"raw": "Full."}}
+
+
+def test_answer_is_read() -> None:
+    with JsonServer(lambda posted: Reply({"answer": posted.body["question"] + 1})) as server:
+        service = service_at(f"{server.url}/v1/x")
+        attempt = post_json(service, {"question": 1}, timeout_s=20.0, read=lambda body: body["answer"])
+    assert attempt == Attempt({"question": 1}, {"answer": 2}, 2)
+    [posted] = server.requests
+    assert (posted.path, posted.headers["authorization"]) == ("/v1/x", f"Bearer {KEY}")
+    assert posted.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind", "again", "told"),
+    [
+        (429, error("Slow down.", "rate_limit_error"), QuotaExhausted, True, "429 rate_limit_error: Slow down."),
+        (429, error("Pay.", "x", code="insufficient_quota"), QuotaExhausted, False, "the quota is used up: 429 x: Pay"),
+        (402, error("Pay."), QuotaExhausted, False, "402: Pay."),
+        (500, error("Oh."), ModelUnavailable, True, "the model's service failed: 500: Oh."),
+        (529, error("Busy.", "overloaded_error"), ModelUnavailable, True, "529 overloaded_error: Busy."),
+        (503, b"<html>\n<b>Bad Gateway</b>", ModelUnavailable, True, "503: <html> <b>Bad Gateway</b>"),
+        (504, b"", ModelUnavailable, True, "504: no message"),
+        (401, error(f"Incorrect: {KEY}"), KeyRejected, False, r"was refused: 401: Incorrect: \[api key\]"),
+        (403, error("Not yours."), KeyRejected, False, "its access to the model 'some-model', was refused: 403"),
+        (400, error("Bad.", "invalid_request_error"), PlannerError, False, "request: 400 invalid_request_error: Bad."),
+        (400, {"error": "no such model"}, PlannerError, False, "400: no such model"),
+        (400, {"object": "error", "type": "BadRequestError", "message": "Long."}, PlannerError, False, "Error: Long."),
+        (422, {"detail": [{"loc": ["body"]}]}, PlannerError, False, "422: .*loc"),
+        (400, [error("Listed.", status="INVALID_ARGUMENT")], PlannerError, False, "INVALID_ARGUMENT: Listed."),
+        (404, b"not found", PlannerError, False, "404: not found"),
+        (307, b"", PlannerError, False, "307"),
+        (200, error("Late.", code=503), ModelUnavailable, True, "503: .*Late"),
+        (200, error("Wrong.", "invalid", code=400), PlannerError, False, "400 invalid: Wrong"),
+        (200, error("Slow.", code="429"), QuotaExhausted, True, "quota is used up: 429: Slow"),
+        (200, error("Slow.", "rate_limit_error"), QuotaExhausted, True, "quota is used up: 200 rate_limit_error: Slow"),
+        (200, error("Busy.", "overloaded_error"), ModelUnavailable, True, "failed: 200 overloaded_error: Busy"),
+        (200, error("Oh.", code="server_error"), ModelUnavailable, True, "failed: 200 server_error: Oh"),
+        (200, error(f"Incorrect: {KEY}"), ModelUnavailable, True, r"failed: 200: Incorrect: \[api key\]"),
+        (200, {"error": "The model has crashed."}, ModelUnavailable, True, "failed: 200: The model has crashed"),
+        (200, {"error": "Unexpected endpoint."}, PlannerError, False, r"asked at http://127.0.0.1:\d+/v1/x: is that"),
+        (200, choice(error={"code": 429, "message": "Limit."}), QuotaExhausted, True, "used up: 429: Limit."),
+        (200, choice(error=PROVIDERS_ERROR), ModelUnavailable, True, "failed: 502: Provider returned error Full."),
+        (200, b"<html>", ModelUnavailable, True, "not JSON"),
+        (200, b'{"a": [', ModelUnavailable, True, "not JSON"),
+    ],
+)
+def test_error_has_kind(ask: Ask, status: int, body: Any, kind: type[PlannerError], again: bool, told: str) -> None:
+    encoded = body if isinstance(body, bytes) else json.dumps(body).encode()
+    failure = failure_of(ask(Reply(encoded, status)))
+    assert (type(failure.error), failure.again) == (kind, again)
+    with pytest.raises(kind, match=told):
+        raise failure.error
+
+
+def test_wrong_path_without_v1_asks_for_it() -> None:
+    with JsonServer(lambda posted: Reply(b"not found", 404)) as server:
+        service = Service(f"{server.url}/api/x?token=secret", "some-model")
+        failure = failure_of(post_json(service, {}, timeout_s=20.0, read=len))
+    assert str(failure.error) == (
+        "the model's service refused the request: 404: not found; "
+        f"asked at {server.url}/api/x: is /v1 missing in the base URL?"
+    )
+
+
+def test_how_long_to_wait_is_taken_from_header(ask: Ask) -> None:
+    failure = failure_of(ask(Reply(error("Slow down."), 429, {"Retry-After": "7"})))
+    assert (failure.after_s, failure.again) == (7.0, True)
+    assert "(it asks to wait 7 s)" in str(failure.error)
+
+
+def test_spellings_of_wait() -> None:
+    in_a_minute = format_datetime(datetime.now(timezone.utc) + timedelta(minutes=1))
+    assert retry_after_s({"retry-after-ms": "1500", "retry-after": "9"}) == 1.5
+    assert 50 < (retry_after_s({"retry-after": in_a_minute}) or 0) <= 60
+    assert retry_after_s({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}) == 0.0
+    assert [retry_after_s(headers) for headers in ({}, {"retry-after": "soon"})] == [None, None]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply({}, hang_s=60.0),
+        Reply(b" " * 5000, drip_s=0.05),
+        Reply(b" " * 5000, drip_s=0.05, drip_headers=True),
+        Reply(b"oh " * 5000, 500, drip_s=0.05),
+    ],
+)
+def test_nothing_outlasts_its_time(ask: Ask, reply: Reply) -> None:
+    started = time.monotonic()
+    attempt = ask(reply, timeout_s=0.4)
+    assert time.monotonic() - started < 20.0
+    assert attempt.uncounted
+    failure = failure_of(attempt)
+    assert failure.again
+    with pytest.raises(ModelUnavailable, match=r"did not answer within 0\.4 s"):
+        raise failure.error
+
+
+def test_service_absent_or_key_unsendable_bills_nothing() -> None:
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))  # bound, and nothing listens
+        failure = failure_at(Service(f"http://127.0.0.1:{reserved.getsockname()[1]}/", "some-model"))
+    assert failure.again
+    assert "cannot be reached: ConnectError" in str(failure.error)
+    failure = failure_at(service_at("http://localhost:1/", "kéy"))
+    assert "could not be asked: Unicode" in str(failure.error)
+    assert "kéy" not in str(failure.error)
+
+
+def test_exchange_shows_neither_keys_nor_images(ask: Ask) -> None:
+    png = base64.b64encode(b"\x89PNG").decode()
+    body = {
+        "messages": [{"image_url": {"url": f"data:image/png;base64,{png}"}}, {"type": "base64", "data": png}],
+        "text": f"the key is {KEY}",
+    }
+    digest = f"sha256:{hashlib.sha256(base64.b64decode(png)).hexdigest()}"
+    attempt = ask(Reply({"said": f"{KEY}!"}), body)
+    assert attempt.request["messages"] == [{"image_url": {"url": digest}}, {"type": "base64", "data": digest}]
+    assert (attempt.request["text"], attempt.response) == ("the key is [api key]", {"said": "[api key]!"})
+
+
+@pytest.fixture
+def proxy(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Sets the proxy of the environment, and no other."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    return lambda url: [monkeypatch.setenv(name, url) for name in ("http_proxy", "https_proxy")] and None
+
+
+def test_loopback_is_asked_directly_despite_proxy(proxy: Callable[[str], None]) -> None:
+    proxy("http://127.0.0.1:9")
+    with JsonServer(lambda posted: Reply({"answer": 1})) as server:
+        for url in (server.url, server.url.replace("127.0.0.1", "localhost")):
+            attempt = post_json(Service(url, "some-model"), {}, timeout_s=20.0, read=lambda body: body["answer"])
+            assert attempt.result == 1
+
+
+LOCAL = ["http://LOCALHOST.:1/v1", "http://model.localhost/v1", "http://127.8.8.8/v1", "http://0.0.0.0:8000"]
+REMOTE = ["http://localhost.example", "http://10.0.0.1", "http://[::1", ""]
+
+
+@pytest.mark.parametrize("url", [*LOCAL, "https://[::1]:1/v1", *REMOTE])
+def test_is_loopback(url: str) -> None:
+    assert is_loopback(url) is (url not in REMOTE)
+
+
+REFUSED_BY_PROXY = "the proxy, or the model's service, refused the request:"
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "told"),
+    [
+        (Reply(b"<html>Not allowed", 403), ModelUnavailable, f"{REFUSED_BY_PROXY} 403: <html>Not allowed; "),
+        (Reply(b"Who are you?", 407), ModelUnavailable, f"{REFUSED_BY_PROXY} 407: Who are you?; "),
+        (Reply(error("Not yours."), 403), KeyRejected, "the API key, or its access to the model"),
+        (Reply(b"<html>", 200), ModelUnavailable, "the model's service sent something that is not JSON"),
+        (Reply(b"", 504), ModelUnavailable, "the model's service failed: 504: no message; "),
+    ],
+)
+def test_error_through_proxy_names_it(
+    proxy: Callable[[str], None], reply: Reply, kind: type[PlannerError], told: str
+) -> None:
+    with JsonServer(lambda posted: reply) as server:
+        proxy(server.url.replace("//", "//me:secret@"))
+        failure = failure_of(post_json(Service("http://model.test/v1", "m"), {}, timeout_s=20.0, read=len))
+    assert server.requests[0].path == "http://model.test/v1"
+    assert type(failure.error) is kind
+    assert str(failure.error).startswith(told)
+    assert str(failure.error).endswith(
+        f"; it was asked through the proxy {server.url[7:]} (of HTTP_PROXY, HTTPS_PROXY or ALL_PROXY); "
+        "to ask model.test directly, add it to NO_PROXY"
+    )
+    assert "secret" not in str(failure.error)
+
+
+def test_proxy_without_tunnel_is_named(proxy: Callable[[str], None]) -> None:
+    with JsonServer(lambda posted: Reply({})) as server:  # it answers CONNECT with 501
+        proxy(server.url)
+        failure = failure_at(Service("https://model.test/v1", "some-model"))
+    assert "ProxyError(" in str(failure.error)
+    assert f"through the proxy {server.url[7:]} " in str(failure.error)
+
+
+@pytest.mark.parametrize(
+    ("counts", "count"),
+    [
+        ({"a": {"b": 7}}, 7),
+        ({"a": {"b": "7"}}, 7),
+        *((counts, 0) for counts in (None, [], 5, {}, {"a": 7}, {"a": {"b": "many"}}, {"a": {"b": True}})),
+        ({"a": {"b": -1}}, 0),
+    ],
+)
+def test_count_of_unreadable_is_zero(counts: Any, count: int) -> None:
+    assert count_of(counts, "a", "b") == count
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_redirect_is_not_followed(status: int) -> None:
+    """It would take the key along."""
+    received: list[Posted] = []
+
+    def note(posted: Posted) -> Reply:
+        received.append(posted)
+        return Reply({})
+
+    with JsonServer(note, note) as elsewhere:
+        to = Reply(b"", status, {"Location": f"{elsewhere.url}/x"})
+        with JsonServer(lambda posted: to) as server:
+            attempt = post_json(service_at(server.url), {}, timeout_s=20.0, read=len)
+        assert f"{status}" in str(failure_of(attempt).error)
+        assert received == []
+
+
+LARGE: dict[str, Callable[[], Reply]] = {
+    "an answer": lambda: Reply(b" " * 5_000_000),
+    "an error": lambda: Reply(b" " * 5_000_000, 429),
+    "a bomb": lambda: Reply(gzip.compress(bytes(100_000_000)), 429, {"Content-Encoding": "gzip"}),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_large_answer_is_not_read(name: str) -> None:
+    with JsonServer(lambda posted: LARGE[name]()) as server:
+        attempt = post_json(service_at(server.url), {}, timeout_s=20.0, read=len)
+        assert "more than 4 MiB" in str(failure_of(attempt).error)
+        assert server.requests[0].headers["accept-encoding"] == "identity"
+
+
+@contextmanager
+def tls_server(certificate: Certificate) -> Iterator[tuple[str, list[bytes]]]:
+    """Yield the URL of a server over TLS that says nothing, and what it receives."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate.file, certificate.key)
+    received: list[bytes] = []
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with suppress(OSError), context.wrap_socket(self.request, server_side=True) as connection:
+                received.append(connection.recv(1 << 16))
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield f"https://127.0.0.1:{server.server_address[1]}", received
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Authority]:
+    """An authority that is trusted in this test."""
+    authority = Authority(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+    load_certificates.cache_clear()
+    yield authority
+    load_certificates.cache_clear()
+
+
+UNFIT: dict[str, tuple[Callable[[Authority, Path], Certificate], str]] = {
+    "another's name": (lambda trusted, _: trusted.certificate("elsewhere.example"), "127.0.0.1"),
+    "expired": (lambda trusted, _: trusted.certificate("127.0.0.1", days=-1), "expired"),
+    "unknown": (lambda _, directory: Authority(directory).certificate("127.0.0.1"), ""),
+}
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_certificate_that_does_not_fit_gets_no_key(name: str, authority: Authority, tmp_path: Path) -> None:
+    """One clear error, no second attempt, and nothing is sent."""
+    (tmp_path / "other").mkdir()
+    make, told = UNFIT[name]
+    with tls_server(make(authority, tmp_path / "other")) as (url, received):
+        failure = failure_at(service_at(url))
+    message = str(failure.error)
+    assert (type(failure.error), failure.again) == (ModelUnavailable, False)
+    assert message.startswith("the certificate of the model's service does not fit: ")
+    assert told in message
+    assert "SSL_CERT_FILE" in message
+    assert "Error(" not in message
+    assert not any(received)
+
+
+def test_certificate_that_fits_gets_key(authority: Authority) -> None:
+    """Without this, the test above would show nothing."""
+    with tls_server(authority.certificate("127.0.0.1")) as (url, received):
+        failure_of(post_json(service_at(url), {}, timeout_s=20.0, read=len))
+    assert KEY.encode() in b"".join(received)

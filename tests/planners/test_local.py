@@ -1,0 +1,333 @@
+"""What users write in Python: planners as functions, objects, classes and scripts, and functions for the model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from pytest_vnc_use import Limits, Outcome, VncUseAgent
+from pytest_vnc_use.errors import AgentFailed, SettingsError
+from pytest_vnc_use.errors.faults import users_lines
+from pytest_vnc_use.planners.common.functions import declare, declare_all
+from pytest_vnc_use.planners.local.callables import (
+    ActingPlanner,
+    Answer,
+    as_planner,
+    finish,
+    give_up,
+    key,
+    named_planner,
+    scroll,
+)
+from pytest_vnc_use.planners.local.scripted import ScriptedPlanner, ScriptedTurn
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types import Click, Decision, KeyCombo, Observation, Proposal, Scroll, TypeText, Wait
+from support.conversations import History
+from support.memory_desktop import PaintedController
+
+
+def plan(observation: Observation) -> Answer:
+    return Click(1, 2)
+
+
+def plan_with(answer: Any, observation: Observation) -> Any:
+    return answer
+
+
+class Acting:
+    """Not a subclass of anything."""
+
+    def act(self, observation: Observation) -> Answer:
+        return plan(observation)
+
+
+class Subclass(ActingPlanner):
+    def act(self, observation: Observation) -> Answer:
+        return plan(observation)
+
+
+class Called:
+    def __call__(self, observation: Observation) -> Answer:
+        return plan(observation)
+
+
+class NeedsModel:
+    def __init__(self, model: str) -> None: ...
+
+
+class WithoutName:
+    def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
+        return Decision("finished")
+
+
+async def awaited(observation: Observation) -> Answer:
+    return finish()
+
+
+def decide(planner: Any, history: History) -> Decision:
+    return as_planner(planner).decide(history.observation(), timeout_s=1.0)
+
+
+@pytest.mark.parametrize(
+    ("planner", "name"),
+    [
+        (plan, "plan"),
+        (lambda observation: plan(observation), "<lambda>"),
+        (partial(plan_with, Click(1, 2)), "plan_with"),
+        (Called(), "Called"),
+        (Acting(), "Acting.act"),
+        (Acting, "Acting.act"),
+        (Subclass(), "Subclass"),
+        (Subclass, "Subclass"),
+    ],
+)
+def test_callable_acts_under_its_address(planner: Any, name: str, history: History) -> None:
+    assert decide(planner, history).proposals == (Proposal(Click(1, 2)),)
+    assert as_planner(planner).name == f"callable ({__name__}:{name})"
+
+
+@pytest.mark.parametrize(
+    ("planner", "problem"),
+    [
+        ("gemini", "must have `decide`, have `act`, or be a function that takes an observation"),
+        (None, "got None"),
+        (awaited, "(no `async def`)"),
+        (WithoutName(), "must have a `name` for the report too"),
+        (NeedsModel, f"'{__name__}:NeedsModel' must be made without arguments: TypeError"),
+        (ActingPlanner, "must be made without arguments: TypeError"),
+    ],
+)
+def test_planner_of_other_kind_raises_settings_error(planner: object, problem: str) -> None:
+    with pytest.raises(SettingsError, match=re.escape(problem)):
+        as_planner(planner)
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        ([], "must be an action, a list of actions, finish(), give_up(reason) or a Decision, got []"),
+        (None, "or a Decision, got None"),
+        ("click", "or a Decision, got 'click'"),
+        (["click"], "must hold actions or proposals, got 'click'"),
+        (Click("left", 2), "holds an invalid Click: x does not fit"),  # type: ignore[arg-type]
+        (KeyCombo("ctrl+a"), "holds an invalid KeyCombo: keys does not fit"),  # type: ignore[arg-type]
+        (Decision("act", proposals=(Proposal(3),)), "must hold actions or proposals"),  # type: ignore[arg-type]
+        (Decision("done"), "must be of the kind act, finished, gave_up, got 'done'"),  # type: ignore[arg-type]
+        (Decision("act"), "is `act` without any action; it must propose at least one"),
+    ],
+)
+def test_answer_of_other_kind_raises_agent_failed(answer: Any, problem: str, history: History) -> None:
+    with pytest.raises(AgentFailed, match=rf"an answer of callable \({__name__}:plan_with\)") as raised:
+        decide(partial(plan_with, answer), history)
+    assert problem in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_exception_of_function_is_not_changed(history: History, tmp_path: Path) -> None:
+    source = "def look(shop):\n    return shop['basket']\n\ndef act(observation):\n    return look({})\n"
+    (tmp_path / "shop_plan.py").write_text(source, encoding="utf-8")
+    module: dict[str, Any] = {"__name__": "shop_plan"}
+    exec(compile(source, str(tmp_path / "shop_plan.py"), "exec"), module)
+    with pytest.raises(KeyError) as raised:
+        decide(module["act"], history)
+    lines = users_lines(raised.value, tmp_path / "test_it.py")
+    assert lines[:2] == ["shop_plan.py:2, in look", "shop_plan.py:5, in act"]
+
+
+def test_function_performs_task(tmp_path: Path) -> None:
+    answers: list[Answer] = [
+        [Click(10, 20), key("Ctrl+Shift+P")],
+        scroll(10, 20, dy=-3),
+        finish({"order": 7, "paid": True}),
+    ]
+    controller, settings = PaintedController(), Settings(runs_dir=str(tmp_path / "runs"))
+    planner = as_planner(lambda observation: answers[len(observation.turns)])
+    agent = VncUseAgent(settings=settings, controller=controller, planner=planner)
+    result = agent.run("Order", limits=Limits(seconds=20.0))
+    assert controller.performed == [Click(10, 20), KeyCombo(("Ctrl+Shift+P",)), Scroll(10, 20, "up", 3)]
+    assert (result.outcome, result.message) == (Outcome.DONE, '{"order": 7, "paid": true}')
+    assert [step.turn for step in result.steps] == [1, 1, 2]
+
+
+PLANS = "from pytest_vnc_use.planners import finish\n\ndef order(observation): return finish()\n"
+
+
+@pytest.mark.parametrize(
+    ("address", "problem"),
+    [
+        ("their_shop.plans:order", ""),
+        ("their_shop", "must be named as package.module:name, got 'their_shop'"),
+        ("their_shop:", "must be named as package.module:name"),
+        (":order", "must be named as package.module:name"),
+        ("their shop:order", "ValueError"),
+        ("nowhere:order", "ModuleNotFoundError: No module named 'nowhere'"),
+        ("their_shop.plans:pay", "AttributeError: module 'their_shop.plans' has no attribute 'pay'"),
+        ("their_shop.broken:order", "OSError: no shop at broken.py:3"),
+        ("their_shop.plans:__name__", "got 'their_shop.plans'"),
+    ],
+)
+def test_planner_is_named_by_module_and_name(
+    address: str, problem: str, history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "their_shop").mkdir()
+    for name, source in (("__init__", ""), ("plans", PLANS), ("broken", "\n\nraise OSError('no\\nshop')\n")):
+        (tmp_path / "their_shop" / f"{name}.py").write_text(source, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    if not problem:
+        planner = named_planner(address)
+        assert planner.name == f"callable ({address})"
+        assert decide(planner, history).kind == "finished"
+        return
+    with pytest.raises(SettingsError) as raised:
+        named_planner(address)
+    assert problem in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("distance", "scrolled"),
+    [
+        ({"dy": 3}, Scroll(5, 6, "down", 3)),
+        ({"dy": -3}, Scroll(5, 6, "up", 3)),
+        ({"dx": 1}, Scroll(5, 6, "right", 1)),
+        ({"dx": -1, "dy": 0}, Scroll(5, 6, "left", 1)),
+        *((wrong, None) for wrong in ({}, {"dx": 0}, {"dx": 1, "dy": 1}, {"dy": 0.5})),
+    ],
+)
+def test_scroll_goes_one_way(distance: dict[str, Any], scrolled: Scroll | None) -> None:
+    if scrolled:
+        assert scroll(5, 6, **distance) == scrolled
+    else:
+        with pytest.raises(ValueError, match="by dx or by dy"):
+            scroll(5, 6, **distance)
+
+
+def test_finish_and_give_up_are_decisions() -> None:
+    assert finish({"order": 7}) == Decision("finished", '{"order": 7}', params={"order": 7})
+    assert finish({"at": Path("x")}, message="ordered") == Decision("finished", "ordered", params={"at": "x"})
+    assert give_up("no shop") == Decision("gave_up", "no shop")
+
+
+GAVE_UP = Decision("gave_up", "There is no basket.")
+TURNS: list[ScriptedTurn] = [[Click(1, 2), TypeText("alice")], [Proposal(Click(3, 4), "open the basket")], GAVE_UP]
+
+
+def generated() -> Iterator[ScriptedTurn]:
+    yield from TURNS
+
+
+@pytest.mark.parametrize("script", [TURNS, generated(), lambda observation: TURNS[len(observation.turns)]])
+def test_script_is_followed_in_order(history: History, script: Any) -> None:
+    planner = ScriptedPlanner(script)
+    first = decide(planner, history)
+    assert [proposal.action for proposal in first.proposals] == [Click(1, 2), TypeText("alice")]
+    history.carry_out(first)
+    second = decide(planner, history)
+    assert second.proposals == (Proposal(Click(3, 4), "open the basket"),)
+    history.carry_out(second)
+    assert decide(planner, history) == GAVE_UP
+
+
+def test_script_after_last_turn_has_finished(history: History) -> None:
+    planner = ScriptedPlanner([[Wait(1.0)]])
+    history.carry_out(decide(planner, history))
+    finished = decide(planner, history)
+    assert (finished.kind, finished.words) == ("finished", "the script is at its end")
+
+
+@pytest.mark.parametrize("turn", [[], None, ["click"], [None]])
+def test_script_with_invalid_turn_raises(history: History, turn: Any) -> None:
+    with pytest.raises(AgentFailed, match="a scripted turn must"):
+        decide(ScriptedPlanner([turn]), history)
+
+
+def reset_shop(
+    name: str,
+    apples: int,
+    price: float = 1.5,
+    *,
+    open_now: bool = True,
+    tags: list[str] | None = None,
+    colour: Literal["red", "green"] = "red",
+    more: dict[str, Any] | None = None,
+) -> str:
+    """Put the shop back to its first state.
+
+    Takes a moment.
+    """
+    return f"{name}{apples}{price}{open_now}{tags}{colour}{more}"
+
+
+def test_function_becomes_declaration() -> None:
+    declaration = declare(reset_shop)
+    assert declaration.name == "reset_shop"
+    assert declaration.description == "Put the shop back to its first state.\n\nTakes a moment."
+    assert declaration.parameters == {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string"},
+            "apples": {"type": "integer"},
+            "price": {"type": "number"},
+            "open_now": {"type": "boolean"},
+            "tags": {"type": "array", "items": {"type": "string"}},
+            "colour": {"type": "string", "enum": ["red", "green"]},
+            "more": {"type": "object"},
+        },
+        "required": ["name", "apples"],
+    }
+
+
+def function(hint: Any = None, *, doc: str | None = "Look.", name: str = "look") -> Any:
+    """Return a function with one parameter of this hint."""
+
+    def look(value):  # type: ignore[no-untyped-def]
+        return value
+
+    look.__doc__, look.__name__, look.__annotations__ = doc, name, {} if hint is None else {"value": hint}
+    return look
+
+
+async def awaits(name: str) -> None:
+    """Return a coroutine."""
+
+
+def yields(name: str) -> Any:
+    """Return a generator."""
+    yield name
+
+
+def with_many(*names: str) -> None:
+    """Take any number."""
+
+
+@pytest.mark.parametrize(
+    ("unfit", "problem"),
+    [
+        (function(str, doc=None), "needs a name and a docstring, got <function"),
+        (function(str, name="<lambda>"), "needs a name and a docstring"),
+        (function(), "'value' of 'look' needs a type hint"),
+        (function(set[str]), "'value' of 'look' must be .*, got set"),
+        (function(str | int), "'value' of 'look' must be"),
+        (function(Literal[b"a"]), "'value' of 'look' must be"),
+        (function({}), "'look' must be"),
+        (function("Nowhere"), "hints of 'look' cannot be read: NameError: name 'Nowhere' is not defined"),
+        (with_many, "must be a keyword parameter"),
+        (awaits, "must be a normal function, got the coroutine or generator 'awaits'"),
+        (yields, "must be a normal function, got the coroutine or generator 'yields'"),
+    ],
+)
+def test_function_that_cannot_be_declared_raises(unfit: Any, problem: str) -> None:
+    with pytest.raises(SettingsError, match=problem):
+        declare(unfit)
+
+
+def test_names_of_functions_are_used_once() -> None:
+    assert [declaration.name for declaration in declare_all([reset_shop], taken=["click"])] == ["reset_shop"]
+    for functions, taken in (([reset_shop, reset_shop], []), ([reset_shop], ["reset_shop"])):
+        with pytest.raises(SettingsError, match="already has the name 'reset_shop'"):
+            declare_all(functions, taken=taken)

@@ -1,0 +1,430 @@
+"""Turns that only one provider has: its own forms of requests and answers, and what goes back to it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer
+from pytest_vnc_use.planners.chat.planner import OpenAICompatible
+from pytest_vnc_use.planners.common.turns import KEPT_TURNS
+from pytest_vnc_use.planners.gemini.actions import can_detect_injection
+from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
+from pytest_vnc_use.planners.openai.planner import OpenAIComputer
+from pytest_vnc_use.types import CallFunction, Click, Drag, InvalidAction, KeyCombo, Move, Scroll, TypeText, Wait
+from support import gemini_server, json_server, messages_server, responses_server
+from support.chat_server import call, calls, said
+from support.conversations import chat, claude, frame_of, gemini, gpt
+from support.gemini_rules import COMPUTER_USE_ONLY
+from support.messages_server import older, uses
+from support.players import PLAYERS, says, screens_of
+from support.responses_server import acts, computer_call, function_call, response, thought
+
+AT, PAIR = {"x": 500, "y": 500}, {"coordinate": [720, 450]}
+CLICKED = {"type": "click", "button": "left", "x": 720, "y": 450}
+CLAUDE_DONE, GPT_DONE = messages_server.text("It is open."), responses_server.text("It is open.")
+
+
+@pytest.mark.parametrize(
+    ("planner", "name"),
+    [
+        (GeminiComputerUse, "gemini (gemini-3.8-flash)"),
+        (AnthropicComputer, "anthropic (claude-sonnet-5)"),
+        (OpenAIComputer, "openai (gpt-5.5)"),
+    ],
+)
+def test_planner_name_has_model(planner: Any, name: str) -> None:
+    assert planner(api_key="a key").name == name
+    chats = OpenAICompatible("http://localhost:1234", "qwen3-vl-8b", "sk-key")
+    assert chats.name == "openai-compatible (qwen3-vl-8b at localhost:1234)"
+
+
+THINKS = {
+    "gemini": (
+        gemini_server.calls(("click", AT), thought="Where is it?"),
+        {"generationConfig": {"maxOutputTokens": 8192, "thinkingConfig": {"includeThoughts": True}}},
+    ),
+    "anthropic": (
+        uses(("left_click", PAIR), thinking="Where is it?"),
+        {"thinking": {"type": "adaptive", "display": "summarized"}},
+    ),
+    "openai": (acts(CLICKED, thinks=True), {"reasoning": {"summary": "auto"}}),
+}
+
+
+@pytest.mark.parametrize("name", THINKS)
+def test_thoughts_are_requested_and_read(name: str) -> None:
+    thinks, asked = THINKS[name]
+    with PLAYERS[name].talk([thinks], include_thoughts=True) as talk:
+        assert talk.decide().words == "Where is it?"
+        body = getattr(talk.server.requests[0], "body", talk.server.requests[0])
+        assert {field: body[field] for field in asked} == asked
+
+
+LARGE = {
+    "anthropic": (
+        uses(("left_click", {"coordinate": [2575, 0]}), ("left_click", {"coordinate": [0, 1448]})),
+        (2576, 1449),
+        [Click(5119, 0), Click(0, 2879)],
+    ),
+    "openai": (acts({**CLICKED, "x": 0, "y": 2391}), (4256, 2394), [Click(0, 2876)]),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LARGE)
+def test_large_screen_is_scaled_down_and_points_back(name: str) -> None:
+    """The fake servers refuse images that the service would scale down on its own."""
+    reply, size, actions = LARGE[name]
+    with PLAYERS[name].talk([reply]) as talk:
+        frame = frame_of(1, 5120, 2880)
+        talk.history.first = talk.history.screen = frame.ref
+        talk.history.pngs[frame.ref.digest] = frame.png
+        assert talk.actions() == actions
+        assert size_of(talk.server.requests[0]) == size
+
+
+def size_of(request: Any) -> tuple[int, int]:
+    """Return the size of the one screenshot of a request of Claude's or OpenAI's."""
+    if "messages" in request:
+        data = request["messages"][0]["content"][0]["source"]["data"]
+    else:
+        data = request["input"][0]["content"][1]["image_url"].partition(",")[2]
+    size = json_server.size_of(data)
+    assert size
+    return size
+
+
+def results_of(request: Any) -> list[Any]:
+    """Return the tool results of the newest message."""
+    return [block for block in request["messages"][-1]["content"] if block["type"] == "tool_result"]
+
+
+def test_claude_calls_after_failure_are_not_executed() -> None:
+    named = [("left_click", PAIR), ("key", {"text": "Hyper"}), ("wait", {"duration": 1})]
+    with claude([uses(*named), CLAUDE_DONE]) as talk:
+        talk.act()
+        [turn] = talk.history.turns
+        failed = [replace(step, error=error) for step, error in zip(turn.steps, ["", "no key", "…"], strict=True)]
+        talk.history.turns[0] = replace(turn, steps=tuple(failed))
+        talk.decide()
+        results = results_of(talk.server.requests[1])
+    assert [result["tool_use_id"] for result in results] == ["toolu_0_0", "toolu_0_1", "toolu_0_2"]
+    assert [result.get("is_error", False) for result in results] == [False, True, True]
+    not_executed = "Not executed: an earlier computer action in this turn failed."
+    assert [result["content"][0]["text"] for result in results] == ["ok", "no key", not_executed]
+
+
+def test_claude_excluded_action_is_disabled() -> None:
+    with claude([uses(("wait", {"duration": 1}))], excluded_actions=["wait"]) as talk:
+        assert isinstance(talk.actions()[0], InvalidAction)
+        assert talk.server.requests[0]["tools"][0]["configs"]["wait"] == {"enabled": False}
+
+
+@pytest.mark.parametrize("tool", ["computer_20251124", "computer_20250124"])
+def test_claude_older_tool_gets_size(tool: str) -> None:
+    """One tool with a field `action`, which needs the size of the images."""
+    replies = [
+        older({"action": "left_click", "coordinate": [694, 434]}, {"action": "wait", "duration": 1}),
+        CLAUDE_DONE,
+    ]
+    with claude(replies, model="claude-opus-4-5", tool=tool) as talk:
+        first = talk.act().proposals[0]
+        assert (first.action, first.as_proposed) == (
+            Click(720, 450),
+            {"name": "left_click", "args": {"coordinate": [694, 434]}},
+        )
+        assert talk.decide().kind == "finished"
+        request, second = talk.server.requests
+    size = {"display_width_px": 1389, "display_height_px": 868}
+    assert request["tools"][0] == {"type": tool, "name": "computer", **size}
+    assert size_of(request) == (1389, 868)
+    assert all("toolset_name" not in result for result in results_of(second))
+    with pytest.raises(SettingsError, match=r"tool must be one of \['computer_20250124'.*\], got 'computer_2030'"):
+        AnthropicComputer(api_key="a key", tool="computer_2030")
+
+
+def thoughts_in(request: Any) -> list[str]:
+    blocks = [block for message in request["messages"] for block in message["content"]]
+    return [block["signature"] for block in blocks if block["type"] == "thinking"]
+
+
+def test_claude_thoughts_go_back_while_prefix_is_same() -> None:
+    """The fake server refuses a thought whose prefix changed; between two removals of images there is none such."""
+    with claude(lambda request: uses(("left_click", PAIR), thinking="Where is it?")) as talk:
+        for _ in range(6):
+            talk.act()
+        sent = [thoughts_in(request) for request in talk.server.requests]
+    assert sent == [[], ["signed_0_0"], ["signed_0_0", "signed_1_0"], [], ["signed_3_0"], []]
+
+
+@pytest.mark.slow
+def test_claude_turns_are_summarised_where_thoughts_end() -> None:
+    with claude(lambda request: uses(("left_click", PAIR), thinking="long " * 200)) as talk:
+        for _ in range(KEPT_TURNS + 8):
+            talk.act()
+        assert says(talk.server.requests[-1], "What was done so far:")
+        assert max(map(len, map(thoughts_in, talk.server.requests))) == 2
+
+
+def test_claude_screen_stays_as_it_was_sent() -> None:
+    """A run that stood still looks again before it asks: that screen is what the model saw."""
+    with claude(lambda request: uses(("left_click", PAIR), thinking="Where is it?")) as talk:
+        talk.act()
+        talk.history.screen = talk.history.first
+        talk.act()
+        talk.decide()
+        assert screens_of(talk.server.requests[2])[:2] == [talk.history.first.digest] * 2
+
+
+def test_claude_empty_text_does_not_go_back() -> None:
+    block = {"type": "tool_use", "id": "", "name": "left_click", "toolset_name": "computer", "input": PAIR}
+    with claude([messages_server.message([{"type": "text", "text": " "}, block], "tool_use"), CLAUDE_DONE]) as talk:
+        talk.act()
+        assert talk.decide().kind == "finished"
+
+
+def test_gpt_failure_is_reported_in_words() -> None:
+    """An output is an image and nothing else."""
+    with gpt([acts(CLICKED, {"type": "wait"}), GPT_DONE]) as talk:
+        talk.act(error="it is off the screen")
+        talk.decide()
+        line = "- click(button='left', x=720, y=450): it is off the screen\n- wait(): it is off the screen"
+        assert says(talk.server.requests[1], line)
+
+
+def test_gpt_function_and_computer_in_one_turn() -> None:
+    turn = response(thought(), function_call("users", "5"), thought(), computer_call(CLICKED))
+    with gpt([turn, GPT_DONE]) as talk:
+        assert isinstance(talk.actions()[0], InvalidAction)
+        assert talk.decide().kind == "finished"
+        outputs = [item["type"] for item in talk.server.requests[1]["input"] if item["type"].endswith("_output")]
+    assert outputs == ["function_call_output", "computer_call_output"]
+
+
+def test_gpt_check_of_skipped_call_is_not_acknowledged() -> None:
+    """A call that is skipped after a failure is allowed without a question, and was not done."""
+    check = {"id": "sc_1", "code": "malicious_instructions", "message": "The page gives orders."}
+    with gpt([response(computer_call(CLICKED), computer_call(CLICKED, checks=[check])), GPT_DONE]) as talk:
+        talk.act(error="not performed: …")
+        assert talk.decide().kind == "finished"
+        assert "acknowledged_safety_checks" not in str(talk.server.requests[1])
+
+
+@pytest.mark.parametrize(
+    ("changes", "answered"),
+    [
+        ({}, {"output": "ok", "url": ""}),
+        ({"error": "no such key"}, {"error": "no such key", "url": ""}),
+        ({"url": "https://shop/basket"}, {"output": "ok", "url": "https://shop/basket"}),
+        ({"output": "3 users", "note": "Nothing changed."}, {"output": "3 users\nNothing changed.", "url": ""}),
+    ],
+)
+def test_gemini_response_holds_result_and_url(changes: dict[str, Any], answered: dict[str, Any]) -> None:
+    with gemini([gemini_server.calls(("click", AT)), gemini_server.text("Done.")]) as talk:
+        talk.act(**changes)
+        talk.decide()
+        assert talk.server.requests[1].function_responses[0]["response"] == answered
+
+
+@pytest.mark.slow
+def test_gemini_every_response_of_newest_turns_has_image() -> None:
+    """Whole turns have them, the newest, until there are as many as asked for."""
+    two, one = ("click", AT), ("wait", {})
+    turns = [gemini_server.calls(*calls) for calls in ((two, two), (one,), (two, two, one))]
+    with gemini([*turns, gemini_server.text("Done.")], keep_screenshots=4) as talk:
+        for _ in range(3):
+            talk.act()
+        talk.decide()
+        with_images = [bool(each.get("parts")) for each in talk.server.requests[3].function_responses]
+    assert with_images == [False, False, True, True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("settings", "sent"),
+    [
+        ({}, ["click"]),
+        ({"environment": "Desktop"}, ["click"]),
+        ({"environment": "browser"}, ["click", "navigate"]),
+        ({"environment": "mobile"}, ["click"]),
+        ({"model": COMPUTER_USE_ONLY}, ["click_at", "navigate"]),
+        ({"model": COMPUTER_USE_ONLY, "environment": "mobile"}, ["click_at", "navigate"]),
+        ({"model": "gemini-3-flash-preview", "environment": "browser"}, ["click_at", "navigate"]),
+    ],
+)
+def test_gemini_exclusions_are_of_models_dialect(settings: Any, sent: list[str]) -> None:
+    excluded = ["click", "click_at", "navigate"]
+    with gemini([gemini_server.calls(("click", AT))], excluded_actions=excluded, **settings) as talk:
+        assert isinstance(talk.actions()[0], InvalidAction)
+        assert (talk.server.requests[0].computer_use or {})["excludedPredefinedFunctions"] == sent
+
+
+def test_gemini_policies_are_sent_and_checked() -> None:
+    policies = ["account_creation", "DATA_MODIFICATION"]
+    click = gemini_server.calls(("click", AT))
+    with gemini([click], detect_prompt_injection=True, disabled_safety_policies=policies) as talk:
+        talk.decide()
+        assert talk.server.requests[0].computer_use == {
+            "environment": "ENVIRONMENT_DESKTOP",
+            "enablePromptInjectionDetection": True,
+            "disabledSafetyPolicies": ["ACCOUNT_CREATION", "DATA_MODIFICATION"],
+        }
+    with pytest.raises(SettingsError, match=r"must be one of \[.*'desktop'.*\], got 'laptop'"):
+        GeminiComputerUse(api_key="a key", environment="laptop")
+    with pytest.raises(SettingsError, match=r"got .*'fun'"):
+        GeminiComputerUse(api_key="a key", disabled_safety_policies=["fun"])
+
+
+DETECTING = "3.5-flash 3.5-flash-lite 3.8-flash 4-argon 10-pro".split()
+OTHERS = "2.5-computer-use-preview-10-2025 3-flash-preview 3.1-pro-preview flash-latest 3.5x".split()
+
+
+@pytest.mark.parametrize("version", [*DETECTING, *OTHERS])
+def test_gemini_detects_injection_from_3_5(version: str) -> None:
+    assert can_detect_injection(f"gemini-{version}") is (version in DETECTING)
+    assert not can_detect_injection(version)
+
+
+def test_chat_fields_are_sent_only_on_request() -> None:
+    with chat([call("click", **AT)]) as talk:
+        talk.decide()
+        assert not {"temperature", "parallel_tool_calls"} & set(talk.server.requests[0].body)
+    with chat([call("left_click", coordinate=[1, 1])], toolset="computer_use", coordinates="pixels") as talk:
+        talk.decide()
+        [request] = talk.server.requests
+    assert request.body["parallel_tool_calls"] is False
+    assert set(request.tools) == {"computer_use"}
+    assert "pixels of the newest screenshot, which has 1440 x 900 pixels" in request.texts[0]
+
+
+@pytest.mark.parametrize(
+    ("toolset", "answer", "kind", "words"),
+    [
+        ("commands", calls(("task_complete", {}), words="It is open."), "finished", "It is open."),
+        ("commands", calls(("wait", {}), ("task_failed", {"reason": "No basket."})), "gave_up", "No basket."),
+        ("computer_use", call("computer_use", action="answer", text="3.00"), "finished", "3.00"),
+        ("computer_use", calls(("terminate", {"status": "success"}), words="Open."), "finished", "Open."),
+    ],
+)
+def test_chat_model_ends_run(toolset: str, answer: Any, kind: str, words: str) -> None:
+    with chat([answer], toolset=toolset) as talk:
+        decision = talk.decide()
+    assert (decision.kind, decision.words, decision.proposals) == (kind, words, ())
+
+
+def test_chat_success_beside_action_is_too_early() -> None:
+    with chat([calls(("wait", {}), ("task_complete", {"summary": "Done."}))]) as talk:
+        first, second = talk.actions()
+    assert first == Wait(1.0)
+    assert isinstance(second, InvalidAction)
+    assert second.problem == "call this on its own, once a screenshot shows that the task is done"
+
+
+TWO = calls(("computer_use", {"action": "wait"}), ("computer_use", {"action": "wait"}), words="Both.")
+MANY = calls(*[("wait", {})] * 21)
+
+
+@pytest.mark.parametrize(
+    ("toolset", "answer", "line"),
+    [
+        ("commands", said("I would click."), "you answered without a tool call, with 'I would click.'; answer with a"),
+        ("commands", said(None), "you answered without a tool call, with nothing; answer with a short reason and a"),
+        ("commands", said("[1] is the button"), "you answered without a tool call, with '[1] is the button'"),
+        ("commands", said("I am", finish_reason="length"), "your answer was cut off at max_tokens=4096; answer with"),
+        ("commands", calls(("wait", {}), finish_reason="length"), "your answer was cut off at max_tokens=4096"),
+        ("commands", MANY, "one turn may hold 20 actions, got 21; nothing was performed"),
+        ("computer_use", TWO, "one turn may hold 1 action, got 2; nothing was performed"),
+    ],
+)
+def test_chat_unusable_answer_is_requested_again(toolset: str, answer: Any, line: str) -> None:
+    with chat([answer, call("wait")], toolset=toolset) as talk:
+        assert talk.actions() == [Wait(1.0)]
+        again = talk.server.requests[1]
+        assert [exchange.attempt for exchange in talk.exchanges] == [1, 2]
+    assert again.texts[-1].startswith(f"Nothing was performed: {line}")
+    assert again.messages[-2]["role"] == "assistant"
+    assert line in talk.exchanges[0].error
+    assert (talk.exchanges[0].retry_in_s, talk.exchanges[1].error) == (0.0, "")
+
+
+def stock_of(fruit: str) -> str:
+    """How many of a fruit are in stock."""
+    return f"3 {fruit}"
+
+
+def test_chat_batch_may_call_function_and_has_one_screenshot() -> None:
+    batch = call("batch", actions='[{"name": "stock_of", "fruit": "pears"}, {"command": "press_key", "key": "F5"}]')
+    with chat([batch, call("wait")], functions=[stock_of]) as talk:
+        assert talk.actions() == [CallFunction("stock_of", {"fruit": "pears"}), KeyCombo(("F5",))]
+        talk.decide()
+        first, second = talk.server.requests
+    assert first.tools["stock_of"]["parameters"]["required"] == ["fruit"]
+    assert [tool["content"] for tool in second.of("tool")] == ["1. stock_of: ok\n2. press_key: ok"]
+    assert screens_of(second) == [talk.history.first.digest, talk.history.screen.digest]
+
+
+@pytest.mark.parametrize(
+    ("toolset", "name", "answer"),
+    [
+        ("commands", "paste", call("paste", text="a")),
+        ("commands", "paste", call("batch", actions=[{"command": "paste", "text": "a"}])),
+        ("commands", "batch", call("batch", actions=[])),
+        ("computer_use", "type", call("computer_use", action="type", text="a")),
+    ],
+)
+def test_chat_excluded_command_is_not_offered(toolset: str, name: str, answer: Any) -> None:
+    with chat([answer], toolset=toolset, excluded_actions=[name]) as talk:
+        [action] = talk.actions()
+        tools = talk.server.requests[0].tools
+    assert isinstance(action, InvalidAction)
+    assert f"'{name}' is excluded in this run" in action.problem
+    assert name not in tools
+    assert f"'{name}'" not in str([tool["parameters"] for tool in tools.values()]).replace("'type': ", "")
+
+
+def test_chat_computer_use_without_point_acts_at_pointer() -> None:
+    script = [
+        call("computer_use", action="mouse_move", coordinate=[500, 500]),
+        call("computer_use", action="left_click_drag", coordinate=[0, 0]),
+        call("computer_use", action="type", text="a"),
+        call("left_click"),
+        call("computer_use", action="scroll", pixels=-100),
+    ]
+    with chat(script, toolset="computer_use") as talk:
+        actions = [talk.actions()[0] for _ in script]
+    assert actions == [Move(720, 450), Drag(720, 450, 0, 0), TypeText("a"), Click(0, 0), Scroll(0, 0, "down", 1)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"excluded_actions": ["clack"]}, r"excluded_actions must be among .*'click'.*, got \['clack'\]"),
+        ({"toolset": "gestures"}, "toolset must be one of commands, computer_use, vnc_command, local_agent, got"),
+        ({"coordinates": "percent"}, "coordinates must be one of 1000, pixels, got 'percent'"),
+        ({"keep_screenshots": 0}, "keep_screenshots must be at least 1, got 0"),
+    ],
+)
+def test_chat_wrong_setting_raises(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        OpenAICompatible("http://localhost:1234", "m", **settings)
+
+
+def test_chat_thoughts_of_newest_turns_go_back() -> None:
+    clicked = ("click", AT)
+    script = [
+        calls(clicked, words="<think>The first.</think>I click."),
+        calls(clicked, words="I click.", reasoning_content="The second."),
+        calls(clicked, words=f"<think>{'a' * 9000}</think>Go."),
+        calls(clicked),
+    ]
+    with chat(script, keep_thoughts=2) as talk:
+        for _ in range(4):
+            talk.act()
+        *_, last = talk.server.requests
+    first, second, third = [message["content"] for message in last.of("assistant")]
+    assert (first, second) == ("I click.", "<think>\nThe second.\n</think>\n\nI click.")
+    assert len(third) < 2100
+    assert third.endswith("(cut, of 9000 characters)\n</think>\n\nGo.")

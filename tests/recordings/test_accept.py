@@ -1,0 +1,241 @@
+"""A closed gate under `--vnc-record=accept`: a reviewer accepts, masks, calls it a bug, or continues by hand."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pytest_vnc_use import Outcome
+from pytest_vnc_use.errors import ProductFailed, RecordingDrifted
+from pytest_vnc_use.recordings.accept import NO, NO_MODEL, Answer, AnswerKind, Question, Review, Reviewer
+from pytest_vnc_use.recordings.format import RecordedRun, RecordedStep, Screen
+from pytest_vnc_use.recordings.images import frame_of, pixels_in
+from pytest_vnc_use.recordings.replay import Replay, gate_to
+from pytest_vnc_use.recordings.store import load
+from pytest_vnc_use.runs.directory import RunDirectory
+from pytest_vnc_use.types import Action, Click, DesktopAction, Observation, Wait
+from pytest_vnc_use.types.protocols import Controller
+from support.fixed_judge import CLAIM, Says
+from support.memory_desktop import PaintedController, painted
+from support.tills import ADD_WHEN_MOVED, PAY, STEPS, Steps, Tills
+
+desktop = pytest.mark.desktop
+
+
+class Person:
+    """A reviewer with prepared answers; then it is no. `questions` are those that were asked."""
+
+    def __init__(self, *answers: AnswerKind) -> None:
+        self.questions: list[Question] = []
+        self._answers = iter(answers)
+        self.reviewer = Reviewer(self._answer)
+
+    def _answer(self, question: Question) -> Answer:
+        self.questions.append(question)
+        return Answer(kind, "it is misspelt") if (kind := next(self._answers, None)) else NO
+
+    def review(self, tills: Tills, fault: str, planner: Steps | None = None, *, claims: bool = False) -> str:
+        """Replay a till with a fault, as a test does; return how it failed, "" if it passed."""
+        refused = {} if planner else {"model": NO_MODEL}
+        review = Review(self.reviewer, "test_till.py::test_till", refused=refused)
+        with tills.agent("replay", planner, f"--fault={fault}", gate_s=1.0, judge=Says(), review=review) as played:
+            try:
+                assert played.run().outcome is Outcome.DONE
+                assert not claims or played.agent.assess(CLAIM).kind == "holds"
+                played.agent.end_body()
+            except (AssertionError, ProductFailed, RecordingDrifted) as exc:
+                return f"{type(exc).__name__}: {exc}"
+            played.recorded.keep()
+        return ""
+
+
+def files_of(tills: Tills) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in tills.key.path.parent.rglob("*") if file.is_file()}
+
+
+@desktop
+def test_accepted_change_rewrites_its_images_and_is_asked_once(recorded: Tills) -> None:
+    before, person = files_of(recorded), Person("accept")
+    assert person.review(recorded, "spelling") == ""
+    (question,) = person.questions
+    assert "the first screen differs" in question.problem
+    assert all(image.read_bytes().startswith(b"\x89PNG") for image in question.images)
+    after = files_of(recorded)
+    assert {name.rpartition("-")[0] for name in before.keys() ^ after.keys()} == {"1-01-screen", "accepted"}
+    recording = load(recorded.key.path)
+    assert recording
+    assert [change.by for change in recording.history] == [getpass.getuser()]
+    assert (person.review(recorded, "spelling"), len(person.questions)) == ("", 1)
+    assert files_of(recorded) == after
+
+
+@desktop
+@pytest.mark.parametrize("holds", [True, False])
+def test_claim_whose_evidence_changed_is_asked(judged: Tills, *, holds: bool) -> None:
+    before = files_of(judged)
+    # the total is another one after each apple; at the end it is as after the second
+    person = Person("accept", "accept", *(["accept"] if holds else []))  # type: ignore[list-item]
+    failure = person.review(judged, "wrong total", claims=True)
+    assert [question.claim for question in person.questions] == ["", "", CLAIM]
+    assert (failure == "", files_of(judged) == before) == (holds, not holds)
+
+
+@desktop
+@pytest.mark.parametrize(
+    ("fault", "answer", "failure"),
+    [
+        ("spelling", "no", "RecordingDrifted: drift before step 1 of 4: "),
+        ("spelling", "bug", "ProductFailed: it is misspelt (said the reviewer)"),
+        ("spelling", "mask", "RecordingDrifted: "),  # it is not offered for a first screen
+        ("moved button", "accept", "RecordingDrifted: drift before step 2 of 4: "),
+        ("moved button", "model", "RecordingDrifted: drift before step 2 of 4: "),
+    ],
+)
+def test_refused_change_fails_and_writes_nothing(recorded: Tills, fault: str, answer: AnswerKind, failure: str) -> None:
+    before, person = files_of(recorded), Person(answer)
+    for _ in range(2):  # the answer holds for all tests of the session, but that a model is to continue
+        said = person.review(recorded, fault)
+        assert said.startswith(failure)
+    assert len(person.questions) == (2 if answer == "model" else 1)
+    assert files_of(recorded) == before
+    if fault == "moved button":
+        assert person.questions[0].acts[0] == "step 2, click at (140, 224)"
+        assert "cannot be accepted, because the target of step 2 at (140, 224) is at (240, 224) now" in said
+        assert "accept it: --vnc-record=accept" not in said
+
+
+@desktop
+def test_model_continues_where_reviewer_lets_it(recorded: Tills) -> None:
+    person = Person("model")
+    steps = (Click(*ADD_WHEN_MOVED), Click(*ADD_WHEN_MOVED), Click(*PAY))
+    assert person.review(recorded, "moved button", Steps(*steps)) == ""
+    recording = load(recorded.key.path)
+    assert recording
+    assert [step.action for step in recording.runs[0].steps] == [STEPS[0], *steps]
+    (history,) = recording.history
+    assert (history.by, history.steps) == (getpass.getuser(), "steps continued before step 2 of 4")
+
+
+@desktop
+def test_masked_change_is_left_out_from_then_on(recorded: Tills) -> None:
+    person = Person("mask", "mask", "mask")
+    assert person.review(recorded, "wrong total") == ""
+    assert all(question.masked_px > 500 for question in person.questions)
+    recording = load(recorded.key.path)
+    assert recording
+    assert recording.masks
+    assert not recording.history
+    assert Person().review(recorded, "wrong total") == ""
+
+
+@pytest.mark.parametrize(("at", "is_offered"), [((55, 52), False), ((150, 20), True)])
+def test_mask_over_target_is_not_offered(tmp_path: Path, at: tuple[int, int], *, is_offered: bool) -> None:
+    before, now = np.full((100, 200), 0xFFFFFF, np.uint32), np.full((100, 200), 0xFFFFFF, np.uint32)
+    before[48:56, 50:60:2] = now[48:56, 51:60:2] = 0
+    steps = tuple(
+        RecordedStep(action=action, screen=Screen(pixels=lambda: before)) for action in (Click(150, 20), Click(*at))
+    )
+    run, person = RecordedRun(task="Click", steps=steps, end=Screen(pixels=lambda: before)), Person()
+    review = Review(person.reviewer, "test_it", RunDirectory.create(tmp_path, "run"))
+    review.ask(gate_to(run, 1), frame_of(now), "it differs", run, [at])
+    assert bool(person.questions[0].masks) == is_offered
+
+
+FIRST, SECOND, THIRD, BY_HAND = Click(1, 1), Click(2, 2), Click(3, 3), Click(9, 9)
+CHANGED, SAME, END = 90, 40, 200
+
+
+def screen(shade: int) -> Screen:
+    return Screen(pixels=lambda: pixels_in(painted(shade)))
+
+
+RUN = RecordedRun(
+    task="Click",
+    steps=(
+        RecordedStep(action=FIRST, screen=screen(10)),
+        RecordedStep(action=SECOND, screen=screen(SAME)),
+        RecordedStep(action=THIRD, screen=screen(SAME)),
+    ),
+    end=screen(END),
+)
+
+
+class Changed(PaintedController):
+    """A desktop whose first screen is not as recorded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.other_than_painted = CHANGED
+
+    def perform(self, action: DesktopAction) -> None:
+        super().perform(action)
+        self.other_than_painted = {FIRST: SAME, THIRD: END}.get(action, self.other_than_painted)  # type: ignore[call-overload]
+
+
+def reviewed(tmp_path: Path, shade: int, choice: int | None) -> tuple[Review, list[list[int]]]:
+    """Return a review by a user who continues by hand until a screen is shown, and the choices that were offered."""
+    offered = []
+
+    def hand(task: str, due: Sequence[str], desktop: Controller) -> RecordedRun | str:
+        assert isinstance(desktop, Changed)
+        assert [*due] == ["step 1: click at (1, 1)", "step 2: click at (2, 2)", "step 3: click at (3, 3)"]
+        desktop.other_than_painted = shade
+        return RecordedRun(task="", steps=(RecordedStep(action=BY_HAND, screen=screen(CHANGED)),), end=screen(shade))
+
+    def choose(title: str, choices: Mapping[int, tuple[str, Screen]]) -> int | None:
+        offered.append([*choices])
+        return choice
+
+    review = Review(Reviewer(lambda question: Answer("hand")), "test_it", refused={}, hand=hand, choose=choose)
+    review.directory = RunDirectory.create(tmp_path, "run")
+    return review, offered
+
+
+def replayed(replay: Replay) -> list[Action]:
+    """Return the actions of a replay, as a run goes through them."""
+    actions: list[Action] = []
+    while True:
+        frame = replay.frame()
+        seen = Observation("Click", frame.ref, frame.ref, (), lambda _, png=frame.png: png)  # type: ignore[misc]
+        decision = replay.decide(seen, timeout_s=1.0)
+        if decision.kind == "finished":
+            return actions
+        action = decision.proposals[0].action
+        actions.append(action)
+        replay.perform(action)  # type: ignore[arg-type]  # it is one of a desktop
+        replay.settle()
+
+
+@pytest.mark.parametrize(
+    ("shade", "choice", "offered", "actions"),
+    [
+        (10, None, [], [BY_HAND, FIRST, SECOND, THIRD]),
+        (SAME, 2, [[1, 2]], [BY_HAND, THIRD]),
+        (END, None, [], [BY_HAND]),
+    ],
+    ids=["closed gate opens", "two gates open", "end is reached"],
+)
+def test_replay_continues_at_gate_that_opens(
+    tmp_path: Path, shade: int, choice: int | None, offered: list[list[int]], actions: list[Action]
+) -> None:
+    review, seen = reviewed(tmp_path, shade, choice)
+    desktop = Changed()
+    replay = Replay(desktop, RUN, review=review, watch_s=0.0)
+    assert replayed(replay) == actions
+    performed = [action for action in desktop.performed if not isinstance(action, Wait)]
+    assert performed == [action for action in actions if action != BY_HAND]
+    assert seen == offered
+    assert [step.action for step in replay.run.steps] == actions
+    (history,) = review.replaced
+    assert history.steps == f"1 by hand for {4 - len(actions)} recorded from step 1"
+
+
+def test_replay_without_choice_drifts(tmp_path: Path) -> None:
+    review, seen = reviewed(tmp_path, 123, None)
+    with pytest.raises(RecordingDrifted, match="it was not chosen where the recording continues"):
+        replayed(Replay(Changed(), RUN, review=review))
+    assert seen == [[0, 1, 2, 3]]

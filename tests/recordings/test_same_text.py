@@ -1,0 +1,121 @@
+"""A line of text that is only rasterised another way is no difference; one that says something else is.
+
+`rasterised.webp` holds texts as Chromium drew them in Liberation Sans, a row for each of `TEXTS`, a column for each of
+`WAYS`. `tests/bench/run.py same_drawing` has more renderers, fonts and sizes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pytest_vnc_use.recordings.format import Screen
+from pytest_vnc_use.recordings.gates import Mismatch, evidence_gate
+from pytest_vnc_use.recordings.images import Pixels, differing, pixels_of
+from pytest_vnc_use.recordings.same_text import really_differing
+
+SHEET = pixels_of(Path(__file__).with_name("rasterised.webp").read_bytes())
+CELL = (40, 160)
+TEXTS = (
+    *("Submit", "Submlt", "OK", "0K", "Search", "Seanch", "Total 3.75", "Total 8.75", "Total 3,75", "-12.40", "12.40"),
+    *("From: Ann", "From; Ann", "3", "8"),
+)
+WAYS = ("hinted", "plain", "offset", "hinted LCD", "plain LCD", "small hinted", "small plain")
+"""All 27 pixels high but the small ones, which are 13; at an offset of a quarter of a pixel."""
+REDRAWN = (("hinted", "plain"), ("plain", "hinted"), ("plain", "offset"), ("hinted LCD", "plain LCD"))
+CHANGED = (
+    *(("Submit", "Submlt"), ("OK", "0K"), ("Search", "Seanch"), ("Total 3.75", "Total 8.75")),
+    *(("Total 3.75", "Total 3,75"), ("-12.40", "12.40"), ("From: Ann", "From; Ann")),
+)
+BUTTON = np.uint32(0xEFEFEF)
+
+
+def text(words: str, way: str) -> Pixels:
+    """Return the cell with these words, which has a white margin."""
+    (height, width), row, column = CELL, TEXTS.index(words), WAYS.index(way)
+    cell: Pixels = SHEET[row * height : (row + 1) * height, column * width : (column + 1) * width]
+    return cell
+
+
+def screen(*placed: tuple[Pixels, int, int]) -> Pixels:
+    """Return a screen with a button and these cells, each at its left and top."""
+    pixels = np.full((480, 640), 0xFFFFFF, np.uint32)
+    pixels[300:342, 100:300], pixels[302:340, 102:298] = 0x767676, BUTTON
+    for cell, left, top in placed:
+        pixels[top : top + cell.shape[0], left : left + cell.shape[1]] &= cell
+    return pixels
+
+
+def drift(recorded: Pixels, now: Pixels) -> Mismatch | None:
+    """Return where a screen differs from the one that a claim was judged on."""
+    return evidence_gate(Screen(pixels=lambda: recorded)).mismatch(now)
+
+
+@pytest.mark.parametrize(("recorded", "now"), REDRAWN)
+@pytest.mark.parametrize("words", ["Submit", "Search", "Total 3.75", "-12.40", "From: Ann"])
+def test_really_differing_redrawn_line_marks_nothing(words: str, recorded: str, now: str) -> None:
+    before, after = (screen((text(words, way), 112, 301), (text("OK", way), 20, 20)) for way in (recorded, now))
+    assert np.count_nonzero(differing(before, after)) > 100
+    assert not really_differing(before, after).any()
+    assert drift(before, after) is None
+
+
+@pytest.mark.parametrize(("recorded", "now"), [*REDRAWN, ("plain", "plain"), ("small plain", "small plain")])
+@pytest.mark.parametrize(("words", "others"), CHANGED)
+def test_really_differing_changed_line_is_marked(words: str, others: str, recorded: str, now: str) -> None:
+    before, after = screen((text(words, recorded), 112, 301)), screen((text(others, now), 112, 301))
+    for one, other in ((before, after), (after, before)):
+        assert (really_differing(one, other) == differing(one, other)).all()
+        assert drift(one, other) is not None
+
+
+@pytest.mark.parametrize("words", ["3", "8"])
+def test_really_differing_single_character_stays_exact(words: str) -> None:
+    assert really_differing(screen((text(words, "plain"), 20, 20)), screen((text(words, "hinted"), 20, 20))).any()
+
+
+def test_really_differing_line_moved_by_whole_pixel_is_marked() -> None:
+    before = screen((text("Search", "plain"), 20, 20))
+    for left, top in ((21, 20), (20, 21), (19, 19)):
+        assert really_differing(before, screen((text("Search", "plain"), left, top))).any()
+
+
+def test_really_differing_redrawn_word_beside_equal_word_is_marked() -> None:
+    """The second word would be drawn again too if the whole line were."""
+    total = text("Total 3.75", "plain").copy()
+    total[:, 70:] = text("Total 3.75", "hinted")[:, 70:]
+    before, after = screen((text("Total 3.75", "plain"), 20, 20)), screen((total, 20, 20))
+    assert differing(before, after).any()
+    assert (really_differing(before, after) == differing(before, after)).all()
+
+
+def test_really_differing_redrawn_line_in_other_colour_is_marked() -> None:
+    before, after = screen((text("Search", "plain"), 20, 20)), screen((text("Search", "hinted"), 20, 20))
+    for colour in (0x101010, 0x300000, 0x808080):
+        assert really_differing(before, after | np.uint32(colour)).any()
+
+
+def test_really_differing_bars_grown_by_one_pixel_are_marked() -> None:
+    before, after = screen(), screen()
+    for number, height in enumerate((20, 14, 26, 30, 18)):
+        columns = np.s_[50 + 14 * number : 58 + 14 * number]
+        before[100 - height : 100, columns] = after[99 - height : 100, columns] = 0
+    assert (really_differing(before, after) == differing(before, after)).all()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(np.s_[300:342, 100:102], id="border"),
+        pytest.param(np.s_[298:300, 98:302], id="focus ring"),
+        pytest.param(np.s_[308:334, 210:212], id="caret"),
+        pytest.param(np.s_[320:321, 250:251], id="pixel"),
+        pytest.param(np.s_[334:335, 122:205], id="underline"),
+    ],
+)
+def test_really_differing_change_beside_redrawn_line_is_marked(change: tuple[slice, slice]) -> None:
+    before, after = (screen((text("Submit", way), 112, 301)) for way in ("plain", "hinted"))
+    after[change] = 0x1A73E8
+    assert really_differing(before, after)[change].all()

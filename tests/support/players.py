@@ -1,0 +1,258 @@
+"""The model of each provider, as it says the same in its own form: actions, a call of a function, the end of a run.
+
+A player serves the replies for a list of turns, with the planner that asks for them:
+
+    with PLAYERS["anthropic"].asked([Said((Click(720, 450),), "Open it.")]) as (server, planner):
+        VncUseAgent(planner=planner, …).run("Open the basket")
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer
+from pytest_vnc_use.planners.chat.planner import OpenAICompatible
+from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
+from pytest_vnc_use.planners.openai.planner import OpenAIComputer
+from pytest_vnc_use.types import Action, Click, Drag, KeyCombo, Move, Scroll, TypeText, Wait
+from pytest_vnc_use.types.protocols import Planner
+from support import chat_server, gemini_server, messages_server, responses_server
+from support.conversations import QUICK, Talk, talk_with
+from support.json_server import Reply
+
+WIDTH, HEIGHT = 1440, 900
+MIDDLE = Click(WIDTH // 2, HEIGHT // 2)
+Toolset = Mapping[type[Any], Callable[[Any], Any]]
+"""By the type of an action, the same in a toolset: a name and arguments, or arguments alone."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """A model's answer in one turn: its actions, and its reason for them."""
+
+    actions: tuple[Action, ...]
+    words: str = ""
+
+
+def _grid(x: int, y: int) -> tuple[int, int]:
+    """Return a pixel in thousandths of the screen, which may be a pixel off."""
+    return round(x * 1000 / WIDTH), round(y * 1000 / HEIGHT)
+
+
+def _on_grid(names: str, *points: tuple[int, int]) -> dict[str, int]:
+    return dict(zip(names.split(), (value for point in points for value in _grid(*point)), strict=True))
+
+
+def _wheel_px(action: Scroll, up: int) -> int:
+    return action.clicks * (up if action.direction == "up" else -up)
+
+
+GEMINI: Toolset = {
+    Click: lambda a: ("click", _on_grid("x y", (a.x, a.y))),
+    Move: lambda a: ("move", _on_grid("x y", (a.x, a.y))),
+    Drag: lambda a: ("drag_and_drop", _on_grid("start_x start_y end_x end_y", (a.x, a.y), (a.to_x, a.to_y))),
+    Scroll: lambda a: (
+        "scroll",
+        {**_on_grid("x y", (a.x, a.y)), "direction": a.direction, "magnitude_in_wheel_clicks": a.clicks},
+    ),
+    TypeText: lambda a: ("type", {"text": a.text}),
+    KeyCombo: lambda a: ("hotkey", {"keys": list(a.keys)}),
+    Wait: lambda a: ("wait", {"seconds": a.duration_s}),
+}
+COMMANDS: Toolset = {
+    **GEMINI,
+    Drag: lambda a: ("drag", _on_grid("from_x from_y to_x to_y", (a.x, a.y), (a.to_x, a.to_y))),
+    Scroll: lambda a: ("scroll", {**_on_grid("x y", (a.x, a.y)), "direction": a.direction, "clicks": a.clicks}),
+    TypeText: lambda a: ("type_text", {"text": a.text}),
+    KeyCombo: lambda a: ("press_key", {"key": "+".join(a.keys)}),
+}
+COMPUTER_USE: Toolset = {
+    Click: lambda a: {"action": "left_click", "coordinate": _grid(a.x, a.y)},
+    Move: lambda a: {"action": "mouse_move", "coordinate": _grid(a.x, a.y)},
+    Drag: lambda a: {"action": "left_click_drag", "coordinate": _grid(a.to_x, a.to_y)},
+    Scroll: lambda a: {"action": "scroll", "coordinate": _grid(a.x, a.y), "pixels": _wheel_px(a, 100)},
+    TypeText: lambda a: {"action": "type", "text": a.text},
+    KeyCombo: lambda a: {"action": "key", "keys": list(a.keys)},
+    Wait: lambda a: {"action": "wait", "time": a.duration_s},
+}
+CLAUDE: Toolset = {
+    Click: lambda a: ("left_click", {"coordinate": [a.x, a.y]}),
+    Move: lambda a: ("mouse_move", {"coordinate": [a.x, a.y]}),
+    Drag: lambda a: ("left_click_drag", {"start_coordinate": [a.x, a.y], "coordinate": [a.to_x, a.to_y]}),
+    Scroll: lambda a: (
+        "scroll",
+        {"coordinate": [a.x, a.y], "scroll_direction": a.direction, "scroll_amount": a.clicks},
+    ),
+    TypeText: lambda a: ("type", {"text": a.text}),
+    KeyCombo: lambda a: ("key", {"text": "+".join(a.keys)}),
+    Wait: lambda a: ("wait", {"duration": a.duration_s}),
+}
+OPENAI: Toolset = {
+    Click: lambda a: {"type": "click", "button": "left", "x": a.x, "y": a.y},
+    Move: lambda a: {"type": "move", "x": a.x, "y": a.y},
+    Drag: lambda a: {"type": "drag", "path": [{"x": a.x, "y": a.y}, {"x": a.to_x, "y": a.to_y}]},
+    Scroll: lambda a: {"type": "scroll", "x": a.x, "y": a.y, "scroll_x": 0, "scroll_y": _wheel_px(a, -100)},
+    TypeText: lambda a: {"type": "type", "text": a.text},
+    KeyCombo: lambda a: {"type": "keypress", "keys": list(a.keys)},
+    Wait: lambda a: {"type": "wait"},
+}
+VNC_COMMAND: Toolset = {
+    Click: lambda a: {"action": "mouse_click", "x": a.x, "y": a.y},
+    Move: lambda a: {"action": "hover", "x": a.x, "y": a.y},
+    Drag: lambda a: {"action": "mouse_drag", "x": a.x, "y": a.y, "toX": a.to_x, "toY": a.to_y},
+    Scroll: lambda a: {"action": "scroll", "x": a.x, "y": a.y, "direction": a.direction, "amount": a.clicks},
+    TypeText: lambda a: {"action": "paste", "text": a.text},
+    KeyCombo: lambda a: {"action": "key_combo", "keys": list(a.keys)},
+    Wait: lambda a: {"action": "wait", "ms": a.duration_s * 1000},
+}
+
+
+def _in(toolset: Toolset, said: Said) -> list[Any]:
+    return [toolset[type(action)](action) for action in said.actions]
+
+
+def _turn_of_commands(said: Said) -> Reply:
+    named = _in(COMMANDS, said)
+    batch = {"actions": [{"command": name, "arguments": arguments} for name, arguments in named]}
+    return chat_server.calls(*(named if len(named) == 1 else [("batch", batch)]), words=said.words)
+
+
+def _turn_of_a_queue(said: Said) -> Reply:
+    named = _in(VNC_COMMAND, said)
+    queue = ("action_queue", {"actions": named}) if len(named) > 1 else ("vnc_command", named[0])
+    return chat_server.calls(queue, words=said.words)
+
+
+def _qwens_turn(said: Said) -> Reply:
+    return chat_server.calls(*(("computer_use", call) for call in _in(COMPUTER_USE, said)), words=said.words)
+
+
+Replies = Iterable[Any] | Callable[[Any], Any]
+"""A fake server's answers in order, or a function of the request."""
+
+
+@dataclass(frozen=True)
+class Player:
+    """One planner, the fake server for the service that it asks, and the forms in which its model answers.
+
+    `planner` takes the server, and options of the planner's own. `say` makes the answer of a turn, `end` the one that
+    ends a run as done, and `call` one with a call of a function of the user's, by its name and arguments.
+    """
+
+    serve: Callable[[Replies], AbstractContextManager[Any]]
+    planner: Callable[..., Planner]
+    say: Callable[[Said], Any]
+    end: Callable[[str], Any]
+    call: Callable[..., Any]
+    one_by_one: bool = False
+    """Whether a turn holds a single action."""
+
+    @property
+    def done(self) -> Any:
+        """The answer that ends a run as done."""
+        return self.end("It is done.")
+
+    def click(self, words: str = "") -> Any:
+        """Return the answer that clicks into the middle of the screen."""
+        return self.say(Said((MIDDLE,), words))
+
+    def turns(self, task: Sequence[Said]) -> list[Said]:
+        """Return the turns of a task as this model takes them."""
+        return [Said((action,), said.words) for said in task for action in said.actions] if self.one_by_one else [*task]
+
+    @contextmanager
+    def talk(self, replies: Replies = (), **options: Any) -> Iterator[Talk[Any]]:
+        """Yield a talk of the planner with the fake server, which refuses none of its requests."""
+        with self.serve(replies) as server:
+            yield from talk_with(server, self.planner(server, **{"backoff": QUICK, **options}))
+
+    @contextmanager
+    def asked(self, task: Sequence[Said], **options: Any) -> Iterator[tuple[Any, Planner]]:
+        """Yield the fake server with its answers for a task, and the planner that asks it."""
+        with self.replying([*map(self.say, self.turns(task)), self.done], **options) as asked:
+            yield asked
+
+    @contextmanager
+    def replying(self, replies: Replies, **options: Any) -> Iterator[tuple[Any, Planner]]:
+        """Yield the fake server with these answers, and the planner that asks it."""
+        with self.serve(replies) as server:
+            yield server, self.planner(server, **options)
+
+
+def _chats(toolset: str) -> Callable[..., Planner]:
+    def planner(server: chat_server.ChatServer, **options: Any) -> Planner:
+        return OpenAICompatible(server.url, chat_server.MODEL, toolset=toolset, **options)
+
+    return planner
+
+
+def _native(kind: Callable[..., Planner]) -> Callable[..., Planner]:
+    return lambda server, **options: kind(**{"api_key": server.api_key, "base_url": server.url, **options})
+
+
+def _chat_player(toolset: str, say: Callable[[Said], Any], end: Callable[[str], Any], **more: Any) -> Player:
+    return Player(chat_server.ChatServer, _chats(toolset), say, end, chat_server.call, **more)
+
+
+def _complete(words: str) -> Reply:
+    return chat_server.call("task_complete", summary=words)
+
+
+def _terminate(words: str) -> Reply:
+    return chat_server.call("computer_use", action="terminate", status="success", text=words)
+
+
+PLAYERS = {
+    "gemini": Player(
+        gemini_server.GeminiServer,
+        _native(GeminiComputerUse),
+        lambda said: gemini_server.calls(*_in(GEMINI, said), words=said.words),
+        gemini_server.text,
+        lambda name, /, **args: gemini_server.calls((name, args)),
+    ),
+    "openai-compatible, commands": _chat_player("commands", _turn_of_commands, _complete),
+    "openai-compatible, vnc_command": _chat_player("vnc_command", _turn_of_a_queue, _complete),
+    "openai-compatible, computer_use": _chat_player("computer_use", _qwens_turn, _terminate, one_by_one=True),
+    "anthropic": Player(
+        messages_server.MessagesServer,
+        _native(AnthropicComputer),
+        lambda said: messages_server.uses(*_in(CLAUDE, said), words=said.words),
+        messages_server.text,
+        lambda name, /, **args: messages_server.uses((name, args), toolset=None),
+    ),
+    "openai": Player(
+        responses_server.ResponsesServer,
+        _native(OpenAIComputer),
+        lambda said: responses_server.acts(*_in(OPENAI, said), words=said.words),
+        responses_server.text,
+        lambda name, /, **args: responses_server.calls(name, json.dumps(args)),
+    ),
+}
+
+
+def texts_of(request: Any) -> Iterator[str]:
+    """Yield every text of a request."""
+    match getattr(request, "body", request):
+        case str(text):
+            yield text
+        case Mapping() as items:
+            yield from (text for item in items.values() for text in texts_of(item))
+        case list(items):
+            yield from (text for item in items for text in texts_of(item))
+
+
+def says(request: Any, words: str) -> bool:
+    """Return whether a text of the request has these words."""
+    return any(words in text for text in texts_of(request))
+
+
+def screens_of(request: Any) -> list[str]:
+    """Return the digests of the screenshots of a request, in order."""
+    texts = (text.removeprefix("data:image/png;base64,") for text in texts_of(request))
+    return [hashlib.sha256(base64.b64decode(text)).hexdigest() for text in texts if text.startswith("iVBOR")]
