@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pytest_vnc_use import Outcome
-from pytest_vnc_use.errors import ProductFailed, RecordingDrifted
+from pytest_vnc_use.errors import ProductFailed, RecordingDrifted, RecordingError
 from pytest_vnc_use.recordings.accept import NO, NO_MODEL, Answer, AnswerKind, Question, Review, Reviewer
 from pytest_vnc_use.recordings.format import RecordedRun, RecordedStep, Screen
 from pytest_vnc_use.recordings.images import frame_of, pixels_in
@@ -71,6 +71,17 @@ def test_accepted_change_rewrites_its_images_and_is_asked_once(recorded: Tills) 
     assert [change.by for change in recording.history] == [getpass.getuser()]
     assert (person.review(recorded, "spelling"), len(person.questions)) == ("", 1)
     assert files_of(recorded) == after
+
+
+@desktop
+def test_answer_after_recording_changed_is_not_written(recorded: Tills) -> None:
+    person, file = Person("accept"), recorded.key.path
+    text = file.read_bytes()
+    ask = person.reviewer._ask
+    person.reviewer._ask = lambda question: [file.write_bytes(text + b"\n"), ask(question)][1]  # type: ignore[return-value]
+    with pytest.raises(RecordingError, match="has changed since this test began"):
+        person.review(recorded, "spelling")
+    assert file.read_bytes() == text + b"\n"
 
 
 @desktop
