@@ -75,10 +75,14 @@ def test_accepted_change_rewrites_its_images_and_is_asked_once(recorded: Tills) 
 
 @desktop
 def test_answer_after_recording_changed_is_not_written(recorded: Tills) -> None:
-    person, file = Person("accept"), recorded.key.path
+    person, file = Person(), recorded.key.path
     text = file.read_bytes()
-    ask = person.reviewer._ask
-    person.reviewer._ask = lambda question: [file.write_bytes(text + b"\n"), ask(question)][1]  # type: ignore[return-value]
+
+    def answer(question: Question) -> Answer:
+        file.write_bytes(text + b"\n")
+        return Answer("accept")
+
+    person.reviewer = Reviewer(answer)
     with pytest.raises(RecordingError, match="has changed since this test began"):
         person.review(recorded, "spelling")
     assert file.read_bytes() == text + b"\n"

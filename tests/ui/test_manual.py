@@ -175,7 +175,8 @@ def test_end_that_user_vouched_for_replays(
 ) -> None:
     source = f"{CLAIMED}\n{ENDED.replace(HEAD, '').replace('test_till', 'test_end')}"
     session = demonstrate(source, "-ovnc_rehearse=1")
-    for answers in ({"regions": {"the till says paid": [10, 280, 400, 300]}}, {}):
+    regions = {"the till says paid": [10, 280, 400, 300]}
+    for answers in ({"regions": regions}, dict[str, Any]()):
         with session.person() as person:
             enter(person, "alice")
             pay(person)
