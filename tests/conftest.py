@@ -14,11 +14,12 @@ from typing import IO, Any
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import WorkStealingScheduling
+from xdist.workermanage import WorkerController
 
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.plugin import markers as markers, runtest as runtest  # pytester forgets what a session imports
 from support import vnc_servers
-from support.forked_python import ForkedPython
+from support.forked_python import ForkedPython, start_server, use_server
 from support.gemini_server import GeminiServer, Reply
 from support.paths import PAD, PAD_LINE, TESTS
 from support.qt_desktop import QtDesktop
@@ -30,7 +31,7 @@ LONGEST_TEST_S = 600
 """Nothing takes so long but what hangs, also on a machine with much else to do."""
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Let the sessions that tests start leave Qt's server open where it cannot be closed, as the examples do.
 
     Let programs that tests start hear Ctrl-C, also if pytest was started in the background, which ignores it.
@@ -38,6 +39,14 @@ def pytest_configure() -> None:
     os.environ["VNC_USE_QT_HOST_NETWORK"] = "true"
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if hasattr(config, "workerinput"):
+        use_server(config.workerinput["fork_server"])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: WorkerController) -> None:
+    """Let all workers fork the sessions that tests start from one process."""
+    node.workerinput["fork_server"] = start_server()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -84,10 +93,11 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 @pytest.fixture(autouse=True)
 def _once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Throw no answer of a fake server away, as they come in order; make a recording once; no width but a terminal's
-    own.
+    own; no large plugin in the sessions that a test starts, which import it for a second.
 
     A test of one of these things switches it on.
     """
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:langsmith_plugin -p no:playwright -p no:hypothesispytest")
     monkeypatch.setenv("VNC_USE_WATCH", "false")
     monkeypatch.setenv("VNC_USE_REHEARSE", "0")
     monkeypatch.delenv("COLUMNS", raising=False)

@@ -276,11 +276,11 @@ def _service_planner(settings: Settings, functions: Sequence[Callable[..., objec
             shared |= {"environment": settings.environment, "opens_windows": bool(settings.cdp)}
             return GeminiComputerUse(**shared, **_options(settings, GeminiComputerUse, shared))
         case "anthropic":
-            from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer
+            from pytest_vnc_use.planners.anthropic import AnthropicComputer
 
             return AnthropicComputer(**shared, **_options(settings, AnthropicComputer, shared))
         case "openai":
-            from pytest_vnc_use.planners.openai.planner import OpenAIComputer
+            from pytest_vnc_use.planners.openai import OpenAIComputer
 
             return OpenAIComputer(**shared, **_options(settings, OpenAIComputer, shared))
     raise AssertionError(f"PLANNERS has {settings.planner!r}, which is built nowhere")
@@ -323,12 +323,12 @@ def counted_in(settings: Settings) -> Callable[[int, int], tuple[int, int]]:
     if settings.planner in PLANNERS and not in_pixels:
         return lambda *_: (1000, 1000)
     if settings.planner == "anthropic":
-        from pytest_vnc_use.planners.anthropic.planner import TOOLS, AnthropicComputer
+        from pytest_vnc_use.planners.anthropic import TOOLS, AnthropicComputer
 
         default = inspect.signature(AnthropicComputer).parameters["tool"].default
         return TOOLS[_options(settings, AnthropicComputer, ()).get("tool", default)].limit.fitted
     if settings.planner == "openai" and not settings.base_url:
-        from pytest_vnc_use.planners.openai.planner import LIMIT
+        from pytest_vnc_use.planners.openai import LIMIT
 
         return LIMIT.fitted
     return lambda width, height: (width, height)
@@ -343,7 +343,7 @@ def build_judge(settings: Settings) -> Judge:
 
             return GeminiJudge(**shared)
         case "anthropic":
-            from pytest_vnc_use.planners.anthropic.planner import AnthropicJudge
+            from pytest_vnc_use.planners.anthropic import AnthropicJudge
 
             return AnthropicJudge(**shared)
         case "openai" if settings.base_url:
@@ -352,7 +352,7 @@ def build_judge(settings: Settings) -> Judge:
             shared["api_key"] = shared["api_key"] or VARIABLES.get(SERVER_KEY_VARIABLE, "")
             return ChatJudge(settings.base_url, **shared, coordinates=_coordinates(settings))
         case "openai":
-            from pytest_vnc_use.planners.openai.planner import OpenAIJudge
+            from pytest_vnc_use.planners.openai import OpenAIJudge
 
             return OpenAIJudge(**shared)
         case _:

@@ -1,9 +1,8 @@
 """Planners and judges. A user's own planner needs the names below; they are loaded on first use.
 
-A provider is a directory of up to four modules: `planner.py` (observation to request, answer to decision; also its
-judge), `actions.py` (calls to actions), and `answers.py`, where its answers take more than a few lines to read. What
-all of them share is in `common/`: one HTTP client, the reader of toolsets and of arguments, the base of judges, the
-prompts.
+A provider is a module: calls to actions, observation to request, answer to decision, and its judge; or a directory,
+where its tools or its answers take a module of their own. What all of them share is in `common/`: one HTTP client, the
+reader of toolsets and of arguments, the base of judges, the prompts.
 """
 
 from __future__ import annotations

@@ -9,10 +9,10 @@ import pytest
 from pytest_vnc_use.agent import build
 from pytest_vnc_use.agent.build import check_supported
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer
+from pytest_vnc_use.planners.anthropic import AnthropicComputer
 from pytest_vnc_use.planners.chat.planner import OpenAICompatible
 from pytest_vnc_use.planners.gemini import GeminiComputerUse
-from pytest_vnc_use.planners.openai.planner import OpenAIComputer
+from pytest_vnc_use.planners.openai import OpenAIComputer
 from pytest_vnc_use.settings.layers import merge
 from pytest_vnc_use.settings.settings import Settings
 

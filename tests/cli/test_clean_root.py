@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,7 +80,10 @@ def recorded(image: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path, text in files.items():
         (project / path).parent.mkdir(parents=True, exist_ok=True)
         (project / path).write_text(text or "")
-    code, said = attend(recording(image, project), project, type_apples)
+    pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    environment = {**os.environ, "CI": ""}
+    process = subprocess.Popen(recording(image, project), cwd=project, env=environment, text=True, **pipes)
+    code, said = attend(process, type_apples)
     assert code == 0, said
     assert "1 recording written" in said
     git = ["git", "-c", "user.name=us", "-c", "user.email=us@example.com"]

@@ -140,7 +140,8 @@ def test_failure_is_printed_with_next_command(tmp_path: Path, program: str, ini:
 
 
 @pytest.mark.slow
-def test_existing_files_are_kept(tmp_path: Path) -> None:
+def test_existing_files_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTEST_ADDOPTS")
     (tmp_path / "spec").mkdir()
     (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\ntestpaths = ['spec']\naddopts = '-ra -n 2'\n")
     (tmp_path / "spec" / "test_first.py").write_text("def test_first(): pass\n")

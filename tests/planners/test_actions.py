@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use.planners.anthropic.actions import MEMBERS, Call, read_calls
-from pytest_vnc_use.planners.anthropic.planner import LARGER, SMALLER
+from pytest_vnc_use.planners.anthropic import LARGER, MEMBERS, SMALLER, Call, read_calls
 from pytest_vnc_use.planners.chat.answers import call_of
 from pytest_vnc_use.planners.chat.toolsets import COMMANDS, COMPUTER_USE
 from pytest_vnc_use.planners.common.arguments import Arguments, Unreadable, pixel_of, split_keys
@@ -24,7 +23,7 @@ from pytest_vnc_use.planners.gemini.actions import (
     read_confirmation,
     read_proposal,
 )
-from pytest_vnc_use.planners.openai.actions import (
+from pytest_vnc_use.planners.openai import (
     ACTIONS,
     read_computer_call,
     read_confirmation as read_checks,
@@ -137,6 +136,7 @@ VARIANTS: list[tuple[str, dict[str, Any], Action]] = [
     ("click", {**POINT, "button": None}, Click(720, 450)),
     ("mouse_click", POINT, Click(720, 450)),
     ("type", {"text": 42}, TypeText("42")),
+    ("type", {"text": ""}, TypeText("")),
     ("type", {"text": "a", "press_enter": "true"}, TypeText("a", press_enter=True)),
     ("wait", {"seconds": 2, "reason": "it loads", "intent": "to see"}, Wait(2.0)),
     ("key", {"key": "Return"}, KeyCombo(("Return",))),
@@ -287,6 +287,8 @@ PROBLEMS: list[tuple[Read, str, dict[str, Any], str]] = [
     (gemini, "drag_and_drop", {"x": 1, "y": 1}, "a point is missing: give end_x and end_y"),
     (gemini, "wait", {"seconds": 600}, "a wait takes 0 to 60 seconds, got 600"),
     (gemini, "wait", {"ms": 3000}, "'wait' does not take ms=3000; its arguments: seconds"),
+    (gemini, "take_screenshot", {"region": [0, 0, 9, 9]}, "does not take region=[0, 0, 9, 9]; its arguments: none"),
+    (anthropic, "wait", {"duration": 300}, "a wait takes 0 to 60 seconds"),
     (anthropic, "left_click", {"coordinate": [1, 501]}, "'y' must lie on the screenshot, 0 to 499, got 501"),
     (anthropic, "left_click", {}, "a point is missing: give x and y"),
     (anthropic, "left_click_drag", PAIR, "a point is missing: give start_x"),

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from pytest_vnc_use.errors import AnswerRefused, Inconclusive, KeyRejected, ModelUnavailable, PlannerError
-from pytest_vnc_use.planners.anthropic.planner import LARGER, SMALLER, AnthropicJudge
+from pytest_vnc_use.planners.anthropic import LARGER, SMALLER, AnthropicJudge
 from pytest_vnc_use.planners.common.judge import Opinion, answer_in
 from pytest_vnc_use.planners.common.screens import ImageLimit
 from pytest_vnc_use.types import Region

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer
+from pytest_vnc_use.planners.anthropic import AnthropicComputer
 from pytest_vnc_use.planners.chat.planner import OpenAICompatible
 from pytest_vnc_use.planners.common.turns import KEPT_TURNS
 from pytest_vnc_use.planners.gemini.actions import can_detect_injection
 from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
-from pytest_vnc_use.planners.openai.planner import OpenAIComputer
+from pytest_vnc_use.planners.openai import OpenAIComputer
 from pytest_vnc_use.types import CallFunction, Click, Drag, InvalidAction, KeyCombo, Move, Scroll, TypeText, Wait
 from support import gemini_server, json_server, messages_server, responses_server
 from support.chat_server import call, calls, said

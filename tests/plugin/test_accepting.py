@@ -6,13 +6,13 @@ import re
 import shlex
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from support.forked_python import ForkedPython
 from support.made_once import made_once
 from support.reviewing import Reviewed, review
 from support.till_project import PLANS, Project, project_in
@@ -69,7 +69,7 @@ def files_of(project: Project) -> dict[str, bytes]:
 def reviewed(
     project: Project,
     fault: str,
-    *answers: str | Callable[[subprocess.Popen[str]], object],
+    *answers: str | Callable[[ForkedPython], object],
     options: str = ONE,
 ) -> Reviewed:
     app = shlex.join([sys.executable, str(TILL), f"--fault={fault}"])

@@ -155,7 +155,7 @@ def test_named_planner_and_functions_are_used(
     [
         ("exits_at_once", "got 'exits_at_once': SystemExit: 2"),
         ("no.such", r"must be a module that can be imported .*got 'no.such': ModuleNotFound"),
-        ("pytest_vnc_use.errors", r"must be a module that defines functions, got 'pytest_vnc_use.errors'"),
+        ("pytest_vnc_use.agent", r"must be a module that defines functions, got 'pytest_vnc_use.agent'"),
     ],
 )
 def test_module_without_functions_is_rejected(pytester: pytest.Pytester, module: str, problem: str) -> None:

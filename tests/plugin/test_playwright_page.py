@@ -53,6 +53,11 @@ PAGE = (
 )
 
 
+@pytest.fixture(autouse=True)
+def _with_playwright(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTEST_ADDOPTS")
+
+
 @pytest.mark.browser
 @pytest.mark.desktop
 def test_one_chromium_for_both(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import dataclasses
 import inspect
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -156,19 +155,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ServedScreen]:
     return agent.output_dir, screen
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[ServedScreen]:
-    with served_screen() as screen:
-        yield screen
-
-
-@pytest.mark.parametrize(("name", "arguments", "sent"), SENT)
-def test_action_sends_events(server: ServedScreen, tmp_path: Path, name: str, arguments: Any, sent: list[str]) -> None:
-    agent = Caller(output_dir=tmp_path, secrets={"PIN": SECRET}, **place(server))
-    agent.start_recording()
-    getattr(agent, name)(*arguments)
-    agent.stop_recording()
-    assert [event for event in map(event_of, client_messages(tmp_path / "recording")) if event] == sent
+def test_actions_send_events(run: tuple[Path, ServedScreen]) -> None:
+    events = [event for event in map(event_of, client_messages(run[0] / "recording")) if event]
+    for name, arguments, sent in SENT:
+        assert (name, arguments, events[: len(sent)]) == (name, arguments, sent)
+        del events[: len(sent)]
+    assert events == []
 
 
 def event_of(message: bytes) -> str:
@@ -205,21 +197,22 @@ class Failing(Agent):
         raise ZeroDivisionError("so it is")
 
 
-def test_exception_leaves_error_and_partial_execution(server: ServedScreen, tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError):
-        Failing(output_dir=tmp_path, **place(server)).run(max_steps=3)
+def test_exception_leaves_error_and_partial_execution(tmp_path: Path) -> None:
+    with served_screen() as screen, pytest.raises(ZeroDivisionError):
+        Failing(output_dir=tmp_path, **place(screen)).run(max_steps=3)
     assert {file.name for file in tmp_path.iterdir()} == {"error.txt", "partial_execution.json", "recording"}
     assert "ZeroDivisionError: so it is" in (tmp_path / "error.txt").read_text(encoding="utf-8")
     assert [record["action"] for record in actions_in(tmp_path / "partial_execution.json")] == ["mouse_move"]
 
 
-def test_utilities_answer(server: ServedScreen, tmp_path: Path) -> None:
-    agent = Caller(output_dir=tmp_path, **place(server))
-    assert base64.b64decode(agent.screenshot()).startswith(b"\x89PNG")
-    assert (agent.client_resolution(), agent.check_task_success()) == ((400, 300), None)
-    with pytest.raises(ValueError, match="'back' or 'forward'"):
-        agent.page_navigation("sideways")  # type: ignore[arg-type]
-    agent.close()
+def test_utilities_answer(tmp_path: Path) -> None:
+    with served_screen() as screen:
+        agent = Caller(output_dir=tmp_path, **place(screen))
+        assert base64.b64decode(agent.screenshot()).startswith(b"\x89PNG")
+        assert (agent.client_resolution(), agent.check_task_success()) == ((400, 300), None)
+        with pytest.raises(ValueError, match="'back' or 'forward'"):
+            agent.page_navigation("sideways")  # type: ignore[arg-type]
+        agent.close()
 
 
 def test_run_leaves_files_and_exact_screenshots(run: tuple[Path, ServedScreen]) -> None:

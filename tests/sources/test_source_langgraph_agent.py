@@ -46,6 +46,7 @@ from support.gemini_rules import COMPUTER_USE_ONLY
 from support.gemini_server import GeminiServer, Reply, calls, stopped, text, wants_confirmation
 from support.memory_desktop import PaintedController
 from support.served_screen import Motion, ServedScreen, served_screen
+from support.vnc_servers import wait_for
 
 REQUIRED = inspect.Parameter.empty
 AT = {"x": 500, "y": 500}
@@ -191,10 +192,11 @@ def test_controller_sends_events(
 ) -> None:
     controller, screen = vnc
     controller.move(1, 1)
-    controller.settle()
+    wait_for(lambda: screen.motions[-1:] == [Move(1, 1)], "the pointer's move")
     screen.motions.clear()
     getattr(controller, method)(**args)
-    controller.settle()
+    controller.move(2, 2)
+    wait_for(lambda: screen.motions[-1:] == [Move(2, 2)], "the pointer's move after all events")
     assert [each for each in screen.motions if not isinstance(each, Move)] == motions
     assert first is None or screen.motions[0] == Move(*first)
     assert controller.screenshot_png().startswith(b"\x89PNG")

@@ -12,11 +12,11 @@ from typing import Any, Generic, TypeVar
 
 from PIL import Image
 
-from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer
+from pytest_vnc_use.planners.anthropic import AnthropicComputer
 from pytest_vnc_use.planners.chat.planner import OpenAICompatible
 from pytest_vnc_use.planners.common.http import Backoff
 from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
-from pytest_vnc_use.planners.openai.planner import OpenAIComputer
+from pytest_vnc_use.planners.openai import OpenAIComputer
 from pytest_vnc_use.types import (
     Action,
     Decision,

@@ -2,7 +2,8 @@
 
 A session of pytest spends most of its processor time on imports: 2.5 of 3 seconds, as langgraph and google-genai are
 large. Here one process imports once what a session imports (`_MODULES`), and does what every session would do again
-(`done_ahead`). Each session is forked from it (`multiprocessing`'s fork server), and so are its workers (`-n2`).
+(`done_ahead`). Each session is forked from it (`multiprocessing`'s fork server), and so are its workers (`-n2`). The
+workers of the suite itself share one such process.
 
 What differs from a process of its own: its parent is the fork server, it takes umask and limits from there, the package
 is loaded, and Python is not taken down at its end. A test of such things starts `sys.executable` by `subprocess`.
@@ -66,7 +67,7 @@ _REWRITTEN = {
 }
 """Plugins and their packages, which pytest would warn of, as it cannot rewrite their assertions any more."""
 
-_SERVER = forkserver._forkserver
+_SERVER: Any = forkserver._forkserver
 _OF_A_SERVER = ("_forkserver_address", "_forkserver_authkey")  # since Python 3.14 it asks for the second
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(_MODULES)
@@ -103,9 +104,7 @@ class ForkedPython:
                 self.stdout = os.fdopen(reader, encoding="utf-8")
                 stdout = stack.enter_context(os.fdopen(writer, "wb"))
             streams += [_Stream(stdout), _Stream(stdout if stderr == subprocess.STDOUT else stderr)]
-            _start_server()
-            server = {name: vars(_SERVER).get(name) for name in _OF_A_SERVER}
-            arguments_of_run = (self.args, str(Path(cwd).absolute()), environment, streams, server)
+            arguments_of_run = (self.args, str(Path(cwd).absolute()), environment, streams, start_server())
             self._process = _forks.Process(target=_run, args=arguments_of_run)
             self._process.start()
         self.pid = self._process.pid or 0
@@ -140,11 +139,20 @@ class ForkedPython:
         self._process.kill()
 
 
-def _start_server() -> None:
+def start_server() -> dict[str, Any]:
+    """Start the process that sessions are forked from, unless it runs, and return what `use_server` takes."""
     with pytest.MonkeyPatch.context() as patch:
         directories = [Path(__file__).parents[1], _PACKAGE.parent]  # it imports `support`, and the package under test
         patch.setenv("PYTHONPATH", os.pathsep.join(map(str, directories)))
         _SERVER.ensure_running()
+    return {name: vars(_SERVER)[name] for name in _OF_A_SERVER if name in vars(_SERVER)}
+
+
+def use_server(server: Mapping[str, Any]) -> None:
+    """Fork sessions from the server that another process has started, and ends."""
+    vars(_SERVER).update(server, ensure_running=lambda: None)
+    if _SERVER._forkserver_alive_fd is None:  # it goes to each forked process, and there on to those that it forks
+        _SERVER._forkserver_alive_fd = os.open(os.devnull, os.O_RDONLY)
 
 
 def run_python(module: str, *arguments: str, timeout: float, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -191,7 +199,7 @@ def _run(command: list[str], directory: str, env: dict[str, str], streams: list[
     for name in _REWRITTEN & sys.modules.keys():
         sys.modules[name].__doc__ = "PYTEST_DONT_REWRITE"
     _own_reactor()
-    vars(_SERVER).update(server, ensure_running=lambda: None)  # workers are forked from the same server
+    use_server(server)  # workers are forked from the same server
     gateway_io.Popen2IOMaster.__init__ = _fork_worker  # type: ignore[assignment]
     gc.freeze()  # what was imported ahead is no garbage: pytest collects five times at its end, 0.4 s in all
     try:

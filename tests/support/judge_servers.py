@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_vnc_use.planners.anthropic.planner import AnthropicJudge
+from pytest_vnc_use.planners.anthropic import AnthropicJudge
 from pytest_vnc_use.planners.chat.planner import ChatJudge
 from pytest_vnc_use.planners.gemini.planner import GeminiJudge
-from pytest_vnc_use.planners.openai.planner import OpenAIJudge
+from pytest_vnc_use.planners.openai import OpenAIJudge
 from pytest_vnc_use.types import Frame, ModelExchange, Reading, Verdict
 from pytest_vnc_use.types.protocols import Judge, Reader
 from support import chat_server, gemini_server, messages_server, responses_server

@@ -8,9 +8,8 @@ import os
 import re
 import struct
 import subprocess
-import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
 from types import TracebackType
@@ -236,31 +235,23 @@ class Recorder:
 
 def record(directory: Path, show: Callable[[Person], None], *arguments: str) -> tuple[int, str]:
     """Return pytest's exit code and output; `show` does each task."""
-    return attend([sys.executable, "-m", "pytest", "--vnc-record=manual", *arguments], directory, show)
+    env = {**os.environ, "CI": ""}
+    return attend(ForkedPython("pytest", "--vnc-record=manual", *arguments, cwd=directory, env=env), show)
 
 
-def attend(command: Sequence[str], directory: Path, show: Callable[[Person], None]) -> tuple[int, str]:
-    """Return the exit code and output of a command that runs pytest; `show` does its task."""
-    with subprocess.Popen(
-        command,
-        cwd=directory,
-        env={**os.environ, "CI": ""},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
-        assert process.stdout
-        try:
-            lines, url = read_url(process.stdout)
-            if url:
-                with Page(url) as page, Person(page) as person:
-                    show(person)
-            lines += process.stdout.readlines()
-        except BaseException:
-            process.kill()
-            raise
+def attend(process: ForkedPython | subprocess.Popen[str], show: Callable[[Person], None]) -> tuple[int, str]:
+    """Return the exit code and output of a process that runs pytest; `show` does its task."""
+    assert process.stdout
+    try:
+        lines, url = read_url(process.stdout)
+        if url:
+            with Page(url) as page, Person(page) as person:
+                show(person)
+        lines += process.stdout.readlines()
         return process.wait(TIMEOUT_S), "".join(lines)
+    finally:
+        process.kill()
+        process.stdout.close()
 
 
 def read_url(told: IO[str]) -> tuple[list[str], str]:

@@ -16,10 +16,10 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer
+from pytest_vnc_use.planners.anthropic import AnthropicComputer
 from pytest_vnc_use.planners.chat.planner import OpenAICompatible
 from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
-from pytest_vnc_use.planners.openai.planner import OpenAIComputer
+from pytest_vnc_use.planners.openai import OpenAIComputer
 from pytest_vnc_use.types import Action, Click, Drag, KeyCombo, Move, Scroll, TypeText, Wait
 from pytest_vnc_use.types.protocols import Planner
 from support import chat_server, gemini_server, messages_server, responses_server

@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -68,20 +67,7 @@ LABELS = ("id", "type", "index", "call_id")
 ARGUMENTS = ("arguments", "args", "params", "parameters", "input")
 
 
-@dataclass(frozen=True)
-class ToolCall:
-    """One call, with the id for its answer. `problem` says why its arguments cannot be read, `kind` what is wrong.
-
-    `extra` is data that a service wants back with the call, such as Gemini's thought signature in `extra_content`.
-    """
-
-    call: FunctionCall
-    problem: str = ""
-    kind: str = ""
-    extra: JsonObject = field(default_factory=dict)
-
-
-def read_answer(body: JsonObject) -> Answer[ToolCall] | Failure:
+def read_answer(body: JsonObject) -> Answer[FunctionCall] | Failure:
     """Return the first choice of a chat completion; a Failure if there is none, or if the service withheld it."""
     choices = body.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
@@ -92,7 +78,7 @@ def read_answer(body: JsonObject) -> Answer[ToolCall] | Failure:
     if reason.lower().startswith(WITHHELD) or message.get("refusal"):
         return Failure(AnswerRefused(f"the model's service refused: {message.get('refusal') or reason!s:.500}"))
     words, thoughts = split_thoughts(_text(message.get("content")))
-    calls: tuple[ToolCall, ...] = ()
+    calls: tuple[FunctionCall, ...] = ()
     if isinstance(message.get("tool_calls"), list) and message["tool_calls"]:
         calls = tuple(map(_tool_call, message["tool_calls"]))
     else:  # the content is searched only if the server found no call
@@ -133,18 +119,18 @@ def split_thoughts(text: str) -> tuple[str, str]:
     return "".join(kept).strip(), "".join(thoughts).strip()
 
 
-def _tool_call(call: Any) -> ToolCall:
+def _tool_call(call: Any) -> FunctionCall:
     """Return one of the `tool_calls` of a message, even if parts of it are missing."""
     call = call if isinstance(call, Mapping) else {}
     function = call.get("function") if isinstance(call.get("function"), Mapping) else {}
     name, call_id = str(function.get("name") or ""), str(call.get("id") or "")
     extra = {"extra_content": call["extra_content"]} if call.get("extra_content") else {}
     try:
-        return ToolCall(FunctionCall(name, read_arguments(function.get("arguments")), call_id), extra=extra)
+        return FunctionCall(name, read_arguments(function.get("arguments")), call_id, extra=extra)
     except NotJson as exc:
         problem = f"the arguments must be a JSON object, got {function['arguments']!r:.200}"
         kind = "invalid_args" if str(exc) == NOT_AN_OBJECT else "invalid_json"
-        return ToolCall(FunctionCall(name, {}, call_id), problem, kind, extra)
+        return FunctionCall(name, {}, call_id, problem, kind, extra)
 
 
 def read_arguments(spelled: Any) -> JsonObject:
@@ -167,31 +153,31 @@ def read_value(text: str) -> Any:
         raise NotJson(f"this is not JSON: {exc}") from exc
 
 
-def _calls_in(words: str) -> tuple[str, tuple[ToolCall, ...]]:
+def _calls_in(words: str) -> tuple[str, tuple[FunctionCall, ...]]:
     """Return the words of the content without its calls, and the calls. One that is not read has a `problem`."""
     found = _marked_calls(_TOOL_CALL, words) or _named_calls(words) or _marked_calls(_FENCED, words)
     return found or _last_calls(words) or (words, (_unread(words),) if _LOOKS.search(words) else ())
 
 
-def _marked_calls(pattern: re.Pattern[str], words: str) -> tuple[str, tuple[ToolCall, ...]] | None:
+def _marked_calls(pattern: re.Pattern[str], words: str) -> tuple[str, tuple[FunctionCall, ...]] | None:
     """Return the calls in texts that are marked as calls and begin as JSON."""
-    calls: list[ToolCall] = []
+    calls: list[FunctionCall] = []
     for text in pattern.findall(words):
         try:
-            calls += map(ToolCall, _written_calls(text) if text.lstrip().startswith(("{", "[")) else ())
+            calls += _written_calls(text) if text.lstrip().startswith(("{", "[")) else ()
         except NotJson:
             calls.append(_unread(text))
     return (_without_marks(pattern.sub("", words)), tuple(calls)) if calls else None
 
 
-def _named_calls(words: str) -> tuple[str, tuple[ToolCall, ...]] | None:
+def _named_calls(words: str) -> tuple[str, tuple[FunctionCall, ...]] | None:
     """Return the calls whose names stand in their marks. The text after a name has the arguments."""
     first, *named = _NAMED.split(words)
     calls = [_named_call(name, rest) for name, rest in zip(named[::2], named[1::2], strict=True)]
     return (_without_marks(first), tuple(calls)) if calls else None
 
 
-def _named_call(name: str, rest: str) -> ToolCall:
+def _named_call(name: str, rest: str) -> FunctionCall:
     pairs = _PAIR.findall(rest)
     args: JsonObject = {one or other: value.removeprefix("\n").removesuffix("\n") for one, other, value, _ in pairs}
     json_begin = None if pairs else _JSON_AFTER.match(rest)
@@ -199,15 +185,15 @@ def _named_call(name: str, rest: str) -> ToolCall:
         args = read_arguments(_decode(rest, json_begin.end())[0]) if json_begin else args
     except NotJson:
         return _unread(name + rest)
-    return ToolCall(FunctionCall(name, args)) if all(closed for *_, closed in pairs) else _unread(name + rest)
+    return FunctionCall(name, args) if all(closed for *_, closed in pairs) else _unread(name + rest)
 
 
-def _last_calls(words: str) -> tuple[str, tuple[ToolCall, ...]] | None:
+def _last_calls(words: str) -> tuple[str, tuple[FunctionCall, ...]] | None:
     """Return the calls written as JSON at the end of the words, or as the whole of them."""
     for begin in islice(_JSON_BEGIN.finditer(words), _MOST_TRIES):
         with suppress(NotJson):
             calls, before = _written_calls(words[begin.start() :]), _without_marks(words[: begin.start()])
-            return (before, tuple(map(ToolCall, calls))) if calls and not _LOOKS.search(before) else None
+            return (before, tuple(calls)) if calls and not _LOOKS.search(before) else None
     return None
 
 
@@ -240,8 +226,8 @@ def _without_marks(words: str) -> str:
     return re.sub(_SPECIAL, "", words).strip()
 
 
-def _unread(text: str) -> ToolCall:
-    return ToolCall(FunctionCall("", {}), UNREAD.format(text.strip()))
+def _unread(text: str) -> FunctionCall:
+    return FunctionCall("", {}, problem=UNREAD.format(text.strip()))
 
 
 def call_of(item: Any) -> FunctionCall | None:

@@ -21,14 +21,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.errors import PlannerError, SettingsError
-from pytest_vnc_use.planners.chat.answers import (
-    NotJson,
-    ToolCall,
-    call_of,
-    read_answer,
-    read_value,
-    usage_of,
-)
+from pytest_vnc_use.planners.chat.answers import NotJson, call_of, read_answer, read_value, usage_of
 from pytest_vnc_use.planners.chat.toolsets import TABLES
 from pytest_vnc_use.planners.common import prompts
 from pytest_vnc_use.planners.common.arguments import GRID, Arguments, Coordinates
@@ -51,7 +44,6 @@ from pytest_vnc_use.planners.common.screens import png_size, resized
 from pytest_vnc_use.planners.common.toolset import (
     EndOfRun,
     FunctionCall,
-    Reading,
     Toolset,
     check_at_least_one,
     left_at,
@@ -158,7 +150,7 @@ class OpenAICompatible:
                 refusals += 1
                 problem = f"nothing of the model's answer can be performed: {line}"
                 if refusals <= again:
-                    names = ", ".join(call.call.name for call in answer.calls[:20])
+                    names = ", ".join(call.name for call in answer.calls[:20])
                     words = answer.words or (f"(calls of {names})" if names else "(nothing)")
                     messages.append({"role": "assistant", "content": _cut(words)})
                     messages.append(user_message(f"Nothing was performed: {line}."))
@@ -271,7 +263,7 @@ class OpenAICompatible:
         base = {"model": self._service.model, "messages": list(messages), "tools": tools, "tool_choice": "auto"}
         return {**base, "max_tokens": self._max_tokens, **self._temperature, **single}
 
-    def _decision(self, answer: Answer[ToolCall], observation: Observation) -> Decision | Refused:
+    def _decision(self, answer: Answer[FunctionCall], observation: Observation) -> Decision | Refused:
         if answer.cut_off:
             return f"your answer was cut off at max_tokens={self._max_tokens}; {BRIEFLY}", WORDS_AGAIN
         if not answer.calls and self._toolset.table.words_end:
@@ -279,7 +271,10 @@ class OpenAICompatible:
         if not answer.calls:
             words = repr(answer.words[:200]) if answer.words else "nothing"
             return f"you answered without a tool call, with {words}; {BRIEFLY}", WORDS_AGAIN
-        readings, table = self._readings(answer.calls, observation), self._toolset.table
+        pointer, sent = left_at(observation.turns), self._sent(observation)
+        spell = partial(Arguments, screen=observation.frame, sent=sent, pointer=pointer)
+        table, declared = self._toolset.table, self._toolset.declarations
+        readings = [self._toolset.read(_typed(call, declared), spell) for call in answer.calls]
         if table.typed_errors:
             readings = readings[: table.most_actions]
         actions = sum(1 if isinstance(reading, EndOfRun) else len(reading) for reading in readings)
@@ -291,26 +286,13 @@ class OpenAICompatible:
             if isinstance(reading, EndOfRun) and (reading.kind == "gave_up" or len(readings) == 1):
                 return Decision(reading.kind, reading.words or answer.words)
         groups = [
-            (refused(call.call, prompts.TOO_EARLY),) if isinstance(reading, EndOfRun) else reading
+            (refused(call, prompts.TOO_EARLY),) if isinstance(reading, EndOfRun) else reading
             for call, reading in zip(answer.calls, readings, strict=False)
         ]
         counts = [*map(len, groups), *[0] * (len(answer.calls) - len(groups))]
         flat = tuple(proposal for group in groups for proposal in group)
         details = details_of(answer, counts, len(observation.turns) + 1)
         return Decision("act", answer.words, flat, stop_at_error=True, provider_details=details)
-
-    def _readings(self, calls: Sequence[ToolCall], observation: Observation) -> list[Reading]:
-        """Return the meaning of each call, for the newest screen and the pointer's last place."""
-        pointer, sent = left_at(observation.turns), self._sent(observation)
-        spell = partial(Arguments, screen=observation.frame, sent=sent, pointer=pointer)
-        read, known = self._toolset.read, self._toolset.declarations
-        typed = self._toolset.table.typed_errors
-        return [
-            (refused(call.call, call.problem, call.kind if typed else ""),)
-            if call.problem
-            else read(_typed(call.call, known), spell)
-            for call in calls
-        ]
 
 
 def _at_configured_size(observation: Observation) -> Observation:
@@ -359,18 +341,18 @@ def user_message(text: str, png: bytes | None = None) -> Message:
     }
 
 
-def details_of(answer: Answer[ToolCall], actions: Sequence[int], number: int) -> JsonObject:
+def details_of(answer: Answer[FunctionCall], actions: Sequence[int], number: int) -> JsonObject:
     """Return the data of an answer to send back: its calls, each with an id, and the number of actions of each.
 
     Its thoughts are kept apart. The arguments are written as JSON again, because servers fail on a history with other
     arguments. `number` is the turn's.
     """
-    ids = [call.call.id for call in answer.calls]
+    ids = [call.id for call in answer.calls]
     if not all(ids) or len(set(ids)) < len(ids):
         ids = [f"call_{number}_{place}" for place in range(len(ids))]
     calls: list[JsonObject] = []
     for call, call_id in zip(answer.calls, ids, strict=True):
-        function = {"name": call.call.name or "unknown", "arguments": json.dumps(dict(call.call.args))}
+        function = {"name": call.name or "unknown", "arguments": json.dumps(dict(call.args))}
         calls.append({"id": call_id, "type": "function", "function": function, **call.extra})
     message = {"role": "assistant", "content": _cut(answer.words), "tool_calls": calls}
     thoughts = {"thoughts": _cut(answer.thoughts)} if answer.thoughts else {}
@@ -435,7 +417,7 @@ class ChatJudge(ServiceJudge):
         described = {"name": name, "strict": True, "schema": schema}
         return {"response_format": {"type": "json_schema", "json_schema": described}}
 
-    def _whole_answer(self, body: JsonObject) -> Answer[ToolCall] | Failure:
+    def _whole_answer(self, body: JsonObject) -> Answer[FunctionCall] | Failure:
         answer = read_answer(body)
         if not isinstance(answer, Failure) and answer.cut_off:
             return malformed(f"it was cut off at max_tokens={self._max_tokens}")

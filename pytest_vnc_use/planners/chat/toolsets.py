@@ -26,14 +26,7 @@ from pytest_vnc_use.planners.common.arguments import (
     split_keys,
 )
 from pytest_vnc_use.planners.common.functions import Declaration
-from pytest_vnc_use.planners.common.toolset import (
-    GIVE_UP,
-    MOST_ACTIONS,
-    EndOfRun,
-    Table,
-    Tool,
-    tool,
-)
+from pytest_vnc_use.planners.common.toolset import DONE, GIVE_UP, MOST_ACTIONS, EndKind, EndOfRun, Table, Tool, tool
 from pytest_vnc_use.types import (
     Action,
     Button,
@@ -94,10 +87,6 @@ def _type_text(args: Arguments) -> Action:
     return TypeText(args.text("text", "content"), x, y, press_enter=args.flag("press_enter", default=False))
 
 
-def _plain_text(args: Arguments) -> Action:
-    return TypeText(args.text("text"))
-
-
 def _press_keys(args: Arguments) -> Action:
     keys = args.first("key", "keys")
     return KeyCombo(split_keys(str(keys) if isinstance(keys, int) else keys))
@@ -118,21 +107,9 @@ def _look(_: Arguments) -> Action:
     return TakeScreenshot()
 
 
-def _complete(args: Arguments) -> EndOfRun:
-    return EndOfRun("finished", str(args.get("summary") or ""))
-
-
-def _give_up(args: Arguments) -> EndOfRun:
-    return EndOfRun("gave_up", str(args.get("reason") or ""))
-
-
-COMPLETE = tool(
-    "The task is done, as the newest screenshot shows. Say in one sentence what you see.",
-    _complete,
-    {"summary": TEXT},
-    ends=True,
-)
-FAILED = tool(GIVE_UP.description, _give_up, {"reason": TEXT}, ends=True)
+def _ends(kind: EndKind, description: str, words: str) -> Tool:
+    """Return the row of a tool that ends the run; its argument `words` says how."""
+    return tool(description, lambda args: EndOfRun(kind, str(args.get(words) or "")), {words: TEXT}, ends=True)
 
 
 def _command_rules(offered: Sequence[str]) -> Sequence[str]:
@@ -185,8 +162,8 @@ COMMANDS = Table(
         "go_back": tool("Go back in the focused browser.", lambda _: TraverseHistory("back")),
         "go_forward": tool("Go forward in the focused browser.", lambda _: TraverseHistory("forward")),
         "take_screenshot": tool("Do nothing, and look again.", _look),
-        "task_complete": COMPLETE,
-        "task_failed": FAILED,
+        "task_complete": _ends("finished", DONE.description, "summary"),
+        "task_failed": _ends("gave_up", GIVE_UP.description, "reason"),
     },
     rules=_command_rules,
     batch="batch",
@@ -241,7 +218,7 @@ def _describe_computer(rows: Sequence[tuple[str, Tool]]) -> Declaration:
 COMPUTER_USE = Table(
     rows={
         "key": tool("", lambda args: KeyCombo(split_keys(args.first("keys", "key", "text")))),
-        "type": tool("", _plain_text),
+        "type": tool("", lambda args: TypeText(args.text("text"))),
         "mouse_move": tool("", lambda args: Move(*args.at_pointer())),
         "left_click": tool("", _click_there),
         "left_click_drag": tool("", _drag_from_pointer),
@@ -332,12 +309,8 @@ VNC_COMMAND = Table(
             params={"type": "object"},
         ),
         "get_timing": tool("The times of this run, and the screen's size.", lambda _: CallFunction("get_timing", {})),
-        "task_complete": tool(
-            "The whole task is done. Say in the summary what was done.", _complete, {"summary": TEXT}, ends=True
-        ),
-        "task_failed": tool(
-            "The task cannot be done. Say in the reason what you saw.", _give_up, {"reason": TEXT}, ends=True
-        ),
+        "task_complete": _ends("finished", "The whole task is done. Say in the summary what was done.", "summary"),
+        "task_failed": _ends("gave_up", "The task cannot be done. Say in the reason what you saw.", "reason"),
     },
     rules=prompts.vnc_command_rules,
     operator=prompts.VNC_COMMAND_OPERATOR,

@@ -12,8 +12,10 @@ from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 from pytest_vnc_use.planners.common.arguments import Arguments
+from pytest_vnc_use.planners.common.functions import declare_all
 from pytest_vnc_use.planners.common.http import Backoff, Failure, Service, ask
 from pytest_vnc_use.planners.common.screens import ImageLimit, png_size
+from pytest_vnc_use.planners.common.toolset import GIVE_UP, check_at_least_one, check_excluded
 from pytest_vnc_use.types import Decision, JsonObject, Observation, Proposal, Usage
 
 Call = TypeVar("Call")
@@ -37,12 +39,17 @@ class Answer(Generic[Call]):
 
 
 class ServicePlanner(ABC, Generic[AnyAnswer]):
-    """A planner that asks a model. A subclass builds the request, reads the answer, and decides by it."""
+    """A planner that asks a model. A subclass builds the request, and decides by the answer.
+
+    `read` returns the answer in a response, or why it cannot be used.
+    """
 
     provider: ClassVar[str]
 
-    def __init__(self, service: Service, backoff: Backoff | None) -> None:
-        self._service, self._backoff = service, backoff or Backoff()
+    def __init__(
+        self, service: Service, read: Callable[[JsonObject], AnyAnswer | Failure], backoff: Backoff | None
+    ) -> None:
+        self._service, self._read, self._backoff = service, read, backoff or Backoff()
 
     @property
     def name(self) -> str:
@@ -67,10 +74,6 @@ class ServicePlanner(ABC, Generic[AnyAnswer]):
         """Return the request."""
 
     @abstractmethod
-    def _read(self, body: JsonObject) -> AnyAnswer | Failure:
-        """Return the answer in a response, or why it cannot be used."""
-
-    @abstractmethod
     def _decision(self, answer: AnyAnswer, observation: Observation) -> Decision:
         """Return the decision of an answer."""
 
@@ -83,7 +86,29 @@ class ComputerPlanner(ServicePlanner[Answer[Call]]):
 
     kept_as: ClassVar[str]
     """The name of the answer's items in a decision's provider_details."""
+    actions: ClassVar[Sequence[str]]
+    """The names of the tool's actions."""
     _limit: ImageLimit
+
+    def __init__(
+        self,
+        service: Service,
+        read: Callable[[JsonObject], Answer[Call] | Failure],
+        backoff: Backoff | None,
+        *,
+        excluded_actions: Sequence[str],
+        functions: Sequence[Callable[..., object]],
+        reserved: Sequence[str],
+        include_initial_screenshot: bool,
+        keep_screenshots: int,
+    ) -> None:
+        """Raise SettingsError. `reserved` are names that no function of the user's may have."""
+        check_at_least_one(keep_screenshots=keep_screenshots)
+        super().__init__(service, read, backoff)
+        self._excluded = check_excluded(excluded_actions, known=self.actions)
+        self._declarations = (GIVE_UP, *declare_all(functions, taken=(*reserved, GIVE_UP.name)))
+        self._functions = frozenset(declaration.name for declaration in self._declarations)
+        self._keep, self._shows_first = keep_screenshots, include_initial_screenshot
 
     def _decision(self, answer: Answer[Call], observation: Observation) -> Decision:
         decided = partial(Decision, model=answer.model, usage=answer.usage, stop_at_error=True)

@@ -26,11 +26,18 @@ EndKind = Literal["finished", "gave_up"]
 
 @dataclass(frozen=True)
 class FunctionCall:
-    """One call as the model made it. `id` is empty if the service gave none."""
+    """One call as the model made it. `id` is empty if the service gave none.
+
+    `problem` says why its arguments cannot be read, `kind` what is wrong. `extra` is data that a service wants back
+    with the call, such as Gemini's thought signature in `extra_content`.
+    """
 
     name: str
     args: JsonObject
     id: str = ""
+    problem: str = ""
+    kind: str = ""
+    extra: JsonObject = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -174,6 +181,8 @@ class Toolset:
 
     def read(self, call: FunctionCall, spell: Spell) -> Reading:
         """Return the meaning of a call. A batch becomes one proposal for each of its actions."""
+        if call.problem:
+            return (self._refused(call, call.problem, call.kind),)
         is_batch = self.table.batch and call.name == self.table.batch and call.name not in self._excluded
         return self._read_batch(call, spell) if is_batch else self._read_single(call, spell)
 
@@ -207,7 +216,10 @@ class Toolset:
                 raise Unreadable(self._missing[meant.name])
             return (proposal(call, meant),)
         except Unreadable as exc:
-            return (refused(call, str(exc), exc.kind if table.typed_errors else ""),)
+            return (self._refused(call, str(exc), exc.kind),)
+
+    def _refused(self, call: FunctionCall, problem: str, kind: str) -> Proposal:
+        return refused(call, problem, kind if self.table.typed_errors else "")
 
     def _read_batch(self, call: FunctionCall, spell: Spell) -> tuple[Proposal, ...]:
         args = spell(call.args)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.errors import AnswerRefused, SettingsError
 from pytest_vnc_use.planners.common import prompts
 from pytest_vnc_use.planners.common.functions import declare_all
 from pytest_vnc_use.planners.common.http import (
@@ -28,8 +28,10 @@ from pytest_vnc_use.planners.common.http import (
     Failure,
     Service,
     ask,
+    count_of,
     found_key,
     found_url,
+    malformed,
     post_json,
 )
 from pytest_vnc_use.planners.common.judge import Grid, ServiceJudge
@@ -47,7 +49,6 @@ from pytest_vnc_use.planners.gemini.actions import (
     offered_names,
     read_proposal,
 )
-from pytest_vnc_use.planners.gemini.answers import extract_function_calls, read_answer, usage_of
 from pytest_vnc_use.types import (
     Decision,
     FrameRef,
@@ -58,6 +59,7 @@ from pytest_vnc_use.types import (
     Step,
     TakeScreenshot,
     Turn,
+    Usage,
     report_to_nobody,
 )
 
@@ -82,6 +84,14 @@ SAFETY_POLICIES = (
 )
 ALL_TURNS = 40
 """The turns that go back whole in the older dialect and in a browser: as many as a run has by default."""
+REFUSED = frozenset(
+    "SAFETY RECITATION BLOCKLIST PROHIBITED_CONTENT SPII ESCALATION MODEL_ARMOR PUP_LIMITED_DISABLED IMAGE_SAFETY "
+    "IMAGE_PROHIBITED_CONTENT IMAGE_RECITATION".split()
+)
+"""Finish reasons with which the service withholds an answer. With any other, a missing answer is worth a retry."""
+
+WHOLE = frozenset({"STOP", "FINISH_REASON_UNSPECIFIED", ""})
+"""Finish reasons of an answer whose text was not cut off."""
 
 
 class GeminiComputerUse(ServicePlanner[Answer[FunctionCall]]):
@@ -124,7 +134,9 @@ class GeminiComputerUse(ServicePlanner[Answer[FunctionCall]]):
             check_at_least_one(keep_screenshots=keep_screenshots)
         self._keep = keep_screenshots or (None if older or self._in_browser else 3)
         self._shows_first = include_initial_screenshot
-        super().__init__(gemini_service(model, api_key, base_url), backoff)
+        detects = can_detect_injection(model) if detect_prompt_injection is None else detect_prompt_injection
+        read = partial(read_answer, detects_injection=detects)
+        super().__init__(gemini_service(model, api_key, base_url), read, backoff)
         declared = declare_all(functions, taken=(*PREDEFINED_FUNCTIONS, DONE.name, GIVE_UP.name))
         functions_of_user = [declaration.name for declaration in declared]
         excluded = check_excluded(excluded_actions or (), [*PREDEFINED_FUNCTIONS, *functions_of_user])
@@ -140,8 +152,7 @@ class GeminiComputerUse(ServicePlanner[Answer[FunctionCall]]):
         computer: dict[str, Any] = {"environment": f"ENVIRONMENT_{environment.upper()}"}
         if left_out := in_dialect(sorted(excluded), environment, older=older):
             computer["excludedPredefinedFunctions"] = left_out
-        self._detects = can_detect_injection(model) if detect_prompt_injection is None else detect_prompt_injection
-        if self._detects:  # older services refuse fields that they do not know
+        if detects:  # older services refuse fields that they do not know
             computer["enablePromptInjectionDetection"] = True
         if disabled_safety_policies:
             policies = [_member("SafetyPolicy", name, SAFETY_POLICIES) for name in disabled_safety_policies]
@@ -165,9 +176,6 @@ class GeminiComputerUse(ServicePlanner[Answer[FunctionCall]]):
             load_png = observation.load_png
             observation = replace(observation, load_png=lambda screen: halved(load_png(screen)))
         return {"contents": self._rebuild_contents(observation), **self._fixed}
-
-    def _read(self, body: JsonObject) -> Answer[FunctionCall] | Failure:
-        return read_answer(body, detects_injection=self._detects)
 
     def _decision(self, answer: Answer[FunctionCall], observation: Observation) -> Decision:
         details = {"content": dict(answer.items[0])}
@@ -337,6 +345,60 @@ class GeminiJudge(ServiceJudge):
         ordered = {**schema, "propertyOrdering": schema["required"]}
         bound = {"responseMimeType": "application/json", "responseJsonSchema": ordered}
         return {"generationConfig": {**self._generation, **bound}}
+
+
+def read_answer(body: JsonObject, *, detects_injection: bool = False) -> Answer[FunctionCall] | Failure:
+    """Return the first candidate of a generateContent response, or why it cannot be used.
+
+    Its only item is the model's `content` as it came. With `detects_injection`, a last answer without content counts as
+    refused, because the service does not document how it reports an injection.
+    """
+    try:
+        blocked = (body.get("promptFeedback") or {}).get("blockReason")
+        candidate = (body.get("candidates") or [{}])[0]
+        reason, content = str(candidate.get("finishReason") or ""), candidate.get("content") or {}
+        parts = content.get("parts") or ()
+        why = str(blocked or reason or "no candidate")
+        if blocked or reason in REFUSED:
+            what = "prompt" if blocked else "answer"
+            return Failure(AnswerRefused(f"the model's service blocked the {what}: {why}"))
+        if detects_injection and (reason == "OTHER" or (reason in WHOLE and not parts)):
+            refused = AnswerRefused(f"the model's service withheld its answer, as on a prompt injection: {why}")
+            return Failure(refused, again=reason != "OTHER")  # services also fall silent for no reason
+        answer = Answer(
+            items=(content,),
+            words=_join(parts, thoughts=False),
+            thoughts=_join(parts, thoughts=True),
+            calls=extract_function_calls(content),
+            usage=usage_of(body),
+            model=str(body.get("modelVersion") or ""),
+        )
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return malformed(f"got {body!r}")
+    return answer if reason in WHOLE and (answer.calls or answer.words) else malformed(why)
+
+
+def extract_function_calls(content: JsonObject) -> tuple[FunctionCall, ...]:
+    """Return the function calls of a model's content (JSON as it came), in order. Raises the errors of other JSON."""
+    calls = [part["functionCall"] for part in content.get("parts") or () if "functionCall" in part]
+    return tuple(
+        FunctionCall(call["name"].strip(), dict(call.get("args") or {}), str(call.get("id") or "")) for call in calls
+    )
+
+
+def _join(parts: Sequence[JsonObject], *, thoughts: bool) -> str:
+    return "".join(part.get("text") or "" for part in parts if bool(part.get("thought")) is thoughts).strip()
+
+
+def usage_of(body: JsonObject) -> Usage:
+    """Return the tokens of a response."""
+    counts = body.get("usageMetadata")
+    return Usage(
+        input=count_of(counts, "promptTokenCount"),
+        cached=count_of(counts, "cachedContentTokenCount"),
+        output=count_of(counts, "candidatesTokenCount"),
+        thinking=count_of(counts, "thoughtsTokenCount"),
+    )
 
 
 def _with_urls(turns: Sequence[Turn]) -> Iterator[Turn]:

@@ -3,20 +3,31 @@
 Source of the format: platform.claude.com/docs, "Computer use tool", "Vision", "Preserved thinking", and the types of
 the anthropic SDK 2.12. The SDK itself is not used, because its retries and time-outs are not the run's, and fields
 unknown to its models would not go back unchanged.
+
+The actions are the members of `computer_toolset_20260801`; in the older `computer_20251124` and `computer_20250124`
+they are values of `action`. A modifier held around an action is a step of its own.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pytest_vnc_use.errors import AnswerRefused, PlannerError, SettingsError
-from pytest_vnc_use.planners.anthropic.actions import MEMBERS, UNAVAILABLE, Call, read_calls
 from pytest_vnc_use.planners.common import prompts
-from pytest_vnc_use.planners.common.arguments import Arguments
-from pytest_vnc_use.planners.common.functions import Declaration, declare_all
+from pytest_vnc_use.planners.common.arguments import (
+    Arguments,
+    Reader,
+    Unreadable,
+    notches,
+    number_of,
+    read_action,
+    seconds_to_wait,
+    split_keys,
+)
 from pytest_vnc_use.planners.common.http import (
     ApiKey,
     Backoff,
@@ -30,18 +41,42 @@ from pytest_vnc_use.planners.common.http import (
 from pytest_vnc_use.planners.common.judge import Grid, ServiceJudge
 from pytest_vnc_use.planners.common.planner import Answer, ComputerPlanner
 from pytest_vnc_use.planners.common.screens import ImageLimit
-from pytest_vnc_use.planners.common.toolset import GIVE_UP, check_at_least_one, check_excluded, left_at
+from pytest_vnc_use.planners.common.toolset import GIVE_UP, left_at
 from pytest_vnc_use.planners.common.turns import (
     KEPT_TURNS,
     CallSteps,
+    pointer_after,
     problem_of_call,
+    proposals_of,
     removed_of,
     result_of_call,
     screens_seen,
     skipped,
     steps_by_call,
+    while_held,
 )
-from pytest_vnc_use.types import FrameRef, JsonObject, Observation, Proposal, Turn, Usage
+from pytest_vnc_use.types import (
+    Action,
+    Button,
+    CallFunction,
+    Click,
+    Drag,
+    FrameRef,
+    JsonObject,
+    KeyCombo,
+    MouseDown,
+    MouseUp,
+    Move,
+    Observation,
+    Proposal,
+    Scroll,
+    TakeScreenshot,
+    Turn,
+    TypeText,
+    Usage,
+    Wait,
+)
+from pytest_vnc_use.types.actions import Point
 
 API_URL = "https://api.anthropic.com"
 API_VERSION = "2023-06-01"
@@ -74,6 +109,113 @@ TOOLS = {
 }
 
 
+MOST_REPEATS = 20
+"""The most presses of one `key`, each a step of its own. The documented limit is 100."""
+
+UNAVAILABLE = ("zoom", "cursor_position")
+"""Members that no desktop here supports. They are not offered; a model that uses one gets a message that says so."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One tool_use block. `is_computer` marks the computer's members, as other tools may have the same names."""
+
+    name: str
+    args: JsonObject
+    is_computer: bool
+
+
+def _words(args: Arguments) -> str:
+    text = args.first("text")
+    if not isinstance(text, str) or not text:
+        raise Unreadable(f"'text' must be text, got {text!r}")
+    return text
+
+
+def _click(args: Arguments, *, button: Button = "left", count: int = 1) -> tuple[Action, ...]:
+    return while_held(args.keys("text"), Click(*args.at_pointer(), button=button, count=count))
+
+
+def _drag(args: Arguments) -> tuple[Action, ...]:
+    return while_held(args.keys("text"), Drag(*args.place("start_"), *args.target()))
+
+
+def _scroll(args: Arguments) -> tuple[Action, ...]:
+    clicks = notches(number_of("scroll_amount", args.first("scroll_amount")))
+    scroll = Scroll(*args.at_pointer(), args.direction("scroll_direction"), clicks)
+    return while_held(args.keys("text"), scroll)
+
+
+def _key(args: Arguments) -> tuple[Action, ...]:
+    given = args.get("repeat")
+    repeat = 1 if given is None else number_of("repeat", given)
+    if not 1 <= repeat <= MOST_REPEATS or repeat != int(repeat):
+        raise Unreadable(f"'repeat' must be a whole number, 1 to {MOST_REPEATS}, got {given!r}")
+    return (KeyCombo(split_keys(_words(args))),) * int(repeat)
+
+
+def _wait(args: Arguments) -> Action:
+    return Wait(seconds_to_wait(number_of("duration", args.first("duration"))))
+
+
+def _zoom(_: Arguments) -> tuple[Action, ...]:
+    raise Unreadable("'zoom' is not available here; look at the newest screenshot, it shows the whole screen")
+
+
+def _cursor_position(args: Arguments) -> tuple[Action, ...]:
+    where = f"you last moved it to pixel {args.pointer} of the screen" if args.pointer else "it was not moved yet"
+    raise Unreadable(f"'cursor_position' is not available here; {where}")
+
+
+READERS: Mapping[str, Reader] = {
+    "screenshot": lambda _: TakeScreenshot(),
+    "left_click": _click,
+    "right_click": partial(_click, button="right"),
+    "middle_click": partial(_click, button="middle"),
+    "double_click": partial(_click, count=2),
+    "triple_click": partial(_click, count=3),
+    "left_click_drag": _drag,
+    "mouse_move": lambda args: Move(*args.target()),
+    "left_mouse_down": lambda args: MouseDown(*args.at_pointer()),
+    "left_mouse_up": lambda args: MouseUp(*args.at_pointer()),
+    "scroll": _scroll,
+    "type": lambda args: TypeText(_words(args)),
+    "key": _key,
+    "hold_key": lambda args: while_held(split_keys(_words(args)), _wait(args)),
+    "wait": _wait,
+    "zoom": _zoom,
+    "cursor_position": _cursor_position,
+}
+MEMBERS = tuple(READERS)
+
+
+def read_calls(
+    calls: Sequence[Call],
+    read: Callable[..., Arguments],
+    *,
+    pointer: Point | None = None,
+    functions: Collection[str] = (),
+    excluded: Collection[str] = (),
+) -> list[tuple[Proposal, ...]]:
+    """Return the proposals of each call, in order, at least one a call. `functions` are names of the user's own.
+
+    `read` makes the arguments of a call, for the screen of the turn and the pointer's place before the call, which
+    was at `pointer` before the first one.
+    """
+    offered = [name for name in MEMBERS if name not in (*excluded, *UNAVAILABLE)] + sorted(functions)
+    proposals: list[tuple[Proposal, ...]] = []
+    for call in calls:
+        if not call.is_computer and call.name in functions:
+            actions: tuple[Action, ...] = (CallFunction(call.name, call.args),)
+        else:
+            readers = READERS if call.is_computer else {}
+            args = read(call.args, pointer=pointer)
+            actions = read_action(call.name, args, readers, offered=offered, excluded=excluded, noun="tool")
+        pointer = pointer_after(actions, pointer)
+        proposals.append(proposals_of(call.name, call.args, actions))
+    return proposals
+
+
 def anthropic_service(model: str, api_key: ApiKey, base_url: str | None, beta: str = "") -> Service:
     """Return the service of a model. Raises KeyMissing, KeyRejected, SettingsError."""
     key, url = found_key(api_key, (KEY_VARIABLE,)), found_url(base_url, URL_VARIABLE) or API_URL
@@ -91,7 +233,7 @@ class AnthropicComputer(ComputerPlanner[Call]):
     ANTHROPIC_BASE_URL. Raises SettingsError, and KeyMissing if no key is set.
     """
 
-    provider, kept_as = "anthropic", "content"
+    provider, kept_as, actions = "anthropic", "content", MEMBERS
 
     def __init__(
         self,
@@ -109,14 +251,19 @@ class AnthropicComputer(ComputerPlanner[Call]):
         max_tokens: int = 16_000,
         backoff: Backoff | None = None,
     ) -> None:
-        check_at_least_one(keep_screenshots=keep_screenshots)
         if tool not in TOOLS:
             raise SettingsError(f"tool must be one of {sorted(TOOLS)}, got {tool!r}")
         self._tool, self._limit = tool, TOOLS[tool].limit
-        super().__init__(anthropic_service(model, api_key, base_url, TOOLS[tool].beta), backoff)
-        self._excluded = check_excluded(excluded_actions, known=MEMBERS)
-        self._declarations = (GIVE_UP, *declare_all(functions, taken=(*MEMBERS, TOOLSET, GIVE_UP.name)))
-        self._keep, self._shows_first = keep_screenshots, include_initial_screenshot
+        super().__init__(
+            anthropic_service(model, api_key, base_url, TOOLS[tool].beta),
+            read_answer,
+            backoff,
+            excluded_actions=excluded_actions,
+            functions=functions,
+            reserved=(*MEMBERS, TOOLSET),
+            include_initial_screenshot=include_initial_screenshot,
+            keep_screenshots=keep_screenshots,
+        )
         self._fixed: JsonObject = {
             "model": model,
             "max_tokens": max_tokens,
@@ -134,8 +281,11 @@ class AnthropicComputer(ComputerPlanner[Call]):
             width, height = self._sent(observation)
             size = {"display_width_px": width, "display_height_px": height}
             computer = {"type": self._tool, "name": TOOLSET, **size}
-        tools = [computer, *map(_declared, self._declarations)]
-        return {**self._fixed, "tools": tools, "messages": self._messages(observation)}
+        declared = [
+            {"name": each.name, "description": each.description, "input_schema": dict(each.parameters)}
+            for each in self._declarations
+        ]
+        return {**self._fixed, "tools": [computer, *declared], "messages": self._messages(observation)}
 
     def _messages(self, observation: Observation) -> list[JsonObject]:
         """Return the messages so far. Each turn has one screenshot, the screen after it; the newest is always sent."""
@@ -158,22 +308,14 @@ class AnthropicComputer(ComputerPlanner[Call]):
             messages.extend(_messages_of(turn, image(number + 1), without_thinking=changed))
         return messages
 
-    def _read(self, body: JsonObject) -> Answer[Call] | Failure:
-        return read_answer(body)
-
     def _reason_to_give_up(self, calls: Sequence[Call]) -> str | None:
         return next((str(call.args.get("reason") or "") for call in calls if call.name == GIVE_UP.name), None)
 
     def _proposals(
         self, calls: Sequence[Call], read: Callable[..., Arguments], observation: Observation
     ) -> list[tuple[Proposal, ...]]:
-        return read_calls(
-            calls,
-            read,
-            pointer=left_at(observation.turns),
-            functions=[declaration.name for declaration in self._declarations],
-            excluded=self._excluded,
-        )
+        pointer = left_at(observation.turns)
+        return read_calls(calls, read, pointer=pointer, functions=self._functions, excluded=self._excluded)
 
 
 class AnthropicJudge(ServiceJudge):
@@ -215,14 +357,6 @@ def _drop_lengths(schema: Any) -> Any:
     if isinstance(schema, dict):
         return {key: _drop_lengths(inner) for key, inner in schema.items() if key not in ("minItems", "maxItems")}
     return [_drop_lengths(inner) for inner in schema] if isinstance(schema, list) else schema
-
-
-def _declared(declaration: Declaration) -> JsonObject:
-    return {
-        "name": declaration.name,
-        "description": declaration.description,
-        "input_schema": dict(declaration.parameters),
-    }
 
 
 WHOLE = frozenset({"end_turn", "tool_use", "stop_sequence"})

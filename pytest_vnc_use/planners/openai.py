@@ -3,19 +3,30 @@
 Source of the format: developers.openai.com, "Computer use", "Images and vision", and the types of the openai SDK 3.54.
 The SDK itself is not used, because its retries and time-outs are not the run's, and fields unknown to its models would
 not go back unchanged.
+
+A modifier held around an action is a step of its own, and so is each direction of a scroll that has two.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from pytest_vnc_use.errors import AnswerRefused
 from pytest_vnc_use.planners.common import prompts
-from pytest_vnc_use.planners.common.arguments import Arguments
-from pytest_vnc_use.planners.common.functions import Declaration, declare_all
+from pytest_vnc_use.planners.common.arguments import (
+    PIXELS_A_NOTCH,
+    Arguments,
+    Reader,
+    Unreadable,
+    notches,
+    pixel_of,
+    read_action,
+    split_keys,
+)
 from pytest_vnc_use.planners.common.http import (
     ApiKey,
     Backoff,
@@ -29,17 +40,40 @@ from pytest_vnc_use.planners.common.http import (
 from pytest_vnc_use.planners.common.judge import Grid, ServiceJudge
 from pytest_vnc_use.planners.common.planner import Answer, ComputerPlanner
 from pytest_vnc_use.planners.common.screens import ImageLimit
-from pytest_vnc_use.planners.common.toolset import GIVE_UP, check_at_least_one, check_excluded
+from pytest_vnc_use.planners.common.toolset import GIVE_UP, MOST_ACTIONS
 from pytest_vnc_use.planners.common.turns import (
     CallSteps,
+    proposals_of,
     removed_of,
     result_of_call,
     screens_seen,
     skipped,
     steps_by_call,
+    while_held,
 )
-from pytest_vnc_use.planners.openai.actions import ACTIONS, read_computer_call, read_function_call
-from pytest_vnc_use.types import CallFunction, FrameRef, JsonObject, Observation, Proposal, Turn, Usage
+from pytest_vnc_use.types import (
+    Action,
+    Button,
+    CallFunction,
+    Click,
+    Confirmation,
+    Direction,
+    Drag,
+    FrameRef,
+    InvalidAction,
+    JsonObject,
+    KeyCombo,
+    Move,
+    Observation,
+    Proposal,
+    Scroll,
+    TakeScreenshot,
+    Turn,
+    TypeText,
+    Usage,
+    Wait,
+)
+from pytest_vnc_use.types.actions import TOO_DEEP, is_shallow
 
 API_URL = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"
@@ -47,6 +81,70 @@ URL_VARIABLE = "OPENAI_BASE_URL"
 LIMIT = ImageLimit(longest_side=6000, patch=32, patches=10_000)
 """The largest screenshot that `detail: original` uses unscaled: 10.24 million pixels, 6000 a side."""
 CALLS = ("computer_call", "function_call")
+
+
+WAIT_S = 2.0
+"""The length of a wait, which the call does not give. The guide's own examples take two seconds."""
+
+BUTTONS: Mapping[str, Button] = {"left": "left", "right": "right", "wheel": "middle", "middle": "middle"}
+MODIFIERS = frozenset({"ctrl", "control", "shift", "alt", "option", "meta", "cmd", "command", "super", "win"})
+
+
+def _click(args: Arguments) -> tuple[Action, ...]:
+    name = args.get("button") or "left"
+    button = BUTTONS.get(str(name))
+    if button is None:
+        raise Unreadable(f"'button' must be left, right or wheel, got {name!r}; press alt+left to go back")
+    return while_held(args.keys("keys"), Click(*args.target(), button=button))
+
+
+def _drag(args: Arguments) -> tuple[Action, ...]:
+    path = args.first("path")
+    if not isinstance(path, list) or len(path) < 2:
+        raise Unreadable(f"'path' must be a list of at least two points, got {path!r:.200}")
+    start, end = (pixel_of(point, args.screen, args.sent) for point in (path[0], path[-1]))
+    return while_held(args.keys("keys"), Drag(*start, *end))
+
+
+def _scroll(args: Arguments) -> tuple[Action, ...]:
+    """Return the scrolls. Distances are pixels, down and to the right if positive."""
+    right, down = args.number("scroll_x", "scrollX", default=0.0), args.number("scroll_y", "scrollY", default=0.0)
+    vertical: Direction = "down" if down > 0 else "up"
+    horizontal: Direction = "right" if right > 0 else "left"
+    point, distances = args.target(), ((down, vertical), (right, horizontal))
+    scrolls = [Scroll(*point, direction, notches(px / PIXELS_A_NOTCH)) for px, direction in distances if px]
+    if not scrolls:
+        raise Unreadable("'scroll_x' or 'scroll_y' must be a number of pixels other than 0")
+    return while_held(args.keys("keys"), *scrolls)
+
+
+def _keypress(args: Arguments) -> tuple[Action, ...]:
+    """Return one combination if there is a modifier; else one press after the other."""
+    keys = split_keys(args.first("keys"))
+    if MODIFIERS.isdisjoint(key.lower() for key in keys):
+        return tuple(KeyCombo((key,)) for key in keys)
+    return (KeyCombo(keys),)
+
+
+def _type(args: Arguments) -> Action:
+    text = args.first("text")
+    if not isinstance(text, str):
+        raise Unreadable(f"'text' must be text, got {text!r}")
+    return TypeText(text)
+
+
+READERS: Mapping[str, Reader] = {
+    "click": _click,
+    "double_click": lambda args: while_held(args.keys("keys"), Click(*args.target(), count=2)),
+    "drag": _drag,
+    "keypress": _keypress,
+    "move": lambda args: while_held(args.keys("keys"), Move(*args.target())),
+    "screenshot": lambda _: TakeScreenshot(),
+    "scroll": _scroll,
+    "type": _type,
+    "wait": lambda _: Wait(WAIT_S),
+}
+ACTIONS = tuple(READERS)
 
 
 def openai_service(model: str, api_key: ApiKey, base_url: str | None) -> Service:
@@ -64,7 +162,7 @@ class OpenAIComputer(ComputerPlanner[JsonObject]):
     OPENAI_API_KEY and OPENAI_BASE_URL. Raises SettingsError, and KeyMissing if no key is set.
     """
 
-    provider, kept_as, _limit = "openai", "output", LIMIT
+    provider, kept_as, actions, _limit = "openai", "output", ACTIONS, LIMIT
 
     def __init__(
         self,
@@ -81,16 +179,30 @@ class OpenAIComputer(ComputerPlanner[JsonObject]):
         max_output_tokens: int = 16_000,
         backoff: Backoff | None = None,
     ) -> None:
-        check_at_least_one(keep_screenshots=keep_screenshots)
-        super().__init__(openai_service(model, api_key, base_url), backoff)
-        self._excluded = check_excluded(excluded_actions, known=ACTIONS)
-        declarations = declare_all(functions, taken=("computer", GIVE_UP.name))
-        self._functions = frozenset(declaration.name for declaration in declarations)
-        self._keep, self._shows_first = keep_screenshots, include_initial_screenshot
+        super().__init__(
+            openai_service(model, api_key, base_url),
+            read_answer,
+            backoff,
+            excluded_actions=excluded_actions,
+            functions=functions,
+            reserved=("computer",),
+            include_initial_screenshot=include_initial_screenshot,
+            keep_screenshots=keep_screenshots,
+        )
+        declared = [  # not strict: a strict schema must require each parameter
+            {
+                "type": "function",
+                "name": each.name,
+                "description": each.description,
+                "parameters": dict(each.parameters),
+                "strict": False,
+            }
+            for each in self._declarations
+        ]
         self._fixed: JsonObject = {
             "model": model,
             "instructions": prompts.OPERATOR if system_instruction is None else system_instruction,
-            "tools": [{"type": "computer"}, *map(_declarations, (GIVE_UP, *declarations))],
+            "tools": [{"type": "computer"}, *declared],
             "max_output_tokens": max_output_tokens,
             "store": False,
             "include": ["reasoning.encrypted_content"],
@@ -111,9 +223,6 @@ class OpenAIComputer(ComputerPlanner[JsonObject]):
         for turn, url in zip(turns[in_words:], urls[in_words + 1 :], strict=True):
             items.extend(_items_of(turn, url()))
         return items
-
-    def _read(self, body: JsonObject) -> Answer[JsonObject] | Failure:
-        return read_answer(body)
 
     def _reason_to_give_up(self, calls: Sequence[JsonObject]) -> str | None:
         for call in calls:
@@ -163,15 +272,51 @@ class OpenAIJudge(ServiceJudge):
         return {"text": {"format": {"type": "json_schema", "name": name, "strict": True, "schema": schema}}}
 
 
-def _declarations(declaration: Declaration) -> JsonObject:
-    """Return the declaration for the service. It is not strict: a strict schema must require each parameter."""
-    return {
-        "type": "function",
-        "name": declaration.name,
-        "description": declaration.description,
-        "parameters": dict(declaration.parameters),
-        "strict": False,
-    }
+def read_computer_call(
+    item: JsonObject, read: Callable[[JsonObject], Arguments], *, excluded: Collection[str] = ()
+) -> tuple[Proposal, ...]:
+    """Return the proposals of a computer_call, at least one. Each of them carries the call's safety checks.
+
+    `read` makes the arguments of an action, for the screen of the turn.
+    """
+    confirmation = read_confirmation(item.get("pending_safety_checks"))
+    actions = item.get("actions") or [item.get("action")]
+    if not isinstance(actions, list) or len(actions) > MOST_ACTIONS:
+        problem = f"'actions' must be a list of 1 to {MOST_ACTIONS} actions; nothing was done"
+        return proposals_of("computer", {}, [InvalidAction("computer", problem)], confirmation)
+    proposals: list[Proposal] = []
+    for asked in actions:
+        fields = dict(asked) if isinstance(asked, dict) else {}
+        name = str(fields.pop("type", "computer"))
+        offered = sorted(set(READERS) - set(excluded))
+        meant = read_action(name, read(fields), READERS, offered=offered, excluded=excluded)
+        proposals += proposals_of(name, fields, meant, confirmation)
+    return tuple(proposals)
+
+
+def read_function_call(item: JsonObject, *, functions: Collection[str]) -> tuple[Proposal, ...]:
+    """Return the proposal for a call of a user's function, whose arguments are JSON in a string."""
+    name = str(item.get("name"))
+    try:
+        arguments = json.loads(item.get("arguments") or "{}")
+    except (TypeError, ValueError, RecursionError) as exc:
+        arguments, problem = {}, f"the arguments of {name!r} must be JSON: {exc}"
+    else:
+        problem = "" if is_shallow(arguments) else f"the arguments of {name!r} {TOO_DEEP}"
+        problem = problem if isinstance(arguments, dict) else f"the arguments of {name!r} must be a JSON object"
+    if name not in functions:
+        problem = f"there is no function {name!r}; use one of those that you were given"
+    action = InvalidAction(name, problem) if problem else CallFunction(name, arguments)
+    return proposals_of(name, {} if problem else arguments, [action])
+
+
+def read_confirmation(checks: Any) -> Confirmation | None:
+    """Return pending safety checks, each `{"id", "code", "message"}`, as a request for a person's confirmation."""
+    checks = [check for check in checks if isinstance(check, dict)] if isinstance(checks, list) else []
+    if not checks:
+        return None
+    messages = [str(check.get("message") or check.get("code") or check.get("id")) for check in checks]
+    return Confirmation("; ".join(messages), ", ".join(str(check["code"]) for check in checks if check.get("code")))
 
 
 def read_answer(body: JsonObject) -> Answer[JsonObject] | Failure:

@@ -1,1 +1,0 @@
-"""Claude as planner and as judge."""

@@ -1,1 +1,0 @@
-"""OpenAI's computer tool as planner, and its models as judges."""

@@ -1,0 +1,196 @@
+"""A user's session: events in, actions on the desktop and in the recording out, without secrets."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from pytest_vnc_use import clock
+from pytest_vnc_use.backends.vnc import connect
+from pytest_vnc_use.demonstrate.gestures import AGAIN_S, DemonstratedAction, Motion
+from pytest_vnc_use.demonstrate.session import ManualSession, recorded_steps
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.recordings.format import RecordedRun, RecordedStep, Screen
+from pytest_vnc_use.recordings.manual import ManualRun
+from pytest_vnc_use.runs.redaction import Redactor
+from pytest_vnc_use.types import (
+    NO_FRAME,
+    Click,
+    DesktopAction,
+    KeyCombo,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
+    Move,
+    Observation,
+    Region,
+    Scroll,
+    TypeText,
+)
+from pytest_vnc_use.types.elements import Element
+from pytest_vnc_use.types.protocols import ForwardingController
+from support.memory_desktop import PaintedController
+from support.served_screen import ServedScreen, served_screen
+from support.vnc_servers import VncServer, wait_for
+
+SECRET, AMBIENT, CARD = "hunter2", "xyzzy-7", Redactor({"CARD": "4111-1111"})
+BLACK = Screen(pixels=lambda: np.zeros((4, 4), np.uint32))
+PRESSED = [MouseDown(30, 40), MouseUp(30, 40)]
+ELSEWHERE = [MouseDown(90, 40), MouseUp(90, 40)]
+
+
+def receive(session: ManualSession, *motions: Motion | None) -> ManualSession:
+    for motion in motions:
+        session.receive(motion, clock.monotonic())
+    return session
+
+
+def struck(text: str) -> list[Motion]:
+    return [event for key in text for event in (KeyDown(key), KeyUp(key))]
+
+
+def actions_of(session: ManualSession) -> list[object]:
+    return [step.action for step in session.demonstration.steps]
+
+
+def demonstrated(screen: ServedScreen, text: str) -> tuple[RecordedStep, ...]:
+    """Return the recording of a click, a text and ctrl+s."""
+    chord = [KeyDown("control"), KeyDown("s"), KeyUp("s"), KeyUp("control")]
+    with closing(connect(screen.address)) as desktop:
+        session = receive(ManualSession(desktop, print), *PRESSED, *struck(text), *chord, None)
+        session.run()
+    return recorded_steps(session.demonstration.steps, Redactor({"PASSWORD": SECRET}), Redactor({"TOKEN": AMBIENT}))
+
+
+def test_demonstrated_actions_arrive_and_are_recorded() -> None:
+    with served_screen() as screen:
+        steps = demonstrated(screen, f"my {SECRET}")
+    typed = TypeText("my <secret:PASSWORD>")
+    assert [step.action for step in steps] == [Click(30, 40), typed, KeyCombo(("control", "s"))]
+    assert isinstance(screen.motions[1], MouseDown)
+    pressed = [motion.key for motion in screen.motions if isinstance(motion, KeyDown)]
+    assert [key for key in pressed if len(key) == 1] == [*f"my {SECRET}", "s"]
+
+
+def test_demonstrated_undeclared_secret_raises() -> None:
+    with served_screen() as screen, pytest.raises(SettingsError, match="types the value of 'TOKEN', so nothing is"):
+        demonstrated(screen, AMBIENT)
+
+
+def test_pointer_that_rests_is_moved_back_before_click() -> None:
+    with served_screen() as screen, closing(connect(screen.address)) as desktop:
+        session = receive(ManualSession(desktop, print), *PRESSED, Move(200, 150))
+
+        def click_once_rested() -> None:
+            wait_for(lambda: Move(200, 150) in screen.motions, "a move to where the pointer rests")
+            receive(session, *ELSEWHERE, None)
+
+        user = threading.Thread(target=click_once_rested)
+        user.start()
+        session.run()
+        user.join()
+    assert actions_of(session) == [Click(30, 40), Click(90, 40)]
+
+
+def test_repeated_actions_arrive_on_fresh_desktop() -> None:
+    pressed = []
+    steps: Sequence[DemonstratedAction] = ()
+    for _ in range(2):
+        with served_screen() as screen, closing(connect(screen.address)) as desktop:
+            session = ManualSession(desktop, print)
+            if steps:
+                assert session.repeat(steps)
+            else:
+                receive(session, *PRESSED, *ELSEWHERE, Scroll(90, 40, "down", 1), None).run()
+                steps = session.demonstration.steps
+            pressed.append([motion for motion in screen.motions if isinstance(motion, (MouseDown, Scroll))])
+    assert pressed[0] == pressed[1]
+    assert len(pressed[0]) == 3
+
+
+@pytest.mark.desktop
+@pytest.mark.parametrize(("painted", "texts"), [(True, ["c", "hi"]), (False, ["chi"])], ids=["changed", "unchanged"])
+def test_text_after_changed_screen_is_separate(tigervnc: VncServer, painted: bool, texts: list[str]) -> None:
+    """The user presses a key that opens something, sees it, and types on."""
+    with closing(connect(tigervnc.address)) as desktop:
+        session = ManualSession(desktop, print)
+
+        def type_chi() -> None:
+            receive_at_once(session, struck("c"))
+            steps = session.demonstration.steps
+            wait_for(lambda: steps and steps[0].screen, "the first key")
+            if painted:
+                tigervnc.paint(7)
+            time.sleep(0.7)  # the user looks
+            receive_at_once(session, [*struck("hi"), None])
+
+        user = threading.Thread(target=type_chi)
+        user.start()
+        session.run()
+        user.join()
+    assert actions_of(session) == [TypeText(text) for text in texts]
+
+
+def receive_at_once(session: ManualSession, motions: Sequence[Motion | None]) -> None:
+    for motion in motions:
+        session.receive(motion, 0.0)
+
+
+class Timed(ForwardingController):
+    """Notes when buttons were pressed and released."""
+
+    def perform(self, action: DesktopAction) -> None:
+        self.desktop.perform(action)
+        if isinstance(action, (MouseDown, MouseUp)):
+            self.times = [*getattr(self, "times", []), time.monotonic()]
+
+
+@pytest.mark.desktop
+def test_two_recorded_clicks_are_no_double_click(tigervnc: VncServer) -> None:
+    """The user clicks slowly, but the session has the second click ready when it has performed the first."""
+    with closing(connect(tigervnc.address)) as desktop:
+        eyes = Timed(desktop)
+        session = ManualSession(desktop, print, eyes=eyes)
+        for at_s in (0.0, AGAIN_S + 0.1):
+            session.receive(MouseDown(140, 224), at_s)
+            session.receive(MouseUp(140, 224), at_s)
+        session.receive(None, 1.0)
+        session.run()
+    assert actions_of(session) == [Click(140, 224), Click(140, 224)]
+    assert eyes.times[2] - eyes.times[1] >= AGAIN_S
+
+
+def test_names_of_elements_have_no_secret_and_follow_steps() -> None:
+    buttons = [Element("button", name, Region(0, 0, 9, 9)) for name in ("pay with 4111-1111", f"key-1 {'x' * 100_000}")]
+    actions = [
+        DemonstratedAction(Click(1, 1), BLACK, (buttons[0],)),
+        DemonstratedAction(KeyCombo(("enter",)), BLACK),
+        DemonstratedAction(Click(2, 2), BLACK, (buttons[1],)),
+    ]
+    shown = RecordedRun(task="", steps=recorded_steps(actions, CARD, Redactor({"KEY": "key-1"})), end=BLACK)
+    names = [element.name for step in shown.steps for element in step.elements if element]
+    assert names[0] == "pay with <secret:CARD>"
+    assert "<secret:KEY> xxx" in names[1]
+    assert len(names[1]) < 300
+    run = ManualRun(lambda: shown, PaintedController())
+    run.decide(Observation("pay", NO_FRAME, NO_FRAME, (), lambda _: b""), timeout_s=60)
+    for step in shown.steps:
+        assert run.elements_of(step.action) == step.elements
+        run.perform(step.action)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("between", [[], [KeyCombo(("backspace",))]], ids=["a pause", "a character deleted later"])
+def test_secret_typed_in_pieces_is_never_written(between: list[KeyCombo]) -> None:
+    typed = [TypeText("4111-x" if between else "4111-"), *between, TypeText("1111")]
+    actions = [DemonstratedAction(action, BLACK) for action in typed]
+    if between:
+        with pytest.raises(SettingsError, match="typed in several pieces"):
+            recorded_steps(actions, CARD, Redactor({}))
+    else:
+        assert [step.action for step in recorded_steps(actions, CARD, Redactor({}))] == [TypeText("<secret:CARD>")]
