@@ -99,8 +99,7 @@ def test_accepted_heal_replaces_recording(
 ) -> None:
     monkeypatch.setenv("CI", "true")
     before = recorded.read_bytes()
-    done = run(pytester, "auto", RED)
-    done.assert_outcomes(passed=1)
+    run(pytester, "auto", RED).assert_outcomes(passed=1)
     assert recorded.read_bytes() == before, "with CI=true a heal is a proposal"
     with closing(CiReview(Path("runs"))) as review:
         (group,) = review.facts()["groups"]
@@ -117,7 +116,7 @@ def test_accepted_heal_replaces_recording(
         review.answer(group["id"], "accept", "")
         assert result_of(review) == "accepted"
     assert [(each.by, each.steps.partition(" by ")[0]) for each in read(recorded).history] == [
-        (user_name(), "1 step from step 2")
+        (user_name(), "2 steps from step 2")
     ]
     monkeypatch.delenv("CI")
     (pytester.path / "conftest.py").unlink()
