@@ -213,8 +213,9 @@ def test_drift_is_continued_by_keyboard(served: Served, browser: Any, tmp_path: 
     left = ["step 2: press return"]
     for more, button, kind in (({"by_hand": left}, "Continue the replay", "done"), ({"no_undo": ""}, "Undo", "undo")):
         with link.asking(events.put, about="record", notice="", crops={}, **facts, **more):
-            press(button)
+            page.get_by_role("button", name=button).wait_for()
             assert page.get_by_text(left[0]).is_visible() == ("by_hand" in more)
+            press(button)
             assert events.get(timeout=WITHIN_S)["kind"] == kind
     page.get_by_text("Undo: a fresh desktop starts").wait_for()
     link.send(type="test", test="test_it", state="failed")
