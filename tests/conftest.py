@@ -152,16 +152,11 @@ def model() -> Iterator[Callable[..., GeminiServer]]:
 
 
 @pytest.fixture
-def frozen_garbage() -> Iterator[None]:
-    """Leave out what is there already where garbage is collected: a session within this process does so many times."""
-    gc.freeze()
-    yield
-    gc.unfreeze()
+def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.Pytester]:
+    """Let `runpytest_subprocess` fork its sessions from a process that has imported the libraries.
 
-
-@pytest.fixture
-def pytester(frozen_garbage: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """Let `runpytest_subprocess` fork its sessions from a process that has imported the libraries."""
+    A session within this process collects garbage many times: without what is there already.
+    """
     start = pytester.popen
 
     def popen(command: Sequence[str], stdout: IO[str], stderr: IO[str], **options: Any) -> Any:
@@ -170,7 +165,9 @@ def pytester(frozen_garbage: None, pytester: pytest.Pytester, monkeypatch: pytes
         return ForkedPython("pytest", *command[2:], stdout=stdout, stderr=stderr)
 
     monkeypatch.setattr(pytester, "popen", popen)
-    return pytester
+    gc.freeze()
+    yield pytester
+    gc.unfreeze()
 
 
 @pytest.fixture

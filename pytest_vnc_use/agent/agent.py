@@ -496,7 +496,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
     def controller(self) -> Controller:
         """The desktop's controller, connected on first use. Raises DesktopError."""
         settings = build.settings_at(self.settings, self.server)
-        if self._connected_as and not build.same_connection(self._connected_as, settings):
+        if self._connected_as and not build.agree(self._connected_as, settings, build.CONNECTION_SETTINGS):
             if self._controller is not None:
                 self._controller.close()
             self._controller = None

@@ -28,6 +28,7 @@ from pytest_vnc_use.desktops.session import withhold
 from pytest_vnc_use.errors import DesktopRefused, KeyMissing, SettingsError
 from pytest_vnc_use.errors.faults import named
 from pytest_vnc_use.plain_text import line
+from pytest_vnc_use.planners.common.functions import VERIFY
 from pytest_vnc_use.planners.local.callables import named_planner
 from pytest_vnc_use.safety.policy_file import load_policy
 from pytest_vnc_use.safety.rules import Policy
@@ -174,7 +175,6 @@ def _key_and_backoff(settings: Settings, service: str) -> dict[str, Any]:
 def check_supported(settings: Settings) -> None:
     """Raise SettingsError if a setting differs from its default and the planner does not support it."""
     wants = {} if settings.base_url else {"toolset": "openai with --vnc-base-url"}
-    wants |= {} if settings.planner == "gemini" else {"environment": "gemini"}
     if settings.planner not in PLANNERS:
         wants |= dict.fromkeys(("model", "exclude", "api_key_command", "planner_options"), " or ".join(PLANNERS))
     for name, planners in wants.items():
@@ -269,26 +269,27 @@ def _service_planner(settings: Settings, functions: Sequence[Callable[..., objec
         "excluded_actions": settings.exclude,
         "functions": functions,
     }
-    match settings.planner:
-        case "gemini":
-            from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
+    shared |= {"opens_windows": bool(settings.cdp)} if settings.planner == "gemini" else {}
+    kind = _class_of(settings.planner, 1)
+    planner: Planner = kind(**shared, **_options(settings, kind, shared))
+    return planner
 
-            shared |= {"environment": settings.environment, "opens_windows": bool(settings.cdp)}
-            return GeminiComputerUse(**shared, **_options(settings, GeminiComputerUse, shared))
-        case "anthropic":
-            from pytest_vnc_use.planners.anthropic import AnthropicComputer
 
-            return AnthropicComputer(**shared, **_options(settings, AnthropicComputer, shared))
-        case "openai":
-            from pytest_vnc_use.planners.openai import OpenAIComputer
+_CLASSES = {
+    "gemini": ("gemini.planner", "GeminiComputerUse", "GeminiJudge"),
+    "anthropic": ("anthropic", "AnthropicComputer", "AnthropicJudge"),
+    "openai": ("openai", "OpenAIComputer", "OpenAIJudge"),
+}
+"""The module, the planner and the judge of each service."""
 
-            return OpenAIComputer(**shared, **_options(settings, OpenAIComputer, shared))
-    raise AssertionError(f"PLANNERS has {settings.planner!r}, which is built nowhere")
+
+def _class_of(service: str, number: int) -> Any:
+    """Return the planner's class of a service, 1, or the judge's, 2; only its module is imported."""
+    return getattr(import_module(f"pytest_vnc_use.planners.{_CLASSES[service][0]}"), _CLASSES[service][number])
 
 
 def _chat_planner(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
     from pytest_vnc_use.planners.chat.planner import AgentLog, OpenAICompatible
-    from pytest_vnc_use.planners.common.functions import VERIFY
 
     names = {getattr(function, "__name__", "") for function in functions}
     takes_verify = settings.toolset in ("commands", "vnc_command") and VERIFY.name not in names
@@ -336,27 +337,17 @@ def counted_in(settings: Settings) -> Callable[[int, int], tuple[int, int]]:
 
 def build_judge(settings: Settings) -> Judge:
     """Build the judge of claims, by default of the planner's service. Without one, every claim is unsure."""
-    shared = {"model": model_that_judges(settings), **_key_and_backoff(settings, judge_of(settings))}
-    match judge_of(settings):
-        case "gemini":
-            from pytest_vnc_use.planners.gemini.planner import GeminiJudge
+    service = judge_of(settings)
+    if not service:
+        return NoJudge()
+    shared = {"model": model_that_judges(settings), **_key_and_backoff(settings, service)}
+    if service == "openai" and settings.base_url:
+        from pytest_vnc_use.planners.chat.planner import ChatJudge
 
-            return GeminiJudge(**shared)
-        case "anthropic":
-            from pytest_vnc_use.planners.anthropic import AnthropicJudge
-
-            return AnthropicJudge(**shared)
-        case "openai" if settings.base_url:
-            from pytest_vnc_use.planners.chat.planner import ChatJudge
-
-            shared["api_key"] = shared["api_key"] or VARIABLES.get(SERVER_KEY_VARIABLE, "")
-            return ChatJudge(settings.base_url, **shared, coordinates=_coordinates(settings))
-        case "openai":
-            from pytest_vnc_use.planners.openai import OpenAIJudge
-
-            return OpenAIJudge(**shared)
-        case _:
-            return NoJudge()
+        shared["api_key"] = shared["api_key"] or VARIABLES.get(SERVER_KEY_VARIABLE, "")
+        return ChatJudge(settings.base_url, **shared, coordinates=_coordinates(settings))
+    judge: Judge = _class_of(service, 2)(**shared)
+    return judge
 
 
 def judge_of(settings: Settings) -> str:
@@ -387,14 +378,9 @@ def settings_at(settings: Settings, server: str) -> Settings:
     return replace(settings, server=server, username="", tls="off")
 
 
-def same_connection(one: Settings, other: Settings) -> bool:
-    """Return whether `connect` would make the same controller from both."""
-    return all(getattr(one, name) == getattr(other, name) for name in CONNECTION_SETTINGS)
-
-
-def same_desktop(one: Settings, other: Settings) -> bool:
-    """Return whether both ask for the same desktop, with the same program."""
-    return all(getattr(one, name) == getattr(other, name) for name in START_SETTINGS)
+def agree(one: Settings, other: Settings, names: Sequence[str]) -> bool:
+    """Return whether both have the same values of these settings."""
+    return all(getattr(one, name) == getattr(other, name) for name in names)
 
 
 def lease_desktop(settings: Settings, holder: str = "", name: str = "") -> Desktop:

@@ -31,7 +31,7 @@ from pytest_vnc_use.errors import (
     InfraError,
     SettingsError,
     VncUseError,
-    install,
+    install_hint,
 )
 from pytest_vnc_use.plain_text import plain, without_query
 from pytest_vnc_use.settings.settings import Settings
@@ -189,7 +189,7 @@ def _qt(host_network: str) -> str:
         qt_version = importlib.import_module(f"{name}.QtCore").qVersion()
         importlib.import_module(f"{name}.QtGui")
     except ModuleNotFoundError as exc:
-        raise DesktopError(f"{exc}. {install('demo')}") from exc
+        raise DesktopError(f"{exc}. {install_hint('demo')}") from exc
     except ImportError as exc:  # a library that the package needs is missing
         raise DesktopError(f"{exc}: apt-get install {' '.join(QT_LIBRARIES)}") from exc
     plugin = Path(str(package.__file__)).parent / _QT_DIRS[name] / "plugins" / "platforms" / "libqvnc.so"

@@ -28,7 +28,7 @@ from pytest_vnc_use.agent import build
 from pytest_vnc_use.agent.agent import VncUseAgent
 from pytest_vnc_use.cli.pytest_process import Suite, SuiteResult
 from pytest_vnc_use.demonstrate.codegen import proposed_test
-from pytest_vnc_use.errors import InfraError, RunDirectoryError, SettingsError, VncUseError, install
+from pytest_vnc_use.errors import InfraError, RunDirectoryError, SettingsError, VncUseError, install_hint
 from pytest_vnc_use.report.annotate import mark_action
 from pytest_vnc_use.runs.directory import RunDirectory, Trace, read_trace
 from pytest_vnc_use.runs.redaction import Redactor
@@ -60,7 +60,7 @@ try:
     )
     from mcp.types.version import is_version_at_least
 except ImportError as exc:
-    raise SettingsError(f"`cua-vnc mcp` needs the library 'mcp', version 2 ({exc}). {install('mcp')}") from exc
+    raise SettingsError(f"`cua-vnc mcp` needs the library 'mcp', version 2 ({exc}). {install_hint('mcp')}") from exc
 
 _ENDED_WITHIN_S = 1.5
 """The time that the end of the process waits for its work; clients kill it after two seconds."""

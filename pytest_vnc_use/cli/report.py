@@ -10,13 +10,13 @@ from pathlib import Path
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.files import reason_of
-from pytest_vnc_use.report.results import write_results
+from pytest_vnc_use.report.results import RESULTS, write_results
 from pytest_vnc_use.report.summaries import lines, tell_github
 from pytest_vnc_use.runs.transcript import line, plain
 
-_DEFAULT, _RESULTS = "vnc-report", "vnc-results.json"
+_DEFAULT = "vnc-report"
 EPILOG = f"""\
-With --merge, {_RESULTS} of all jobs is written too, and the exit code is 1 if a test failed or is in two jobs, a job
+With --merge, {RESULTS} of all jobs is written too, and the exit code is 1 if a test failed or is in two jobs, a job
 has no results, no job has a test, or pytest could not collect a module, was interrupted or failed otherwise in a job.
 
 exit code: 0 if all is written or printed, 1 as above, or if --markdown has a run that cannot be shown, 2 for wrong
@@ -31,7 +31,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "report",
         help="write the pages of runs for a reviewer, and put the results of several jobs together",
         description="Write index.html, a page for each run, and what they share. "
-        f"Nothing but the run directories, and {_RESULTS} beside them, is read.",
+        f"Nothing but the run directories, and {RESULTS} beside them, is read.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -42,7 +42,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help="a run directory, or a directory with some below it: of several sessions there, the last one",
     )
     report.add_argument(
-        "--merge", nargs="+", default=[], metavar="DIR", help=f"what each job left, with its {_RESULTS}; needs -o"
+        "--merge", nargs="+", default=[], metavar="DIR", help=f"what each job left, with its {RESULTS}; needs -o"
     )
     report.add_argument("--jobs", metavar="N", help="with --merge: how many jobs there were (default: as many as DIRs)")
     report.add_argument(
@@ -67,36 +67,28 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    # These bring Jinja2.
-    from pytest_vnc_use.report.markdown import run_markdown, write_markdown
-    from pytest_vnc_use.report.pages import write_report
-    from pytest_vnc_use.report.sessions import (
-        find_runs,
-        format_problems,
-        links,
-        of_last_session,
-        results_beside,
-        results_of_jobs,
-    )
+    from pytest_vnc_use.report import markdown, pages, sessions  # these bring Jinja2
 
     _check_options(arguments)
     given = map(Path, arguments.path or arguments.merge)
     paths = [path if path.name not in ("", "..") else path.resolve() for path in given]
     jobs = int(arguments.jobs or 0)
-    session, whole, read = results_of_jobs(paths, jobs) if arguments.merge else (results_beside(paths), None, 0)
+    session, whole, read = (
+        sessions.results_of_jobs(paths, jobs) if arguments.merge else (sessions.results_beside(paths), None, 0)
+    )
     may_be_none = not arguments.markdown and (session.is_read or bool(arguments.merge))
-    every_run = find_runs(paths, may_be_none=may_be_none)
-    runs = of_last_session(every_run, paths)
+    every_run = sessions.find_runs(paths, may_be_none=may_be_none)
+    runs = sessions.of_last_session(every_run, paths)
     if earlier := len(every_run) - len(runs):
         count = "1 run of earlier sessions is" if earlier == 1 else f"{earlier} runs of earlier sessions are"
         print(f"{count} left out. To see one, name its directory", file=sys.stderr)
     if arguments.markdown and arguments.directory is None:  # links lead from here
-        texts = [run_markdown(run, Path.cwd()) for run in runs]
+        texts = [markdown.run_markdown(run, Path.cwd()) for run in runs]
         print("\n---\n\n".join(text for text, _ in texts), end="")
         return 0 if all(is_shown for _, is_shown in texts) else NOT_SHOWN
     if arguments.markdown:
         written = []
-        for file, is_shown in write_markdown(runs, Path(arguments.directory)):
+        for file, is_shown in markdown.write_markdown(runs, Path(arguments.directory)):
             print(plain(str(file)))
             written.append(is_shown)
         return 0 if all(written) else NOT_SHOWN
@@ -104,24 +96,24 @@ def _report(arguments: argparse.Namespace) -> int:
         reasons = "; ".join(": ".join(filter(None, problem)) for problem in session.problems)
         directories = ", ".join(map(repr, arguments.merge))
         raise SettingsError(f"--merge needs a directory with results or runs, got {directories}: {reasons}")
-    problems = format_problems(runs, session)
+    problems = sessions.format_problems(runs, session)
     if arguments.links:
-        print(links(runs, session.results, arguments.links, problems), end="")
+        print(sessions.links(runs, session.results, arguments.links, problems), end="")
         return 0
     beside = len(paths) == 1 and not arguments.one_file and all(run.parent == paths[0] for run in runs)
     directory = Path(arguments.directory or (paths[0] if beside else _DEFAULT))
-    page = write_report(runs, directory, session, one_file=arguments.one_file)
+    page = pages.write_report(runs, directory, session, one_file=arguments.one_file)
     print(line(f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} in {page}"))
     if whole is None:
         for problem in problems:
             print(line(problem))
         return BAD if arguments.merge else 0
     try:
-        write_results(directory / _RESULTS, whole)
+        write_results(directory / RESULTS, whole)
     except OSError as exc:
-        raise SettingsError(f"{str(directory / _RESULTS)!r} cannot be written: {reason_of(exc)}") from exc
+        raise SettingsError(f"{str(directory / RESULTS)!r} cannot be written: {reason_of(exc)}") from exc
     totals = ", ".join(f"{number} {result}" for result, number in whole.totals.results.items())
-    print(line(f"{totals or 'no tests'} in {read} of {max(jobs, len(paths))} jobs: {directory / _RESULTS}"))
+    print(line(f"{totals or 'no tests'} in {read} of {max(jobs, len(paths))} jobs: {directory / RESULTS}"))
     for text in (*lines(whole), *whole.problems, *tell_github(whole)):
         print(line(text))
     return BAD if whole.problems or any(test.is_bad for test in whole.tests) else 0

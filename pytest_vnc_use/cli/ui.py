@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_vnc_use.cli.ini_file import IniFile
 from pytest_vnc_use.cli.options import settings_of
 from pytest_vnc_use.errors import RunDirectoryError, SettingsError
-from pytest_vnc_use.report.results import read_results
+from pytest_vnc_use.report.results import RESULTS, read_results
 from pytest_vnc_use.settings.settings import Settings
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def _last_results() -> dict[str, dict[str, Any]]:
     """Return the results of the last session in this directory, by node ID; none without a file that can be read."""
     runs = Path(str(IniFile.find(Path.cwd()).options.get("vnc_runs_dir") or Settings().runs_dir))
     try:
-        tests = read_results(runs / "vnc-results.json").tests
+        tests = read_results(runs / RESULTS).tests
     except RunDirectoryError:
         return {}
     return {each.test: {"state": each.result, "triage": each.triage or "", "message": each.message} for each in tests}

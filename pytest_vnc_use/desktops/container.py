@@ -24,7 +24,7 @@ from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.desktops.remote import RemoteDesktop, RemoteExec
 from pytest_vnc_use.desktops.session import Session
 from pytest_vnc_use.desktops.started import check_linux, check_size, greets_at, shows_anything
-from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError, install
+from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError, install_hint
 from pytest_vnc_use.types.protocols import Connect
 
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ class ContainerDesktop(RemoteDesktop):
     cannot be pulled, or its container ends first. Raises DesktopRefused if it is not ready within `start_timeout_s`.
     """
 
+    _session: Session
+
     def __init__(
         self,
         image: str,
@@ -84,25 +86,22 @@ class ContainerDesktop(RemoteDesktop):
         self._password = password or secrets.token_urlsafe(6)  # VNC's password check uses no more
         own = {"VNC_GEOMETRY": f"{size[0]}x{size[1]}", "VNC_PASSWORD": self._password}
         variables = {**dict(map(_variable, environment)), **own}
-        self._kept_logs: Mapping[str, str] | None = None
-        self._kept_fault: str | None = None
         self._listener: socket.socket | None = None
         self._engine = find_engine(engine)
         self._client = client = self._engine.client
         if not self._engine.ask(f"look for the image {image!r}", lambda: client.image.exists(image)):
             wish, advice = f"pull the image {image!r}, which is not here", "build it first, or correct its name"
             self._engine.ask(wish, lambda: client.image.pull(image, quiet=True), advice=advice, limit_s=_PULL_S)
-        self._own = Session(as_tester=True)
-        super().__init__(connect, start_timeout_s, self._own)
+        super().__init__(connect, start_timeout_s, Session(as_tester=True))
         self._remote = RemoteExec([self._engine.path, "exec", "-i", self.container])
         try:
             for removal in ("kill",), ("rm", "--force", "--volumes"):  # `rm --force` alone lets Podman wait 10 s
-                self._own.note_command([self._engine.path, *removal, self.container])
-            file = self._own.directory / "environment"  # every user of this machine could read a command line
+                self._session.note_command([self._engine.path, *removal, self.container])
+            file = self._session.directory / "environment"  # every user of this machine could read a command line
             file.touch(mode=0o600)
             file.write_text("".join(f"{name}={value}\n" for name, value in variables.items()), encoding="utf-8")
             if network:
-                self._server = str(self._own.directory / "vnc")
+                self._server = str(self._session.directory / "vnc")
                 self._listen([self._engine.path, "exec", "-i", self.container, "bash", "-c", _TO_PORT, str(port)])
             arguments = {"networks": [network]} if network else {"publish": [(f"127.0.0.1::{port}",)]}
             options: dict[str, Any] = {"env_files": [file], "volumes": mounts, "pull": "never", **arguments}
@@ -133,19 +132,12 @@ class ContainerDesktop(RemoteDesktop):
         return self._password
 
     @property
-    def alive(self) -> bool:
-        """Return whether the container still runs. Raises DesktopError if the engine does not answer."""
-        return self._kept_logs is None and not self._end()
-
-    @property
     def container(self) -> str:
         """The container's name, for `docker exec`."""
-        return self._own.directory.name
+        return self._session.directory.name
 
-    def fault(self) -> str:
+    def _fault_now(self) -> str:
         """Return how the container ended, and the last lines of its output; "" while it runs."""
-        if self._kept_fault is not None:
-            return self._kept_fault
         try:
             end = self._end()
         except DesktopError as exc:  # somebody removed it, or the engine ended
@@ -160,19 +152,18 @@ class ContainerDesktop(RemoteDesktop):
         state = self._engine.ask("read the container's state", lambda: self._inspect().state)
         return "" if state.running else f"exited with {state.exit_code}"
 
-    def logs(self) -> Mapping[str, str]:
-        """Return the output of the container, as `container`, and of the program under test, as `program`."""
-        return self._kept_logs if self._kept_logs is not None else {"container": self._output(), **super().logs()}
+    def _logs_now(self) -> Mapping[str, str]:
+        return {"container": self._output(), **super()._logs_now()}
 
     def stop(self) -> None:
         """End and remove the container; a second call does nothing."""
-        if self._kept_logs is None:
-            self._kept_fault = self.fault() if self._program and self._program.end else ""
-            self._kept_logs = self.logs()
+        if self._kept is None:
+            fault = self.fault() if self._program and self._program.end else ""
+            self._kept = self.program_fault(), fault, self.logs()
             self._end_program()
             if self._listener:
                 self._listener.shutdown(socket.SHUT_RDWR)  # accept() returns, which close() alone would not do
-            self._own.stop()
+            self._session.stop()
 
     def _listen(self, argv: Sequence[str]) -> None:
         """Run `argv` for each connection to the unix socket, with the connection as its input and output."""
@@ -235,11 +226,8 @@ class ContainerDesktop(RemoteDesktop):
         except DesktopError as exc:  # it was removed, or the engine ended: other faults say more
             return str(exc)
 
-    def _remote_exec(self, wish: str) -> RemoteExec:
-        if self._kept_logs is not None:
-            raise DesktopError(
-                f"cannot {wish}: the desktop is stopped, and its container is removed; do it before stop()"
-            )
+    def _reach(self, wish: str) -> RemoteExec:
+        self._check_not_stopped(wish)
         return self._remote
 
 
@@ -251,7 +239,7 @@ class Engine:
             from python_on_whales import DockerClient
         except ImportError as exc:
             raise SettingsError(
-                f"containers need the library 'python-on-whales', which is not installed. {install('container')}"
+                f"containers need the library 'python-on-whales', which is not installed. {install_hint('container')}"
             ) from exc
         self.name, self.path = name, path
         self.client = DockerClient(client_call=[path])

@@ -66,11 +66,11 @@ class ExternalDesktop(RemoteDesktop):
         """None, because only the user knows it."""
         return None
 
-    def fault(self) -> str:
+    def _fault_now(self) -> str:
         """Return why the server could not be reached when the program ended; "" while the program runs."""
         if self._program and self._program.end and self._last_end[0] is not self._program:
-            self._last_end = self._program, self._end_now()
-        return self._last_end[1] if self._program in (None, self._last_end[0]) else ""
+            self._last_end = self._program, self._why_out_of_reach()
+        return self._last_end[1] if self._program is self._last_end[0] else ""
 
     def stop(self) -> None:
         """End everything that was launched and run, and give the lease back; a second call does nothing.
@@ -78,6 +78,7 @@ class ExternalDesktop(RemoteDesktop):
         The desktop stays, because this test did not start it.
         """
         try:
+            self._kept = self.program_fault(), self.fault(), self.logs()
             self._end_program()
             if self._session:
                 self._session.stop()
@@ -88,7 +89,7 @@ class ExternalDesktop(RemoteDesktop):
             if self._lease:
                 self._lease.release()
 
-    def _end_now(self) -> str:
+    def _why_out_of_reach(self) -> str:
         if self._connect is None:
             return ""
         try:
@@ -99,7 +100,7 @@ class ExternalDesktop(RemoteDesktop):
             return f"the server at {self._server!r} cannot be reached, and the program ended: {exc}"
         return ""
 
-    def _remote_exec(self, wish: str) -> RemoteExec:
+    def _reach(self, wish: str) -> RemoteExec:
         if self._remote is None:
             raise DesktopError(
                 f"cannot {wish}: only VNC reaches the desktop at {self._server!r}. Say how a command runs there "

@@ -14,8 +14,8 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import PurePath
 
@@ -25,7 +25,7 @@ from pytest_vnc_use.desktops.started import (
     MAX_BYTES,
     STAY,
     TOO_LARGE,
-    check_argv,
+    ReachedDesktop,
     early_end,
     outside,
     shows_window,
@@ -255,7 +255,7 @@ def _last_line(text: bytes) -> str:
     return (text.decode("utf-8", "replace").strip().splitlines() or ["it printed nothing"])[-1]
 
 
-class RemoteDesktop(ABC):
+class RemoteDesktop(ReachedDesktop):
     """A desktop whose files and commands are reached by a RemoteExec.
 
     `connect` opens a Controller, which sees whether a launched program changes the screen. The program's client lives
@@ -263,10 +263,8 @@ class RemoteDesktop(ABC):
     """
 
     def __init__(self, connect: Connect | None, launch_timeout_s: float = 20.0, session: Session | None = None) -> None:
-        self._connect, self._launch_timeout_s, self._session = connect, launch_timeout_s, session
-        self._program: Process | None = None
-        self._ended: tuple[str, str] | None = None
-        """The fault and the output of the program, once it was ended."""
+        super().__init__(session)
+        self._connect, self._launch_timeout_s = connect, launch_timeout_s
 
     @property
     @abstractmethod
@@ -279,24 +277,8 @@ class RemoteDesktop(ABC):
         """Return the password of its VNC server; None if it asks for none, or only the user knows it."""
 
     @abstractmethod
-    def _remote_exec(self, wish: str) -> RemoteExec:
+    def _reach(self, wish: str) -> RemoteExec:
         """Return the remote execution. Raises DesktopError that says why `wish` is not possible."""
-
-    def read_file(self, name: str) -> str:
-        """Return the text of a file, relative to the working directory there.
-
-        Raises FileNotFoundError, DesktopError.
-        """
-        return self._remote_exec(f"read the file {name!r}").read(name)
-
-    def write_file(self, name: str, text: str) -> None:
-        """Write a text file, relative to the working directory there. Raises DesktopError."""
-        self._remote_exec(f"write the file {name!r}").write(name, text)
-
-    def run(self, command: Sequence[str], *, timeout_s: float = 60.0) -> Ran:
-        """Run a command in the working directory there, until it ends. Raises DesktopError."""
-        check_argv(command)
-        return self._remote_exec(f"run {shlex.join(command)!r}").run(command, timeout_s)
 
     def launch(self, command: Sequence[str]) -> None:
         """Start the program under test in place of the one before, and wait until the screen has changed.
@@ -306,11 +288,10 @@ class RemoteDesktop(ABC):
         nothing shows in time.
         """
         wish = f"launch {shlex.join(command)!r}"
-        remote_exec = self._remote_exec(wish)
+        remote_exec = self._reach(wish)
         if sys.platform != "linux":
             raise DesktopError(f"cannot {wish}: that needs Linux, got {sys.platform!r}; start it over there yourself")
         self._end_program()
-        self._ended = None
         with closing(self._screen(wish)) as screen:
             if not remote_exec.has(command[0]):
                 raise ProgramMissing(f"cannot start {command[0]!r}: the desktop has no such program on its PATH")
@@ -325,7 +306,6 @@ class RemoteDesktop(ABC):
                     raise self._not_shown(program)
             except BaseException:  # on any error, and on Ctrl-C: the program ends
                 self._end_program()
-                self._ended = None
                 raise
 
     def _not_shown(self, program: Process) -> VncUseError:
@@ -333,32 +313,9 @@ class RemoteDesktop(ABC):
             return DesktopRefused(program.message(f"had not shown a window within {self._launch_timeout_s:g} s"))
         message = program.message(f"{program.end} and had not shown a window{'' if program.exit_code else STAY}")
         error = early_end(message, program.exit_code, program.output_tail(), elsewhere=True)
-        if isinstance(error, ProgramCrashed) and (fault := self._end_now()):
+        if isinstance(error, ProgramCrashed) and (fault := self.fault()):
             return DesktopError(fault)  # the desktop ended, and the program with it
         return error
-
-    def program_hangs(self) -> bool:
-        """Return False, because a hanging program cannot be recognised from here."""
-        return False
-
-    def program_fault(self) -> str:
-        """Return how the program under test ended and its last output; "" while it runs, or if none was launched."""
-        program = self._program
-        fault = self._ended[0] if self._ended else program.message(program.end) if program and program.end else ""
-        return "" if fault and self.fault() else fault
-
-    def fault(self) -> str:
-        """Return "", because the end of such a desktop cannot be recognised from here."""
-        return ""
-
-    def _end_now(self) -> str:
-        """Return how the desktop ended; "" while it is there. It may take as long as a connection."""
-        return self.fault()
-
-    def logs(self) -> Mapping[str, str]:
-        """Return the output of the program under test, as `program`."""
-        output = self._ended[1] if self._ended else self._program.output if self._program else None
-        return {} if output is None else {"program": output}
 
     def _screen(self, wish: str) -> Controller:
         if self._connect is None:
@@ -370,8 +327,7 @@ class RemoteDesktop(ABC):
     def _end_program(self) -> None:
         """End the program, if there is one; then answers about it stay as they were."""
         if self._program and self._session:
-            self._ended = self.program_fault(), self._program.output
             self._session.end_program()
             self._program = None
             with suppress(DesktopError):  # what cannot be reached has no program
-                self._remote_exec("end the program").end(_PROGRAM)
+                self._reach("end the program").end(_PROGRAM)

@@ -282,11 +282,6 @@ class Session:
         if program := self._processes.pop("program", None):
             self._end(program.pid, is_program=True)
 
-    @property
-    def alive(self) -> bool:
-        """Return whether the session is not stopped, and all processes but the program under test run."""
-        return not self._stopped and not self.fault()
-
     def fault(self) -> str:
         """Return how a process other than the program has ended, and its last output; "" while all of them run."""
         others = [process for role, process in self._processes.items() if role != "program"]

@@ -1,4 +1,4 @@
-"""Desktops that are started here, independent of their screen's server: the program under test and its files."""
+"""The program under test of a desktop and its files; desktops that are started here, whatever serves their screen."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import re
 import shlex
 import socket
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -225,52 +226,47 @@ def _differ(pixels: Any, others: Any) -> bool:
 _MAX_SIDE = 16384
 
 
-class StartedDesktop:
-    """The files, commands and program under test of a desktop that lives in a session; a subclass adds the screen."""
+class Reach(Protocol):
+    """What reaches a desktop's working directory: on this machine, or by a command that leads to another one."""
 
-    def __init__(self, environment: Mapping[str, str], *, pinned: bool, name: str) -> None:
-        self._session = Session(environment, pinned=pinned, name=name)
-        self._files = WorkingDirectory(self._session.home)
+    def read(self, name: str) -> str:
+        """Return the text of a file. Raises FileNotFoundError, DesktopError."""
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file. Raises DesktopError."""
+
+    def run(self, command: Sequence[str], timeout_s: float) -> Ran:
+        """Run a command until it ends. Raises DesktopError."""
+
+
+class ReachedDesktop(ABC):
+    """The files, commands and program under test of a desktop; the program, or its client, lives in a session."""
+
+    def __init__(self, session: Session | None) -> None:
+        self._session = session
         self._program: Process | None = None
         self._kept: tuple[str, str, Mapping[str, str]] | None = None
         """Once stopped: the faults of the program and of the desktop, and the logs."""
 
-    @property
-    def alive(self) -> bool:
-        """Return whether all processes of the desktop itself still run."""
-        return self._session.alive
-
-    @property
-    def exit_code(self) -> int | None:
-        """Return the exit code of the program under test.
-
-        It is None while the program runs, or if none was started; -n if signal n ended it.
-        """
-        return self._program.exit_code if self._program else None
-
-    def output_tail(self, lines: int = 20) -> str:
-        """Return the last lines of standard output and error of the program under test; empty once stopped."""
-        return self._program.output_tail(lines) if self._program else ""
+    @abstractmethod
+    def _reach(self, wish: str) -> Reach:
+        """Return what reaches the desktop. Raises DesktopError that says why `wish` is not possible."""
 
     def read_file(self, name: str) -> str:
         """Return the text of a file in the program's working directory. Raises FileNotFoundError, DesktopError."""
-        self._check_not_stopped(f"read {name!r}")
-        return self._files.read(name)
+        return self._reach(f"read the file {name!r}").read(name)
 
     def write_file(self, name: str, text: str) -> None:
         """Write a text file, relative to the program's working directory. Raises DesktopError."""
-        self._check_not_stopped(f"write {name!r}")
-        self._files.write(name, text)
+        self._reach(f"write the file {name!r}").write(name, text)
 
     def run(self, command: Sequence[str], *, timeout_s: float = 60.0) -> Ran:
-        """Run a command in the program's working directory and environment, until it ends.
+        """Run a command in the program's working directory, until it ends.
 
         Raises DesktopError; its subclass CommandMissing if the command's program cannot be found or run.
         """
         check_argv(command)
-        self._check_not_stopped(f"run {shlex.join(command)!r}")
-        with starting(command[0], CommandMissing):
-            return self._session.run(command, timeout_s)
+        return self._reach(f"run {shlex.join(command)!r}").run(command, timeout_s)
 
     def program_fault(self) -> str:
         """Return how the program under test ended and its last output; "" while it runs, or if none was started.
@@ -288,12 +284,54 @@ class StartedDesktop:
         return False
 
     def fault(self) -> str:
-        """Return how the X server or the window manager ended, and its last output; "" if neither has ended."""
-        return self._kept[1] if self._kept else self._session.fault()
+        """Return how the desktop itself ended; "" while it is there, or if that is not known."""
+        return self._kept[1] if self._kept else self._fault_now()
+
+    def _fault_now(self) -> str:
+        return ""
 
     def logs(self) -> Mapping[str, str]:
         """Return the output of each process so far, by its role, such as `program`: the last megabyte of each."""
-        return self._kept[2] if self._kept else self._session.logs()
+        return self._kept[2] if self._kept else self._logs_now()
+
+    def _logs_now(self) -> Mapping[str, str]:
+        return self._session.logs() if self._session else {}
+
+    def _check_not_stopped(self, wish: str) -> None:
+        if self._kept:
+            raise DesktopError(
+                f"cannot {wish}: the desktop is stopped, and its working directory is removed; do it before stop()"
+            )
+
+
+class _Here(WorkingDirectory):
+    """The working directory of a session, and commands in it."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session.home)
+        self._session = session
+
+    def run(self, command: Sequence[str], timeout_s: float) -> Ran:
+        """Run a command in the program's environment, until it ends. Raises DesktopError."""
+        with starting(command[0], CommandMissing):
+            return self._session.run(command, timeout_s)
+
+
+class StartedDesktop(ReachedDesktop):
+    """A desktop that lives in a session of its own; a subclass adds the screen."""
+
+    _session: Session
+
+    def __init__(self, environment: Mapping[str, str], *, pinned: bool, name: str) -> None:
+        super().__init__(Session(environment, pinned=pinned, name=name))
+        self._files = _Here(self._session)
+
+    def _reach(self, wish: str) -> Reach:
+        self._check_not_stopped(wish)
+        return self._files
+
+    def _fault_now(self) -> str:
+        return self._session.fault()
 
     def stop(self) -> None:
         """End everything that was started and remove the working directory; a second call does nothing."""
@@ -323,12 +361,6 @@ class StartedDesktop:
         if process is not self._program or self.fault():
             return DesktopError(self.fault() or message)
         return early_end(message, process.exit_code, process.output_tail())
-
-    def _check_not_stopped(self, wish: str) -> None:
-        if self._kept:
-            raise DesktopError(
-                f"cannot {wish}: the desktop is stopped, and its working directory is removed; do it before stop()"
-            )
 
 
 def check_linux(means: str, reason: str) -> None:

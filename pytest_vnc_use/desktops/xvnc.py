@@ -17,7 +17,7 @@ from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.desktops.session import Process
 from pytest_vnc_use.desktops.started import StartedDesktop, check_linux, check_size, greets_at, shows_window
-from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
+from pytest_vnc_use.errors import DesktopError, DesktopRefused
 
 SERVERS = ("Xtigervnc", "Xvnc")
 WINDOW_MANAGER = ("openbox", "--sm-disable")
@@ -26,7 +26,6 @@ _HOMES_OF_SETTINGS = ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME")
 
 They lead to the private directory, so that every desktop begins alike.
 """
-DEPTHS = (16, 24)
 _MAX_SOCKET_PATH = 107  # unix(7): 108 bytes with the zero at the end
 _NO_LOCKOUT = "-BlacklistThreshold=1000000000"
 """All clients of a unix socket count as one host: some wrong passwords would lock out the right one."""
@@ -41,15 +40,15 @@ class XvncDesktop(StartedDesktop):
     """A desktop of TigerVNC, openbox if installed, and `command`, if there is one; it is made when all are ready.
 
     Ready means: the VNC server greets, the window manager says that it runs, and the program has changed
-    the screen. `size` is in pixels, `depth` is 16 or 24 bits a pixel. `environment` is added to that of the program.
-    With `window_manager=False` none is started; with `pinned=False` programs draw as this machine's user has set.
+    the screen. `size` is in pixels. `environment` is added to that of the program; with `pinned=False` programs draw as
+    this machine's user has set.
 
     The VNC server listens only on a unix socket in a private directory. So no other program can take its port first,
     and no other machine or user can reach it. It still asks for a random `password`. The X server chooses a free
     display itself, and accepts clients that know its cookie. Everything ends with `stop()`, and with this process,
     however it dies. Linux only.
 
-    Raises SettingsError for an invalid size or depth, or without the fonts. Raises DesktopError if the X server is
+    Raises SettingsError for an invalid size, or without the fonts. Raises DesktopError if the X server is
     not installed, or if it or the window manager ends first. Raises ProgramMissing if the program cannot be run,
     ProgramCrashed if it fails first, DesktopError if it ends first without a fault. Raises DesktopRefused if not
     all are ready within `start_timeout_s`.
@@ -60,17 +59,13 @@ class XvncDesktop(StartedDesktop):
         command: Sequence[str] = (),
         *,
         size: tuple[int, int] = (1440, 900),
-        depth: int = 24,
         environment: Mapping[str, str] | None = None,
         start_timeout_s: float = 20.0,
-        window_manager: bool = True,
         pinned: bool = True,
         name: str = "",
     ) -> None:
         check_linux("xvnc", "because TigerVNC's X server is made for it")
         check_size(size)
-        if depth not in DEPTHS:
-            raise SettingsError(f"a screen's depth must be one of {DEPTHS} bits a pixel, got {depth!r}")
         if not (server := next(filter(shutil.which, SERVERS), None)):
             raise DesktopError(
                 "TigerVNC's X server is not installed (neither 'Xtigervnc' nor 'Xvnc' is on PATH): "
@@ -81,7 +76,9 @@ class XvncDesktop(StartedDesktop):
         self._screen: VNCController | None = None
         self._password = secrets.token_urlsafe(6)  # 8 characters: VNC's password check uses no more
         try:
-            self._start(server, command, size, depth, window_manager)
+            self._start(server, size)
+            if command:
+                self.launch(command)
         except BaseException:  # on any error, and on Ctrl-C: nothing that was started stays behind
             self.stop()
             raise
@@ -102,45 +99,58 @@ class XvncDesktop(StartedDesktop):
         return self._session.environment["DISPLAY"]
 
     def launch(self, command: Sequence[str]) -> None:
-        """Start the program in place of the one before, and wait until it shows. Raises as the class does."""
+        """Start the program in place of the one before, and wait until it shows. Raises as the class does.
+
+        The connection over which it is seen stays until `stop()`, stable. A client that connects after the last one has
+        gone may get a screenshot in which TigerVNC has drawn the pointer over what was below it earlier (1.12, with
+        LibreOffice).
+        """
         self._check_not_stopped(f"launch {shlex.join(command)!r}")
         self._session.end_program()  # before the look at the screen, from which its window goes
         if self._screen:
             self._screen.refresh()
-        self._show(command, Deadline(self._timeout_s))
+        else:
+            self._screen = connect(self.server, self._password, timeout_s=self._timeout_s, encoding="raw")
+            # TigerVNC draws the pointer for a client that has not put it where it is, and counts (0, 0) as put. So no
+            # first screen has a pointer, whose theme and size another machine may lack.
+            self._screen.move(0, 0)
+        deadline, before = Deadline(self._timeout_s), self._screen.glance()
+        program, shows = self._start_program(command), False
+        with suppress(DesktopError):  # the connection was lost: the end of the server says why
+            shows = shows_window(program, self._screen, before, deadline)
+            self._screen.rest()
+        if not shows and program.end:
+            raise self._ended_early(program, "had not shown a window")
+        if not shows:
+            raise DesktopError(fault) if (fault := self.fault()) else self._late(program, "had not shown a window")
 
-    def _start(
-        self, server: str, command: Sequence[str], size: tuple[int, int], depth: int, window_manager: bool
-    ) -> None:
+    def _start(self, server: str, size: tuple[int, int]) -> None:
         deadline = Deadline(self._timeout_s)
         authority = self._session.directory / "authority"
         cookie = (b"", b"", b"MIT-MAGIC-COOKIE-1", secrets.token_bytes(16))  # Xau(3), good for any display
         _write_private(
             authority, struct.pack(">H", _ANY_DISPLAY) + b"".join(struct.pack(">H", len(f)) + f for f in cookie)
         )
-        number = self._start_server([server, *self._server_options(size, depth, authority)], deadline)
+        number = self._start_server([server, *self._server_options(size, authority)], deadline)
         self._session.note_files([Path(f"/tmp/.X11-unix/X{number}"), Path(f"/tmp/.X{number}-lock")])
         self._session.environment |= {
             "DISPLAY": f":{number}",
             "XAUTHORITY": str(authority),
             "XDG_SESSION_TYPE": "x11",
         }
-        manager_ready = self._start_window_manager() if window_manager else None
+        manager_ready = self._start_window_manager()
         if not greets_at(self.server, deadline.remaining_s):
             raise DesktopRefused(self.fault() or f"the VNC server of display :{number} does not greet")
-        if command:
-            self._screen = self._connect()  # while the window manager starts
-        self._await_manager(manager_ready, deadline)
-        if command:
-            self._show(command, deadline)
+        if manager_ready:
+            self._await_manager(*manager_ready, deadline)
 
-    def _server_options(self, size: tuple[int, int], depth: int, authority: Path) -> list[str]:
+    def _server_options(self, size: tuple[int, int], authority: Path) -> list[str]:
         password_file = self._session.directory / "password"
         _write_private(password_file, mirrored_des(_PASSWORD_FILE_KEY, self._password.encode()))
         if len(os.fsencode(self.server)) > _MAX_SOCKET_PATH:
             problem = f"a unix socket's path must have at most {_MAX_SOCKET_PATH} bytes, got {self.server!r}"
             raise DesktopError(f"{problem}; set TMPDIR to a shorter directory")
-        screen = ["-geometry", f"{size[0]}x{size[1]}", "-depth", str(depth), "-AcceptSetDesktopSize=0"]
+        screen = ["-geometry", f"{size[0]}x{size[1]}", "-depth", "24", "-AcceptSetDesktopSize=0"]
         vnc = ["-rfbport", "-1", "-rfbunixpath", self.server, "-rfbunixmode", str(0o600)]
         security = ["-SecurityTypes", "VncAuth", "-PasswordFile", str(password_file), _NO_LOCKOUT]
         x = ["-auth", str(authority), "-nolisten", "tcp", "-noreset", "-s", "0", "-displayfd", "3"]
@@ -187,10 +197,7 @@ class XvncDesktop(StartedDesktop):
         startup = shlex.join(["sh", "-c", f"echo >{shlex.quote(str(ready))}"])
         return self._session.start("window manager", [*WINDOW_MANAGER, "--startup", startup], private), ready
 
-    def _await_manager(self, manager_ready: tuple[Process, Path] | None, deadline: Deadline) -> None:
-        if not manager_ready:
-            return
-        manager, ready = manager_ready
+    def _await_manager(self, manager: Process, ready: Path, deadline: Deadline) -> None:
         reader = os.open(ready, os.O_RDONLY | os.O_NONBLOCK)
         try:
             while not select.select([reader], [], [], min(_NOTICE_S, deadline.remaining_s))[0]:
@@ -200,33 +207,6 @@ class XvncDesktop(StartedDesktop):
                     raise self._late(manager, "had not come up")
         finally:
             os.close(reader)
-
-    def _connect(self) -> VNCController:
-        """Connect, and move the pointer to the corner.
-
-        TigerVNC draws the pointer for a client that has not put it where it is, and counts (0, 0) as put. So no first
-        screen has a pointer, whose theme and size another machine may lack.
-        """
-        screen = connect(self.server, self._password, timeout_s=self._timeout_s, encoding="raw")
-        screen.move(0, 0)
-        return screen
-
-    def _show(self, command: Sequence[str], deadline: Deadline) -> None:
-        """Start the program, and wait until it shows, over a connection that stays until `stop()`, stable.
-
-        A client that connects after the last one has gone may get a screenshot in which TigerVNC has drawn the pointer
-        over what was below it earlier (1.12, seen with LibreOffice).
-        """
-        screen = self._screen = self._screen or self._connect()
-        before = screen.glance()
-        program, shows = self._start_program(command), False
-        with suppress(DesktopError):  # the connection was lost: the end of the server says why
-            shows = shows_window(program, screen, before, deadline)
-            screen.rest()
-        if not shows and program.end:
-            raise self._ended_early(program, "had not shown a window")
-        if not shows:
-            raise DesktopError(fault) if (fault := self.fault()) else self._late(program, "had not shown a window")
 
     def _late(self, process: Process, undone: str) -> DesktopRefused:
         return DesktopRefused(process.message(f"{undone} within {self._timeout_s:g} s"))

@@ -39,7 +39,7 @@ VncUseError
 from __future__ import annotations
 
 
-def install(extra: str) -> str:
+def install_hint(extra: str) -> str:
     """Return the remedy where the libraries of an extra are missing."""
     return f"Install the extra {extra!r}: pip install -e '.[{extra}]' in a clone of pytest-vnc-use"
 

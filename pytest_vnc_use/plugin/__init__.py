@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.plugin import fixtures, options
+from pytest_vnc_use.plugin import fixtures, hookspecs, options
 
 MARKER = (
     "vnc_task(task, *, expect=(), max_steps=None, max_seconds=None, max_tokens=None, max_dollars=None, votes=None, "
@@ -28,8 +28,6 @@ _LEARNED = pytest.StashKey[bool]()
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     """Declare the hooks that a conftest.py may implement, and register options and fixtures."""
-    from pytest_vnc_use.plugin import hookspecs
-
     pluginmanager.add_hookspecs(hookspecs)
     for plugin in (options, fixtures):
         pluginmanager.register(plugin, plugin.__name__)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use.agent import build
+from pytest_vnc_use.agent.budget import PREFIX
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.plugin.state import SETTINGS, ItemState
 
@@ -39,8 +40,6 @@ def _account(config: pytest.Config) -> Path:
     """Return the directory that all workers on one machine share; workers on another machine share one there."""
     if session := getattr(config, "workerinput", {}).get("vnc_use_account", ""):
         return Path(tempfile.gettempdir(), session)
-    from pytest_vnc_use.agent.budget import PREFIX  # filelock: 20 ms, of which a session without a limit has no use
-
     account = Path(tempfile.mkdtemp(prefix=PREFIX))
     config.add_cleanup(functools.partial(shutil.rmtree, account, ignore_errors=True))
     return account

@@ -73,7 +73,7 @@ def _share(config: pytest.Config, settings: Settings, owner: str) -> Desktop:
     shared = config.stash.setdefault(_SHARED, {})
     if owner in shared:
         kept, desktop = shared[owner]
-        if build.same_desktop(kept, settings) and not (desktop.fault() or desktop.program_fault()):
+        if build.agree(kept, settings, build.START_SETTINGS) and not (desktop.fault() or desktop.program_fault()):
             return desktop
         _stop_shared(config, owner)
     shared[owner] = settings, _lease(settings, owner or "the session", owner.rpartition("/")[2] or "the session")

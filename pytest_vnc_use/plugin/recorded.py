@@ -48,6 +48,11 @@ from pytest_vnc_use.triage import sanitize
 from pytest_vnc_use.types import Drifted, Frame, Report, Verdict
 from pytest_vnc_use.types.protocols import Controller, Desktop, Judge, Planner
 
+try:
+    from _pytest.subtests import failed_subtests_key
+except ImportError:  # pytest 8 has no subtests
+    failed_subtests_key = pytest.StashKey()
+
 if TYPE_CHECKING:
     from pytest_vnc_use.ui.manual import PageUser
 
@@ -438,6 +443,8 @@ def _run_again(
         vars(item).clear()
         vars(item).update(kept)
         item.stash[STATE] = state
+        failed_subtests: Any = item.config.stash.get(failed_subtests_key, {})
+        failed_subtests.pop(getattr(item, "id", item.nodeid), None)  # pytest-rerunfailures counts them
     bad = [report for report in subtests if report.failed]
     bad += [report for report in reports if not report.passed or hasattr(report, "wasxfail")]
     return reports, bad[0] if bad else None

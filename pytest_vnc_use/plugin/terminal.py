@@ -73,7 +73,5 @@ def pytest_report_teststatus(config: pytest.Config) -> None:
         config.stash[_LINE].erase()
 
 
-def pytest_enter_pdb(config: pytest.Config) -> None:
-    """Leave the terminal to the debugger."""
-    if _LINE in config.stash:
-        config.stash[_LINE].erase()
+pytest_enter_pdb = pytest_report_teststatus
+"""Leave the terminal to the debugger."""

@@ -16,7 +16,7 @@ import pytest
 
 from pytest_vnc_use.backends.pixels import encode_png
 from pytest_vnc_use.deadline import uncounted
-from pytest_vnc_use.errors import SettingsError, install
+from pytest_vnc_use.errors import SettingsError, install_hint
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.results import result_of
 from pytest_vnc_use.plugin.state import attached_to, state_of
@@ -27,7 +27,7 @@ try:
     from pytest_vnc_use.ui.approve import PageApprover
     from pytest_vnc_use.ui.link import Link, Watcher
 except ImportError as exc:
-    raise SettingsError(f"the page needs a library ({exc}). {install('ui')}") from exc
+    raise SettingsError(f"the page needs a library ({exc}). {install_hint('ui')}") from exc
 from pytest_vnc_use.ui.runner import VARIABLE
 
 if TYPE_CHECKING:

@@ -78,13 +78,8 @@ def webp_of(pixels: Pixels, visible: Mask | None = None) -> bytes:
 
 def changed_tiles(before: Pixels, now: Pixels) -> Mask:
     """Mark all pixels of each tile in which at least one differs."""
-    return tiled(before != now)
-
-
-def tiled(marked: Mask) -> Mask:
-    """Mark all pixels of each tile in which at least one is marked."""
-    height, width = marked.shape
-    padded = np.pad(marked, ((0, -height % TILE_PX), (0, -width % TILE_PX)))
+    height, width = now.shape
+    padded = np.pad(before != now, ((0, -height % TILE_PX), (0, -width % TILE_PX)))
     rows, columns = padded.shape[0] // TILE_PX, padded.shape[1] // TILE_PX
     across = np.ascontiguousarray(padded).view(np.uint64).reshape(rows, TILE_PX, columns)  # a tile's row is 8 bytes
     tiles = np.bitwise_or.reduce(across, axis=1) != 0

@@ -35,11 +35,11 @@ from pytest_vnc_use.runs.directory import write_atomically
 INDEX = "index.html"
 SHARED = ("report.css", "report.js")
 _KNOWN = {
-    INDEX: (b'content="pytest-vnc-use"', b'href="report.css"', b"--ground: #fff; --raised"),
-    "report.css": (b"--ground: #fff; --raised",),
-    "report.js": (b"a report's pages",),
+    INDEX: b'content="pytest-vnc-use"',
+    "report.css": b"--ground: #fff; --raised",
+    "report.js": b"a report's pages",
 }
-"""A text near the beginning of each file of a report, also of older versions."""
+"""A text near the beginning of each file of a report."""
 _BEGINNING = 64_000
 _FOREIGN = re.compile(r"[^\w.-]+", re.ASCII)
 
@@ -138,11 +138,8 @@ def write_report(
 def _check_replaceable(directory: Path, names: Iterable[str]) -> None:
     """Raise RunDirectoryUnwritable if there is a file of one of these names that belongs to no report."""
     for name in names:
-        if not (file := directory / name).is_file():
-            continue
-        with file.open("rb") as content:
-            beginning = content.read(_BEGINNING)
-        if not any(mark in beginning for mark in _KNOWN[name]):
+        file = directory / name
+        if file.is_file() and _KNOWN[name] not in file.read_bytes()[:_BEGINNING]:
             problem = f"{str(file)!r} is no part of a report, and stays as it is: name another directory"
             raise RunDirectoryUnwritable(problem)
 

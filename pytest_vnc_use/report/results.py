@@ -20,6 +20,7 @@ from pytest_vnc_use.runs.transcript import outcome_of
 from pytest_vnc_use.types import FrameRef, Usage
 from pytest_vnc_use.types.verdicts import PERSON_SAID
 
+RESULTS = "vnc-results.json"
 FORMAT = "pytest-vnc-use results"
 VERSION = 1
 
@@ -179,7 +180,7 @@ class SessionResults:
     """All tests of a session that have to do with a desktop, in the order in which they ended; times are UTC.
 
     `problems` say what else is wrong: a module that could not be collected, a job without results. `exit_status` is
-    pytest's; None in older files, and where these are the results of several jobs together.
+    pytest's, and None where these are the results of several jobs together.
     """
 
     started_at: str

@@ -50,8 +50,6 @@ _MAX_LOG_LINES = 200
 _MAX_LOG = 50_000
 _MAX_JSON = 6_000
 _MAX_ASSERTION_LINES = 14
-_MAX_S = 1e6
-"""The longest credible time. A longer one is damage, and so are nan and inf."""
 _ASSERTION = re.compile(r"^E\s+(?:AssertionError|assert\b)", re.MULTILINE)
 
 
@@ -197,7 +195,7 @@ class RunPage:
     @property
     def duration_s(self) -> float:
         """The seconds of the run."""
-        return _seconds(self.trace) if self.trace else 0.0
+        return self.trace.seconds if self.trace else 0.0
 
     @property
     def difference(self) -> str:
@@ -309,7 +307,7 @@ def _sentence(trace: Trace, ended: EndedTest | None) -> tuple[str, str]:
 def _facts(trace: Trace, ended: EndedTest | None) -> Iterator[tuple[str, str]]:
     yield "planner", phrases.planner_in_words(trace)
     yield "steps", f"{len(trace.steps)} of at most {trace.started.limits.steps}"
-    yield "time", f"{_seconds(trace):.1f} s"
+    yield "time", f"{trace.seconds:.1f} s"
     tokens, dollars = phrases.tokens_in_words(trace.usage), "" if trace.dollars is None else f"${trace.dollars:.4f}"
     yield "cost", ": ".join(filter(None, [tokens, dollars])) or ("" if trace.exchanges else "none")
     unjudged = "on purpose: with expect=None the test's body alone checks" if trace.started.body_checks else ""
@@ -325,13 +323,6 @@ def _facts(trace: Trace, ended: EndedTest | None) -> Iterator[tuple[str, str]]:
     yield "discarded answers", f"{again}: {why}" if again else ""
     yield "started", trace.started.started_at
     yield "desktop", trace.started.server
-
-
-def _seconds(trace: Trace) -> float:
-    """Return the seconds of the run by its events, or, for older traces, those of its steps."""
-    at_s = [timed.at_s for timed in trace.events if timed.at_s is not None]
-    times = [step.times for step in trace.steps]
-    return max(at_s, default=sum(time.model_s + time.act_s + time.settle_s + time.capture_s for time in times))
 
 
 def _deciding(trace: Trace, ended: EndedTest | None, shots: Shots, *, compares: bool) -> Deciding:
@@ -467,7 +458,7 @@ def _steps(trace: Trace, shots: Shots, *, has_passed: bool) -> list[StepView]:
             ("screen", phrases.SETTLED[step.settled] if step.settled else ""),
             ("point", " to ".join(map(str, points(action))) if is_named(step) else ""),
             ("answer", f"action {of_turn.index(step.number) + 1} of {len(of_turn)}" if len(of_turn) > 1 else ""),
-            ("at", f"{at_s[step.number]:.1f} s" if at_s.get(step.number) is not None else ""),
+            ("at", f"{at_s[step.number]:.1f} s" if step.number in at_s else ""),
             ("tokens", phrases.tokens_in_words(step.usage)),
             ("cost", f"${sum(dollars):.4f}" if dollars else ""),
             ("asked again", f"{step.asked_again} times, as the screen had changed" if step.asked_again else ""),
@@ -501,7 +492,7 @@ def _steps(trace: Trace, shots: Shots, *, has_passed: bool) -> list[StepView]:
 
 def _events_of_steps(
     trace: Trace,
-) -> tuple[dict[int, list[int]], Mapping[int, float], dict[int, Drifted], dict[int, float | None]]:
+) -> tuple[dict[int, list[int]], Mapping[int, float], dict[int, Drifted], dict[int, float]]:
     """Return four values by the number of a step.
 
     They are the exchanges before it, the seconds of a judge's after it, the drift at which a model continued before it,
@@ -510,7 +501,7 @@ def _events_of_steps(
     asked: dict[int, list[int]] = {}
     judged_s = defaultdict[int, float](float)
     drifts: dict[int, Drifted] = {}
-    at_s: dict[int, float | None] = {}
+    at_s: dict[int, float] = {}
     of_turn: dict[int, list[int]] = {}
     waiting: list[int] = []
     number, latest, drift = 0, 0, cast("Drifted | None", None)
@@ -586,7 +577,7 @@ def _spans(step: Step, asked_s: float, judged_s: float, *, is_replay: bool) -> l
         ("capture", times.capture_s),
         ("judge", judged_s),
     ]
-    return [(name, seconds) for name, seconds in spans if 0 < seconds < _MAX_S]
+    return [(name, seconds) for name, seconds in spans if seconds > 0]
 
 
 def _bars(spans: Sequence[tuple[str, float]], longest_s: float) -> list[Bar]:

@@ -28,7 +28,7 @@ from pytest_vnc_use.types import Action, Drifted, FrameRef, Region
 
 ADDED = "page"
 """The directory within a run directory for the images that the page adds."""
-NOT_MARKED = "what changed is not marked here, as the test passed: `cua-vnc report` marks it"
+NOT_MARKED = "what changed is not marked here: `cua-vnc report` marks it"
 DIFF_MIME = "application/vnd.allure.image.diff"
 Compare = Literal["all", "failed", "deciding"]
 """What is compared: every step, those of tests that failed, or only what decided a test that failed."""

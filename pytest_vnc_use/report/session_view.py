@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +20,6 @@ REHEARSAL = "rehearsal"
 _OF_RUNS: dict[str, Tone] = {"broke": "bad", "unreadable": "bad", "unfinished": "bad", DID_NOT_END: "bad"}
 _ORDER = ("failed", "error", DID_NOT_END, "broke", "unreadable", "xpassed", "unfinished")
 _MAX_PROBLEM = 150
-_MAX_NUMBER = 1e9
 _VARYING = re.compile(r"\d[\d.,]*|0x[0-9a-f]+|'[^']*[/\\][^']*'")
 """The numbers and paths of a message. Messages that differ only in these have the same cause."""
 
@@ -279,8 +277,8 @@ def _line_of_result(result: ItemResult, runs: Sequence[RunPage], times: int) -> 
         message=short(message),
         runs=last,
         aside=_aside(runs, last),
-        duration_s=_valid(result.duration_s) or 0.0,
-        dollars=_valid(result.dollars),
+        duration_s=result.duration_s,
+        dollars=result.dollars,
         started=_start_of(runs),
         more=", ".join(filter(None, more)),
         is_bad=result.is_bad or failed is not None,
@@ -337,8 +335,3 @@ def _is_rehearsal(run: RunPage) -> bool:
 def _attempt_of(run: RunPage) -> int:
     """Return the number of the attempt that made a run; 0 if no result is stored."""
     return run.ended.attempt if run.ended else 0
-
-
-def _valid(number: float | None) -> float | None:
-    """Return a number, or None for one that cannot be, such as nan: results may come from any source."""
-    return number if number is not None and math.isfinite(number) and 0 <= number < _MAX_NUMBER else None

@@ -17,10 +17,10 @@ from pytest_vnc_use.report.phrases import without_place
 from pytest_vnc_use.report.reliability import reliabilities
 from pytest_vnc_use.report.results import (
     NO_TESTS,
+    RESULTS,
     ItemResult,
     SessionResults,
     read_results,
-    session_problems,
     session_results,
 )
 from pytest_vnc_use.report.session_view import NOT_FOUND, KnownResults
@@ -29,7 +29,7 @@ from pytest_vnc_use.runs.json_lines import LARGEST, read_whole
 from pytest_vnc_use.runs.trace import open_trace
 from pytest_vnc_use.runs.transcript import line_of
 
-TRACE, RESULTS = "trace.jsonl", "vnc-results.json"
+TRACE = "trace.jsonl"
 _MAX_LINKS = 100
 _URL = re.compile(r"https?://[^\s()<>|]+")
 
@@ -76,7 +76,7 @@ def _start_of_session(file: Path) -> float:
 
 def _start_of_run(run: Path) -> float:
     with suppress(RunDirectoryError):  # its page says why it cannot be read
-        return open_trace(run)[0].began_at or math.inf
+        return open_trace(run)[0].began_at
     return math.inf
 
 
@@ -112,17 +112,11 @@ def results_beside(paths: Iterable[Path]) -> KnownResults:
             known = replace(
                 known,
                 results=[*known.results, *read.tests],
-                problems=[*known.problems, *(("", problem) for problem in _problems_of(read))],
+                problems=[*known.problems, *(("", problem) for problem in read.problems)],
                 reliability=[*known.reliability, *read.reliability],
                 is_read=True,
             )
     return known
-
-
-def _problems_of(results: SessionResults) -> Sequence[str]:
-    """Return the problems of a session; those of an older file follow from its exit status."""
-    has_bad = any(test.is_bad for test in results.tests)
-    return results.problems or [*session_problems(results.exit_status or 0, (), 0, has_bad=has_bad)]
 
 
 def results_of_jobs(paths: Sequence[Path], count: int = 0) -> tuple[KnownResults, SessionResults | None, int]:
@@ -185,7 +179,7 @@ def merged(parts: Mapping[str, SessionResults], problems: Sequence[str] = ()) ->
         replace(each, divergence=old[each.test].divergence) if each.divergence is None and each.test in old else each
         for each in again
     )
-    of_parts = [f"{name}: {problem}" for name, part in parts.items() for problem in _problems_of(part)]
+    of_parts = [f"{name}: {problem}" for name, part in parts.items() for problem in part.problems]
     missing = () if tests else (NO_TESTS,)
     return replace(results, reliability=reliability, problems=(*problems, *of_parts, *doubled, *missing))
 

@@ -10,9 +10,8 @@
       logs/               the output of the desktop's processes, <role>.txt
       result.json         how the test ended that made the run
 
-An event's `at_s` is the time since the run began, in seconds; older traces do not have it. The checkpoints of a run
-that has ended are removed: nobody can continue with it. `result.json` is written once the test has ended, so a test
-that was killed leaves none.
+An event's `at_s` is the time since the run began, in seconds. The checkpoints of a run that has ended are removed:
+nobody can continue with it. `result.json` is written once the test has ended, so a test that was killed leaves none.
 
 A line is one write that ends in a newline. A line without a newline was cut off by the death of its writer:
 readers skip it, and the next writer removes it. Readers ignore unknown fields and unknown kinds of event; they refuse a
@@ -92,12 +91,8 @@ class RunDirectory:
         self._exchange_count: int | None = None
         self._requests: dict[str, JsonObject] = {}
         self._lock = Lock()
-        self._began_s = None if began_at is None else clock.monotonic() - max(clock.epoch() - began_at, 0.0)
-
-    @property
-    def began_s(self) -> float:
-        """The moment of the monotonic clock when the run began; now, if its trace does not have it."""
-        return clock.monotonic() if self._began_s is None else self._began_s
+        self.began_s = clock.monotonic() - max(clock.epoch() - (began_at or clock.epoch()), 0.0)
+        """The time of the monotonic clock when the run began."""
 
     @classmethod
     def create(cls, runs_dir: Path, run_id: str, test_id: str = "") -> RunDirectory:
@@ -130,8 +125,7 @@ class RunDirectory:
         """Write one event. After the return it survives a kill -9 of the process."""
         with self._lock:
             line = to_json(self._add_exchange(event) if isinstance(event, ModelExchange) else event)
-            at = {} if self._began_s is None else {"at_s": round(clock.monotonic() - self._began_s, 3)}
-            self._trace.append({**line, **at})
+            self._trace.append({**line, "at_s": round(clock.monotonic() - self.began_s, 3)})
 
     def _add_exchange(self, exchange: ModelExchange) -> ModelExchange:
         """Write one exchange. Return it as the trace has it: without bodies, with the number of its line."""
@@ -200,7 +194,6 @@ RESULT_VERSION = 1
 RESULT_FILE = "result.json"
 FINE = frozenset({"passed", "skipped", "xfailed", "xpassed"})
 """The results with which pytest itself passes."""
-_MAX_NUMBER = 1e9
 
 
 def keep_logs(run_dir: Path, logs: Mapping[str, str]) -> None:
@@ -285,13 +278,8 @@ def read_ended_test(run_dir: Path) -> EndedTest | None:
         raise RunDirectoryError(f"{RESULT_FILE} cannot be read: {exc}") from exc
     match content:
         case {"format": str(form), "version": int(version)} if form == RESULT_FORMAT and version <= RESULT_VERSION:
-            ended = from_json(EndedTest, content)
-        case _:
-            raise RunDirectoryError(f"{RESULT_FILE} must be a {RESULT_FORMAT} up to version {RESULT_VERSION}")
-    for name, number in (("seconds", ended.seconds), ("dollars", ended.dollars)):
-        if number is not None and not 0 <= number < _MAX_NUMBER:  # nan is none of these
-            raise RunDirectoryError(f"{name} in {RESULT_FILE} must be from 0 to {_MAX_NUMBER:.0f}, got {number}")
-    return ended
+            return from_json(EndedTest, content)
+    raise RunDirectoryError(f"{RESULT_FILE} must be a {RESULT_FORMAT} up to version {RESULT_VERSION}")
 
 
 _MEGABYTE = 1_000_000

@@ -79,7 +79,7 @@ def from_json(form: Any, data: Any) -> Any:
         raise RunDirectoryError(f"{place} does not fit: {first['msg']}, got {got(first['input'])}") from exc
 
 
-def from_line(path: Path, form: Any, line: JsonObject) -> Any:
+def from_line(path: Path, form: Any, line: Any) -> Any:
     """Return the value of type `form` that a line of the file `path` holds. Raises RunDirectoryError without one."""
     try:
         return from_json(form, line)
@@ -88,11 +88,14 @@ def from_line(path: Path, form: Any, line: JsonObject) -> Any:
 
 
 def load_json(text: bytes) -> Any:
-    """Return the value in a JSON text. Raises ValueError if it is none, or has too many values; RecursionError."""
+    """Return the value in a JSON text, in which NaN and Infinity are null.
+
+    Raises ValueError if it is none, or has too many values; RecursionError.
+    """
     values = sum(map(text.count, (b",", b"[", b"{")))
     if values > MAX_VALUES:
         raise ValueError(f"it may have at most {MAX_VALUES} values, it has about {values}")
-    return json.loads(text)
+    return json.loads(text, parse_constant=lambda name: None)
 
 
 class JsonLines:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -18,7 +18,6 @@ from pytest_vnc_use.types import (
     Drifted,
     Extracted,
     FrameRef,
-    JsonObject,
     Judged,
     ModelExchange,
     RunEnded,
@@ -46,21 +45,21 @@ _KINDS = [event.kind for event in get_args(RunEvent)]
 
 @dataclass(frozen=True)
 class Header:
-    """The first line of a trace. `began_at` is Unix time, `test_id` that of the test; older traces do not have them."""
+    """The first line of a trace. `began_at` is Unix time, `test_id` that of the test."""
 
     run_id: str
     format: str = FORMAT
     version: int = VERSION
-    began_at: float | None = None
+    began_at: float = 0.0
     test_id: str = ""
 
 
 @dataclass(frozen=True)
 class TimedEvent:
-    """An event, and the seconds since the run began; None in older traces."""
+    """An event, and the seconds since the run began."""
 
     event: RunEvent
-    at_s: float | None = None
+    at_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -92,6 +91,11 @@ class Trace:
     def last_frame(self) -> FrameRef:
         """The newest frame that the run acted on or ended at."""
         return self.steps[-1].frame_after if self.steps else self.started.screen
+
+    @property
+    def seconds(self) -> float:
+        """The time of the last event since the run began."""
+        return max((timed.at_s for timed in self.events), default=0.0)
 
     @property
     def all_steps(self) -> tuple[Step, ...]:
@@ -129,7 +133,8 @@ def read_trace(path: Path, damage: list[str] | None = None) -> Trace:
         try:
             parsed = next(file.parsed([line], number))
             if parsed.get("kind") in _KINDS:
-                events.append(_event_of(file.path, parsed))
+                event, at_s = from_line(file.path, _EVENT, parsed), parsed.get("at_s", 0.0)
+                events.append(TimedEvent(event, from_line(file.path, float, at_s)))
         except RunDirectoryError:
             if damage is None:
                 raise
@@ -211,10 +216,3 @@ def open_trace(path: Path) -> tuple[Header, JsonLines, list[bytes]]:
             f"this one reads up to {VERSION}; upgrade pytest-vnc-use"
         )
     return header, file, lines
-
-
-def _event_of(path: Path, line: JsonObject) -> TimedEvent:
-    at_s, event = line.get("at_s"), from_line(path, _EVENT, line)
-    if isinstance(event, ModelExchange) and event.dollars is not None and not 0 <= event.dollars < 1e9:
-        event = replace(event, dollars=None)  # an impossible cost, such as nan, is unknown
-    return TimedEvent(event, at_s if isinstance(at_s, (int, float)) and 0 <= at_s < 1e9 else None)

@@ -208,10 +208,7 @@ class Settings:
     planner_options: tuple[str, ...] = _setting(
         (),
         _pairs,
-        "further arguments of the planner's class: include_thoughts=true coordinates=pixels",
-    )
-    environment: str = _setting(
-        "desktop", _one_of("desktop", "browser"), "Computer Use environment for the model: desktop or browser"
+        "further arguments of the planner's class: environment=browser include_thoughts=true",
     )
     functions: str = _setting("", str, "Python module whose functions the model may call")
     base_url: str = _setting("", str, "with openai: your own server with chat completions", "URL")

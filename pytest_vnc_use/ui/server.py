@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from pytest_vnc_use.errors import SettingsError, install
+from pytest_vnc_use.errors import SettingsError, install_hint
 from pytest_vnc_use.ui.approve import WaitingRuns
 from pytest_vnc_use.ui.review import CiReview
 from pytest_vnc_use.ui.runner import PytestRunner
@@ -32,7 +32,7 @@ try:
     from starlette.routing import Route, WebSocketRoute
     from starlette.websockets import WebSocket, WebSocketDisconnect
 except ImportError as exc:
-    raise SettingsError(f"the page needs Starlette and uvicorn ({exc}). {install('ui')}") from exc
+    raise SettingsError(f"the page needs Starlette and uvicorn ({exc}). {install_hint('ui')}") from exc
 
 COOKIE = "vnc_use_desk"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")

@@ -90,6 +90,21 @@ def test_planner_of_users_own_is_found_by_its_name(tmp_path: Path, monkeypatch: 
     [
         (Settings(), build.lease_desktop, "--vnc-server must name a desktop, got ''"),
         (Settings(server="qt"), build.lease_desktop, "--vnc-app must name its command, got ''"),
+        (
+            Settings(server="localhost::1", app="xterm"),
+            build.lease_desktop,
+            "--vnc-app='xterm' cannot be started",
+        ),
+        (Settings(server="xvnc", app='xterm "'), build.lease_desktop, "--vnc-app must be a command line"),
+        (Settings(server="xvncc"), build.lease_desktop, "--vnc-server must be host::port.*got 'xvncc'"),
+        (Settings(server=","), build.lease_desktop, "--vnc-server must be host::port.*got ','"),
+        (
+            Settings(server="a::1,b::1", exec="docker exec -i desktop"),
+            build.lease_desktop,
+            "runs the same command for several servers, got .*'a::1', 'b::1'",
+        ),
+        (Settings(server="container:"), build.lease_desktop, "an image must have a name"),
+        (Settings(server="xvnc", screen_size=(99999, 1)), build.lease_desktop, r"1 to 16384 each, got \(99999, 1\)"),
         (Settings(), build.build_planner, "no planner is configured: do the task once yourself"),
         (Settings(planner="gemini", base_url=LOCAL), build.build_planner, "--vnc-base-url needs .*, got .*'gemini'"),
         (Settings(planner="openai", base_url=LOCAL), build.build_planner, "--vnc-model must name the model"),

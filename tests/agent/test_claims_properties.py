@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pytest_vnc_use import VncUseAgent
-from pytest_vnc_use.agent.claims import judge_claim
 from pytest_vnc_use.errors import Inconclusive, InfraError, ProductFailed, TaskFailed
 from pytest_vnc_use.plugin.markers import TaskSpec
 from pytest_vnc_use.plugin.runtest import run_tasks, soft_checks
-from support.judges import OUTAGE, ListJudge, PassingController, agent_before
+from support.judges import OUTAGE, ListJudge, agent_before
 
 CLAIM = "the basket shows 2 apples"
 ABSENT = "an error is shown"
@@ -27,23 +26,6 @@ UNHURRIED = settings(deadline=None, database=None, max_examples=80)
 
 def lost(said: Sequence[str]) -> bool:
     return OUTAGE in said
-
-
-@UNHURRIED
-@given(votes=st.sampled_from([1, 3, 5, 7]), said=st.lists(ANSWER, min_size=7, max_size=7))
-def test_verdict_is_what_counting_all_votes_comes_to(votes: int, said: list[str]) -> None:
-    frame = PassingController().frame()
-    judge = ListJudge(said)
-    try:
-        verdict = judge_claim(judge, CLAIM, frame, votes=votes)
-    except InfraError:
-        assert lost(said[: len(judge.asked)])
-        return
-    cast = said[:votes]
-    most = max(KINDS, key=cast.count)
-    assert not lost(said[: len(judge.asked)])
-    assert verdict.kind == (most if cast.count(most) > votes // 2 else "unsure") or lost(cast)
-    assert not verdict.holds or cast.count("holds") > votes // 2
 
 
 def carried_out(agent: VncUseAgent, ways: Sequence[str]) -> None:

@@ -57,11 +57,17 @@ def test_setting_is_supported_or_rejected_by_name(planner: str, name: str, value
 
 OPTIONS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "gemini": (
-        ("disabled_safety_policies=A,B", "detect_prompt_injection=false", "search_page=https://search.example"),
+        (
+            "disabled_safety_policies=A,B",
+            "detect_prompt_injection=false",
+            "environment=browser",
+            "search_page=https://a.b",
+        ),
         {
+            "environment": "browser",
             "disabled_safety_policies": ["A", "B"],
             "detect_prompt_injection": False,
-            "search_page": "https://search.example",
+            "search_page": "https://a.b",
         },
     ),
     "anthropic": (("tool=computer_20250124", "max_tokens=9"), {"tool": "computer_20250124", "max_tokens": 9}),

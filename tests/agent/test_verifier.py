@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use.agent.claims import NoJudge, check_asked, judge_claim
-from pytest_vnc_use.errors import Inconclusive, ModelUnavailable, ProductFailed, SettingsError
-from pytest_vnc_use.types import Frame, FrameRef, Report, Verdict, error_for_verdicts
+from pytest_vnc_use.errors import Inconclusive, ModelUnavailable, SettingsError
+from pytest_vnc_use.types import Frame, FrameRef, Report, Verdict
 from pytest_vnc_use.types.protocols import Judge
 from support.judges import USAGE, ListJudge
 
@@ -122,11 +122,6 @@ def test_all_votes_share_time() -> None:
 def test_check_asked_invalid_raises_settings_error(asked: Any, message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         check_asked(*asked)
-
-
-def test_claim_that_fails_is_products_fault_and_unsure_one_nobodys() -> None:
-    assert error_for_verdicts(["holds", "unsure", "fails"]) is ProductFailed
-    assert error_for_verdicts(["holds", "unsure"]) is Inconclusive
 
 
 def test_judge_that_hangs_raises_model_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from pytest_vnc_use.errors import ActionError, DesktopError, SettingsError, Task
 from pytest_vnc_use.types import OpenAddress, TraverseHistory
 from support import vnc_servers
 from support.browsers import QUIET, Site, chromium, element
+from support.json_server import Reply
 from support.vnc_servers import VncServer, wait_for
 from support.witness_programs import assert_becomes, serving_pages
 
@@ -140,33 +141,23 @@ def test_navigating_and_back_and_forward(browser: Browser, pages: Site) -> None:
         browser.navigate(f"http://127.0.0.1:{vnc_servers.free_port()}")
 
 
-@pytest.mark.slow
-def test_of_several_tabs_visible_one(browser: Browser, hands: VNCController, pages: Site) -> None:
-    hands.click(*element(browser, "Coupon").centre)
-    hands.key_combo("ctrl+t")
-    wait_for(lambda: browser.url.startswith("chrome://new"), "a new tab")
-    browser.navigate(f"{pages.address}/second")
-    assert browser.title == "Second"
-    hands.key_combo("ctrl+pageup")
-    assert_becomes(lambda: browser.title, "The shop")
-    hands.key_combo("ctrl+pagedown")
-    assert_becomes(lambda: browser.title, "Second")
-    hands.key_combo("ctrl+w")
-    assert_becomes(lambda: browser.title, "The shop")
-
-
 def test_text_in_tab_that_comes_to_front(browser: Browser, hands: VNCController) -> None:
     """The page that is asked first is hidden while it waits."""
     link = element(browser, "To the second page")
 
     def open_in_a_tab() -> None:
         hands.click(*link.centre, "middle")
+        wait_for(lambda: len(browser._devtools.pages(Deadline(10.0))) > 1, "the tab")
         hands.key_combo("ctrl+pagedown")
 
     opening = threading.Thread(target=open_in_a_tab)
     opening.start()
-    browser.wait_for_text("The second page", within_s=10)
+    browser.wait_for_text("The second page", within_s=60)
     opening.join()
+    hands.key_combo("ctrl+pageup")
+    assert_becomes(lambda: browser.title, "The shop")
+    hands.key_combo("ctrl+pagedown")
+    assert_becomes(lambda: browser.title, "Second")
     hands.key_combo("ctrl+w")
     assert_becomes(lambda: browser.title, "The shop")
 
@@ -220,7 +211,7 @@ NO_PAGE = {
 
 def test_no_page_to_read_is_named() -> None:
     for listed, problem in NO_PAGE.items():
-        with serving_pages(lambda _: (listed.encode(), {}), print) as url:  # noqa: B023  # served at once
+        with serving_pages(lambda _: Reply(listed.encode()), print) as url:  # noqa: B023  # served at once
             browser = Browser(url if listed else f"127.0.0.1:{vnc_servers.free_port()}")
             for ask in (browser.text, lambda: browser.wait_for_text("plums", within_s=0.2)):  # noqa: B023
                 with pytest.raises(DesktopError, match=problem):

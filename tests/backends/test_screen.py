@@ -19,16 +19,14 @@ import numpy.typing as npt
 import pytest
 from PIL import Image
 
-from pytest_vnc_use.backends.pixels import Area, Rectangle, encode_png
+from pytest_vnc_use.backends.pixels import encode_png
 from pytest_vnc_use.backends.screen import (
     MOST_A_TILE,
     MOST_FRAMES,
-    SHOWN_S,
     TILE_PX,
     ActionWindow,
     Activity,
     Capture,
-    Framebuffer,
     PointerShape,
     SettleRules,
     TransientFrames,
@@ -37,7 +35,7 @@ from pytest_vnc_use.backends.screen import (
 )
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import ConnectionLost
-from pytest_vnc_use.types import Frame, Region
+from pytest_vnc_use.types import Region
 from support import vnc_servers
 from support.vnc_servers import VncServer, wait_for
 from support.witness_programs import openbox, xterm
@@ -278,45 +276,12 @@ def test_what_never_rests_ends_at_limit(tigervnc: VncServer, connected: Connect)
         assert 0.25 < settled.duration_s < 4.0
 
 
-def test_resting_region_of_desktop_has_changed(tigervnc: VncServer, connected: Connect) -> None:
-    spinner = (
-        r"for n in 1 2 3 4 5 6 7 8 9; do for c in / - '\' '|'; do printf '\r%s' $c; sleep 0.05; done; done; exec cat"
-    )
-    with xterm(tigervnc, spinner):
-        hands = connected(tigervnc)
-        wait_for(lambda: hands.frame().moving, "that something moves")
-        moment = time.monotonic()
-        assert hands.wait_changed(moment, 20.0)
-        assert not hands.frame().moving
-
-
 def test_regions_cover_tiles_within_screen() -> None:
     tiles = np.zeros((3, 4), np.bool_)
     tiles[0, :2] = tiles[1, :2] = tiles[1, 3] = tiles[2, 3] = True
     assert list(regions(tiles, 120, 90)) == [Region(0, 0, 64, 64), Region(96, 32, 120, 90)]
     assert list(regions(np.ones((3, 4), np.bool_), 120, 90)) == [Region(0, 0, 120, 90)]
     assert list(regions(np.zeros((3, 4), np.bool_), 120, 90)) == []
-
-
-def sent(x: int, y: int, width: int, height: int, colour: int) -> Rectangle:
-    return Rectangle(Area(x, y, width, height), np.full((height, width), colour, np.uint32))
-
-
-def test_resize_keeps_transients_of_both_sizes() -> None:
-    framebuffer = Framebuffer()
-    framebuffer.resize(64, 64)
-    framebuffer.apply([sent(0, 0, 64, 64, 1)])
-    framebuffer.last_capture()
-    framebuffer.apply([sent(0, 0, 32, 32, 2)])
-    time.sleep(SHOWN_S)
-    framebuffer.resize(128, 96)
-    framebuffer.apply([sent(0, 0, 128, 96, 3)])
-    time.sleep(SHOWN_S)
-    framebuffer.apply([sent(0, 0, 40, 40, 4)])
-    small, large = framebuffer.transients()
-    assert (small.pixels[0, 0], small.pixels[-1, -1], small.pixels.shape) == (2, 1, (64, 64))
-    assert (large.pixels == 3).all()
-    assert large.pixels.shape == (96, 128)
 
 
 def test_png_holds_pixels_and_their_checksums() -> None:
@@ -481,30 +446,3 @@ def test_look_keeps_transients_before_and_during_it() -> None:
     first, second = screen.passed.take()
     assert (first.pixels[0, 0], first.pixels[-1, 0]) == (7, 0)
     assert (second.pixels[0, 0], second.pixels[3 * TILE_PX, 3 * TILE_PX]) == (0, 9)
-
-
-TOAST = r"printf '\033[?25l'; stty -echo; while read line; do printf 'SAVED SAVED'; sleep 0.4; printf '\r\033[K'; done"
-
-
-def test_toast_of_terminal_is_transient_beside_spinner(tigervnc: VncServer, connected: Connect) -> None:
-    def in_corner(frame: Frame) -> Pixels:
-        return decoded(frame.png)[:40, :200]
-
-    with (
-        xterm(tigervnc, f"printf '\033[?25l'; {MOVERS['a spinner']}", "spinner", "20x4+600+500"),
-        xterm(tigervnc, TOAST),
-    ):
-        hands = connected(tigervnc)
-        hands.click(100, 100)
-        hands.settle()
-        before = hands.frame()
-        hands.transient_frames()
-        hands.key_combo("enter")
-        assert hands.wait_changed(before.taken_at, 10)
-        assert hands.wait_changed(hands.screen.changed_at, 10)
-        after = hands.frame()
-        (toast,) = hands.transient_frames()
-    assert (in_corner(toast) != in_corner(before)).any()
-    assert np.array_equal(in_corner(after), in_corner(before))
-    assert before.taken_at < toast.taken_at < after.taken_at
-    assert all(region.left >= 576 and region.top >= 480 for region in after.moving)

@@ -160,38 +160,28 @@ def test_few_colours(depth: int, name: str, tmp_path: Path, connected: Connect) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", that_can("large"))
+@pytest.mark.parametrize("name", ["tigervnc", "x11vnc", "qt"])
 def test_large_screen(name: str, tmp_path: Path, connected: Connect) -> None:
     size = (5120, 2880)
     with KINDS[name].start(tmp_path, Wish(size)) as stage:
-        hands = connected(stage.server)
+        hands = connected(stage.server, timeout_s=60.0)
         hands.click(size[0] - 1, size[1] - 1)
         assert_becomes(lambda: heard(stage, "down")[-1:], ["down left 5119 2879"])
         assert hands.size == size
         wait_to_see(stage, hands)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", KINDS)
-def test_server_killed_and_started_anew(name: str, tmp_path: Path, connected: Connect) -> None:
+@pytest.mark.parametrize("name", ["tigervnc", "qt", "qemu"])
+def test_killed_server_is_lost(name: str, tmp_path: Path, connected: Connect) -> None:
     kind = KINDS[name]
-    directories = [tmp_path / "first", tmp_path / "second"]
-    for directory in directories:
-        directory.mkdir()
-    with kind.start(directories[0], Wish(kind.size)) as stage:
+    with kind.start(tmp_path, Wish(kind.size)) as stage:
         hands = connected(stage.server)
         stage.server.kill()
-        with pytest.raises(ConnectionLost, match="was lost"):
-            hands.wait(10)
-        with pytest.raises(ConnectionLost, match="was lost"):
-            hands.frame()
+        for look in (lambda: hands.wait(10), hands.frame):
+            with pytest.raises(ConnectionLost, match="was lost"):
+                look()
         with pytest.raises(DesktopRefused, match="no VNC connection to"):
             connect(stage.server.address)
-    with kind.start(directories[1], Wish(kind.size)) as stage:
-        hands = connected(stage.server)
-        move_the_pointer(hands)
-        hands.settle()
-        assert stage.shows(decoded(hands.frame()))
 
 
 @pytest.mark.parametrize("name", that_can("password"))

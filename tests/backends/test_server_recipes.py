@@ -25,7 +25,7 @@ PAGE = (ROOT / "docs" / "vnc-servers.md").read_text(encoding="utf-8")
 SECTIONS = re.findall(
     r"^### (.+)\n(?:(?!^###).*\n)*?```bash\n((?:(?!```).*\n)*)```\n\nThe address is .*?`(.+?)`", PAGE, re.M
 )
-NAMED_AS_THEIR_PACKAGES = ("websockify", "sway", "wayvnc", "foot")
+NAMED_AS_THEIR_PACKAGES = ("websockify", "sway", "wayvnc", "foot", "x11vnc", "openbox", "xterm", "chromium")
 WORD = "recipe"
 APP = """
 from pathlib import Path

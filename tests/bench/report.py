@@ -28,21 +28,10 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 from ratios import head, machine, row
 
+from pytest_vnc_use import types as t
 from pytest_vnc_use.backends.pixels import encode_png
 from pytest_vnc_use.report.pages import write_report
 from pytest_vnc_use.runs.directory import EndedTest, RunDirectory, read_trace, write_ended_test
-from pytest_vnc_use.types import (
-    Decision,
-    Frame,
-    FrameRef,
-    Outcome,
-    RunEnded,
-    RunStarted,
-    Step,
-    StepFinished,
-    StepStarted,
-    TurnDecided,
-)
 from support.paths import EXAMPLES
 
 MB, STEPS, ROUNDS = 1_000_000, 10, 5
@@ -63,22 +52,18 @@ def main(arguments: Sequence[str]) -> int:
         write_runs(directory / "example", runs, count)
         print(f"{machine()}\n\n{count} runs of {STEPS} steps, their images {megabytes(runs):.0f} MB\n")
         print(head("", "measured", "bound"), flush=True)
-        for about, target, one_file in (
-            ("beside the runs", runs, False),
-            ("directory of its own", directory / "pages", False),
-            ("one file", directory / "one", True),
+        for about, target in (
+            ("beside the runs", runs),
+            ("a directory", directory / "pages"),
+            ("one file", directory / "one"),
         ):
-            times = written(runs, target, one_file=one_file)
-            show(f"{about}: written, a step", times, "10 ms" if target == runs else "60 ms")
+            times = written(runs, target, one_file=target.name == "one")
+            print(row(f"{about}: written, a step", times, "10 ms" if target == runs else "60 ms"), flush=True)
             if target != runs:
-                show("  size", f"{megabytes(target):.1f} MB", f"{0.2 * count:.0f} MB")
-            show("  opened", f"{opened(browser, target / 'index.html'):.2f} s", "1 s")
+                print(row("  size", f"{megabytes(target):.1f} MB", f"{0.2 * count:.0f} MB"))
+            print(row("  opened", f"{opened(browser, target / 'index.html'):.2f} s", "1 s"), flush=True)
         browser.close()
     return 0
-
-
-def show(*cells: str) -> None:
-    print(row(*cells), flush=True)
 
 
 def megabytes(path: Path) -> float:
@@ -123,28 +108,28 @@ def write_runs(example: Path, runs_dir: Path, count: int) -> None:
         write_run(runs_dir, number, steps, [tinted(screens[at % len(screens)], number, at) for at in range(STEPS + 1)])
 
 
-def tinted(screen: npt.NDArray[np.uint32], run: int, at: int) -> Frame:
+def tinted(screen: npt.NDArray[np.uint32], run: int, at: int) -> t.Frame:
     pixels = screen ^ np.uint32((run * 0x010305) & 0x0F0F0F)
     bits = [(number >> place) & 1 for number in (at, run) for place in range(16)]
     pixels[NUMBER] = np.repeat(np.array(bits, np.uint32) * 0xFFFFFF, 4)
     png = encode_png(pixels)
-    return Frame(FrameRef(hashlib.sha256(png).hexdigest(), *pixels.shape[::-1]), png)
+    return t.Frame(t.FrameRef(hashlib.sha256(png).hexdigest(), *pixels.shape[::-1]), png)
 
 
-def write_run(runs_dir: Path, number: int, steps: Sequence[Step], frames: Sequence[Frame]) -> None:
+def write_run(runs_dir: Path, number: int, steps: Sequence[t.Step], frames: Sequence[t.Frame]) -> None:
     """Write a run of these screens, and the result of its test."""
     directory = RunDirectory.create(runs_dir, f"run-{number:04}")
     test, started_at = f"test_shop.py::test_{number}", "2026-01-02T03:04:05+00:00"
     task = "Order the bread for Alice Liddell, Oxford Street 1, Oxford, by express, gift-wrapped"
-    directory.append(RunStarted(directory.path.name, task, started_at, "recording", frames[0].ref, test_id=test))
+    directory.append(t.RunStarted(directory.path.name, task, started_at, "recording", frames[0].ref, test_id=test))
     refs = [directory.store(frame) for frame in frames]
     for at, (before, after) in enumerate(itertools.pairwise(refs), start=1):
         like = steps[(at - 1) % len(steps)]
         step = replace(like, number=at, turn=at, frame_before=before, frame_after=after, passed=())
-        directory.append(TurnDecided(at, Decision("act", step.words, (step.proposal,), "a-model"), 0.5))
-        directory.append(StepStarted(at, at, step.proposal, step.ruling))
-        directory.append(StepFinished(step))
-    directory.append(RunEnded(Outcome.DONE, "the order is placed"))
+        directory.append(t.TurnDecided(at, t.Decision("act", step.words, (step.proposal,), "a-model"), 0.5))
+        directory.append(t.StepStarted(at, at, step.proposal, step.ruling))
+        directory.append(t.StepFinished(step))
+    directory.append(t.RunEnded(t.Outcome.DONE, "the order is placed"))
     bad = number % 20 == 0
     ended = EndedTest(test, "failed" if bad else "passed", triage="product" if bad else "", seconds=10.0)
     write_ended_test(directory.path, ended)

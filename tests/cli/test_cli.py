@@ -80,90 +80,64 @@ def test_confirmation_without_terminal_is_denied(tmp_path: Path, pad: QtDesktop)
     assert "this buys two apples" in done.stdout
 
 
-@pytest.mark.slow
-def test_approved_run_follows_policy_given_again(tmp_path: Path, pad: QtDesktop) -> None:
-    (tmp_path / "policy.toml").write_text('[[rule]]\nname = "no rm"\ndecision = "deny"\ntext = "rm -rf"\n')
-    with GeminiServer([RISKY, calls(("type", {"text": "rm -rf /"})), text("bought"), FAILS]) as server:
-        options = ["--policy", "policy.toml", "--vnc", pad.server]
-        run_id = waiting(server, tmp_path, "--expect", "the basket is empty", *options)
-        denied = at_server(server, tmp_path, "approve", *options, run_id)
-    assert denied.returncode == 5, denied.stdout
-    assert "no rm" in denied.stdout
-
-
-@pytest.mark.slow
-def test_approved_run_has_its_functions_and_claims(tmp_path: Path, pad: QtDesktop) -> None:
-    with GeminiServer([RISKY, calls(("list_elements", {})), text("bought"), FAILS]) as server:
-        options = ["--elements=on", "--vnc", pad.server]
-        approved = at_server(
-            server, tmp_path, "approve", *options, waiting(server, tmp_path, "--expect", "it is open", *options)
-        )
-        assert (approved.returncode, server.refusals) == (1, []), approved.stderr
-    assert "'it is open'" in approved.stdout
-    _, listed = read_trace(tmp_path / last_line(approved)[1]).steps
-    assert listed.output.startswith("no list of elements is available here: ")
-
-
-@pytest.mark.slow
-def test_secret_must_be_given_again(tmp_path: Path, pad: QtDesktop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_run_gets_its_settings_from_command(
+    tmp_path: Path, pad: QtDesktop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not from its directory, which names a program, a command, a planner that imports its module, and servers."""
     monkeypatch.setenv("PW", "qzj")
-    confirmed = ("click", wants_confirmation({"x": 500, "y": 500}, "this signs in"))
-    typed = calls(confirmed, ("type", {"text": "<secret:PW>"}))
-    with GeminiServer([typed, text("signed in")]) as server:
-        desktop, secret = ("--vnc", pad.server), ("--secret", "PW")
-        run_id = waiting(server, tmp_path, *desktop, *secret)
-        pad.write_file("events.txt", "")
-        for word in ("approve", "resume"):
-            rejected(at_server(server, tmp_path, word, *desktop, run_id), "--secret PW")
-        assert pad.read_file("events.txt") == ""
-        approved = at_server(server, tmp_path, "approve", *desktop, *secret, run_id)
-        assert approved.returncode == 0, approved.stderr
-    events = pad.read_file("events.txt").splitlines()
-    assert [line for line in events if line.startswith("text")] == ["text q", "text z", "text j"]
-    assert "qzj" not in approved.stdout
-
-
-@pytest.mark.slow
-def test_callable_planner_must_be_given_again(tmp_path: Path, pad: QtDesktop) -> None:
-    (tmp_path / "plans.py").write_text(
-        "from pytest_vnc_use.planners import finish\n"
-        "from pytest_vnc_use.types import Click, Confirmation, Proposal\n"
-        "def plan(seen):\n"
-        "    return finish() if seen.turns else Proposal(Click(9, 9), confirmation=Confirmation('buys'))\n"
-    )
-    start = "import sys; from plans import plan; from pytest_vnc_use import VncUseAgent; "
-    run = start + "print(VncUseAgent(sys.argv[1], planner=plan).run('Buy', run_id='r1').outcome)"
-    with GeminiServer([]) as server:
-        first = [sys.executable, "-c", run, pad.server]
-        subprocess.run(first, cwd=tmp_path, env=environment(server), check=True, timeout=400)
-        done = at_server(server, tmp_path, "approve", "--vnc", pad.server, "r1")
-        rejected(done, "its planner was 'callable (plans:plan)'")
-        assert "--planner" in done.stderr
-        approved = at_server(server, tmp_path, "approve", "--vnc", pad.server, "--planner", "plans:plan", "r1")
-        assert (approved.returncode, server.requests) == (0, []), approved.stderr
-
-
-def test_run_directory_gives_no_settings(tmp_path: Path, pad: QtDesktop) -> None:
-    """It names a program, a command, a planner that imports its own module, and servers."""
     (tmp_path / "evil.py").write_text("open('owned', 'w')\ndef plan(seen): return None\n")
-    with GeminiServer([RISKY, text("bought")]) as server:
-        trace = tmp_path / "runs" / waiting(server, tmp_path, "--vnc", pad.server) / "trace.jsonl"
+    rule = '[[rule]]\nname = "no rm"\ndecision = "deny"\ntext = "rm -rf"\n'
+    (tmp_path / "policy.toml").write_text(rule)
+    confirmed = ("click", wants_confirmation({"x": 500, "y": 500}, "this signs in"))
+    first = calls(confirmed, ("type", {"text": "<secret:PW>"}))
+    desktop, elements, secret, policy = (
+        ("--vnc", pad.server),
+        ["--elements=on"],
+        ["--secret=PW"],
+        ["--policy=policy.toml"],
+    )
+    with GeminiServer([first, calls(("list_elements", {})), calls(("type", {"text": "rm -rf /"}))]) as server:
+        trace = tmp_path / "runs" / waiting(server, tmp_path, *desktop, *elements, *secret, *policy) / "trace.jsonl"
         header, started, *rest = trace.read_text(encoding="utf-8").splitlines()
         changed = json.loads(started) | {"server": "127.0.0.1::1"}
         changed["settings"] |= {"planner": "evil:plan", "exec": "sh -c 'touch owned'", "app": "touch owned"}
         changed["settings"] |= {"base_url": "http://127.0.0.1:1", "model": "m", "cdp": "evil:1", "prices": "evil.toml"}
         trace.write_text("\n".join([header, json.dumps(changed), *rest, ""]), encoding="utf-8")
-        approved = at_server(server, tmp_path, "approve", "--vnc", pad.server, trace.parent.name)
-    assert approved.returncode == 0, approved.stderr
+        pad.write_file("events.txt", "")
+        approve = ["approve", *desktop, *elements, trace.parent.name]
+        rejected(at_server(server, tmp_path, *approve, *policy), "--secret PW")
+        rejected(at_server(server, tmp_path, *approve, *secret), "policy.toml': give it again with --policy FILE")
+        assert pad.read_file("events.txt") == ""
+        approved = at_server(server, tmp_path, *approve, *secret, *policy)
+        assert (approved.returncode, server.refusals, "no rm" in approved.stdout) == (5, [], True), approved.stderr
+    events = pad.read_file("events.txt").splitlines()
+    assert [line for line in events if line.startswith("text")] == ["text q", "text z", "text j"]
+    assert "qzj" not in approved.stdout
+    listed = read_trace(trace.parent).steps[2]
+    assert listed.output.startswith("no list of elements is available here: ")
     assert not (tmp_path / "owned").exists()
 
 
-def test_policy_must_be_given_again(tmp_path: Path, pad: QtDesktop) -> None:
-    (tmp_path / "policy.toml").write_text("[[rule]]\ndecision = 'ask'\naction = 'click'\n")
-    with GeminiServer([RISKY]) as server:
-        run_id = waiting(server, tmp_path, "--vnc", pad.server, "--policy", "policy.toml")
-        done = at_server(server, tmp_path, "approve", "--vnc", pad.server, run_id)
-    rejected(done, "policy.toml': give it again with --policy FILE")
+def test_callable_planner_must_be_given_again(
+    tmp_path: Path, pad: QtDesktop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "plans_to_buy.py").write_text(
+        "from pytest_vnc_use.planners import finish\n"
+        "from pytest_vnc_use.types import Click, Confirmation, Proposal\n"
+        "def plan(seen):\n"
+        "    return finish() if seen.turns else Proposal(Click(9, 9), confirmation=Confirmation('buys'))\n"
+    )
+    with GeminiServer([]) as server:
+        monkeypatch.setenv("GOOGLE_API_KEY", server.api_key)
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
+        planner = ["--vnc", pad.server, "--planner", "plans_to_buy:plan"]
+        assert cli.main(["run", "Buy", "--wait-for-approval", *planner]) == 7
+        assert cli.main(["approve", *planner[:2]]) == 2
+        error = capsys.readouterr().err
+        assert ("its planner was 'callable (plans_to_buy:plan)'" in error, "--planner" in error) == (True, True), error
+        assert (cli.main(["approve", *planner]), server.requests) == (0, [])
 
 
 def test_missing_run_is_named_beside_waiting_ones(tmp_path: Path, pad: QtDesktop) -> None:

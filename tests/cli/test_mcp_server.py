@@ -38,6 +38,7 @@ NOES = [
     ElicitResult(action="accept", content={"carry_out": False}),
     ElicitResult(action="accept"),
 ]
+pytestmark = pytest.mark.desktop
 ERAS = ["legacy", "2026-07-28"]
 """The protocol in which the server asks within the call, and the one in which it asks by a result."""
 
@@ -90,7 +91,7 @@ class User:
 
 
 @dataclass
-class Talk:
+class Conversation:
     """A client of a running server, which works in `directory`; `replies` are what its model says next."""
 
     client: Client
@@ -101,13 +102,13 @@ class Talk:
     def call(self, tool: str, **arguments: Any) -> CallToolResult:
         return self.portal.call(partial(self.client.call_tool, tool, arguments))
 
-    def told(self, tool: str, **arguments: Any) -> Any:
+    def result_of(self, tool: str, **arguments: Any) -> Any:
         """Return the result of a tool."""
         result = self.call(tool, **arguments)
         assert not result.is_error, result.content
         return result.structured_content
 
-    def refused(self, tool: str, **arguments: Any) -> str:
+    def error_of(self, tool: str, **arguments: Any) -> str:
         """The one line with which a tool fails."""
         result = self.call(tool, **arguments)
         assert result.is_error
@@ -124,14 +125,14 @@ class Talk:
 
 
 @contextmanager
-def talking(
+def conversation_with(
     directory: Path,
     desktop: XvncDesktop,
     *options: str,
     mode: str = "auto",
     user: User | None = None,
     address: str | None = "",
-) -> Iterator[Talk]:
+) -> Iterator[Conversation]:
     """A server in a directory, and its client; without a user, one that can ask nobody."""
     replies: list[Reply] = []
     program, *arguments = command(desktop.server if address == "" else address, *options)
@@ -139,125 +140,116 @@ def talking(
         server = StdioServerParameters(command=program, args=arguments, env=environment(model, desktop), cwd=directory)
         client = Client(server, mode=mode, elicitation_callback=user.elicit if user else None)
         with portal.wrap_async_context_manager(client):
-            yield Talk(client, portal, directory, replies)
+            yield Conversation(client, portal, directory, replies)
 
 
 @pytest.fixture(scope="module")
-def talk(tmp_path_factory: pytest.TempPathFactory, desktop: XvncDesktop) -> Iterator[Talk]:
+def conversation(tmp_path_factory: pytest.TempPathFactory, desktop: XvncDesktop) -> Iterator[Conversation]:
     """One that can ask nobody."""
-    with talking(tmp_path_factory.mktemp("server"), desktop) as talk:
-        yield talk
+    with conversation_with(tmp_path_factory.mktemp("server"), desktop) as conversation:
+        yield conversation
 
 
-@pytest.mark.desktop
 @pytest.mark.slow
 @pytest.mark.parametrize("era", ERAS)
 def test_only_yes_is_yes(tmp_path: Path, desktop: XvncDesktop, presses: Callable[[], int], era: str) -> None:
-    user = User([YES, *NOES])
-    with talking(tmp_path, desktop, mode=era, user=user) as talk:
-        talk.replies += [RISKY, text("bought"), HOLDS]
-        run = talk.told("run_task", task="Buy", expect=["it is bought"])
+    user = User([YES, *NOES, YES])
+    with conversation_with(tmp_path, desktop, "--answer-seconds=5", mode=era, user=user) as conversation:
+        conversation.replies += [RISKY, text("bought"), HOLDS]
+        run = conversation.result_of("run_task", task="Buy", expect=["it is bought"])
         assert (run["outcome"], run["message"]) == ("done", "bought")
         assert run["verdicts"] == ["holds: 'it is bought': it is there"]
         assert [line.split("(")[0] for line in run["steps"]] == ["1 click"]
         assert presses() == 1
         for _ in NOES:
-            talk.replies.append(RISKY)
-            run = talk.told("run_task", task="Buy")
+            conversation.replies.append(RISKY)
+            run = conversation.result_of("run_task", task="Buy")
             assert run["outcome"] == "denied"
             assert "a person said no" in run["message"]
+        user.late_s = 5.5
+        conversation.replies.append(RISKY)
+        assert conversation.result_of("run_task", task="Buy")["outcome"] == "denied"
     assert presses() == 1
-    assert len(user.questions) == 1 + len(NOES)
+    assert len(user.questions) == 2 + len(NOES)
     for part in ("Step 1 needs approval: click at (", "this buys two apples", "no rule matches"):
         assert part in user.questions[0]
 
 
-@pytest.mark.desktop
 @pytest.mark.slow
-@pytest.mark.parametrize("era", ERAS)
-def test_yes_that_comes_late_is_no(tmp_path: Path, desktop: XvncDesktop, presses: Callable[[], int], era: str) -> None:
-    user = User([YES], late_s=0.3)
-    with talking(tmp_path, desktop, "--answer-seconds=0.1", mode=era, user=user) as talk:
-        talk.replies.append(RISKY)
-        assert talk.told("run_task", task="Buy")["outcome"] == "denied"
-    assert len(user.questions) == 1
-    assert presses() == 0
-
-
-@pytest.mark.desktop
-@pytest.mark.slow
-def test_steps_are_reported_and_risky_one_is_denied(talk: Talk, presses: Callable[[], int]) -> None:
-    talk.replies.append(RISKY)
-    denied = talk.told("run_task", task="Buy")
+def test_steps_are_reported_and_risky_one_is_denied(conversation: Conversation, presses: Callable[[], int]) -> None:
+    conversation.replies.append(RISKY)
+    denied = conversation.result_of("run_task", task="Buy")
     assert (denied["outcome"], "this buys two apples" in denied["message"], presses()) == ("denied", True, 0)
-    told: list[str | None] = []
+    messages: list[str | None] = []
 
     async def hear(done: float, total: float | None, message: str | None) -> None:
-        told.append(message)
+        messages.append(message)
 
-    talk.replies += [CLICK, CLICK, text("opened")]
-    call = partial(talk.client.call_tool, "run_task", {"task": "Open"}, progress_callback=hear)
-    run = talk.portal.call(call).structured_content
+    conversation.replies += [CLICK, CLICK, text("opened")]
+    call = partial(conversation.client.call_tool, "run_task", {"task": "Open"}, progress_callback=hear)
+    run = conversation.portal.call(call).structured_content
     assert run is not None
-    assert told == run["steps"]
-    assert len(told) == 2
+    assert messages == run["steps"]
+    assert len(messages) == 2
 
 
-@pytest.mark.desktop
 @pytest.mark.slow
 def test_task_that_cannot_be_run_is_told_in_line(tmp_path: Path, desktop: XvncDesktop) -> None:
-    with talking(tmp_path, desktop, address="127.0.0.1::1") as talk:
-        refused = talk.refused("run_task", task="Look")
+    with conversation_with(tmp_path, desktop, address=None) as conversation:
+        assert conversation.result_of("list_runs") == {"result": []}
+        assert "no desktop is given to run tasks on" in conversation.error_of("run_task", task="Look")
+    with conversation_with(tmp_path, desktop, address="127.0.0.1::1") as conversation:
+        refused = conversation.error_of("run_task", task="Look")
         assert "infra: DesktopRefused: " in refused
-        assert "the task must be a sentence, got ' '" in talk.refused("run_task", task=" ")
-        assert "a claim must be a sentence about the screen, got ' '" in talk.refused(
+        assert "the task must be a sentence, got ' '" in conversation.error_of("run_task", task=" ")
+        assert "a claim must be a sentence about the screen, got ' '" in conversation.error_of(
             "run_task", task="Look", expect=[" "]
         )
-        assert "steps must be a whole number, at least 1, got 0" in talk.refused("run_task", task="x", steps=0)
+        assert "steps must be a whole number, at least 1, got 0" in conversation.error_of("run_task", task="x", steps=0)
         (run,) = (tmp_path / "runs").iterdir()
         assert run.name in refused
 
 
-@pytest.mark.desktop
 @pytest.mark.slow
-def test_one_thing_is_done_at_time_and_what_is_cancelled_ends(talk: Talk) -> None:
-    earlier = set(talk.directory.glob("runs/*"))
-    talk.replies.append(hang(1.0))
-    running = talk.portal.start_task_soon(talk.client.call_tool, "run_task", {"task": "Look"})
-    wait_for(lambda: len(list(talk.directory.glob("runs/*/screens/*.png"))) and not talk.replies, "the model's turn")
-    assert "another task or test run is under way" in talk.refused("run_tests")
+def test_one_thing_is_done_at_time_and_what_is_cancelled_ends(conversation: Conversation) -> None:
+    earlier = set(conversation.directory.glob("runs/*"))
+    conversation.replies.append(hang(1.0))
+    running = conversation.portal.start_task_soon(conversation.client.call_tool, "run_task", {"task": "Look"})
+    wait_for(
+        lambda: len(list(conversation.directory.glob("runs/*/screens/*.png"))) and not conversation.replies,
+        "the model's turn",
+    )
+    assert "another task or test run is under way" in conversation.error_of("run_tests")
     running.cancel()
-    wait_for(lambda: "under way" not in talk.refused("run_tests", paths=["none.py"]), "the end of the run")
-    (run,) = set(talk.directory.glob("runs/*")) - earlier
-    story = talk.told("read_run", run_id=run.name)
+    wait_for(lambda: "under way" not in conversation.error_of("run_tests", paths=["none.py"]), "the end of the run")
+    (run,) = set(conversation.directory.glob("runs/*")) - earlier
+    story = conversation.result_of("read_run", run_id=run.name)
     assert story["outcome"] == "broke"
     assert "the client cancelled it" in story["message"]
 
 
-@pytest.mark.desktop
 @pytest.mark.slow
-def test_run_is_read_and_looked_at(talk: Talk) -> None:
-    talk.replies += [CLICK, text("opened"), HOLDS]
-    run = talk.told("run_task", task="Open", expect=["it is open"])
+def test_run_is_read_and_looked_at(conversation: Conversation) -> None:
+    conversation.replies += [CLICK, text("opened"), HOLDS]
+    run = conversation.result_of("run_task", task="Open", expect=["it is open"])
     run_id = run["run_id"]
-    assert talk.told("read_run", run_id=run_id) == run
-    newest, *_ = talk.told("list_runs", limit=1)["result"]
+    assert conversation.result_of("read_run", run_id=run_id) == run
+    newest, *_ = conversation.result_of("list_runs", limit=1)["result"]
     assert newest == {"run_id": run_id, "outcome": "done", "task": "Open", "test": ""}
-    screens = [file.read_bytes() for file in (talk.directory / "runs" / run_id / "screens").iterdir()]
-    assert talk.screenshot(run_id=run_id, step=1) not in screens
-    assert talk.screenshot(run_id=run_id, step=1, when="after") in screens
-    assert "step must be one of the 1 of run" in talk.refused("step_screenshot", run_id=run_id, step=2)
+    screens = [file.read_bytes() for file in (conversation.directory / "runs" / run_id / "screens").iterdir()]
+    assert conversation.screenshot(run_id=run_id, step=1) not in screens
+    assert conversation.screenshot(run_id=run_id, step=1, when="after") in screens
+    assert "step must be one of the 1 of run" in conversation.error_of("step_screenshot", run_id=run_id, step=2)
 
 
-@pytest.mark.desktop
 @pytest.mark.slow
-def test_run_is_proposed_as_test(talk: Talk, tmp_path: Path) -> None:
-    talk.replies += [text("said"), HOLDS]
-    run_id = talk.told("run_task", task='Say "it"', expect=["it's <said>"], steps=7)["run_id"]
-    before = sorted(talk.directory.rglob("*"))
-    source = talk.told("propose_test", run_id=run_id, name="saying")["result"]
-    assert "letters, digits" in talk.refused("propose_test", run_id=run_id, name="a b")
-    assert sorted(talk.directory.rglob("*")) == before
+def test_run_is_proposed_as_test(conversation: Conversation, tmp_path: Path) -> None:
+    conversation.replies += [text("said"), HOLDS]
+    run_id = conversation.result_of("run_task", task='Say "it"', expect=["it's <said>"], steps=7)["run_id"]
+    before = sorted(conversation.directory.rglob("*"))
+    source = conversation.result_of("propose_test", run_id=run_id, name="saying")["result"]
+    assert "letters, digits" in conversation.error_of("propose_test", run_id=run_id, name="a b")
+    assert sorted(conversation.directory.rglob("*")) == before
     for argument in ("'Say \"it\"'", 'expect=["it\'s <said>"]', "max_steps=7"):
         assert f"    {argument},\n" in source
     (tmp_path / "test_proposed.py").write_text(source, encoding="utf-8")
@@ -266,16 +258,15 @@ def test_run_is_proposed_as_test(talk: Talk, tmp_path: Path) -> None:
     assert "test_proposed.py::test_saying" in collected.stdout
 
 
-@pytest.mark.desktop
-def test_no_run_id_leads_out_of_runs(talk: Talk) -> None:
-    outside = talk.directory / "outside"
+def test_no_run_id_leads_out_of_runs(conversation: Conversation) -> None:
+    outside = conversation.directory / "outside"
     outside.mkdir()
-    (talk.directory / "runs").mkdir(exist_ok=True)
-    (talk.directory / "runs" / "linked").symlink_to(outside)
+    (conversation.directory / "runs").mkdir(exist_ok=True)
+    (conversation.directory / "runs" / "linked").symlink_to(outside)
     for run_id in ("", ".", "..", "../outside", str(outside), "linked", "a/b", "a\0b"):
         for tool, more in (("read_run", {}), ("step_screenshot", {"step": 1}), ("propose_test", {"name": "it"})):
-            assert "must be the name of a run directory" in talk.refused(tool, run_id=run_id, **more)
-    assert "there is no run directory" in talk.refused("read_run", run_id="nosuchrun")
+            assert "must be the name of a run directory" in conversation.error_of(tool, run_id=run_id, **more)
+    assert "there is no run directory" in conversation.error_of("read_run", run_id="nosuchrun")
 
 
 SUITE = """\
@@ -303,18 +294,17 @@ def test_endless():
 
 
 @pytest.fixture(scope="module")
-def suite(talk: Talk) -> None:
-    (talk.directory / "pytest.ini").write_text("[pytest]\nvnc_planner = gemini\n", encoding="utf-8")
-    (talk.directory / "test_it.py").write_text(SUITE, encoding="utf-8")
-    (talk.directory / "test_broken.py").write_text("import nothing_of_that_name\n", encoding="utf-8")
+def suite(conversation: Conversation) -> None:
+    (conversation.directory / "pytest.ini").write_text("[pytest]\nvnc_planner = gemini\n", encoding="utf-8")
+    (conversation.directory / "test_it.py").write_text(SUITE, encoding="utf-8")
+    (conversation.directory / "test_broken.py").write_text("import nothing_of_that_name\n", encoding="utf-8")
 
 
-@pytest.mark.desktop
 @pytest.mark.slow
 @pytest.mark.usefixtures("suite")
-def test_tests_are_run_with_same_settings(talk: Talk) -> None:
-    talk.replies += [CLICK, text("opened"), FAILS]
-    suite = talk.told("run_tests", paths=["test_it.py"], keyword="not endless")
+def test_tests_are_run_with_same_settings(conversation: Conversation) -> None:
+    conversation.replies += [CLICK, text("opened"), FAILS]
+    suite = conversation.result_of("run_tests", paths=["test_it.py"], keyword="not endless")
     assert [suite[name] for name in ("passed", "failed", "errors", "skipped")] == [1, 3, 0, 1]
     sums, pad, key = suite["failures"]
     assert "<secret:GOOGLE_API_KEY>" in key["message"]
@@ -322,36 +312,34 @@ def test_tests_are_run_with_same_settings(talk: Talk) -> None:
     assert sums == {"test": "test_it.py::TestSums::test_one_and_one[3]", "message": "assert (1 + 1) == 3", "runs": []}
     assert pad["test"] == "test_it.py::test_pad"
     assert pad["message"] == "product: claim 'it is open' fails: the basket is empty"
-    run = talk.told("read_run", run_id=pad["runs"][0])
+    run = conversation.result_of("read_run", run_id=pad["runs"][0])
     assert (run["test"], run["outcome"]) == ("test_it.py::test_pad", "done")
     assert run["verdicts"] == ["fails: 'it is open': the basket is empty"]
 
 
-@pytest.mark.desktop
 @pytest.mark.slow
 @pytest.mark.usefixtures("suite")
-def test_tests_that_cannot_be_run_are_told_in_line(talk: Talk) -> None:
-    assert "file or directory not found: none.py" in talk.refused("run_tests", paths=["none.py"])
-    wrong = talk.refused("run_tests", paths=["test_it.py"], keyword="and and")
+def test_tests_that_cannot_be_run_are_told_in_line(conversation: Conversation) -> None:
+    assert "file or directory not found: none.py" in conversation.error_of("run_tests", paths=["none.py"])
+    wrong = conversation.error_of("run_tests", paths=["test_it.py"], keyword="and and")
     assert ("Wrong expression passed to '-k'" in wrong, "infra" in wrong) == (True, False)
-    for path in ("../test_it.py", "-pwhatever", str(talk.directory.parent)):
-        assert "a path of tests must lie in the directory" in talk.refused("run_tests", paths=[path])
-    endless = talk.refused("run_tests", paths=["test_it.py::test_endless"], seconds=1)
+    for path in ("../test_it.py", "-pwhatever", str(conversation.directory.parent)):
+        assert "a path of tests must lie in the directory" in conversation.error_of("run_tests", paths=[path])
+    endless = conversation.error_of("run_tests", paths=["test_it.py::test_endless"], seconds=1)
     assert "took longer than 1 s and were stopped" in endless
-    broken = talk.told("run_tests", paths=["test_broken.py"])
+    broken = conversation.result_of("run_tests", paths=["test_broken.py"])
     assert broken["errors"] == 1
     [failure] = broken["failures"]
     assert (failure["test"], failure["runs"]) == ("test_broken.py", [])
     assert "No module named 'nothing_of_that_name'" in failure["message"]
-    (talk.directory / "test_broken.vnc.toml").write_text('[[test]]\nname = "a"\n', encoding="utf-8")
-    [failure] = talk.told("run_tests", paths=["test_broken.vnc.toml"])["failures"]
+    (conversation.directory / "test_broken.vnc.toml").write_text('[[test]]\nname = "a"\n', encoding="utf-8")
+    [failure] = conversation.result_of("run_tests", paths=["test_broken.vnc.toml"])["failures"]
     assert failure["test"] == "test_broken.vnc.toml"
     assert failure["message"].endswith("test_broken.vnc.toml:1: 'task' is missing")
 
 
-@pytest.mark.desktop
-def test_tools_say_which_of_them_only_read(talk: Talk) -> None:
-    tools = {tool.name: tool for tool in talk.portal.call(talk.client.list_tools).tools}
+def test_tools_say_which_of_them_only_read(conversation: Conversation) -> None:
+    tools = {tool.name: tool for tool in conversation.portal.call(conversation.client.list_tools).tools}
     reads = {name for name, tool in tools.items() if tool.annotations and tool.annotations.read_only_hint}
     assert reads == {"get_timing", "list_runs", "read_run", "step_screenshot", "propose_test"}
     assert set(tools) - reads == {"run_task", "run_tests", "set_timing"}
@@ -359,32 +347,23 @@ def test_tools_say_which_of_them_only_read(talk: Talk) -> None:
     assert set(tools["run_task"].input_schema["properties"]) == {"task", "expect", "steps", "seconds"}
 
 
-@pytest.mark.desktop
-def test_timing_is_read_and_changed_between_tasks(talk: Talk) -> None:
-    before = talk.told("get_timing")
+def test_timing_is_read_and_changed_between_tasks(conversation: Conversation) -> None:
+    before = conversation.result_of("get_timing")
     assert (before["step_delay"], before["max_seconds"]) == (0.0, 300.0)
     try:
-        assert talk.told("set_timing", name="step_delay", seconds=0.25) == {**before, "step_delay": 0.25}
-        talk.told("set_timing", name="max_seconds", seconds=77)
-        talk.replies += [text("looked")]
-        run_id = talk.told("run_task", task="Look")["run_id"]
-        started = read_trace(talk.directory / "runs" / run_id).started
+        assert conversation.result_of("set_timing", name="step_delay", seconds=0.25) == {**before, "step_delay": 0.25}
+        conversation.result_of("set_timing", name="max_seconds", seconds=77)
+        conversation.replies += [text("looked")]
+        run_id = conversation.result_of("run_task", task="Look")["run_id"]
+        started = read_trace(conversation.directory / "runs" / run_id).started
         assert (started.settings["step_delay"], started.limits.seconds) == (0.25, 77.0)
     finally:
         for name in ("step_delay", "max_seconds"):
-            talk.told("set_timing", name=name, seconds=before[name])
-    assert "step_delay must be a number of seconds, 0 or more, got -1.0" in talk.refused(
+            conversation.result_of("set_timing", name=name, seconds=before[name])
+    assert "step_delay must be a number of seconds, 0 or more, got -1.0" in conversation.error_of(
         "set_timing", name="step_delay", seconds=-1
     )
-    assert "one of start_seconds, " in talk.refused("set_timing", name="model", seconds=1)
-
-
-@pytest.mark.desktop
-@pytest.mark.slow
-def test_without_desktop_runs_are_read_and_no_task_is_run(tmp_path: Path, desktop: XvncDesktop) -> None:
-    with talking(tmp_path, desktop, address=None) as talk:
-        assert talk.told("list_runs") == {"result": []}
-        assert "no desktop is given to run tasks on" in talk.refused("run_task", task="Look")
+    assert "one of start_seconds, " in conversation.error_of("set_timing", name="model", seconds=1)
 
 
 @contextmanager
@@ -408,7 +387,6 @@ def in_the_middle_of_a_run(directory: Path, desktop: XvncDesktop) -> Iterator[su
         yield process
 
 
-@pytest.mark.desktop
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("end", "code"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
 import socket
 import subprocess
@@ -70,24 +69,6 @@ def test_stop_ends_programs_and_leaves_files(desktop: ExternalDesktop, tigervnc:
 
 
 SERVERS = ["host::5901", "host::5902", "host::5903"]
-WORKER = """
-import os, sys
-from pathlib import Path
-from pytest_vnc_use.desktops.external import lease
-
-directory, count = Path(sys.argv[1]), int(sys.argv[2])
-for number in range(count):
-    held = lease({servers}, f"worker {{os.getpid()}}", timeout_s=60, directory=directory / "locks")
-    using = directory / ("using-" + held.server.replace(":", "_"))
-    # a user that dies leaves its file behind, and its lease goes: only a living other user is a fault
-    other = int(using.read_text() or 0) if using.exists() else 0
-    if other and Path(f"/proc/{{other}}").exists() and Path(f"/proc/{{other}}/stat").read_text().split()[2] != "Z":
-        print(f"{{held.server}} is used by {{other}} too")
-    using.write_text(str(os.getpid()))
-    print("leased", flush=True)
-    using.unlink()
-    held.release()
-"""
 HOLDER = """
 import multiprocessing, signal, sys
 from pathlib import Path
@@ -99,28 +80,6 @@ child.start()
 print(child.pid, flush=True)
 signal.pause()
 """
-
-
-def worker(directory: Path, count: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", WORKER.format(servers=SERVERS), str(directory), str(count)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-
-
-@pytest.mark.slow
-def test_eight_processes_share_leases_despite_kills(tmp_path: Path) -> None:
-    (tmp_path / "locks").mkdir()
-    workers = [worker(tmp_path, 25) for _ in range(8)]
-    doomed = [worker(tmp_path, 1000) for _ in range(3)]
-    for process in doomed:
-        assert process.stdout is not None
-        for _ in range(random.randint(1, 5)):
-            process.stdout.readline()
-        process.send_signal(signal.SIGKILL)
-    lines = [line for process in workers for line in process.communicate(timeout=400)[0].splitlines()]
-    assert [process.wait() for process in workers] == [0] * 8
-    for process in doomed:
-        process.communicate(timeout=10)
-    assert lines == ["leased"] * 200
 
 
 def test_lease_dies_with_its_owner_despite_child(tmp_path: Path) -> None:

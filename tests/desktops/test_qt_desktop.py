@@ -51,7 +51,7 @@ def screen_size(server: str) -> tuple[int, int]:
 @pytest.fixture
 def desktop(start: Start, qt_program: list[str]) -> QtDesktop:
     started = start(qt_program)
-    wait_for(lambda: "ready" in started.output_tail(), "the program")
+    wait_for(lambda: "ready" in started.logs()["program"], "the program")
     return started
 
 
@@ -62,7 +62,7 @@ def test_size_arguments_and_relative_path_arrive(
     monkeypatch.chdir(program.parent.parent)
     argv = [qt_program[0], f"{program.parent.name}/{program.name}", "one", "two words"]
     desktop = start(argv, size=(800, 600), environment={"FRUIT": "plum"})
-    wait_for(lambda: "ready" in desktop.output_tail(), "the program")
+    wait_for(lambda: "ready" in desktop.logs()["program"], "the program")
     assert desktop.read_file("seen.txt") == "plum one two words"
     assert screen_size(desktop.server) == (800, 600)
 
@@ -93,7 +93,7 @@ def test_own_network_is_relayed_to_several_clients(desktop: QtDesktop, qt_progra
     desktop.launch(qt_program)
     assert screen_size(desktop.server) == (1440, 900)
     assert desktop.server == before
-    wait_for(lambda: "ready" in desktop.output_tail(), "the program")
+    wait_for(lambda: "ready" in desktop.logs()["program"], "the program")
     os.kill(pid_of(desktop), signal.SIGKILL)
     wait_for(desktop.program_fault, "its end")
     wait_for(lambda: not greets_at(desktop.server, 1.0), "the end of the relay")

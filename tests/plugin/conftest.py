@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -9,6 +10,19 @@ import pytest
 
 from support.made_once import made_once
 from support.till_project import Project, project_in
+
+
+@pytest.fixture(autouse=True)
+def _short_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Watch the end of a task for a quarter of the time: it changes in no test here."""
+    monkeypatch.setenv("VNC_USE_WATCH_SECONDS", "0.3")
+
+
+@pytest.fixture
+def without_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set nothing, as in a project that does not use the plugin."""
+    for name in [name for name in os.environ if name.startswith("VNC_USE_")]:
+        monkeypatch.delenv(name)
 
 
 @pytest.fixture

@@ -118,11 +118,10 @@ def test_reviewer_with_pytest_timeout_is_refused(project: Project) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("has_judge", [True, False])
-def test_model_is_offered_with_planner_and_judge(project: Project, *, has_judge: bool) -> None:
+@pytest.mark.parametrize(("test", "is_offered"), [(ONE, True), ("test_till.py::test_claim", False)])
+def test_model_is_offered_if_what_it_does_can_be_judged(project: Project, test: str, is_offered: bool) -> None:
     project.write("conftest.py", PLANS)
-    if not has_judge:
-        text = (project.path / "test_till.py").read_text("utf-8")
-        project.write("test_till.py", text.replace("@pytest.fixture\n", ""))
-    ended = reviewed(project, "moved button", "c\n", options="test_till.py::test_claim")
-    assert (ended.code == 0, "let the model continue" in ended.out) == (has_judge, has_judge), ended.out
+    text = (project.path / "test_till.py").read_text("utf-8")
+    project.write("test_till.py", text.replace("@pytest.fixture\n", ""))  # there is no judge
+    ended = reviewed(project, "moved button", "c\n", options=test)
+    assert (ended.code == 0, "let the model continue" in ended.out) == (is_offered, is_offered), ended.out

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 from xml.etree import ElementTree
@@ -97,6 +99,8 @@ def test_values_and_runs_of_fixtures_are_reported(
     }
     for shown in (*tasks["around"], *tasks["setup"], *tasks["skipped"], "what is in the basket?", "it is no Basket"):
         assert shown in page, shown
+    assert page.count("data:image/png;base64") >= 3
+    assert re.search(r'col-cost\\*">\$0\.0', html.unescape(page))
     assert [len(run.verdicts) for run in tests["around"].runs] == [0, 1, 0]
     assert (tests["around"].result, tests["setup"].triage) == ("passed", "inconclusive")
     properties = ElementTree.parse("junit.xml").getroot().iter("property")
@@ -132,8 +136,9 @@ def test_each_attempt_is_paid_once(
         def test_it(twice, vnc_agent): vnc_agent.run("Buy it", expect=None)
         """
     )
-    result = run(model(DONE, DONE, calls(CLICK), DONE, DONE), "--reruns=1")
+    result = run(model(DONE, DONE, calls(CLICK), DONE, DONE), "--reruns=1", "--timeout=60")
     result.assert_outcomes(passed=1)
+    assert "open the basket" not in result.stdout.str(), "steps are shown with -v only"
     (test,) = results().values()
     assert [run.task for run in test.runs] == ["Open the shop", "Open the shop", "Buy it", "Close it"]
     each_run = [run.dollars or 0.0 for run in test.runs]
@@ -190,10 +195,9 @@ CHECKS = {
 """By a test's name and fixtures: its body, and how it ends: result, triage and message."""
 
 
+@pytest.mark.usefixtures("without_settings")
 def test_unmet_check_fails_test_however_it_ends(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    for name in ("VNC_USE_WATCH", "VNC_USE_REHEARSE", "VNC_USE_QT_HOST_NETWORK"):
-        monkeypatch.delenv(name)
     pytester.makeconftest(NOWHERE)
     tests = (f"def test_{name}: {body}" for name, (body, _) in CHECKS.items())
     pytester.makepyfile(test_it="import pytest, unittest\n" + "\n".join(tests))
@@ -218,6 +222,7 @@ WRONG_ARGUMENTS = [
     ),
     *(({"votes": votes}, "votes=…) must be an odd number, at least 1, got ") for votes in (2, 0, -1, 1.5, "three")),
     ({"step": 3}, " has no argument 'step'"),
+    ({"record": "sometimes"}, "record=…) must be one of auto, replay, accept, rewrite, manual, off, got 'sometimes'"),
     ({"secrets": [3]}, "secrets=…) must name environment variables, got "),
     ({"max_steps": 0}, "max_steps=…) must be a whole number, at least 1, got 0"),
     ({"max_seconds": 0}, "above 0"),

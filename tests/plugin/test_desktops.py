@@ -236,32 +236,6 @@ def test_output_of_program_is_kept_without_secrets(pytester: pytest.Pytester, mo
     assert log.read_text(encoding="utf-8") == "the password is <secret:SHOP_PASSWORD>"
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (["--vnc-server=localhost::1", "--vnc-app=xterm"], "*--vnc-app='xterm' cannot be started*--vnc-exec*"),
-        (["--vnc-server=xvnc", "--vnc-app=no-such-program"], "*cannot start 'no-such-program'*PATH*"),
-        (["--vnc-server=xvnc", '--vnc-app=xterm "'], "*--vnc-app must be a command line*"),
-        (["--vnc-server=xvnc", "--vnc-screen-size=0x0"], "*--vnc-screen-size must be WIDTHxHEIGHT*'0x0'*"),
-        (["--vnc-server=xvnc", "--vnc-screen-size=99999x1"], "*1 to 16384 each, got (99999, 1)*"),
-        (["--vnc-server=xvnc", "--vnc-scope=class"], "*--vnc-scope must be one of test, module, session*'class'*"),
-        (["--vnc-server=xvncc"], "*--vnc-server must be host::port*got 'xvncc'*"),
-        (["--vnc-server=,"], "*--vnc-server must be host::port*got ','*"),
-        (
-            ["--vnc-server=a::1,b::1", "--vnc-exec=docker exec -i desktop"],
-            "*runs the same command for several servers, got*'a::1', 'b::1'*",
-        ),
-        (["--vnc-server=container:"], "*an image must have a name*"),
-    ],
-)
-def test_wrong_desktop_is_one_line(pytester: pytest.Pytester, options: list[str], told: str) -> None:
-    pytester.makepyfile("def test_it(vnc_desktop): ...")
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", *options)
-    assert result.ret in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.TESTS_FAILED)
-    (result.stderr if result.ret == pytest.ExitCode.USAGE_ERROR else result.stdout).fnmatch_lines([told])
-    assert "Traceback" not in result.stdout.str()
-
-
 def test_lease_of_dead_worker_is_free(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tigervnc: VncServer
 ) -> None:

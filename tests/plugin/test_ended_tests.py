@@ -90,7 +90,7 @@ def ended(directory: Path) -> dict[str, list[EndedTest]]:
 
 
 def test_run_directories_and_page_tell_how_tests_ended(session: Session, pytester: pytest.Pytester) -> None:
-    result = session("-n2")
+    result = session("-n2", "--vnc-artifacts=retain-on-failure")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["vnc-use: report in runs/index.html"])
     assert result.stdout.str().count("report in") == 1
@@ -103,7 +103,11 @@ def test_run_directories_and_page_tell_how_tests_ended(session: Session, pyteste
     assert failed.seconds > 0
     page = (pytester.path / "runs" / "index.html").read_text("utf-8")
     assert page.rindex("test_failed") < page.rindex("test_passed")
-    assert len([*pytester.path.glob("runs/*/index.html")]) == 2
+    pages = [path.read_text("utf-8") for path in pytester.path.glob("runs/*/index.html")]
+    assert sorted("not kept: --vnc-artifacts=retain-on-failure" in page for page in pages) == [False, True]
+    assert (passed.screenshots, failed.screenshots) == ("not kept: --vnc-artifacts=retain-on-failure", "")
+    (kept_screens,) = pytester.path.glob("runs/*/screens")
+    assert read_ended_test(kept_screens.parent) == failed
     kept = [path.read_text() for path in pytester.path.glob("runs/*/result.json")]
     assert "wonderland" not in "".join([page, *kept])
     for trace in pytester.path.glob("runs/*/trace.jsonl"):
@@ -112,22 +116,9 @@ def test_run_directories_and_page_tell_how_tests_ended(session: Session, pyteste
         assert not [*trace.parent.glob("checkpoints*")]
 
 
-@pytest.mark.parametrize(("mode", "kept"), [("retain-on-failure", ["test_failed"]), ("off", [])])
-def test_artifacts_keep_screenshots_as_set(
-    session: Session, pytester: pytest.Pytester, mode: str, kept: list[str]
-) -> None:
-    session(f"--vnc-artifacts={mode}").assert_outcomes(passed=1, failed=1)
-    with_screenshots = [read_ended_test(path.parent) for path in pytester.path.glob("runs/*/screens")]
-    assert [test.test.partition("::")[2] for test in with_screenshots if test] == kept
-    assert {name: test.screenshots for name, (test,) in ended(pytester.path).items()} == {
-        name: "" if name in kept else f"not kept: --vnc-artifacts={mode}" for name in ("test_passed", "test_failed")
-    }
-    page = "".join(path.read_text("utf-8") for path in pytester.path.glob("runs/*/index.html"))
-    assert f"not kept: --vnc-artifacts={mode}" in page
-
-
 def test_full_directory_loses_oldest_passing_runs(session: Session, pytester: pytest.Pytester) -> None:
-    session("-k", "passed")
+    session("-k", "passed", "--vnc-artifacts=off")
+    assert not [*pytester.path.glob("runs/*/screens")]
     (old,) = pytester.path.glob("runs/*/result.json")
     (old.parent / "logs").mkdir(exist_ok=True)
     (old.parent / "logs" / "program.txt").write_bytes(bytes(3_000_000))

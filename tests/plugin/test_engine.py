@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.plugin import desktops
-
 CONFTEST = """
 import sys
 import threading
@@ -62,13 +60,3 @@ def test_collected_tests_import_no_numpy(tmp_path: Path) -> None:
     imported = ended.stdout.split()
     assert "pytest_vnc_use.plugin.markers" in imported
     assert not {"numpy", "PIL", "twisted", "langgraph"} & {*imported}
-
-
-def test_engine_that_breaks_raises_where_it_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "broken_engine.py").write_text("raise ValueError('broken')")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(desktops, "ENGINE", "broken_engine")
-    with desktops.imported_meanwhile():
-        pass
-    with pytest.raises(ValueError, match="broken"):
-        __import__("broken_engine")

@@ -44,7 +44,7 @@ def slow_model() -> Iterator[tuple[GeminiServer, Event]]:
     def answer(request: Request) -> Reply:
         if len(request.contents) == 1:
             return calls(("click", {"x": 5, "y": 5, "intent": "\x1b]0;no\x07open the basket"}))
-        may_end.wait(30)
+        may_end.wait(300)
         return text("done")
 
     with GeminiServer(answer) as server:
@@ -75,14 +75,14 @@ def test_live_line_shows_step_and_is_erased(
     session = ForkedPython("pytest", *options, stdout=terminal.slave)
     try:
         asks = "test_it: step 1 of 40: asks gemini-3.8-flash, last:  ]0;no open the basket ("
-        assert terminal.read_until(lambda: any(row.startswith(asks) for row in terminal.rows), 20), "\n".join(
+        assert terminal.read_until(lambda: any(row.startswith(asks) for row in terminal.rows), 90.0), "\n".join(
             terminal.rows
         )
         assert terminal.rows[-1].endswith(" cents)")
         assert terminal.rows[-2] == f"{file.name} ."
         may_end.set()
         assert terminal.read_until(lambda: any(" passed" in row for row in terminal.rows))
-        assert session.wait(20) == 0
+        assert session.wait(90) == 0
     finally:
         session.kill()
     assert any(row.startswith(f"{file.name} ..") for row in terminal.rows)

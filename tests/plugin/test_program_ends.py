@@ -74,12 +74,12 @@ def test_started_anew(vnc_desktop, tell):
 
 @pytest.mark.desktop
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [(), ("-n2", "--reruns=1")], ids=["alone", "on workers, tried again"])
-def test_no_test_passes_whose_program_has_crashed(pytester: pytest.Pytester, options: tuple[str, ...]) -> None:
+def test_no_test_passes_whose_program_has_crashed(pytester: pytest.Pytester) -> None:
     for program in ("Xtigervnc", "xterm"):
         vnc_servers.require(program)
     pytester.makepyfile(MODULE)
-    result = pytester.runpytest_subprocess(*QUIET, "--vnc-server=xvnc", f"--vnc-app={PROGRAM}", *options, timeout=400)
+    options = ("--vnc-server=xvnc", f"--vnc-app={PROGRAM}", "-n2", "--reruns=1")
+    result = pytester.runpytest_subprocess(*QUIET, *options, timeout=400)
     told = {name: (test.result, test.triage) for name, test in results().items()}
     assert told == {
         "crash": ("failed", "product"),

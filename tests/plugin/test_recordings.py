@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,9 +13,9 @@ from pytest_vnc_use.agent.build import GEMINI_KEY_VARIABLES
 from pytest_vnc_use.recordings import mode_of
 from pytest_vnc_use.recordings.format import screens
 from pytest_vnc_use.recordings.store import load
-from pytest_vnc_use.report.results import read_results
+from pytest_vnc_use.report.results import ItemResult, read_results
 from pytest_vnc_use.report.run_view import show_run
-from support.till_project import PLANS, TEST, Project
+from support.till_project import PLANS, TASK, TEST, Project
 
 pytestmark = pytest.mark.desktop
 
@@ -37,9 +38,19 @@ def pytest_runtest_logfinish():
 """
 
 
-MODES = ("auto", "rewrite", "off")
 MOVED = "--fault='moved button'"
 SOON = "-ovnc_gate_seconds=5"
+BREAKS = "@pytest.fixture\ndef breaks():\n    yield\n    raise ValueError('in the teardown')\n"
+
+
+def rest_of(total: str) -> str:
+    return f'    assert vnc_desktop.read_file("total.txt") == "alice pays {total}"\n'
+
+
+def results_of(project: Project) -> dict[str, ItemResult]:
+    """Return the results of the newest session by each test's name without `test_`."""
+    tests = read_results(project.path / "runs" / "vnc-results.json").tests
+    return {test.test.rpartition("::test_")[2]: test for test in tests}
 
 
 @pytest.mark.slow
@@ -69,8 +80,7 @@ def test_planner_without_key_is_not_needed_for_replay(recorded: Project, monkeyp
     replayed = recorded.run("--vnc-planner=gemini")
     assert replayed.code == 0, replayed.out
     assert "vnc-use: 1 run planned by recording" in replayed.out
-    recorded.file.unlink()
-    assert "no API key is set" in recorded.run("--vnc-planner=gemini", "--vnc-record=auto").out
+    assert "no API key is set" in recorded.run("--vnc-planner=gemini", "--vnc-record=rewrite").out
 
 
 @pytest.mark.slow
@@ -85,58 +95,61 @@ def test_drift_with_other_fonts_names_them_first(recorded: Project) -> None:
     assert f"inconclusive: {cause} drift before step 2 of 4" in drifted.out
 
 
-@pytest.mark.slow
-def test_healed_test_is_listed_and_written(recorded: Project) -> None:
-    before = recorded.file.read_text(encoding="utf-8")
-    healed = recorded.run(SOON, "--junitxml=junit.xml", till=MOVED)
-    assert healed.code == 0, healed.out
-    assert "HEALED test_till.py::test_till: drift before step 2 of 4" in healed.out
-    assert "WENT ON" not in healed.out
-    assert 'name="vnc_healed" value="drift before' in (recorded.path / "junit.xml").read_text(encoding="utf-8")
-    (test,) = read_results(recorded.path / "runs" / "vnc-results.json").tests
-    assert (len(test.healed), test.went_on) == (1, ())
-    assert [step.way for step in show_run(Path(test.runs[0].directory)).view.steps] == ["replayed", *["healed"] * 3]
-    assert recorded.file.read_text(encoding="utf-8") != before
+HEALED = f"""
+import pathlib, pytest
 
+{TASK}def test_till(vnc_desktop):
+{rest_of("5.00")}
+{TASK}@pytest.mark.flaky(reruns=1)
+def test_passes_later(vnc_desktop):
+{rest_of("5.00")}    once = pathlib.Path("once")
+    assert once.exists() or once.touch()
 
-BREAKS = "@pytest.fixture\ndef breaks():\n    yield\n    raise ValueError('in the teardown')\n"
-TORN = TEST.replace("\n@", f"\n{BREAKS}\n@").replace("(vnc_desktop", "(breaks, vnc_desktop")
-FAILS = TEST.replace("5.00", "6.00")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("at", ["teardown", "first attempt", "vnc_healed=fail"])
-def test_failed_test_after_drift_is_not_healed(recorded: Project, at: str) -> None:
-    before, options = recorded.file.read_text(encoding="utf-8"), [SOON, "--junitxml=junit.xml"]
-    if at == "teardown":
-        recorded.write("test_till.py", TORN)
-    elif at == "vnc_healed=fail":
-        options += [f"-o{at}"]
-    else:
-        recorded.write("test_till.py", FAILS)
-        options += ["--reruns=1"]
-    failed = recorded.run(*options, till=MOVED)
-    assert (failed.code, recorded.file.read_text(encoding="utf-8")) == (1, before), failed.out
-    assert "1 not healed: a model continued after a drift, and the test did not pass" in failed.out
-    assert "WENT ON test_till.py::test_till: drift before step 2 of 4" in failed.out
-    assert "HEALED" not in failed.out
-    assert ("the test passed, but its replay was healed" in failed.out) == (at == "vnc_healed=fail")
-    junit = (recorded.path / "junit.xml").read_text(encoding="utf-8")
-    assert ('name="vnc_went_on" value="drift before step' in junit, 'name="vnc_healed"' in junit) == (True, False)
-    (test,) = read_results(recorded.path / "runs" / "vnc-results.json").tests
-    assert (test.healed, len(test.went_on)) == ((), 1)
-    assert [step.way for step in show_run(Path(test.runs[0].directory)).view.steps] == ["replayed", *["not healed"] * 3]
+{TASK}def test_body(vnc_desktop):
+{rest_of("6.00")}
+{TASK}@pytest.mark.flaky(reruns=1)
+def test_attempts(vnc_desktop):
+{rest_of("6.00")}
+{BREAKS}{TASK}def test_teardown(breaks, vnc_desktop):
+{rest_of("5.00")}
+{TASK.replace(", expect=None", "")}def test_unjudged(vnc_desktop): ...
+"""
 
 
 @pytest.mark.slow
-def test_drift_without_judge_is_not_healed(recorded: Project) -> None:
-    recorded.write("test_till.py", TEST.replace(", expect=None", ""))
+@pytest.mark.parametrize("mode", ["pass", "fail"])
+def test_drift_is_healed_where_test_passes(recorded: Project, mode: str) -> None:
+    recorded.write("test_till.py", HEALED)
     text = recorded.file.read_text(encoding="utf-8")
-    recorded.file.write_text(text.replace('"stays": ', '"vouched_by": "user", "stays": '), encoding="utf-8")
-    assert recorded.run().code == 0
-    drifted = recorded.run(SOON, till=MOVED)
-    assert (drifted.code, recorded.asked) == (1, 0), drifted.out
-    assert "inconclusive: drift before step 2 of 4" in drifted.out
+    names = ("passes_later", "body", "attempts", "teardown", "unjudged")
+    for name in names:
+        recorded.copy_recording(f"test_{name}")
+    unjudged = recorded.file.with_stem("test_unjudged")
+    unjudged.write_text(unjudged.read_text("utf-8").replace('"stays": ', '"vouched_by": "user", "stays": '), "utf-8")
+    before = {name: recorded.file.with_stem(f"test_{name}").read_text("utf-8") for name in ("till", *names)}
+    ended = recorded.run(SOON, f"-ovnc_healed={mode}", "--junitxml=junit.xml", "-n2", till=MOVED)
+    tests = results_of(recorded)
+    healed = {"till", "passes_later"} if mode == "pass" else set()
+    assert {name for name, test in tests.items() if test.result == "passed"} == healed, ended.out
+    assert tests["unjudged"].triage == "inconclusive"
+    assert "drift before step 2 of 4" in tests["unjudged"].message
+    for name, test in tests.items():
+        is_healed, step_way = name in healed, "healed" if name in healed else "not healed"
+        assert (recorded.file.with_stem(f"test_{name}").read_text("utf-8") != before[name]) == is_healed, name
+        if name == "unjudged":
+            assert (test.healed, test.went_on) == ((), ())
+            continue
+        lines = [*test.healed] if is_healed else [*test.went_on]
+        assert [line.partition(":")[0] for line in lines] == ["drift before step 2 of 4"], name
+        word = "HEALED" if is_healed else "WENT ON"
+        assert f"{word} test_till.py::test_{name}: drift before step 2 of 4" in ended.out
+        ways = [step.way for step in show_run(Path(test.runs[-1].directory)).view.steps]
+        assert ways == ["replayed", *[step_way] * 3], name
+    junit = (recorded.path / "junit.xml").read_text(encoding="utf-8")
+    assert 'name="vnc_went_on" value="drift before step' in junit
+    assert ('name="vnc_healed" value="drift before' in junit) == (mode == "pass")
+    assert ("the test passed, but its replay was healed" in ended.out) == (mode == "fail")
+    assert text == before["till"]
 
 
 def test_transient_is_in_all_reports(recorded: Project) -> None:
@@ -145,8 +158,7 @@ def test_transient_is_in_all_reports(recorded: Project) -> None:
     assert replayed.code == 0, replayed.out
     assert "1 with an unrecorded transient frame" in replayed.out
     assert told in replayed.out
-    (run,) = read_results(recorded.path / "runs" / "vnc-results.json").tests[0].runs
-    assert run.transients[0] in replayed.out
+    assert results_of(recorded)["till"].runs[0].transients[0] in replayed.out
     assert 'name="vnc_transient" value="after step 2 of 4' in (recorded.path / "junit.xml").read_text(encoding="utf-8")
     assert "1 transient" in (recorded.path / "report.html").read_text(encoding="utf-8")
 
@@ -160,36 +172,33 @@ def test_transients_fail_fails_test(recorded: Project) -> None:
     assert passed.code == 0, passed.out
 
 
-@pytest.mark.slow
-def test_agent_requested_by_body_records_and_replays(recorded: Project) -> None:
-    """Its recording is known only after the report of its setup."""
-    run = 'request.getfixturevalue("vnc_agent").run("Enter alice, add two apples and pay", expect=None)'
-    fetched = TEST.replace("@pytest.mark.vnc_task", "#").replace("(vnc_desktop", "(request, vnc_desktop")
-    recorded.write("test_till.py", fetched.replace("    assert", f"    {run}\n    assert"))
-    recorded.file.unlink()
-    for option in ("--vnc-record=auto", "--vnc-record=replay"):
-        ended = recorded.run(option)
-        assert (ended.code, recorded.file.exists()) == (0, True), ended.out
+FETCHED = """def test_{name}(request, vnc_desktop):
+    agent = request.getfixturevalue("vnc_agent")
+    agent.run("Enter alice, add two apples and pay", expect=None)
+"""
+WRITES = f"""
+import pytest
+
+{FETCHED.format(name="till")}{rest_of("5.00")}
+{TASK}def test_body(vnc_desktop):
+{rest_of("6.00")}
+{BREAKS}{TASK}def test_teardown(breaks, vnc_desktop):
+{rest_of("5.00")}
+"""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("at", ["body", "teardown"])
-def test_failed_test_writes_no_recording(project: Project, at: str) -> None:
-    project.write("test_till.py", FAILS if at == "body" else TORN)
-    failed = project.run("--vnc-record=auto")
-    assert (failed.code, project.file.exists()) == (1, False), failed.out
-
-
-def test_missing_or_damaged_recording_performs_nothing(project: Project) -> None:
-    missing = project.run("--vnc-record=replay")
-    assert missing.code == 1
-    assert "settings: there is no recording of 'test_till.py::test_till'" in missing.out
-    project.file.parent.mkdir(parents=True)
-    project.file.write_text("<<<<<<< HEAD\n", encoding="utf-8")
-    damaged = project.run()
-    assert damaged.code == 1
-    assert "holds the conflict marks of a merge" in damaged.out
-    assert project.asked == 0
+def test_only_passed_test_writes_recording(project: Project) -> None:
+    """The recording of an agent that the body requests is known only after the report of its setup."""
+    project.write("test_till.py", WRITES)
+    written = project.run("--vnc-record=auto", "-n2")
+    assert [path.name for path in project.file.parent.glob("*.json")] == ["test_till.json"], written.out
+    project.copy_recording("test_fails")
+    project.write("test_till.py", f"{WRITES}\n{FETCHED.format(name='fails')}{rest_of('6.00')}")
+    chosen = [f"test_till.py::test_{name}" for name in ("till", "fails")]
+    replayed = project.run("--vnc-record=replay", *chosen)
+    assert "1 failed, 1 passed" in replayed.out, replayed.out
+    assert "INTERNALERROR" not in replayed.out
 
 
 def test_unwritable_recording_performs_nothing(project: Project) -> None:
@@ -200,10 +209,11 @@ def test_unwritable_recording_performs_nothing(project: Project) -> None:
     assert "__vnc_recordings__' must be a directory in which you may make files" in refused.out
 
 
-@pytest.mark.parametrize(("mode", "code"), [("rewrite", 1), pytest.param("auto", 0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("mode", "code"), [("rewrite", 1), ("auto", 0)])
 def test_rewrite_fails_session_if_not_written(project: Project, mode: str, code: int) -> None:
     spoils = '    __import__("pathlib").Path("__vnc_recordings__").touch()\n'
-    project.write("test_till.py", TEST.replace("    assert", f"{spoils}    assert"))
+    project.write("conftest.py", PLANS.replace("[NAME, ADD, ADD, PAY]", "[PAY]"))
+    project.write("test_till.py", f"import pytest\n\n{TASK}def test_till(vnc_desktop):\n{spoils}")
     done = project.run(f"--vnc-record={mode}", "--color=yes")
     assert done.code == code, done.out
     told = f"though --vnc-record={mode} asks for it: " if code else ": "
@@ -224,73 +234,99 @@ def test_repetitions_on_workers_write_one_recording(project: Project) -> None:
     assert [screen.pixels().shape for screen in screens(recording)] == [(400, 800)] * 2
 
 
-@pytest.mark.slow
-def test_symlinked_test_file_uses_recording_of_its_target(recorded: Project) -> None:
-    (recorded.path / "shared").mkdir()
-    (recorded.path / "test_till.py").rename(recorded.path / "shared" / "test_till.py")
-    (recorded.path / "__vnc_recordings__").rename(recorded.path / "shared" / "__vnc_recordings__")
-    (recorded.path / "test_link.py").symlink_to(Path("shared", "test_till.py"))
-    replayed = recorded.run("test_link.py")
+KEPT_BY = re.compile(r"test_till\.py::test_till', which is not there any more: .* keep its recording by: (mv .*)")
+PAID = TEST.replace("def test_till(", "def test_paid(")
+NEW = TEST.replace("def test_till(", "def test_new(")
+TREE = {
+    "renamed_function/test_till.py": PAID,
+    "renamed_file/test_sale.py": TEST,
+    "renamed_both/test_sale.py": PAID,
+    "another_task/test_till.py": NEW.replace("add two", "add three"),
+    "test_is_there/test_till.py": TEST + NEW,
+    "file_is_there/test_till.py": TEST,
+    "file_is_there/test_new.py": NEW,
+    "damaged/test_till.py": TEST,
+}
+"""Test files, each beside the recording of test_till.py::test_till."""
+
+
+def test_recording_is_found_or_offered_where_it_fits(recorded: Project) -> None:
+    recordings = recorded.path / "__vnc_recordings__"
+    for name, text in TREE.items():
+        (recorded.path / name).parent.mkdir(exist_ok=True)
+        recorded.write(name, text)
+        shutil.copytree(recordings, (recorded.path / name).with_name(recordings.name), dirs_exist_ok=True)
+    (recorded.path / "damaged" / recordings.name / "test_till" / "test_till.json").write_text("<<<<<<< HEAD\n")
+    (recorded.path / "linked").mkdir()
+    (recorded.path / "linked" / "test_link.py").symlink_to(Path("..", "test_till.py"))
+    chosen = (*("linked", "damaged", "another_task"), *(name for name in TREE if "renamed" in name))
+    chosen += "test_is_there/test_till.py::test_new", "file_is_there/test_new.py"
+    options = ("--import-mode=importlib", "--vnc-record=replay", "--tb=line", "-n2")
+    ended = recorded.run(*options, *chosen)
+    tests = {test.test: test for test in read_results(recorded.path / "runs" / "vnc-results.json").tests}
+    assert len(tests) == 8, ended.out
+    assert tests.pop("linked/test_link.py::test_till").result == "passed"
+    assert "holds the conflict marks of a merge" in tests.pop("damaged/test_till.py::test_till").message
+    assert all(test.message.startswith("there is no recording of") for test in tests.values()), ended.out
+    commands = {name: command for name, test in tests.items() if (command := KEPT_BY.search(test.message))}
+    assert {name.partition("/")[0] for name in commands} == {"renamed_function", "renamed_file", "renamed_both"}
+    for command in commands.values():
+        subprocess.run(["sh", "-c", command[1]], check=True)
+    replayed = recorded.run(*options, *commands)
     assert (replayed.code, recorded.asked) == (0, 0), replayed.out
 
 
-KEPT_BY = re.compile(r"test_till\.py::test_till', which is not there any more: .* keep its recording by: (mv .*)")
+def test_renamed_test_warns_before_planner_is_asked(recorded: Project) -> None:
+    """Also if there is no planner."""
+    for name in ("planned", "bare"):
+        (recorded.path / name).mkdir()
+        recorded.write(f"{name}/test_till.py", PAID)
+        shutil.copytree(recorded.path / "__vnc_recordings__", recorded.path / name / "__vnc_recordings__")
+    (recorded.path / "conftest.py").rename(recorded.path / "planned" / "conftest.py")
+    refused = recorded.run("planned", "bare", "-Werror::UserWarning", "--import-mode=importlib", "--tb=line")
+    assert (refused.code, recorded.asked) == (1, 0), refused.out
+    assert len({*KEPT_BY.findall(refused.out)}) == 2, refused.out
 
 
-@pytest.mark.parametrize(
-    "renamed", ["function", pytest.param("file", marks=pytest.mark.slow), pytest.param("both", marks=pytest.mark.slow)]
-)
-def test_renamed_test_names_command_that_keeps_recording(recorded: Project, renamed: str) -> None:
-    test = TEST if renamed == "file" else TEST.replace("def test_till(", "def test_paid(")
-    (recorded.path / "test_till.py").unlink()
-    recorded.write("test_till.py" if renamed == "function" else "test_sale.py", test)
-    missing = recorded.run("-Werror::UserWarning")  # it is told before the planner is asked
-    command = KEPT_BY.search(missing.out)
-    assert (missing.code, recorded.asked, bool(command)) == (1, 0, True), missing.out
-    assert command
-    (recorded.path / "conftest.py").unlink()
-    assert KEPT_BY.search(recorded.run("--vnc-record=replay").out)
-    subprocess.run(["sh", "-c", command[1]], check=True)
-    replayed = recorded.run("--vnc-record=replay")
-    assert replayed.code == 0, replayed.out
+RECORDED_AS = """
+import pytest
 
+def task(record):
+    return pytest.mark.vnc_task("Enter alice, add two apples and pay", expect=None, record=record)
 
-def test_new_test_is_offered_no_recording_in_use(recorded: Project) -> None:
-    new = TEST.replace("def test_till(", "def test_new(")
-    recorded.write("test_till.py", TEST + new)
-    recorded.write("test_new.py", new)
-    used = recorded.run("--vnc-record=replay", "-k", "test_new")
-    (recorded.path / "test_new.py").unlink()
-    recorded.write("test_till.py", new.replace("add two", "add three"))
-    other_task = recorded.run("--vnc-record=replay")
-    assert (used.out + other_task.out).count("settings: there is no recording of") >= 3
-    assert not KEPT_BY.search(used.out + other_task.out)
+@task("auto")
+def test_auto(vnc_desktop): ...
 
+@task("off")
+def test_off(vnc_desktop): ...
 
-def test_record_of_marker_is_checked_and_used(project: Project) -> None:
-    project.write("test_till.py", TEST.replace("None)", "None, record='sometimes')"))
-    wrong = project.run("--collect-only")
-    modes = "auto, replay, accept, rewrite, manual, off"
-    assert f"vnc_task(record=…) must be one of {modes}, got 'sometimes'" in wrong.out
-    project.write("test_till.py", TEST.replace("None)", "None, record='replay')"))
-    assert "there is no recording of" in project.run().out
+@task("rewrite")
+def test_rewrite(vnc_desktop): ...
+
+@task("replay")
+def test_replay(vnc_desktop): ...
+
+def test_by_hand(vnc_agent):
+    vnc_agent.click(140, 224)
+"""
+MISSING = "settings: there is no recording of"
 
 
 def test_replay_option_overrules_marker(project: Project) -> None:
-    tests = [TEST.replace("None)", f"None, record='{mode}')").replace("_till(", f"_{mode}(") for mode in MODES]
-    project.write("test_till.py", "".join(tests))
-    replayed = project.run("--vnc-record=replay")
-    assert (replayed.code, project.asked) == (1, 0), replayed.out
-    assert "3 failed" in replayed.out
-    told = "--vnc-record=replay overrules record='off' of its marker; or take that out, and run it once with"
-    assert told in replayed.out
-    assert "record='auto' of its marker" not in replayed.out
-
-
-def test_auto_option_leaves_off_to_marker(project: Project) -> None:
-    project.write("test_till.py", TEST.replace("None)", "None, record='off')"))
-    ended = project.run("-ovnc_record=replay", "--vnc-record=auto")
-    assert (ended.code, project.asked > 0, project.file.exists()) == (0, True, False), ended.out
+    project.write("test_till.py", RECORDED_AS)
+    for option in ("--vnc-record=replay", "-ovnc_record=replay"):
+        replayed = project.run(option, "-n2")
+        assert (replayed.code, project.asked) == (1, 0), replayed.out
+        ends = {name: (test.result, test.triage) for name, test in results_of(project).items()}
+        assert ends.pop("by_hand") == ("passed", None), "it needs no recording"
+        assert {*ends.values()} == {("failed", "settings")}, replayed.out
+        told = "--vnc-record=replay overrules record='off' of its marker; or take that out, and run it once with"
+        assert told in results_of(project)["off"].message
+    left = project.run("-ovnc_record=replay", "--vnc-record=auto", "-k", "off or replay")
+    assert {name: test.result for name, test in results_of(project).items()} == {"off": "passed", "replay": "failed"}
+    assert MISSING in left.out
+    assert project.asked > 0
+    assert not project.file.parent.exists()
 
 
 @pytest.mark.parametrize(

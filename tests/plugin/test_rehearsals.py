@@ -11,118 +11,23 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.recordings.format import screens
+from pytest_vnc_use.recordings.format import DynamicRegion, Recording, screens
 from pytest_vnc_use.recordings.store import load
-from pytest_vnc_use.report.results import ItemResult, read_results
-from support.till_project import Ended, Project, project_in
+from pytest_vnc_use.report.results import read_results
+from support.till_project import Project
 from support.tills import TILL
 
 pytestmark = [pytest.mark.desktop, pytest.mark.slow]
 
-QUICK, ONCE = "-ovnc_gate_seconds=3", "-ovnc_rehearse=1"
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A test without a recording, which is rehearsed."""
-    monkeypatch.setenv("VNC_USE_REHEARSE", "2")
-    return project_in(tmp_path)
-
-
-def recorded(project: Project, *options: str, till: str = "") -> Ended:
-    starts = project.path / "starts.txt"
-    return project.run("--vnc-record=auto", QUICK, *options, till=f"--starts='{starts}' {till}")
-
-
-def starts(project: Project) -> int:
-    return len((project.path / "starts.txt").read_text(encoding="utf-8").splitlines())
-
-
-def results(project: Project) -> list[ItemResult]:
-    return [*read_results(project.path / "runs" / "vnc-results.json").tests]
-
-
-def test_new_recording_is_replayed_twice(project: Project) -> None:
-    ended = recorded(project, "--junitxml=junit.xml")
-    assert ended.code == 0, ended.out
-    assert "1 passed" in ended.out
-    assert "vnc-use: 1 recording repeated in 2 rehearsals" in ended.out
-    assert (starts(project), project.asked) == (3, 5)
-    (test,) = results(project)
-    assert [run.rehearsal for run in test.runs] == [0, 1, 2]
-    assert [run.steps for run in test.runs] == [4, 4, 4]
-    assert [each.repeated for each in test.rehearsals] == [True, True]
-    assert test.duration_s > sum(each.seconds for each in test.rehearsals) > 0
-    junit = (project.path / "junit.xml").read_text(encoding="utf-8")
-    assert 'name="vnc_rehearsal" value="repeated in 2 rehearsals"' in junit
-
-
-def test_unrepeated_test_passes_and_lists_screenshots(project: Project) -> None:
-    ended = recorded(project, "--junitxml=junit.xml", till="--fault-from=2 --fault='moved button'")
-    assert ended.code == 0, ended.out
-    assert "1 recorded, but did not repeat" in ended.out
-    assert "NOT REPEATED test_till.py::test_till: in rehearsal 1: drift " in ended.out
-    assert re.search(r"mask it: `cua-vnc mask test_till.py::test_till \d+,\d+,\d+,\d+`", ended.out)
-    assert starts(project) == 2
-    (test,) = results(project)
-    assert (test.result, test.is_unrepeated) == ("passed", True)
-    (rehearsal,) = test.rehearsals
-    assert (project.path / rehearsal.recorded).is_file()
-    assert (project.path / rehearsal.seen).is_file()
-    assert rehearsal.recorded != rehearsal.seen
-    assert "did not repeat, in rehearsal 1" in (project.path / "junit.xml").read_text(encoding="utf-8")
-    assert project.file.exists()
-
-
-STATE = """
+START_TILL = f"{shlex.quote(sys.executable)} {shlex.quote(str(TILL))}"
+CONFTEST = f"""
 import pathlib, pytest
-
-@pytest.fixture(scope="module")
-def orders():
-    yield []
-
-@pytest.mark.parametrize("name", ["alice"])
-class TestTill:
-    @pytest.mark.vnc_task("Enter alice, add two apples and pay", expect=None)
-    def test_till(self, name, orders, vnc_desktop, tmp_path):
-        (tmp_path / "new").mkdir()
-        assert not hasattr(self, "seen")
-        self.seen = True
-        orders.append(vnc_desktop.read_file("total.txt"))
-        assert orders == [f"{name} pays 5.00"]
-"""
-
-
-def test_shared_desktop_has_no_rehearsal(project: Project) -> None:
-    ended = recorded(project, "--vnc-scope=session")
-    assert (ended.code, starts(project)) == (0, 1), ended.out
-    assert "not rehearsed: with --vnc-scope=session no desktop is fresh" in ended.out
-
-
-def test_rehearsal_of_last_test_makes_module_fixtures_again(project: Project) -> None:
-    project.write("test_till.py", STATE)
-    ended = recorded(project, ONCE, "--reruns=2", "-x", "-v")
-    assert ended.code == 0, ended.out
-    assert "repeated in 1 rehearsal" in ended.out
-    assert "1 passed" in ended.out
-    assert "rehearsal 1 of 1" in ended.out
-
-
-def test_failed_rehearsal_is_hidden_from_other_plugins(project: Project) -> None:
-    project.write("test_till.py", STATE.replace('scope="module"', 'scope="session"'))
-    project.write("test_zoo.py", "def test_after(): ...")
-    ended = recorded(project, "--reruns=2", "-x", "--timeout=60", "test_till.py", "test_zoo.py", "-n1")
-    assert ended.code == 0, ended.out
-    assert "NOT REPEATED test_till.py::TestTill::test_till[alice]: in rehearsal 1: " in ended.out
-    assert "reset what it leaves behind, in a fixture" in ended.out
-    assert "2 passed" in ended.out
-    assert " rerun" not in ended.out.splitlines()[-1]
-    assert "1 recorded, but did not repeat" in ended.out
-    assert results(project)[0].is_unrepeated
-
-
-JUDGED = """
 from pytest_vnc_use.types import Verdict
+
+def task(name, fault=""):
+    starts = pathlib.Path(__file__).with_name(f"{{name}}.starts")
+    app = f"{START_TILL} --starts='{{starts}}' {{fault}}"
+    return pytest.mark.vnc_task("Enter alice, add two apples and pay", expect=None, app=app)
 
 class Yes:
     def judge(self, claim, frame, *, timeout_s, report):
@@ -134,67 +39,153 @@ class Yes:
 def vnc_judge():
     return Yes()
 """
-TASK_FILE = """
+TESTS = """
+from conftest import task
+
+@task("till")
+def test_till(vnc_desktop):
+    assert vnc_desktop.read_file("total.txt") == "alice pays 5.00"
+
+@task("shaky", "--fault-from=2 --fault='shaky text'")
+def test_shaky(vnc_desktop): ...
+
+@task("moved", "--fault-from=2 --fault='moved button'")
+def test_moved(vnc_desktop): ...
+"""
+STATE = """
+import pytest
+from conftest import task
+
+@pytest.fixture(scope="module")
+def orders():
+    yield []
+
+@pytest.mark.parametrize("name", ["alice"])
+class TestTill:
+    @task("state")
+    def test_till(self, name, orders, vnc_desktop, tmp_path):
+        (tmp_path / "new").mkdir()
+        assert not hasattr(self, "seen")
+        self.seen = True
+        orders.append(vnc_desktop.read_file("total.txt"))
+        assert orders == [f"{name} pays 5.00"]
+"""
+LEFT_BEHIND = f"""{STATE}
+    def test_other(self, name, orders):
+        assert len(orders) == 2
+"""
+TASK_FILE = f"""
 [[test]]
 name = "till"
 task = "Enter alice, add two apples and pay"
 expect = "the till says paid"
+app = "{START_TILL} --starts='DIRECTORY/judged.starts' --fault-from=2 --fault='shaky text'"
 """
-
-
-def test_task_file_is_rehearsed_without_judge(project: Project) -> None:
-    (project.path / "test_till.py").unlink()
-    project.write("test_till.vnc.toml", TASK_FILE)
-    conftest = (project.path / "conftest.py").read_text(encoding="utf-8")
-    project.write("conftest.py", conftest + JUDGED)
-    ended = recorded(project, till="--fault-from=2 --fault='shaky text'")
-    assert ended.code == 0, ended.out
-    assert "vnc-use: 1 recording repeated in 2 rehearsals" in ended.out
-    assert "LEARNT test_till.vnc.toml::till: another look in rehearsal 1, from (" in ended.out
-    recording = load(project.path / "__vnc_recordings__" / "test_till.vnc" / "till.json")
-    assert recording
-    learnt = [part for screen in screens(recording) for part in screen.dynamic if part.kind == "unstable"]
-    assert {len(part.variants) for part in learnt} == {2}
-    assert (project.path / "judged.txt").read_text(encoding="utf-8").splitlines() == ["judged"]
-
-
 SUBTESTS = """
 import pathlib, pytest
+from conftest import task
 
-@pytest.mark.vnc_task("Enter alice, add two apples and pay", expect=None)
-def test_till(vnc_desktop, subtests):
-    times = pathlib.Path("times.txt")
-    with times.open("a") as file:
+def times(name):
+    with pathlib.Path(name).open("a") as file:
         print("again", file=file)
-    with subtests.test("paid"):
-        assert vnc_desktop.read_file("total.txt") == "alice pays 5.00"
+    return len(pathlib.Path(name).read_text().splitlines())
+
+@task("subtests")
+def test_subtests(vnc_desktop, subtests):
+    number = times("passing.txt")
     with subtests.test("rested"):
-        assert len(times.read_text().splitlines()) < LIMIT
-    assert vnc_desktop.read_file("total.txt") == "alice pays 5.00"
+        assert number < 9
+
+@task("failing")
+def test_failing_again(vnc_desktop, subtests):
+    number = times("failing.txt")
+    with subtests.test("rested"):
+        assert number < 2
+
+@task("failing_at_once")
+@pytest.mark.skipif("not config.option.keyword")
+def test_failing_at_once(vnc_desktop, subtests):
+    with subtests.test("rested"):
+        assert 0
 """
-needs_subtests = pytest.mark.skipif(pytest.version_tuple < (9,), reason="subtests came with pytest 9")
+HAS_SUBTESTS = pytest.version_tuple >= (9,)
 
 
-@needs_subtests
-def test_subtests_of_rehearsal_are_not_reported(project: Project) -> None:
-    project.write("test_till.py", SUBTESTS.replace("LIMIT", "9"))
-    passed = project.run("--vnc-record=rewrite", ONCE, "-v")
-    assert passed.code == 0, passed.out
-    assert "1 passed, 2 subtests passed" in passed.out
-    assert "1 recording repeated in 1 rehearsal" in passed.out
-    for limit, code in (2, 0), (1, 1):  # the rehearsal fails, or the test itself
-        for kept in (project.path / "times.txt", project.file):
-            kept.unlink()
-        project.write("test_till.py", SUBTESTS.replace("LIMIT", str(limit)))
-        failed = project.run("--vnc-record=rewrite", ONCE, "-v")
-        assert (failed.code, project.file.exists()) == (code, code == 0), failed.out
-        assert ("NOT REPEATED test_till.py::test_till: in rehearsal 1: " in failed.out) == (code == 0)
+def starts(project: Project) -> dict[str, int]:
+    """How often the till of each test was started."""
+    return {file.stem: len(file.read_text("utf-8").splitlines()) for file in project.path.glob("*.starts")}
+
+
+def unstable(file: Path) -> list[DynamicRegion]:
+    recording = load(file)
+    assert isinstance(recording, Recording)
+    return [part for screen in screens(recording) for part in screen.dynamic if part.kind == "unstable"]
+
+
+def test_new_recordings_are_replayed_twice(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VNC_USE_REHEARSE", "2")
+    plans = (project.path / "conftest.py").read_text("utf-8")
+    project.write("conftest.py", CONFTEST + plans)
+    files = {"test_till.py": TESTS, "test_left.py": LEFT_BEHIND, "test_last.py": STATE.replace('"state"', '"last"')}
+    files["test_tasks.vnc.toml"] = TASK_FILE.replace("DIRECTORY", str(project.path))
+    files |= {"test_parts.py": SUBTESTS} if HAS_SUBTESTS else {}
+    for name, text in files.items():
+        project.write(name, text)
+    options = ("--reruns=2", "-x", "--timeout=90", "-n2", "--dist=loadfile", "--junitxml=junit.xml")
+    ended = project.run("--vnc-record=auto", "-ovnc_gate_seconds=3", *options)
+    assert ended.code == 0, ended.out
+    assert ("= 9 passed, 1 skipped in " if HAS_SUBTESTS else "= 7 passed in ") in ended.out, ended.out
+    tests = {test.test: test for test in read_results(project.path / "runs" / "vnc-results.json").tests}
+    unrepeated = {
+        "test_till.py::test_moved": "in rehearsal 1: drift ",
+        "test_left.py::TestTill::test_till[alice]": "in rehearsal 1: ",
+        **({"test_parts.py::test_failing_again": "in rehearsal 1: "} if HAS_SUBTESTS else {}),
+    }
+    counts = {"till": 3, "shaky": 3, "moved": 2, "state": 2, "last": 3, "judged": 3}
+    assert starts(project) == counts | ({"subtests": 3, "failing": 2} if HAS_SUBTESTS else {})
+    assert project.asked == 5 * len(starts(project))
+    assert {name for name, test in tests.items() if test.is_unrepeated} == {*unrepeated}
+    for name, problem in unrepeated.items():
+        assert f"NOT REPEATED {name}: {problem}" in ended.out
+    assert "reset what it leaves behind, in a fixture" in ended.out
+    assert re.search(r"mask it: `cua-vnc mask test_till.py::test_moved \d+,\d+,\d+,\d+`", ended.out)
+    assert f"vnc-use: {len(starts(project)) - len(unrepeated)} recordings repeated in 2 rehearsals" in ended.out
+    till, moved = tests["test_till.py::test_till"], tests["test_till.py::test_moved"]
+    assert [(run.rehearsal, run.steps) for run in till.runs] == [(0, 4), (1, 4), (2, 4)]
+    assert [each.repeated for each in till.rehearsals] == [True, True]
+    assert till.duration_s > sum(each.seconds for each in till.rehearsals) > 0
+    (rehearsal,) = moved.rehearsals
+    assert rehearsal.recorded != rehearsal.seen
+    assert (project.path / rehearsal.recorded).is_file()
+    assert (project.path / rehearsal.seen).is_file()
+    for name in ("test_till.py::test_shaky", "test_tasks.vnc.toml::till"):
+        assert f"LEARNT {name}: another look in rehearsal 1, from (" in ended.out
+    assert {len(part.variants) for part in unstable(project.file.with_stem("test_shaky"))} == {2}
+    assert unstable(project.file) == []
+    assert project.file.with_stem("test_moved").exists()
+    assert (project.path / "judged.txt").read_text(encoding="utf-8").splitlines() == ["judged"]
+    junit = (project.path / "junit.xml").read_text(encoding="utf-8")
+    assert 'name="vnc_rehearsal" value="repeated in 2 rehearsals"' in junit
+    assert "did not repeat, in rehearsal 1" in junit
+
+
+def test_shared_desktop_and_failed_subtest_have_no_rehearsal(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VNC_USE_REHEARSE", "1")
+    project.write("conftest.py", CONFTEST + (project.path / "conftest.py").read_text("utf-8"))
+    project.write("test_till.py", TESTS)
+    project.write("test_parts.py", SUBTESTS)
+    chosen = ["test_till.py::test_till", *(["test_parts.py::test_failing_at_once"] if HAS_SUBTESTS else [])]
+    ended = project.run("--vnc-record=auto", "--vnc-scope=session", "-k", "test", *chosen)
+    assert (ended.code, "1 recording not rehearsed: with --vnc-scope=session no desktop is fresh" in ended.out) == (
+        int(HAS_SUBTESTS),
+        True,
+    ), ended.out
+    assert [path.name for path in project.path.rglob("__vnc_recordings__/*/*.json")] == ["test_till.json"]
 
 
 def test_ctrl_c_in_rehearsal_ends_session(project: Project) -> None:
-    app = f"{shlex.quote(sys.executable)} {shlex.quote(str(TILL))}"
-    desktop = ["--vnc-server=qt", f"--vnc-app={app}", "--vnc-screen-size=800x400", "-p", "no:pytest-vnc"]
-    command = [sys.executable, "-u", "-m", "pytest", "-v", "--vnc-record=rewrite", ONCE, *desktop]
+    desktop = ["--vnc-server=qt", f"--vnc-app={START_TILL}", "--vnc-screen-size=800x400", "-p", "no:pytest-vnc"]
+    command = [sys.executable, "-u", "-m", "pytest", "-v", "--vnc-record=rewrite", "-ovnc_rehearse=1", *desktop]
     with subprocess.Popen(command, cwd=project.path, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         out = ""

@@ -144,22 +144,13 @@ def test_error_of_shared_fixture_is_reported_alike(pytester: pytest.Pytester) ->
     result.stdout.fnmatch_lines(["infra: OutOfDesktops: all 3 are in use in the lab"] * 2)
 
 
-@pytest.fixture
-def without_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("VNC_USE_WATCH", "VNC_USE_REHEARSE", "VNC_USE_QT_HOST_NETWORK"):
-        monkeypatch.delenv(name, raising=False)
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("without_settings")
-@pytest.mark.parametrize("options", [(), ("-n2",)], ids=["alone", "on workers"])
-def test_user_desktop_without_settings_is_reported(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
-) -> None:
+def test_user_desktop_without_settings_is_reported(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     pytester.makeconftest(OWN_DESKTOP)
     pytester.makepyfile(test_it="def test_it(vnc_desktop): assert 0\n\ndef test_other(vnc_desktop): ...")
-    result = pytester.runpytest_subprocess(*QUIET, *options)
+    result = pytester.runpytest_subprocess(*QUIET, "-n2")
     result.assert_outcomes(failed=1, passed=1)
     result.stdout.fnmatch_lines(["vnc-use: 1 failed: 1 product", "FAILED *::test_it - product: assert 0"])
     assert {name: (test.result, test.triage) for name, test in results().items()} == {
@@ -226,14 +217,6 @@ def test_missing_program_is_wrong_setting(pytester: pytest.Pytester, monkeypatch
 def results_with(message: str, count: int = 1) -> SessionResults:
     tests = [ItemResult(f"test_{number}", "failed", "product", message=message) for number in range(count)]
     return session_results("2026-01-01T00:00:00+00:00", "2026-01-01T00:00:01+00:00", tests)
-
-
-def test_text_of_model_is_no_markup_on_github() -> None:
-    hostile = "![x](http://evil/) <img src=x> `a` | b\n# head @all **bold** &amp;" + "x" * 400
-    (row,) = [line for line in markdown(results_with(hostile)).splitlines() if line.startswith(r"| test\_")]
-    shown = row.split(" | ")[2]
-    assert shown.startswith(r"\!\[x\]\(http\:\/\/evil\/\) \<img src\=x\> \`a\` \| b \# head \@all")
-    assert shown.endswith("xx…")
 
 
 def test_github_summary_counts_healed_and_cuts_rows() -> None:

@@ -126,44 +126,31 @@ def test_file_of_other_programs_is_read_or_rejected(tmp_path: Path) -> None:
 
 @pytest.mark.desktop
 def test_task_file_runs_like_marked_test(
-    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
-) -> None:
-    pytester.makefile(".vnc.toml", test_pad='[[test]]\nname = "pad"\ntask = ["Click", "Look"]\nexpect = "it shows"\n')
-    server = model(CLICK, text("clicked"), HOLDS, text("looked"), HOLDS)
-    result = run(server, "-v")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["test_pad.vnc.toml::pad*", "*click(*"])
-    assert [server.requests[number].contents[0]["parts"][0]["text"] for number in (0, 3)] == ["Click", "Look"]
-
-
-@pytest.mark.desktop
-def test_task_file_failure_names_task_and_test(
     pytester: pytest.Pytester,
     model: Callable[..., GeminiServer],
     run: Callable[..., pytest.RunResult],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    pytester.makefile(".vnc.toml", test_pad='\n\n[[test]]\nname = "pad"\ntask = "Click it"\n')
-    result = run(model(CLICK, text("clicked"), FAILS), "--junitxml=junit.xml", "-o", "junit_family=xunit1")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(
-        [
-            "*the task 'Click it' is not done: the basket is empty*",
-            "FAILED test_pad.vnc.toml::pad - agent: the task 'Click it' is not done: *",
-        ]
-    )
+    pad = '[[test]]\nname = "pad"\ntask = ["Click", "Look"]\nexpect = "it shows"\n'
+    pytester.makefile(".vnc.toml", test_pad=f'{pad}\n\n[[test]]\nname = "fails"\ntask = "Click it"\n')
+    server = model(CLICK, text("clicked"), HOLDS, text("looked"), HOLDS, CLICK, text("clicked"), FAILS)
+    result = run(server, "-v")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["test_pad.vnc.toml::pad*", "*click(*"])
+    assert [server.requests[number].contents[0]["parts"][0]["text"] for number in (0, 3)] == ["Click", "Look"]
+    not_done = "agent: the task 'Click it' is not done: "
+    result.stdout.fnmatch_lines([f"{not_done}the basket is empty*", f"FAILED test_pad.vnc.toml::fails - {not_done}*"])
 
 
-def test_mistake_is_collection_error_without_settings(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("VNC_USE_WATCH")
-    monkeypatch.delenv("VNC_USE_REHEARSE")
+@pytest.mark.usefixtures("without_settings")
+def test_mistake_is_collection_error_without_settings(pytester: pytest.Pytester) -> None:
     pytester.makefile(
         ".vnc.toml", test_a='[[test]]\nname = "pad"\ntask = "Click it"\n', test_b='[[test]]\nname = "pad"\n'
     )
     result = pytester.runpytest_subprocess("--collect-only", "-q", "-p", "no:cacheprovider")
     assert result.ret == pytest.ExitCode.INTERRUPTED
+    repeated = pytester.runpytest_subprocess("--collect-only", "-q", "--vnc-repeat=2", "test_a.vnc.toml")
+    repeated.stdout.fnmatch_lines(["test_a.vnc.toml::pad[[]run1]", "test_a.vnc.toml::pad[[]run2]"])
     result.stdout.fnmatch_lines(["test_a.vnc.toml::pad", "*test_b.vnc.toml:1: 'task' is missing*"])
     assert "Traceback" not in result.stdout.str()

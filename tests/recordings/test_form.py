@@ -48,9 +48,9 @@ def test_save_of_same_recording_writes_nothing(file: Path, tmp_path: Path, monke
     locks = tmp_path / "locks"
     locks.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(locks))
-    before = {path: path.stat().st_mtime_ns for path in file.with_suffix("").iterdir()}
+    before = {path: path.stat().st_mtime_ns for path in file.parent.rglob("*.*")}
     assert not save(file, recording_of(drawn("start"), drawn("typed"), drawn("end")))
-    assert {path: path.stat().st_mtime_ns for path in file.with_suffix("").iterdir()} == before
+    assert {path: path.stat().st_mtime_ns for path in file.parent.rglob("*.*")} == before
     assert not [*locks.iterdir()], "the lock is gone"
 
 

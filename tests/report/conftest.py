@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
-from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,6 @@ from pytest_vnc_use.types import (
     Decision,
     Drifted,
     Frame,
-    FrameRef,
     Proposal,
     Region,
     Ruling,
@@ -28,6 +25,7 @@ from pytest_vnc_use.types import (
     TurnDecided,
     Usage,
 )
+from support.images import frame_of
 
 HARMLESS = Ruling("allow", "harmless")
 
@@ -41,9 +39,7 @@ def paint() -> Paint:
     """`paint(colour, size)`: a frame of one colour."""
 
     def paint(colour: str, size: tuple[int, int] = (320, 200)) -> Frame:
-        png = BytesIO()
-        Image.new("RGB", size, colour).save(png, "PNG")
-        return Frame(FrameRef(hashlib.sha256(png.getvalue()).hexdigest(), *size), png.getvalue())
+        return frame_of(Image.new("RGB", size, colour))
 
     return paint
 
@@ -58,10 +54,9 @@ def drift(frames: list[Frame]) -> Drifted:
     """A value on a large screen, as small as a price: it was blue, and is green now."""
     value, seen = Region(1077, 791, 1117, 811), []
     for colour in ("#0000ff", "#00ff00"):
-        screen, png = Image.new("RGB", (1440, 900), "white"), BytesIO()
+        screen = Image.new("RGB", (1440, 900), "white")
         screen.paste(colour, (value.left, value.top, value.right, value.bottom))
-        screen.save(png, "PNG")
-        seen.append(Frame(FrameRef(hashlib.sha256(png.getvalue()).hexdigest(), *screen.size), png.getvalue()))
+        seen.append(frame_of(screen))
     frames += seen
     return Drifted("another total", seen[0].ref, seen[1].ref, value)
 
@@ -89,7 +84,10 @@ def unrecorded(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def write_run(tmp_path: Path, frames: list[Frame]) -> WriteRun:
-    """`write_run(steps, end, …)`: the directory of a run, ended unless `end` is None; `events` come before its end."""
+    """`write_run(steps, end, …)`: the directory of a run, ended unless `end` is None.
+
+    Events of `first` come before the steps, `events` after them.
+    """
 
     def write_run(
         steps: Sequence[Step] = (),
@@ -99,6 +97,7 @@ def write_run(tmp_path: Path, frames: list[Frame]) -> WriteRun:
         planner: str = "scripted",
         model: str = "",
         usage: Usage = Usage(),  # noqa: B008  a frozen value
+        first: Sequence[RunEvent] = (),
         events: Sequence[RunEvent] = (),
     ) -> Path:
         directory = RunDirectory.create(tmp_path / "runs", "run-1")
@@ -107,6 +106,8 @@ def write_run(tmp_path: Path, frames: list[Frame]) -> WriteRun:
         directory.append(
             RunStarted("run-1", task, "2026-01-02T03:04:05+00:00", planner, frames[0].ref, "localhost::5901")
         )
+        for event in first:
+            directory.append(event)
         for step in steps:
             directory.append(TurnDecided(step.turn, Decision("act", "", (step.proposal,), model, usage), 1.5))
             directory.append(StepFinished(step))

@@ -1,4 +1,4 @@
-"""A run as Markdown: what it tells, and that text of anybody stays within its quote."""
+"""A run as Markdown: what it shows, and that text of anybody stays within its quote."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def append_start(run: Path, **changes: Any) -> None:
 
 
 @pytest.fixture
-def told(write_run, make_step, frames) -> Path:
+def drifted(write_run, make_step, frames) -> Path:
     """Return the directory of a replay that drifted after its second step."""
     steps = [
         make_step(1, Click(5, 6), "open it", elements=(Element("button", "Basket", BOX),)),
@@ -76,31 +76,15 @@ def told(write_run, make_step, frames) -> Path:
     return path
 
 
-def test_run_is_told_with_links_and_commands(told: Path) -> None:
-    text = run_markdown(told, told)[0]
-    assert "index.html" not in text, "there is no page yet"
-    assert "- step 1: click" in text
-    write_report([told], told.parent)
-    text = run_markdown(told, told.parent.parent)[0]
-    assert "# `tests/test_shop.py::test_buy[a b]`" in text
-    assert "Rule: `a gate`" in text
-    assert "```text\nBuy <secret:CARD> apples\n```" in text
+def test_links_lead_to_files_of_run(drifted: Path) -> None:
+    assert "index.html" not in run_markdown(drifted, drifted)[0], "there is no page yet"
+    write_report([drifted], drifted.parent)
+    text = run_markdown(drifted, drifted.parent.parent)[0]
     assert "[step 1](runs/run-1/index.html#step-1): click **`Basket`** (`button`) (replayed)" in text
-    assert 'type `"alice"` in **`User`** (`textbox`)' in text
-    assert "  - intent: `open it`" in text
-    recorded, now = (step.frame_before.digest for step in (read_trace(told).steps[0], read_trace(told).steps[0]))
-    assert f"[recorded](runs/run-1/screens/{recorded}.png) and [now](runs/run-1/screens/" in text
-    assert now
-    assert "- differs: (" in text
-    assert "- after [step 2](runs/run-1/index.html#step-2)" in text
-    assert "- `fails`: `two apples`\n  - reason: `there are three`" in text
     assert "python -m pytest 'tests/test_shop.py::test_buy[a b]' --vnc-record=replay" in text
-    assert "Secrets are needed" in text
-    assert [each for each in text.splitlines() if each.startswith("## ")] == [
-        f"## {each}" for each in HEADINGS if each != "pytest's output"
-    ]
-    for link in (each.attrs["href"] for each in tokens(text) if each.type == "link_open"):
-        assert (told.parent.parent / link.partition("#")[0]).exists()
+    links = [each.attrs["href"] for each in tokens(text) if each.type == "link_open"]
+    assert len(links) > 8
+    assert all((drifted.parent.parent / link.partition("#")[0]).exists() for link in links)
 
 
 def test_text_of_anybody_stays_within_its_quote(write_run, make_step, frames) -> None:
@@ -153,22 +137,22 @@ def test_quote_ends_where_it_should(text: str) -> None:
     assert outside == ["before ", " after", "last"]
 
 
-def test_command_is_quoted(told: Path) -> None:
+def test_command_is_quoted(drifted: Path) -> None:
     task = "Buy '$(touch pwned)' \"now\""
-    append_start(told, test_id="", task=task, expect=("it's done",), settings={"server": "localhost::5901"})
-    (line,) = (each for each in run_markdown(told, told)[0].splitlines() if each.startswith("cua-vnc run"))
+    append_start(drifted, test_id="", task=task, expect=("it's done",), settings={"server": "localhost::5901"})
+    (line,) = (each for each in run_markdown(drifted, drifted)[0].splitlines() if each.startswith("cua-vnc run"))
     assert shlex.split(line) == ["cua-vnc", "run", "--vnc=localhost::5901", f"--task={task}", "--expect=it's done"]
 
 
 @pytest.mark.parametrize("directory", ["-ch", "@run"])
-def test_test_id_is_no_option_of_pytest(told: Path, directory: str) -> None:
-    append_start(told, test_id=f"{directory}/test_it.py::test_it")
-    (line,) = (each for each in run_markdown(told, told)[0].splitlines() if each.startswith("python -m pytest"))
+def test_test_id_is_no_option_of_pytest(drifted: Path, directory: str) -> None:
+    append_start(drifted, test_id=f"{directory}/test_it.py::test_it")
+    (line,) = (each for each in run_markdown(drifted, drifted)[0].splitlines() if each.startswith("python -m pytest"))
     assert shlex.split(line)[3] == f"./{directory}/test_it.py::test_it"
-    append_start(told, test_id="")  # a result that was laid beside a run names no test
-    write_ended_test(told, EndedTest(f"{directory}/evil-run/pytest.ini", "failed"))
-    assert "cua-vnc run " in run_markdown(told, told)[0]
-    assert "python -m pytest" not in run_markdown(told, told)[0]
+    append_start(drifted, test_id="")  # a result that was laid beside a run names no test
+    write_ended_test(drifted, EndedTest(f"{directory}/evil-run/pytest.ini", "failed"))
+    assert "cua-vnc run " in run_markdown(drifted, drifted)[0]
+    assert "python -m pytest" not in run_markdown(drifted, drifted)[0]
 
 
 def test_huge_text_is_cut_and_damaged_run_is_told(write_run, make_step, tmp_path: Path) -> None:
@@ -182,33 +166,33 @@ def test_huge_text_is_cut_and_damaged_run_is_told(write_run, make_step, tmp_path
 
 
 def test_command_prints_or_writes(
-    told: Path, unrecorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    drifted: Path, unrecorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["report", "--markdown", str(told)]) == 0
+    assert main(["report", "--markdown", str(drifted)]) == 0
     assert capsys.readouterr().out.startswith("# `tests/test_shop.py")
     assert main(["report", "--markdown", str(unrecorded)]) == 0
     error = "RecordingError: there is no recording of 't.py::test_a' at 'here/a.json': run it with --vnc-record=auto"
     assert capsys.readouterr().out == f"# Run `run-0`\n\nThe run never started: `{error}`\n"
-    assert main(["report", "--markdown", str(told), "-o", str(tmp_path / "to" / "here")]) == 0
+    assert main(["report", "--markdown", str(drifted), "-o", str(tmp_path / "to" / "here")]) == 0
     file = tmp_path / "to" / "here" / "run-1.md"
     assert capsys.readouterr().out == f"{file}\n"
     assert "(../../runs/run-1/screens/" in file.read_text("utf-8")
-    damaged = told.parent / "run-2"
+    damaged = drifted.parent / "run-2"
     damaged.mkdir()
     (damaged / "trace.jsonl").write_text("no JSON\n")
     assert main(["report", "--markdown", str(damaged)]) == 1
     assert "The run cannot be shown: `" in capsys.readouterr().out
-    assert main(["report", "--markdown", str(told.parent), "-o", str(tmp_path / "all")]) == 1
+    assert main(["report", "--markdown", str(drifted.parent), "-o", str(tmp_path / "all")]) == 1
     assert {path.name for path in (tmp_path / "all").iterdir()} == {"run-0.md", "run-1.md", "run-2.md"}
-    assert main(["report", str(told.parent), "-o", str(tmp_path / "pages")]) == 0, "each page says it"
+    assert main(["report", str(drifted.parent), "-o", str(tmp_path / "pages")]) == 0, "each page says it"
     capsys.readouterr()
-    for words in ([str(tmp_path / "to")], ["--one-file", str(told)], [str(told), "-o", str(file)]):
+    for words in ([str(tmp_path / "to")], ["--one-file", str(drifted)], [str(drifted), "-o", str(file)]):
         assert main(["report", "--markdown", *words]) == 2
     assert capsys.readouterr().err.count("error: ") == 3
 
 
-def test_two_runs_of_one_name_are_two_files(told: Path, tmp_path: Path) -> None:
-    shutil.copytree(told, tmp_path / "other" / told.name)
-    assert main(["report", "--markdown", str(told), str(tmp_path / "other"), "-o", str(tmp_path / "out")]) == 0
+def test_two_runs_of_one_name_are_two_files(drifted: Path, tmp_path: Path) -> None:
+    shutil.copytree(drifted, tmp_path / "other" / drifted.name)
+    assert main(["report", "--markdown", str(drifted), str(tmp_path / "other"), "-o", str(tmp_path / "out")]) == 0
     texts = [(tmp_path / "out" / name).read_text("utf-8") for name in ("run-1.md", "run-1-2.md")]
     assert sorted("(../other/run-1/" in text for text in texts) == [False, True]

@@ -1,4 +1,4 @@
-"""The pages of runs: what a reviewer sees first, and what is said where something is missing or hostile."""
+"""The pages of runs: what a reviewer sees first, and what is shown where something is missing or hostile."""
 
 from __future__ import annotations
 
@@ -21,18 +21,14 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from pytest_vnc_use.cli import main
 from pytest_vnc_use.errors import RunDirectoryUnwritable
-from pytest_vnc_use.report.markdown import run_markdown
 from pytest_vnc_use.report.pages import write_report
-from pytest_vnc_use.report.results import ItemResult, RunFigures, session_results, write_results
-from pytest_vnc_use.report.run_view import Badge, show_run
-from pytest_vnc_use.report.session_view import KnownResults, session_view
+from pytest_vnc_use.report.run_view import show_run
+from pytest_vnc_use.report.session_view import session_view
 from pytest_vnc_use.report.sessions import find_runs
 from pytest_vnc_use.runs.directory import EndedTest, RunDirectory, write_ended_test
 from pytest_vnc_use.types import (
     Click,
-    Decision,
     Drifted,
     Frame,
     FrameRef,
@@ -41,12 +37,8 @@ from pytest_vnc_use.types import (
     Outcome,
     Region,
     RunEnded,
-    StepFinished,
-    Times,
     Transient,
-    TurnDecided,
     TypeText,
-    Usage,
     Verdict,
 )
 
@@ -144,96 +136,14 @@ def test_far_apart_differences_are_each_enlarged(write_run, make_step, frames) -
     assert page.count("region 2 of 2</figcaption>") == 2
 
 
-FAILURE = """    def test_it(vnc_desktop):
->       assert "2" in vnc_desktop.read_file("orders.csv")
-E       AssertionError: assert '2' in '1'
-
-test_it.py:3: AssertionError"""
-
-
-def test_failed_assertion_is_shown_with_last_screenshot(write_run, make_step, frames) -> None:
-    path = write_run([make_step(1, Click(5, 5))], DONE)
-    write_ended_test(path, EndedTest("test_it", "failed", triage="product", failure=FAILURE, message="assert"))
-    deciding = show_run(path).view.deciding
-    assert deciding is not None
-    assert deciding.assertion.splitlines() == FAILURE.splitlines()[1:3]
-    assert deciding.pair.is_single
-    assert frames[1].ref.digest in deciding.pair.right.address
-    for name in ("index.html", "run-1/index.html"):
-        assert "AssertionError: assert &#39;2&#39; in" in html_of([path], path.parent, name)
-
-
-def test_transient_and_screenshot_are_in_list_and_head(write_run, make_step, frames) -> None:
-    toast = Transient("a toast was there", frames[2].ref, Region(0, 0, 90, 90))
-    path = write_run([make_step(1, Click(5, 5))], DONE, events=[toast])
-    write_ended_test(path, EndedTest("test_it", "passed"))
-    page = html_of([path], path.parent)
-    assert "1 test with transients</span>" in page
-    (row,) = re.findall(r"<tr data-result=.*?</tr>", page, re.S)
-    assert "1 transient</span>" in row
-    assert f'src="run-1/screens/{frames[1].ref.digest}.png"' in row
-    assert Badge("1 transient", "doubt") in show_run(path).view.badges
-
-
-def test_same_cause_is_one_group_whatever_tests_are_called() -> None:
-    names = ["a/t.py::test_open", "a/t.py::test_9", "t.py::test_p[x y]", "t.py::TestIt::test_open", "t.py::test_p[2]"]
-    asked = [("t.py::test_claims[1]", "claim 'it is open' fails"), ("t.py::test_claims[2]", "claim 'it is red' fails")]
-    missing = [(each, f"there is no recording of {each.rpartition('/')[2]!r} at '/r/{each}.json'") for each in names]
-    told = [ItemResult(name, "failed", message=message) for name, message in (*missing, *asked)]
-    groups = session_view([], KnownResults(told)).groups
-    assert [[test.test for test in group] for group in groups] == [names, [asked[0][0]], [asked[1][0]]]
-
-
-def test_run_without_recording_never_started(unrecorded: Path, tmp_path: Path) -> None:
-    write_ended_test(unrecorded, EndedTest("t.py::test_a", "failed", triage="settings"))
-    assert show_run(unrecorded).view.badges == [Badge("never started", "bad")]
-    page = html_of([unrecorded], tmp_path / "out", "run-0/index.html")
-    assert "The run never started: RecordingError: there is no recording of" in page
-    assert "cannot be shown" not in page
-
-
-def test_requests_and_answers_are_folded_away_with_their_step(write_run, make_step) -> None:
-    exchange = ModelExchange(
-        "planner", 1, {"contents": ["go"]}, {"ok": 1}, 0.5, model="m", usage=Usage(5), dollars=0.25
-    )
-    path = write_run([], None, events=[exchange])
-    directory = RunDirectory.open(path)
-    step = make_step(1, Click(5, 5), model="m")
-    directory.append(TurnDecided(1, Decision("act", "", (step.proposal,), "m", Usage(5)), 0.5))
-    directory.append(StepFinished(step))
-    view = show_run(path).view.steps[0]
-    assert [each.title for each in view.exchanges] == ["planner: m, attempt 1, 0.5 s"]
-    assert ("cost", "$0.2500") in view.facts
-    assert view.way == "live"
-
-
-def test_gate_model_and_judge_stand_apart_in_times_of_step(write_run, make_step) -> None:
-    healed = make_step(1, Click(5, 5), model="m", times=Times(3.0, 0.5, 1.0, 0.25))
-    replayed = make_step(2, Click(6, 6), times=Times(2.0, 0.5, 1.0))
-    asked, judged = (ModelExchange(who, 1, {}, {}, 1.25, model="m") for who in ("planner", "judge"))
-    path = write_run([], planner="recording", events=[asked])
-    directory = RunDirectory.open(path)
-    for step in (healed, replayed):
-        directory.append(TurnDecided(step.turn, Decision("act", "", (step.proposal,)), 0.5))
-        directory.append(StepFinished(step))
-    directory.append(judged)
-    first, second = ([(bar.name, bar.duration_s) for bar in step.bars] for step in show_run(path).view.steps)
-    assert first == [("gate", 1.75), ("model", 1.25), ("act", 0.5), ("settle", 1.0), ("capture", 0.25)]
-    assert second == [("gate", 2.0), ("act", 0.5), ("next gate", 1.0), ("judge", 1.25)]
-
-
 @pytest.mark.parametrize(("result", "way"), [("passed", "healed"), ("failed", "not healed"), ("", "not healed")])
 def test_step_after_takeover_is_healed_only_if_test_passed(result: str, way: str, write_run, make_step, frames) -> None:
     drift = Drifted("other", frames[0].ref, frames[1].ref, Region(0, 0, 9, 9), healed=True)
-    path = write_run([], planner="recording, or where that drifts callable (plans:plan)")
-    directory = RunDirectory.open(path)
-    for step, events in ((make_step(1, Click(5, 5)), []), (make_step(2, Click(6, 6)), [drift])):
-        for event in (*events, TurnDecided(step.turn, Decision("act", "", (step.proposal,)), 0.5), StepFinished(step)):
-            directory.append(event)
+    planner = "recording, or where that drifts callable (plans:plan)"
+    path = write_run([make_step(1, Click(6, 6))], planner=planner, first=[drift])
     if result:
         write_ended_test(path, EndedTest("test_it.py::test_it", result))
-    assert [step.way for step in show_run(path).view.steps] == ["replayed", way]
-    assert f"  - {way}: `the recording did not fit any more: other`\n" in run_markdown(path, path)[0]
+    assert [step.way for step in show_run(path).view.steps] == [way]
 
 
 def test_beside_runs_nothing_is_copied_and_elsewhere_all_is(drifted, tmp_path: Path) -> None:
@@ -291,22 +201,17 @@ def test_copied_screens_are_lossless_unless_test_passed(drifted, result: str, *,
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a limit on the size of files stands in for a full disk")
-@pytest.mark.parametrize("options", [(), ("--one-file",)], ids=["directory", "one file"])
-def test_full_disk_is_one_line_of_error_and_nothing_is_half_written(
-    drifted, tmp_path: Path, options: tuple[str, ...]
-) -> None:
+def test_full_disk_is_one_line_and_nothing_is_half_written(drifted, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest_vnc_use.cli", "report", str(drifted()), "-o", str(tmp_path / "out")]
     limited = subprocess.run(
-        ["sh", "-c", 'ulimit -f 4; exec "$@"', "sh", *command, *options],
+        ["sh", "-c", 'ulimit -f 4; exec "$@"', "sh", *command],
         # nothing else is written there: half of its byte code would be left, and coverage could not save its figures
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "COVERAGE_PROCESS_CONFIG": ""},
         capture_output=True,
         text=True,
         timeout=400,
     )
-    assert limited.returncode == 2, limited
-    assert limited.stderr.count("\n") == 1
-    assert "cannot write" in limited.stderr
+    assert (limited.returncode, limited.stderr.count("\n"), "cannot write" in limited.stderr) == (2, 1, True), limited
     assert [*(tmp_path / "out").iterdir()] == []
 
 
@@ -320,47 +225,36 @@ def bomb(width: int, height: int, rows: bytes = b"\0" * 100) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
-@pytest.mark.parametrize(
-    ("png", "size", "told"),
-    [
+def test_screenshot_that_cannot_be_shown_is_named_in_its_place(write_run, make_step, tmp_path: Path) -> None:
+    wrong = [
         (bomb(65535, 65535), (65535, 65535), "too many to open"),
-        (bomb(65535, 65535), (320, 200), "too many to open"),
+        (bomb(65535, 65535, b"1"), (320, 200), "too many to open"),
         (bomb(320, 200), (320, 200), "the screenshot is damaged"),
         (b"\x89PNG\r\n\x1a\n", (320, 200), "the screenshot is damaged"),
         (b"<svg onload=alert(1)>", (320, 200), "the screenshot is damaged"),
         (None, (320, 200), "cannot be read"),
-    ],
-    ids=["bomb", "other size", "cut", "header only", "no PNG", "missing"],
-)
-def test_screenshot_that_cannot_be_shown_is_told_in_its_place(
-    write_run, make_step, tmp_path: Path, png: bytes | None, size: tuple[int, int], told: str
-) -> None:
-    ref = FrameRef(hashlib.sha256(png or b"none").hexdigest(), *size)
-    path = write_run([make_step(1, Click(5, 5), frame_before=ref)], DONE)
-    if png is not None:
-        (path / "screens" / f"{ref.digest}.png").write_bytes(png)
-    page = html_of([path], tmp_path / "out", "run-1/index.html")
-    assert told in Tags(page).text
-    whole = write_report([path], tmp_path / "one", one_file=True)
-    assert told in Tags(whole.read_text("utf-8")).text
+        (b"secret", (320, 200), "is damaged"),
+        *((bomb(*size), size, "the screenshot has no pixels") for size in ((0, 0), (0, 10), (10, 0))),
+        *((plain_png(*size), size, "") for size in ((1, 1), (65535, 1), (1, 65535))),
+    ]
+    refs = [FrameRef(hashlib.sha256(png or b"none").hexdigest(), *size) for png, size, _ in wrong]
+    refs[6] = FrameRef("../../../secret", 320, 200)
+    (tmp_path / "secret.png").write_bytes(b"secret")
+    steps = [make_step(number, Click(5, 5), frame_before=ref) for number, ref in enumerate(refs, start=1)]
+    path = write_run(steps, DONE)
+    for ref, (png, *_) in zip(refs, wrong, strict=True):
+        if png and png != b"secret":
+            (path / "screens" / f"{ref.digest}.png").write_bytes(png)
+    write_report([path], tmp_path / "out")
+    page = (tmp_path / "out" / "run-1" / "index.html").read_text("utf-8")
+    shown = [Tags(part.partition("</article>")[0]).text for part in page.split('<article class="step')[1:]]
+    assert [problem for (_, _, problem), text in zip(wrong, shown, strict=True) if problem not in text] == []
+    assert b"secret" not in b"".join(file.read_bytes() for file in (tmp_path / "out").rglob("*.png"))
+    assert "too many to open" in write_report([path], tmp_path / "one", one_file=True).read_text("utf-8")
 
 
-@pytest.mark.parametrize("size", [(0, 0), (0, 10), (10, 0), (1, 1), (65535, 1), (1, 65535)], ids=str)
-def test_screenshot_of_odd_size_is_no_crash(write_run, make_step, tmp_path: Path, size: tuple[int, int]) -> None:
-    screenshots = {}
-    for level in (0, 9):
-        row = b"\x02" + bytes([level]) * 3 * size[0]
-        png = bomb(*size, row * size[1])
-        screenshots[FrameRef(hashlib.sha256(png).hexdigest(), *size)] = png
-    path = write_run(
-        [make_step(1, Click(5, 5), frame_before=min(screenshots, key=str), frame_after=max(screenshots, key=str))]
-    )
-    for ref, png in screenshots.items():
-        (path / "screens" / f"{ref.digest}.png").write_bytes(png)
-    for one_file in (False, True):
-        page = write_report([path], tmp_path / f"out-{one_file}", one_file=one_file)
-        told = page if one_file else page.parent / "run-1" / "index.html"
-        assert ("the screenshot has no pixels" in told.read_text("utf-8")) == (0 in size)
+def plain_png(width: int, height: int) -> bytes:
+    return bomb(width, height, (b"\x00" + b"\x09" * 3 * width) * height)
 
 
 def test_text_of_anybody_is_harmless(write_run, make_step, frames, tmp_path: Path) -> None:
@@ -402,29 +296,23 @@ def test_huge_texts_of_model_program_and_result_are_cut(write_run, make_step, fr
     assert "\u202e" not in page
 
 
-@pytest.mark.parametrize(
-    ("place", "value"),
-    [
-        ("times", {"model_s": float("nan"), "act_s": float("inf"), "settle_s": -1.0, "capture_s": 1e300}),
-        ("frame_before", {"digest": "ab", "width": 10**400, "height": -1}),
-        ("number", -(10**30)),
-        ("usage", {"input": 10**4000, "cached": 0, "output": 0, "thinking": 0}),
-        ("settled", "never heard of"),
-    ],
-)
-def test_numbers_that_cannot_be_are_no_crash(
-    write_run, make_step, frames, tmp_path: Path, place: str, value: object
-) -> None:
+def test_impossible_numbers_are_no_crash(write_run, make_step, frames, tmp_path: Path) -> None:
     region = Region(-(10**20), 50, 10**20, -3)
     verdict = Verdict("a claim", "unsure", "?", region, frames[1].ref, "m")
     path = write_run([make_step(1, Click(-(10**30), 10**30))], DONE, events=[Judged(verdict)])
     lines = [json.loads(line) for line in (path / "trace.jsonl").read_text().splitlines()]
-    for line in lines:
-        if line.get("kind") == "step":
-            line["step"][place] = value
-            line["at_s"] = 10**400
-    (path / "trace.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert "a claim" in html_of([path], tmp_path / "out", "run-1/index.html")
+    (line,) = (line for line in lines if line.get("kind") == "step")
+    before = dict(line["step"])
+    for place, value in {
+        "times": {"model_s": float("nan"), "act_s": float("inf"), "settle_s": -1.0, "capture_s": 1.0},
+        "frame_before": {"digest": "ab", "width": 10**400, "height": -1},
+        "number": -(10**30),
+        "usage": {"input": 10**4000, "cached": 0, "output": 0, "thinking": 0},
+        "settled": "never heard of",
+    }.items():
+        line["step"] = {**before, place: value}
+        (path / "trace.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        assert "a claim" in html_of([path], tmp_path / "out", "run-1/index.html"), place
 
 
 @pytest.mark.skipif(os.name != "posix", reason="names are text elsewhere")
@@ -448,14 +336,11 @@ def test_of_huge_log_only_end_is_read(drifted) -> None:
     assert text.endswith("the last line")
 
 
-def test_failed_run_shows_rule_and_enlarged_difference(drifted, tmp_path: Path) -> None:
+def test_difference_is_shaded_enlarged_and_first(drifted, tmp_path: Path) -> None:
     path = drifted()
     shown = show_run(path)
-    view = shown.view
-    assert (view.sentence, view.rule) == ("The test failed: the screen is not as recorded (100 pixels)", "it drifted")
-    assert view.deciding is not None
-    pair = view.deciding.pair
-    assert (pair.left_name, pair.right_name) == ("recorded", "now")
+    assert shown.view.deciding is not None
+    pair = shown.view.deciding.pair
     assert [str(box) for box in pair.boxes] == ["100 50 30 20"]
     shade = Image.open(io.BytesIO(shown.added[pair.shade.address])).convert("RGBA")
     assert (shade.size, shade.getchannel("A").getbbox()) == ((320, 200), (100, 50, 130, 70))
@@ -476,40 +361,35 @@ def test_same_difference_is_one_group_and_comes_first(drifted, write_run, make_s
     assert (view.tests[-1].test, len(view.tests[-1].runs)) == ("test_fine", 2)
 
 
+BROKEN = RunEnded(None, "the run failed", "PlannerError: none\nTraceback")
+
+
 @pytest.mark.parametrize(
     ("end", "earlier", "later", "decided"),
     [
-        (
-            RunEnded(None, "the run failed", "PlannerError: none\nTraceback"),
-            "",
-            "",
-            "PlannerError: none; the last step",
-        ),
+        (BROKEN, "", "", "PlannerError: none; the last step"),
         (RunEnded(Outcome.GAVE_UP, "there is no basket"), "", "", "the last step: "),
         (DONE, "", "", "a toast was there"),
-        (RunEnded(None, "the run failed", "PlannerError: none"), "two", "", "PlannerError: none; the last step: "),
-        (RunEnded(None, "the run failed", "PlannerError: none"), "two", "one", "The claim 'one' fails: it shows 1"),
+        (BROKEN, "two", "", "PlannerError: none; the last step: "),
+        (BROKEN, "two", "one", "The claim 'one' fails: it shows 1"),
         (DONE, "two", "", "The claim 'two' fails: it shows 1"),
     ],
 )
 def test_deciding_cause_follows_end_of_run(
     end: RunEnded, earlier: str, later: str, decided: str, write_run, make_step, frames
 ) -> None:
-    def judged(claim: str) -> list[Judged]:
-        verdict = Verdict(
-            claim, "fails", "it shows 1", Region(10, 20, 60, 40), frames[1].ref, "m", votes=("fails",) * 3
-        )
-        return [Judged(verdict)] if claim else []
-
+    """A claim after the end of a broken run was judged by a test that caught the error, and continued."""
+    box = Region(10, 20, 60, 40)
+    before, after = (
+        [Judged(Verdict(claim, "fails", "it shows 1", box, frames[1].ref, "m"))] if claim else []
+        for claim in (earlier, later)
+    )
     toast = Transient("a toast was there", frames[1].ref, Region(0, 0, 9, 9))
-    path = write_run([make_step(1, Click(5, 5))], end, events=[toast, *judged(earlier)])
-    for event in judged(later):  # the test caught the error, and continued
-        RunDirectory.open(path).append(event)
+    path = write_run([make_step(1, Click(5, 5))], events=[toast, *before, end, *after])
     view = show_run(path).view
     assert view.deciding is not None
     assert view.deciding.text.startswith(decided)
-    for claim in view.claims:
-        assert ("votes: fails, fails, fails" in claim.judging, str(claim.pair.regions[0])) == (True, "10 20 50 20")
+    assert [str(claim.pair.regions[0]) for claim in view.claims] == ["10 20 50 20"] * len([*before, *after])
 
 
 def test_damaged_trace_gives_page_that_says_so(drifted, tmp_path: Path) -> None:
@@ -523,7 +403,6 @@ def test_damaged_trace_gives_page_that_says_so(drifted, tmp_path: Path) -> None:
         if not view.problem and not trace[:size].endswith(b"\n"):
             number = trace[:size].count(b"\n") + 1
             assert view.damage == [f"trace.jsonl ends in the middle of line {number}: that line is left out"]
-    html_of([run], tmp_path / "out")
     lines = trace.split(b"\n")
     lines[2:4] = b"\xff\x00 nothing", b'{"kind":"step","step":{"number":"x"}}'
     (run / "trace.jsonl").write_bytes(b"\n".join(lines))
@@ -531,28 +410,9 @@ def test_damaged_trace_gives_page_that_says_so(drifted, tmp_path: Path) -> None:
     view = show_run(run).view
     assert "result.json must be" in view.damage[0]
     assert view.damage[1:] == [f"line {number} of trace.jsonl is damaged: it is left out" for number in (3, 4)]
-    assert view.deciding is not None
     (run / "trace.jsonl").write_bytes(trace.replace(b'"version":1', b'"version":99', 1))
     assert "newer pytest-vnc-use" in show_run(run).view.problem
     assert "The run cannot be shown" in html_of([run], tmp_path / "out", "run-1/index.html")
-
-
-def test_old_and_odd_traces_are_shown(write_run, make_step, tmp_path: Path) -> None:
-    exchange = ModelExchange("planner", 1, {"contents": ["go"]}, {"ok": 1}, 0.5, model="m")
-    path = write_run([make_step(1, Click(5, 5))], DONE, events=[exchange])
-    line = (path / "exchanges.jsonl").read_text()
-    (path / "exchanges.jsonl").write_text(line.replace('"go"', "[" * 900 + "]" * 900))
-    lines = [json.loads(line) for line in (path / "trace.jsonl").read_text().splitlines()]
-    old = [{key: value for key, value in line.items() if key not in ("at_s", "began_at")} for line in lines]
-    (path / "trace.jsonl").write_text("".join(json.dumps(line) + "\n" for line in old))
-    assert "done, says the planner" in html_of([path], tmp_path / "out", "run-1/index.html")
-
-
-def test_name_that_leads_elsewhere_is_no_screenshot(write_run, make_step, tmp_path: Path) -> None:
-    (tmp_path / "secret.png").write_bytes(b"secret")
-    path = write_run([make_step(1, Click(5, 5), frame_before=FrameRef("../../../secret", 320, 200))], DONE)
-    write_report([path], tmp_path / "out")
-    assert b"secret" not in b"".join(file.read_bytes() for file in (tmp_path / "out").rglob("*.png"))
 
 
 def test_page_is_not_written_over_other_files(drifted, tmp_path: Path) -> None:
@@ -568,18 +428,17 @@ def test_page_is_not_written_over_other_files(drifted, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="other systems have no FIFO")
-@pytest.mark.parametrize("kind", ["fifo", "link", "directory"])
-def test_only_regular_files_are_read(drifted, frames, tmp_path: Path, kind: str) -> None:
+def test_only_regular_files_are_read(drifted, frames, tmp_path: Path) -> None:
     (tmp_path / "outside").write_text("the secret of another")
-    makers = {"fifo": os.mkfifo, "link": lambda path: path.symlink_to(tmp_path / "outside"), "directory": os.mkdir}
     runs = []
     digest = frames[0].ref.digest
-    for name in ("result.json", "exchanges.jsonl", "trace.jsonl", "logs/program.txt", f"screens/{digest}.png"):
-        runs.append(drifted(f"made-{len(runs)}"))
-        place = runs[-1] / name
-        place.parent.mkdir(exist_ok=True)
-        place.unlink(missing_ok=True)
-        makers[kind](place)
+    for make in (os.mkfifo, lambda path: path.symlink_to(tmp_path / "outside"), os.mkdir):
+        for name in ("result.json", "exchanges.jsonl", "trace.jsonl", "logs/program.txt", f"screens/{digest}.png"):
+            runs.append(drifted(f"made-{len(runs)}"))
+            place = runs[-1] / name
+            place.parent.mkdir(exist_ok=True)
+            place.unlink(missing_ok=True)
+            make(place)
     for one_file in (False, True):
         write_report(runs, tmp_path / f"out-{one_file}", one_file=one_file)
         written = [path.read_bytes() for path in (tmp_path / f"out-{one_file}").rglob("*") if path.is_file()]
@@ -607,24 +466,9 @@ def test_page_that_cannot_be_written_stops_no_other(drifted, tmp_path: Path) -> 
     assert str(tmp_path) not in page
 
 
-@pytest.mark.parametrize("number", ["NaN", "1e400", "-1"])
-def test_result_with_impossible_number_is_damaged(drifted, tmp_path: Path, number: str) -> None:
+def test_result_with_impossible_number_is_damaged(drifted, tmp_path: Path) -> None:
     run = drifted()
-    content = json.loads((run / "result.json").read_text())
-    for field in ("seconds", "dollars"):
-        (run / "result.json").write_text(json.dumps({**content, field: "?"}).replace('"?"', number))
-        page = Tags(html_of([run], tmp_path / "out")).text
-        assert not re.search(r"\b(nan|inf)\b", page)
-        assert f"{field} in result.json must be" in show_run(run).view.damage[0]
-
-
-def test_command_uses_results_beside_runs(drifted, tmp_path: Path) -> None:
-    lost = ItemResult("test_lost", "error", "infra", message="worker crashed")
-    run = drifted()
-    failed = ItemResult("test_it", "failed", "product", message="it drifted", runs=(RunFigures(str(run)),))
-    write_results(run.parent / "vnc-results.json", session_results("", "", [failed, lost]))
-    assert main(["report", str(run.parent)]) == 0
-    assert "2 of 2 tests did not pass" in (run.parent / "index.html").read_text("utf-8")
-    shutil.rmtree(run)
-    assert main(["report", str(run.parent), "-o", str(tmp_path / "out")]) == 0
-    assert "2 of 2 tests did not pass" in (tmp_path / "out" / "index.html").read_text("utf-8")
+    content = (run / "result.json").read_text()
+    (run / "result.json").write_text(re.sub('"seconds": [0-9.]+', '"seconds": NaN', content))
+    assert not re.search(r"\b(nan|inf)\b", Tags(html_of([run], tmp_path / "out")).text)
+    assert "seconds does not fit" in show_run(run).view.damage[0]

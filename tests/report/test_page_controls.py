@@ -1,4 +1,4 @@
-"""The controls of the pages in Chromium: by mouse, keys and touch, and without a script under Jenkins' policy."""
+"""The controls of the pages in Chromium: by mouse and keys, and without a script under Jenkins' policy."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def runs(write_run, make_step, frames) -> list[Path]:
     passed = passed.rename(passed.with_name("run-passed"))
     write_ended_test(passed, EndedTest("test_fine", "passed"))
     named = {"elements": (Element("button", "Sign in", Region(60, 50, 100, 70)),)}
-    with_images = {"crop": frames[0].ref}  # nothing tells the name of what is there
+    with_images = {"crop": frames[0].ref}  # no name of what is there
     steps = [
         make_step(number, Click(40 * number, 30 * number), **more)
         for number, more in enumerate([{}, named, with_images], start=1)
@@ -60,15 +60,17 @@ def runs(write_run, make_step, frames) -> list[Path]:
 @pytest.fixture
 def page(browser: Any) -> Iterator[Any]:
     """A page that fails the test at its end if it wrote to the console or asked for anything but files."""
-    told: list[str] = []
+    messages: list[str] = []
     context = browser.new_context(viewport={"width": 1280, "height": 720})
     page = context.new_page()
-    page.on("console", lambda message: told.append(message.text))
-    page.on("pageerror", lambda error: told.append(str(error)))
-    page.on("request", lambda asked: told.append(asked.url) if not asked.url.startswith(("file:", "blob:")) else None)
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("pageerror", lambda error: messages.append(str(error)))
+    page.on(
+        "request", lambda asked: messages.append(asked.url) if not asked.url.startswith(("file:", "blob:")) else None
+    )
     yield page
     context.close()
-    assert not told
+    assert not messages
 
 
 @pytest.fixture
@@ -188,28 +190,6 @@ def test_axe_finds_nothing(browser: Any, runs: list[Path], tmp_path: Path, schem
         assert not found.response["violations"], found.generate_report()
         assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.close()
-
-
-def test_each_control_by_touch(browser: Any, runs: list[Path], tmp_path: Path) -> None:
-    write_report(runs, tmp_path / "out")
-    context = browser.new_context(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
-    page = context.new_page()
-    page.goto((tmp_path / "out" / "run-1" / "index.html").as_uri())
-    for name in ("mark", "shade", "boxes", "regions"):
-        before = page.locator(f"[name={name}]").is_checked()
-        page.tap(f"[name={name}]")
-        assert page.locator(f"[name={name}]").is_checked() != before, name
-    for value in ("slider", "blink", "difference", "side"):
-        page.tap(f"[value={value}]")
-        assert page.locator(f"[value={value}]").is_checked()
-        assert page.locator("[name=slide]").is_visible() == (value == "slider")
-    page.tap("[data-do=zoom]")
-    assert page.locator("[data-do=zoom]").get_attribute("aria-pressed") == "true"
-    page.tap("[data-do=help]")
-    page.tap("#help button")
-    page.tap(".film li >> nth=2")
-    assert page.url.endswith("#step-3")
-    context.close()
 
 
 def test_each_control_by_keys(opened: Any) -> None:

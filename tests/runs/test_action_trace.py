@@ -46,7 +46,6 @@ from pytest_vnc_use.types import (
     TypeText,
     Wait,
 )
-from support.action_traces import trace_of
 from support.memory_desktop import PaintedController
 from support.qt_desktop import QtDesktop
 
@@ -100,6 +99,13 @@ OWN: list[Action] = [
     TakeScreenshot(),
 ]
 """The harness has no words for these."""
+
+
+def trace_of(directory: Path, *records: object) -> Path:
+    """Return an execution.json with these records, as a harness writes it."""
+    file = directory / "execution.json"
+    file.write_text(json.dumps(records), encoding="utf-8")
+    return file
 
 
 def test_read_execution_of_harness_gives_actions(tmp_path: Path) -> None:

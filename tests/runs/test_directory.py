@@ -228,11 +228,11 @@ def test_after_kill_directory_reads_up_to_last_step(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WRITER, str(tmp_path), str(TESTS), str(Path(__file__).parent)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
-        told = [int(writer.stdout.readline()) for _ in range(50)]
+        numbers = [int(writer.stdout.readline()) for _ in range(50)]
         writer.kill()
-        told += [int(number) for number in writer.stdout]
+        numbers += [int(number) for number in writer.stdout]
     trace = read_trace(tmp_path / "run")
-    assert len(trace.steps) in (told[-1], told[-1] + 1)
+    assert len(trace.steps) in (numbers[-1], numbers[-1] + 1)
     assert [step.number for step in trace.steps] == list(range(1, len(trace.steps) + 1))
     assert trace.ended is None
 
@@ -333,7 +333,7 @@ def exchange(turns: int, purpose: str = "planner", **changes: Any) -> ModelExcha
 
 
 def test_exchanges_are_read_whole(directory: RunDirectory) -> None:
-    said = [
+    exchanges = [
         exchange(1, error="503", response=None, retry_in_s=2.0),
         exchange(1, attempt=2),
         exchange(2),
@@ -344,8 +344,8 @@ def test_exchanges_are_read_whole(directory: RunDirectory) -> None:
         exchange(3, request={}),
         exchange(6),
     ]
-    path = written(directory, STARTED, *said)
-    assert list(read_exchanges(path)) == said
+    path = written(directory, STARTED, *exchanges)
+    assert list(read_exchanges(path)) == exchanges
 
 
 def test_trace_has_line_of_each_exchange(directory: RunDirectory) -> None:

@@ -74,37 +74,37 @@ def test_it_is_bounded_and_says_so(log: MessageLog, tmp_path: Path, monkeypatch:
 
 
 @pytest.fixture
-def hands(log: MessageLog, tigervnc: VncServer) -> Iterator[VNCController]:
-    with closing(connect(tigervnc.address, tap=log)) as hands:
-        yield hands
+def controller(log: MessageLog, tigervnc: VncServer) -> Iterator[VNCController]:
+    with closing(connect(tigervnc.address, tap=log)) as controller:
+        yield controller
 
 
 @pytest.mark.desktop
-def test_what_connection_sent(hands: VNCController, tmp_path: Path) -> None:
-    hands.key_down("shift")
-    hands.click(20, 30, "right")
-    hands.key_up("shift")
-    hands.drag_and_drop(1, 1, 40, 40)
-    hands.type_text("aB")
+def test_what_connection_sent(controller: VNCController, tmp_path: Path) -> None:
+    controller.key_down("shift")
+    controller.click(20, 30, "right")
+    controller.key_up("shift")
+    controller.drag_and_drop(1, 1, 40, 40)
+    controller.type_text("aB")
     lines = kept(tmp_path)
     assert [line["at_s"] for line in lines] == sorted(line["at_s"] for line in lines)
-    told = of_input(tmp_path)
+    messages_sent = of_input(tmp_path)
     point = {"kind": "pointer", "x": 20, "y": 30}
-    assert told[:5] == [
+    assert messages_sent[:5] == [
         {"kind": "key", "key": "shift", "down": True},
         {**point, "buttons": []},
         {**point, "buttons": ["right"]},
         {**point, "buttons": []},
         {"kind": "key", "key": "shift", "down": False},
     ]
-    drag = [line for line in told[5:] if line["kind"] == "pointer"]
+    drag = [line for line in messages_sent[5:] if line["kind"] == "pointer"]
     assert (drag[0]["x"], drag[-1]["x"], drag[-1]["buttons"], drag[-2]["buttons"]) == (1, 40, [], ["left"])
-    keys = [(line["key"], line["down"]) for line in told[5:] if line["kind"] == "key"]
+    keys = [(line["key"], line["down"]) for line in messages_sent[5:] if line["kind"] == "key"]
     assert keys == [("a", True), ("a", False), ("shift", True), ("B", True), ("B", False), ("shift", False)]
 
 
 @pytest.mark.desktop
-def test_no_byte_of_secret(log: MessageLog, hands: VNCController, tmp_path: Path) -> None:
+def test_no_byte_of_secret(log: MessageLog, controller: VNCController, tmp_path: Path) -> None:
     """Whether it is declared, typed as it is, in the middle of a text, beyond ASCII, or a one-time code."""
     names = [f"S{number}" for number in range(4)]
     values = {name: secrets.token_urlsafe(9) for name in names} | {"WIDE": f"Ж{secrets.token_hex(6)}é"}
@@ -112,8 +112,8 @@ def test_no_byte_of_secret(log: MessageLog, hands: VNCController, tmp_path: Path
     log.begin(tmp_path, 0.0, redactor.hide)
     for name, value in values.items():
         if name != "WIDE":
-            hands.type_text(redactor.reveal(f"user\t<secret:{name}>"), press_enter=True)
-            hands.type_text(value)
+            controller.type_text(redactor.reveal(f"user\t<secret:{name}>"), press_enter=True)
+            controller.type_text(value)
         else:
             sent = Outgoing(log)
             with sent.typing(value):
@@ -121,16 +121,16 @@ def test_no_byte_of_secret(log: MessageLog, hands: VNCController, tmp_path: Path
                 for letter in value:
                     sent.note("key", key=letter, down=True)
     code = Redactor({"SHARED": "GEZDGNBVGY3TQOJQ"}).reveal("<totp:SHARED>")
-    hands.type_text(code)
-    hands.type_text("x")
+    controller.type_text(code)
+    controller.type_text("x")
     written = (tmp_path / FILE).read_text()
     assert not [name for name, value in values.items() if value in written]
-    told = of_input(tmp_path)
-    assert [line["text"] for line in told if line["kind"] == "text"] == [
+    messages_sent = of_input(tmp_path)
+    assert [line["text"] for line in messages_sent if line["kind"] == "text"] == [
         *(text for name in names for text in (f"user\t<secret:{name}>", f"<secret:{name}>")),
         *("<secret:WIDE>", "<totp:SHARED>"),
     ]
-    assert {line["key"] for line in told if line["kind"] == "key"} == {"return", "x"}
+    assert {line["key"] for line in messages_sent if line["kind"] == "key"} == {"return", "x"}
 
 
 @pytest.mark.slow

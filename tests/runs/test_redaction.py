@@ -190,7 +190,7 @@ def test_what_was_hidden_reads_as_same_run(directory: RunDirectory) -> None:
     assert trace.steps[0].ruling.by == "person"
     assert trace.verdicts[0].kind == "fails"
     assert trace.ended == RunEnded(Outcome.GAVE_UP, redactor.hide(WORDS), redactor.hide(WORDS))
-    assert [said.request["contents"][0] for said in read_exchanges(directory.path)] == [redactor.hide(WORDS)]
+    assert [exchange.request["contents"][0] for exchange in read_exchanges(directory.path)] == [redactor.hide(WORDS)]
 
 
 def test_words_that_type_prescribes_stay(tmp_path: Path) -> None:

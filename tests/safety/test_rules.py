@@ -158,14 +158,13 @@ SLOW = re.compile("(a|aa)+$")
 @pytest.mark.slow
 def test_slow_pattern_denies_in_time() -> None:
     trap = "a" * 60 + "!"
-    cases: list[tuple[Any, str, Proposal, ReviewContext]] = [
-        ("allow", "text", proposed(TypeText(trap)), CONTEXT),
-        ("deny", "explanation", proposed(CLICK, Confirmation(trap)), CONTEXT),
-        ("ask", "task", proposed(CLICK), ReviewContext("", trap)),
+    cases: list[tuple[Any, str, Proposal]] = [
+        ("allow", "text", proposed(TypeText(trap))),
+        ("deny", "explanation", proposed(CLICK, Confirmation(trap))),
     ]
-    for decision, condition, proposal, context in cases:
+    for decision, condition, proposal in cases:
         rule = Rule(decision, "a trap", on_deny="continue", **{condition: SLOW})
-        ruling = Policy((rule,), source="policy.toml").review(proposal, context)
+        ruling = Policy((rule,), source="policy.toml").review(proposal, CONTEXT)
         assert (ruling.kind, ruling.ends_run) == ("deny", False)
         assert ruling.rule == "rule 1 'a trap': the search for /(a|aa)+$/ took longer than 2 s"
 

@@ -13,10 +13,9 @@ import sys
 import sysconfig
 import textwrap
 import venv
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -146,25 +145,6 @@ def run_github(machine: Machine, file: str, job: str, secrets: Mapping[str, str]
     return failed
 
 
-def run_action(machine: Machine, file: Path, inputs: Mapping[str, str]) -> int:
-    """Run the `run:` steps of a composite action; of those that run always, too, after a failure."""
-    action = yaml.safe_load(file.read_text(encoding="utf-8"))
-    given = {**{name: str(each["default"]) for name, each in action["inputs"].items()}, **inputs}
-    known = {f"${{{{ inputs.{name} }}}}": value for name, value in given.items()}
-    known |= {
-        "${{ steps.report.outputs.artifact-url }}": "URL",
-        "${{ steps.page.outputs.artifact-url }}": "https://github.test/page",
-    }
-    failed = 0
-    for step in action["runs"]["steps"]:
-        if "run" not in step or (failed and step.get("if") != "always()"):
-            continue
-        variables = {name: known[text] for name, text in step.get("env", {}).items()}
-        variables |= {"GITHUB_STEP_SUMMARY": str(machine.directory / "summary.md")}
-        failed = machine.run(BASH, step["run"], variables) or failed
-    return failed
-
-
 def run_gitlab(machine: Machine, file: str, job: str, secrets: Mapping[str, str]) -> int:
     """Run a job, and what it extends, as the runner does: all lines are one script."""
     jobs: dict[str, Any] = yaml.safe_load((machine.clone / file).read_text())
@@ -184,13 +164,11 @@ def run_gitlab(machine: Machine, file: str, job: str, secrets: Mapping[str, str]
 def run_jenkins(machine: Machine, file: str, stage: str, secrets: Mapping[str, str]) -> int:
     """Run the scripts of the stage Install, and of another one; Groovy's backslashes are read.
 
-    As in Jenkins, a missing credential fails its stage, and a stage is left out where its `when` does not hold.
+    As in Jenkins, a missing credential fails its stage.
     """
     stages = stages_of((machine.clone / file).read_text())
     known: dict[str, str] = {"BRANCH_NAME": machine.branch, "BUILD_URL": "URL"}
     for name in ("Install", stage):
-        if not is_run(stages[name], known, params={"HEAL": stage == "Heal"}):
-            continue
         bound = re.findall(r"credentialsId: '(\w+)', variable: '(\w+)'", stages[name])
         if missing := [key for key, _ in bound if key not in secrets]:
             machine.said += f"ERROR: Could not find credentials entry with ID '{missing[0]}'\n"
@@ -206,43 +184,6 @@ def run_jenkins(machine: Machine, file: str, stage: str, secrets: Mapping[str, s
 def stages_of(source: str) -> dict[str, str]:
     """Return the text of each stage of a Jenkinsfile, by its name."""
     return dict(zip(*[iter(re.split(r"stage\('([^']+)'\)", source)[1:])] * 2, strict=True))
-
-
-def is_run(
-    stage: str, env: Mapping[str, str], *, params: Mapping[str, bool] = MappingProxyType({}), by_timer: bool = False
-) -> bool:
-    """Return whether the `when` of a stage holds. It knows the conditions of the template, and fails for others."""
-    beginning = re.sub(r"//.*", "", stage).partition("steps {")[0].partition("when {")
-    if not beginning[1]:
-        return True
-    tokens = re.findall(
-        r"(not|allOf|anyOf) \{|expression \{ (.*?) \}|triggeredBy '(\w+)'"
-        r"|(\})|(\w+)",
-        beginning[2],
-    )
-    return _all_of(iter(tokens), env, params, by_timer=by_timer)
-
-
-def _all_of(tokens: Iterator[tuple[str, ...]], env: Any, params: Any, *, by_timer: bool, kind: str = "allOf") -> bool:
-    """Read conditions up to the brace that ends them."""
-    holds: list[bool] = []
-    for group, expression, trigger, end, unknown in tokens:
-        assert not unknown, f"this condition is not known: {unknown}"
-        if end:
-            break
-        if group:
-            holds.append(_all_of(tokens, env, params, by_timer=by_timer, kind=group))
-        elif expression:
-            holds.append(_value(expression, env, params))
-        else:
-            holds.append(by_timer and trigger == "TimerTrigger")
-    return not all(holds) if kind == "not" else any(holds) if kind == "anyOf" else all(holds)
-
-
-def _value(expression: str, env: Mapping[str, str], params: Mapping[str, bool]) -> bool:
-    text = re.sub(r"\b(env|params)\.(\w+)", r"\1.get('\2')", expression)
-    text = re.sub(r"!(?!=)", "not ", text).replace("||", "or").replace("&&", "and")
-    return bool(eval(text, {"env": env, "params": params}))
 
 
 Runner = Callable[[Machine, str, str, Mapping[str, str]], int]

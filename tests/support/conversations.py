@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -31,6 +29,7 @@ from pytest_vnc_use.types import (
     report_to_nobody,
 )
 from pytest_vnc_use.types.protocols import Planner
+from support import images
 from support.chat_server import MODEL, ChatServer
 from support.gemini_server import GeminiServer
 from support.messages_server import MessagesServer
@@ -49,10 +48,7 @@ def into(exchanges: list[ModelExchange]) -> Report:
 @cache
 def frame_of(colour: int, width: int = 1440, height: int = 900) -> Frame:
     """Return a screen of one colour, as a real PNG."""
-    file = io.BytesIO()
-    Image.new("RGB", (width, height), (colour % 256, colour // 256, 0)).save(file, "PNG")
-    png = file.getvalue()
-    return Frame(FrameRef(hashlib.sha256(png).hexdigest(), width, height), png)
+    return images.frame_of(Image.new("RGB", (width, height), (colour % 256, colour // 256, 0)))
 
 
 @dataclass

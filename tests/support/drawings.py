@@ -9,19 +9,16 @@ from PIL import Image, ImageDraw
 from pytest_vnc_use.recordings.format import RecordedRun, RecordedStep, Recording, Screen
 from pytest_vnc_use.recordings.images import Pixels, pixels_of
 from pytest_vnc_use.types import Click
+from support.images import frame_of
 
 SIZE = (320, 200)
 
 
 def drawn(text: str, at: tuple[int, int] = (20, 30), size: tuple[int, int] = SIZE) -> Pixels:
     """Return a white screen with text in the font that Pillow brings."""
-    import io
-
     image = Image.new("RGB", size, "white")
     ImageDraw.Draw(image).text(at, text, fill="black")
-    file = io.BytesIO()
-    image.save(file, "PNG")
-    return pixels_of(file.getvalue())
+    return pixels_of(frame_of(image).png)
 
 
 def _same(pixels: Pixels) -> Pixels:

@@ -30,7 +30,6 @@ MODELS = {
 }
 WITHOUT_DESKTOP = {"gemini-3-flash-preview", COMPUTER_USE_ONLY}
 WITHOUT_SAMPLING = {"gemini-3.8-flash", "gemini-3.7-flash", "gemini-3.6-flash"}
-ENVIRONMENTS = {"ENVIRONMENT_BROWSER", "ENVIRONMENT_MOBILE", "ENVIRONMENT_DESKTOP"}
 DESKTOP_FUNCTIONS = {
     *("click", "double_click", "triple_click", "middle_click", "right_click", "mouse_down", "mouse_up", "move", "type"),
     *("drag_and_drop", "wait", "press_key", "key_down", "key_up", "hotkey", "take_screenshot", "scroll"),
@@ -114,40 +113,28 @@ def refusal_of_access(version: str, model: str, key: str, *, api_key: str) -> Re
     return None
 
 
-def unknown_fields(request: Request) -> Iterator[str]:
+def fields(request: Request) -> Iterator[str]:
     for name in sorted(set(request.body) - FIELDS):
         yield f'Invalid JSON payload received. Unknown name "{name}": Cannot find field.'
     for name in sorted(set(request.computer_use or ()) - TOOL_FIELDS):
         yield f"Invalid JSON payload received. Unknown name \"{name}\" at 'tools[0].computer_use': Cannot find field."
 
 
-def unknown_values(request: Request) -> Iterator[str]:
-    tool = request.computer_use or {}
-    environment = tool.get("environment", "ENVIRONMENT_BROWSER")
-    if environment not in ENVIRONMENTS:
-        yield f"Invalid value at 'tools[0].computer_use.environment', \"{environment}\""
-    for policy in tool.get("disabledSafetyPolicies", ()):
-        if policy not in SAFETY_POLICIES:
-            yield f"Invalid value at 'tools[0].computer_use.disabled_safety_policies', \"{policy}\""
-
-
-def exclusions_of_another_dialect(request: Request) -> Iterator[str]:
-    tool = request.computer_use or {}
-    known = FUNCTIONS.get(tool.get("environment", "ENVIRONMENT_BROWSER"), set())
-    known = OLDER_FUNCTIONS if request.model in WITHOUT_DESKTOP else known
-    for name in tool.get("excludedPredefinedFunctions", ()):
-        if name not in known:
-            yield f"(ours) {name} in excluded_predefined_functions is no function of this model and environment."
-
-
-def tool_is_missing(request: Request) -> Iterator[str]:
+def tool(request: Request) -> Iterator[str]:
     if request.model == COMPUTER_USE_ONLY and request.computer_use is None:
         yield "This model requires the use of the Computer Use tool."
-
-
-def desktop_is_unknown(request: Request) -> Iterator[str]:
-    if request.model in WITHOUT_DESKTOP and (request.computer_use or {}).get("environment") == "ENVIRONMENT_DESKTOP":
+    asked = request.computer_use or {}
+    environment, is_older = asked.get("environment", "ENVIRONMENT_BROWSER"), request.model in WITHOUT_DESKTOP
+    if environment not in FUNCTIONS:
+        yield f"Invalid value at 'tools[0].computer_use.environment', \"{environment}\""
+    if is_older and environment == "ENVIRONMENT_DESKTOP":
         yield f"(ours) {request.model} does not support ENVIRONMENT_DESKTOP."
+    for policy in asked.get("disabledSafetyPolicies", ()):
+        if policy not in SAFETY_POLICIES:
+            yield f"Invalid value at 'tools[0].computer_use.disabled_safety_policies', \"{policy}\""
+    for name in asked.get("excludedPredefinedFunctions", ()):
+        if name not in (OLDER_FUNCTIONS if is_older else FUNCTIONS.get(environment, ())):
+            yield f"(ours) {name} in excluded_predefined_functions is no function of this model and environment."
 
 
 def sampling_is_set(request: Request) -> Iterator[str]:
@@ -180,7 +167,10 @@ def pairing(request: Request) -> Iterator[str]:
             )
 
 
-def names_and_ids(request: Request) -> Iterator[str]:
+def answers(request: Request) -> Iterator[str]:
+    """Yield the responses without the call's name, id or acknowledgement, or that do not state where the browser is."""
+    browser = "ENVIRONMENT_BROWSER"
+    needs_url = request.computer_use is not None and request.computer_use.get("environment", browser) == browser
     for number, call, response in _answers(request):
         where = f"contents[{number}].parts.function_response"
         if not response.get("name"):
@@ -189,6 +179,18 @@ def names_and_ids(request: Request) -> Iterator[str]:
             yield f"{where}.name: {response['name']} is not the name of the function call, {call['name']}."
         if response.get("id") != call.get("id"):
             yield f"{where}.id: {response.get('id')} is not the id of the function call, {call.get('id')}."
+        decision = call.get("args", {}).get("safety_decision", {"decision": "absent"})
+        decision = decision.get("decision") if isinstance(decision, dict) else decision
+        acknowledged = str(response["response"].get("safety_acknowledgement", "")).lower() == "true"
+        if decision == "require_confirmation" and not acknowledged:
+            yield (
+                f"The safety decision from function call {call['name']} must be acknowledged in the corresponding "
+                "function response."
+            )
+        if acknowledged and decision in ("absent", "allowed", "regular"):
+            yield f"(ours) {call['name']} was acknowledged, and nothing had been asked."
+        if needs_url and "url" not in response["response"]:
+            yield f"(ours) The response to {call['name']} must have a url."
 
 
 def signatures(request: Request) -> Iterator[str]:
@@ -202,19 +204,6 @@ def signatures(request: Request) -> Iterator[str]:
             yield f"Function call `{name}` in the {number + 1}. content block is missing a `thought_signature`."
 
 
-def acknowledgements(request: Request) -> Iterator[str]:
-    for _, call, response in _answers(request):
-        decision = _safety_decision(call)
-        acknowledged = str(response["response"].get("safety_acknowledgement", "")).lower() == "true"
-        if decision == "require_confirmation" and not acknowledged:
-            yield (
-                f"The safety decision from function call {call['name']} must be acknowledged in the corresponding "
-                "function response."
-            )
-        if acknowledged and decision in ("absent", "allowed", "regular"):
-            yield f"(ours) {call['name']} was acknowledged, and nothing had been asked."
-
-
 def images(request: Request) -> Iterator[str]:
     for number, content in enumerate(request.contents):
         if _named(content, "functionResponse") and any("inlineData" in part for part in content["parts"]):
@@ -224,30 +213,15 @@ def images(request: Request) -> Iterator[str]:
             yield "Computer Use requires image of mime_type image/png."
 
 
-def addresses(request: Request) -> Iterator[str]:
-    """Yield the responses that do not say where the browser is; they say so even if it is unknown."""
-    browser = "ENVIRONMENT_BROWSER"
-    if request.computer_use is None or request.computer_use.get("environment", browser) != browser:
-        return
-    for _, call, response in _answers(request):
-        if "url" not in response["response"]:
-            yield f"(ours) The response to {call['name']} must have a url."
-
-
 RULES: tuple[Callable[[Request], Iterator[str]], ...] = (
-    unknown_fields,
-    unknown_values,
-    exclusions_of_another_dialect,
-    tool_is_missing,
-    desktop_is_unknown,
+    fields,
+    tool,
     sampling_is_set,
     last_content,
     pairing,
-    names_and_ids,
+    answers,
     signatures,
-    acknowledgements,
     images,
-    addresses,
 )
 
 
@@ -270,11 +244,6 @@ def _answers(request: Request) -> Iterator[tuple[int, JsonObject, JsonObject]]:
     for number, (asked, told) in enumerate(_pairs(request)):
         for call, response in zip(_named(asked, "functionCall"), _named(told, "functionResponse"), strict=False):
             yield number, call, response
-
-
-def _safety_decision(call: JsonObject) -> Any:
-    said = call.get("args", {}).get("safety_decision", {"decision": "absent"})
-    return said.get("decision") if isinstance(said, dict) else said
 
 
 def _named(content: JsonObject, field: str) -> list[JsonObject]:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from pytest_vnc_use.types import Frame
+from pytest_vnc_use.types import Frame, FrameRef
+
+
+def frame_of(image: Image.Image) -> Frame:
+    """Return an image as a controller captures it."""
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    png = file.getvalue()
+    return Frame(FrameRef(hashlib.sha256(png).hexdigest(), *image.size), png)
 
 
 def noise(width: int, height: int) -> bytes:
     """Return an image that no PNG makes small."""
-    file = io.BytesIO()
-    Image.effect_noise((width, height), 90).save(file, "PNG")
-    return file.getvalue()
+    return frame_of(Image.effect_noise((width, height), 90)).png
 
 
 def decoded(frame: Frame) -> npt.NDArray[np.uint8]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
 import threading
 from collections.abc import Callable, Sequence
 
@@ -15,7 +13,6 @@ from pytest_vnc_use.types import (
     Decision,
     DesktopAction,
     Frame,
-    FrameRef,
     Glance,
     KeyCombo,
     Observation,
@@ -24,6 +21,7 @@ from pytest_vnc_use.types import (
     TakeScreenshot,
     TypeText,
 )
+from support.images import frame_of
 
 SIZE = (320, 200)
 
@@ -86,11 +84,7 @@ class PaintedController:
 
 def painted(shade: int) -> Frame:
     """Return a frame of one colour of its own for each `shade`."""
-    image = Image.new("RGB", SIZE, (shade % 256, shade // 256, 90))
-    file = io.BytesIO()
-    image.save(file, "PNG")
-    png = file.getvalue()
-    return Frame(FrameRef(hashlib.sha256(png).hexdigest(), *SIZE), png)
+    return frame_of(Image.new("RGB", SIZE, (shade % 256, shade // 256, 90)))
 
 
 class ListPlanner:

@@ -112,13 +112,6 @@ class Said:
     request: JsonObject
 
 
-def headers(posted: Posted) -> Iterator[str]:
-    for tool in posted.body.get("tools", ()):
-        beta = BETAS.get(tool.get("type", ""))
-        if beta and beta not in posted.headers.get("anthropic-beta", ""):
-            yield f"tools.0: Input tag '{tool['type']}' found using 'type' does not match any of the expected tags"
-
-
 def fields(request: JsonObject) -> Iterator[str]:
     for name in ("model", "max_tokens", "messages"):
         if name not in request:
@@ -128,24 +121,29 @@ def fields(request: JsonObject) -> Iterator[str]:
 
 
 def tools(request: JsonObject) -> Iterator[str]:
-    names = [tool.get("name") for tool in request.get("tools", ())]
+    model, offered = request.get("model", ""), request.get("tools", ())
+    names = [tool.get("name") for tool in offered]
     if len(names) != len(set(names)):
         yield "tools: Tool names must be unique."
-    for tool in request.get("tools", ()):
+    for tool in offered:
         kind = tool.get("type", "custom")
         if kind == TOOLSET:
-            yield from toolset(tool)
+            for name in sorted(set(tool) - {"type", "configs", "cache_control"}):
+                yield f"tools.0.{TOOLSET}.{name}: Extra inputs are not permitted"
+            for name in sorted(set(tool.get("configs") or ()) - MEMBERS):
+                yield f"tools.0.{TOOLSET}.configs.{name}: Extra inputs are not permitted"
         elif kind in BETAS:
-            yield from older_tool(tool, request.get("model", ""))
+            if model.startswith(TOOLSET_ONLY):
+                yield f"'{model}' does not support tool types: {kind}. Did you mean {TOOLSET}?"
+            for name in ("name", "display_width_px", "display_height_px"):
+                if name not in tool:
+                    yield f"tools.0.{kind}.{name}: Field required"
         elif kind != "custom" or tool.get("input_schema", {}).get("type") != "object":
             yield f"tools: Input tag {kind!r} found using 'type' does not match any of the expected tags"
-
-
-def tool_choice(request: JsonObject) -> Iterator[str]:
     choice = request.get("tool_choice", {"type": "auto"})
-    if choice["type"] in ("any", "tool") and request.get("model", "").startswith(NOT_FORCED):
+    if choice["type"] in ("any", "tool") and model.startswith(NOT_FORCED):
         yield 'tool_choice: type "tool" and "any" are not supported for this model.'
-    if choice["type"] == "tool" and choice.get("name") not in [tool.get("name") for tool in request.get("tools", ())]:
+    if choice["type"] == "tool" and choice.get("name") not in names:
         yield f"Tool '{choice.get('name')}' not found in provided tools"
 
 
@@ -171,21 +169,6 @@ def schema_problems(schema: JsonObject) -> Iterator[str]:
         yield from schema_problems(inner)
 
 
-def toolset(tool: JsonObject) -> Iterator[str]:
-    for name in sorted(set(tool) - {"type", "configs", "cache_control"}):
-        yield f"tools.0.{TOOLSET}.{name}: Extra inputs are not permitted"
-    for name in sorted(set(tool.get("configs") or ()) - MEMBERS):
-        yield f"tools.0.{TOOLSET}.configs.{name}: Extra inputs are not permitted"
-
-
-def older_tool(tool: JsonObject, model: str) -> Iterator[str]:
-    if model.startswith(TOOLSET_ONLY):
-        yield f"'{model}' does not support tool types: {tool['type']}. Did you mean {TOOLSET}?"
-    for name in ("name", "display_width_px", "display_height_px"):
-        if name not in tool:
-            yield f"tools.0.{tool['type']}.{name}: Field required"
-
-
 def shape(request: JsonObject) -> Iterator[str]:
     messages = request.get("messages") or []
     if not messages:
@@ -206,39 +189,31 @@ def shape(request: JsonObject) -> Iterator[str]:
 
 def pairing(request: JsonObject) -> Iterator[str]:
     """Yield each tool_use without exactly one tool_result first in the next message."""
-    asked: list[JsonObject] = []
+    asked: dict[str, JsonObject] = {}
     for number, message in enumerate(request.get("messages", ())):
-        results = [block for block in message["content"] if block["type"] == "tool_result"]
-        yield from unanswered(number, asked, results)
-        yield from misplaced(number, asked, message["content"], results)
-        asked = [block for block in message["content"] if block["type"] == "tool_use"]
-
-
-def unanswered(number: int, asked: list[JsonObject], results: list[JsonObject]) -> Iterator[str]:
-    missing = [use["id"] for use in asked if use["id"] not in [result["tool_use_id"] for result in results]]
-    if missing:
-        yield (
-            f"messages.{number - 1}: `tool_use` ids were found without `tool_result` blocks immediately after: "
-            f"{', '.join(missing)}. Each `tool_use` block must have a corresponding `tool_result` block in the next "
-            "message."
-        )
-
-
-def misplaced(
-    number: int, asked: list[JsonObject], content: Sequence[JsonObject], results: list[JsonObject]
-) -> Iterator[str]:
-    uses = {use["id"]: use for use in asked}
-    ids = [result["tool_use_id"] for result in results]
-    if len(ids) != len(set(ids)):
-        yield f"messages.{number}: each tool_use must have a single result. Found multiple `tool_result` blocks"
-    for result in results:
-        use = uses.get(result["tool_use_id"])
-        if use is None:
-            yield f"messages.{number}: unexpected `tool_use_id` found in `tool_result` blocks: {result['tool_use_id']}"
-        elif use.get("toolset_name") != result.get("toolset_name"):
-            yield f"(ours) messages.{number}: the tool_result must echo toolset_name {use.get('toolset_name')!r}"
-    if asked and list(content[: len(results)]) != results:
-        yield f"messages.{number}: `tool_result` blocks must come before other content"
+        content = message["content"]
+        results = [block for block in content if block["type"] == "tool_result"]
+        ids = [result["tool_use_id"] for result in results]
+        if missing := [use for use in asked if use not in ids]:
+            yield (
+                f"messages.{number - 1}: `tool_use` ids were found without `tool_result` blocks immediately after: "
+                f"{', '.join(missing)}. Each `tool_use` block must have a corresponding `tool_result` block in the "
+                "next message."
+            )
+        if len(ids) != len(set(ids)):
+            yield f"messages.{number}: each tool_use must have a single result. Found multiple `tool_result` blocks"
+        for result in results:
+            use = asked.get(result["tool_use_id"])
+            if use is None:
+                yield (
+                    f"messages.{number}: unexpected `tool_use_id` found in `tool_result` blocks: "
+                    f"{result['tool_use_id']}"
+                )
+            elif use.get("toolset_name") != result.get("toolset_name"):
+                yield f"(ours) messages.{number}: the tool_result must echo toolset_name {use.get('toolset_name')!r}"
+        if asked and list(content[: len(results)]) != results:
+            yield f"messages.{number}: `tool_result` blocks must come before other content"
+        asked = {block["id"]: block for block in content if block["type"] == "tool_use"}
 
 
 def images(request: JsonObject) -> Iterator[str]:
@@ -254,7 +229,6 @@ def images(request: JsonObject) -> Iterator[str]:
 RULES: tuple[Callable[[JsonObject], Iterator[str]], ...] = (
     fields,
     tools,
-    tool_choice,
     output_format,
     shape,
     pairing,
@@ -319,7 +293,13 @@ class MessagesServer(Service):
             return Refusal("invalid x-api-key", 401, "authentication_error")
         if "anthropic-version" not in posted.headers:
             return Refusal("anthropic-version: header is required")
-        rules = (headers(posted), *(rule(request) for rule in RULES), history(request, self.said))
+        kinds = [tool.get("type", "") for tool in request.get("tools", ())]
+        betas = posted.headers.get("anthropic-beta", "")
+        if lacking := [kind for kind in kinds if BETAS.get(kind, "") not in betas]:
+            return Refusal(
+                f"tools.0: Input tag '{lacking[0]}' found using 'type' does not match any of the expected tags"
+            )
+        rules = (*(rule(request) for rule in RULES), history(request, self.said))
         return next(map(Refusal, chain(*rules)), None)
 
     def _error(self, refusal: Refusal) -> Reply:

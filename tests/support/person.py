@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
 from urllib.parse import urlsplit
 
@@ -61,7 +60,7 @@ class Page:
     def __enter__(self) -> Page:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._closing.close()
 
     def send(self, **message: Any) -> None:
@@ -138,7 +137,7 @@ class Person:
     def __enter__(self) -> Person:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if not kind and not self._is_answered:
             self.done()
 
@@ -226,7 +225,7 @@ class Recorder:
     def close(self) -> None:
         self._limit.cancel()
         if self._page:
-            self._page.__exit__(None, None, None)
+            self._page.__exit__()
         self.process.kill()
         self.process.wait()
         if self.process.stdout:

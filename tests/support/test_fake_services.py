@@ -1,4 +1,4 @@
-"""The fake servers refuse what the services would: a planner's own second request is taken, and spoilt it is not."""
+"""The fake servers refuse what the services would: a planner's own second request is taken, and malformed it is not."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ GEMINI_TOLD, CLAUDE_TOLD = "contents.2.parts.0.functionResponse", "messages.2.co
         ("openai-compatible, commands", "response_format", {"type": "json_object"}, "must be 'json_schema' or 'text'"),
     ],
 )
-def test_fake_service_spoilt_request_is_refused(name: str, path: str, value: object, message: str) -> None:
+def test_fake_service_malformed_request_is_refused(name: str, path: str, value: object, message: str) -> None:
     player = PLAYERS[name]
     with player.replying([FIRST_REPLY[name], player.done]) as (server, planner):
         talk: Talk[Any] = Talk(server, planner)

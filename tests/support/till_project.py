@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +12,11 @@ from pathlib import Path
 from support.forked_python import run_python
 from support.tills import TILL
 
-TEST = """
+TASK = '@pytest.mark.vnc_task("Enter alice, add two apples and pay", expect=None)\n'
+TEST = f"""
 import pytest
 
-@pytest.mark.vnc_task("Enter alice, add two apples and pay", expect=None)
-def test_till(vnc_desktop):
+{TASK}def test_till(vnc_desktop):
     assert vnc_desktop.read_file("total.txt") == "alice pays 5.00"
 """
 PLANS = """
@@ -60,6 +61,14 @@ class Project:
     def file(self) -> Path:
         return self.path / "__vnc_recordings__" / "test_till" / "test_till.json"
 
+    def copy_recording(self, name: str, parameters: str = "") -> None:
+        """Make the recording that of another test of the file too."""
+        text = self.file.read_text(encoding="utf-8")
+        if parameters:
+            text = text.replace('"screen_size"', f'"parameters": ["{parameters}"],\n  "screen_size"')
+        self.file.with_stem(name).write_text(text, encoding="utf-8")
+        shutil.copytree(self.file.with_suffix(""), self.file.with_suffix("").with_name(name))
+
     @property
     def asked(self) -> int:
         """The number of questions to the planner."""
@@ -71,7 +80,7 @@ class Project:
         desktop = ["--vnc-server=qt", f"--vnc-app={app}", "--vnc-screen-size=800x400"]
         command = ["pytest", "-p", "no:pytest-vnc", "-p", "no:cacheprovider", *desktop, *options]
         env = {"VNC_USE_REHEARSE": "0", **os.environ, "CI": ci}
-        done = run_python(*command, cwd=self.path, env=env, timeout=140)
+        done = run_python(*command, cwd=self.path, env=env, timeout=400)
         return Ended(done.returncode, done.stdout + done.stderr)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.recordings.store import Key
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Action, Click, Decision, Observation, Proposal, TypeText
-from pytest_vnc_use.types.protocols import Judge, Planner
+from pytest_vnc_use.types.protocols import Planner
 from support.paths import PROGRAMS
 from support.qt_desktop import QtDesktop
 
@@ -47,6 +48,23 @@ class Steps:
 
 
 @dataclass
+class Played:
+    """A till and an agent on it. Its user calls `recorded.keep()`."""
+
+    agent: VncUseAgent
+    desktop: QtDesktop
+    recorded: RecordedTest
+
+    def run(self, task: str = TASK) -> RunResult:
+        return self.agent.run(task)
+
+    @property
+    def total(self) -> str:
+        """The total that the till wrote."""
+        return self.desktop.read_file("total.txt")
+
+
+@dataclass
 class Tills:
     """A starter of tills, one after the other, each for one agent. `runs` holds their run directories."""
 
@@ -68,59 +86,40 @@ class Tills:
         *till: str,
         gate_s: float = 30.0,
         size: tuple[int, int] = (800, 400),
-        judge: Judge | None = None,
         secrets: Mapping[str, str] | None = None,
-        functions: Sequence[Callable[..., object]] = (),
         rehearsal: Rehearsal | None = None,
         review: Review | None = None,
         redacts: bool = False,
-    ) -> Played:
+        **options: Any,
+    ) -> AbstractContextManager[Played]:
+        """Return a till and an agent on it, until the block ends; other keywords are the agent's."""
         key = Key(self.key.module, self.key.test, secrets=tuple(secrets or ()))
         settings = Settings(runs_dir=str(self.runs), watch=False, gate_seconds=gate_s, show_secrets=not redacts)
         recorded = RecordedTest(key, mode, rehearsal=rehearsal, review=review, redacts=redacts)
-        command = [sys.executable, str(self.program), *till]
-        return Played(settings, recorded, planner or NoPlanner(), command, size, judge, secrets, functions)
+        options |= {"planner": planner or NoPlanner(), "secrets": secrets}
+        return self._playing([sys.executable, str(self.program), *till], size, settings, recorded, options)
 
-
-class Played:
-    """A till and an agent on it, in a `with` statement. Its user calls `recorded.keep()`."""
-
-    def __init__(
-        self, settings: Settings, recorded: RecordedTest, planner: Planner, command: Sequence[str], *rest: Any
-    ) -> None:
-        self.recorded = recorded
-        self._settings, self._planner, self._command = settings, planner, command
-        self._size, self._judge, self._secrets, self._functions = rest
-
-    def __enter__(self) -> Played:
-        self.desktop = QtDesktop(size=self._size)
+    @contextmanager
+    def _playing(
+        self,
+        command: Sequence[str],
+        size: tuple[int, int],
+        settings: Settings,
+        recorded: RecordedTest,
+        options: dict[str, Any],
+    ) -> Iterator[Played]:
+        desktop = QtDesktop(size=size)
         try:
-            self.desktop.launch(self._command)
-            self.agent = VncUseAgent(
-                settings=replace(self._settings, server=self.desktop.server),
-                vnc_password=self.desktop.password,
-                planner=self._planner,
-                judge=self._judge,
+            desktop.launch(command)
+            with VncUseAgent(
+                settings=replace(settings, server=desktop.server),
+                vnc_password=desktop.password,
                 hitl_mode=False,
-                secrets=self._secrets,
-                functions=self._functions,
                 check=True,
-                desktop=self.desktop,
-                recorded=self.recorded,
-            )
-        except BaseException:
-            self.desktop.stop()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.agent.close()
-        self.desktop.stop()
-
-    def run(self, task: str = TASK) -> RunResult:
-        return self.agent.run(task)
-
-    @property
-    def total(self) -> str:
-        """The total that the till wrote."""
-        return self.desktop.read_file("total.txt")
+                desktop=desktop,
+                recorded=recorded,
+                **options,
+            ) as agent:
+                yield Played(agent, desktop, recorded)
+        finally:
+            desktop.stop()

@@ -6,7 +6,6 @@ Where a program is not installed, the test is skipped and names its package; wit
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
 import socket
@@ -28,28 +27,20 @@ _PASSWORD_FILE_KEY = bytes([23, 82, 107, 6, 35, 78, 88, 7])
 PACKAGES = {
     "Xtigervnc": "tigervnc-standalone-server",
     "Xtightvnc": "tightvncserver",
-    "x11vnc": "x11vnc",
     "Xvfb": "xvfb",
-    "openbox": "openbox",
-    "xterm": "xterm",
-    "chromium": "chromium",
-    "xev": "x11-utils",
-    "xwininfo": "x11-utils",
-    "xprop": "x11-utils",
-    "xmessage": "x11-utils",
-    "xrandr": "x11-xserver-utils",
-    "xsetroot": "x11-xserver-utils",
+    **dict.fromkeys(("xev", "xwininfo", "xprop", "xmessage"), "x11-utils"),
+    **dict.fromkeys(("xrandr", "xsetroot"), "x11-xserver-utils"),
     "xwd": "x11-apps",
     "qemu-system-x86_64": "qemu-system-x86",
     "swaymsg": "sway",
     "dbus-run-session": "dbus-daemon",
     "mke2fs": "e2fsprogs",
     "ssh": "openssh-client",
-    "ss": "iproute2",
-    "ip": "iproute2",
+    **dict.fromkeys(("ss", "ip"), "iproute2"),
     "unshare": "util-linux",
     "markdown_it": "markdown-it-py",
 }
+"""The Debian packages of programs that are not named as their package."""
 
 
 @dataclass
@@ -70,7 +61,7 @@ class VncServer:
         """Return the output of a program on this display until it ends on its own."""
         require(command[0])
         environment = {**os.environ, **self.environment}
-        return subprocess.run(command, env=environment, capture_output=True, check=True, timeout=30).stdout
+        return subprocess.run(command, env=environment, capture_output=True, check=True, timeout=120).stdout
 
     def paint(self, columns: int) -> None:
         """Cover the desktop with a pattern of so many columns."""
@@ -199,22 +190,11 @@ def x11vnc(
     security = ["-rfbauth", str(password_file)] if password_file else ["-nopw"]
     with ExitStack() as stack:
         _, display = stack.enter_context(_x_server("Xvfb", "-cc", "4", "-screen", "0", f"{size[0]}x{size[1]}x{depth}"))
-        arguments = [
-            "-display",
-            f":{display}",
-            "-localhost",
-            "-forever",
-            "-shared",
-            "-noipv6",
-            "-autoport",
-            "5950",
-            "-nap" if naps else "-nonap",
-            *security,
-            *options,
-        ]
-        process = stack.enter_context(running("x11vnc", *arguments, stdout=subprocess.PIPE))
-        port = _announced_port(process)
-        _wait_greeting(port, process)
+        arguments = ["-localhost", "-forever", "-shared", "-noipv6", "-autoport", "5950", "-nap" if naps else "-nonap"]
+        command = ("x11vnc", "-display", f":{display}", *arguments, *security, *options)
+        process = stack.enter_context(running(*command, stdout=subprocess.PIPE))
+        assert process.stdout is not None
+        port = next(int(line[5:]) for line in process.stdout if line.startswith(b"PORT="))
         yield _x_vnc(process, display, port)
 
 
@@ -222,10 +202,9 @@ def x11vnc(
 def qt_program(script: Path, *arguments: str) -> Iterator[VncServer]:
     """Yield a PySide6 program on Qt's own VNC platform."""
     require_pyside()
+    platform = "vnc:size=800x600:port={}".format
     command = (sys.executable, str(script), *arguments)
-    with on_free_port(
-        lambda port: running(*command, environment={"QT_QPA_PLATFORM": f"vnc:size=800x600:port={port}"})
-    ) as server:
+    with on_free_port(lambda port: running(*command, environment={"QT_QPA_PLATFORM": platform(port)})) as server:
         yield server
 
 
@@ -256,12 +235,6 @@ def websockify(target: str, *options: str) -> Iterator[int]:
 
         wait_for(listens, "the start of websockify")
         yield port
-
-
-def qt_on_x(server: VncServer, script: Path, *arguments: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
-    """Return a PySide6 program as an X client."""
-    require_pyside()
-    return server.run(sys.executable, str(script), *arguments, cwd=str(script.parent))
 
 
 STARTERS: dict[str, Starter] = {"tigervnc": tigervnc, "tightvnc": tightvnc, "x11vnc": x11vnc}
@@ -300,20 +273,8 @@ def _x_server(*command: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
 
 
 def _x_vnc(process: subprocess.Popen[bytes], display: int, port: int, host: str = "127.0.0.1") -> VncServer:
-    _wait_greeting(port, process, host)
-    return VncServer(f"127.0.0.1::{port}", process, f":{display}", environment={"DISPLAY": f":{display}"})
-
-
-def _announced_port(process: subprocess.Popen[bytes]) -> int:
-    assert process.stdout is not None
-    for line in process.stdout:
-        if found := re.match(rb"PORT=(\d+)", line):
-            return int(found[1])
-    raise RuntimeError("x11vnc named no port")
-
-
-def _wait_greeting(port: int, process: subprocess.Popen[bytes], host: str = "127.0.0.1") -> None:
     assert _greets(port, process, host), f"no VNC server came up at port {port}; exit code {process.poll()}"
+    return VncServer(f"127.0.0.1::{port}", process, f":{display}", environment={"DISPLAY": f":{display}"})
 
 
 def _greets(port: int, process: subprocess.Popen[bytes], host: str = "127.0.0.1") -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any
 from pytest_vnc_use.backends.vnc import connect
 from support.json_server import JsonServer, Posted, Reply
 from support.paths import PROGRAMS
-from support.vnc_servers import VncServer, qt_on_x, qt_program, require, wait_for
+from support.vnc_servers import VncServer, qt_program, require, require_pyside, wait_for
 
 WITNESS = PROGRAMS / "witness.py"
 PAGE = PROGRAMS / "page.html"
@@ -60,7 +61,8 @@ def witness_on_qt(directory: Path) -> Iterator[Witness]:
 @contextmanager
 def witness_on_x(server: VncServer, directory: Path) -> Iterator[Witness]:
     """Yield the witness as a client of an X server behind VNC."""
-    with qt_on_x(server, WITNESS, str(directory)):
+    require_pyside()
+    with server.run(sys.executable, str(WITNESS), str(directory)):
         window_of(server, "witness")
         yield Witness(server, directory)
 

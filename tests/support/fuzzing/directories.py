@@ -147,7 +147,7 @@ def _changed_image(random: Random, run: Path) -> None:
     (run / "screens" / f"{digest}.png").write_bytes(new)
 
 
-def _spoil(random: Random, run: Path) -> None:
+def _malform(random: Random, run: Path) -> None:
     for _ in range(random.randint(1, 2)):
         match random.randrange(6):
             case 0 | 1:
@@ -173,7 +173,7 @@ def _runs(read: Callable[[Random, Path], None]) -> Callable[[Path], Iterator[Try
             with TemporaryDirectory(dir=directory) as place:
                 run = Path(place, "run")
                 shutil.copytree(seed, run)
-                _spoil(random, run)
+                _malform(random, run)
                 read(random, run)
 
         yield attempt
@@ -216,7 +216,7 @@ def _recordings(directory: Path) -> Iterator[Try]:
         with TemporaryDirectory(dir=directory) as place:
             file = Path(place, "a.json")
             shutil.copytree(_RECORDED.with_suffix(""), file.with_suffix(""))
-            _spoil_recording(random, file, seed)
+            _malform_recording(random, file, seed)
             recording = load(file)
             for screen in screens(recording) if recording else ():
                 screen.pixels()
@@ -227,7 +227,7 @@ def _recordings(directory: Path) -> Iterator[Try]:
     yield attempt
 
 
-def _spoil_recording(random: Random, file: Path, seed: object) -> None:
+def _malform_recording(random: Random, file: Path, seed: object) -> None:
     text, image = json.dumps(seed), random.choice(sorted(file.with_suffix("").iterdir()))
     match random.randrange(6):
         case 0 | 1:

@@ -43,7 +43,7 @@ _TURNS = (
 )
 
 
-def _spoilt(random: Random, reply: Reply) -> Reply:
+def _malformed(random: Random, reply: Reply) -> Reply:
     """Return an answer with changes; now and then one that is large, deep, elsewhere, or of another status."""
     body = text_of(random, mutated_json(random, reply.body)) if not isinstance(reply.body, bytes) else reply.body
     match random.randrange(120):
@@ -76,7 +76,7 @@ def _planner(name: str) -> Callable[[Path], Iterator[Try]]:
 
             def attempt(random: Random) -> None:
                 server.requests.clear()
-                current[:] = [_spoilt(random, random.choice(replies))]
+                current[:] = [_malformed(random, random.choice(replies))]
                 seen = Observation("a task", _SCREEN, _SCREEN, (), lambda _: _FRAME.png, report_to_nobody)
                 decision = planner.decide(seen, timeout_s=8.0)
                 for proposal in decision.proposals:
@@ -113,7 +113,7 @@ def _judge(name: str) -> Callable[[Path], Iterator[Try]]:
                 if random.random() < 0.6:
                     current[:] = [say(text_of(random, mutated_json(random, said)).decode("utf-8", "replace"))]
                 else:
-                    current[:] = [_spoilt(random, say(json.dumps(said)))]
+                    current[:] = [_malformed(random, say(json.dumps(said)))]
                 verdict = judge.judge("a claim", _FRAME, timeout_s=8.0, report=report_to_nobody)
                 assert verdict.kind in ("holds", "fails", "unsure"), verdict
                 if region := verdict.region:

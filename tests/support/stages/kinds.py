@@ -11,7 +11,7 @@ from typing import Literal
 from support.stages import qemu, qt, x11
 from support.stages.stage import Stage, Wish
 
-Ability = Literal["resize", "password", "view_only", "16 bit", "8 bit", "large"]
+Ability = Literal["resize", "password", "8 bit"]
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,12 @@ class Kind:
 
 
 KINDS = {
-    "tigervnc": Kind(x11.tigervnc, ("resize", "password", "view_only", "16 bit", "large")),
-    "tightvnc": Kind(x11.tightvnc, ("password", "view_only", "16 bit", "8 bit", "large")),
-    "x11vnc": Kind(x11.x11vnc, ("resize", "password", "view_only", "16 bit", "8 bit", "large")),
+    "tigervnc": Kind(x11.tigervnc, ("resize", "password")),
+    "tightvnc": Kind(x11.tightvnc, ("password", "8 bit")),
+    "x11vnc": Kind(x11.x11vnc, ("resize", "password", "8 bit")),
     "qemu": Kind(qemu.qemu, ("resize", "password"), (720, 400)),
-    "qt": Kind(qt.qt, ("16 bit", "large")),
-    "wayvnc": Kind(qt.wayvnc, ("resize", "view_only", "large"), outlives_clients=False),
+    "qt": Kind(qt.qt, ()),
+    "wayvnc": Kind(qt.wayvnc, ("resize",), outlives_clients=False),
 }
 
 
