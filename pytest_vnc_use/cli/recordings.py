@@ -81,7 +81,8 @@ def _log(arguments: argparse.Namespace) -> int:
         test = path.parents[2] / recording.test
         for each in recording.history:
             at = each.region
-            where = f" {at.left},{at.top},{at.right},{at.bottom}" if at else ""
+            where = f" {each.place}" if each.place else ""
+            where += f" {at.left},{at.top},{at.right},{at.bottom}" if at else ""
             claim = f" for the claim {each.claim!r}" if each.claim else ""
             steps = f": {each.steps}" if each.steps else ""
             lines.append((each.at, f"{each.at:%Y-%m-%d %H:%M} {each.by} accepted {test}{where}{claim}{steps}"))

@@ -67,36 +67,28 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    # These bring Jinja2.
-    from pytest_vnc_use.report.markdown import run_markdown, write_markdown
-    from pytest_vnc_use.report.pages import write_report
-    from pytest_vnc_use.report.sessions import (
-        find_runs,
-        format_problems,
-        links,
-        of_last_session,
-        results_beside,
-        results_of_jobs,
-    )
+    from pytest_vnc_use.report import markdown, pages, sessions  # these bring Jinja2
 
     _check_options(arguments)
     given = map(Path, arguments.path or arguments.merge)
     paths = [path if path.name not in ("", "..") else path.resolve() for path in given]
     jobs = int(arguments.jobs or 0)
-    session, whole, read = results_of_jobs(paths, jobs) if arguments.merge else (results_beside(paths), None, 0)
+    session, whole, read = (
+        sessions.results_of_jobs(paths, jobs) if arguments.merge else (sessions.results_beside(paths), None, 0)
+    )
     may_be_none = not arguments.markdown and (session.is_read or bool(arguments.merge))
-    every_run = find_runs(paths, may_be_none=may_be_none)
-    runs = of_last_session(every_run, paths)
+    every_run = sessions.find_runs(paths, may_be_none=may_be_none)
+    runs = sessions.of_last_session(every_run, paths)
     if earlier := len(every_run) - len(runs):
         count = "1 run of earlier sessions is" if earlier == 1 else f"{earlier} runs of earlier sessions are"
         print(f"{count} left out. To see one, name its directory", file=sys.stderr)
     if arguments.markdown and arguments.directory is None:  # links lead from here
-        texts = [run_markdown(run, Path.cwd()) for run in runs]
+        texts = [markdown.run_markdown(run, Path.cwd()) for run in runs]
         print("\n---\n\n".join(text for text, _ in texts), end="")
         return 0 if all(is_shown for _, is_shown in texts) else NOT_SHOWN
     if arguments.markdown:
         written = []
-        for file, is_shown in write_markdown(runs, Path(arguments.directory)):
+        for file, is_shown in markdown.write_markdown(runs, Path(arguments.directory)):
             print(plain(str(file)))
             written.append(is_shown)
         return 0 if all(written) else NOT_SHOWN
@@ -104,13 +96,13 @@ def _report(arguments: argparse.Namespace) -> int:
         reasons = "; ".join(": ".join(filter(None, problem)) for problem in session.problems)
         directories = ", ".join(map(repr, arguments.merge))
         raise SettingsError(f"--merge needs a directory with results or runs, got {directories}: {reasons}")
-    problems = format_problems(runs, session)
+    problems = sessions.format_problems(runs, session)
     if arguments.links:
-        print(links(runs, session.results, arguments.links, problems), end="")
+        print(sessions.links(runs, session.results, arguments.links, problems), end="")
         return 0
     beside = len(paths) == 1 and not arguments.one_file and all(run.parent == paths[0] for run in runs)
     directory = Path(arguments.directory or (paths[0] if beside else _DEFAULT))
-    page = write_report(runs, directory, session, one_file=arguments.one_file)
+    page = pages.write_report(runs, directory, session, one_file=arguments.one_file)
     print(line(f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} in {page}"))
     if whole is None:
         for problem in problems:

@@ -127,7 +127,7 @@ def recorded_test(
         review.refused = {"model": no_model} if no_model else {}
         if desk := item.config.pluginmanager.get_plugin("vnc_use_ui"):
             user = _user(item, settings, secrets, desktop)
-            review.hand = lambda task, controller: user.continue_by_hand(task, controller, desk.watcher)
+            review.hand = lambda task, due, controller: user.continue_by_hand(task, due, controller, desk.watcher)
             review.choose = partial(desk.choose, item.nodeid)
         else:
             review.refused["hand"] = NO_PAGE
@@ -349,8 +349,8 @@ def _why_not_fresh(settings: Settings) -> str:
     return "" if is_started else "the desktop is not started here, so it is not fresh"
 
 
-def rehearse(item: pytest.Function, nextitem: pytest.Item | None) -> None:
-    """Rehearse the recording that the test has just written, and note the results on the test."""
+def rehearse(item: pytest.Function, nextitem: pytest.Item | None, path: Path) -> None:
+    """Rehearse the recording that the test has just written to `path`, and note the results on the test."""
     state = state_of(item)
     settings = state.settings
     assert settings is not None
@@ -361,7 +361,7 @@ def rehearse(item: pytest.Function, nextitem: pytest.Item | None) -> None:
         return
     figures: list[RehearsalFigures] = []
     try:
-        _replay(item, nextitem, settings, figures)
+        _replay(item, nextitem, path, settings, figures)
     except (OSError, VncUseError) as exc:
         state.add_note("rehearsal", f"not rehearsed to the end: {plain(str(exc))}")
     except KeyboardInterrupt:  # the test has passed, and is reported; then the session ends
@@ -376,7 +376,11 @@ def rehearse(item: pytest.Function, nextitem: pytest.Item | None) -> None:
 
 
 def _replay(
-    item: pytest.Function, nextitem: pytest.Item | None, settings: Settings, figures: list[RehearsalFigures]
+    item: pytest.Function,
+    nextitem: pytest.Item | None,
+    path: Path,
+    settings: Settings,
+    figures: list[RehearsalFigures],
 ) -> None:
     """Replay the recording as often as the settings say, or until it does not repeat; write the learnt looks.
 
@@ -385,7 +389,7 @@ def _replay(
     state = state_of(item)
     assert state.recorded is not None
     key = state.recorded.key
-    made, written = load(key.path), key.path.read_bytes()
+    made, written = load(path), path.read_bytes()
     recording = made
     for number in range(1, settings.rehearse + 1):
         if recording is None:
@@ -404,9 +408,9 @@ def _replay(
             state.unrepeated_runs = runs
             break
         recording = rehearsal.learnt()
-    is_newest = key.path.read_bytes() == written  # another process may have recorded it since
+    is_newest = path.read_bytes() == written  # another process may have recorded it since
     if recording and recording is not made and is_newest:
-        save(key.path, recording)
+        save(path, recording)
 
 
 def _run_again(

@@ -115,19 +115,19 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
     """Write the test's recording once all phases have passed, and rehearse it, before the last report is made."""
     result = yield
-    if is_ours(item) and _write(item) and isinstance(item, pytest.Function):
+    if is_ours(item) and (written := _write(item)) and isinstance(item, pytest.Function):
         from pytest_vnc_use.plugin import recorded  # the test's agent has imported it
 
-        recorded.rehearse(item, nextitem)
+        recorded.rehearse(item, nextitem, written)
     return result
 
 
-def _write(item: pytest.Item) -> bool:
-    """Write the recording of a test whose phases have all passed. Return whether there is a new one."""
-    state, lines, is_new = state_of(item), list[str](), False
-    recorded = state.recorded if state.has_passed else None
+def _write(item: pytest.Item) -> Path | None:
+    """Write the recording of a test whose phases have all passed. Return the file of a new one, which is rehearsed."""
+    state, lines = state_of(item), list[str]()
+    recorded, written = state.recorded if state.has_passed else None, None
     if recorded is None:
-        return False
+        return None
     if saved := recorded.saved():
         seconds, dollars = saved
         state.notes["saved_s"] = round(seconds, 1)
@@ -137,8 +137,9 @@ def _write(item: pytest.Item) -> bool:
         lines.append(f"{UNWRITTEN}: {recorded.key.test}: {plain(recorded.unrecorded)}")
     try:
         if recorded.healed and is_ci():
-            _propose(item, recorded)
-        elif is_new := recorded.keep():
+            written = _propose(item, recorded)
+        elif recorded.keep():
+            written = recorded.key.path
             how = "updated with what was accepted in" if recorded.is_reviewed else "written to"
             lines.append(f"{how} {os.path.relpath(recorded.key.path.parent)}")
     except (OSError, UnicodeError, VncUseError) as exc:  # UnicodeError: the name of the test's file is no text
@@ -146,20 +147,22 @@ def _write(item: pytest.Item) -> bool:
         lines.append(f"{how}: {exc}")
     for text in lines:
         state.add_note("recording", text)
-    return is_new and not recorded.is_reviewed
+    return None if recorded.is_reviewed else written
 
 
-def _propose(item: pytest.Item, recorded: RecordedTest) -> None:
+def _propose(item: pytest.Item, recorded: RecordedTest) -> Path | None:
     """Put the healed recording into the run directory, for a reviewer, beside the text of the one that was replayed.
 
-    Raises as `RecordedTest.keep` does.
+    Return its file; None if there is nothing to propose. Raises as `RecordedTest.keep` does.
     """
     from pytest_vnc_use.recordings.store import AFTER, BEFORE  # numpy, which a healed test has imported
 
     run_dir = recorded.healed_in or (state_of(item).runs or [Path()])[-1]
-    if recorded.keep(run_dir / AFTER):
-        (run_dir / BEFORE).write_bytes(recorded.key.path.read_bytes())
-        state_of(item).add_note("recording", PROPOSED.format(item.config.stash[SETTINGS].runs_dir))
+    if not recorded.keep(run_dir / AFTER):
+        return None
+    (run_dir / BEFORE).write_bytes(recorded.key.path.read_bytes())
+    state_of(item).add_note("recording", PROPOSED.format(item.config.stash[SETTINGS].runs_dir))
+    return run_dir / AFTER
 
 
 def is_ci() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_vnc_use.backends.pixels import encode_png
 from pytest_vnc_use.deadline import uncounted
 from pytest_vnc_use.errors import SettingsError, install_hint
 from pytest_vnc_use.plugin.redaction import secrets_of
@@ -31,6 +33,7 @@ from pytest_vnc_use.ui.runner import VARIABLE
 if TYPE_CHECKING:
     from pytest_vnc_use.agent.agent import VncUseAgent
     from pytest_vnc_use.recordings.accept import Answer, Question
+    from pytest_vnc_use.recordings.format import Screen
     from pytest_vnc_use.ui.manual import PageUser
 
 _STARTS_S = 20.0
@@ -53,6 +56,8 @@ class DeskPlugin:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._url, self._token, self.page = _desk_of(config)
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for what it starts in the background
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # the page's Stop needs it
         worker = getattr(config, "workerinput", {}).get("workerid", "")
         self._runs_tests = bool(worker) or config.getoption("dist", "no") == "no" or config.option.collectonly
         self.link = Link(self._url, self._token, worker, lambda: os.kill(os.getpid(), signal.SIGINT))
@@ -136,10 +141,15 @@ class DeskPlugin:
         """Put a question of `--vnc-record=accept` to the user at the page."""
         return self.link.ask(question, secrets_of(self._config).hide)
 
-    def choose(self, test: str, title: str, choices: Mapping[int, str]) -> int | None:
+    def choose(self, test: str, title: str, choices: Mapping[int, tuple[str, Screen]]) -> int | None:
         """Have the user choose where a recording continues; return the number of the choice, None for none."""
+        hide = secrets_of(self._config).hide
+        facts = [
+            (number, hide(text), base64.b64encode(encode_png(screen.pixels())).decode())
+            for number, (text, screen) in choices.items()
+        ]
         with uncounted():
-            kind, _ = self.link.put_question(about="choice", test=test, title=title, choices=list(choices.items()))
+            kind, _ = self.link.put_question(about="choice", test=test, title=title, choices=facts)
         return int(kind) if kind.isdecimal() else None
 
 

@@ -201,10 +201,13 @@ class Review:
     """Why nobody could be asked about the newest screen; "" if that was possible."""
     refused: dict[str, str] = field(default_factory=lambda: {"model": NO_MODEL, "hand": NO_PAGE})
     """Why an answer is not possible in this test, by its kind."""
-    hand: Callable[[str, Controller], RecordedRun | str] = lambda task, desktop: NO_PAGE
-    """Have the reviewer continue a task by hand; return the steps, and the screen after them, or why there are none."""
-    choose: Callable[[str, Mapping[int, str]], int | None] = lambda title, choices: None
-    """Have the reviewer choose; return the number of the choice, None for none."""
+    hand: Callable[[str, Sequence[str], Controller], RecordedRun | str] = lambda task, due, desktop: NO_PAGE
+    """Have the reviewer continue a task by hand, of which the recorded steps `due` are left.
+
+    Return the steps, and the screen after them, or why there are none.
+    """
+    choose: Callable[[str, Mapping[int, tuple[str, Screen]]], int | None] = lambda title, choices: None
+    """Have the reviewer choose from texts and recorded screens; return the number of the choice, None for none."""
     replaced: list[Accepted] = field(default_factory=list)
     """Who let what take the place of recorded steps."""
     _used: dict[int, list[Change]] = field(default_factory=dict)
@@ -252,6 +255,8 @@ class Review:
         if held:  # masked already
             return self._take(Answer("mask"), [cell for _, cell in held])
         masks = () if moved else offered_masks(gate, [change.box for change in changes], seen)
+        if any(_holds(mask, point) for mask in masks for point in due):
+            masks = ()  # the step would act on what nobody has looked at
         question = Question(
             self.test,
             problem,
@@ -340,10 +345,23 @@ class Review:
                 return screen
             return screen.model_copy(update={"pixels": lambda: painted(screen.pixels(), changes)})
 
-        name = user_name()
+        name, places = user_name(), dict[int, str]()
+        for number, run in enumerate(recording.runs, 1):
+            task = f" of task {number}" if len(recording.runs) > 1 else ""
+            shown = [(step.screen, f"before step {at}{task}") for at, step in enumerate(run.steps, 1)]
+            for screen, place in [*shown, (run.end, f"at the end{task}")]:
+                for change in self._used.get(id(screen), ()):
+                    places.setdefault(id(change), place)
         used_ids = {id(change) for changes in self._used.values() for change in changes}
         accepted = [
-            Accepted(by=name, at=each.at, region=each.change.cell, claim=each.claim, pixels=held(each.change.new))
+            Accepted(
+                by=name,
+                at=each.at,
+                place=places.get(id(each.change), ""),
+                region=each.change.cell,
+                claim=each.claim,
+                pixels=held(each.change.new),
+            )
             for each in self.reviewer.answered
             if id(each.change) in used_ids
         ]

@@ -77,10 +77,10 @@ class Gate:
             elif self.is_first:
                 what = f"{self.whole}:"
             elif (differs & self.changed).any():
-                what = "a region that the step before changed differs:"
+                what = "what the step before did looks different:"
             else:
-                what = "a region that the step before did not change differs:"
-            beside = ", not around the step's target" if self.targets and not near else ""
+                what = "a region that the step before did not touch differs:"
+            beside = ", away from where the next step acts" if self.targets and not near else ""
             problem = f"{what} {int(differs.sum()):,} px {format_region(box)}{beside}"
             return Mismatch(problem, box, tuple(boxes_of(differs)))
         for part in self.parts:

@@ -495,19 +495,21 @@ class Replay(ForwardingController):
 
         Where none or several are, the reviewer chooses. Return whether to continue. Raises DesktopError, SettingsError.
         """
-        done = review.hand(self.run.task, self.desktop)
+        steps = self.run.steps
+        captions = [
+            f"step {number}: {action_in_words(step.action, step.elements)}" for number, step in enumerate(steps, 1)
+        ]
+        done = review.hand(self.run.task, captions[self._next :], self.desktop)
         self.desktop.transient_frames()  # what passed meanwhile, the reviewer saw
         self.let_go, self._place.frame, self._place.opening = (None, clock.monotonic()), None, None
         if isinstance(done, str):
             review.unasked = done
             return False
-        steps, seen = self.run.steps, pixels_in(self.desktop.frame())
-        due = {
-            number: f"before step {number + 1}: {action_in_words(step.action, step.elements)}"
-            for number, step in enumerate(steps)
-            if number >= self._next
-        } | {len(steps): "at the end"}
-        choices = {number: caption for number, caption in due.items() if self._is_open(number, seen)}
+        seen = pixels_in(self.desktop.frame())
+        places = [*(f"before {caption}" for caption in captions), "at the end"]
+        screens = [*(step.screen for step in steps), self.run.end]
+        due = {number: (places[number], screens[number]) for number in range(self._next, len(places))}
+        choices = {number: place for number, place in due.items() if self._is_open(number, seen)}
         title = "Several recorded screens are shown" if choices else "The screen is not as recorded anywhere"
         chosen = next(iter(choices)) if len(choices) == 1 else review.choose(title, choices or due)
         if chosen not in due:

@@ -111,10 +111,12 @@ class Link:
         if not self.is_paused:
             return
         self.send(type="test", test=test, is_waiting=True)
-        with uncounted(), self._changed:
-            self._passed.discard(test)
-            self._changed.wait_for(lambda: not (self.is_paused and self.is_open) or test in self._passed)
-        self.send(type="test", test=test, is_waiting=False)
+        try:
+            with uncounted(), self._changed:
+                self._passed.discard(test)
+                self._changed.wait_for(lambda: not (self.is_paused and self.is_open) or test in self._passed)
+        finally:  # Stop interrupts it
+            self.send(type="test", test=test, is_waiting=False)
 
     def ask(self, question: Question, hide: Callable[[str], str]) -> Answer:
         """Return a reviewer's answer; no if the desk is gone."""

@@ -105,12 +105,14 @@ class PageUser:
         self._keep(task, answer)
         return self._recorded(session, end)
 
-    def continue_by_hand(self, task: str, controller: Controller, watcher: Watcher) -> RecordedRun | str:
+    def continue_by_hand(
+        self, task: str, due: Sequence[str], controller: Controller, watcher: Watcher
+    ) -> RecordedRun | str:
         """Let the user continue a replay that waits at a closed gate; return what they did, or why they did not.
 
-        Raises as `record` does.
+        `due` are the recorded steps that are left. Raises as `record` does.
         """
-        facts: dict[str, Any] = {"claims": [], "asks_claims": False, "by_hand": True}
+        facts: dict[str, Any] = {"claims": [], "asks_claims": False, "by_hand": [self._hide(step) for step in due]}
         answer, session, end = self._session(task, controller, watcher, (), None, notice="", **facts)
         if answer["kind"] != "done":
             return str(answer.get("words", "")) or "it was not continued by hand"
@@ -136,6 +138,7 @@ class PageUser:
         desktop = build.vnc_behind(controller)
         hidden = controller if isinstance(controller, RedactingController) else None
         shown: list[str] = []
+        noticed = str(facts["notice"])
         cropped: dict[int, Screen] = {}
         repeating = f"repeating {len(repeats)} {'step' if len(repeats) == 1 else 'steps'} on a fresh desktop"
 
@@ -143,17 +146,21 @@ class PageUser:
             steps = [self._caption(action) for action in actions]
             if steps != shown:
                 shown[:] = steps
-                tell(repeating if inbox.is_closed else "")
+                tell()
 
-        def tell(notice: str) -> None:
-            crops = {}
+        def notify(problem: str) -> None:
+            tell(f"after step {len(shown)}: {problem}" if shown else problem)
+
+        def tell(notice: str | None = None) -> None:
+            nonlocal noticed
+            noticed, crops = noticed if notice is None else notice, {}
             for index, action in enumerate(session.demonstration.steps):
                 if action.screen and cropped.get(index) is not action.screen:
                     cropped[index], crops[str(index)] = action.screen, _crop(action)
-            self._link.send(type="recorded", id=number, steps=shown, notice=self._hide(notice), crops=crops)
+            self._link.send(type="recorded", id=number, steps=shown, notice=self._hide(noticed), crops=crops)
 
-        session = ManualSession(desktop, tell, self._elements_of, hidden and hidden.over(desktop), show)
-        inbox = _Inbox(session, desktop.size, self._secrets, tell, watcher.hurry)
+        session = ManualSession(desktop, notify, self._elements_of, hidden and hidden.over(desktop), show)
+        inbox = _Inbox(session, desktop.size, self._secrets, notify, watcher.hurry)
         screen = _RedactedScreen(hidden.over(desktop), session.lock, desktop.screen) if hidden else desktop.screen
         screen_at_rest(desktop)  # so that moving parts are known from the start
         question = {

@@ -1,5 +1,7 @@
 """The drifts and heals of a CI job, from its run directories: in groups, each accepted here from CI's own frames.
 
+Of each test in a directory the newest attempt counts.
+
 A run reached one gate that stayed closed, and only that gate is accepted; what comes after it is unknown until the test
 is replayed. Drifts with identical pixels recorded and now, at the same place, are one group and get one answer. What a
 model did at a drift in CI is a proposal: the whole recording as it would be, accepted or not. Run directories may come
@@ -38,7 +40,7 @@ from pytest_vnc_use.recordings.gates import Gate
 from pytest_vnc_use.recordings.images import Pixels, differing, frame_of, pixels_of
 from pytest_vnc_use.recordings.replay import gate_to
 from pytest_vnc_use.recordings.store import AFTER, BEFORE, Key, add_masks, load, recordings_of, save
-from pytest_vnc_use.runs.directory import RunDirectory, read_ended_test
+from pytest_vnc_use.runs.directory import EndedTest, RunDirectory, read_ended_test
 from pytest_vnc_use.runs.trace import Trace, read_trace
 from pytest_vnc_use.runs.transcript import action_in_words
 from pytest_vnc_use.types import Drifted, StepFinished
@@ -115,7 +117,8 @@ class Heal:
         if answer.kind == "accept":
             run = self.healed.runs[number]
             count = len(run.steps) - step
-            steps = f"{count} steps from step {step + 1} by {run.planner}" if count else "a model's verdict"
+            steps = "1 step" if count == 1 else f"{count} steps"
+            steps = f"{steps} from step {step + 1} by {run.planner}" if count else "a model's verdict"
             at = clock.utc_now().replace(microsecond=0)
             history = (*recording.history, Accepted(by=user_name(), at=at, steps=steps))
             save(self.path, self.healed.model_copy(update={"masks": recording.masks, "history": history}))
@@ -149,9 +152,20 @@ class CiReview:
             self.close()
             raise
         known = set[tuple[Path, int, int]]()
+        newest: dict[tuple[Path, str], EndedTest] = {}
+        unrepeated = set[tuple[Path, str]]()
         for path in found:
             try:
+                if ended := read_ended_test(path):
+                    test = path.parent, ended.test
+                    if ended.is_rehearsal:
+                        unrepeated |= {test} if ended.is_bad and test not in newest else set()
+                        continue
+                    if newest.setdefault(test, ended) != ended:
+                        continue  # of an earlier attempt or session
                 for heal in _heals_of(path):
+                    if ended and (path.parent, ended.test) in unrepeated:
+                        heal.problem += "; what the model did did not repeat in its rehearsal"
                     if (place := (heal.path, -1, -1)) not in known:
                         known.add(place)
                         group = self.groups[f"heal {len(known)}"] = Group([heal])
@@ -247,11 +261,10 @@ class CiReview:
 
 
 def _drifts_of(path: Path) -> Iterator[Drift]:
-    """Yield the drift that ended a run of a test; none of a rehearsal, and none at which a model continued."""
+    """Yield the drift that ended a run of a test; none at which a model continued."""
     trace = read_trace(path)
-    ended = read_ended_test(path)
     last = [drift for drift in trace.drifts if not drift.healed and not drift.problem.startswith("the evidence for")]
-    if not trace.started.test_id or not last or (ended and ended.is_rehearsal):
+    if not trace.started.test_id or not last:
         return
     drift = last[-1]
     file = _file_of(trace.started.test_id)

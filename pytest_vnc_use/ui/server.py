@@ -214,6 +214,7 @@ class Desk:
                     self.runner.stop()
                 else:
                     await self._to_sessions({"type": "stop"})
+                await self._pause(False)
             case "pause":
                 await self._pause(bool(message["on"]))
             case "next":
@@ -319,7 +320,7 @@ class Desk:
                 self.tell({"type": "answered", "id": number})
             for test in self.tests.values():
                 if test.get("session") == id(websocket) and test["state"] == "running":
-                    self._change(test, state="", message="the session ended before the test did")
+                    self._change(test, state="", is_waiting=False, message="the session ended before the test did")
             self._tell_session()
             self._check_idle()
 

@@ -45,11 +45,11 @@ class Requests(Budget):
 
 def main() -> None:
     prices = load_prices()
-    print(f"| steps | requests | {' | '.join(f'`{model}`' for model in MODELS)} | replayed |")
-    print(f"|---:|---:|{'---:|' * len(MODELS)}---:|")
+    print(f"| steps | requests | {' | '.join(f'`{model}`' for model in MODELS)} |")
+    print(f"|---:|---:|{'---:|' * len(MODELS)}")
     for steps in STEPS:
         asked = requests(steps)
-        print(f"| {steps} | {len(asked)} | {' | '.join(dollars(prices, model, asked) for model in MODELS)} | $0 |")
+        print(f"| {steps} | {len(asked)} | {' | '.join(dollars(prices, model, asked) for model in MODELS)} |")
 
 
 def requests(steps: int) -> Sequence[ModelAsked]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pytest_vnc_use import Outcome
-from pytest_vnc_use.errors import ProductFailed, RecordingDrifted
+from pytest_vnc_use.errors import ProductFailed, RecordingDrifted, RecordingError
 from pytest_vnc_use.recordings.accept import NO, NO_MODEL, Answer, AnswerKind, Question, Review, Reviewer
 from pytest_vnc_use.recordings.format import RecordedRun, RecordedStep, Screen
-from pytest_vnc_use.recordings.images import pixels_in
-from pytest_vnc_use.recordings.replay import Replay
+from pytest_vnc_use.recordings.images import frame_of, pixels_in
+from pytest_vnc_use.recordings.replay import Replay, gate_to
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.types import Action, Click, DesktopAction, Observation, Wait
@@ -70,6 +71,21 @@ def test_accepted_change_rewrites_its_images_and_is_asked_once(recorded: Tills) 
     assert [change.by for change in recording.history] == [getpass.getuser()]
     assert (person.review(recorded, "spelling"), len(person.questions)) == ("", 1)
     assert files_of(recorded) == after
+
+
+@desktop
+def test_answer_after_recording_changed_is_not_written(recorded: Tills) -> None:
+    person, file = Person(), recorded.key.path
+    text = file.read_bytes()
+
+    def answer(question: Question) -> Answer:
+        file.write_bytes(text + b"\n")
+        return Answer("accept")
+
+    person.reviewer = Reviewer(answer)
+    with pytest.raises(RecordingError, match="has changed since this test began"):
+        person.review(recorded, "spelling")
+    assert file.read_bytes() == text + b"\n"
 
 
 @desktop
@@ -131,6 +147,19 @@ def test_masked_change_is_left_out_from_then_on(recorded: Tills) -> None:
     assert Person().review(recorded, "wrong total") == ""
 
 
+@pytest.mark.parametrize(("at", "is_offered"), [((55, 52), False), ((150, 20), True)])
+def test_mask_over_target_is_not_offered(tmp_path: Path, at: tuple[int, int], *, is_offered: bool) -> None:
+    before, now = np.full((100, 200), 0xFFFFFF, np.uint32), np.full((100, 200), 0xFFFFFF, np.uint32)
+    before[48:56, 50:60:2] = now[48:56, 51:60:2] = 0
+    steps = tuple(
+        RecordedStep(action=action, screen=Screen(pixels=lambda: before)) for action in (Click(150, 20), Click(*at))
+    )
+    run, person = RecordedRun(task="Click", steps=steps, end=Screen(pixels=lambda: before)), Person()
+    review = Review(person.reviewer, "test_it", RunDirectory.create(tmp_path, "run"))
+    review.ask(gate_to(run, 1), frame_of(now), "it differs", run, [at])
+    assert bool(person.questions[0].masks) == is_offered
+
+
 FIRST, SECOND, THIRD, BY_HAND = Click(1, 1), Click(2, 2), Click(3, 3), Click(9, 9)
 CHANGED, SAME, END = 90, 40, 200
 
@@ -166,12 +195,13 @@ def reviewed(tmp_path: Path, shade: int, choice: int | None) -> tuple[Review, li
     """Return a review by a user who continues by hand until a screen is shown, and the choices that were offered."""
     offered = []
 
-    def hand(task: str, desktop: Controller) -> RecordedRun | str:
+    def hand(task: str, due: Sequence[str], desktop: Controller) -> RecordedRun | str:
         assert isinstance(desktop, Changed)
+        assert [*due] == ["step 1: click at (1, 1)", "step 2: click at (2, 2)", "step 3: click at (3, 3)"]
         desktop.other_than_painted = shade
         return RecordedRun(task="", steps=(RecordedStep(action=BY_HAND, screen=screen(CHANGED)),), end=screen(shade))
 
-    def choose(title: str, choices: Mapping[int, str]) -> int | None:
+    def choose(title: str, choices: Mapping[int, tuple[str, Screen]]) -> int | None:
         offered.append([*choices])
         return choice
 

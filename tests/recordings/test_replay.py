@@ -105,7 +105,7 @@ def test_second_run_begins_as_first_ended(tills: Tills) -> None:
     assert replayed_after() == ""
     drift = replayed_after(ADD)
     assert drift.startswith("drift before step 1 of 3: ")
-    assert ": a region that the step before changed differs" in drift
+    assert ": what the step before did looks different" in drift
 
 
 def test_drift_before_later_step_ends_with_mask_command(recorded: Tills) -> None:
@@ -115,7 +115,7 @@ def test_drift_before_later_step_ends_with_mask_command(recorded: Tills) -> None
     ):
         played.run()
     first, *remedies = str(drift.value).splitlines()
-    assert first.startswith("drift before step 3 of 4: a region that the step before changed differs: ")
+    assert first.startswith("drift before step 3 of 4: what the step before did looks different: ")
     assert re.findall(r"--vnc-[=\w]+(?: --vnc-ui)?", "".join(remedies))[0] == "--vnc-record=accept --vnc-ui"
     mask = r"If that region .* mask it \(([\d,]+) px\):\n  cua-vnc mask (\S+) ([\d, ]+)$"
     command = re.match(mask, "\n".join(remedies[-2:]))

@@ -38,7 +38,15 @@ class Page:
             cookie = response.headers["set-cookie"].partition(";")[0]
         headers, url = {"Cookie": cookie}, f"ws://{parts.netloc}/page"
         self._closing = ExitStack()
-        self._socket = self._closing.enter_context(connect(url, additional_headers=headers, proxy=None, max_size=None))
+        self._socket = self._closing.enter_context(
+            connect(
+                url,
+                additional_headers=headers,
+                proxy=None,
+                max_size=None,
+                max_queue=None,  # else `close` waits for frames that nobody reads
+            )
+        )
         self.questions: dict[str, dict[str, Any]] = {}
         self.is_running = True
         """Whether a test session runs."""

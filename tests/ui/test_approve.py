@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import queue
-import shutil
 import sys
 import threading
 from collections.abc import Iterator
@@ -15,13 +14,14 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use import Outcome, VncUseAgent
+from pytest_vnc_use.runs.trace import read_trace
 from pytest_vnc_use.safety.policy_file import load_policy
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, Confirmation, Proposal, RunResult
 from pytest_vnc_use.ui.approve import PageApprover, WaitingRuns
 from support.desks import WITHIN_S, Served, received
 from support.memory_desktop import ListPlanner, PaintedController, act, finished
-from support.vnc_servers import require, require_package
+from support.vnc_servers import require_package
 
 POLICY = '[[rule]]\ndecision = "ask"\naction = "click"\n'
 BUYS = Confirmation("this buys two apples", "FINANCIAL_TRANSACTIONS")
@@ -105,20 +105,15 @@ def test_rehearsal_repeats_what_was_allowed(agent: VncUseAgent, served: Served) 
             results = queue.Queue[bool]()
             waiting = agent.run("Buy apples", planner=ListPlanner([act(CLICK), finished()]))
             assert waiting.outcome is Outcome.WAITING
-            asked = asked_in(waiting.run_dir)
+            asked = read_trace(waiting.run_dir).asked
+            assert asked
             threading.Thread(target=lambda: results.put(approver.approve(asked)), daemon=True).start()  # noqa: B023
             if not is_rehearsal:
                 answer(page, received(page, "question"), "allow")
             assert results.get(timeout=WITHIN_S)
 
 
-def asked_in(run_dir: Path) -> Any:
-    from pytest_vnc_use.runs.trace import read_trace
-
-    return read_trace(run_dir).asked
-
-
-@pytest.mark.parametrize(("kind", "command"), [("allow", "approve"), ("always", "approve"), ("deny", "deny")])
+@pytest.mark.parametrize(("kind", "command"), [("always", "approve"), ("deny", "deny")])
 def test_waiting_run_is_answered_by_its_command(
     agent: VncUseAgent,
     served: Served,
@@ -161,28 +156,22 @@ def test_waiting_runs_need_desktop_of_command(tmp_path: Path, pytester: pytest.P
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [360, 1280])
 def test_rule_is_shown_and_written_by_keyboard(
-    agent: VncUseAgent, served: Served, policy: Path, tmp_path: Path, width: int
+    agent: VncUseAgent, served: Served, policy: Path, tmp_path: Path, browser: Any, width: int
 ) -> None:
-    sync_api = require_package("playwright.sync_api")
     axe = require_package("axe_playwright_python.sync_playwright")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        require("chromium")
     agent.run("Buy apples")
     served.desk.waiting = WaitingRuns(tmp_path / "runs", ["--vnc"], str(policy))
-    with sync_api.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-dev-shm-usage"])
-        page = browser.new_page(viewport={"width": width, "height": 740})
-        page.goto(served.server.url)
-        page.get_by_role("dialog").wait_for(timeout=1000 * WITHIN_S)
-        assert axe.Axe().run(page).violations_count == 0
-        page.keyboard.press("Escape")  # later
-        page.get_by_role("button", name="Approve (1)").click()
-        page.get_by_role("button", name="Allow always…").focus()
-        page.keyboard.press("Enter")
-        assert '+decision = "allow"' in page.locator("#approval-diff").text_content()
-        assert policy.read_text("utf-8") == POLICY
-        page.keyboard.press("Enter")
-        page.get_by_text("cua-vnc approve: error").wait_for(timeout=1000 * WITHIN_S)
-        browser.close()
+    page = browser.new_page(viewport={"width": width, "height": 740})
+    page.goto(served.server.url)
+    page.get_by_role("dialog").wait_for(timeout=1000 * WITHIN_S)
+    assert axe.Axe().run(page).violations_count == 0
+    page.keyboard.press("Escape")  # later
+    page.get_by_role("button", name="Approve (1)").click()
+    page.get_by_role("button", name="Allow always…").focus()
+    page.keyboard.press("Enter")
+    assert '+decision = "allow"' in page.locator("#approval-diff").text_content()
+    assert policy.read_text("utf-8") == POLICY
+    page.keyboard.press("Enter")
+    page.get_by_text("cua-vnc approve: error").wait_for(timeout=1000 * WITHIN_S)
+    page.close()
     assert [rule.decision for rule in load_policy(policy).rules] == ["allow", "ask"]

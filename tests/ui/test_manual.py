@@ -17,6 +17,7 @@ from pytest_vnc_use.agent import build
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.recordings.format import Recording
 from pytest_vnc_use.recordings.store import load, save
+from pytest_vnc_use.report.results import read_results
 from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.types import REDACTED_COLOUR, Action, Click, KeyCombo, Region, TypeText
 from support import vnc_servers
@@ -48,7 +49,6 @@ def test_till(vnc_agent):
     vnc_agent.verify("the till says paid")
 """
 ENDED = CLAIMED.replace(', expect="the till says paid"', "")
-WRONG = PAID.replace("5.00", "7.50")
 SECRET = "w0nder-land"
 PAYING = (Click(130, 224), Click(150, 224), Click(380, 224))
 
@@ -170,16 +170,24 @@ def test_enter_in_gtk_dialog_replays_thrice(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("source", [CLAIMED, ENDED], ids=["its claim", "its end"])
 def test_end_that_user_vouched_for_replays(
-    start: Callable[..., Recorder], demonstrate: Callable[..., Recorder], tmp_path: Path, source: str
+    start: Callable[..., Recorder], demonstrate: Callable[..., Recorder], tmp_path: Path
 ) -> None:
-    done = done_by(demonstrate(source, "-ovnc_rehearse=1"))
+    source = f"{CLAIMED}\n{ENDED.replace(HEAD, '').replace('test_till', 'test_end')}"
+    session = demonstrate(source, "-ovnc_rehearse=1")
+    regions = {"the till says paid": [10, 280, 400, 300]}
+    for answers in ({"regions": regions}, dict[str, Any]()):
+        with session.person() as person:
+            enter(person, "alice")
+            pay(person)
+            person.done(**answers)
+    done = session.ended()
     assert done.code == 0, done.out
     assert recording(tmp_path).runs[0].vouched_by == "user"
+    assert recording(tmp_path).runs[0].claims[0].region == Region(10, 280, 400, 300)
     assert done.out.count("do the task at") == 1, "a rehearsal needs no user"
     assert "rehearsal 1 of 1: the recording is replayed, to see that it repeats\n" in done.out
-    assert "vnc-use: 1 recording repeated in 1 rehearsal" in done.out
+    assert "vnc-use: 2 recordings repeated in 1 rehearsal" in done.out
     for replays in (source, ENDED):
         done = replayed(start, replays)
         assert done.code == 0, done.out
@@ -205,7 +213,7 @@ def test_several_tasks_with_secret_replay(
 ) -> None:
     source = f"""{HEAD}
 @pytest.mark.vnc_task("Enter <secret:TILL_NAME>", secrets=["TILL_NAME"], expect=None)
-@pytest.mark.vnc_task("Add two apples and pay", expect=None)
+@pytest.mark.vnc_task("Enter it again, add two apples and pay", secrets=["TILL_NAME"], expect=None)
 def test_till(vnc_agent, vnc_desktop):
     vnc_agent.run("Add one more and pay", expect=None)
     assert vnc_desktop.read_file("total.txt").endswith("pays 7.50")
@@ -214,6 +222,12 @@ def test_till(vnc_agent, vnc_desktop):
     with session.person() as person:
         enter(person, f"x{SECRET}")
     with session.person() as person:
+        person.click(200, 60)
+        person.event("secret", "PATH")
+        person.until(lambda shown: "not done" in shown["notice"])
+        person.event("secret", "TILL_NAME")
+        person.until(lambda shown: len(shown["steps"]) == 2)
+        assert "not done" in person.page.questions[person.id]["notice"], "it stays"
         pay(person)
     with session.person() as person:
         person.click(130, 224)
@@ -222,7 +236,7 @@ def test_till(vnc_agent, vnc_desktop):
     assert done.code == 0, done.out
     assert [actions(tmp_path, run) for run in range(3)] == [
         [Click(200, 60), TypeText("x<secret:TILL_NAME>")],
-        [*PAYING],
+        [Click(200, 60), TypeText("<secret:TILL_NAME>"), *PAYING],
         [Click(130, 224), Click(380, 224)],
     ]
     assert SECRET not in done.out
@@ -261,60 +275,59 @@ def test_verified_claim_is_asked_on_page(
     assert done.code == 0, done.out
 
 
-@pytest.mark.slow
-def test_drawn_region_is_evidence_of_claim(demonstrate: Callable[..., Recorder], tmp_path: Path) -> None:
-    session = demonstrate(CLAIMED, "-ovnc_rehearse=0")
-    with session.person() as person:
-        pay(person)
-        person.done(regions={"the till says paid": [10, 280, 400, 300]})
-    assert session.ended().code == 0
-    (claim,) = recording(tmp_path).runs[0].claims
-    assert claim.region == Region(10, 280, 400, 300)
-
-
 NOT_DONE = "the user answered that the task is not done, so nothing is recorded"
+CLAIM = 'expect="the till says paid"'
+UNRECORDED = [
+    ("expect=None", "alice", "holds", "holds", "product: assert False"),
+    (CLAIM, "", "holds", "fails", "inconclusive: the user answered that the claim does not hold, so"),
+    (CLAIM, "", "holds", "unsure", "inconclusive: "),
+    (CLAIM, "", "fails", "holds", NOT_DONE),
+    ("expect=()", "", "fails", "", NOT_DONE),
+    ("expect=()", "", "unsure", "", "inconclusive: "),
+    ("expect=()", "", "discard", "", "the recording was discarded, so nothing is recorded"),
+    ("expect=None", "bob", "holds", "", "step 2 was shown, but must not be performed: denied"),
+    ("expect=None", None, "holds", "", "gave_up: nothing was done"),
+    ('secrets=["TILL_NAME"], expect=None', "w0|nder-land", "holds", "", "typed in several pieces"),
+    ("expect=None", "passw0rd", "holds", "", "'VNC_USE_PASSWORD', so nothing is written"),
+]
+"""Of each test: its arguments, what is typed, the answers of the user, and what the failure says."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("source", "is_done", "verdict", "told"),
-    [
-        (WRONG, "holds", "holds", "product"),
-        (
-            CLAIMED,
-            "holds",
-            "fails",
-            "inconclusive: the user answered that the claim does not hold, so",
-        ),
-        (CLAIMED, "holds", "unsure", "inconclusive: "),
-        (CLAIMED, "fails", "holds", NOT_DONE),
-        (ENDED, "fails", "", NOT_DONE),
-        (ENDED, "unsure", "", "inconclusive: "),
-        (ENDED, "discard", "", "the recording was discarded, so nothing is recorded"),
-    ],
-    ids=[
-        "body fails",
-        "claim fails",
-        "claim unsure",
-        "claim holds, not done",
-        "end fails",
-        "end unsure",
-        "discarded",
-    ],
-)
+@pytest.mark.parametrize("rows", [UNRECORDED[:6], UNRECORDED[6:]], ids=["answers", "input"])
 def test_failed_test_is_not_recorded(
-    demonstrate: Callable[..., Recorder], tmp_path: Path, source: str, is_done: str, verdict: str, told: str
+    demonstrate: Callable[..., Recorder], tmp_path: Path, rows: list[tuple[str, str | None, str, str, str]]
 ) -> None:
-    session = demonstrate(source)
-    with session.person(verdict) as person:
-        pay(person)
-        if is_done == "discard":
-            person.discard()
-        else:
-            person.done(is_done)
+    (tmp_path / "policy.toml").write_text(
+        'on_deny = "continue"\n[[rule]]\nname = "no bob"\ntext = "bob"\ndecision = "deny"\n', encoding="utf-8"
+    )
+    tests = [
+        f'@pytest.mark.vnc_task("{TASK}", {arguments})\ndef test_{number}(): assert {told[:7] != "product"}\n'
+        for number, (arguments, *_, told) in enumerate(rows)
+    ]
+    session = demonstrate(
+        "\n".join([HEAD, *tests]), "--vnc-policy=policy.toml", TILL_NAME=SECRET, VNC_USE_PASSWORD="passw0rd"
+    )
+    for _, typed, is_done, verdict, _ in rows:
+        with session.person(verdict) as person:
+            if typed is None:
+                person.point(100, 100)
+                continue
+            enter(person, typed.partition("|")[0])
+            if "|" in typed:
+                person.press("End")
+                person.type(typed.partition("|")[2])
+            pay(person)
+            if is_done == "discard":
+                person.discard()
+            else:
+                person.done(is_done)
     done = session.ended()
-    assert (done.code, file_in(tmp_path).exists()) == (1, False), done.out
-    assert told in done.out
+    assert (done.code, (tmp_path / "__vnc_recordings__").exists()) == (1, False), done.out
+    results = read_results(tmp_path / "runs" / "vnc-results.json").tests
+    for result, (*_, told) in zip(results, rows, strict=True):
+        assert told in f"{result.triage}: {result.message}"
+    assert SECRET not in done.out
 
 
 @pytest.mark.slow
@@ -341,86 +354,11 @@ def test_undo_repeats_all_but_last_step_on_fresh_desktop(
 
 
 @pytest.mark.slow
-def test_undo_on_shared_desktop_is_off(demonstrate: Callable[..., Recorder]) -> None:
-    session = demonstrate(PAID, "--vnc-scope=module")
-    with session.person() as person:
-        assert person.question["no_undo"] == "with --vnc-scope=module no desktop is fresh"
-        person.discard()
-    assert session.ended().code == 1
-
-
-@pytest.mark.slow
-def test_closed_page_records_nothing(demonstrate: Callable[..., Recorder], tmp_path: Path) -> None:
-    session = demonstrate(ENDED)
-    person = session.person()
-    pay(person)
-    session.page.__exit__(None, None, None)
-    done = session.ended()
-    assert (done.code, file_in(tmp_path).exists()) == (1, False), done.out
-    assert "the page was closed" in done.out
-
-
-@pytest.mark.slow
-def test_secret_is_typed_by_name(demonstrate: Callable[..., Recorder], tmp_path: Path) -> None:
-    source = PAID.replace(f'"{TASK}"', f'"{TASK}", secrets=["TILL_NAME"]').replace("alice", SECRET)
-    session = demonstrate(source, "-ovnc_rehearse=0", TILL_NAME=SECRET)
-    with session.person() as person:
-        assert person.question["secrets"] == ["TILL_NAME"]
-        person.click(200, 60)
-        person.event("secret", "TILL_NAME")
-        person.event("secret", "PATH")
-        person.until(lambda shown: shown["notice"])
-        pay(person)
-    done = session.ended()
-    assert done.code == 0, done.out
-    assert actions(tmp_path)[:2] == [Click(200, 60), TypeText("<secret:TILL_NAME>")]
-    files = [path for place in ("runs", "__vnc_recordings__") for path in (tmp_path / place).rglob("*.*")]
-    assert files
-    assert not [path for path in files if SECRET.encode() in path.read_bytes()]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("pieces", [True, False], ids=["in pieces", "the password"])
-def test_undeclared_or_divided_secret_is_not_recorded(
-    demonstrate: Callable[..., Recorder], tmp_path: Path, pieces: bool
-) -> None:
-    source = PAID.replace(f'"{TASK}"', f'"{TASK}", secrets=["TILL_NAME"]') if pieces else PAID
-    session = demonstrate(source, **{"TILL_NAME" if pieces else "VNC_USE_PASSWORD": SECRET})
-    with session.person() as person:
-        enter(person, SECRET[:3])
-        if pieces:
-            person.press("End")
-        person.type(SECRET[3:])
-    done = session.ended()
-    assert (done.code, file_in(tmp_path).exists()) == (1, False), done.out
-    assert ("typed in several pieces" if pieces else "'VNC_USE_PASSWORD', so nothing is written") in done.out
-    assert SECRET not in done.out
-
-
-@pytest.mark.slow
-def test_step_that_policy_denies_is_not_recorded(demonstrate: Callable[..., Recorder], tmp_path: Path) -> None:
-    (tmp_path / "policy.toml").write_text(
-        'on_deny = "continue"\n[[rule]]\nname = "no alice"\ntext = "alice"\ndecision = "deny"\n', encoding="utf-8"
-    )
-    done = done_by(demonstrate(PAID, "--vnc-policy=policy.toml"))
-    assert (done.code, file_in(tmp_path).exists()) == (1, False), done.out
-    assert "step 2 was shown, but must not be performed: denied" in done.out
-
-
-@pytest.mark.slow
-def test_nothing_done_gives_up(demonstrate: Callable[..., Recorder], tmp_path: Path) -> None:
-    session = demonstrate(PAID)
-    with session.person() as person:
-        person.point(100, 100)
-    done = session.ended()
-    assert (done.code, file_in(tmp_path).exists()) == (1, False), done.out
-    assert "gave_up: nothing was done" in done.out
-
-
-@pytest.mark.slow
 def test_ctrl_c_ends_session(demonstrate: Callable[..., Recorder], tmp_path: Path) -> None:
-    session = demonstrate(PAID)
-    enter(session.person(), "alice")
+    session = demonstrate(PAID, "--vnc-scope=module")
+    person = session.person()
+    assert person.question["no_undo"] == "with --vnc-scope=module no desktop is fresh"
+    enter(person, "alice")
     session.process.send_signal(signal.SIGINT)
     done = session.ended()
     assert (done.code, file_in(tmp_path).exists()) == (pytest.ExitCode.INTERRUPTED, False), done.out

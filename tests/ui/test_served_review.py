@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_vnc_use.recordings.accept import user_name
 from pytest_vnc_use.recordings.format import Recording
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.ui.review import CiReview
@@ -51,6 +52,10 @@ def run(pytester: pytest.Pytester, mode: str, colour: int = BLUE) -> pytest.RunR
         return pytester.runpytest_subprocess("-p", "no:cacheprovider", *options, timeout=400)
 
 
+def result_of(review: CiReview) -> str:
+    return str(review.facts()["groups"][0]["tests"][0]["result"])
+
+
 def read(recorded: Path) -> Recording:
     recording = load(recorded)
     assert recording
@@ -59,7 +64,18 @@ def read(recorded: Path) -> Recording:
 
 def test_accepted_drift_opens_its_gate(pytester: pytest.Pytester, recorded: Path) -> None:
     run(pytester, "replay", RED).assert_outcomes(failed=1)
+    run(pytester, "replay").assert_outcomes(passed=1)
+    with closing(CiReview(Path("runs"))) as review:
+        assert (review.groups, review.left_out) == ({}, []), "what an earlier session showed is shown"
+    run(pytester, "replay", RED).assert_outcomes(failed=1)
     before, written = read(recorded), recorded.read_bytes()
+    with closing(CiReview(Path("runs"))) as review:
+        recorded.write_bytes(b"%b\n" % written)
+        (number,) = review.groups
+        review.answer(number, "accept", "")
+        assert result_of(review).startswith("refused: the recording has changed since")
+        assert recorded.read_bytes() == b"%b\n" % written
+        recorded.write_bytes(written)
     with closing(CiReview(Path("runs"))) as review:
         (group,) = review.facts()["groups"]
         assert [each["test"] for each in group["tests"]] == ["test_squares.py::test_squares"]
@@ -67,10 +83,9 @@ def test_accepted_drift_opens_its_gate(pytester: pytest.Pytester, recorded: Path
         review.answer(group["id"], "bug", "it was blue")
         assert recorded.read_bytes() == written
         review.answer(group["id"], "accept", "")
-        (group,) = review.facts()["groups"]
-        assert group["tests"][0]["result"] == "accepted"
+        assert result_of(review) == "accepted"
     after = read(recorded)
-    assert len(after.history) == 1
+    assert [(each.by, each.place) for each in after.history] == [(user_name(), "before step 2")]
     was, now = (each.runs[0].steps[1].screen.pixels() for each in (before, after))
     changed = (was != now).nonzero()
     assert (changed[0].min(), changed[0].max(), changed[1].min(), changed[1].max()) == (100, 109, 0, 9)
@@ -88,8 +103,21 @@ def test_accepted_heal_replaces_recording(
     assert recorded.read_bytes() == before, "with CI=true a heal is a proposal"
     with closing(CiReview(Path("runs"))) as review:
         (group,) = review.facts()["groups"]
+        assert "drift before step 2 of 2" in group["problem"]
+        for kind in ("no", "bug"):
+            review.answer(group["id"], kind, "it moved")
+        recorded.write_bytes(b"%b\n" % before)
         review.answer(group["id"], "accept", "")
-        assert review.facts()["groups"][0]["tests"][0]["result"] == "accepted"
+        assert result_of(review).startswith("refused: the recording has changed since")
+        with closing(CiReview(Path("runs"))) as late:
+            assert (late.groups, len(late.left_out)) == ({}, 1)
+        assert recorded.read_bytes() == b"%b\n" % before
+        recorded.write_bytes(before)
+        review.answer(group["id"], "accept", "")
+        assert result_of(review) == "accepted"
+    assert [(each.by, each.steps.partition(" by ")[0]) for each in read(recorded).history] == [
+        (user_name(), "2 steps from step 2")
+    ]
     monkeypatch.delenv("CI")
     (pytester.path / "conftest.py").unlink()
     run(pytester, "replay", RED).assert_outcomes(passed=1)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
+import signal
 import socket
 import subprocess
 import sys
@@ -11,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from websockets.exceptions import InvalidStatus
@@ -40,6 +43,7 @@ from pytest_vnc_use.ui import server
 from pytest_vnc_use.ui.link import Link, Watcher
 from pytest_vnc_use.ui.server import CLOSED, NOBODY, Desk, DeskServer
 from support.desks import COOKIE, WITHIN_S, Served, received
+from support.person import Page, read_url
 from support.vnc_servers import wait_for
 
 
@@ -55,9 +59,12 @@ def asking(link: Link, tmp_path: Path) -> Iterator[queue.Queue[Answer]]:
     thread.join(WITHIN_S)
 
 
-def test_token_logs_in_once(served: Served) -> None:
+def test_token_logs_in_once_and_from_own_page(served: Served) -> None:
     assert served.log_in("wrong")[0] == 403
-    status, _, cookie = served.log_in()
+    for headers in ({"Host": "evil.example"}, {"Origin": "http://evil.example"}, {"Origin": "http://127.0.0.1:1"}):
+        assert served.log_in(**headers)[0] == 403
+    forwarded = {"Host": "localhost:9000", "Origin": "http://localhost:9000"}  # as with `ssh -L`
+    status, _, cookie = served.log_in(**forwarded)
     assert status == 204
     assert cookie.startswith(f"{COOKIE}=")
     assert {"httponly", "samesite=strict"} <= {part.strip().lower() for part in cookie.split(";")}
@@ -65,34 +72,13 @@ def test_token_logs_in_once(served: Served) -> None:
     assert (status, "used already" in text) == (403, True)
 
 
-@pytest.mark.parametrize(
-    "headers", [{"Host": "evil.example"}, {"Origin": "http://evil.example"}, {"Origin": "http://127.0.0.1:1"}]
-)
-def test_other_site_cannot_log_in(served: Served, headers: dict[str, str]) -> None:
-    assert served.log_in(**headers)[0] == 403
-
-
-def test_forwarded_port_can_log_in(served: Served) -> None:
-    """As with `ssh -L 9000:localhost:PORT`."""
-    forwarded = {"Host": "localhost:9000", "Origin": "http://localhost:9000"}
-    assert served.log_in(**forwarded)[0] == 204
-
-
-@pytest.mark.parametrize("cookie", ["", f"{COOKIE}=wrong"])
-def test_page_needs_cookie(served: Served, cookie: str) -> None:
-    with pytest.raises(InvalidStatus), served.page(cookie):
-        pass
-
-
-def test_page_of_other_origin_is_rejected(served: Served) -> None:
-    with pytest.raises(InvalidStatus), served.page(served.cookie(), Origin="http://evil.example"):
-        pass
-
-
-@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer wrong"}])
-def test_session_needs_its_token(served: Served, headers: dict[str, str]) -> None:
-    with pytest.raises(InvalidStatus), connect(served.server.session_url, additional_headers=headers, proxy=None):
-        pass
+def test_websockets_need_cookie_and_token(served: Served) -> None:
+    for cookie, headers in (("", {}), (f"{COOKIE}=wrong", {}), (served.cookie(), {"Origin": "http://evil.example"})):
+        with pytest.raises(InvalidStatus), served.page(cookie, **headers):
+            pass
+    for headers in ({}, {"Authorization": "Bearer wrong"}):
+        with pytest.raises(InvalidStatus), connect(served.server.session_url, additional_headers=headers, proxy=None):
+            pass
 
 
 def test_files_forbid_foreign_scripts_and_frames(served: Served) -> None:
@@ -138,48 +124,65 @@ def test_reloaded_page_gets_whole_screens_again(served: Served) -> None:
         assert link.wait_watched(WITHIN_S) not in (0, before)
 
 
-def test_paused_step_waits_for_next(served: Served) -> None:
-    link, passed = served.link(), threading.Event()
+def test_paused_step_waits_for_next_or_stop(served: Served) -> None:
+    stopped = threading.Event()
+    link = served.link(stopped.set)
     with served.page(served.cookie()) as page:
         received(page, "state")
         page.send(json.dumps({"type": "pause", "on": True}))
-        received(page, "session")
         wait_for(lambda: link.is_paused, "the pause")
-        waiting = threading.Thread(target=lambda: (link.wait_while_paused("test_it"), passed.set()), daemon=True)
-        waiting.start()
-        while not received(page, "test").get("is_waiting"):
-            pass
-        assert not passed.is_set()
-        page.send(json.dumps({"type": "next", "test": "test_it"}))
-        assert passed.wait(WITHIN_S)
-
-
-def test_page_stops_session(served: Served) -> None:
-    stopped = threading.Event()
-    served.link(stopped.set).wait_watched(0)
-    wait_for(lambda: served.desk.sessions, "the session")
-    with served.page(served.cookie()) as page:
-        received(page, "state")
-        page.send(json.dumps({"type": "stop"}))
+        for message in ({"type": "next", "test": "test_it"}, {"type": "stop"}):
+            waiting = threading.Thread(target=link.wait_while_paused, args=("test_it",), daemon=True)
+            waiting.start()
+            while not received(page, "test").get("is_waiting"):
+                pass
+            assert waiting.is_alive()
+            page.send(json.dumps(message))
+            waiting.join(WITHIN_S)
+            assert not waiting.is_alive()
+            assert not received(page, "test")["is_waiting"]
         assert stopped.wait(WITHIN_S)
+        assert not link.is_paused
 
 
-def test_page_answers_question(served: Served, tmp_path: Path) -> None:
-    link = served.link()
-    with served.page(served.cookie()) as page, asking(link, tmp_path) as answers:
-        question = received(page, "question")
-        assert (question["problem"], len(question["images"])) == ("it differs", 3)
-        page.send(json.dumps({"type": "answer", "id": question["id"], "kind": "bug", "words": "wrong word"}))
-        assert answers.get(timeout=WITHIN_S) == Answer("bug", "wrong word")
+WAITS = """
+import pathlib, time
+def test_it():
+    while not pathlib.Path("goes_on").exists():
+        time.sleep(0.1)
+"""
 
 
-def test_question_answered_on_one_page_leaves_other(served: Served, tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_page_stops_session_but_killed_desk_does_not(tmp_path: Path, end: str) -> None:
+    """Ctrl-C is ignored, as a shell has it for what it starts in the background."""
+    (tmp_path / "test_it.py").write_text(WAITS, encoding="utf-8")
+    command = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", sys.executable, "-m", "pytest", "--vnc-ui"]
+    environment = {**os.environ, "CI": ""}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        _, url = read_url(process.stdout)
+        with Page(url) as page:
+            while "running" not in page.states.values():
+                page.read()
+            if end == "stop":
+                page.send(type="stop")
+            else:
+                (desk,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text("ascii").split()
+                os.kill(int(desk), signal.SIGKILL)
+                (tmp_path / "goes_on").touch()
+            out = process.stdout.read()
+        assert process.wait(WITHIN_S) == (pytest.ExitCode.INTERRUPTED if end == "stop" else 0), out
+
+
+def test_question_is_answered_on_one_of_two_pages(served: Served, tmp_path: Path) -> None:
     link, cookie = served.link(), served.cookie()
     with served.page(cookie) as one, served.page(cookie) as other, asking(link, tmp_path) as answers:
         question = received(one, "question")
+        assert (question["problem"], len(question["images"])) == ("it differs", 3)
         assert received(other, "question")["id"] == question["id"]
-        one.send(json.dumps({"type": "answer", "id": question["id"], "kind": "no"}))
-        assert answers.get(timeout=WITHIN_S).kind == "no"
+        one.send(json.dumps({"type": "answer", "id": question["id"], "kind": "bug", "words": "wrong word"}))
+        assert answers.get(timeout=WITHIN_S) == Answer("bug", "wrong word")
         assert received(other, "answered")["id"] == question["id"]
         other.send(json.dumps({"type": "answer", "id": question["id"], "kind": "accept"}))  # too late
     wait_for(lambda: not served.desk.questions, "the end of the question")
@@ -245,8 +248,12 @@ def test_closed_page_answers_no_and_ends_pause(served: Served, tmp_path: Path) -
         received(page, "question")
         page.send(json.dumps({"type": "pause", "on": True}))
         wait_for(lambda: link.is_paused, "the pause")
-        page.close()
-        assert answers.get(timeout=WITHIN_S) == Answer("no", CLOSED)
+        recorded = queue.Queue[dict[str, Any]]()
+        with link.asking(recorded.put, about="record", test="test_it"):
+            received(page, "question")
+            page.close()
+            assert answers.get(timeout=WITHIN_S) == Answer("no", CLOSED)
+            assert recorded.get(timeout=WITHIN_S)["words"] == CLOSED
         link.wait_while_paused("test_it")
 
 

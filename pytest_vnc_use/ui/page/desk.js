@@ -1,7 +1,7 @@
 import { fillDiff, renderApprovals, renderResult, showAll } from "./approve.js";
 import { renderClaim, renderRecord } from "./record.js";
 import { renderGroups } from "./review.js";
-import { drawFrame, listSteps, screenOf, show } from "./screens.js";
+import { crop, drawFrame, listSteps, screenOf, show } from "./screens.js";
 
 const $ = (id) => document.getElementById(id);
 const tests = new Map();
@@ -106,8 +106,7 @@ function take(message) {
 
 function takeFrame(buffer) {
   const test = drawFrame(buffer);
-  if (!$("watch").querySelector("canvas") || !selected) schedule();
-  return test;
+  if (!screenOf(test).canvas.isConnected) schedule();
 }
 
 let scheduled = false;
@@ -143,7 +142,7 @@ function render() {
   $("pause").setAttribute("aria-pressed", session.is_paused);
   renderTests(all);
   const asked = [...questions.values()];
-  if (!renderRecord(asked.find(({ about }) => about === "record"), send)) renderScreen();
+  if (!renderRecord(asked.find(({ about }) => about === "record"), send, (id) => tests.get(id)?.state === "running")) renderScreen();
   renderClaim(asked.find(({ about }) => about === "claim"), send);
   renderChoice(asked.find(({ about }) => about === "choice"));
   renderQuestion();
@@ -195,7 +194,7 @@ function renderScreen() {
   const test = tests.get(selected);
   $("screen-heading").textContent = test ? selected : "No test selected";
   $("task").textContent = test?.task ?? "";
-  $("doing").textContent = test?.is_waiting ? "paused before this step" : test?.doing ?? "";
+  $("doing").textContent = test?.is_waiting ? "paused before this step" : test?.state === "running" ? test.doing ?? "" : "";
   $("next").disabled = !test?.is_waiting;
   const steps = [...(test?.steps ?? [])].sort((one, other) => one.number - other.number);
   if (test) show($("large"), selected, test.state === "running" ? steps.at(-1)?.points : []);
@@ -241,12 +240,12 @@ function renderQuestion() {
   const acts = [...question.acts.map((act) => `The recording acts there: ${act}`), ...question.moved.map((target) => `It cannot be accepted: ${target}.`)];
   $("question-acts").replaceChildren(...acts.map((act) => element("li", act)));
   ["recorded", "now", "difference"].forEach((id, number) => {
-    $(id).onload = () => crop($(id), question.boxes);
+    $(id).onload = () => cropped($(id), question.boxes);
     $(id).src = isOfCi ? question.urls[number] : `data:image/png;base64,${question.images[number]}`;
   });
   $("whole").onclick = () => {
     $("whole").setAttribute("aria-pressed", String(!isWhole()));
-    document.querySelectorAll(".shot img").forEach((image) => crop(image, question.boxes));
+    $("pair").querySelectorAll(".shot img").forEach((image) => cropped(image, question.boxes));
   };
   const answer = (kind) => document.querySelector(`[data-answer="${kind}"]`);
   answer("accept").disabled = question.moved.length > 0;
@@ -275,37 +274,18 @@ function renderChoice(question) {
   }
   if ($("choice").open) return;
   $("choice-heading").textContent = question.title;
-  const choices = [...question.choices, ["no", "Nowhere: the test fails"]];
-  $("choices").replaceChildren(...choices.map(([kind, text]) => element("button", text, {
-    onclick: () => send({ type: "answer", id: question.id, kind: String(kind) }),
-  })));
+  const choices = [...question.choices, ["no", "Nowhere: the test fails", ""]];
+  $("choices").replaceChildren(...choices.map(([kind, text, image]) => {
+    const button = element("button", text, { onclick: () => send({ type: "answer", id: question.id, kind: String(kind) }) });
+    if (image) button.prepend(Object.assign(new Image(), { src: `data:image/png;base64,${image}`, alt: "" }));
+    return button;
+  }));
   $("choice").showModal();
 }
 $("choice").oncancel = (event) => event.preventDefault();
 
-const MARGIN_PX = 60;
 const isWhole = () => $("whole").getAttribute("aria-pressed") === "true";
-
-/** Show the part of a screen that differs, or the whole screen, with a box around each difference. */
-function crop(image, boxes) {
-  const { naturalWidth: width, naturalHeight: height, parentElement: shot } = image;
-  let [left, top, right, bottom] = [0, 0, width, height];
-  if (boxes.length && !isWhole()) {
-    const side = (number) => boxes.map((box) => box[number]);
-    [left, top] = [Math.min(...side(0)), Math.min(...side(1))].map((least) => Math.max(0, least - MARGIN_PX));
-    [right, bottom] = [Math.min(width, Math.max(...side(2)) + MARGIN_PX), Math.min(height, Math.max(...side(3)) + MARGIN_PX)];
-  }
-  const across = (x) => `${(100 * x) / (right - left)}%`;
-  const down = (y) => `${(100 * y) / (bottom - top)}%`;
-  Object.assign(shot.style, { aspectRatio: `${right - left} / ${bottom - top}`, maxWidth: `${2 * (right - left)}px` });
-  Object.assign(image.style, { width: across(width), left: across(-left), top: down(-top) });
-  shot.querySelectorAll(".box").forEach((box) => box.remove());
-  for (const [x, y, endX, endY] of image.id === "difference" ? [] : boxes) {
-    const box = element("span", "", { className: "box" });
-    Object.assign(box.style, { left: across(x - left), top: down(y - top), width: across(endX - x), height: down(endY - y) });
-    shot.append(box);
-  }
-}
+const cropped = (image, boxes) => crop(image, boxes, isWhole(), image.id === "difference" ? [] : boxes);
 
 function reply(kind, words = "") {
   send({ type: "answer", id: asked, kind, words });

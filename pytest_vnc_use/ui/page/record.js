@@ -13,6 +13,7 @@ const NOTCH_PX = 100;
 const COMPOSES = new Set(["Dead", "Process", "Unidentified", "Compose"]);
 
 let question = null;
+let undone = ""; // the test whose last step was undone, until its fresh desktop is there
 let send = () => {};
 let canvas = null;
 let regions = []; // [{ box: [left, top, right, bottom], claim }]: a mask without a claim
@@ -25,15 +26,18 @@ let scrolled = { x: 0, y: 0 };
 const tellAt = (timeStamp, ...event) => question && send({ type: "input", id: question.id, event, at: performance.timeOrigin + timeStamp });
 const tell = (...event) => tellAt(performance.now(), ...event);
 
-/** Show the recording that the question is about; return whether there is one. */
-export function renderRecord(asked, sender) {
+/** Show the recording that the question is about, or that it begins again; return whether there is one. */
+export function renderRecord(asked, sender, isRunning) {
   send = sender;
-  document.body.classList.toggle("recording", Boolean(asked));
-  $("record").hidden = !asked;
+  if (asked || !isRunning(undone)) undone = "";
+  document.body.classList.toggle("recording", Boolean(asked || undone));
+  $("record").hidden = !asked && !undone;
+  $("record").inert = !asked;
   if (!asked) {
     if (question) leave();
     question = null;
-    return false;
+    if (undone) $("record-notice").textContent = "Undo: a fresh desktop starts, on which all steps but the last one are repeated.";
+    return Boolean(undone);
   }
   if (question?.id !== asked.id) begin(asked);
   question = asked;
@@ -60,6 +64,8 @@ function begin(asked) {
   $("record-task").textContent = asked.by_hand ? `By hand, then the replay continues: ${asked.task}` : asked.task;
   $("record-done").textContent = asked.by_hand ? "Continue the replay" : "Done…";
   $("record-region").hidden = $("record-undo").hidden = Boolean(asked.by_hand);
+  $("record-by-hand").hidden = !asked.by_hand;
+  $("record-due").replaceChildren(...(asked.by_hand ?? []).map((text) => made("li", text)));
   $("record-no-undo").textContent = asked.no_undo ? `Undo is off: ${asked.no_undo}.` : "";
   const names = asked.secrets.map((name) => choice(name, () => tell("secret", name)));
   $("record-secrets").replaceChildren(...names);
@@ -254,6 +260,7 @@ function showBoxes() {
 
 function renderRegions() {
   const claims = question.claims.map((claim) => made("option", `shows: ${claim}`, { value: claim }));
+  $("region-no-claim").hidden = claims.length > 0;
   $("region-what").replaceChildren(made("option", "is masked: no comparison looks at it", { value: "" }), ...claims);
   $("regions").replaceChildren(...regions.map((region) => {
     const item = made("li", `${region.claim ? `Evidence of “${region.claim}”` : "Mask"}: ${region.box.join(", ")} `);
@@ -319,7 +326,10 @@ $("record-answers").onsubmit = (event) => {
   $("record-form").close();
 };
 $("record-undo").title = "Repeat all steps but the last one on a fresh desktop";
-$("record-undo").onclick = () => send({ type: "answer", kind: "undo", id: question.id });
+$("record-undo").onclick = () => {
+  undone = question.test;
+  send({ type: "answer", kind: "undo", id: question.id });
+};
 $("record-discard").onclick = () => {
   if (!confirm("Discard this recording? What you did is lost, and nothing is written.")) return;
   send({ type: "answer", kind: "no", id: question.id, words: "the recording was discarded" });

@@ -1,11 +1,13 @@
-// The drifts of a CI job in groups: what one group shows is the same difference in each of its tests.
+// The drifts of earlier runs, as of a CI job, in groups: what one group shows is the same difference in each of its tests.
+
+import { crop } from "./screens.js";
 
 const $ = (id) => document.getElementById(id);
 
 /** Show the groups; `choose` opens the question of a group, `replay` runs its tests here. */
 export function renderGroups({ groups, left_out }, canReplay, choose, replay) {
   $("ci").hidden = !groups.length && !left_out.length;
-  $("ci-heading").textContent = `CI: ${groups.length} ${groups.length === 1 ? "difference" : "differences"}`;
+  $("ci-heading").textContent = `Runs to review: ${groups.length} ${groups.length === 1 ? "difference" : "differences"}`;
   $("groups").replaceChildren(...groups.map((group) => card(group, canReplay, choose, replay)));
   $("left-out").replaceChildren(...left_out.map((text) => made("li", text)));
   $("left-out-heading").hidden = !left_out.length;
@@ -13,7 +15,10 @@ export function renderGroups({ groups, left_out }, canReplay, choose, replay) {
 
 function card(group, canReplay, choose, replay) {
   const item = made("li");
-  const image = Object.assign(document.createElement("img"), { src: group.urls[1], alt: "the screen in CI", loading: "lazy" });
+  const shot = made("div");
+  shot.className = "shot";
+  const image = Object.assign(new Image(), { src: group.urls[1], alt: "what the run showed", onload: () => crop(image, group.boxes, false, group.boxes) });
+  shot.append(image);
   const facts = made("div");
   const count = group.tests.length;
   facts.append(made("h3", group.diff ? "1 test that a model continued" : `${count} ${count === 1 ? "test" : "tests"}`), made("p", group.problem));
@@ -34,7 +39,7 @@ function card(group, canReplay, choose, replay) {
     controls.append(again);
   }
   facts.append(tests, controls);
-  item.append(image, facts);
+  item.append(shot, facts);
   return item;
 }
 

@@ -26,6 +26,30 @@ export function drawFrame(buffer) {
   return header.test;
 }
 
+const MARGIN_PX = 60;
+
+/** Show the part of a screen that holds the boxes, or the whole screen, with a frame around each of the marked boxes. */
+export function crop(image, boxes, isWhole, marked) {
+  const { naturalWidth: width, naturalHeight: height, parentElement: shot } = image;
+  let [left, top, right, bottom] = [0, 0, width, height];
+  if (boxes.length && !isWhole) {
+    const side = (number) => boxes.map((box) => box[number]);
+    [left, top] = [Math.min(...side(0)), Math.min(...side(1))].map((least) => Math.max(0, least - MARGIN_PX));
+    [right, bottom] = [Math.min(width, Math.max(...side(2)) + MARGIN_PX), Math.min(height, Math.max(...side(3)) + MARGIN_PX)];
+  }
+  const across = (x) => `${(100 * x) / (right - left)}%`;
+  const down = (y) => `${(100 * y) / (bottom - top)}%`;
+  Object.assign(shot.style, { aspectRatio: `${right - left} / ${bottom - top}`, maxWidth: `${2 * (right - left)}px` });
+  Object.assign(image.style, { width: across(width), left: across(-left), top: down(-top) });
+  shot.querySelectorAll(".box").forEach((box) => box.remove());
+  for (const [x, y, endX, endY] of marked) {
+    const box = document.createElement("span");
+    box.className = "box";
+    Object.assign(box.style, { left: across(x - left), top: down(y - top), width: across(endX - x), height: down(endY - y) });
+    shot.append(box);
+  }
+}
+
 /** Show steps, each with a number, a text and the image of a place, in a list; an item that is as before stays. */
 export function listSteps(list, steps) {
   steps.forEach(({ number, text, crop }, index) => {
