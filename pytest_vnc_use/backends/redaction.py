@@ -19,6 +19,7 @@ from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.types import (
     REDACTED_COLOUR,
     SECRET_MARK,
+    Action,
     Click,
     DesktopAction,
     Frame,
@@ -32,7 +33,8 @@ from pytest_vnc_use.types import (
     Wait,
 )
 from pytest_vnc_use.types.actions import Point, SecretText, points
-from pytest_vnc_use.types.protocols import ClickRules, Controller, ForwardingController, TellsUrl
+from pytest_vnc_use.types.elements import Elements
+from pytest_vnc_use.types.protocols import ClickRules, Controller, ForwardingController, TellsElements, TellsUrl
 
 Edges = npt.NDArray[np.uint8]
 
@@ -274,6 +276,10 @@ class RedactingController(ForwardingController):
     def page_url(self) -> str:
         """Return the address of the browser's page; "" if it is unknown."""
         return self.desktop.page_url() if isinstance(self.desktop, TellsUrl) else ""
+
+    def elements_of(self, action: Action) -> Elements | None:
+        """Return the elements that an action acts on; None if the desktop must be asked."""
+        return self.desktop.elements_of(action) if isinstance(self.desktop, TellsElements) else None
 
     @property
     def doubles_only_near(self) -> bool:

@@ -167,8 +167,8 @@ def test_server_without_screen_is_refused_in_time() -> None:
 @pytest.mark.parametrize("call", ["wait(60)", "settle()"])
 def test_ctrl_c_ends_wait_and_no_connection(tigervnc: VncServer, call: str) -> None:
     code = (
-        "print('ready', flush=True)\n"
-        "try:\n"
+        "\ntry:\n"
+        "    print('ready', flush=True)\n"
         f"    while True: hands.{call}; hands.move(1, 1)\n"
         "except KeyboardInterrupt: print(hands.frame().ref.width, flush=True)\n"
         f"while True: hands.{call}; hands.move(1, 1)"

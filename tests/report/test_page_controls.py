@@ -240,7 +240,7 @@ def test_one_file_opens_run_at_its_step(page: Any, runs: list[Path], tmp_path: P
     page.click(".group li a")
     assert page.locator("#run-2 .sentence").is_visible()
     page.keyboard.press("j")
-    assert page.url.endswith("#run-2-step-1")
+    page.wait_for_url(f"{address}#run-2-step-1")
     shown = page.locator("#run-2-step-1 i.pic >> nth=0")
     assert shown.evaluate(BACKGROUND).startswith('url("data:')
     assert shown.bounding_box()["width"] / shown.bounding_box()["height"] == pytest.approx(320 / 200, abs=0.01)

@@ -53,7 +53,7 @@ class Page:
         self.pixels = np.zeros((0, 0), np.uint32)
         """The live screen of the newest frame's test."""
         self.states: dict[str, str] = {}
-        """The states of the tests that have begun since the page was opened."""
+        """The states of the tests."""
         self.finished = ""
         """The last text of a command that has ended."""
 
@@ -78,6 +78,7 @@ class Page:
                 self.is_running = message["is_running"]
             case "state":
                 self.questions = {question["id"]: question for question in message["questions"]}
+                self.states = {test["id"]: test["state"] for test in message["tests"]}
             case "question":
                 self.questions[message["id"]] = message
             case "recorded":

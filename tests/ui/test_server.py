@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -162,7 +162,8 @@ def test_page_stops_session_but_killed_desk_does_not(tmp_path: Path, end: str) -
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         _, url = read_url(process.stdout)
-        with Page(url) as page:
+        with ExitStack() as ending, Page(url) as page:
+            ending.callback((tmp_path / "goes_on").touch)
             while "running" not in page.states.values():
                 page.read()
             if end == "stop":
