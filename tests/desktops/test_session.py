@@ -95,7 +95,7 @@ def test_stopped_supervisor_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) ->
     os.kill(supervisor, signal.SIGSTOP)
     session.stop()
     assert not is_running(supervisor)
-    assert not is_running(program.pid)
+    wait_for(lambda: not is_running(program.pid), "the program's end")
 
 
 FORKING = """

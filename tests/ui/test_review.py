@@ -78,7 +78,7 @@ def test_group_is_accepted_once_for_all_its_tests(project: Project, served: Serv
     log = subprocess.run(
         [sys.executable, "-m", "pytest_vnc_use.cli", "recordings", "log"], capture_output=True, text=True, check=True
     )
-    accepted = rf"{getpass.getuser()} accepted test_till.py::test_\w+ before step 2 \d"
+    accepted = rf"{getpass.getuser()} accepted test_till.py::test_\w+ before step 1 \d"
     assert len(re.findall(accepted, log.stdout)) == 2
     again = project.run("-ovnc_gate_seconds=1", till="--fault=spelling", ci="true")
     assert again.out.count("drift before step 2 of 4") >= 2, "only the gate that CI reached is accepted"

@@ -159,7 +159,7 @@ def test_steps_by_hand_become_part_of_recording(project: Project) -> None:
             for click in ADDING:
                 person.click(*click)
         choice = page.asked("choice")
-        assert [number for number, _ in choice["choices"]] == [1, 2, 3, 4], "the button has moved on all screens"
+        assert [number for number, *_ in choice["choices"]] == [1, 2, 3, 4], "the button has moved on all screens"
         page.send(type="answer", id=choice["id"], kind="3")
         for _ in range(2):  # the button has no focus any more once it is paid
             question = page.asked(None)
