@@ -155,8 +155,10 @@ def model() -> Iterator[Callable[..., GeminiServer]]:
 def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.Pytester]:
     """Let `runpytest_subprocess` fork its sessions from a process that has imported the libraries.
 
-    A session within this process collects garbage many times: without what is there already.
+    A session within this process collects garbage many times: without what is there already. It must not import the
+    plugin of hypothesis, which warns if hypothesis is in use.
     """
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")
     start = pytester.popen
 
     def popen(command: Sequence[str], stdout: IO[str], stderr: IO[str], **options: Any) -> Any:
