@@ -63,7 +63,8 @@ def problem_of(server: str, error: ssl.SSLError) -> str:
     """Return why TLS with a server failed, in words."""
     if isinstance(error, ssl.SSLCertVerificationError):
         reason = getattr(error, "verify_message", "") or error.args[-1]
-        return f"the certificate of {server!r} is not accepted: {reason}"
+        remedy = "if it is right, name its file (PEM) or sha256:HEX in vnc_tls, or VNC_USE_TLS for cua-vnc"
+        return f"the certificate of {server!r} is not accepted: {reason}; {remedy}"
     return f"{server!r} and this client found no common kind of TLS: {error.reason or error}"
 
 

@@ -476,23 +476,27 @@ def _figures(
         return RehearsalFigures(number, repeated=True, learnt=tuple(learnt))
     for run in runs:
         with suppress(RunDirectoryError):
-            for drift in read_trace(run).drifts[-1:]:
+            trace = read_trace(run)
+            for drift in trace.drifts[-1:]:
                 recorded, seen = (run / "screens" / f"{ref.digest}.png" for ref in (drift.recorded, drift.seen))
-                advice = _advice(drift, key, recorded, seen)
+                advice = _advice(drift, key, recorded, seen, is_first=not trace.steps)
                 return RehearsalFigures(number, False, plain(drift.problem), advice, str(recorded), str(seen))
     message = attached_to(failed)["message"] or f"the test was {failed.outcome} in its {failed.when}"
     return RehearsalFigures(number, repeated=False, problem=plain(message), advice=_STATE)
 
 
-def _advice(drift: Drifted, key: Key, recorded: Path, seen: Path) -> str:
+def _advice(drift: Drifted, key: Key, recorded: Path, seen: Path, *, is_first: bool) -> str:
+    """Return what to do. For a first screen no mask is proposed: it would hide what comes there later."""
     mask = "if the part changes on its own, mask it; "
-    if drift.region:
+    if drift.region and not is_first:
         try:
             cell = cell_around(drift.region, pixels_of(recorded.read_bytes()), pixels_of(seen.read_bytes()))
         except OSError:  # the images were not kept
             cell = drift.region
+        hidden = (cell.right - cell.left) * (cell.bottom - cell.top)
         is_small = is_maskable((cell,), (drift.seen.height, drift.seen.width))
-        mask = f"if the part changes on its own, mask it: `{mask_command(key.node_id, (cell,))}`; " if is_small else ""
+        command = f"mask it ({hidden:,} px): `{mask_command(key.node_id, (cell,))}`"
+        mask = f"if the part changes on its own, {command}; " if is_small else ""
     return (
         f"{mask}if it appears late, let the task wait for it, or raise "
         "vnc_gate_seconds; if an earlier run caused it, reset it in a fixture; then record the test again"

@@ -148,7 +148,7 @@ def test_new_recordings_are_replayed_twice(project: Project, monkeypatch: pytest
     for name, problem in unrepeated.items():
         assert f"NOT REPEATED {name}: {problem}" in ended.out
     assert "reset what it leaves behind, in a fixture" in ended.out
-    assert re.search(r"mask it: `cua-vnc mask test_till.py::test_moved \d+,\d+,\d+,\d+`", ended.out)
+    assert re.search(r"mask it \([\d,]+ px\): `cua-vnc mask test_till.py::test_moved \d+,\d+,\d+,\d+`", ended.out)
     assert f"vnc-use: {len(starts(project)) - len(unrepeated)} recordings repeated in 2 rehearsals" in ended.out
     till, moved = tests["test_till.py::test_till"], tests["test_till.py::test_moved"]
     assert [(run.rehearsal, run.steps) for run in till.runs] == [(0, 4), (1, 4), (2, 4)]
