@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from ratios import head, row
 
+from pytest_vnc_use.settings.settings import FIELDS
 from support.paths import ROOT
 
 PACKAGE = ROOT / "pytest_vnc_use"
@@ -39,6 +40,8 @@ def figures() -> Iterator[tuple[str, object]]:
     yield "90th percentile", lengths[int(0.9 * len(lengths))]
     yield "longest", lengths[-1]
     yield "private functions used once", f"{sum(uses[node.name] == 1 for node in private) / len(functions):.0%}"
+    yield "settings", len(FIELDS)
+    yield "stash keys", sum(text.count("StashKey[") for text in TEXTS.values())
     yield "imports in functions", len({id(node) for node in imports})
     yield "public names without a docstring", sum(not ast.get_docstring(node) for node in public)
 
