@@ -25,6 +25,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +34,7 @@ from foreign_fixtures import package_dir
 from foreign_table import PROGRAMS, Page
 from ratios import head, machine, row
 
+from pytest_vnc_use.errors import RunDirectoryError
 from pytest_vnc_use.report.results import ItemResult, read_results
 from pytest_vnc_use.runs.directory import read_trace
 
@@ -153,9 +155,10 @@ def number_of(test: ItemResult) -> int:
 def told_drift(test: ItemResult, steps: int) -> str:
     """Return which gate, or the claim, saw which change; "" where neither did."""
     for run in test.runs:
-        for drift in read_trace(Path(run.directory)).drifts:
-            who, box = "claim" if run.outcome == "done" else f"gate {run.steps + 1} of {steps + 1}", drift.region
-            return f"{who}: {f'{box.left},{box.top} to {box.right},{box.bottom}' if box else drift.problem}"
+        with suppress(RunDirectoryError):  # it never saw a screen
+            for drift in read_trace(Path(run.directory)).drifts:
+                who, box = "claim" if run.outcome == "done" else f"gate {run.steps + 1} of {steps + 1}", drift.region
+                return f"{who}: {f'{box.left},{box.top} to {box.right},{box.bottom}' if box else drift.problem}"
     return ""
 
 
