@@ -244,27 +244,27 @@ def test_heal_proposes_recordings_that_replay_without_key(
     assert (replaying.clone / "report.html").exists()
 
 
-def test_replay_without_recording_fails_with_links(tmp_path: Path, origin: Path) -> None:
+def test_github_without_recording_or_key_fails_late(
+    tmp_path: Path, origin: Path, model: Callable[..., GeminiServer]
+) -> None:
     require("git")
     require_pyside()
-    machine = Machine(tmp_path / "machine", origin)
+    server = model(text("I cannot do that"))
+    machine = Machine(tmp_path / "machine", origin, {"GOOGLE_GEMINI_BASE_URL": server.url})
+    assert run_github(machine, WORKFLOW, "heal", {}) == 0, machine.said
+    assert "nothing is healed" in machine.said
+    assert not [call for call in machine.calls if call.startswith("gh")]
     assert run_github(machine, WORKFLOW, "replay", {}) == 1, machine.said
     assert "no recording" in machine.said
     summary = (machine.directory / "summary.md").read_text()
     assert "https://github.test/page#run-1)" in summary
     assert "All files: URL" in summary
-
-
-def test_failed_heal_fails_job_after_proposal(tmp_path: Path, origin: Path, model: Callable[..., GeminiServer]) -> None:
-    require("git")
-    require_pyside()
-    server = model(text("I cannot do that"))
-    machine = Machine(tmp_path / "machine", origin, {"GOOGLE_GEMINI_BASE_URL": server.url})
+    machine.said = ""
     assert run_github(machine, WORKFLOW, "heal", {"GOOGLE_API_KEY": server.api_key}) == 1, machine.said
     assert "no recording has changed" in machine.said
 
 
-@pytest.mark.parametrize("recipe", ALL[:2], ids=lambda recipe: recipe.ci)
+@pytest.mark.parametrize("recipe", ALL[1:2], ids=lambda recipe: recipe.ci)
 def test_heal_without_key_passes(tmp_path: Path, origin: Path, recipe: Recipe) -> None:
     require("git")
     machine = Machine(tmp_path / "machine", origin)
@@ -286,11 +286,13 @@ def test_shards_are_merged_and_missing_one_fails(tmp_path: Path, origin: Path) -
     require("git")
     require_package("pytest_split")
     whole = Machine(tmp_path / "whole", origin)
-    for shard in range(1, 5):  # three of them have no test
+    for shard in (1, 2):  # the second one has no test
         job = Machine(tmp_path / f"job-{shard}", origin, shard=shard)
         (job.clone / "tests" / "test_first.py").write_text(SKIPPED)
         assert run_github(job, "github-shards.yml", "replay", {}) == 0, job.said
         shutil.copytree(job.clone / "shards", whole.clone / "shards", dirs_exist_ok=True)
+    for shard in ("3", "4"):
+        shutil.copytree(whole.clone / "shards" / "2", whole.clone / "shards" / shard)
     assert run_github(whole, "github-shards.yml", "merge", {}) == 0, whole.said
     assert "1 skipped in 4 of 4 jobs: report/vnc-results.json" in whole.said
     assert (whole.clone / "report" / "index.html").exists()
