@@ -244,6 +244,7 @@ def test_run_continues_on_resized_desktop(tmp_path: Path) -> None:
     def resize(seen: Observation) -> Answer:
         if not seen.turns:
             assert desktop.run(["xrandr", "-s", "800x600"]).exit_code == 0
+            vnc_servers.wait_for(lambda: agent.controller.frame().ref.width == 800, "the new size")
             return Click(1023, 767)
         return Click(799, 599) if len(seen.turns) == 1 else finish()
 
