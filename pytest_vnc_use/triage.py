@@ -30,6 +30,7 @@ from pytest_vnc_use.errors import (
     ConnectionLost,
     DesktopRefused,
     DesktopSilent,
+    FileMissing,
     FileUnreadable,
     Inconclusive,
     InfraError,
@@ -293,7 +294,9 @@ RULES = (
         "the desktop could not be reached, or its connection was lost", "infra", _is(ConnectionLost, DesktopRefused)
     ),
     TriageRule(
-        "a file that the program wrote is not UTF-8, no regular file, or too large", "product", _is(FileUnreadable)
+        "a file that the program should have written is missing, not UTF-8, no regular file, or too large",
+        "product",
+        _is(FileMissing, FileUnreadable),
     ),
     TriageRule(
         "a claim fails, a reviewer calls it a bug, or `wait_for_text` finds that a page lacks a text",

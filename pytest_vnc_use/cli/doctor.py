@@ -34,7 +34,8 @@ from pytest_vnc_use.errors import (
     install_hint,
 )
 from pytest_vnc_use.plain_text import plain, without_query
-from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.settings.layers import absolute_text
+from pytest_vnc_use.settings.settings import FIELDS, Settings
 from pytest_vnc_use.settings.variables import VARIABLE, env_file_in_words, use_env_file
 
 if TYPE_CHECKING:
@@ -83,10 +84,17 @@ def _doctor(arguments: argparse.Namespace) -> int:
     values = given(arguments, [DOCTOR_OPTIONS])
     values["planner"] = values["planner"] or (values["model"] and "gemini")
     failed = []
+    ini, directory = IniFile.find(Path.cwd()), Path.cwd()
     if not os.environ.get(VARIABLE):  # else that file has been read
-        use_env_file(IniFile.find(Path.cwd()).options.get("vnc_env_file"), Path.cwd())
+        use_env_file(ini.options.get("vnc_env_file"), directory)
+    of_project = {name: value for name in FIELDS if (value := ini.options.get(f"vnc_{name}")) is not None}
+    in_ini = {
+        name: absolute_text(name, value, directory) if isinstance(value, str) else value
+        for name, value in of_project.items()
+    }
     try:
-        for finding in diagnose(build.settings_of(values), typing=not arguments.no_typing):
+        settings = build.settings_of(values, (in_ini, lambda name: f"vnc_{name} in {ini.name}"))
+        for finding in diagnose(settings, typing=not arguments.no_typing):
             print(without_query(plain(str(finding))), flush=True)
             failed += [finding.about] if finding.word == "FAIL" else []
     except KeyboardInterrupt:
@@ -239,7 +247,7 @@ def _external_desktop(server: str, settings: Settings, typing: bool) -> Iterator
         controller = connect(server, password, facts=facts, timeout_s=LIMIT_S, type_by=settings.typing, wire=wire)
     except DesktopError as exc:
         is_password = isinstance(exc, AuthenticationFailed)
-        remedy = f"it is read from {settings.password_env}" if is_password else f"how to start one: {RECIPES}"
+        remedy = f"it is read from {settings.password_env}" if is_password else f"recipes of servers: {RECIPES}"
         yield Finding("FAIL", "server", f"{exc}; {remedy}")
         yield from _security(facts, opened=is_password)
         if (recipe := recipe_of(server, facts)).word == "ok":

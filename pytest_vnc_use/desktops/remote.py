@@ -34,6 +34,7 @@ from pytest_vnc_use.errors import (
     CommandMissing,
     DesktopError,
     DesktopRefused,
+    FileMissing,
     FileUnreadable,
     ProgramCrashed,
     ProgramMissing,
@@ -120,7 +121,7 @@ class RemoteExec:
     def read(self, name: str) -> str:
         """Return the text of a file in the working directory there.
 
-        Raises FileNotFoundError. Raises FileUnreadable if it is not UTF-8 text, not a regular file, or too large.
+        Raises FileMissing. Raises FileUnreadable if it is not UTF-8 text, not a regular file, or too large.
         Raises DesktopError.
         """
         done = self._file(_READ, name)
@@ -132,7 +133,7 @@ class RemoteExec:
         if done.returncode == _NO_FILE:
             files = sorted(output.decode().splitlines())
             listed = ", ".join(repr(each.removeprefix("./")) for each in files) or "no files"
-            raise FileNotFoundError(f"the program's working directory has no file {name!r}; it has {listed}")
+            raise FileMissing(f"the program's working directory has no file {name!r}; it has {listed}")
         if done.returncode:
             raise DesktopError(f"cannot read {name!r} in the program's working directory: {_last_line(done.stderr)}")
         try:

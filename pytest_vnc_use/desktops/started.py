@@ -22,6 +22,7 @@ from pytest_vnc_use.desktops.session import Process, Session
 from pytest_vnc_use.errors import (
     CommandMissing,
     DesktopError,
+    FileMissing,
     FileUnreadable,
     ProgramCrashed,
     ProgramMissing,
@@ -62,7 +63,7 @@ class WorkingDirectory:
     def read(self, name: str) -> str:
         """Return the text of a file.
 
-        Raises FileNotFoundError if it is missing: the desktop is not at fault if a program did not write it. Raises
+        Raises FileMissing if it is missing: the desktop is not at fault if a program did not write it. Raises
         FileUnreadable if it is not UTF-8 text, not a regular file, or too large. Raises DesktopError if it lies outside
         the directory, or cannot be read for another reason.
         """
@@ -72,7 +73,7 @@ class WorkingDirectory:
             files = (path for path in islice(self.path.rglob("*"), _MAX_LISTED) if path.is_file())
             names = sorted(path.relative_to(self.path).as_posix() for path in files)
             listed = ", ".join(map(repr, names[:20])) or "no files"
-            raise FileNotFoundError(f"the program's working directory has no file {name!r}; it has {listed}") from None
+            raise FileMissing(f"the program's working directory has no file {name!r}; it has {listed}") from None
         except (OSError, UnicodeDecodeError) as exc:
             number, reason = (exc.errno, reason_of(exc)) if isinstance(exc, OSError) else (errno.EINVAL, str(exc))
             advice = f"; {TOO_LARGE}" if number == errno.EFBIG else ""
@@ -230,7 +231,7 @@ class Reach(Protocol):
     """What reaches a desktop's working directory: on this machine, or by a command that leads to another one."""
 
     def read(self, name: str) -> str:
-        """Return the text of a file. Raises FileNotFoundError, DesktopError."""
+        """Return the text of a file. Raises FileMissing, DesktopError."""
 
     def write(self, name: str, text: str) -> None:
         """Write a file. Raises DesktopError."""
@@ -253,7 +254,7 @@ class ReachedDesktop(ABC):
         """Return what reaches the desktop. Raises DesktopError that says why `wish` is not possible."""
 
     def read_file(self, name: str) -> str:
-        """Return the text of a file in the program's working directory. Raises FileNotFoundError, DesktopError."""
+        """Return the text of a file in the program's working directory. Raises FileMissing, DesktopError."""
         return self._reach(f"read the file {name!r}").read(name)
 
     def write_file(self, name: str, text: str) -> None:

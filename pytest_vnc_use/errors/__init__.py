@@ -10,6 +10,7 @@ VncUseError
 │   └── RunDirectoryUnwritable it cannot be made or written: the disk is full, or read-only; an InfraError too
 ├── TaskFailed                a run did not end as done, or a claim about it is not shown to hold
 │   ├── ProductFailed         product: the screen, or the program, is not as the test requires
+│   │   ├── FileMissing       a file that the program should have written is not there; a FileNotFoundError too
 │   │   ├── FileUnreadable    a file that the program wrote cannot be read as text; a DesktopError too
 │   │   └── ProgramCrashed    the program under test ended by a signal, or at its start with an exit code that is not 0
 │   ├── AgentFailed           agent: the planner gave up, or repeated its actions
@@ -142,6 +143,10 @@ class AuthenticationFailed(DesktopError):
 
 class CommandMissing(ProgramMissing, DesktopError):
     """The program of a command that a test runs on the desktop cannot be found, or cannot be run."""
+
+
+class FileMissing(ProductFailed, FileNotFoundError):
+    """The program's working directory has no file of that name."""
 
 
 class FileUnreadable(ProductFailed, DesktopError):

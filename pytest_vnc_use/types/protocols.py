@@ -126,7 +126,7 @@ class Desktop(Protocol):
         """The password of its VNC server; None if it needs none, or if only the user knows it."""
 
     def read_file(self, name: str) -> str:
-        """Return the text of a file in the program's working directory. Raises FileNotFoundError, DesktopError."""
+        """Return the text of a file in the program's working directory. Raises FileMissing, DesktopError."""
 
     def write_file(self, name: str, text: str) -> None:
         """Write a text file in the program's working directory. Raises DesktopError."""

@@ -380,14 +380,15 @@ def test_model_is_checked_without_cost(doctor: Callable[..., Result], monkeypatc
         assert "AIza-a-bad-key" not in result.out + result.err
 
 
-def test_variables_of_file_are_named(
+def test_project_settings_and_variables_are_read(
     doctor: Callable[..., Result], bare: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(bare)
-    (bare / "pytest.ini").write_text("[pytest]\nvnc_env_file = .env\n")
+    (bare / "pytest.ini").write_text("[pytest]\nvnc_env_file = .env\nvnc_server = localhost::1\n")
     (bare / ".env").write_text("SHOP_PASSWORD=the value\n")
     result = doctor()
     assert "vnc_env_file: read from the file: SHOP_PASSWORD" in result.out
+    assert "FAIL  server: no VNC connection to 'localhost::1'" in result.out
     assert "the value" not in result.out + result.err
     (bare / ".env").write_text("the value\n")
     result = doctor()

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.desktop
 CONFTEST = """
 import os
 import pytest
-from pytest_vnc_use.errors import ModelUnavailable
+from pytest_vnc_use.errors import FileMissing, ModelUnavailable
 from pytest_vnc_use.types import Click, Confirmation, Decision, Move, Proposal, Verdict
 
 class Judge:
@@ -226,6 +226,7 @@ ROWS: dict[str, tuple[str, str]] = {
     ),
     "tool_failure_not_xfailed": ("infra", "@pytest.mark.xfail\n@task('break')\ndef test_(): ..."),
     "product_failure_xfailed": ("xfailed", "@pytest.mark.xfail\n@task('Look', expect='it fails')\ndef test_(): ..."),
+    "file_missing": ("product", "def test_(vnc_desktop): raise conftest.FileMissing('no notes.txt')"),
     "judge_failed_before_an_assertion": (
         "infra",
         "def test_(vnc_agent):\n  try: vnc_agent.verify('outage')\n  except InfraError: pass\n  assert 0",
