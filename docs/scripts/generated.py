@@ -99,7 +99,7 @@ def _shared() -> dict[str, str]:
 def _options(command: argparse.ArgumentParser) -> str:
     """Return the command's options; those that it shares with `run`, and commands with sections, only by a link."""
     lines = {
-        " ".join(each.option_strings): _option(each)
+        " ".join(each.option_strings) or each.dest: _option(each)
         for each in command._actions
         if each.dest != "help" and not (command.prog == "cua-vnc" and isinstance(each, argparse._SubParsersAction))
     }

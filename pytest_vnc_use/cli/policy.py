@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from pytest_vnc_use.report.sessions import find_runs
 from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.safety.policy_file import explain, load_policy
 from pytest_vnc_use.safety.rules import Policy, ReviewContext, combination, keys_of
@@ -27,7 +28,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     check.set_defaults(command=_check)
     test = kinds.add_parser("test", help="print what a policy file would have ruled on recorded steps")
     test.add_argument("file", help="policy file, or strict")
-    test.add_argument("run", nargs="+", help="run directory")
+    test.add_argument("run", nargs="+", help="run directory, or one with runs below it")
     test.set_defaults(command=_test)
 
 
@@ -37,7 +38,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _test(arguments: argparse.Namespace) -> int:
-    steps = list(replay_rulings(load_policy(arguments.file), map(Path, arguments.run)))
+    steps = list(replay_rulings(load_policy(arguments.file), find_runs(map(Path, arguments.run))))
     for text, _ in steps:
         print(sanitize(text, hide=str))
     print(f"{sum(differs for _, differs in steps)} of {len(steps)} steps get another ruling than they had")
@@ -60,7 +61,8 @@ def replay_rulings(policy: Policy, runs: Iterable[Path]) -> Iterator[tuple[str, 
             more = f" and {len(keys) - MAX_KEYS} more" if len(keys) > MAX_KEYS else ""
             pressing = f" pressing {', '.join(keys[:MAX_KEYS])}{more}" if keys else ""
             was = f"   <-- was {then.kind} ({then.rule})" if differs else ""
-            text = f"{run.name} step {step.number} {action.kind} {step.proposal.intent!r}{pressing}"
+            intent = f" {step.proposal.intent!r}" if step.proposal.intent else ""
+            text = f"{run.name} step {step.number} {action.kind}{intent}{pressing}"
             yield f"{text}: {now.kind} ({now.rule}){was}", differs
             if isinstance(step, Step):
                 context = replace(context.after(step), page_url=partial(str, step.url))

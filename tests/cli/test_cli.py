@@ -246,7 +246,7 @@ def test_policy_is_checked_and_tried_on_run(tmp_path: Path, pad: QtDesktop) -> N
     checked = subprocess.run(check, cwd=tmp_path, env=few, capture_output=True, text=True, timeout=400, check=False)
     assert (checked.returncode, "?pples" in checked.stdout) == (0, True), checked.stderr
     denied = cua_vnc(tmp_path, [RISKY], "run", "--vnc", pad.server, "--task", "Buy")
-    tried = cua_vnc(tmp_path, [], "policy", "test", "policy.toml", last_line(denied)[1])
+    tried = cua_vnc(tmp_path, [], "policy", "test", "policy.toml", str(Path(last_line(denied)[1]).parent))
     assert (tried.returncode, "allow" in tried.stdout) == (0, True), tried.stderr
     reads, writes = os.pipe()
     os.close(reads)

@@ -219,9 +219,9 @@ def test_policy_tried_on_run_sees_keys_and_typing(documented: Policy, directory:
     for number, (action, ruling, error) in enumerate(steps, start=1):
         directory.append(StepFinished(Step(number, number, Proposal(action), ruling, SCREEN, SCREEN, error=error)))
     lines = [text for text, _ in replay_rulings(documented, [directory.path])]
-    assert lines[0] == "the-run step 1 type_text '' pressing ctrl+a, r, m: allow (harmless)"
-    assert lines[3] == "the-run step 4 key_combo '' pressing g: allow (harmless)   <-- was deny (rule 9)"
-    assert lines[4].startswith("the-run step 5 key_combo '' pressing f: deny (rule 2 'no deleting in a terminal')")
+    assert lines[0] == "the-run step 1 type_text pressing ctrl+a, r, m: allow (harmless)"
+    assert lines[3] == "the-run step 4 key_combo pressing g: allow (harmless)   <-- was deny (rule 9)"
+    assert lines[4].startswith("the-run step 5 key_combo pressing f: deny (rule 2 'no deleting in a terminal')")
     assert ", t and 7 more: allow" in lines[5]
 
 
