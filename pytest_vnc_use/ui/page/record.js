@@ -44,7 +44,7 @@ export function renderRecord(asked, sender, isRunning) {
   if (canvas.parentElement !== $("record-screen")) $("record-screen").prepend(canvas);
   if ($("record-notice").textContent !== asked.notice) $("record-notice").textContent = asked.notice;
   $("record-undo").disabled = Boolean(asked.no_undo) || !asked.steps.length;
-  const captions = asked.steps.length ? asked.steps : ["Nothing yet: click into the screen and do the task."];
+  const captions = asked.steps.length ? asked.steps : ["Nothing yet: click into the program and do the task."];
   listSteps($("record-steps"), captions.map((text, index) => ({ number: index + 1, text, crop: asked.crops[index] ?? "" })));
   $("record-steps").classList.toggle("empty", !asked.steps.length);
   $("record-steps").lastElementChild.scrollIntoView({ block: "nearest" });
