@@ -23,9 +23,6 @@ Exit codes of run, approve, deny, resume and reenact:
 The last line printed names the outcome, or `infra`, `defect` or `interrupted`, and the run directory. approve, deny and
 resume use the claims and limits that the run was started with. Its planner, policy, desktop and secrets must be given
 again: a run directory may be another person's, so none of these is taken from it.
-
-Exit codes of doctor: 0 if everything that was asked for works, 1 if something does not (its line begins with FAIL), 2
-and 130 as above. A missing part that was not asked for (`--`) is no failure.
 """
 
 from __future__ import annotations
