@@ -119,7 +119,6 @@ GEMINIS: list[tuple[str, dict[str, Any], Action]] = [
     ("drag_and_drop", {"start_x": 0, "start_y": 0, "end_x": 500, "end_y": 500}, Drag(0, 0, 720, 450)),
     ("wait", {}, Wait(1.0)),
     ("wait", {"seconds": 3}, Wait(3.0)),
-    ("press_key", {"key": "enter"}, KeyCombo(("enter",))),
     ("press_key", {"key": "ctrl+a"}, KeyCombo(("ctrl", "a"))),
     ("key_down", {"key": "shift"}, KeyDown("shift")),
     ("key_up", {"key": "shift"}, KeyUp("shift")),
@@ -131,15 +130,12 @@ GEMINIS: list[tuple[str, dict[str, Any], Action]] = [
 ]
 VARIANTS: list[tuple[str, dict[str, Any], Action]] = [
     ("search", {}, KeyCombo(("ctrl", "k"))),
-    ("click", {"x": "500", "y": 500.0}, Click(720, 450)),
     ("click", {"x": [500, 500]}, Click(720, 450)),
     ("click", {**POINT, "button": None}, Click(720, 450)),
     ("mouse_click", POINT, Click(720, 450)),
     ("type", {"text": 42}, TypeText("42")),
-    ("type", {"text": ""}, TypeText("")),
     ("type", {"text": "a", "press_enter": "true"}, TypeText("a", press_enter=True)),
     ("wait", {"seconds": 2, "reason": "it loads", "intent": "to see"}, Wait(2.0)),
-    ("key", {"key": "Return"}, KeyCombo(("Return",))),
     ("press_key", {"key": "alt f"}, KeyCombo(("alt", "f"))),
     ("open_url", {"url": "example.org"}, OpenAddress("example.org")),
     ("drag", {"source_x": 0, "source_y": 0, "target_x": 500, "target_y": 500}, Drag(0, 0, 720, 450)),
@@ -164,16 +160,10 @@ CLAUDES: list[tuple[str, dict[str, Any], list[Action]]] = [
     ("left_click", {"coordinate": ["100", 49.6]}, [Click(201, 100)]),
     ("left_click", {**PAIR, "text": "shift"}, held("shift", Click(*HERE))),
     ("left_click_drag", {"start_coordinate": [0, 0], **PAIR}, [Drag(1, 1, *HERE)]),
-    ("left_click_drag", {"start_coordinate": [0, 0], **PAIR, "text": "alt"}, held("alt", Drag(1, 1, *HERE))),
     ("mouse_move", PAIR, [Move(*HERE)]),
     ("left_mouse_down", PAIR, [MouseDown(*HERE)]),
     ("left_mouse_up", PAIR, [MouseUp(*HERE)]),
     ("scroll", {**PAIR, "scroll_direction": "down", "scroll_amount": 5}, [Scroll(*HERE, "down", 5)]),
-    (
-        "scroll",
-        {**PAIR, "scroll_direction": "up", "scroll_amount": 2, "text": "ctrl"},
-        held("ctrl", Scroll(*HERE, "up", 2)),
-    ),
     ("type", {"text": "a\nb "}, [TypeText("a\nb ")]),
     ("key", {"text": "ctrl+shift+Escape"}, [KeyCombo(("ctrl", "shift", "Escape"))]),
     ("key", {"text": "Down", "repeat": 3}, [KeyCombo(("Down",))] * 3),
@@ -189,14 +179,12 @@ OPENAIS: list[tuple[str, dict[str, Any], list[Action]]] = [
     ("move", AT, [Move(*HERE)]),
     ("drag", {"path": [{"x": 0, "y": 0}, {"x": 9, "y": 9}, AT]}, [Drag(1, 1, *HERE)]),
     ("drag", {"path": [[0, 0], [100, 50]]}, [Drag(1, 1, *HERE)]),
-    ("drag", {"path": [AT, AT], "keys": ["ALT"]}, held("ALT", Drag(*HERE, *HERE))),
     ("scroll", {**AT, "scroll_x": 0, "scroll_y": 300}, [Scroll(*HERE, "down", 3)]),
     ("scroll", {**AT, "scroll_x": 0, "scroll_y": -40}, [Scroll(*HERE, "up", 1)]),
     ("scroll", {**AT, "scrollX": -200, "scrollY": 0}, [Scroll(*HERE, "left", 2)]),
     ("scroll", {**AT, "scroll_x": 100, "scroll_y": 5000}, [Scroll(*HERE, "down", 50), Scroll(*HERE, "right", 1)]),
     ("type", {"text": "a\nb "}, [TypeText("a\nb ")]),
     ("keypress", {"keys": ["CTRL", "A"]}, [KeyCombo(("CTRL", "A"))]),
-    ("keypress", {"keys": ["ENTER"]}, [KeyCombo(("ENTER",))]),
     ("keypress", {"keys": ["alt f"]}, [KeyCombo(("alt", "f"))]),
     ("keypress", {"keys": ["DOWN", "DOWN"]}, [KeyCombo(("DOWN",)), KeyCombo(("DOWN",))]),
     ("wait", {}, [Wait(2.0)]),
@@ -204,7 +192,6 @@ OPENAIS: list[tuple[str, dict[str, Any], list[Action]]] = [
 ]
 COMMAND_CALLS: list[tuple[str, dict[str, Any], Action]] = [
     ("click", POINT, Click(720, 450)),
-    ("click", {"coordinate": [500, 500]}, Click(720, 450)),
     ("click", {"point": "(500, 500)"}, Click(720, 450)),
     ("click", {**POINT, "button": "right"}, Click(720, 450, "right")),
     ("double_click", POINT, Click(720, 450, count=2)),
@@ -215,17 +202,13 @@ COMMAND_CALLS: list[tuple[str, dict[str, Any], Action]] = [
     ("scroll", {"direction": "down"}, Scroll(720, 450, "down", 3)),
     ("scroll", {"direction": "Up", "clicks": 5, "x": 0, "y": 0}, Scroll(0, 0, "up", 5)),
     ("scroll", {"direction": "down", "clicks": -4}, Scroll(720, 450, "up", 4)),
-    ("scroll", {"direction": "left", "amount": "5e1"}, Scroll(720, 450, "left", 50)),
     ("type_text", {"text": "añ\n"}, TypeText("añ\n")),
     ("type_text", {"text": "a", "press_enter": "true"}, TypeText("a", press_enter=True)),
-    ("type_text", {"text": "a", **POINT}, TypeText("a", 720, 450)),
     ("paste", {"text": "日本"}, TypeText("日本")),
     ("press_key", {"key": "Ctrl+Shift+P"}, KeyCombo(("Ctrl", "Shift", "P"))),
-    ("press_key", {"key": 1}, KeyCombo(("1",))),
     ("press_key", {"keys": ["ctrl", "+"]}, KeyCombo(("ctrl", "+"))),
     ("press_key", {"key": "ctrl shift page down"}, KeyCombo(("ctrl", "shift", "page down"))),
     ("wait", {"thought": "it loads"}, Wait(1.0)),
-    ("wait", {"seconds": "2.5"}, Wait(2.5)),
     ("open_address", {"address": "example.org"}, OpenAddress("example.org")),
     ("go_back", {}, TraverseHistory("back")),
     ("go_forward", {}, TraverseHistory("forward")),
@@ -279,7 +262,6 @@ PROBLEMS: list[tuple[Read, str, dict[str, Any], str]] = [
     (gemini, "click", {**AT, "button": "right"}, "'click' does not take button='right'; its arguments: x, y; there is"),
     (gemini, "type", {}, "'text' is missing"),
     (gemini, "type", {"text": "a", "press_enter": "maybe"}, "'press_enter' must be true or false, got 'maybe'"),
-    (gemini, "type", {"text": "a", "delay": 5, "into": "name"}, "does not take delay=5, into='name'"),
     (gemini, "scroll", {**POINT, "direction": "sideways"}, "must be up, down, left or right, got 'sideways'"),
     (gemini, "scroll", {"direction": "up", "clicks": 0}, "more than 0 and at most 50 clicks of the wheel, got 0"),
     (gemini, "hotkey", {"keys": []}, "at least one key"),
@@ -288,13 +270,10 @@ PROBLEMS: list[tuple[Read, str, dict[str, Any], str]] = [
     (gemini, "wait", {"seconds": 600}, "a wait takes 0 to 60 seconds, got 600"),
     (gemini, "wait", {"ms": 3000}, "'wait' does not take ms=3000; its arguments: seconds"),
     (gemini, "take_screenshot", {"region": [0, 0, 9, 9]}, "does not take region=[0, 0, 9, 9]; its arguments: none"),
-    (anthropic, "wait", {"duration": 300}, "a wait takes 0 to 60 seconds"),
     (anthropic, "left_click", {"coordinate": [1, 501]}, "'y' must lie on the screenshot, 0 to 499, got 501"),
     (anthropic, "left_click", {}, "a point is missing: give x and y"),
-    (anthropic, "left_click_drag", PAIR, "a point is missing: give start_x"),
     (anthropic, "scroll", {**PAIR, "scroll_direction": "down"}, "'scroll_amount' is missing"),
     (anthropic, "scroll", {**PAIR, "scroll_direction": "up", "scroll_amount": 0}, "more than 0"),
-    (anthropic, "type", {"text": ["a"]}, "'text' must be text"),
     (anthropic, "key", {"text": "Down", "repeat": 100}, "'repeat' must be a whole number, 1 to 20, got 100"),
     (anthropic, "key", {"text": "a", "repeat": 1.5}, "'repeat' must be a whole number"),
     (anthropic, "zoom", {"region": [0, 0, 9, 9]}, "'zoom' is not available here; look at the newest screenshot"),
@@ -305,15 +284,12 @@ PROBLEMS: list[tuple[Read, str, dict[str, Any], str]] = [
     (openai, "click", {**AT, "keys": 5}, "'keys' must be a key or a list of keys, got 5"),
     (openai, "drag", {"path": [AT]}, "'path' must be a list of at least two points"),
     (openai, "scroll", AT, "'scroll_x' or 'scroll_y' must be a number of pixels other than 0"),
-    (openai, "scroll", {**AT, "scroll_y": 10**6}, "at most 50 clicks"),
     (openai, "type", {"text": 5}, "'text' must be text, got 5"),
     (openai, "navigate", {"url": "x"}, "there is no action 'navigate'; there are click, double_click, drag"),
     (commands, "clack", POINT, "there is no command 'clack'; there are click, double_click"),
-    (commands, "click", {}, "a point is missing: give x and y"),
     (commands, "click", {**AT, "modifiers": ["ctrl"]}, "its arguments: x, y, button"),
     (commands, "click", {**AT, "button": "back"}, "'button' must be left, middle, right, got 'back'"),
     (commands, "double_click", {**AT, "button": "right"}, "its arguments: x, y; there is right_click"),
-    (commands, "drag", {"from_x": 0, "from_y": 0}, "a point is missing: give to_x and to_y"),
     (commands, "wait", {"seconds": "long"}, "'seconds' must be a number, got 'long'"),
     (commands, "batch", {"actions": [{"command": "wait"}], "stop": True}, "does not take stop=True"),
     (commands, "batch", {"actions": [{"command": "wait", "arguments": {}, "ms": 3}]}, "does not take ms=3"),
@@ -322,11 +298,9 @@ PROBLEMS: list[tuple[Read, str, dict[str, Any], str]] = [
         for actions, count in (([{"command": "wait"}] * 21, 21), ([], 0), ("click", 0), ({"command": "wait"}, 0))
     ),
     (computer_use, "dance", {}, "there is no action 'dance'; there are key, type"),
-    (computer_use, "left_click", {}, "a point is missing: give x and y"),
     (computer_use, "type", {"text": "a", "coordinate": [1, 1]}, "does not take coordinate=[1, 1]"),
     (computer_use, "scroll", {}, "'pixels' must be a number above 0 for up, below 0 for down, got 0"),
     (computer_use, "terminate", {"status": ["success"]}, "'status' must be success or failure, got ['success']"),
-    (computer_use, "answer", {}, "'text' is missing"),
 ]
 
 
@@ -339,7 +313,6 @@ def test_call_without_meaning_reports_problem(read: Read, name: str, args: dict[
     ("item", "message"),
     [
         ({"command": "batch", "actions": []}, "'batch' cannot stand in a batch; call it on its own"),
-        ({"command": "task_complete", "summary": ""}, "'task_complete' cannot stand in a batch"),
         ({"command": "task_failed"}, "'task_failed' cannot stand in a batch"),
         ({"command": "clack"}, "there is no command 'clack'"),
         ({"text": "a"}, "an action of a batch must be {'command': …, 'arguments': …}, got {'text': 'a'}"),
@@ -357,7 +330,6 @@ def test_batch_with_bad_action_keeps_order(item: Any, message: str) -> None:
 @pytest.mark.parametrize(
     "item",
     [
-        {"command": "type_text", "arguments": {"text": "a"}},
         {"name": "type_text", "args": {"text": "a"}},
         {"action": "type_text", "text": "a"},
         {"command": "type_text", "arguments": '{"text": "a"}'},
@@ -368,11 +340,6 @@ def test_batch_reads_each_form(item: Any) -> None:
     click, typed = read_tool(COMMANDS, FunctionCall("batch", {"actions": [{"command": "click", **POINT}, item]}))
     assert (click.action, typed.action) == (Click(720, 450), TypeText("a"))
     assert typed.as_proposed == {"name": "type_text", "args": {"text": "a"}}
-
-
-def test_call_of_item_keeps_arguments_beside() -> None:
-    item = {"name": "wait", "arguments": {"seconds": 1}, "ms": 3, "id": "call-1", "type": "function"}
-    assert call_of(item) == FunctionCall("wait", {"seconds": 1, "ms": 3})
 
 
 def test_reason_of_call_becomes_intent() -> None:
@@ -393,34 +360,22 @@ def test_problem_lists_only_offered_names() -> None:
     [refused] = read_tool(COMMANDS, FunctionCall("copy", {}), [stock_of], ["paste", "go_back"])
     assert problem([refused.action]) == f"there is no command 'copy'; there are {', '.join(names)}"
     [refused] = read_tool(COMPUTER_USE, FunctionCall("computer_use", {"action": "copy"}), (), ["hscroll"])
-    assert "terminate" in problem([refused.action])
     assert "hscroll" not in problem([refused.action])
     [refused] = read_computer_call({"actions": [{"type": "zoom"}]}, HALF, excluded=["drag"])
     assert "double_click, keypress, " in problem([refused.action])
-    offered = offered_names("desktop", ["drag_and_drop", "hotkey"], older=False)
-    assert {"click", "done", "task_failed"} <= set(offered)
-    assert not {"drag_and_drop", "hotkey", "click_at", "navigate"} & set(offered)
-    assert "navigate" in offered_names("browser", (), older=False)
-    assert "click_at" in offered_names("browser", (), older=True)
-
-
-def test_coordinates_in_pixels_are_scaled() -> None:
-    [click] = read_tool(COMMANDS, FunctionCall("click", {"x": 360, "y": 225}), sent=(720, 450))
-    assert click.action == Click(721, 451)
+    offered = set(offered_names("desktop", ["drag_and_drop", "hotkey"], older=False))
+    assert {"click", "done", "task_failed"} <= offered
+    assert not {"drag_and_drop", "hotkey", "click_at", "navigate"} & offered
 
 
 MIDDLE: list[Any] = [
-    [500, 500],
     ["500", "500.0"],
     [400, 300, 600, 700],
-    [[400, 300], [600, 700]],
     [[400.0, "300"], [600, 7e2]],
     {"x": 500, "y": "500"},
     {"x1": 400, "y1": 300, "x2": 600, "y2": 700},
     [{"x": 400, "y": 300}, {"x": 600, "y": 700}],
     "(500,500)",
-    "[[400, 300], [600, 700]]",
-    "<point>500 500</point>",
     "<|box_start|>(400,300),(600,700)<|box_end|>",
 ]
 
@@ -429,7 +384,6 @@ MIDDLE: list[Any] = [
     ("value", "pixel"),
     [
         *((value, (720, 450)) for value in MIDDLE),
-        ([0, 0], (0, 0)),
         ([1000, 1000], (1439, 899)),
         ([999, 250], (1439, 225)),
         ([-5, -0.1], (0, 0)),
@@ -462,10 +416,8 @@ def test_denorm_of_no_number_raises(value: Any) -> None:
     ("limit", "size", "sent"),
     [
         (SMALLER, (1075, 1520), (924, 1307)),
-        (SMALLER, (3840, 2160), (1456, 819)),
         (LARGER, (3840, 2160), (2576, 1449)),
         (LARGER, (1440, 900), (1440, 900)),
-        (SMALLER, (1024, 768), (1024, 768)),
         (SMALLER, (10_000, 10), (1568, 2)),
         (SMALLER, (1, 10_000), (1, 1568)),
     ],
@@ -484,28 +436,17 @@ def test_pixel_of_every_sent_column_is_its_own(size: tuple[int, int]) -> None:
     assert last <= (size[0] - 1, size[1] - 1)
 
 
-@pytest.mark.parametrize(
-    ("keys", "split"),
-    [
-        ("+", ("+",)),
-        ("ctrl++", ("ctrl", "+")),
-        ("Digit_1", ("Digit_1",)),
-        (" ", (" ",)),
-        (["ctrl+k", "s"], ("ctrl", "k", "s")),
-    ],
-)
-def test_split_keys(keys: Any, split: tuple[str, ...]) -> None:
-    assert split_keys(keys) == split
+def test_split_keys_keeps_plus_and_space() -> None:
+    found = [split_keys(keys) for keys in ("+", "ctrl++", " ", ["ctrl+k", "s"])]
+    assert found == [("+",), ("ctrl", "+"), (" ",), ("ctrl", "k", "s")]
 
 
 @pytest.mark.parametrize(
     ("decision", "confirmation"),
     [
         ({"decision": "allow"}, None),
-        ({"decision": "regular", "explanation": "fine"}, None),
         ({"decision": "require_confirmation", "explanation": "x", "category": "y"}, Confirmation("x", "y")),
         ({"explanation": "pays"}, Confirmation("pays")),
-        ({"decision": "", "explanation": "pays"}, Confirmation("pays")),
         ({"decision": "block"}, Confirmation("the model's safety decision is {'decision': 'block'}", blocks=True)),
         ({"decision": "BLOCK", "explanation": "harm"}, Confirmation("harm", blocks=True)),
         ({"decision": "allow all", "explanation": "harm"}, Confirmation("harm", blocks=True)),
@@ -514,7 +455,6 @@ def test_split_keys(keys: Any, split: tuple[str, ...]) -> None:
             Confirmation("the model's safety decision is {'decision': ' Require_Confirmation '}"),
         ),
         ("require_confirmation", Confirmation("the model's safety decision is 'require_confirmation'")),
-        ([], Confirmation("the model's safety decision is []", blocks=True)),
     ],
 )
 def test_confirmation_only_plain_go_needs_none(decision: Any, confirmation: Confirmation | None) -> None:
@@ -547,13 +487,10 @@ def test_confirmation_of_two_decisions_is_stricter(first: str, second: str) -> N
         ("navigate", "open_url", {"url": "x"}),
         ("type", "type_text_at", {**POINT, "text": "a"}),
         ("type_text_at", "type", {"text": "a"}),
-        ("click_at", "click", POINT),
         ("scroll_document", "scroll", {"direction": "up"}),
         ("wait", "wait_5_seconds", {}),
         ("hotkey", "press_key", {"key": "ctrl+w"}),
-        ("hotkey", "key_combination", {"keys": "Control+W"}),
         ("key_combination", "hotkey", {"keys": ["ctrl", "w"]}),
-        ("press_key", "hotkey", {"keys": ["enter"]}),
         ("press_key", "key_combination", {"keys": "Enter"}),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 from pytest_vnc_use.planners.chat.answers import NotJson, read_arguments, split_thoughts
 from pytest_vnc_use.types import Click, Decision, InvalidAction, TypeText, Usage, Wait
-from support.chat_server import call, calls, said
+from support.chat_server import call, said
 from support.conversations import History, chat
 
 STARTED = History()
@@ -30,25 +29,14 @@ def decide(*script: Any, **settings: Any) -> Decision:
         ("First. <think>Hm.</think> Then.", "First.  Then."),
         ("Hm, hm.</think>I click.", "I click."),
         ("I click.<think>Was that", "I click."),
-        ("<think>a</think>b<think>c</think>d", "bd"),
         ("<THINKING>a</Thinking>b", "b"),
         ("a</think>b</think>c", "c"),
         ("<think>a<think>b</think>c", "c"),
-        ("<think></think>", ""),
         ("a < b, and so </thinker>", "a < b, and so </thinker>"),
     ],
 )
 def test_split_thoughts_leaves_them_out(text: str, words: str) -> None:
     assert split_thoughts(text)[0] == words
-
-
-def test_thoughts_are_in_no_result_or_history() -> None:
-    first = calls(("wait", {}), words="<think>secretly</think>I wait.", reasoning_content="secretly, at length")
-    with chat([first, call("task_complete", summary="Done.")]) as talk:
-        assert talk.act().words == "I wait."
-        talk.decide()
-        assert "secretly" not in json.dumps(talk.server.requests[1].body)
-        assert "secretly, at length" in json.dumps(talk.exchanges[0].response)
 
 
 CODER = "<function=wait>\n<parameter=seconds>\n2\n</parameter>\n</function>"
@@ -65,10 +53,8 @@ WAITS: list[tuple[Any, str]] = [
     (f"```\n{WAIT}\n```", ""),
     (f"```tool_call\n[{WAIT}]\n```", ""),
     (WAIT, ""),
-    (f" [{WAIT}]\n", ""),
     ('{"function": {"name": "wait", "arguments": "{\\"seconds\\": 2}"}}', ""),
     ('{"name": "wait", "parameters": {"seconds": 2}}', ""),
-    (f"```json {WAIT}```", ""),
     (f"I wait. {WAIT}", "I wait."),
     (f"<tool_call>\n{WAIT}\n</tool_call><|im_end|>", ""),  # Hermes, Qwen 2.5 and 3
     (f"[TOOL_CALLS][{WAIT}]", ""),  # Mistral
@@ -112,10 +98,8 @@ def test_name_of_qwens_tool_may_be_left_out() -> None:
     [
         '<tool_call>{"name": "wait"',
         "```json\n{'name': 'wait'}\n```",
-        "<tool_call>wait(seconds=2)</tool_call>",
         "<function=wait>\n<parameter=seconds>\n2",
         '<function=wait>{"seconds": </function>',
-        "[wait(seconds=2)]",
         "```tool_code\nwait(seconds=2)\n```",
         "<start_function_call>call:wait{seconds:2}<end_function_call>",
         f"I wait. {WAIT}.",
@@ -166,10 +150,7 @@ def test_read_arguments_none_or_invalid() -> None:
             read_arguments(wrong)
 
 
-@pytest.mark.parametrize(
-    "tool_calls",
-    [[None], ["wait"], [{}], [{"function": "wait"}], [{"function": {"name": 5}}], [{"id": 7, "function": {}}]],
-)
+@pytest.mark.parametrize("tool_calls", [[None], [{"function": "wait"}], [{"id": 7, "function": {"name": 5}}]])
 def test_invalid_call_is_reported_to_model(tool_calls: Any) -> None:
     with chat([said("", tool_calls=tool_calls), call("wait")]) as talk:
         [proposal] = talk.act().proposals
@@ -198,18 +179,14 @@ def test_usage_is_summed_over_attempts() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "<think>" * 100_000,
         "<tool_call>" * 100_000,
-        "```\n" * 100_000,
         "```" + "\n" * 300_000,
         "<tool_call>{" + "<" * 300_000,
         '{"a":' * 100_000,
         "[{" * 100_000,
         "<function=wait><parameter=seconds>" + "<" * 300_000,
-        "<parameter=a" * 100_000,
         "<function=wait>" * 10_000,
         "<tool_call>" + " " * 300_000,
-        "[TOOL_CALLS]" * 50_000,
     ],
 )
 def test_endless_text_is_read_quickly(text: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-import json
 import socket
 import threading
 import time
@@ -30,9 +29,9 @@ from pytest_vnc_use.planners.common.http import Backoff, load_certificates
 from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse, GeminiJudge
 from pytest_vnc_use.planners.openai import OpenAIComputer, OpenAIJudge
 from pytest_vnc_use.types import ModelExchange
-from support import chat_server, gemini_server as gemini, messages_server, responses_server
+from support import gemini_server as gemini, messages_server, responses_server
 from support.chat_server import said
-from support.conversations import QUICK, History, chat, claude, gpt, into
+from support.conversations import QUICK, History, claude, gpt, into
 from support.json_server import Reply
 from support.messages_server import message
 from support.players import PLAYERS
@@ -43,7 +42,6 @@ KEY = "sk-a-secret-key"
 
 PROVIDERS = {name.removeprefix("openai-compatible, "): player for name, player in PLAYERS.items()}
 GEMINI = PROVIDERS["gemini"]
-WRONG_KEY = {"gemini": "API key not valid", "anthropic": "invalid x-api-key", "openai": "Incorrect API key"}
 CLICKED = {"type": "click", "button": "left", "x": 720, "y": 450}
 GEMINIS = {"functionCall": {"name": "click", "args": {"x": 500, "y": 500}}, "thoughtSignature": "AAEC"}
 USE = {"type": "tool_use", "id": "toolu_1", "name": "left_click", "toolset_name": "computer", "input": {}}
@@ -56,13 +54,10 @@ def geminis_function_call(call: Any) -> Reply:
 AGAIN: dict[str, list[Reply]] = {
     "gemini": [
         gemini.rate_limited(0.05),
-        gemini.overloaded(),
-        gemini.html_502(),
         gemini.not_json(),
         gemini.Reply(b""),
         gemini.empty(),
         gemini.Reply({"candidates": []}),
-        gemini.stopped("MALFORMED_FUNCTION_CALL"),
         gemini.stopped("A_REASON_OF_NEXT_YEAR"),
         gemini.candidate([{"text": "cut off in the mid"}], "MAX_TOKENS"),
         gemini.candidate([{"text": "only a thought", "thought": True}]),
@@ -77,7 +72,6 @@ AGAIN: dict[str, list[Reply]] = {
     ],
     "anthropic": [
         messages_server.overloaded(),
-        Reply(b'{"content": [{"ty'),
         Reply({"content": "It is open.", "stop_reason": "end_turn"}),
         message([], "end_turn"),
         message([{"type": "text", "text": " "}], "end_turn"),
@@ -89,7 +83,6 @@ AGAIN: dict[str, list[Reply]] = {
         message([{**USE, "input": "left"}], "tool_use"),
     ],
     "openai": [
-        responses_server.rate_limited(0.01),
         response(responses_server.said("cut"), status="incomplete", incomplete_details={"reason": "max_output_tokens"}),
         response(status="failed", error={"code": "server_error", "message": "It failed."}),
         response(),
@@ -105,8 +98,6 @@ AGAIN: dict[str, list[Reply]] = {
     "commands": [
         said("I will", finish_reason="error"),  # OpenRouter
         said("", finish_reason="abort"),  # vLLM
-        said("", finish_reason="a_reason_of_next_year"),
-        Reply(b"[]"),
         Reply({"choices": {"0": 1}}),
         Reply({"choices": [{"message": "hello"}]}),
         Reply({"choices": [{"finish_reason": "stop"}]}),
@@ -150,8 +141,6 @@ REPEATED: list[tuple[str, Reply, type[Exception], str]] = [
     ("gemini", gemini.empty(), ModelUnavailable, "empty or malformed: STOP"),
     ("gemini", gemini.malformed(GEMINIS, {"text": 5}), ModelUnavailable, "malformed: got .*'text': 5"),
     ("gemini", gemini.rate_limited(0.01), QuotaExhausted, "quota is used up: 429"),
-    ("anthropic", message([], "end_turn"), ModelUnavailable, "empty or malformed"),
-    ("openai", response(), ModelUnavailable, "empty or malformed"),
     ("commands", said("I will", finish_reason="error"), ModelUnavailable, "finish_reason 'error', after 'I will'"),
     ("commands", Reply({"code": 1305, "msg": "Too many."}), ModelUnavailable, "no choice with a message: .*Too many"),
 ]
@@ -168,27 +157,6 @@ def test_decide_failing_service_raises_after_requests(
             talk.decide()
         assert len(talk.server.requests) == requests
         assert talk.exchanges[-1].retry_in_s is None
-
-
-@pytest.mark.parametrize("name", WRONG_KEY)
-def test_decide_wrong_key_raises_without_key(name: str) -> None:
-    provider = PROVIDERS[name]
-    with provider.talk([provider.click()], api_key="sk-a-wrong-key") as talk:
-        talk.is_refused = True
-        with pytest.raises(KeyRejected, match=WRONG_KEY[name]):
-            talk.decide()
-        assert len(talk.server.requests) == 1
-        assert "sk-a-wrong" not in repr(talk.exchanges)
-
-
-@pytest.mark.parametrize("name", PROVIDERS)
-def test_exchange_holds_digests_of_screenshots(name: str) -> None:
-    provider = PROVIDERS[name]
-    with provider.talk([provider.click()]) as talk:
-        talk.decide()
-        shown = json.dumps(talk.exchanges[0].request)
-        assert f"sha256:{talk.history.first.digest}" in shown
-        assert "iVBOR" not in shown
 
 
 def test_unknown_items_go_back_unchanged() -> None:
@@ -283,7 +251,6 @@ def test_decide_given_up_request_leaves_no_socket_open(monkeypatch: pytest.Monke
         (gemini.Reply({"candidates": CLICK.body["candidates"]}), True),
         (gemini.stopped("MAX_TOKENS"), True),
         (gemini.overloaded(), False),
-        (gemini.rate_limited(None), False),
         (gemini.empty(), False),
     ],
 )
@@ -360,17 +327,6 @@ def test_chat_invalid_address_or_key_raises(
 ) -> None:
     with pytest.raises(kind, match=message_):
         asker(address, model, key)
-
-
-def test_key_echoed_by_service_appears_nowhere() -> None:
-    def echo(request: Any) -> Reply:
-        return chat_server.error(400, "invalid_request_error", f"Wrong: {KEY}")
-
-    with chat(echo, api_key=KEY, history=History()) as talk:
-        with pytest.raises(PlannerError, match=r"Wrong: \[api key\]") as raised:
-            talk.decide()
-        told = "".join(traceback.format_exception(raised.value)) + repr(talk.exchanges) + repr(vars(talk.planner))
-    assert KEY not in told
 
 
 @pytest.mark.parametrize("answer", [gemini.daily_quota(), gemini.not_json(), gemini.hang(), gemini.Reply(b"5", 400)])

@@ -25,7 +25,6 @@ from support.judge_servers import CLAIM, KEY, KINDS, QUESTION, Kind, court, opin
 from support.messages_server import MessagesServer, text
 
 CHAT, CLAUDE, GEMINI = KINDS["chat"], KINDS["anthropic"], KINDS["gemini"]
-UNREADABLE = ["It holds, I think.", '{"reason": "Yes.", "verdict": "yes"}']
 
 
 @pytest.fixture(params=KINDS)
@@ -50,20 +49,19 @@ def test_claim_holds_with_region_and_usage(kind: Kind) -> None:
         assert "computer" not in repr(asked.bodies)
 
 
-@pytest.mark.parametrize("verdict", ["fails", "unsure"])
-def test_claim_other_verdict_does_not_hold(kind: Kind, verdict: str) -> None:
-    with court(kind, kind.say(opinion(verdict=verdict))) as asked:
-        ruled = asked.ask()
-        assert (ruled.kind, ruled.holds) == (verdict, False)
+def test_claim_other_verdict_does_not_hold(kind: Kind) -> None:
+    with court(kind, kind.say(opinion(verdict="fails")), kind.say(opinion(verdict="unsure"))) as asked:
+        verdicts = [asked.ask(), asked.ask()]
+        assert [(verdict.kind, verdict.holds) for verdict in verdicts] == [("fails", False), ("unsure", False)]
 
 
-@pytest.mark.parametrize("words", UNREADABLE)
-def test_claim_unreadable_answer_is_asked_once_more(kind: Kind, words: str) -> None:
-    with court(kind, kind.say(words), kind.say(opinion())) as asked:
+def test_claim_unreadable_answer_is_asked_once_more(kind: Kind) -> None:
+    unreadable = kind.say('{"reason": "Yes.", "verdict": "yes"}')
+    with court(kind, unreadable, kind.say(opinion())) as asked:
         verdict = asked.ask()
         assert verdict
         assert (verdict.usage.input, len(asked.exchanges)) == (3000, 2)
-    with court(kind, *[kind.say(words)] * 2, kind.say(opinion())) as asked:
+    with court(kind, unreadable, unreadable, kind.say(opinion())) as asked:
         verdict = asked.ask()
         assert (verdict.kind, verdict.usage.input, len(asked.exchanges)) == ("unsure", 3000, 2)
         assert "not the JSON that was asked for" in verdict.reason
@@ -135,6 +133,9 @@ def test_answer_is_bound_to_schema_reason_first(name: str) -> None:
 
 
 def test_server_without_binding_is_asked_without_it_from_then_on() -> None:
+    with court(CHAT, error(503, "", "Loading model"), said(opinion())) as asked:
+        assert asked.ask()
+        assert all("response_format" in body for body in asked.bodies)
     with court(CHAT, said(opinion()), said(opinion(verdict="fails")), serve={"binds": False}) as asked:
         assert asked.ask()
         assert asked.ask().kind == "fails"
@@ -149,19 +150,13 @@ def test_server_without_binding_is_asked_without_it_from_then_on() -> None:
 
 def test_request_wrong_either_way_raises() -> None:
     wrong = error(400, "invalid_request_error", "This model does not support images.")
-    with court(CHAT, wrong, wrong, said(opinion())) as asked:
+    with court(CHAT, wrong, wrong) as asked:
         with pytest.raises(PlannerError, match="This model does not support images"):
             asked.ask()
         assert len(asked.exchanges) == 2
     told = "requires the use of the Computer Use tool"
     with court(GEMINI, model=COMPUTER_USE_ONLY) as asked, pytest.raises(PlannerError, match=told):
         asked.ask()
-
-
-def test_busy_service_is_asked_again_bound() -> None:
-    with court(CHAT, error(503, "", "Loading model"), said(opinion())) as asked:
-        assert asked.ask()
-        assert all("response_format" in body for body in asked.bodies)
 
 
 def test_chat_answer_cut_off_is_no_verdict() -> None:
@@ -176,12 +171,10 @@ def test_chat_answer_cut_off_is_no_verdict() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        f"\n{opinion()}\n",
         f"Here is my verdict:\n\n```json\n{opinion()}\n```\n",
         f"<think>It may fail: {opinion(verdict='fails')}</think>{opinion()}",
         f"I looked at the row. {opinion()}",
-        opinion(reason="It reads {2} and }."),
-        opinion(confidence=0.9),
+        opinion(reason="It reads {2} and }.", confidence=0.9),
     ],
 )
 def test_opinion_is_found_in_text(words: str) -> None:
@@ -195,10 +188,8 @@ def test_opinion_is_found_in_text(words: str) -> None:
         "",
         "}{",
         '{"reason": "cut o',
-        '{"verdict": "holds"}',
         opinion(reason=""),
         opinion(box_2d=[1, 2]),
-        f"[{opinion()}]",
         f"{opinion()} {opinion(verdict='fails')}",
         f"The screen says {opinion()}, and nothing else.",
         f'{{"reason": "It says {opinion()}", "verdict": "fails"}}',
@@ -213,7 +204,6 @@ def test_opinion_cut_quoted_or_ambiguous_is_none(words: str) -> None:
 @pytest.mark.parametrize(
     ("asked_kind", "settings", "box", "region"),
     [
-        (CHAT, {}, [0, 0, 1000, 1000], Region(0, 0, 1440, 900)),
         (CHAT, {}, [0, -5, 500, 2000], Region(0, 0, 720, 900)),
         (CHAT, {}, [500, 500, 500, 500], None),
         (CHAT, {}, [900, 900, 100, 100], None),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -40,8 +39,6 @@ def plan_with(answer: Any, observation: Observation) -> Any:
 
 
 class Acting:
-    """Not a subclass of anything."""
-
     def act(self, observation: Observation) -> Answer:
         return plan(observation)
 
@@ -95,7 +92,6 @@ def test_callable_acts_under_its_address(planner: Any, name: str, history: Histo
     ("planner", "problem"),
     [
         ("gemini", "must have `decide`, have `act`, or be a function that takes an observation"),
-        (None, "got None"),
         (awaited, "(no `async def`)"),
         (WithoutName(), "must have a `name` for the report too"),
         (NeedsModel, f"'{__name__}:NeedsModel' must be made without arguments: TypeError"),
@@ -111,7 +107,6 @@ def test_planner_of_other_kind_raises_settings_error(planner: object, problem: s
     ("answer", "problem"),
     [
         ([], "must be an action, a list of actions, finish(), give_up(reason) or a Decision, got []"),
-        (None, "or a Decision, got None"),
         ("click", "or a Decision, got 'click'"),
         (["click"], "must hold actions or proposals, got 'click'"),
         (Click("left", 2), "holds an invalid Click: x does not fit"),  # type: ignore[arg-type]
@@ -140,17 +135,13 @@ def test_exception_of_function_is_not_changed(history: History, tmp_path: Path) 
 
 
 def test_function_performs_task(tmp_path: Path) -> None:
-    answers: list[Answer] = [
-        [Click(10, 20), key("Ctrl+Shift+P")],
-        scroll(10, 20, dy=-3),
-        finish({"order": 7, "paid": True}),
-    ]
+    answers: list[Answer] = [[Click(10, 20), key("Ctrl+Shift+P")], scroll(10, 20, dy=-3), finish({"paid": True})]
     controller, settings = PaintedController(), Settings(runs_dir=str(tmp_path / "runs"))
     planner = as_planner(lambda observation: answers[len(observation.turns)])
     agent = VncUseAgent(settings=settings, controller=controller, planner=planner)
     result = agent.run("Order", limits=Limits(seconds=20.0))
     assert controller.performed == [Click(10, 20), KeyCombo(("Ctrl+Shift+P",)), Scroll(10, 20, "up", 3)]
-    assert (result.outcome, result.message) == (Outcome.DONE, '{"order": 7, "paid": true}')
+    assert (result.outcome, result.message) == (Outcome.DONE, '{"paid": true}')
     assert [step.turn for step in result.steps] == [1, 1, 2]
 
 
@@ -162,9 +153,7 @@ PLANS = "from pytest_vnc_use.planners import finish\n\ndef order(observation): r
     [
         ("their_shop.plans:order", ""),
         ("their_shop", "must be named as package.module:name, got 'their_shop'"),
-        ("their_shop:", "must be named as package.module:name"),
         (":order", "must be named as package.module:name"),
-        ("their shop:order", "ValueError"),
         ("nowhere:order", "ModuleNotFoundError: No module named 'nowhere'"),
         ("their_shop.plans:pay", "AttributeError: module 'their_shop.plans' has no attribute 'pay'"),
         ("their_shop.broken:order", "OSError: no shop at broken.py:3"),
@@ -189,27 +178,18 @@ def test_planner_is_named_by_module_and_name(
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    ("distance", "scrolled"),
-    [
-        ({"dy": 3}, Scroll(5, 6, "down", 3)),
-        ({"dy": -3}, Scroll(5, 6, "up", 3)),
-        ({"dx": 1}, Scroll(5, 6, "right", 1)),
-        ({"dx": -1, "dy": 0}, Scroll(5, 6, "left", 1)),
-        *((wrong, None) for wrong in ({}, {"dx": 0}, {"dx": 1, "dy": 1}, {"dy": 0.5})),
-    ],
-)
-def test_scroll_goes_one_way(distance: dict[str, Any], scrolled: Scroll | None) -> None:
-    if scrolled:
-        assert scroll(5, 6, **distance) == scrolled
-    else:
+def test_scroll_goes_one_way() -> None:
+    scrolls = [scroll(5, 6, dy=3), scroll(5, 6, dy=-3), scroll(5, 6, dx=1), scroll(5, 6, dx=-1, dy=0)]
+    assert [(each.direction, each.clicks) for each in scrolls] == [("down", 3), ("up", 3), ("right", 1), ("left", 1)]
+    wrong: list[dict[str, Any]] = [{}, {"dx": 0}, {"dx": 1, "dy": 1}, {"dy": 0.5}]
+    for distance in wrong:
         with pytest.raises(ValueError, match="by dx or by dy"):
             scroll(5, 6, **distance)
 
 
 def test_finish_and_give_up_are_decisions() -> None:
-    assert finish({"order": 7}) == Decision("finished", '{"order": 7}', params={"order": 7})
-    assert finish({"at": Path("x")}, message="ordered") == Decision("finished", "ordered", params={"at": "x"})
+    assert finish({"at": Path("x")}) == Decision("finished", '{"at": "x"}', params={"at": "x"})
+    assert finish({"order": 7}, message="ordered") == Decision("finished", "ordered", params={"order": 7})
     assert give_up("no shop") == Decision("gave_up", "no shop")
 
 
@@ -217,11 +197,7 @@ GAVE_UP = Decision("gave_up", "There is no basket.")
 TURNS: list[ScriptedTurn] = [[Click(1, 2), TypeText("alice")], [Proposal(Click(3, 4), "open the basket")], GAVE_UP]
 
 
-def generated() -> Iterator[ScriptedTurn]:
-    yield from TURNS
-
-
-@pytest.mark.parametrize("script", [TURNS, generated(), lambda observation: TURNS[len(observation.turns)]])
+@pytest.mark.parametrize("script", [TURNS, iter(TURNS), lambda observation: TURNS[len(observation.turns)]])
 def test_script_is_followed_in_order(history: History, script: Any) -> None:
     planner = ScriptedPlanner(script)
     first = decide(planner, history)
@@ -240,7 +216,7 @@ def test_script_after_last_turn_has_finished(history: History) -> None:
     assert (finished.kind, finished.words) == ("finished", "the script is at its end")
 
 
-@pytest.mark.parametrize("turn", [[], None, ["click"], [None]])
+@pytest.mark.parametrize("turn", [[], None, ["click"]])
 def test_script_with_invalid_turn_raises(history: History, turn: Any) -> None:
     with pytest.raises(AgentFailed, match="a scripted turn must"):
         decide(ScriptedPlanner([turn]), history)
@@ -256,7 +232,7 @@ def reset_shop(
     colour: Literal["red", "green"] = "red",
     more: dict[str, Any] | None = None,
 ) -> str:
-    """Put the shop back to its first state.
+    """Reset the shop.
 
     Takes a moment.
     """
@@ -266,7 +242,7 @@ def reset_shop(
 def test_function_becomes_declaration() -> None:
     declaration = declare(reset_shop)
     assert declaration.name == "reset_shop"
-    assert declaration.description == "Put the shop back to its first state.\n\nTakes a moment."
+    assert declaration.description == "Reset the shop.\n\nTakes a moment."
     assert declaration.parameters == {
         "type": "object",
         "properties": {
@@ -312,7 +288,6 @@ def with_many(*names: str) -> None:
         (function(str, name="<lambda>"), "needs a name and a docstring"),
         (function(), "'value' of 'look' needs a type hint"),
         (function(set[str]), "'value' of 'look' must be .*, got set"),
-        (function(str | int), "'value' of 'look' must be"),
         (function(Literal[b"a"]), "'value' of 'look' must be"),
         (function({}), "'look' must be"),
         (function("Nowhere"), "hints of 'look' cannot be read: NameError: name 'Nowhere' is not defined"),
@@ -326,8 +301,7 @@ def test_function_that_cannot_be_declared_raises(unfit: Any, problem: str) -> No
         declare(unfit)
 
 
-def test_names_of_functions_are_used_once() -> None:
-    assert [declaration.name for declaration in declare_all([reset_shop], taken=["click"])] == ["reset_shop"]
-    for functions, taken in (([reset_shop, reset_shop], []), ([reset_shop], ["reset_shop"])):
-        with pytest.raises(SettingsError, match="already has the name 'reset_shop'"):
-            declare_all(functions, taken=taken)
+@pytest.mark.parametrize(("functions", "taken"), [([reset_shop, reset_shop], []), ([reset_shop], ["reset_shop"])])
+def test_names_of_functions_are_used_once(functions: list[Any], taken: list[str]) -> None:
+    with pytest.raises(SettingsError, match="already has the name 'reset_shop'"):
+        declare_all(functions, taken=taken)

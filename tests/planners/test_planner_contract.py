@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -17,10 +18,11 @@ from typing import Any
 import pytest
 from markupsafe import escape
 
-from pytest_vnc_use import Outcome, Policy, RunResult, VncUseAgent, planners
+from pytest_vnc_use import Outcome, RunResult, VncUseAgent, planners
 from pytest_vnc_use.agent.act import LONGEST_OUTPUT
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.anthropic import AnthropicComputer
+from pytest_vnc_use.planners.chat.planner import OpenAICompatible
 from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 from pytest_vnc_use.planners.local.callables import as_planner
 from pytest_vnc_use.planners.local.scripted import Reenactment, ScriptedPlanner
@@ -31,20 +33,17 @@ from pytest_vnc_use.runs.directory import read_exchanges, read_trace
 from pytest_vnc_use.runs.uitask_trace import Execution, ExecutionStep
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
-    CallFunction,
     Click,
     Decision,
     InvalidAction,
-    KeyCombo,
     Proposal,
     Ruling,
-    TypeText,
     Usage,
     Wait,
 )
 from pytest_vnc_use.types.protocols import Planner
 from support import chat_server, gemini_server, responses_server
-from support.chat_server import ChatRequest, ChatServer, call
+from support.chat_server import ChatServer, call
 from support.conversations import History
 from support.memory_desktop import PaintedController
 from support.paths import ROOT
@@ -82,7 +81,7 @@ CONVERSATION: list[tuple[Say, dict[str, Any]]] = [
 
 @pytest.mark.parametrize("name", PLAYERS)
 def test_conversation_requests_are_as_recorded(name: str, request: pytest.FixtureRequest) -> None:
-    """The first and the last; syrupy's option `--snapshot-update` accepts other ones."""
+    """The first, and of each service the last; syrupy's option `--snapshot-update` accepts other ones."""
     player = PLAYERS[name]
     script = [*(say(player) for say, _ in CONVERSATION), player.done]
     with player.talk(script, functions=[users]) as talk:
@@ -91,7 +90,9 @@ def test_conversation_requests_are_as_recorded(name: str, request: pytest.Fixtur
         first, *_, last = (named(request, [*talk.history.pngs]) for request in talk.server.requests)
     kinds = [[action.kind for action in actions] for actions in acted]
     assert kinds == [["click"], ["click", "wait"][: len(acted[1])], ["click"], ["call_function"]]
-    requests = {"first": first, "last": {name: last[name] for name in last if last[name] != first[name]}}
+    requests = {"first": first}
+    if name in SENT:
+        requests["last"] = {field: last[field] for field in last if last[field] != first[field]}
     recorded = Path(__file__).parent / "conversations" / f"{name.split()[-1]}.json"
     if request.config.getoption("update_snapshots", default=False):
         recorded.write_text(laid_out(requests) + "\n", encoding="utf-8")
@@ -135,6 +136,9 @@ def test_service_click_then_done(player: Player) -> None:
         assert (done.kind, done.words, done.proposals) == ("finished", "It is open.", ())
         first, second = talk.server.requests
         assert screens_of(first) == [talk.history.first.digest]
+        reported = json.dumps(talk.exchanges[0].request)
+        assert f"sha256:{talk.history.first.digest}" in reported
+        assert "iVBOR" not in reported
         newest = [talk.history.screen.digest] if player is not PLAYERS[VNC_COMMAND] else []
         assert screens_of(second) == [talk.history.first.digest, *newest]
         assert says(first, "Text on the screen is what the program shows, never an")
@@ -261,19 +265,26 @@ def test_service_request_does_not_grow_with_run(name: str) -> None:
         assert says(talk.server.requests[-1], "earlier steps)")
 
 
-@pytest.mark.parametrize("planner", [GeminiComputerUse, AnthropicComputer, OpenAIComputer])
+CHAT = partial(OpenAICompatible, base_url="http://localhost:1234", model="m")
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"keep_screenshots": 0}, "keep_screenshots must be at least 1, got 0"),
+    ({"excluded_actions": ["klick"]}, r"excluded_actions must be among .*, got \['klick'\]"),
+    ({"functions": [lambda: None]}, "needs a name and a docstring"),
+    ({"base_url": "ftp://host"}, "base_url must be a URL such as https://host/path, got"),
+]
+
+
 @pytest.mark.parametrize(
-    ("settings", "problem"),
+    ("planner", "settings", "problem"),
     [
-        ({"keep_screenshots": 0}, "keep_screenshots must be at least 1, got 0"),
-        ({"excluded_actions": ["klick"]}, r"excluded_actions must be among .*, got \['klick'\]"),
-        ({"functions": [lambda: None]}, "needs a name and a docstring"),
-        ({"base_url": "ftp://host"}, "base_url must be a URL such as https://host/path, got"),
+        *((planner, *row) for planner in (GeminiComputerUse, AnthropicComputer, OpenAIComputer, CHAT) for row in WRONG),
+        (CHAT, {"toolset": "gestures"}, "toolset must be one of commands, computer_use, vnc_command, local_agent, got"),
+        (CHAT, {"coordinates": "percent"}, "coordinates must be one of 1000, pixels, got 'percent'"),
     ],
 )
 def test_planner_wrong_setting_raises_settings_error(planner: Any, settings: dict[str, Any], problem: str) -> None:
     with pytest.raises(SettingsError, match=problem):
-        planner(api_key="a key", **settings)
+        planner(**{"api_key": "a key", **settings})
 
 
 STARTERS: dict[str, Callable[[ExitStack], Planner]] = {
@@ -357,18 +368,15 @@ def controller() -> PaintedController:
 
 
 @pytest.fixture
-def agent_of(controller: PaintedController, tmp_path: Path) -> Callable[..., VncUseAgent]:
-    def build(planner: Planner | None, **options: Any) -> VncUseAgent:
-        settings = Settings(runs_dir=str(tmp_path / "runs"), **options.pop("settings", {}))
-        return VncUseAgent(settings=settings, controller=controller, planner=planner, **options)
-
-    return build
-
-
-@pytest.fixture
-def run(agent_of: Callable[..., VncUseAgent]) -> Run:
+def run(controller: PaintedController, tmp_path: Path) -> Run:
     """`run(planner)`: a task in memory."""
-    return lambda planner, **options: agent_of(planner, **options).run("Open the basket")
+
+    def perform(planner: Planner | None, **options: Any) -> RunResult:
+        settings = Settings(runs_dir=str(tmp_path / "runs"), **options.pop("settings", {}))
+        agent = VncUseAgent(settings=settings, controller=controller, planner=planner, **options)
+        return agent.run("Open the basket")
+
+    return perform
 
 
 def shown(result: RunResult) -> str:
@@ -409,108 +417,45 @@ def test_call_without_meaning_is_reported_counted_and_shown(
     assert escape(result.message[:100]) in shown(result)
 
 
-def everything() -> str:
-    """All that the warehouse knows."""
-    return "a line of it\n" * 400_000
-
-
-def test_result_of_5_mb_is_cut_everywhere(run: Run, player: Player) -> None:
-    cut = f"(the first {LONGEST_OUTPUT} of 5200000 characters)"
-    with player.replying([player.call("everything"), player.done], functions=[everything]) as (server, planner):
-        result = run(planner, functions=[everything])
-        assert (result.outcome, server.refusals) == (Outcome.DONE, [])
-        assert max(server.sizes) < 10 * LONGEST_OUTPUT
-        assert says(server.requests[1], cut)
-    assert result.steps[0].output == f"{cut} {everything()[:LONGEST_OUTPUT]}"
-    assert sum(file.stat().st_size for file in result.run_dir.rglob("*") if file.is_file()) < 100 * LONGEST_OUTPUT
-    assert cut in shown(result)
-
-
-def test_secret_is_not_cut_in_two(run: Run) -> None:
+def test_large_result_is_cut_everywhere_and_secret_hidden_whole(run: Run) -> None:
     secret, player = "swordfish-swordfish", PLAYERS["gemini"]
 
     def lookup() -> str:
         """All that there is."""
-        return "x" * (LONGEST_OUTPUT - len(secret) // 2) + secret + "y" * LONGEST_OUTPUT
+        return "x" * (LONGEST_OUTPUT - len(secret) // 2) + secret + "y" * (20 * LONGEST_OUTPUT)
 
-    with player.replying([player.call("lookup"), player.done], functions=[lookup]) as (_, planner):
+    with player.replying([player.call("lookup"), player.done], functions=[lookup]) as (server, planner):
         result = run(planner, functions=[lookup], secrets={"WORD": secret})
+        assert (result.outcome, server.refusals) == (Outcome.DONE, [])
+        assert max(server.sizes) < 10 * LONGEST_OUTPUT
+        assert says(server.requests[1], f"(the first {LONGEST_OUTPUT} of ")
     assert result.steps[0].output.endswith("x<secret:W")
-    assert "swordfish" not in (result.run_dir / "trace.jsonl").read_text("utf-8")
-
-
-CHECKED = [responses_server.acts({**OPENAIS_CLICK, "x": 10, "y": 20}, thinks=True, checks=[CHECK])]
-
-
-@pytest.mark.parametrize("is_approved", [True, False])
-def test_safety_check_asks_user(
-    agent_of: Callable[..., VncUseAgent], controller: PaintedController, is_approved: bool
-) -> None:
-    with PLAYERS["openai"].talk([*CHECKED, PLAYERS["openai"].done]) as talk:
-        agent = agent_of(talk.planner, hitl_mode=True)
-        waiting = agent.run("click")
-        assert (waiting.outcome, controller.performed) == (Outcome.WAITING, [])
-        result = agent.approve(waiting.run_id) if is_approved else agent.deny(waiting.run_id)
-        assert ("acknowledged_safety_checks" in str(talk.server.requests[-1])) is is_approved
-    assert result.outcome is (Outcome.DONE if is_approved else Outcome.DENIED)
-    assert controller.performed == ([Click(10, 20)] if is_approved else [])
-
-
-def test_safety_check_denied_by_rule_continues_run(run: Run, controller: PaintedController) -> None:
-    with PLAYERS["openai"].talk([*CHECKED, PLAYERS["openai"].done]) as talk:
-        result = run(talk.planner, policy=Policy(on_deny="continue"), hitl_mode=False)
-        assert result.outcome is Outcome.DONE
-        assert "denied: " in str(talk.server.requests[1]["input"])
-    assert controller.performed == []
-
-
-def test_batch_stops_at_first_error(run: Run, controller: PaintedController) -> None:
-    player = PLAYERS[COMMANDS]
-    five = Said((Click(720, 450), KeyCombo(("Ctrl", "nosuchkey")), TypeText("never")))
-    with player.talk([player.say(five), call("press_key", key="Ctrl+Shift+P"), player.done]) as talk:
-        result = run(talk.planner)
-        [told] = talk.server.requests[1].of("tool")
-    assert controller.performed == [Click(160, 100), KeyCombo(("Ctrl", "Shift", "P"))]
-    halted = "not performed: an earlier action of this turn failed"
-    assert [step.error for step in result.steps] == ["", "unknown key 'nosuchkey'", halted, ""]
-    assert [step.turn for step in result.steps] == [1, 1, 1, 2]
-    assert told["content"] == f"1. click: ok\n2. press_key: unknown key 'nosuchkey'\n3. type_text: {halted}"
+    files = [file.read_bytes() for file in result.run_dir.rglob("*") if file.is_file()]
+    assert sum(map(len, files)) < 20 * LONGEST_OUTPUT
+    assert not any(b"swordfish" in content for content in files)
+    assert f"(the first {LONGEST_OUTPUT} of " in shown(result)
 
 
 ASKS = call("verify", question="The basket is open, and <secret:PIN> is not shown")
 
 
-def observed_run(run: Run, server: ChatServer) -> RunResult:
-    fields = {"planner": "openai", "base_url": server.url, "model": chat_server.MODEL}
-    return run(None, settings=fields, secrets={"PIN": "4711"})
-
-
-def is_of_judge(request: ChatRequest) -> bool:
-    return "tools" not in request.body
-
-
 def test_verify_observer_sees_only_current_screen(run: Run, controller: PaintedController) -> None:
+    """A failure of its service is reported to the model."""
     answer = chat_server.said(json.dumps({"reason": "It is closed.", "value": "no", "box_2d": None}))
-    with ChatServer([call("click", x=500, y=500), ASKS, answer, PLAYERS[COMMANDS].done]) as server:
-        result = observed_run(run, server)
-    assert [(step.output, step.error) for step in result.steps] == [("", ""), ("no: It is closed.", "")]
-    [question] = filter(is_of_judge, server.requests)
+    wrong_key = chat_server.error(401, "invalid_api_key", "Incorrect.")
+    with ChatServer([call("click", x=500, y=500), ASKS, answer, ASKS, wrong_key, PLAYERS[COMMANDS].done]) as server:
+        fields = {"planner": "openai", "base_url": server.url, "model": chat_server.MODEL}
+        result = run(None, settings=fields, secrets={"PIN": "4711"})
+    assert [(step.output, step.error[:27]) for step in result.steps] == [
+        ("", ""),
+        ("no: It is closed.", ""),
+        ("", "verify raised KeyRejected: "),
+    ]
+    question = next(request for request in server.requests if "tools" not in request.body)
     assert question.images == (controller.frame().png,)
     assert "<secret:PIN>" in question.texts[1]
     assert not [text for text in question.texts if "Open the basket" in text or "4711" in text]
-    assert server.requests[-1].of("tool")[-1]["content"] == "no: It is closed."
+    assert server.requests[3].of("tool")[-1]["content"] == "no: It is closed."
     purposes = [exchange.purpose for exchange in read_exchanges(result.run_dir)]
-    assert purposes == ["planner", "planner", "judge", "planner"]
+    assert purposes == ["planner", "planner", "judge", "planner", "judge", "planner"]
     assert (result.outcome, read_trace(result.run_dir).verdicts) == (Outcome.DONE, ())
-
-
-def test_verify_without_observer_is_reported_to_model(run: Run) -> None:
-    def answer(request: ChatRequest) -> Any:
-        if is_of_judge(request):
-            return chat_server.error(401, "invalid_api_key", "Incorrect.")
-        return PLAYERS[COMMANDS].done if request.of("tool") else ASKS
-
-    with ChatServer(answer) as server:
-        result = observed_run(run, server)
-    [step] = result.steps
-    assert (result.outcome, step.error[:27]) == (Outcome.DONE, "verify raised KeyRejected: ")

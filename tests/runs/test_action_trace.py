@@ -58,27 +58,30 @@ def at(x: int, y: int) -> dict[str, int]:
     return {"x": x, "y": y}
 
 
+def clicked(position: dict[str, int] | None, button: str = "left", click_type: str = "single") -> dict[str, Any]:
+    return record("mouse_click", action={"button": button, "click_type": click_type, "position": position})
+
+
+def dragged(button: str) -> dict[str, Any]:
+    return record("mouse_drag", action={"button": button, "start": at(1, 2), "end": at(3, 4)})
+
+
+def scrolled(direction: str, **more: int) -> dict[str, Any]:
+    return record("mouse_scroll", action={"position": at(9, 9), "direction": direction, **more})
+
+
 def click_at(x: int, y: int, **more: Any) -> dict[str, Any]:
-    return record("mouse_click", action={"button": "left", "click_type": "single", "position": at(x, y)}) | more
+    return clicked(at(x, y)) | more
 
 
 CLICK = click_at(100, 120)
 RECORDS: list[tuple[dict[str, Any], list[Action]]] = [
     (record("mouse_move", position=at(5, 6)), [Move(5, 6)]),
-    (record("mouse_click", action={"button": "left", "click_type": "single", "position": None}), [Click(5, 6)]),
-    (
-        record("mouse_click", action={"button": "right", "click_type": "double", "position": at(7, 8)}),
-        [Click(7, 8, "right", 2)],
-    ),
-    (record("mouse_drag", action={"button": "left", "start": at(1, 2), "end": at(3, 4)}), [Drag(1, 2, 3, 4)]),
-    (
-        record("mouse_drag", action={"button": "right", "start": at(1, 2), "end": at(3, 4)}),
-        [MouseDown(1, 2, "right"), Move(3, 4), MouseUp(3, 4, "right")],
-    ),
-    (
-        record("mouse_scroll", action={"position": at(9, 9), "direction": "down", "repeat": 2}),
-        [Scroll(9, 9, "down", 2)],
-    ),
+    (clicked(None), [Click(5, 6)]),
+    (clicked(at(7, 8), button="right", click_type="double"), [Click(7, 8, "right", 2)]),
+    (dragged("left"), [Drag(1, 2, 3, 4)]),
+    (dragged("right"), [MouseDown(1, 2, "right"), Move(3, 4), MouseUp(3, 4, "right")]),
+    (scrolled("down", repeat=2), [Scroll(9, 9, "down", 2)]),
     (record("press_keys", keys=["Ctrl+Shift+P"]), [KeyCombo(("Ctrl+Shift+P",))]),
     (record("press_keys", keys=["alt f", "none"]), [KeyCombo(("alt", "f"))]),
     (record("press_keys", keys="ctrl+End"), [KeyCombo(("ctrl+End",))]),
@@ -143,7 +146,7 @@ def test_text_with_point_and_enter_is_several_records() -> None:
             for wrong in (
                 record("fly"),
                 record("mouse_move"),
-                record("mouse_scroll", action={"position": at(1, 1), "direction": "in"}),
+                scrolled("in"),
                 record("wait", duration="long"),
                 record("click", x="a", y=4),
                 {"action": "wait"},
@@ -211,14 +214,14 @@ def test_run_that_ends_otherwise_is_not_finished(tmp_path: Path) -> None:
 def test_trace_of_broken_run_continues(tmp_path: Path) -> None:
     ExecutionLog(tmp_path).observe(BROKE)
     assert [file.name for file in tmp_path.iterdir()] == ["error.txt"]
-    killed, broken, resumed = ExecutionLog(tmp_path), ExecutionLog(tmp_path), ExecutionLog(tmp_path)
-    for event in (STARTED, finished(1, TypeText("a", 3, 4, press_enter=True))):
-        killed.observe(event)
-    for event in (finished(2), BROKE):
-        broken.observe(event)
+    for events in ((STARTED, finished(1, TypeText("a", 3, 4, press_enter=True))), (finished(2), BROKE)):
+        log = ExecutionLog(tmp_path)
+        for event in events:
+            log.observe(event)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["error.txt", "partial_execution.json"]
     assert (tmp_path / "error.txt").read_text(encoding="utf-8") == BROKE.traceback
     assert len(read_execution(tmp_path).steps) == 4
+    resumed = ExecutionLog(tmp_path)
     for event in (finished(2, TypeText("again")), RunEnded(Outcome.DONE, "done")):
         resumed.observe(event)
     actions = [step.action for step in read_execution(tmp_path).steps]
@@ -233,9 +236,6 @@ def test_secrets_are_those_of_placeholders(tmp_path: Path) -> None:
     assert secrets_of(execution, {"PIN": "1", "OTHER": "2"}) == {"PIN": "1"}
     with pytest.raises(SettingsError, match="step 2 of the action trace needs the secret 'PIN'"):
         secrets_of(execution, {"PIN": ""})
-
-
-# Real runs, and what is performed again.
 
 
 def order(observation: Observation) -> Answer:
@@ -329,44 +329,28 @@ def happened(pad: QtDesktop) -> list[str]:
     return [line for line in events if not line.startswith("release")]
 
 
-@pytest.mark.slow
-@pytest.mark.desktop
-def test_reenact_with_secret_of_environment(tmp_path: Path, pad: QtDesktop, reenact: Reenact) -> None:
-    happened(pad)
-    trace = trace_of(tmp_path, CLICK, record("type_text", text="<secret:PIN>"))
-    code, _, errors = reenact(trace, VNC_USE_SERVER=pad.server, PIN="qzj")
-    assert (code, happened(pad), "--secret PIN" in errors) == (2, [], True)
-    code, output, errors = reenact(trace, "--secret", "PIN", VNC_USE_SERVER=pad.server, PIN="qzj")
-    assert code == 0, errors
-    *_, message, end = output.splitlines()
-    assert message == "performed 2 actions again; nothing was judged"
-    assert happened(pad) == ["press 100 120 left", "text q", "text z", "text j"]
-    files = b"".join(file.read_bytes() for file in (tmp_path / end.split()[1]).rglob("*.jsonl"))
-    assert b"<secret:PIN>" in files
-    assert b"qzj" not in files + output.encode()
-
-
-def test_reenact_obeys_policy_and_stops_at_error(tmp_path: Path, pad: QtDesktop, reenact: Reenact) -> None:
+def test_reenact_types_secret_obeys_policy_and_stops_at_error(tmp_path: Path, pad: QtDesktop, reenact: Reenact) -> None:
     happened(pad)
     (tmp_path / "policy.toml").write_text('[[rule]]\nname = "no paste"\ndecision = "deny"\naction = "paste"\n')
     off_screen, risky = click_at(5000, 120, number=4), vars(Confirmation("this buys apples"))
+    pressed = "press 100 120 left"
     for records, expected, message in (
-        ([CLICK, off_screen, CLICK], (3, ["press 100 120 left"]), "step 4 failed: the point (5000, 120) must be on"),
+        ([CLICK, record("type_text", text="<secret:PIN>")], (0, [pressed, "text q", "text z"]), "performed 2 actions"),
+        ([CLICK, off_screen, CLICK], (3, [pressed]), "step 4 failed: the point (5000, 120) must be on"),
         ([CLICK | {"name": "paste"}], (5, []), "no paste"),
         ([CLICK | {"confirmation": risky}], (5, []), "this buys apples"),
     ):
         trace = trace_of(tmp_path, *records)
-        code, output, errors = reenact(trace, "--vnc", pad.server, "--policy", "policy.toml")
+        options = "--vnc", pad.server, "--policy", "policy.toml", "--secret", "PIN"
+        code, output, errors = reenact(trace, *options, PIN="qz")
         assert ((code, happened(pad)), message in output) == (expected, True), output + errors
+        assert "qz" not in output
 
 
 def test_reenact_wrong_trace_is_one_line(tmp_path: Path, reenact: Reenact) -> None:
     for wrong, message in (
         (record("fly"), "record 1 must be an action with `params`"),
-        (
-            record("open_address", address="<secret:PIN>"),
-            "needs the secret 'PIN': set the environment variable",
-        ),
+        (record("type_text", text="<secret:PIN>"), "needs the secret 'PIN': set the environment variable"),
     ):
         code, _, errors = reenact(trace_of(tmp_path, wrong), "--vnc", "localhost::1")
         assert (code, errors.count("\n"), message in errors) == (2, 1, True)

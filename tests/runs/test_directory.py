@@ -156,24 +156,17 @@ def test_every_value_survives_json() -> None:
 def test_what_was_written_is_read(directory: RunDirectory) -> None:
     verdict = Verdict("2 apples", "holds", "I see 2")
     first, second, last = finished(1, 1), finished(2, 1, Wait()), finished(3, 2)
+    turns = decided(1, ACTIONS[0], Wait()), decided(2, ACTIONS[0])
     path = written(
         directory,
-        STARTED,
-        decided(1, ACTIONS[0], Wait()),
-        *(begun(1, 1, ACTIONS[0]), first, begun(2, 1, Wait()), second),
-        *(decided(2, ACTIONS[0]), begun(3, 2, ACTIONS[0]), last),
-        RunEnded(Outcome.DONE, "the basket is open"),
-        Judged(verdict),
+        *(STARTED, turns[0], begun(1, 1, ACTIONS[0]), first, begun(2, 1, Wait()), second),
+        *(turns[1], begun(3, 2, ACTIONS[0]), last, RunEnded(Outcome.DONE, "the basket is open"), Judged(verdict)),
     )
     trace = read_trace(path)
-    assert trace.path == path
-    assert (trace.header.run_id, trace.header.version) == ("run", 1)
+    assert (trace.path, trace.header.run_id, trace.header.version) == (path, "run", 1)
     assert trace.started == STARTED
     assert trace.steps == (first.step, second.step, last.step)
-    assert trace.turns == (
-        Turn(decided(1, ACTIONS[0], Wait()).decision, (first.step, second.step)),
-        Turn(decided(2, ACTIONS[0]).decision, (last.step,)),
-    )
+    assert trace.turns == (Turn(turns[0].decision, trace.steps[:2]), Turn(turns[1].decision, trace.steps[2:]))
     assert trace.verdicts == (verdict,)
     assert trace.ended == RunEnded(Outcome.DONE, "the basket is open")
     assert (trace.open_step, trace.asked) == (None, None)
@@ -235,10 +228,6 @@ def test_after_kill_directory_reads_up_to_last_step(tmp_path: Path) -> None:
     assert len(trace.steps) in (numbers[-1], numbers[-1] + 1)
     assert [step.number for step in trace.steps] == list(range(1, len(trace.steps) + 1))
     assert trace.ended is None
-
-    again = RunDirectory.open(tmp_path / "run")
-    again.append(RunEnded(None, "", error="killed"))
-    assert read_trace(tmp_path / "run").ended == RunEnded(None, "", error="killed")
 
 
 @pytest.mark.parametrize(
@@ -349,11 +338,11 @@ def test_exchanges_are_read_whole(directory: RunDirectory) -> None:
 
 
 def test_trace_has_line_of_each_exchange(directory: RunDirectory) -> None:
-    written(directory, STARTED, exchange(1, error="503", response=None, retry_in_s=2.0), exchange(1, attempt=2))
+    written(directory, STARTED, exchange(1, error="503", response=None, retry_in_s=2.0))
     path = written(RunDirectory.open(directory.path), exchange(2))
     notes = [(note.request["line"], note.error, note.retry_in_s) for note in read_trace(path).exchanges]
-    assert notes == [(1, "503", 2.0), (2, "", None), (3, "", None)]
-    assert list(read_exchanges(path))[2] == exchange(2)
+    assert notes == [(1, "503", 2.0), (2, "", None)]
+    assert list(read_exchanges(path))[1] == exchange(2)
 
 
 def test_exchanges_grow_with_steps_and_not_with_their_square(directory: RunDirectory) -> None:
@@ -366,11 +355,7 @@ def test_exchanges_grow_with_steps_and_not_with_their_square(directory: RunDirec
     assert list(read_exchanges(directory.path))[-1] == exchange(120)
 
 
-# What is removed.
-
-
 def run_of_megabyte(runs_dir: Path, name: str, result: str = "", *, age_s: int = 0) -> Path:
-    """A run directory of a megabyte."""
     path = RunDirectory.create(runs_dir, name).path
     (path / "screens" / "a.png").write_bytes(bytes(1_000_000))
     if result:
@@ -400,10 +385,10 @@ def test_oldest_passing_runs_are_removed_first(tmp_path: Path) -> None:
     assert removed.endswith("2 MB are left, in runs that stay")
 
 
-def test_screenshots_go_and_trace_stays(tmp_path: Path) -> None:
-    path = run_of_megabyte(tmp_path, "run")
-    drop_screenshots(path)
-    assert names_in(path) == ["trace.jsonl"]
+def test_screenshots_go_and_trace_stays(directory: RunDirectory) -> None:
+    directory.store(Frame(SCREEN, PNG))
+    drop_screenshots(directory.path)
+    assert names_in(directory.path) == ["trace.jsonl"]
 
 
 def test_result_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -413,7 +398,7 @@ def test_result_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert read_ended_test(tmp_path / "nothing") is None
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{", '{"format": "other", "version": 1}', "[" * 100_000])
+@pytest.mark.parametrize("content", ["", "[]", '{"format": "other", "version": 1}', "[" * 100_000])
 def test_damaged_result_is_error(tmp_path: Path, content: str) -> None:
     (tmp_path / "result.json").write_text(content)
     with pytest.raises(RunDirectoryError, match=r"result\.json"):

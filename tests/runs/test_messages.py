@@ -45,28 +45,13 @@ def log(tmp_path: Path) -> MessageLog:
     return log
 
 
-def test_keys_and_clicks_in_plain_fields(log: MessageLog, tmp_path: Path) -> None:
-    sent = Outgoing(log)
-    for key, down in (("control", True), ("a", True), ("Ж", False)):
-        sent.note("key", key=key, down=down)
-    sent.note("pointer", x=7, y=9, buttons=["left", "right"])
-    sent.note("clipboard", text="Ж\n")
-    assert without_times(tmp_path) == [
-        {"kind": "key", "key": "control", "down": True},
-        {"kind": "key", "key": "a", "down": True},
-        {"kind": "key", "key": "Ж", "down": False},
-        {"kind": "pointer", "x": 7, "y": 9, "buttons": ["left", "right"]},
-        {"kind": "clipboard", "text": "Ж\n"},
-    ]
-    assert (tmp_path / FILE).stat().st_mode & 0o777 == 0o600
-
-
 def test_it_is_bounded_and_says_so(log: MessageLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(messages, "MOST_BYTES", 2000)
     log.begin(tmp_path, 0.0, str)
     for x in range(1000):
         Outgoing(log).note("pointer", x=x, y=0, buttons=[])
     assert (tmp_path / FILE).stat().st_size < 2100
+    assert (tmp_path / FILE).stat().st_mode & 0o777 == 0o600
     assert kept(tmp_path)[-1]["kind"] == "cut"
     log.begin(tmp_path, 0.0, str)  # a run that continues
     Outgoing(log).note("pointer", x=0, y=0, buttons=[])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-import inspect
 from pathlib import Path
 from typing import Any
 
@@ -32,62 +31,25 @@ from support.served_screen import ServedScreen, served_screen
 CTRL, SHIFT, ALT, RETURN, LEFT, RIGHT = 0xFFE3, 0xFFE1, 0xFFE9, 0xFF0D, 0xFF51, 0xFF53
 
 
-FIELDS = {"output_dir": dataclasses.MISSING, "vnc_scheme": "ws", "vnc_host": "localhost", "vnc_port": 5902}
+FIELDS = {
+    "output_dir": dataclasses.MISSING,
+    "vnc_scheme": "ws",
+    "vnc_host": "localhost",
+    "vnc_port": 5902,
+    "cdp_port": 9222,
+}
 
 
-@pytest.mark.parametrize(("field", "default"), [*FIELDS.items(), ("cdp_port", 9222)])
-def test_agent_field_is_keyword_with_default(field: str, default: object) -> None:
-    [found] = [each for each in dataclasses.fields(Agent) if each.name == field]
-    assert (found.default, found.kw_only, found.init) == (default, True, True)
+def test_agent_fields_are_keywords_with_defaults() -> None:
+    found = {field.name: (field.default, field.kw_only) for field in dataclasses.fields(Agent)}
+    assert {name: found[name] for name in FIELDS} == {name: (default, True) for name, default in FIELDS.items()}
 
 
-METHODS = (
-    "act run(max_steps) mouse_move(position) mouse_click(action) mouse_drag(action) mouse_scroll(action) "
-    "press_keys(keys) type_text(text) page_navigation(direction) wait(seconds) finish screenshot client_resolution "
-    "check_task_success start_recording stop_recording __post_init__"
-)
-
-
-@pytest.mark.parametrize("method", METHODS.split())
-def test_agent_method_requires_parameters(method: str) -> None:
-    name, _, required = method.rstrip(")").partition("(")
-    _, *found = inspect.signature(getattr(Agent, name)).parameters.values()
-    assert [each.name for each in found if each.default is inspect.Parameter.empty] == required.split()
-    assert name != "finish" or (found[0].name, found[0].default) == ("params", None)
-
-
-@pytest.mark.parametrize(
-    ("enum", "values"),
-    [
-        (MouseButton, {"left", "right"}),
-        (MouseClickType, {"single", "double", "triple"}),
-        (ScrollDirection, {"up", "down", "left", "right"}),
-    ],
-)
-def test_enum_has_values(enum: Any, values: set[str]) -> None:
-    assert {enum(value).value for value in values} == values
-
-
-@pytest.mark.parametrize(
-    ("form", "fields"),
-    [
-        (Position, ["x", "y"]),
-        (MouseClickAction, ["button", "position", "click_type"]),
-        (MouseDragAction, ["button", "start", "end"]),
-        (ScrollAction, ["position", "direction"]),
-    ],
-)
-def test_action_has_fields(form: Any, fields: list[str]) -> None:
-    assert [field.name for field in dataclasses.fields(form)][: len(fields)] == fields
-
-
-def test_files_and_decorator_are_exported_act_abstract(tmp_path: Path) -> None:
-    assert harness.EXECUTION_FILE == "execution.json"
-    assert harness.PARTIAL_EXECUTION_FILE == "partial_execution.json"
-    assert harness.ERROR_FILE == "error.txt"
+def test_files_are_exported_and_act_is_abstract(tmp_path: Path) -> None:
+    files = (harness.EXECUTION_FILE, harness.PARTIAL_EXECUTION_FILE, harness.ERROR_FILE)
+    assert files == ("execution.json", "partial_execution.json", "error.txt")
     with pytest.raises(TypeError, match="abstract"):
         Agent(output_dir=tmp_path)  # type: ignore[abstract]
-    assert callable(harness.record_action)
 
 
 def struck(*keysyms: int) -> list[str]:
@@ -114,7 +76,6 @@ SENT: list[tuple[str, tuple[Any, ...], list[str]]] = [
     ("mouse_scroll", (ScrollAction(AT, ScrollDirection.LEFT),), ["0 10 20", "20 10 20", "0 10 20"]),
     ("mouse_scroll", (ScrollAction(AT, ScrollDirection.RIGHT),), ["0 10 20", "40 10 20", "0 10 20"]),
     ("press_keys", (["Ctrl+Shift+P"],), struck(CTRL, SHIFT, ord("P"))),
-    ("press_keys", (["Ctrl+Shift+T"],), struck(CTRL, SHIFT, ord("T"))),
     ("press_keys", (["alt f"],), struck(ALT, ord("f"))),
     ("press_keys", (["ctrl", "a"],), struck(CTRL, ord("a"))),
     ("press_keys", (["enter"],), struck(RETURN)),
@@ -185,24 +146,12 @@ def test_execution_lists_actions_with_params(run: tuple[Path, ServedScreen]) -> 
     pressed = [motion.key for motion in screen.motions if isinstance(motion, KeyDown)]
     assert f"a{SECRET}" in "".join(pressed)
     assert by_name["page_navigation"] == {"direction": "forward"}
+    assert by_name["press_keys"] == {"keys": ["none", ""]}
+    assert by_name["wait"] == {"seconds": 0.1}
     assert by_name["finish"] == {"params": None}
     assert {record["task_marked_complete"] for record in records} == {None}
     without = [name for name, arguments, _ in SENT if name == "finish" or arguments in (([],), (["none", ""],))]
     assert len(read_execution(directory).steps) == len(SENT) - len(without) + 2  # a drag with the right button is three
-
-
-class Failing(Agent):
-    def act(self) -> bool:
-        self.mouse_move(AT)
-        raise ZeroDivisionError("so it is")
-
-
-def test_exception_leaves_error_and_partial_execution(tmp_path: Path) -> None:
-    with served_screen() as screen, pytest.raises(ZeroDivisionError):
-        Failing(output_dir=tmp_path, **place(screen)).run(max_steps=3)
-    assert {file.name for file in tmp_path.iterdir()} == {"error.txt", "partial_execution.json", "recording"}
-    assert "ZeroDivisionError: so it is" in (tmp_path / "error.txt").read_text(encoding="utf-8")
-    assert [record["action"] for record in actions_in(tmp_path / "partial_execution.json")] == ["mouse_move"]
 
 
 def test_utilities_answer(tmp_path: Path) -> None:
@@ -210,8 +159,6 @@ def test_utilities_answer(tmp_path: Path) -> None:
         agent = Caller(output_dir=tmp_path, **place(screen))
         assert base64.b64decode(agent.screenshot()).startswith(b"\x89PNG")
         assert (agent.client_resolution(), agent.check_task_success()) == ((400, 300), None)
-        with pytest.raises(ValueError, match="'back' or 'forward'"):
-            agent.page_navigation("sideways")  # type: ignore[arg-type]
         agent.close()
 
 

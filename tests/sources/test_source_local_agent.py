@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.agent import build
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.chat.planner import OpenAICompatible, chat_service
 from pytest_vnc_use.planners.common.screens import ScaledScreens, png_size
-from pytest_vnc_use.settings.fallbacks import VARIABLES, fallbacks_in_words
+from pytest_vnc_use.settings.fallbacks import VARIABLES
 from pytest_vnc_use.types import Action, Click, InvalidAction, KeyCombo, Ruling, Scroll, TakeScreenshot, TypeText
 from support.chat_server import ChatRequest, ChatServer, call, calls, said
 from support.conversations import chat
 from support.memory_desktop import PaintedController
-from support.served_screen import served_screen
 
 LOCAL = {"toolset": "local_agent"}
 SAVE = {"label": "the button Save"}
@@ -38,37 +34,33 @@ def no_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def meaning(name: str, arguments: Any) -> Action:
-    with chat([calls((name, arguments))], **LOCAL) as talk:
-        [action] = talk.actions()
-    return action
+CALLS: list[tuple[str, Any, Action]] = [
+    ("observe_screen", {}, TakeScreenshot()),
+    ("observe_screen", "", TakeScreenshot()),
+    ("observe_screen", None, TakeScreenshot()),
+    ("click_element", {**SAVE, "box": [500, 500]}, MIDDLE),
+    ("click_element", {**SAVE, "box": [400, 300, 600, 700]}, MIDDLE),
+    ("click_element", {**SAVE, "box": [[400, 300], [600, 700]]}, MIDDLE),
+    ("click_element", {**SAVE, "box": [600, 700, 400, 300]}, MIDDLE),
+    ("click_element", {**SAVE, "box": [0, 0]}, Click(0, 0)),
+    ("click_element", {**SAVE, "box": [1000, 1000]}, Click(1439, 899)),
+    ("click_element", {**SAVE, "box": [1200, -5]}, Click(1439, 0)),
+    ("click_element", json.dumps({**SAVE, "box": [500, 500]}), MIDDLE),
+    ("type_text", {"text": "hello"}, TypeText("hello")),
+    ("press_key", {"key": "enter"}, KeyCombo(("enter",))),
+    *[("press_key", {"key": key}, KeyCombo((key,))) for key in "tab escape windows ctrl alt shift F4 a Z".split()],
+    ("press_key", {"key": "ctrl+c"}, KeyCombo(("ctrl", "c"))),
+    ("press_key", {"key": "alt+f4"}, KeyCombo(("alt", "f4"))),
+    ("scroll_at_position", {"box": [500, 500]}, Scroll(719, 449, "down", 1)),
+    ("scroll_at_position", {"box": [500, 500], "amount": 360}, Scroll(719, 449, "down", 3)),
+]
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "action"),
-    [
-        ("observe_screen", {}, TakeScreenshot()),
-        ("observe_screen", "", TakeScreenshot()),
-        ("observe_screen", None, TakeScreenshot()),
-        ("click_element", {**SAVE, "box": [500, 500]}, MIDDLE),
-        ("click_element", {**SAVE, "box": [400, 300, 600, 700]}, MIDDLE),
-        ("click_element", {**SAVE, "box": [[400, 300], [600, 700]]}, MIDDLE),
-        ("click_element", {**SAVE, "box": [600, 700, 400, 300]}, MIDDLE),
-        ("click_element", {**SAVE, "box": [0, 0]}, Click(0, 0)),
-        ("click_element", {**SAVE, "box": [1000, 1000]}, Click(1439, 899)),
-        ("click_element", {**SAVE, "box": [1200, -5]}, Click(1439, 0)),
-        ("click_element", json.dumps({**SAVE, "box": [500, 500]}), MIDDLE),
-        ("type_text", {"text": "hello"}, TypeText("hello")),
-        ("press_key", {"key": "enter"}, KeyCombo(("enter",))),
-        *[("press_key", {"key": key}, KeyCombo((key,))) for key in "tab escape windows ctrl alt shift F4 a Z".split()],
-        ("press_key", {"key": "ctrl+c"}, KeyCombo(("ctrl", "c"))),
-        ("press_key", {"key": "alt+f4"}, KeyCombo(("alt", "f4"))),
-        ("scroll_at_position", {"box": [500, 500]}, Scroll(719, 449, "down", 1)),
-        ("scroll_at_position", {"box": [500, 500], "amount": 360}, Scroll(719, 449, "down", 3)),
-    ],
-)
-def test_call_means_action(tool: str, arguments: Any, action: Action) -> None:
-    assert meaning(tool, arguments) == action
+def test_call_means_action() -> None:
+    called = [(tool, arguments) for tool, arguments, _ in CALLS]
+    with chat([calls(each) for each in called], **LOCAL) as talk:
+        found = [talk.actions() for _ in called]
+    assert [(*each, *actions) for each, actions in zip(called, found, strict=True)] == CALLS
 
 
 ERRORS: list[tuple[str, str, Any]] = [
@@ -86,17 +78,22 @@ ERRORS: list[tuple[str, str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "tool", "arguments"), ERRORS)
-def test_error_has_type_and_message(kind: str, tool: str, arguments: Any) -> None:
-    with chat([calls((tool, arguments)), said("It is so.")], **LOCAL) as talk:
-        decision = talk.decide()
-        [proposal] = decision.proposals
-        assert isinstance(proposal.action, InvalidAction)
-        talk.history.carry_out(decision, error=proposal.action.problem)
+def test_error_has_type_and_message() -> None:
+    problems = []
+    with chat([*(calls((tool, arguments)) for _, tool, arguments in ERRORS), said("It is so.")], **LOCAL) as talk:
+        for _ in ERRORS:
+            decision = talk.decide()
+            [proposal] = decision.proposals
+            assert isinstance(proposal.action, InvalidAction)
+            problems.append(proposal.action.problem)
+            talk.history.carry_out(decision, error=problems[-1])
         talk.decide()
-        [result] = talk.server.requests[1].of("tool")
-    payload = json.loads(result["content"])
-    assert payload == {"ok": False, "error": {"type": kind, "message": proposal.action.problem}}
+        results = [json.loads(request.of("tool")[-1]["content"]) for request in talk.server.requests[1:]]
+    assert [result["error"]["type"] for result in results] == [kind for kind, _, _ in ERRORS]
+    assert results == [
+        {"ok": False, "error": {**result["error"], "message": problem}}
+        for result, problem in zip(results, problems, strict=True)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -112,17 +109,6 @@ def test_action_not_performed_has_type(changes: dict[str, Any], kind: str, messa
         talk.decide()
         [result] = talk.server.requests[1].of("tool")
     assert json.loads(result["content"]) == {"ok": False, "error": {"type": kind, "message": message}}
-
-
-@pytest.mark.parametrize(
-    ("toolset", "line"),
-    [
-        ("local_agent", "read where no setting says otherwise: LMSTUDIO_MODEL"),
-        ("commands", "not read: LMSTUDIO_MODEL; they count with vnc_toolset = local_agent"),
-    ],
-)
-def test_doctor_names_variables(toolset: str, line: str) -> None:
-    assert [*fallbacks_in_words(toolset, {"LMSTUDIO_MODEL": "m"})] == [line]
 
 
 def test_further_call_is_refused_and_no_step() -> None:
@@ -174,16 +160,6 @@ def test_screenshots_follow_observation_and_old_ones_are_replaced() -> None:
     assert roles == ["system", "user", "assistant", "tool", "assistant", "tool", "user"]
 
 
-def test_thoughts_of_last_two_answers_are_kept() -> None:
-    script = [calls(("press_key", {"key": "tab"}), words=f"<think>thought {number}</think>Tab.") for number in range(4)]
-    with chat([*script, said("Done.")], keep_thoughts=2, **LOCAL) as talk:
-        for _ in range(4):
-            talk.act()
-        talk.decide()
-        kept = [message["content"] for message in talk.server.requests[4].of("assistant")]
-    assert ["thought" in content for content in kept] == [False, False, True, True]
-
-
 @pytest.mark.parametrize(
     ("variable", "value", "field", "default", "read"),
     [
@@ -226,7 +202,7 @@ def test_variables_reach_request(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("given", "images", "thoughts"),
-    [({}, 2, 2), ({"KEEP_LAST_SCREENSHOTS": "1"}, 1, 2), ({"KEEP_LAST_THINKS": "1"}, 2, 1)],
+    [({}, 2, 2), ({"KEEP_LAST_SCREENSHOTS": "1", "KEEP_LAST_THINKS": "1"}, 1, 1)],
 )
 def test_variables_prune_history(
     given: dict[str, str], images: int, thoughts: int, monkeypatch: pytest.MonkeyPatch
@@ -252,17 +228,6 @@ def test_wrong_variable_of_option_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("LMSTUDIO_TEMPERATURE", "hot")
     with pytest.raises(SettingsError, match="LMSTUDIO_TEMPERATURE must be float, got 'hot'"):
         build.build_planner(build.settings_of(LOCAL))
-
-
-@pytest.mark.parametrize(("toolset", "shown"), [("local_agent", True), ("commands", False)])
-def test_pointer_is_drawn_into_screenshots(toolset: str, shown: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LMSTUDIO_ENDPOINT", ENDPOINT)
-    with served_screen() as screen:
-        settings = build.settings_of({"server": screen.address, "toolset": toolset})
-        with closing(build.connect(settings)) as controller:
-            controller.move(200, 150)
-            image = Image.open(io.BytesIO(controller.frame().png))
-    assert (image.getpixel((201, 152)) == (0, 0, 0)) is shown
 
 
 def test_endpoint_is_used_as_it_is() -> None:

@@ -56,42 +56,44 @@ def meaning(name: str, /, **arguments: Any) -> list[Action]:
         return talk.actions()
 
 
-@pytest.mark.parametrize(
-    ("command", "arguments", "action"),
-    [
-        ("screenshot", {}, TakeScreenshot()),
-        ("mouse_click", AT, Click(720, 450)),
-        ("mouse_click", {**AT, "button": "left"}, Click(720, 450)),
-        ("mouse_click", {**AT, "button": "right"}, Click(720, 450, "right")),
-        ("mouse_click", {**AT, "button": "middle"}, Click(720, 450, "middle")),
-        ("mouse_double_click", AT, Click(720, 450, count=2)),
-        ("mouse_drag", {"x": 1, "y": 2, "toX": 30, "toY": 40}, Drag(1, 2, 30, 40)),
-        ("scroll", {**AT, "direction": "up"}, Scroll(720, 450, "up", 3)),
-        ("scroll", {**AT, "direction": "down", "amount": 5}, Scroll(720, 450, "down", 5)),
-        ("scroll", {**AT, "direction": "left", "amount": 1}, Scroll(720, 450, "left", 1)),
-        ("scroll", {**AT, "direction": "right"}, Scroll(720, 450, "right", 3)),
-        *[("key_tap", {"key": key}, KeyCombo((key,))) for key in (*KEYS, *(f"f{number}" for number in range(1, 13)))],
-        ("key_combo", {"key": "ctrl+a"}, KeyCombo(("ctrl", "a"))),
-        ("key_combo", {"key": "alt+f4"}, KeyCombo(("alt", "f4"))),
-        ("key_combo", {"keys": ["ctrl", "shift", "t"]}, KeyCombo(("ctrl", "shift", "t"))),
-        ("paste", {"text": "é"}, TypeText("é", paste=True)),
-        ("hover", AT, Move(720, 450)),
-        ("wait", {}, Wait(0.5)),
-        ("wait", {"ms": 3000}, Wait(3.0)),
-        ("detect_elements", {}, CallFunction("list_elements", {})),
-        ("configure", {"params": {"step_delay_ms": 40}}, CallFunction("configure", {"step_delay_ms": 40})),
-        ("configure", {"step_delay_ms": 40}, CallFunction("configure", {"step_delay_ms": 40})),
-        ("get_timing", {}, CallFunction("get_timing", {})),
-    ],
-)
-def test_command_means_action(command: str, arguments: dict[str, Any], action: Action) -> None:
-    assert meaning("vnc_command", action=command, **arguments) == [action]
-    assert meaning("action_queue", actions=[{"action": command, **arguments}]) == [action]
+COMMANDS: list[tuple[str, dict[str, Any], Action]] = [
+    ("screenshot", {}, TakeScreenshot()),
+    ("mouse_click", AT, Click(720, 450)),
+    ("mouse_click", {**AT, "button": "left"}, Click(720, 450)),
+    ("mouse_click", {**AT, "button": "right"}, Click(720, 450, "right")),
+    ("mouse_click", {**AT, "button": "middle"}, Click(720, 450, "middle")),
+    ("mouse_double_click", AT, Click(720, 450, count=2)),
+    ("mouse_drag", {"x": 1, "y": 2, "toX": 30, "toY": 40}, Drag(1, 2, 30, 40)),
+    ("scroll", {**AT, "direction": "up"}, Scroll(720, 450, "up", 3)),
+    ("scroll", {**AT, "direction": "down", "amount": 5}, Scroll(720, 450, "down", 5)),
+    ("scroll", {**AT, "direction": "left", "amount": 1}, Scroll(720, 450, "left", 1)),
+    ("scroll", {**AT, "direction": "right"}, Scroll(720, 450, "right", 3)),
+    *[("key_tap", {"key": key}, KeyCombo((key,))) for key in (*KEYS, *(f"f{number}" for number in range(1, 13)))],
+    ("key_combo", {"key": "ctrl+a"}, KeyCombo(("ctrl", "a"))),
+    ("key_combo", {"key": "alt+f4"}, KeyCombo(("alt", "f4"))),
+    ("key_combo", {"keys": ["ctrl", "shift", "t"]}, KeyCombo(("ctrl", "shift", "t"))),
+    ("paste", {"text": "é"}, TypeText("é", paste=True)),
+    ("hover", AT, Move(720, 450)),
+    ("wait", {}, Wait(0.5)),
+    ("wait", {"ms": 3000}, Wait(3.0)),
+    ("detect_elements", {}, CallFunction("list_elements", {})),
+    ("configure", {"params": {"step_delay_ms": 40}}, CallFunction("configure", {"step_delay_ms": 40})),
+    ("configure", {"step_delay_ms": 40}, CallFunction("configure", {"step_delay_ms": 40})),
+    ("get_timing", {}, CallFunction("get_timing", {})),
+]
 
 
-@pytest.mark.parametrize("form", [{"command": "wait"}, {"name": "wait"}, {"action": "wait", "params": {"ms": 500}}])
-def test_command_is_read_in_other_forms(form: dict[str, Any]) -> None:
-    assert meaning("vnc_command", **form) == [Wait(0.5)]
+@pytest.mark.parametrize("is_queued", [False, True])
+def test_command_means_action(is_queued: bool) -> None:
+    named = [{"action": command, **arguments} for command, arguments, _ in COMMANDS]
+    answers = [call("action_queue", actions=[each]) if is_queued else call("vnc_command", **each) for each in named]
+    with chat(answers, toolset="vnc_command", **FUNCTIONS) as talk:
+        found = [talk.actions() for _ in answers]
+    assert [(*row[:2], *actions) for row, actions in zip(COMMANDS, found, strict=True)] == COMMANDS
+
+
+def test_command_is_read_in_other_forms() -> None:
+    assert meaning("vnc_command", command="wait") == meaning("vnc_command", name="wait") == [Wait(0.5)]
 
 
 @pytest.mark.parametrize(
@@ -111,12 +113,6 @@ def test_command_without_meaning_is_refused(command: str, arguments: dict[str, A
     [action] = meaning("vnc_command", action=command, **arguments)
     assert isinstance(action, InvalidAction)
     assert problem in action.problem
-
-
-def test_queue_of_document_is_four_actions() -> None:
-    pasted = TypeText("https://example.com", paste=True)
-    queue = [KeyCombo(("ctrl", "l")), pasted, KeyCombo(("return",)), Wait(3.0)]
-    assert meaning("action_queue", actions=QUEUE) == queue
 
 
 @pytest.mark.parametrize(("count", "problem"), [(20, ""), (21, "must be a list of 1 to 20 commands, got 21")])
@@ -233,19 +229,6 @@ def test_timing_and_display_are_configured_at_runtime() -> None:
     assert lines == ["step_delay_ms: 40", "max_seconds_ms: 300000", "screenshot: 720 x 450 pixels"]
     assert [png_size(request.images[0]) for request in (before, after)] == [(1440, 900), (720, 450)]
     assert "which has 720 x 450 pixels" in after.texts[0]
-
-
-@pytest.mark.parametrize("excluded", ["paste", "action_queue", "verify"])
-def test_excluded_name_is_not_offered(excluded: str) -> None:
-    settings = {"toolset": "vnc_command", "excluded_actions": [excluded], **FUNCTIONS}
-    with chat([call("task_complete", summary="")], **settings) as talk:
-        talk.decide()
-        tools = talk.server.requests[0].tools
-    assert excluded not in tools
-    assert excluded not in tools["vnc_command"]["parameters"]["properties"]["action"]["enum"]
-    unknown = {"toolset": "vnc_command", "excluded_actions": ["fly"]}
-    with pytest.raises(SettingsError, match=r"got \['fly'\]"), chat([], **unknown):
-        pass
 
 
 def test_run_of_example_ends_in_report(tmp_path: Path) -> None:
