@@ -120,10 +120,8 @@ def test_decide_passing_failure_asks_again(name: str, failure: Reply) -> None:
 
 REFUSAL = {**responses_server.said(""), "content": [{"type": "refusal", "refusal": "Not this."}]}
 FILTERED = response(status="incomplete", incomplete_details={"reason": "content_filter"})
-UNPAID = responses_server.error(429, "insufficient_quota", "Pay.", "insufficient_quota")
 LASTING: list[tuple[str, Reply, type[Exception], str]] = [
     ("gemini", gemini.daily_quota(), QuotaExhausted, "the daily quota is used up"),
-    ("gemini", gemini.Reply({"error": {"code": 401, "message": "Who?"}}), KeyRejected, "missing or was refused: 401"),
     ("gemini", gemini.error(400, "INVALID_ARGUMENT", "Bad shape."), PlannerError, "refused the request: 400 .*Bad"),
     ("gemini", gemini.blocked_prompt("A_REASON_OF_NEXT_YEAR"), AnswerRefused, "blocked the prompt: A_REASON_OF_NEXT_Y"),
     ("gemini", gemini.candidate([{"text": "half of it"}], "SAFETY"), AnswerRefused, "blocked the answer: SAFETY"),
@@ -132,7 +130,6 @@ LASTING: list[tuple[str, Reply, type[Exception], str]] = [
     ("anthropic", message([], "model_context_window_exceeded"), PlannerError, "longer than the model's context"),
     ("openai", response(REFUSAL), AnswerRefused, "the model refused to answer: Not this."),
     ("openai", FILTERED, AnswerRefused, "blocked the answer: content_filter"),
-    ("openai", UNPAID, QuotaExhausted, "quota is used up"),
     ("commands", said(None, refusal="I cannot."), AnswerRefused, "the model's service refused: I cannot"),
     ("commands", said("", finish_reason="content_filter"), AnswerRefused, "service refused: content_filter"),
 ]
@@ -140,7 +137,6 @@ REPEATED: list[tuple[str, Reply, type[Exception], str]] = [
     ("gemini", gemini.overloaded(), ModelUnavailable, "503 UNAVAILABLE: The model is overloaded"),
     ("gemini", gemini.empty(), ModelUnavailable, "empty or malformed: STOP"),
     ("gemini", gemini.malformed(GEMINIS, {"text": 5}), ModelUnavailable, "malformed: got .*'text': 5"),
-    ("gemini", gemini.rate_limited(0.01), QuotaExhausted, "quota is used up: 429"),
     ("commands", said("I will", finish_reason="error"), ModelUnavailable, "finish_reason 'error', after 'I will'"),
     ("commands", Reply({"code": 1305, "msg": "Too many."}), ModelUnavailable, "no choice with a message: .*Too many"),
 ]
@@ -178,22 +174,25 @@ def test_unknown_items_go_back_unchanged() -> None:
 CLICK = GEMINI.click()
 
 
-@pytest.mark.parametrize("answer", [gemini.stopped("OTHER"), gemini.candidate([GEMINIS], "OTHER")])
-def test_decide_withheld_answer_with_detection_is_refused(answer: Reply) -> None:
-    with GEMINI.talk([answer, CLICK], detect_prompt_injection=True) as talk:
-        with pytest.raises(AnswerRefused, match="withheld its answer, as on a prompt injection: "):
-            talk.decide()
-        assert len(talk.server.requests) == 1
-
-
-@pytest.mark.parametrize("answer", [gemini.empty(), gemini.Reply({})])
-def test_decide_lasting_silence_with_detection_is_refused(answer: Reply) -> None:
-    with GEMINI.talk([answer, CLICK], detect_prompt_injection=True) as talk:
-        assert talk.decide().kind == "act"
+@pytest.mark.parametrize(
+    ("answer", "requests"),
+    [
+        (gemini.stopped("OTHER"), 1),
+        (gemini.candidate([GEMINIS], "OTHER"), 1),
+        (gemini.empty(), 5),
+        (gemini.Reply({}), 5),
+    ],
+)
+def test_decide_withheld_answer_with_detection_is_refused(answer: Reply, requests: int) -> None:
     with GEMINI.talk(lambda request: answer, detect_prompt_injection=True) as talk:
         with pytest.raises(AnswerRefused, match="withheld its answer, as on a prompt injection: "):
             talk.decide()
-        assert len(talk.server.requests) == 5
+        assert len(talk.server.requests) == requests
+
+
+def test_decide_passing_silence_with_detection_asks_again() -> None:
+    with GEMINI.talk([gemini.empty(), CLICK], detect_prompt_injection=True) as talk:
+        assert talk.decide().kind == "act"
 
 
 def test_decide_waits_as_service_asks() -> None:
@@ -261,29 +260,28 @@ def test_exchange_without_tokens_is_uncounted_unless_error(answer: Reply, uncoun
 
 
 @pytest.mark.parametrize(
-    ("name", "planner", "judge", "prefix"),
+    ("name", "planner", "judge", "variables", "url"),
     [
-        ("gemini", GeminiComputerUse, GeminiJudge, "GOOGLE_GEMINI"),
-        ("anthropic", AnthropicComputer, AnthropicJudge, "ANTHROPIC"),
-        ("openai", OpenAIComputer, OpenAIJudge, "OPENAI"),
+        ("gemini", GeminiComputerUse, GeminiJudge, ("GOOGLE_API_KEY", "GEMINI_API_KEY"), "GOOGLE_GEMINI_BASE_URL"),
+        ("anthropic", AnthropicComputer, AnthropicJudge, ("ANTHROPIC_API_KEY",), "ANTHROPIC_BASE_URL"),
+        ("openai", OpenAIComputer, OpenAIJudge, ("OPENAI_API_KEY",), "OPENAI_BASE_URL"),
     ],
 )
 def test_key_and_url_come_from_environment(
-    name: str, planner: Any, judge: Any, prefix: str, monkeypatch: pytest.MonkeyPatch
+    name: str, planner: Any, judge: Any, variables: tuple[str, ...], url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    variable = "GOOGLE_API_KEY" if name == "gemini" else f"{prefix}_API_KEY"
-    for each in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
-        monkeypatch.setenv(each, "another key")
-    for each in ("GOOGLE_API_KEY", "GEMINI_API_KEY") if name == "gemini" else (variable,):
-        monkeypatch.delenv(each)
+    for variable in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.setenv(variable, "another key")
+    for variable in variables:
+        monkeypatch.delenv(variable)
     for asker in (planner, judge):
-        with pytest.raises(KeyMissing, match=rf"set {variable}\. In Python a planner or judge also takes api_key="):
+        with pytest.raises(KeyMissing, match=rf"set {variables[0]}\. In Python a planner or judge also takes api_key="):
             asker()
         with pytest.raises(KeyRejected, match="printable ASCII"):
             asker(api_key="schlüssel")
     with PROVIDERS[name].talk([PROVIDERS[name].click()]) as talk:
-        monkeypatch.setenv(variable, talk.server.api_key)
-        monkeypatch.setenv(f"{prefix}_BASE_URL", f"{talk.server.url}/")
+        monkeypatch.setenv(variables[-1], talk.server.api_key)
+        monkeypatch.setenv(url, f"{talk.server.url}/")
         assert planner().decide(talk.history.observation(), timeout_s=20.0).kind == "act"
 
 

@@ -57,13 +57,12 @@ def test_claim_other_verdict_does_not_hold(kind: Kind) -> None:
 
 def test_claim_unreadable_answer_is_asked_once_more(kind: Kind) -> None:
     unreadable = kind.say('{"reason": "Yes.", "verdict": "yes"}')
-    with court(kind, unreadable, kind.say(opinion())) as asked:
+    with court(kind, unreadable, kind.say(opinion()), unreadable, unreadable) as asked:
         verdict = asked.ask()
         assert verdict
         assert (verdict.usage.input, len(asked.exchanges)) == (3000, 2)
-    with court(kind, unreadable, unreadable, kind.say(opinion())) as asked:
         verdict = asked.ask()
-        assert (verdict.kind, verdict.usage.input, len(asked.exchanges)) == ("unsure", 3000, 2)
+        assert (verdict.kind, verdict.usage.input, len(asked.exchanges)) == ("unsure", 3000, 4)
         assert "not the JSON that was asked for" in verdict.reason
 
 
@@ -107,12 +106,12 @@ def test_read_value_with_reason_and_region(kind: Kind) -> None:
 
 
 def test_read_unreadable_twice_is_inconclusive(kind: Kind) -> None:
-    with court(kind, kind.say("Two."), kind.say(value())) as asked:
+    answers = ["Two.", value(), "Two.", '{"reason": "so"}']
+    with court(kind, *map(kind.say, answers)) as asked:
         assert asked.read().value == {"apples": 2}
-    with court(kind, kind.say("Two."), kind.say('{"reason": "so"}'), kind.say(value())) as asked:
         with pytest.raises(Inconclusive, match="not the JSON that was asked for, twice"):
             asked.read()
-        assert len(asked.exchanges) == 2
+        assert len(asked.exchanges) == 4
 
 
 BOUND = {

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pytest
 
-from pytest_vnc_use import Limits, Outcome, VncUseAgent
+from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.errors import AgentFailed, SettingsError
 from pytest_vnc_use.errors.faults import users_lines
 from pytest_vnc_use.planners.common.functions import declare, declare_all
@@ -139,7 +139,7 @@ def test_function_performs_task(tmp_path: Path) -> None:
     controller, settings = PaintedController(), Settings(runs_dir=str(tmp_path / "runs"))
     planner = as_planner(lambda observation: answers[len(observation.turns)])
     agent = VncUseAgent(settings=settings, controller=controller, planner=planner)
-    result = agent.run("Order", limits=Limits(seconds=20.0))
+    result = agent.run("Order")
     assert controller.performed == [Click(10, 20), KeyCombo(("Ctrl+Shift+P",)), Scroll(10, 20, "up", 3)]
     assert (result.outcome, result.message) == (Outcome.DONE, '{"paid": true}')
     assert [step.turn for step in result.steps] == [1, 1, 2]

@@ -53,7 +53,7 @@ from support.shop_runs import TASKS, Played, differences, play
 
 COMMANDS, VNC_COMMAND, COMPUTER_USE = (name for name in PLAYERS if name.startswith("openai-compatible"))
 LOOKING = [name for name in PLAYERS if "vnc_command" not in name]
-"""Those that get a screenshot after every turn; the other asks for it."""
+"""Those that get a screenshot after every turn; the other asks for it, and its request is in `tests/sources`."""
 DENIED = Ruling("deny", "rule 2", "no clicks here", ends_run=False)
 
 
@@ -79,7 +79,7 @@ CONVERSATION: list[tuple[Say, dict[str, Any]]] = [
 """What the model says, and what became of it."""
 
 
-@pytest.mark.parametrize("name", PLAYERS)
+@pytest.mark.parametrize("name", LOOKING)
 def test_conversation_requests_are_as_recorded(name: str, request: pytest.FixtureRequest) -> None:
     """The first, and of each service the last; syrupy's option `--snapshot-update` accepts other ones."""
     player = PLAYERS[name]

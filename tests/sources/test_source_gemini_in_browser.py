@@ -26,7 +26,7 @@ from pytest_vnc_use.types import (
 )
 from support.conversations import Talk, gemini
 from support.gemini_rules import COMPUTER_USE_ONLY
-from support.gemini_server import GeminiServer, Reply, calls, candidate, text
+from support.gemini_server import GeminiServer, Reply, calls, text
 from support.images import noise
 
 AT = {"x": 500, "y": 500}
@@ -147,16 +147,6 @@ def test_browser_state_is_offered_with_devtools() -> None:
         talk.decide()
         [response] = talk.server.requests[-1].function_responses
     assert response["response"]["output"] == "x" * 20_000
-
-
-@pytest.mark.parametrize("part", [{"text": "Hm.", "thought": True}, {"text": "", "thoughtSignature": "c2ln+/8="}])
-def test_thoughts_go_back_unchanged(part: dict[str, Any]) -> None:
-    click = {"functionCall": {"name": "click_at", "args": AT}}
-    with talk_of([candidate([part, click]), DONE]) as talk:
-        talk.act()
-        talk.decide()
-        [user, model, answered] = talk.server.requests[-1].contents
-    assert ([user["role"], model["role"], answered["role"]], model["parts"][0]) == (["user", "model", "user"], part)
 
 
 @pytest.mark.parametrize("words", ["I look for it.", '{"thinking": "…", "action": [{"click": 5}]}'])
