@@ -274,6 +274,7 @@ PROBLEMS: list[tuple[Read, str, dict[str, Any], str]] = [
     (anthropic, "left_click", {}, "a point is missing: give x and y"),
     (anthropic, "scroll", {**PAIR, "scroll_direction": "down"}, "'scroll_amount' is missing"),
     (anthropic, "scroll", {**PAIR, "scroll_direction": "up", "scroll_amount": 0}, "more than 0"),
+    (anthropic, "type", {"text": ["a"]}, "'text' must be text"),
     (anthropic, "key", {"text": "Down", "repeat": 100}, "'repeat' must be a whole number, 1 to 20, got 100"),
     (anthropic, "key", {"text": "a", "repeat": 1.5}, "'repeat' must be a whole number"),
     (anthropic, "zoom", {"region": [0, 0, 9, 9]}, "'zoom' is not available here; look at the newest screenshot"),

@@ -288,6 +288,7 @@ def with_many(*names: str) -> None:
         (function(str, name="<lambda>"), "needs a name and a docstring"),
         (function(), "'value' of 'look' needs a type hint"),
         (function(set[str]), "'value' of 'look' must be .*, got set"),
+        (function(str | int), "'value' of 'look' must be"),
         (function(Literal[b"a"]), "'value' of 'look' must be"),
         (function({}), "'look' must be"),
         (function("Nowhere"), "hints of 'look' cannot be read: NameError: name 'Nowhere' is not defined"),

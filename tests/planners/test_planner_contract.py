@@ -32,15 +32,7 @@ from pytest_vnc_use.report.screenshots import data_uri
 from pytest_vnc_use.runs.directory import read_exchanges, read_trace
 from pytest_vnc_use.runs.uitask_trace import Execution, ExecutionStep
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types import (
-    Click,
-    Decision,
-    InvalidAction,
-    Proposal,
-    Ruling,
-    Usage,
-    Wait,
-)
+from pytest_vnc_use.types import Click, Decision, InvalidAction, Proposal, Ruling, Usage, Wait
 from pytest_vnc_use.types.protocols import Planner
 from support import chat_server, gemini_server, responses_server
 from support.chat_server import ChatServer, call

@@ -6,14 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use.runs.transcript import (
-    REPLAYED,
-    CaptionPart,
-    action_in_words,
-    action_line,
-    caption,
-    seen_by_live,
-)
+from pytest_vnc_use.runs.transcript import REPLAYED, CaptionPart, action_in_words, action_line, caption, seen_by_live
 from pytest_vnc_use.types import (
     NO_FRAME,
     Action,

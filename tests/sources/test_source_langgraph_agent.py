@@ -24,6 +24,7 @@ from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.types import (
     Click,
     Frame,
+    InvalidAction,
     KeyDown,
     KeyUp,
     MouseDown,
@@ -153,9 +154,13 @@ def observation() -> Observation:
     return Observation("Open the basket", frame.ref, frame.ref, (), lambda _: frame.png)
 
 
-def test_excluded_name_is_predefined_or_own(service: GeminiServer, gemini: GeminiComputerUse) -> None:
-    planner = GeminiComputerUse(["click_at", "open_app"], model=COMPUTER_USE_ONLY, functions=[open_app])
-    planner.decide(observation(), timeout_s=20.0)
+def test_excluded_name_is_predefined_or_own(replies: list[Reply], service: GeminiServer) -> None:
+    excluded = ["click_at", "open_app"]
+    replies += [calls(*((name, {}) for name in excluded), signed=False)]
+    planner = GeminiComputerUse(excluded, model=COMPUTER_USE_ONLY, functions=[open_app])
+    proposals = planner.decide(observation(), timeout_s=20.0).proposals
+    problems = [f"{name!r} is excluded in this run; use another action" for name in excluded]
+    assert [proposal.action for proposal in proposals] == list(map(InvalidAction, excluded, problems))
     [request] = service.requests
     assert "open_app" not in [each["name"] for each in request.body["tools"][1]["functionDeclarations"]]
     assert (request.computer_use or {})["excludedPredefinedFunctions"] == ["click_at"]
