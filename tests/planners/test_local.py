@@ -66,6 +66,11 @@ async def awaited(observation: Observation) -> Answer:
     return finish()
 
 
+@pytest.fixture
+def history() -> History:
+    return History()
+
+
 def decide(planner: Any, history: History) -> Decision:
     return as_planner(planner).decide(history.observation(), timeout_s=1.0)
 

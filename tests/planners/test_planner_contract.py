@@ -45,7 +45,7 @@ from support.shop_runs import TASKS, Played, differences, play
 
 COMMANDS, VNC_COMMAND, COMPUTER_USE = (name for name in PLAYERS if name.startswith("openai-compatible"))
 LOOKING = [name for name in PLAYERS if "vnc_command" not in name]
-"""Those that get a screenshot after every turn; the other asks for it, and its request is in `tests/sources`."""
+"""Those that get a screenshot after every turn; the other asks for it."""
 DENIED = Ruling("deny", "rule 2", "no clicks here", ends_run=False)
 
 
@@ -71,7 +71,7 @@ CONVERSATION: list[tuple[Say, dict[str, Any]]] = [
 """What the model says, and what became of it."""
 
 
-@pytest.mark.parametrize("name", LOOKING)
+@pytest.mark.parametrize("name", PLAYERS)
 def test_conversation_requests_are_as_recorded(name: str, request: pytest.FixtureRequest) -> None:
     """The first, and of each service the last; syrupy's option `--snapshot-update` accepts other ones."""
     player = PLAYERS[name]
@@ -92,9 +92,10 @@ def test_conversation_requests_are_as_recorded(name: str, request: pytest.Fixtur
 
 
 def laid_out(value: Any, indent: str = "\n", width: int = 120) -> str:
-    """Return JSON in which an object or array is on one line where it fits."""
+    """Return JSON in which a tool is on one line, and an object or array where it fits."""
     line = json.dumps(value, ensure_ascii=False)
-    if len(indent + line) <= width or not isinstance(value, (dict, list)):
+    is_tool = isinstance(value, dict) and ("parameters" in str(value.get("function")) or "description" in value)
+    if is_tool or len(indent + line) <= width or not isinstance(value, (dict, list)):
         return line
     inner = f"{indent} "
     if isinstance(value, list):
@@ -242,7 +243,6 @@ def test_service_gets_only_newest_screenshots(name: str, keep: int) -> None:
         assert sent[-1] == newest[-len(sent[-1]) :]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", SENT)
 def test_service_request_does_not_grow_with_run(name: str) -> None:
     with PLAYERS[name].talk(lambda request: PLAYERS[name].click()) as talk:
@@ -291,8 +291,9 @@ STARTERS: dict[str, Callable[[ExitStack], Planner]] = {
 
 
 @pytest.mark.parametrize("name", STARTERS)
-def test_planner_decides_by_observation_alone(name: str, history: History) -> None:
+def test_planner_decides_by_observation_alone(name: str) -> None:
     """Turns may be asked for again, and out of order, as when a run is resumed."""
+    history = History()
     with ExitStack() as stack:
         planner = STARTERS[name](stack)
         assert name.startswith(planner.name.split()[0])

@@ -58,7 +58,6 @@ LARGE = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", LARGE)
 def test_large_screen_is_scaled_down_and_points_back(name: str) -> None:
     """The fake servers refuse images that the service would scale down on its own."""
@@ -141,7 +140,6 @@ def test_claude_thoughts_go_back_while_prefix_is_same() -> None:
     assert sent == [[], ["signed_0_0"], ["signed_0_0", "signed_1_0"], [], ["signed_3_0"], []]
 
 
-@pytest.mark.slow
 def test_claude_turns_are_summarised_where_thoughts_end() -> None:
     with claude(lambda request: uses(("left_click", PAIR), thinking="long " * 200)) as talk:
         for _ in range(KEPT_TURNS + 8):
@@ -185,7 +183,6 @@ def test_gpt_check_of_skipped_call_is_not_acknowledged() -> None:
         assert "acknowledged_safety_checks" not in str(talk.server.requests[1])
 
 
-@pytest.mark.slow
 def test_gemini_every_response_of_newest_turns_has_image() -> None:
     """Whole turns have them, the newest, until there are as many as asked for."""
     two, one = ("click", AT), ("wait", {})
