@@ -46,30 +46,25 @@ def test_none_beside_password_used_without_password(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:A test tried to use socket")
-@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
-def test_connect_sockets_blocked_names_what_to_allow(host: str) -> None:
+def test_connect_sockets_blocked_names_what_to_allow() -> None:
     pytest_socket.disable_socket(allow_unix_socket=True)
     try:
-        assert_refused(f"{host}::5900", DesktopRefused, "pytest-socket blocks sockets. .* --allow-hosts=HOST")
+        for host in ("localhost", "127.0.0.1"):
+            assert_refused(f"{host}::5900", DesktopRefused, "pytest-socket blocks sockets. .* --allow-hosts=HOST")
     finally:
         pytest_socket.enable_socket()
 
 
 INVALID = {
     "localhost:one": "a VNC server must be 'host::port'.*got 'localhost:one'$",
-    "a:1:2:3": "a VNC server must be 'host::port'.*got 'a:1:2:3'$",
-    "[::1:5": "a VNC server must be 'host::port'",
-    "localhost::65536": "a VNC server must be",
+    **dict.fromkeys(("a:1:2:3", "[::1:5", "localhost::65536"), "a VNC server must be 'host::port'"),
     "5999": "got '5999'. For a port of this machine write 'localhost::5999'$",
     "vnc://desk/websockify": "got 'vnc://desk/websockify'",
     "rdp://desk:3389": "a VNC server must be .*got 'rdp://desk:3389'",
     "http://desk:6080/vnc.html?password=geheim": "got the web page 'http://desk:6080/vnc.html'.*'ws://desk:6080/",
     "https://desk/vnc.html#x": "If that is noVNC, write 'wss://desk/websockify', or the path",
     "vnc://alice:geheim@desk:5900": "must not contain a user name or a password",
-    **{
-        f"{host}::5901": r"must be an IP address or a host name"
-        for host in ("a..b", "x" * 64, "my_app", "a b", "b\u200bc", "\ud800", "xn--a")
-    },
+    **{f"{host}::5901": "must be an IP address or a host name" for host in ("a..b", "x" * 64, "my_app", "\ud800")},
 }
 
 
@@ -164,14 +159,13 @@ def test_server_without_screen_is_refused_in_time() -> None:
             assert_refused(address, DesktopRefused, "showed no screen within", timeout_s=0.5)
 
 
-@pytest.mark.parametrize("call", ["wait(60)", "settle()"])
-def test_ctrl_c_ends_wait_and_no_connection(tigervnc: VncServer, call: str) -> None:
+def test_ctrl_c_ends_wait_and_no_connection(tigervnc: VncServer) -> None:
     code = (
         "\ntry:\n"
         "    print('ready', flush=True)\n"
-        f"    while True: hands.{call}; hands.move(1, 1)\n"
+        "    while True: hands.wait(60)\n"
         "except KeyboardInterrupt: print(hands.frame().ref.width, flush=True)\n"
-        f"while True: hands.{call}; hands.move(1, 1)"
+        "while True: hands.settle(); hands.move(1, 1)"
     )
     process = python(code, tigervnc)
     assert process.stdout is not None

@@ -47,29 +47,27 @@ def test_clicks_drags_and_wheel_in_chromium(desktop: VncServer, chromium: Page, 
     assert_becomes(lambda: chromium.last("scroll"), [0, 0])
 
 
-@pytest.mark.parametrize(("connected_for", "asked_for"), [("wheel", "keys"), ("keys", "wheel")])
-def test_scrolling_by_keys(
-    desktop: VncServer, chromium: Page, connected: Connect, connected_for: ScrollMeans, asked_for: ScrollMeans
-) -> None:
+def test_scrolling_by_keys(desktop: VncServer, chromium: Page, connected: Connect) -> None:
     """Three notches of the wheel do not scroll as far as a page."""
-    hands = connected(desktop, scroll_by=connected_for)
-    hands.click(800, 600)
-    hands.perform(Scroll(800, 600, "down", 3, by=asked_for))
-    wait_for(lambda: (chromium.last("scroll") or [0, 0])[1] > 400, "a page down")
-    hands.settle()
-    hands.perform(Scroll(800, 600, "up", 3, by=asked_for))
-    assert_becomes(lambda: chromium.last("scroll"), [0, 0])
+    choices: list[tuple[ScrollMeans, ScrollMeans]] = [("wheel", "keys"), ("keys", "wheel")]
+    for connected_for, asked_for in choices:
+        hands = connected(desktop, scroll_by=connected_for)
+        hands.click(800, 600)
+        hands.perform(Scroll(800, 600, "down", 3, by=asked_for))
+        wait_for(lambda: (chromium.last("scroll") or [0, 0])[1] > 400, "a page down")
+        hands.settle()
+        hands.perform(Scroll(800, 600, "up", 3, by=asked_for))
+        assert_becomes(lambda: chromium.last("scroll"), [0, 0])
 
 
 @pytest.mark.desktop
-@pytest.mark.parametrize("kind", ["qt", "tigervnc", "x11vnc"])  # Xtightvnc is too old for Qt 6
+@pytest.mark.parametrize("kind", ["qt", "tigervnc"])  # Xtightvnc is too old for Qt 6
 def test_clicks_count_and_drags_arrive_in_qt(kind: str, connected: Connect, tmp_path: Path) -> None:
     with ExitStack() as stack:
         if kind == "qt":
             witness = stack.enter_context(witness_on_qt(tmp_path))
         else:
-            server = stack.enter_context(vnc_servers.STARTERS[kind]())
-            witness = stack.enter_context(witness_on_x(server, tmp_path))
+            witness = stack.enter_context(witness_on_x(stack.enter_context(vnc_servers.tigervnc()), tmp_path))
         hands = connected(witness.server)
         hands.click(300, 20)
         hands.type_text("one two three")
@@ -89,14 +87,17 @@ def test_clicks_count_and_drags_arrive_in_qt(kind: str, connected: Connect, tmp_
             assert_becomes(lambda: witness.read("scroll"), "0")
             hands.scroll(100, 400, "down", 3)
             wait_for(lambda: int(witness.read("scroll") or 0) > 3, "a page down")  # empty while it is written
+        else:
+            hands.click(300, 20)
+            for text in ("Ωραία Ελλάδα", "日本語 漢字 한국어", "😀 👍🏽 👩‍💻", "e\u0301 a\u0308 n\u0303"):
+                hands.type_text(text, clear_first=True)
+                witness.expect("line", text)
 
 
 INVALID: list[tuple[Callable[[VNCController], object], str]] = [
     (lambda hands: hands.click(1, 1, count=4), "count of a click must be 1 to 3, got 4"),
-    *(
-        (lambda hands, button=button: hands.click(1, 1, button), f"or its number 1, 2 or 3, got {button!r}")  # type: ignore[misc]
-        for button in (0, 4, "back", None)
-    ),
+    (lambda hands: hands.click(1, 1, 4), "or its number 1, 2 or 3, got 4"),
+    (lambda hands: hands.click(1, 1, "back"), "or its number 1, 2 or 3, got 'back'"),  # type: ignore[arg-type]
     (lambda hands: hands.wait(-1), "0 seconds or more, got -1"),
     (lambda hands: hands.scroll("sideways", magnitude=800), "up, down, left or right, got 'sideways'"),  # type: ignore[arg-type]
     (lambda hands: hands.scroll(10, None, "up"), "must have a direction"),
@@ -112,11 +113,9 @@ def test_invalid_argument_or_point_raises_action_error(desktop: VncServer, conne
         with pytest.raises(ActionError, match=problem):
             call(hands)
     for point in ((1024, 10), (10, 768), (-1, 10), (10, -1), (1.5, 10), ("10", 10)):
-        calls: list[Any] = [hands.click, hands.move, hands.mouse_down, hands.mouse_up]
-        for act in (*calls, partial(hands.drag_and_drop, 1, 1)):
-            with pytest.raises(
-                ActionError, match="on the screen of 1024 x 768 pixels: x from 0 to 1023, y from 0 to 767"
-            ):
+        calls: list[Any] = [hands.click, hands.move, hands.mouse_down, partial(hands.drag_and_drop, 1, 1)]
+        for act in calls:
+            with pytest.raises(ActionError, match="1024 x 768 pixels: x from 0 to 1023, y from 0 to 767"):
                 act(*point)
 
 
@@ -126,7 +125,6 @@ def test_button_may_be_number_and_scroll_pixels() -> None:
         ((10, 20, "up", 5, "wheel", None), Scroll(10, 20, "up", 5)),
         ((10, 20, "up", 3, "keys", 250), Scroll(10, 20, "up", 2, "keys")),
         (("down", None, None, 3, "wheel", 800), Scroll(720, 450, "down", 8)),
-        (("down", 800, None, 3, "wheel", None), Scroll(720, 450, "down", 8)),
         ((None, None, "left", 3, "wheel", 10), Scroll(720, 450, "left", 1)),
         (("down", None, None, 3, "wheel", None), Scroll(720, 450, "down", 8)),
     ]

@@ -54,9 +54,9 @@ def secured(directory: Path, types: str, certificate: Certificate) -> AbstractCo
     return vnc_servers.tigervnc(password_file=password, options=["-SecurityTypes", types, *shown])
 
 
-@pytest.fixture
-def x509(tmp_path: Path, here: Certificate) -> Iterator[VncServer]:
-    with secured(tmp_path, "X509Vnc,TLSVnc,VncAuth", here) as server:
+@pytest.fixture(scope="module")
+def x509(tmp_path_factory: pytest.TempPathFactory, here: Certificate) -> Iterator[VncServer]:
+    with secured(tmp_path_factory.mktemp("x509"), "X509Vnc,TLSVnc,VncAuth", here) as server:
         yield server
 
 
@@ -161,10 +161,7 @@ def test_unencrypted_connection_warns_once(tmp_path: Path, here: Certificate) ->
 
 @pytest.mark.desktop
 def test_wayvnc_with_user_name(tmp_path: Path, here: Certificate, authority: Authority) -> None:
-    """It takes nothing but VeNCrypt, and the right name with the right password.
-
-    wayvnc 0.5 tells another name that it is right, then sends bytes of its memory.
-    """
+    """wayvnc 0.5 tells another name that it is right, then sends bytes of its memory."""
     vnc_servers.require("wayvnc")
     with sway((640, 480)) as wayland:
         directory = Path(wayland["XDG_RUNTIME_DIR"])
@@ -190,10 +187,8 @@ def test_wayvnc_with_user_name(tmp_path: Path, here: Certificate, authority: Aut
 
 
 @pytest.mark.desktop
-def test_screen_and_keys_by_ws_and_by_wss(tmp_path: Path) -> None:
-    authority = Authority(tmp_path)
-    shown = authority.certificate("localhost", "127.0.0.1")
-    tls = ("--cert", str(shown.file), "--key", str(shown.key), "--ssl-only")
+def test_screen_and_keys_by_ws_and_by_wss(tmp_path: Path, authority: Authority, here: Certificate) -> None:
+    tls = ("--cert", str(here.file), "--key", str(here.key), "--ssl-only")
     password = vnc_servers.password_file(tmp_path, "geheim")
     with vnc_servers.tigervnc(password_file=password) as server:
         with (
@@ -204,7 +199,7 @@ def test_screen_and_keys_by_ws_and_by_wss(tmp_path: Path) -> None:
             assert eyes.frame().ref.width == 1024
         with websockify(server.address, *tls) as port:
             address = f"wss://localhost:{port}/websockify"
-            for wire in (Wire(tls_ca=str(authority.file)), Wire(tls_fingerprint=shown.fingerprint)):
+            for wire in (Wire(tls_ca=str(authority.file)), Wire(tls_fingerprint=here.fingerprint)):
                 facts = ServerFacts()
                 with closing(connect(address, "geheim", facts=facts, wire=wire)) as eyes:
                     assert eyes.frame().ref.width == 1024

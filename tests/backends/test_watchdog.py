@@ -46,10 +46,10 @@ PRESS = bytes([5, 1, 300 >> 8, 300 & 255, 0, 200])
 
 
 @pytest.fixture
-def desktop(tigervnc: VncServer) -> VncServer:
+def desktop(desktop: VncServer) -> VncServer:
     """A TigerVNC desktop whose background has a pattern, and no program."""
-    tigervnc.paint(16)
-    return tigervnc
+    desktop.paint(16)
+    return desktop
 
 
 @pytest.fixture
@@ -163,16 +163,16 @@ def test_silent_server_ends_run(desktop: VncServer, watch: Watch, monkeypatch: p
         os.kill(desktop.process.pid, signal.SIGCONT)
 
 
-def test_blank_screen_is_named_unless_program_ended(tigervnc: VncServer, watch: Watch) -> None:
-    tigervnc.output_of("xsetroot", "-solid", "#102030")
+def test_blank_screen_is_named_unless_program_ended(desktop: VncServer, watch: Watch) -> None:
+    desktop.output_of("xsetroot", "-solid", "#102030")
     with pytest.raises(DesktopError, match=r"only one colour \(#102030\) for 0.2 s: start a program .*--vnc-app"):
-        watch(tigervnc.address).frame()
+        watch(desktop.address).frame()
     options = {"blank_s": 60.0, "frozen_s": 0.01, "program_fault": lambda: "the program exited with 1"}
     started_s = time.monotonic()
-    act_and_look(watch(tigervnc.address, **options), *[CLICK] * 4)
+    act_and_look(watch(desktop.address, **options), *[CLICK] * 4)
     assert time.monotonic() - started_s < 30
-    watchdog = watch(tigervnc.address, blank_s=60.0)
-    threading.Timer(0.3, tigervnc.paint, (16,)).start()
+    watchdog = watch(desktop.address, blank_s=60.0)
+    threading.Timer(0.3, desktop.paint, (16,)).start()
     watchdog.frame()  # it has waited for the paint
 
 

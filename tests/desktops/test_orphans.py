@@ -100,7 +100,7 @@ def expect_nothing_left(run: Running, displays: list[OneFile]) -> None:
     assert [display for display in displays if display.exists()] == []
 
 
-@pytest.mark.parametrize("end", ["SIGKILL", "SIGINT", "os._exit(3)"])
+@pytest.mark.parametrize("end", ["SIGKILL", "os._exit(3)"])
 def test_ended_pytest_leaves_nothing(directory: Path, end: str) -> None:
     by = getattr(signal, end, None)
     with running_pytest(directory, count=1, end="time.sleep(300)" if by else end) as run:

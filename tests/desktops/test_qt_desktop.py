@@ -67,7 +67,7 @@ def test_size_arguments_and_relative_path_arrive(
     assert screen_size(desktop.server) == (800, 600)
 
 
-def test_program_that_never_serves_is_refused_in_time(desktop: QtDesktop) -> None:
+def test_program_that_never_serves_is_refused_in_time() -> None:
     with pytest.raises(DesktopRefused, match=r"'sleep 60' opened no VNC server within 0.5 s") as caught:
         QtDesktop(["sleep", "60"], start_timeout_s=0.5)
     assert "(it printed nothing)" in str(caught.value)
@@ -75,8 +75,8 @@ def test_program_that_never_serves_is_refused_in_time(desktop: QtDesktop) -> Non
 
 def test_desktops_started_at_once_get_port_each(start: Start, qt_program: list[str]) -> None:
     with ThreadPoolExecutor() as pool:
-        desktops = list(pool.map(lambda _: start(qt_program), range(4)))
-    assert len({desktop.server for desktop in desktops}) == 4
+        desktops = list(pool.map(lambda _: start(qt_program), range(2)))
+    assert len({desktop.server for desktop in desktops}) == 2
     assert {screen_size(desktop.server) for desktop in desktops} == {(1440, 900)}
 
 
@@ -100,15 +100,12 @@ def test_own_network_is_relayed_to_several_clients(desktop: QtDesktop, qt_progra
     assert "SIGKILL" in desktop.program_fault()
 
 
-def test_open_desktop_is_on_machines_network(start: Start, qt_program: list[str]) -> None:
-    host, _, port = start(qt_program, is_open=True).server.partition("::")
-    assert (host, greets_at(f"{host}::{port}", 5.0)) == ("127.0.0.1", True)
-
-
 def test_missing_namespace_is_error_or_one_warning(
     start: Start, qt_program: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(qt, "why_not_closable", lambda: "unshare: not permitted")
+    host, _, port = start(qt_program, is_open=True).server.partition("::")
+    assert (host, greets_at(f"{host}::{port}", 5.0)) == ("127.0.0.1", True)
     with pytest.raises(SettingsError, match=r"unshare: not permitted.*vnc_qt_host_network=true"):
         start(qt_program, may_be_open=False)
     with pytest.warns(UserWarning, match=r"on all interfaces without a password.*unshare: not permitted"):

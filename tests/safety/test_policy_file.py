@@ -82,7 +82,6 @@ BAD_RULES = [
     ("decision = 'never'", "`decision` must be 'allow', 'deny' or 'ask', got 'never'"),
     ("decision = 'deny'", "a rule must have a condition, at least one of action, category"),
     ("decision = 'deny'\nacton = 'click'", "`acton` is not known; must be one of decision, name, action, category"),
-    ("decision = 'deny'\naction = 3", "`action` must be a valid string, got 3"),
     ("decision = 'deny'\naction = ''", "`action` must have at least 1 character, got ''"),
     ("decision = 'deny'\ntext = '(('", r"`text` must be a regular expression \(.*unterminated.*\), got '\(\('"),
     ("decision = 'deny'\ntask = 3", r"`task` must be a regular expression \(.*\), got 3"),
@@ -90,11 +89,14 @@ BAD_RULES = [
         "decision = 'deny'\nkeys = 'ctrl+atl+del'",
         r"`keys` must be keys joined by '\+', .* \('atl' is no key\), got 'ctrl",
     ),
-    ("decision = 'deny'\nkeys = ''", r"`keys` must be keys joined by '\+', such as 'ctrl\+alt\+delete', got ''"),
-    ("decision = 'deny'\nkeys = 3", r"`keys` must be keys joined by '\+', such as 'ctrl\+alt\+delete', got 3"),
-    ("decision = 'deny'\nregion = [1, 2, 3]", r"`region` must be \[left, top, right, bottom\] .*, got \[1, 2, 3\]"),
-    ("decision = 'deny'\nregion = [9, 0, 3, 9]", "`region` must be .* left < right .*, got"),
-    ("decision = 'deny'\nregion = [0, 0, 1.5, 9]", "`region` must be .* whole pixels"),
+    *((f"decision = 'deny'\nkeys = {keys}", rf"`keys` must be keys .*, got {keys}") for keys in ("''", "3")),
+    *(
+        (
+            f"decision = 'deny'\nregion = {sides}",
+            r"`region` must be \[left, top, right, bottom\] in whole pixels.* got \[",
+        )
+        for sides in ("[1, 2, 3]", "[9, 0, 3, 9]", "[0, 0, 1.5, 9]")
+    ),
     ("decision = 'deny'\naction = '*'\non_deny = 'stop'", "`on_deny` must be 'end' or 'continue', got 'stop'"),
 ]
 
@@ -126,51 +128,41 @@ BAD_FILES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "complaint"), BAD_FILES)
-def test_invalid_file_is_named(tmp_path: Path, text: str, complaint: str) -> None:
-    path = write(tmp_path, text)
-    with pytest.raises(SettingsError, match=rf"^{re.escape(str(path))}: {complaint}"):
-        load_policy(path)
-
-
-def test_all_wrong_is_said_at_once(tmp_path: Path) -> None:
+def test_invalid_file_is_named(tmp_path: Path) -> None:
+    for text, complaint in BAD_FILES:
+        path = write(tmp_path, text)
+        with pytest.raises(SettingsError, match=rf"^{re.escape(str(path))}: {complaint}"):
+            load_policy(path)
     path = write(tmp_path, "colour = 1\n[[rule]]\ndecision = 'no'\n[[rule]]\ntext = '('\n")
     with pytest.raises(SettingsError) as caught:
         load_policy(path)
     lines = str(caught.value).splitlines()
-    assert len(lines) == 4
-    assert all(line.startswith(f"{path}: ") for line in lines)
-
-
-def test_file_not_there_or_not_text(tmp_path: Path) -> None:
+    assert len([line for line in lines if line.startswith(f"{path}: ")]) == len(lines) == 4
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(SettingsError, match=r"policy\.toml: must be a TOML file in UTF-8"):
+        load_policy(path)
     with pytest.raises(SettingsError, match=r"the policy file .*missing\.toml' cannot be read: No such file"):
         load_policy(tmp_path / "missing.toml")
-    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(SettingsError, match=r"binary\.toml: must be a TOML file in UTF-8"):
-        load_policy(tmp_path / "binary.toml")
 
 
 def test_policy_explained(documented: Policy) -> None:
-    assert explain(documented).splitlines() == [
-        "rule 1 'no destructive keys': deny where keys are alt+ctrl+delete; a denial ends the run",
-        r"rule 2 'no deleting in a terminal': deny where text matches /rm\s+-rf/; "
-        "the planner receives a denial, and the run continues",
-        "rule 3 'paying is what this test is about': allow where action is like 'click*' "
-        "and category is like 'FINANCIAL_*' and explanation matches /(?i)checkout/ "
-        "and region is x 0 to 1440, y 0 to 800 and test is like '*::test_checkout*' and task matches /test shop/",
-        "no rule matches: an action that the model wants confirmed is denied, "
-        "others are allowed; a denial ends the run",
-    ]
+    first, second, third, unmatched = explain(documented).splitlines()
+    assert first == "rule 1 'no destructive keys': deny where keys are alt+ctrl+delete; a denial ends the run"
+    assert second.endswith(r"where text matches /rm\s+-rf/; the planner receives a denial, and the run continues")
+    assert third.endswith(
+        "allow where action is like 'click*' and category is like 'FINANCIAL_*' and explanation matches /(?i)checkout/ "
+        "and region is x 0 to 1440, y 0 to 800 and test is like '*::test_checkout*' and task matches /test shop/"
+    )
+    assert unmatched == (
+        "no rule matches: an action that the model wants confirmed is denied, others are allowed; a denial ends the run"
+    )
 
 
 @pytest.mark.slow
 def test_slow_pattern_named_by_check(tmp_path: Path) -> None:
     text = "[[rule]]\nname = 'a trap'\ndecision = 'deny'\ntext = '(a|aa)+$'\n"
-    assert explain(load_policy(write(tmp_path, text))).splitlines()[0] == (
-        "rule 1 'a trap': deny where text matches /(a|aa)+$/; a denial ends the run; "
-        "too slow: /(a|aa)+$/ takes too long in 'a' many times over, "
-        "and an action that is not ruled on within 2 s is denied"
-    )
+    (line, *_) = explain(load_policy(write(tmp_path, text))).splitlines()
+    assert "; too slow: /(a|aa)+$/ takes too long in 'a' many times over" in line
 
 
 SCREEN = FrameRef("0" * 64, 1440, 900)
@@ -261,34 +253,34 @@ def asked_about(action: Action, policy: Policy, confirmation: Confirmation | Non
     return ApprovalAsked(1, proposal, ruling)
 
 
-@pytest.mark.parametrize(
-    ("action", "others"),
-    [
-        (Click(100, 50), [Click(200, 50), Drag(100, 50, 110, 50)]),
-        (Click(100, 50, "right"), [Click(100, 50), Click(100, 50, count=2)]),
-        (Drag(10, 10, 90, 90), [Drag(10, 10, 190, 90), Click(10, 10)]),
-        (TypeText("it's 5 \\ 3.00 €"), [TypeText("it's 5 \\ 3.00 € more"), TypeText("it's 5 \\ 3x00 €")]),
-        (TypeText("two\nlines"), [TypeText("two\nlines\nmore"), TypeText("lines")]),
-        (TypeText("apples", 100, 50), [TypeText("apples", 300, 50), TypeText("pears", 100, 50)]),
-        (KeyCombo(("ctrl", "s")), [KeyCombo(("ctrl", "q")), KeyCombo(("s",))]),
-        (OpenAddress("http://shop.example/pay"), [OpenAddress("http://shop.example/pay?all=1")]),
-        (CallFunction("pay", {"sum": 3, "to": "shop"}), [CallFunction("pay", {"sum": 30, "to": "shop"})]),
-    ],
-    ids=lambda each: each.kind if hasattr(each, "kind") else "",
-)
-def test_rule_allows_action_and_no_other(file: Path, action: Action, others: list[Action]) -> None:
-    change = always_allowing(asked_about(action, load_policy(file)), str(file), HERE, "alice")
-    assert file.read_text("utf-8") == ASKING
-    assert change.write()
-    policy = load_policy(file)
-    assert policy.review(Proposal(action, confirmation=BUYS), HERE).rule == "rule 2 'allowed by alice'"
+ALLOWED_ALONE: list[tuple[Action, list[Action]]] = [
+    (Click(100, 50), [Click(200, 50), Drag(100, 50, 110, 50)]),
+    (Click(100, 50, "right"), [Click(100, 50), Click(100, 50, count=2)]),
+    (Drag(10, 10, 90, 90), [Drag(10, 10, 190, 90), Click(10, 10)]),
+    (TypeText("it's 5 \\ 3.00 €"), [TypeText("it's 5 \\ 3.00 € more"), TypeText("it's 5 \\ 3x00 €")]),
+    (TypeText("two\nlines"), [TypeText("two\nlines\nmore"), TypeText("lines")]),
+    (TypeText("apples", 100, 50), [TypeText("apples", 300, 50), TypeText("pears", 100, 50)]),
+    (KeyCombo(("ctrl", "s")), [KeyCombo(("ctrl", "q")), KeyCombo(("s",))]),
+    (OpenAddress("http://shop.example/pay"), [OpenAddress("http://shop.example/pay?all=1")]),
+    (CallFunction("pay", {"sum": 3, "to": "shop"}), [CallFunction("pay", {"sum": 30, "to": "shop"})]),
+]
+
+
+def test_rule_allows_action_and_no_other(file: Path) -> None:
     elsewhere = ReviewContext("test_shop.py::test_other", "Buy apples")
-    for proposal, context in [
-        *((Proposal(other, confirmation=BUYS), HERE) for other in others),
-        (Proposal(action, confirmation=Confirmation("", "DELETION")), HERE),
-        (Proposal(action, confirmation=BUYS), elsewhere),
-    ]:
-        assert policy.review(proposal, context).kind == "ask", proposal
+    for action, others in ALLOWED_ALONE:
+        file.write_text(ASKING, encoding="utf-8")
+        change = always_allowing(asked_about(action, load_policy(file)), str(file), HERE, "alice")
+        assert file.read_text("utf-8") == ASKING
+        assert change.write()
+        policy = load_policy(file)
+        assert policy.review(Proposal(action, confirmation=BUYS), HERE).rule == "rule 2 'allowed by alice'"
+        for proposal, context in [
+            *((Proposal(other, confirmation=BUYS), HERE) for other in others),
+            (Proposal(action, confirmation=Confirmation("", "DELETION")), HERE),
+            (Proposal(action, confirmation=BUYS), elsewhere),
+        ]:
+            assert policy.review(proposal, context).kind == "ask", proposal
 
 
 def test_rule_for_unmatched_action_is_last(file: Path) -> None:
@@ -309,18 +301,14 @@ def test_change_adds_rule_before_asking_one_unless_file_changed(file: Path) -> N
     assert file.read_text("utf-8") == f"{ASKING}\n"
 
 
-@pytest.mark.parametrize(
-    ("policy", "text", "error"),
-    [
-        *((name, ASKING, "no policy file is set") for name in ("", "strict")),
+def test_rule_without_file_to_change_is_rejected(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(file.parent)
+    for policy, text, error in (
+        ("", ASKING, "no policy file is set"),
+        ("strict", ASKING, "no policy file is set"),
         ("other.toml", ASKING, "was ruled on by"),
         ("policy.toml", 'rule = [{decision = "ask", action = "*"}]\n', "write one yourself"),
-    ],
-)
-def test_rule_without_file_to_change_is_rejected(
-    file: Path, policy: str, text: str, error: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(file.parent)
-    file.write_text(text, encoding="utf-8")
-    with pytest.raises(SettingsError, match=error):
-        always_allowing(asked_about(Click(1, 1), load_policy(file)), policy, HERE, "alice")
+    ):
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(SettingsError, match=error):
+            always_allowing(asked_about(Click(1, 1), load_policy(file)), policy, HERE, "alice")

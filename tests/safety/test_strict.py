@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from pytest_vnc_use.safety.policy_file import explain, load_policy
+from pytest_vnc_use.safety.policy_file import explain, load_policy, parse_policy
 from pytest_vnc_use.safety.rules import Policy, ReviewContext
 from pytest_vnc_use.types import (
     Action,
@@ -34,19 +32,13 @@ PAGE, ADDRESS = "strict: the page is in the list of addresses", "strict: no addr
 ACTIONS, KEYS = "strict: only listed actions", "strict: only listed keys"
 
 
-def write(directory: Path, text: str) -> Path:
-    path = directory / "policy.toml"
-    path.write_text(text, "utf-8")
-    return path
-
-
 @pytest.fixture(scope="module")
-def policy(tmp_path_factory: pytest.TempPathFactory) -> Policy:
+def policy() -> Policy:
     text = """
         extends = "strict"
         addresses = ["shop.example", "localhost:8080", "*.test.example", "[::1]:8080", "db.example:*"]
     """
-    return load_policy(write(tmp_path_factory.mktemp("strict"), text))
+    return parse_policy(text, "policy.toml")
 
 
 def ruled(policy: Policy, *actions: Action, page: str = "") -> str:
@@ -149,7 +141,7 @@ def test_unlisted_actions_denied(policy: Policy) -> None:
         assert policy.review(Proposal(action, as_proposed={"name": "click"}), ReviewContext()).rule == ACTIONS
 
 
-def test_file_extends_strict(tmp_path: Path) -> None:
+def test_file_extends_strict() -> None:
     text = """
         extends = "strict"
         addresses = ["shop.example"]
@@ -165,7 +157,7 @@ def test_file_extends_strict(tmp_path: Path) -> None:
         decision = "allow"
         action = "d*"
     """
-    policy, context = load_policy(write(tmp_path, text), unmatched="ask"), ReviewContext()
+    policy, context = parse_policy(text, "policy.toml", unmatched="ask"), ReviewContext()
     kinds: dict[str, list[Action]] = {
         "allow": [KeyCombo(("ctrl", "s")), OpenAddress("http://shop.example"), Drag(1, 1, 9, 9)],
         "deny": [KeyCombo(("ctrl", "t")), OpenAddress("http://b.example"), TypeText("two apples"), MouseDown(1, 1)],
@@ -181,9 +173,9 @@ def test_file_extends_strict(tmp_path: Path) -> None:
     assert lines[6].startswith("strict: only listed keys: characters, alt+left, ")
 
 
-def test_allow_rule_opens_no_unlisted_address(tmp_path: Path) -> None:
+def test_allow_rule_opens_no_unlisted_address() -> None:
     text = 'extends = "strict"\n[[rule]]\ndecision = "allow"\naction = "*"\n'
-    for policy in (load_policy("strict"), load_policy(write(tmp_path, text))):
+    for policy in (load_policy("strict"), parse_policy(text, "policy.toml")):
         assert policy.review(Proposal(OpenAddress("http://b.example")), ReviewContext()).rule == ADDRESS
         assert policy.review(Proposal(Click(1, 1)), ReviewContext(page_url=lambda: "http://b.example")).rule == PAGE
         assert policy.review(Proposal(Click(1, 1)), ReviewContext()).kind == "allow"

@@ -1,14 +1,15 @@
-"""Layers of settings, and what a marker may say."""
+"""Layers of settings, paths in them, and what a marker may say."""
 
 from __future__ import annotations
 
 from dataclasses import FrozenInstanceError, replace
+from pathlib import Path
 
 import pytest
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.plugin.markers import task_spec
-from pytest_vnc_use.settings.layers import environment_layer, merge
+from pytest_vnc_use.settings.layers import absolute_files, absolute_text, environment_layer, merge
 from pytest_vnc_use.settings.settings import Settings, option_name
 
 
@@ -23,53 +24,43 @@ def test_stronger_layer_wins_unless_none() -> None:
 
 def test_values_may_be_python_ones() -> None:
     settings = merge(({"screen_size": (800, 600), "exclude": ("search", "go_back"), "elements": True}, str))
-    assert settings.screen_size == (800, 600)
-    assert settings.exclude == ("search", "go_back")
-    assert settings.elements is True
+    assert (settings.screen_size, settings.exclude, settings.elements) == ((800, 600), ("search", "go_back"), True)
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "right"),
-    [
-        ("max_steps", "0", "a whole number, at least 1"),
-        ("max_steps", "many", "a whole number, at least 1"),
-        ("max_seconds", "-1", "a number of seconds above 0"),
-        ("max_seconds", "nan", "a number of seconds above 0"),
-        ("step_delay", "-0.5", "a number of seconds"),
-        ("step_delay", "nan", "a number of seconds"),
-        ("step_delay", "soon", "a number of seconds, 0 or more"),
-        ("screen_size", "1440", "WIDTHxHEIGHT"),
-        ("screen_size", "0x900", "WIDTHxHEIGHT"),
-        ("planner", "oracle", "one of"),
-        ("rehearse", "-1", "a whole number, 0 for none"),
-        ("transients", "maybe", "one of report, fail"),
-        ("elements", "perhaps", "true or false"),
-    ],
-)
-def test_wrong_value_names_origin_and_remedy(field: str, value: str, right: str) -> None:
-    with pytest.raises(SettingsError) as caught:
-        merge(({field: value}, option_name))
-    assert str(caught.value).startswith(option_name(field))
-    assert right in str(caught.value)
-    assert repr(value) in str(caught.value)
+INVALID = [
+    ("max_steps", "0", "a whole number, at least 1"),
+    ("max_steps", "many", "a whole number, at least 1"),
+    ("max_seconds", "-1", "a number of seconds above 0"),
+    ("max_seconds", "nan", "a number of seconds above 0"),
+    ("step_delay", "-0.5", "a number of seconds"),
+    ("step_delay", "nan", "a number of seconds"),
+    ("step_delay", "soon", "a number of seconds, 0 or more"),
+    ("screen_size", "1440", "WIDTHxHEIGHT"),
+    ("screen_size", "0x900", "WIDTHxHEIGHT"),
+    ("planner", "oracle", "one of"),
+    ("rehearse", "-1", "a whole number, 0 for none"),
+    ("elements", "perhaps", "true or false"),
+]
 
 
-@pytest.mark.parametrize(("value", "seconds"), [("0", 0), ("0.00", 0), ("00", 0), ("0.25", 0.25)])
-def test_pause_may_be_zero_in_any_spelling(value: str, seconds: float) -> None:
-    assert merge(({"step_delay": value}, option_name)).step_delay == seconds
+def test_invalid_value_names_origin_and_remedy() -> None:
+    for field, value, right in INVALID:
+        with pytest.raises(SettingsError) as caught:
+            merge(({field: value}, option_name))
+        message = str(caught.value)
+        assert message.startswith(option_name(field))
+        assert right in message
+        assert repr(value) in message
+    assert merge(({"step_delay": "0.00"}, option_name)).step_delay == 0
 
 
-def test_settings_show_what_was_given() -> None:
-    assert repr(Settings()) == "Settings()"
-    assert repr(Settings(max_steps=3, server="xvnc")) == "Settings(server='xvnc', max_steps=3)"
-
-
-def test_settings_are_frozen_values() -> None:
-    settings = Settings(max_steps=3)
+def test_settings_are_frozen_values_that_show_what_was_given() -> None:
+    settings = Settings(max_steps=3, server="xvnc")
     with pytest.raises(FrozenInstanceError, match="max_steps"):
         settings.max_steps = 4
-    assert settings == replace(Settings(), max_steps=3) != Settings()
+    assert settings == replace(Settings(), max_steps=3, server="xvnc") != Settings()
     assert {settings: "found"}[replace(settings)] == "found"
+    assert (repr(settings), repr(Settings())) == ("Settings(server='xvnc', max_steps=3)", "Settings()")
 
 
 def test_unknown_setting_is_refused() -> None:
@@ -85,3 +76,32 @@ def test_marker_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     assert spec.settings == {"max_steps": 3}
     assert spec.secrets == {"SHOP_PASSWORD": "apple"}
     assert "apple" not in repr(spec)
+
+
+def test_file_is_absolute_and_preset_is_no_file(tmp_path: Path) -> None:
+    assert absolute_files(Settings(policy="a.toml"), tmp_path).policy == str(tmp_path / "a.toml")
+    assert absolute_files(Settings(policy="strict"), tmp_path).policy == "strict"
+    assert absolute_files(Settings(policy="./strict"), tmp_path).policy == str(tmp_path / "strict")
+    assert absolute_files(Settings(), tmp_path).policy == ""
+
+
+TEXTS = [
+    ("app", "python ./app.py --file a/b", "python {base}/app.py --file a/b"),
+    ("app", "python app.py", "python app.py"),
+    ("app", "python './app.py", "python './app.py"),
+    ("exec", "./app.py {{host}}", "{base}/app.py '{{host}}'"),
+    ("server", "a::5900, ./socket", "a::5900,{base}/socket"),
+    ("container_args", "-v ./app.py:/app.py -v data:/data", "-v {base}/app.py:/app.py -v data:/data"),
+    ("container_args", "--volume=app.py:/a:ro -vapp.py:/b", "--volume={base}/app.py:/a:ro -v{base}/app.py:/b"),
+    ("container_args", "-e A=app.py:x --network none", "-e A=app.py:x --network none"),
+    ("tls", "ca.pem", "{base}/ca.pem"),
+    ("tls", "require", "require"),
+    ("tls", "sha256:00", "sha256:00"),
+    ("model", "a/b", "a/b"),
+]
+
+
+def test_path_in_text_of_setting_begins_at_dir(tmp_path: Path) -> None:
+    (tmp_path / "app.py").touch()
+    for name, text, absolute in TEXTS:
+        assert absolute_text(name, text.format(), tmp_path) == absolute.format(base=tmp_path), (name, text)
