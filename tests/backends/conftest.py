@@ -29,7 +29,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module")
 def desktop() -> Iterator[VncServer]:
-    """A TigerVNC desktop of 1024 x 768 pixels."""
     with vnc_servers.tigervnc() as server:
         yield server
 
@@ -43,7 +42,6 @@ def chromium(desktop: VncServer, tmp_path_factory: pytest.TempPathFactory) -> It
 
 @pytest.fixture(scope="module")
 def pages() -> Iterator[Site]:
-    """The site that `browser` shows."""
     with site() as running:
         yield running
 
@@ -64,5 +62,4 @@ def browser(shared_browser: Browser, pages: Site) -> Browser:
 
 @pytest.fixture
 def hands(desktop: VncServer, connected: Callable[..., VNCController]) -> VNCController:
-    """Connected to that desktop."""
     return connected(desktop)

@@ -91,26 +91,13 @@ def test_elements_in_view(browser: Browser, hands: VNCController, pages: Site) -
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(
-    ("options", "zoomed", "window_manager"),
-    [
-        pytest.param((), 2, True, id="window-of-openbox-zoomed"),
-        pytest.param(("--force-device-scale-factor=1.5",), 1, False, id="large-pixels-zoomed"),
-    ],
-)
-def test_click_on_element_meets_it(
-    tigervnc: VncServer,
-    connected: Callable[..., VNCController],
-    pages: Site,
-    options: tuple[str, ...],
-    zoomed: int,
-    window_manager: bool,
+def test_click_on_element_meets_it_in_zoomed_window(
+    tigervnc: VncServer, connected: Callable[..., VNCController], pages: Site
 ) -> None:
     hands = connected(tigervnc)
-    with chromium(tigervnc, pages.address, *options, window_manager=window_manager) as browser:
-        for _ in range(zoomed):
-            hands.key_combo("ctrl+plus")
-            hands.settle()
+    with chromium(tigervnc, pages.address, "--force-device-scale-factor=1.5", window_manager=True) as browser:
+        hands.key_combo("ctrl+plus")
+        hands.settle()
         pages.told.clear()
         for name in ("Coupon", "Framed", "Add an apple"):
             hands.click(*element(browser, name).centre)
@@ -255,15 +242,10 @@ def test_no_browser_is_named() -> None:
             browser_at(address, no_file)
 
 
-@pytest.fixture
-def controller(desktop: VncServer, browser: Browser, connected: Callable[..., VNCController]) -> VNCController:
-    """A controller of the browser's desktop, which drives the browser by DevTools."""
-    return connected(desktop, browser=lambda: browser)
-
-
-def test_addresses_and_history_by_devtools_or_keys(
-    browser: Browser, controller: VNCController, hands: VNCController, pages: Site
+def test_addresses_history_and_windows_by_devtools_or_keys(
+    desktop: VncServer, browser: Browser, hands: VNCController, pages: Site, connected: Callable[..., VNCController]
 ) -> None:
+    controller = connected(desktop, browser=lambda: browser)
     for acting in (controller, hands):
         acting.perform(OpenAddress(f"{pages.address}/second"))
         browser.wait_for_text("The second page")
@@ -273,9 +255,6 @@ def test_addresses_and_history_by_devtools_or_keys(
         browser.wait_for_text("The second page")
         acting.perform(OpenAddress(pages.address.removeprefix("http://")))  # DevTools do not take that: it is typed
         browser.wait_for_text("Apples")
-
-
-def test_new_window_by_devtools_only(browser: Browser, hands: VNCController, controller: VNCController) -> None:
     controller.perform(OpenAddress("about:blank", in_new_window=True))
     assert controller.page_url() == "about:blank"
     with browser._visible_page(Deadline(10.0)) as page:
@@ -283,12 +262,9 @@ def test_new_window_by_devtools_only(browser: Browser, hands: VNCController, con
     browser.wait_for_text("Apples")
     with pytest.raises(ActionError, match="only DevTools can open a new window: set vnc_cdp"):
         hands.perform(OpenAddress("about:blank", in_new_window=True))
-
-
-def test_missing_browser_is_action_error(tigervnc: VncServer, connected: Callable[..., VNCController]) -> None:
     gone = Browser(f"127.0.0.1:{vnc_servers.free_port()}")
     with pytest.raises(ActionError, match="no browser answers at"):
-        connected(tigervnc, browser=lambda: gone).perform(TraverseHistory("back"))
+        connected(desktop, browser=lambda: gone).perform(TraverseHistory("back"))
 
 
 READS_PAGES = """
@@ -296,18 +272,13 @@ import pytest
 from pytest_vnc_use.planners import finish
 from pytest_vnc_use.types import CallFunction, OpenAddress, TraverseHistory
 
+STATE = CallFunction("get_browser_state", {{}})
+TURNS = [[STATE, CallFunction("list_elements", {{}})], OpenAddress({basket!r}), STATE, TraverseHistory("back"), STATE]
 TOLD = []
 
 def script(observation):
     TOLD.extend(step.output for turn in observation.turns[-1:] for step in turn.steps)
-    turns = [
-        [CallFunction("get_browser_state", {{}}), CallFunction("list_elements", {{}})],
-        [OpenAddress({basket!r})],
-        [CallFunction("get_browser_state", {{}})],
-        [TraverseHistory("back")],
-        [CallFunction("get_browser_state", {{}})],
-    ]
-    return turns[len(observation.turns)] if len(observation.turns) < len(turns) else finish()
+    return TURNS[len(observation.turns)] if len(observation.turns) < len(TURNS) else finish()
 
 @pytest.fixture
 def vnc_planner():

@@ -23,7 +23,36 @@ from support import accessible, vnc_servers
 from support.paths import PROGRAMS
 from support.vnc_servers import VncServer, require, wait_for
 
-DESKTOP = ("-ovnc_elements=on", "-p", "no:cacheprovider", "-p", "no:pytest-vnc", "-p", "no:html")
+CLICKS_LISTED_ELEMENT = """
+import pathlib
+import re
+import pytest
+from pytest_vnc_use.planners import finish
+from pytest_vnc_use.types import CallFunction, Click
+
+LISTED = []
+
+def plan(observation):
+    if observation.turns:
+        last = observation.turns[-1].steps[0]
+        if isinstance(last.proposal.action, Click):
+            return finish()
+        LISTED.append(last.output)
+        if found := re.search(r"push button 'Save' at \\((\\d+), (\\d+)\\)", last.output):
+            return Click(int(found[1]), int(found[2]))
+    return CallFunction("list_elements", {{}})
+
+@pytest.fixture
+def vnc_planner():
+    return plan
+
+@pytest.mark.vnc_task("Save it", expect=None)
+def test_it(vnc_desktop, vnc_agent):
+    assert "text '' at (" in LISTED[-1]
+    names = [element.name for element in vnc_desktop.elements()]
+    assert "Save" in names and "Hidden" not in names
+    assert pathlib.Path({told!r}).read_text() == "saved"
+"""
 
 
 @pytest.mark.desktop
@@ -31,47 +60,11 @@ def test_model_clicks_listed_element_of_qt_program(pytester: pytest.Pytester) ->
     require("Xtigervnc")
     accessible.needed()
     (pytester.path / "program.py").write_text(accessible.PROGRAM)
-    told = pytester.path / "told"
-    app = shlex.join(accessible.started(sys.executable, str(pytester.path / "program.py"), str(told)))
-    pytester.makepyfile(
-        f"""
-    import re
-    import pytest
-    from pytest_vnc_use.planners import finish
-    from pytest_vnc_use.types import CallFunction, Click
-
-    TOLD = []
-
-    def plan(observation):
-        if not observation.turns:
-            return CallFunction("list_elements", {{}})
-        if len(observation.turns) > 1:
-            return finish()
-        TOLD.append(observation.turns[0].steps[0].output)
-        found = re.search(r"push button 'Save' at \\((\\d+), (\\d+)\\)", TOLD[0])
-        return Click(int(found[1]), int(found[2])) if found else finish()
-
-    @pytest.fixture
-    def vnc_planner():
-        return plan
-
-    @pytest.fixture
-    def accessible(vnc_desktop):
-        def names():
-            return [element.name for element in vnc_desktop.elements()]
-        deadline = __import__("time").monotonic() + 20
-        while "Save" not in names():
-            assert __import__("time").monotonic() < deadline
-        assert "Hidden" not in names()
-
-    @pytest.mark.vnc_task("Save it", expect=None)
-    def test_it(accessible, vnc_agent):
-        import pathlib
-        assert "text '' at (" in TOLD[0]
-        assert pathlib.Path({str(told)!r}).read_text() == "saved"
-        """
-    )
-    pytester.runpytest_inprocess(*DESKTOP, "--vnc-server=xvnc", f"--vnc-app={app}").assert_outcomes(passed=1)
+    told = str(pytester.path / "told")
+    app = shlex.join(accessible.started(sys.executable, str(pytester.path / "program.py"), told))
+    pytester.makepyfile(CLICKS_LISTED_ELEMENT.format(told=told))
+    options = ("-ovnc_elements=on", "-p", "no:cacheprovider", "-p", "no:pytest-vnc", "-p", "no:html")
+    pytester.runpytest_inprocess(*options, "--vnc-server=xvnc", f"--vnc-app={app}").assert_outcomes(passed=1)
 
 
 def test_list_counts_as_model_does_and_names_fault() -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 import struct
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,7 +27,6 @@ from support import vnc_servers
 from support.certificates import Authority, Certificate
 from support.forked_python import run_python
 from support.rfb_server import greeting, playing
-from support.stages.qt import sway
 from support.vnc_servers import VncServer, wait_for, websockify
 from support.witness_programs import xterm
 
@@ -160,33 +157,6 @@ def test_unencrypted_connection_warns_once(tmp_path: Path, here: Certificate) ->
 
 
 @pytest.mark.desktop
-def test_wayvnc_with_user_name(tmp_path: Path, here: Certificate, authority: Authority) -> None:
-    """wayvnc 0.5 tells another name that it is right, then sends bytes of its memory."""
-    vnc_servers.require("wayvnc")
-    with sway((640, 480)) as wayland:
-        directory = Path(wayland["XDG_RUNTIME_DIR"])
-        config, key, certificate = (directory / name for name in ("config", "key.pem", "certificate.pem"))
-        key.write_bytes(here.key.read_bytes())
-        certificate.write_bytes(here.file.read_bytes())
-        config.write_text(
-            f"enable_auth=true\nusername=alice\npassword=geheim\nprivate_key_file={key}\ncertificate_file={certificate}\n"
-        )
-
-        def start(port: int) -> AbstractContextManager[subprocess.Popen[bytes]]:
-            return vnc_servers.running("wayvnc", "-C", str(config), "127.0.0.1", str(port), environment=wayland)
-
-        wire = Wire(user="alice", tls_ca=str(authority.file))
-        with vnc_servers.on_free_port(start) as server:
-            facts = ServerFacts()
-            with closing(connect(server.address, "geheim", facts=facts, wire=wire)) as eyes:
-                assert eyes.frame().ref.width in (640, 1280)  # sway changes its size a moment after it started
-            assert facts.security_used == "VeNCrypt X509Plain"
-            assert (facts.security_types, facts.subtypes) == (("VeNCrypt",), ("X509Plain",))
-        with vnc_servers.on_free_port(start) as server:
-            refused(server.address, "does not speak VNC as expected|closed the connection", replace(wire, user="bob"))
-
-
-@pytest.mark.desktop
 def test_screen_and_keys_by_ws_and_by_wss(tmp_path: Path, authority: Authority, here: Certificate) -> None:
     tls = ("--cert", str(here.file), "--key", str(here.key), "--ssl-only")
     password = vnc_servers.password_file(tmp_path, "geheim")
@@ -289,12 +259,13 @@ def websocket_server(frames: bytes) -> Iterator[str]:
             for _ in connection:
                 pass
 
-    with serve(send, "127.0.0.1", 0, subprotocols=["binary"], compression=None) as server:  # type: ignore[list-item]
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
+    with (
+        serve(send, "127.0.0.1", 0, subprotocols=["binary"], compression=None) as server,  # type: ignore[list-item]
+        ThreadPoolExecutor() as pool,
+    ):
+        pool.submit(server.serve_forever)
         yield f"ws://127.0.0.1:{server.socket.getsockname()[1]}/"
         server.shutdown()
-        thread.join()
 
 
 HELLO = greeting(64, 48)
@@ -324,29 +295,12 @@ NO_WEBSOCKET = {
 }
 
 
-@contextmanager
-def http_server(answer: bytes) -> Iterator[str]:
-    """Yield the address of a server that gives one request this answer, and listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def serve_one() -> None:
-            client, _ = server.accept()
-            with client, suppress(OSError):
-                client.recv(4096)
-                client.sendall(answer)
-                while client.recv(4096):
-                    pass
-
-        thread = threading.Thread(target=serve_one, daemon=True)
-        thread.start()
-        yield f"ws://127.0.0.1:{server.getsockname()[1]}/"
-        thread.join(timeout=10)
-
-
 def test_server_opening_no_websocket_is_refused() -> None:
     for answer, message in NO_WEBSOCKET.items():
-        with http_server(answer) as address, pytest.raises(DesktopRefused, match=message):
-            connect(address, timeout_s=1.0 if "no screen" in message else 30.0)
+        with playing(answer, then_silent=True) as address:
+            url = f"ws://{address.replace('::', ':')}/"
+            with pytest.raises(DesktopRefused, match=message):
+                connect(url, timeout_s=1.0 if "no screen" in message else 30.0)
 
 
 def test_last_keys_arrive_through_websocket(tigervnc: VncServer, tmp_path: Path) -> None:

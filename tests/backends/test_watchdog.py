@@ -108,15 +108,12 @@ def test_action_in_doubt_is_not_repeated(line: Wire, watch: Watch) -> None:
         assert line.from_client.count(message) == 1
 
 
-def test_held_keys_end_run(line: Wire, watch: Watch) -> None:
+def test_held_key_other_screen_or_desktop_ends_run(desktop: VncServer, line: Wire, watch: Watch) -> None:
     watchdog = watch(line.address)
     act_and_look(watchdog, KeyDown("shift"))
     line.cut()
     with pytest.raises(ConnectionLost, match="the watchdog reconnected, but the keys or buttons that were held down"):
         watchdog.frame()
-
-
-def test_other_screen_or_desktop_ends_run(desktop: VncServer, line: Wire, watch: Watch) -> None:
     watchdog = watch(line.address)
     line.cut()
     desktop.paint(5)
@@ -186,7 +183,7 @@ def test_server_that_forgot_change_is_asked_again(watch: Watch) -> None:
         assert watchdog.frame() != before
 
 
-def test_run_survives_loss_and_planner_knows(line: Wire, tmp_path: Path) -> None:
+def test_run_survives_loss_and_planner_or_user_knows(line: Wire, tmp_path: Path) -> None:
     settings = Settings(server=line.address, start_seconds=0.2, runs_dir=str(tmp_path))
     line.break_at = PRESS
     with VncUseAgent(settings=settings, planner=ScriptedPlanner([[CLICK], [Move(1, 1)]])) as agent:
@@ -194,6 +191,10 @@ def test_run_survives_loss_and_planner_knows(line: Wire, tmp_path: Path) -> None
     assert result.outcome is Outcome.DONE
     assert ["took effect: look at the screen" in step.error for step in result.steps] == [True, False]
     assert line.from_client.count(PRESS) == 1
+    with VncUseAgent(settings=settings, planner=ScriptedPlanner([])) as agent:
+        line.break_at = PRESS
+        with pytest.raises(InfraError, match=r"answered a Click. The watchdog reconnected"):
+            agent.click(CLICK.x, CLICK.y)
 
 
 @pytest.mark.parametrize("by", ["program's end", "close"])
@@ -226,14 +227,6 @@ def test_frozen_screen_is_named_and_resting_one_is_not(desktop: VncServer, watch
     act_and_look(watchdog, CLICK, Move(5, 5), Wait(0.1), TypeText("a"), TakeScreenshot())
     with pytest.raises(DesktopError, match=r"is frozen. No pixel changed for \d+ s, although 3 actions were perf"):
         act_and_look(watchdog, KeyCombo(("enter",)))
-
-
-def test_loss_during_action_by_hand_is_named(line: Wire, tmp_path: Path) -> None:
-    settings = Settings(server=line.address, start_seconds=0.2, runs_dir=str(tmp_path))
-    with VncUseAgent(settings=settings, planner=ScriptedPlanner([])) as agent:
-        line.break_at = PRESS
-        with pytest.raises(InfraError, match=r"answered a Click. The watchdog reconnected"):
-            agent.click(CLICK.x, CLICK.y)
 
 
 def test_run_continues_on_resized_desktop(tmp_path: Path) -> None:

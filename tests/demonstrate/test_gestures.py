@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pytest
-
 from pytest_vnc_use.demonstrate.gestures import AGAIN_S, LONG_S, PAUSE_S, Demonstration, Motion
 from pytest_vnc_use.types import (
     Action,
@@ -116,10 +114,9 @@ TABLE: dict[str, tuple[Events, list[Action]]] = {
 }
 
 
-@pytest.mark.parametrize("name", TABLE)
-def test_events_become_actions(name: str) -> None:
-    events, actions = TABLE[name]
-    assert shown(*events)[0] == actions
+def test_events_become_actions() -> None:
+    for name, (events, actions) in TABLE.items():
+        assert shown(*events)[0] == actions, name
 
 
 def test_desktop_receives_what_is_recorded_at_once() -> None:
@@ -132,50 +129,36 @@ def test_desktop_receives_what_is_recorded_at_once() -> None:
     assert done[-2:] == [MouseUp(90, 20), KeyUp("control")], "a user who is gone holds nothing"
 
 
-@pytest.mark.parametrize(
-    ("detour", "after_s", "is_exact"),
-    [((60, 45), 0.1, True), ((60, 140), 0.1, False), ((60, 45), PAUSE_S, False)],
-    ids=["straight", "bent", "held still"],
-)
-def test_drag_that_differs_from_plain_is_inexact(detour: tuple[int, int], after_s: float, is_exact: bool) -> None:
-    demonstration = Demonstration()
-    for number, motion in enumerate((MouseDown(10, 20), Move(*detour), MouseUp(110, 60))):
-        list(demonstration.actions(motion, 9.0 + number * after_s))
-    assert demonstration.steps[0].is_exact == is_exact
-    assert demonstration.steps[0].action == Drag(10, 20, 110, 60)
+def test_drag_that_differs_from_plain_is_inexact() -> None:
+    for detour, after_s, is_exact in (((60, 45), 0.1, True), ((60, 140), 0.1, False), ((60, 45), PAUSE_S, False)):
+        demonstration = Demonstration()
+        for number, motion in enumerate((MouseDown(10, 20), Move(*detour), MouseUp(110, 60))):
+            list(demonstration.actions(motion, 9.0 + number * after_s))
+        (step,) = demonstration.steps
+        assert (step.action, step.is_exact) == (Drag(10, 20, 110, 60), is_exact)
 
 
-@pytest.mark.parametrize(
-    ("events", "first"),
-    [
+def test_closed_action_grows_no_more() -> None:
+    for events, first in (
         (typed("ab"), TypeText("ab")),
         (press(1, 2, 0.0, held_s=0.0), Click(1, 2)),
         ([(Scroll(1, 2, "down", 1), 0.0)], Scroll(1, 2, "down", 1)),
-    ],
-    ids=["text", "click", "scroll"],
-)
-def test_closed_action_grows_no_more(events: Events, first: Action) -> None:
-    demonstration = Demonstration()
-    for again in range(2):
-        for motion, at_s in events:
-            list(demonstration.actions(motion, at_s + again * 0.1))
-        demonstration.close()
-    assert [step.action for step in demonstration.steps] == [first, first]
+    ):
+        demonstration = Demonstration()
+        for again in range(2):
+            for motion, at_s in events:
+                list(demonstration.actions(motion, at_s + again * 0.1))
+            demonstration.close()
+        assert [step.action for step in demonstration.steps] == [first, first]
 
 
-@pytest.mark.parametrize(
-    ("events", "left"),
-    [
+def test_refused_action_is_taken_back() -> None:
+    for events, left in (
         (typed("ab"), [TypeText("a")]),
         (typed("a"), []),
         ([*typed("a"), *struck("0xfe51")], [TypeText("a")]),
-    ],
-    ids=["a character", "the first one", "a key"],
-)
-def test_refused_action_is_taken_back(events: Events, left: list[Action]) -> None:
-    demonstration = Demonstration()
-    for motion, at_s in events:
-        for gesture in demonstration.actions(motion, at_s):
-            taken = gesture.action
-    demonstration.take_back(taken)
-    assert [step.action for step in demonstration.steps] == left
+    ):
+        demonstration = Demonstration()
+        gestures = [gesture for motion, at_s in events for gesture in demonstration.actions(motion, at_s)]
+        demonstration.take_back(gestures[-1].action)
+        assert [step.action for step in demonstration.steps] == left

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from pytest_vnc_use.demonstrate.hovering import Rest, differing, needed, restored
 from pytest_vnc_use.recordings.format import DynamicRegion, Screen, dynamic_region
@@ -20,28 +19,24 @@ def screen(*shown: tuple[int, int], parts: tuple[DynamicRegion, ...] = ()) -> Sc
     return Screen(dynamic=parts, pixels=lambda: pixels)
 
 
-@pytest.mark.parametrize(
-    ("rests", "action", "now", "kept"),
-    [
-        ([], Click(*ITEM), [], []),
-        ([(BAR, [])], Click(*MENU), [MENU], [BAR]),
-        ([(BAR, [])], Click(*FAR), [MENU], []),
-        ([(BAR, [])], KeyCombo(("f5",)), [MENU], []),
-        ([(MENU, [])], Click(*MENU), [MENU], []),
-        ([(BAR, []), (MENU, [MENU])], Click(*ITEM), [MENU, ITEM], [BAR, MENU]),
-        ([(FAR, []), (BAR, []), (MENU, [MENU])], Click(*ITEM), [MENU, ITEM], [BAR, MENU]),
-        ([(BAR, []), (ITEM, [MENU])], Click(*ITEM), [MENU, ITEM], []),
-        ([(BAR, []), (MENU, [MENU])], Click(*MENU), [MENU, ITEM], [BAR]),
-    ],
-)
-def test_rests_that_mattered(
-    rests: list[tuple[tuple[int, int], list[tuple[int, int]]]],
-    action: Action,
-    now: list[tuple[int, int]],
-    kept: list[tuple[int, int]],
-) -> None:
-    rested = [Rest(at, screen(*before)) for at, before in rests]
-    assert [rest.at for rest in needed(rested, action, screen(*now))] == kept
+Points = list[tuple[int, int]]
+RESTS: list[tuple[list[tuple[tuple[int, int], Points]], Action, Points, Points]] = [
+    ([], Click(*ITEM), [], []),
+    ([(BAR, [])], Click(*MENU), [MENU], [BAR]),
+    ([(BAR, [])], Click(*FAR), [MENU], []),
+    ([(BAR, [])], KeyCombo(("f5",)), [MENU], []),
+    ([(MENU, [])], Click(*MENU), [MENU], []),
+    ([(BAR, []), (MENU, [MENU])], Click(*ITEM), [MENU, ITEM], [BAR, MENU]),
+    ([(FAR, []), (BAR, []), (MENU, [MENU])], Click(*ITEM), [MENU, ITEM], [BAR, MENU]),
+    ([(BAR, []), (ITEM, [MENU])], Click(*ITEM), [MENU, ITEM], []),
+    ([(BAR, []), (MENU, [MENU])], Click(*MENU), [MENU, ITEM], [BAR]),
+]
+
+
+def test_rests_that_mattered() -> None:
+    for rests, action, now, kept in RESTS:
+        rested = [Rest(at, screen(*before)) for at, before in rests]
+        assert [rest.at for rest in needed(rested, action, screen(*now))] == kept, (rests, action)
 
 
 def test_needed_ignores_dynamic_region() -> None:

@@ -112,15 +112,15 @@ def test_files_and_commands_share_one_directory(desktop: Desktop) -> None:
     assert (ran.exit_code, ran.stdout, ran.stderr) == (7, "Äpfel\n", "no\n")
     assert desktop.read_file("more.txt") == "plums\n"
     assert desktop.run(["sh", "-c", "kill -9 $$"]).exit_code == -9
+    for use in (
+        lambda: desktop.write_file("list.txt", "hi \ud83d"),
+        lambda: desktop.run(["echo", "hi \ud83d"]),
+    ):
+        with pytest.raises(UnicodeEncodeError, match="surrogates not allowed"):
+            use()
+    assert desktop.read_file("list.txt") == "Äpfel\n"
     with pytest.raises(FileNotFoundError, match=r"has no file 'orders.csv'; it has .*'more.txt'"):
         desktop.read_file("orders.csv")
-    with pytest.raises(UnicodeEncodeError, match="surrogates not allowed"):
-        desktop.write_file("list.txt", "hi \ud83d")
-    assert desktop.read_file("list.txt") == "Äpfel\n"
-    with pytest.raises(DesktopError, match="must lie in the program's working directory"):
-        desktop.read_file("../lock")
-    with pytest.raises(UnicodeEncodeError, match="surrogates not allowed"):
-        desktop.run(["echo", "hi \ud83d"])
     with pytest.raises(CommandMissing, match="cannot start 'no-such-command'"):
         desktop.run(["no-such-command"])
     with pytest.raises(DesktopError, match=r"'sleep 60' did not end within 0.1 s; give it a longer timeout_s"):

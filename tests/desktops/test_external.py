@@ -97,29 +97,20 @@ def test_lease_dies_with_its_owner_despite_child(tmp_path: Path) -> None:
             os.kill(child, signal.SIGKILL)
 
 
-@pytest.mark.parametrize(
-    ("server", "other", "is_same"),
-    [
-        *(
-            ("localhost:1", each, True)
-            for each in ("127.0.0.1::5901", ":1", "vnc://localhost:5901", "localhost:5901", f"{socket.gethostname()}:1")
-        ),
-        ("desk::5901", "desk:1", True),
-        ("ws://testbox:6080/a", "WS://TestBox:6080/a", True),
-        ("ws://host/a", "ws://host/b", False),
-    ],
-)
-def test_address_is_one_desktop_in_all_its_forms(
-    server: str, other: str, is_same: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    held = lease([server], "one", timeout_s=0, directory=tmp_path)
+def test_address_is_one_desktop_in_all_its_forms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # no form depends on the directory
-    if is_same:
+    here = ("127.0.0.1::5901", ":1", "vnc://localhost:5901", "localhost:5901", f"{socket.gethostname()}:1")
+    for server, other in (
+        *(("localhost:1", form) for form in here),
+        ("desk::5901", "desk:1"),
+        ("ws://testbox:6080/a", "WS://TestBox:6080/a"),
+    ):
+        held = lease([server], "one", timeout_s=0, directory=tmp_path)
         with pytest.raises(DesktopRefused, match="by one"):
             lease([other], "two", timeout_s=0, directory=tmp_path)
-    else:
-        lease([other], "two", timeout_s=0, directory=tmp_path).release()
-    held.release()
+        held.release()
+    leases = [lease([f"ws://host/{path}"], "one", timeout_s=0, directory=tmp_path) for path in "ab"]
+    assert len(leases) == 2
 
 
 def test_lock_directory_none_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,9 +126,7 @@ def test_lock_directory_none_is_rejected(tmp_path: Path, monkeypatch: pytest.Mon
         (others := tmp_path / "others").mkdir()
         os.chown(others, 54321, -1)
     for path in (file, link, others):
-        with pytest.raises(
-            DesktopError, match=rf"^Lock directory '{path}' is not a directory of the current user. Remove"
-        ):
+        with pytest.raises(DesktopError, match=rf"'{path}' is not a directory of the current user. Remove"):
             lease(["host::1"], "me", timeout_s=30, directory=path)
         assert not list(path.glob("*.lock"))
 

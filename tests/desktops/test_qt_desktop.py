@@ -55,29 +55,25 @@ def desktop(start: Start, qt_program: list[str]) -> QtDesktop:
     return started
 
 
-def test_size_arguments_and_relative_path_arrive(
+def test_desktops_started_at_once_have_own_size_arguments_and_port(
     start: Start, qt_program: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = Path(qt_program[1])
     monkeypatch.chdir(program.parent.parent)
     argv = [qt_program[0], f"{program.parent.name}/{program.name}", "one", "two words"]
-    desktop = start(argv, size=(800, 600), environment={"FRUIT": "plum"})
-    wait_for(lambda: "ready" in desktop.logs()["program"], "the program")
-    assert desktop.read_file("seen.txt") == "plum one two words"
-    assert screen_size(desktop.server) == (800, 600)
+    sizes = [(800, 600), (1440, 900)]
+    with ThreadPoolExecutor() as pool:
+        desktops = list(pool.map(lambda size: start(argv, size=size, environment={"FRUIT": "plum"}), sizes))
+    assert [screen_size(desktop.server) for desktop in desktops] == sizes
+    for desktop in desktops:
+        wait_for(lambda: "ready" in desktop.logs()["program"], "the program")  # noqa: B023  # waited for at once
+        assert desktop.read_file("seen.txt") == "plum one two words"
 
 
 def test_program_that_never_serves_is_refused_in_time() -> None:
     with pytest.raises(DesktopRefused, match=r"'sleep 60' opened no VNC server within 0.5 s") as caught:
         QtDesktop(["sleep", "60"], start_timeout_s=0.5)
     assert "(it printed nothing)" in str(caught.value)
-
-
-def test_desktops_started_at_once_get_port_each(start: Start, qt_program: list[str]) -> None:
-    with ThreadPoolExecutor() as pool:
-        desktops = list(pool.map(lambda _: start(qt_program), range(2)))
-    assert len({desktop.server for desktop in desktops}) == 2
-    assert {screen_size(desktop.server) for desktop in desktops} == {(1440, 900)}
 
 
 CLOSED = pytest.mark.skipif(bool(WHY_OPEN), reason=f"no network namespace is allowed here: {WHY_OPEN}")

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -86,14 +85,10 @@ def test_link_out_of_directory_is_rejected(tmp_path: Path) -> None:
             files.write(name, "overwritten")
 
 
-def running_with(word: str) -> list[int]:
-    """Ids of the processes that have that word on their command line."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended
-            if word.encode() in (entry / "cmdline").read_bytes().split(b"\0"):
-                found.append(int(entry.name))
-    return found
+def sleeping(duration: str) -> list[str]:
+    """Ids of the processes that sleep for so long."""
+    argv = ["pgrep", "--exact", "--full", f"sleep {duration}"]
+    return subprocess.run(argv, capture_output=True, text=True, check=False).stdout.split()
 
 
 def test_command_arrives_word_by_word_and_answers(reach: RemoteExec) -> None:
@@ -116,7 +111,7 @@ def test_command_out_of_time_is_killed_there(reach: RemoteExec) -> None:
     script = f"setsid sleep {its_childs} & exec sleep {mine}"
     with pytest.raises(DesktopError, match=r"'?sh -c .* did not end within 0.5 s; give it a longer timeout_s"):
         reach.run(["sh", "-c", script], 0.5)
-    wait_for(lambda: not running_with(mine) and not running_with(its_childs), "the end of both")
+    wait_for(lambda: not sleeping(mine) and not sleeping(its_childs), "the end of both")
 
 
 @pytest.mark.slow
@@ -125,12 +120,12 @@ def test_parts_are_ended_one_by_one(reach: RemoteExec) -> None:
     for part, duration in (("program", one), ("other", other)):
         script = f"setsid sleep {duration} >/dev/null 2>&1 </dev/null &"
         subprocess.run(reach.argv(["sh", "-c", script], part), check=True, timeout=30)
-    wait_for(lambda: running_with(one) and running_with(other), "the start of both")
+    wait_for(lambda: sleeping(one) and sleeping(other), "the start of both")
     reach.end("program")
-    wait_for(lambda: not running_with(one), "the end of the one")
-    assert running_with(other)
+    wait_for(lambda: not sleeping(one), "the end of the one")
+    assert sleeping(other)
     reach.end()
-    wait_for(lambda: not running_with(other), "the end of the other")
+    wait_for(lambda: not sleeping(other), "the end of the other")
 
 
 def test_command_without_input_is_named(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def directory_of(desktop: XvncDesktop) -> Path:
     return Path(desktop.server).parent
 
 
-def test_started_desktop_takes_input_and_keeps_logs(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_started_desktop_takes_input_and_keeps_logs(start: Start) -> None:
     noise = "head -c 1200000 /dev/zero | tr '\\0' x; echo good morning"
     desktop = start(["sh", "-c", f"{noise}; exec xterm -e 'head -1 > typed.txt'"], size=(801, 603))
     with closing(connect(desktop.server, desktop.password)) as controller:
@@ -67,12 +67,9 @@ def test_started_desktop_takes_input_and_keeps_logs(start: Start, monkeypatch: p
     assert 1_000_000 <= len(logs["program"]) < 1_000_100
     assert logs["program"].endswith("xgood morning\n")
     assert "TigerVNC" in logs["VNC server"]
-    monkeypatch.setattr(desktop, "_timeout_s", 0.5)
-    with pytest.raises(DesktopRefused, match=r"'sleep 300' had not shown a window within 0.5 s"):
-        desktop.launch(["sleep", "300"])
 
 
-def test_first_screen_has_no_pointer(start: Start) -> None:
+def test_first_screen_has_no_pointer_and_next_program_must_show(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     desktop = start(["xterm", "-e", "printf '\\033[?25l'; exec sleep 99"], start_timeout_s=60)  # and no cursor
     with closing(connect(desktop.server, password=desktop.password)) as controller:
         controller.settle()
@@ -80,6 +77,9 @@ def test_first_screen_has_no_pointer(start: Start) -> None:
         controller.move(200, 200)
         controller.settle()
         assert controller.screenshot_png() == first
+    monkeypatch.setattr(desktop, "_timeout_s", 0.5)
+    with pytest.raises(DesktopRefused, match=r"'sleep 300' had not shown a window within 0.5 s"):
+        desktop.launch(["sleep", "300"])
 
 
 def test_program_and_clients_meet_own_desktop(start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -169,52 +169,51 @@ SCREEN = FrameRef("0" * 64, 1440, 900)
 ALLOWED, ASKED = Ruling("allow", "harmless"), Ruling("ask", "no rule matches")
 
 
-@pytest.fixture
-def directory(tmp_path: Path) -> RunDirectory:
+def test_policy_tried_on_run(documented: Policy, tmp_path: Path) -> None:
+    """Of four steps and a question: harmless, denied, allowed by a person, typed."""
     directory = RunDirectory.create(tmp_path, "the-run")
     directory.append(RunStarted("the-run", CONTEXT.task, "now", "scripted", SCREEN, test_id=CONTEXT.test_id))
-    return directory
-
-
-def test_policy_tried_on_run(documented: Policy, directory: RunDirectory) -> None:
-    """Of three steps and a question: harmless, denied, allowed by a person."""
-    rulings = [ALLOWED, Ruling("deny", "no rule matches"), answer(ASKED, yes=True)]
-    for number, (confirmation, ruling) in enumerate(zip((None, PAY, PAY), rulings, strict=True), start=1):
-        proposal = Proposal(Click(700, 400), "pay", {"name": "click"}, confirmation)
+    typing = TypeText("abcdefghijklmnopqrstuvwxyz", clear_first=True)
+    rulings = [ALLOWED, Ruling("deny", "no rule matches"), answer(ASKED, yes=True), ALLOWED]
+    proposals = [
+        *(Proposal(Click(700, 400), "pay", {"name": "click"}, confirmation) for confirmation in (None, PAY, PAY)),
+        Proposal(typing),
+    ]
+    for number, (proposal, ruling) in enumerate(zip(proposals, rulings, strict=True), start=1):
         directory.append(StepFinished(Step(number, number, proposal, ruling, SCREEN, SCREEN)))
-    directory.append(ApprovalAsked(4, Proposal(KeyCombo(("ctrl+alt+delete",)), "reboot"), ASKED))
+    directory.append(ApprovalAsked(5, Proposal(KeyCombo(("ctrl+alt+delete",)), "reboot"), ASKED))
     lines, differs = zip(*replay_rulings(documented, [directory.path]), strict=True)
-    assert differs == (False, True, True, True)
+    assert differs == (False, True, True, False, True)
     pay = "rule 3 'paying is what this test is about'"
     assert lines[0] == "the-run step 1 click 'pay': allow (harmless)"
     assert lines[1] == f"the-run step 2 click 'pay': allow ({pay})   <-- was deny (no rule matches)"
-    assert lines[3] == (
-        "the-run step 4 key_combo 'reboot' pressing alt+ctrl+delete: deny (rule 1 'no destructive keys')"
+    assert lines[3].startswith("the-run step 4 type_text '' pressing ctrl+a, a, b, ")
+    assert ", s and 7 more: allow" in lines[3]
+    assert lines[4] == (
+        "the-run step 5 key_combo 'reboot' pressing alt+ctrl+delete: deny (rule 1 'no destructive keys')"
         "   <-- was ask (no rule matches)"
     )
     by_person = replay_rulings(Policy(unmatched="ask"), [directory.path])  # approval does not differ from asking
-    assert [differs for _, differs in by_person] == [False, True, False, True]
+    assert [differs for _, differs in by_person] == [False, True, False, False, True]
     with pytest.raises(RunDirectoryError, match="there is no run directory"):
         list(replay_rulings(documented, [directory.path / "nowhere"]))
 
 
-def test_policy_tried_on_run_sees_keys_and_typing(documented: Policy, directory: RunDirectory) -> None:
+def test_policy_tried_on_run_joins_what_was_typed(documented: Policy, tmp_path: Path) -> None:
+    directory = RunDirectory.create(tmp_path, "the-run")
+    directory.append(RunStarted("the-run", CONTEXT.task, "now", "scripted", SCREEN, test_id=CONTEXT.test_id))
     denied = Ruling("deny", "rule 9")
     steps = [
-        (TypeText("rm", clear_first=True), ALLOWED, ""),
+        (TypeText("rm"), ALLOWED, ""),
         (TypeText(" farm"), denied, "denied: rule 9"),
         (TypeText(" -r"), ALLOWED, ""),
         (KeyCombo(("g",)), denied, "denied: rule 9"),
         (KeyCombo(("f",)), ALLOWED, ""),
-        (TypeText("abcdefghijklmnopqrstuvwxyz", press_enter=True), ALLOWED, ""),
     ]
     for number, (action, ruling, error) in enumerate(steps, start=1):
         directory.append(StepFinished(Step(number, number, Proposal(action), ruling, SCREEN, SCREEN, error=error)))
-    lines = [text for text, _ in replay_rulings(documented, [directory.path])]
-    assert lines[0] == "the-run step 1 type_text pressing ctrl+a, r, m: allow (harmless)"
-    assert lines[3] == "the-run step 4 key_combo pressing g: allow (harmless)   <-- was deny (rule 9)"
-    assert lines[4].startswith("the-run step 5 key_combo pressing f: deny (rule 2 'no deleting in a terminal')")
-    assert ", t and 7 more: allow" in lines[5]
+    *_, joined = [text for text, _ in replay_rulings(documented, [directory.path])]
+    assert joined.startswith("the-run step 5 key_combo pressing f: deny (rule 2 'no deleting in a terminal')")
 
 
 ASKING = """\

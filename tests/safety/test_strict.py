@@ -146,16 +146,11 @@ def test_file_extends_strict() -> None:
         extends = "strict"
         addresses = ["shop.example"]
         on_deny = "continue"
-        [[rule]]
-        name = "it saves by keys"
-        decision = "allow"
-        keys = "ctrl+s"
-        [[rule]]
-        decision = "deny"
-        text = "apples"
-        [[rule]]
-        decision = "allow"
-        action = "d*"
+        rule = [
+            {name = "it saves by keys", decision = "allow", keys = "ctrl+s"},
+            {decision = "deny", text = "apples"},
+            {decision = "allow", action = "d*"},
+        ]
     """
     policy, context = parse_policy(text, "policy.toml", unmatched="ask"), ReviewContext()
     kinds: dict[str, list[Action]] = {
