@@ -191,6 +191,7 @@ def test_run_survives_loss_and_planner_or_user_knows(line: Wire, tmp_path: Path)
     assert result.outcome is Outcome.DONE
     assert ["took effect: look at the screen" in step.error for step in result.steps] == [True, False]
     assert line.from_client.count(PRESS) == 1
+    line.from_client.clear()
     with VncUseAgent(settings=settings, planner=ScriptedPlanner([])) as agent:
         line.break_at = PRESS
         with pytest.raises(InfraError, match=r"answered a Click. The watchdog reconnected"):
