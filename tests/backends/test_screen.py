@@ -175,6 +175,8 @@ def test_known_motion_is_no_answer() -> None:
     activity.restart()
     activity.add(0, 0, WHOLE, 10.6)
     assert decide(activity, ActionWindow(10.5, 10.5), RULES, 10.6) == ("nothing_changed", pytest.approx(11.0))
+    activity.add(10, 290, WHOLE, 10.6)  # an entered line is none either
+    assert decide(activity, ActionWindow(10.5, 10.5, entered=True), RULES, 10.6)[1] == pytest.approx(11.0)
     activity.add(100, 100, WHOLE, 10.6)
     assert decide(activity, ActionWindow(10.5, 10.5), RULES, 10.6)[0] == "animated"
 
@@ -193,15 +195,6 @@ def test_what_came_to_rest_has_changed() -> None:
     activity.learn(11.8)
     activity.add(0, 0, WHOLE, 13.0)
     assert not activity.moving(13.0).any()
-
-
-def test_motion_beside_entered_line_is_no_answer() -> None:
-    activity = seen(*SPINS)
-    activity.learn(10.5)
-    activity.restart()
-    activity.add(10, 290, WHOLE, 10.51)
-    activity.add(0, 0, WHOLE, 10.55)
-    assert decide(activity, ActionWindow(10.5, 10.5, entered=True), RULES, 10.6)[1] == pytest.approx(11.0)
 
 
 def test_text_beside_caret_is_no_blink() -> None:

@@ -71,7 +71,7 @@ def test_secrets_of_tests_stay_from_program(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_leftovers_of_killed_session_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever may write there could plant a link that leads to another directory of this user: it is not followed."""
+    """A link may be another user's: it is not followed."""
     kept, temporary = tmp_path / "project" / "vnc-use-kept", tmp_path / "temporary"
     for directory in (kept, temporary / "vnc-use-left"):
         directory.mkdir(parents=True)

@@ -39,6 +39,7 @@ INVALID = [
     ("screen_size", "0x900", "WIDTHxHEIGHT"),
     ("planner", "oracle", "one of"),
     ("rehearse", "-1", "a whole number, 0 for none"),
+    ("transients", "maybe", "one of report, fail"),
     ("elements", "perhaps", "true or false"),
 ]
 
