@@ -18,7 +18,8 @@ from pytest_vnc_use.backends.browser import Browser, browser_at, browser_functio
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import ActionError, DesktopError, SettingsError, TaskFailed
-from pytest_vnc_use.types import OpenAddress, TraverseHistory
+from pytest_vnc_use.types import Click, Drag, Move, OpenAddress, Scroll, TraverseHistory, TypeText
+from pytest_vnc_use.types.elements import Element
 from support import vnc_servers
 from support.browsers import QUIET, Site, chromium, element
 from support.json_server import Reply
@@ -88,6 +89,62 @@ def test_elements_in_view(browser: Browser, hands: VNCController, pages: Site) -
     assert_becomes(lambda: pages.told, ["far"])
     browser.navigate(COVERED)
     assert [each.name for each in browser.elements()] == ["Agree", "First", "Over"]
+
+
+NAMES = """data:text/html,<title>Names</title><body style="margin:8px">
+<h1>Sign in</h1><label>User <input id=user value="typed value"></label><br>
+<label>Password <input id=password type=password value="typed value"></label><br>
+<div id=note contenteditable role=button>typed <b>value</b></div>
+<button id=go><span>Go <b>on</b></span></button><div id=plain>plain text</div>
+<form aria-label=Account><div id=empty style="height:20px"></div></form>
+<iframe id=frame srcdoc="<body style='margin:0'><button>Framed</button>" style="height:40px"></iframe>
+<button id=long></button><script>long.ariaLabel = 'x'.repeat(1e6); long.textContent = 'L'</script>"""
+
+
+def middle(browser: Browser, name: str) -> tuple[int, int]:
+    script = "(box => [box.left + Math.min(box.width / 2, 20), box.top + Math.min(box.height / 2, 10)])"
+    element = f"document.getElementById({name!r}) || document.querySelector({name!r})"
+    x, y = browser._read(lambda page: page.evaluate(f"{script}(({element}).getBoundingClientRect())"))
+    window = browser.window
+    return int(window.left + x * window.ratio), int(window.top + y * window.ratio)
+
+
+def seen(found: tuple[Element | None, ...]) -> list[tuple[str, str] | None]:
+    return [each and (each.role, each.name) for each in found]
+
+
+def test_elements_acted_on(browser: Browser, hands: VNCController) -> None:
+    browser.navigate(NAMES.replace("\n", ""))
+
+    def at(name: str) -> list[tuple[str, str] | None]:
+        return seen(browser.acted_on(Click(*middle(browser, name))))
+
+    assert at("h1") == [("heading", "Sign in")]
+    assert at("user") == [("textbox", "User")]
+    assert at("password") == [("textbox", "Password")]
+    assert at("go") == at("#go b") == [("button", "Go on")]
+    assert at("plain") == [("text", "plain text")]
+    assert at("empty") == [("form", "Account")]
+    assert at("frame") == [("button", "Framed")]
+    assert "typed" not in str(at("note"))
+    (long,) = at("long")
+    assert long is not None
+    assert long[1].startswith("(the first 10000 of 1000000 characters) xxx")
+    assert seen(browser.acted_on(Click(2, 2))) == [None]
+    drag = Drag(*middle(browser, "go"), *middle(browser, "h1"))
+    assert seen(browser.acted_on(drag)) == [("button", "Go on"), ("heading", "Sign in")]
+    for action in (Move(*middle(browser, "go")), Scroll(*middle(browser, "go"), "down")):
+        assert seen(browser.acted_on(action)) == [("button", "Go on")]
+
+    def focused() -> object:
+        return browser._read(lambda page: page.evaluate("document.activeElement.id"))
+
+    assert seen(browser.acted_on(TypeText("a"))) == [None]
+    hands.click(*middle(browser, "password"))
+    wait_for(lambda: focused() == "password", "focus", 5)
+    assert seen(browser.acted_on(TypeText("a"))) == [("textbox", "Password")]
+    assert at("user") == [("textbox", "User")]
+    assert focused() == "password"
 
 
 @pytest.mark.browser
