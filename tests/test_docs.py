@@ -27,6 +27,7 @@ from pytest_vnc_use.safety.policy_file import explain, load_policy
 from pytest_vnc_use.settings.layers import read_value
 from pytest_vnc_use.settings.settings import ENVIRONMENT_PREFIX, FIELDS
 from pytest_vnc_use.triage import RULES
+from support.forked_python import run_python
 from support.paths import ROOT
 from support.vnc_servers import require
 
@@ -73,17 +74,22 @@ def option(config: pytest.Config, word: str) -> object:
     return config.getoption(word.split("=", maxsplit=1)[0].lstrip("-").replace("-", "_"), default="no")
 
 
-@every("python")
-def test_python_snippet_is_collected_or_imports(pytester: pytest.Pytester, block: Block) -> None:
-    if "import pytest\n" in block.text:
-        pytester.makepyfile(test_snippet=block.text)
-        result = pytester.runpytest_subprocess("--collect-only", "-q", "--strict-markers")
-        assert result.ret in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED), result.stdout.str()
-    else:
-        assert not re.search(r"\bpytest\.", block.text), "it uses pytest, and does not import it"
-        body = ast.parse(block.text, block.page.name).body
-        ours = [node for node in body if isinstance(node, ast.ImportFrom) and str(node.module).startswith("pytest_vnc")]
-        exec(compile(ast.Module(list(ours), []), block.page.name, "exec"), {})
+def test_python_snippets_are_collected(pytester: pytest.Pytester) -> None:
+    snippets = [block for block in BLOCKS if block.language == "python" and "import pytest\n" in block.text]
+    names = (f"test_{number}_{block.page.stem}" for number, block in enumerate(snippets))
+    pytester.makepyfile(**dict(zip(names, (block.text for block in snippets), strict=True)))
+    result = pytester.runpytest_subprocess("--collect-only", "-q", "--strict-markers", "--import-mode=importlib")
+    assert result.ret is pytest.ExitCode.OK, result.stdout.str()
+
+
+def test_other_python_snippets_import_names_that_exist() -> None:
+    for block in BLOCKS:
+        if block.language == "python" and "import pytest\n" not in block.text:
+            assert not re.search(r"\bpytest\.", block.text), f"{block} uses pytest, and does not import it"
+            body = ast.parse(block.text, block.page.name).body
+            imports = [node for node in body if isinstance(node, ast.ImportFrom)]
+            ours = [node for node in imports if str(node.module).startswith("pytest_vnc")]
+            exec(compile(ast.Module(list(ours), []), block.page.name, "exec"), {})
 
 
 @every("toml", "[[test]]")
@@ -231,9 +237,8 @@ def test_planner_in_contributing_ends_as_budget(tmp_path: Path) -> None:
             (tmp_path / name[1]).write_text(block.text, encoding="utf-8")
     given = re.search(r"`PYTHONPATH=\. pytest (--vnc-planner=\S+ [^`]+)`", read(CONTRIBUTING))
     assert given
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *given[1].split()]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    command = ["pytest", "-p", "no:cacheprovider", *given[1].split()]
+    done = run_python(*command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)}, timeout=120)
     assert "vnc-use: 1 failed: 1 budget" in done.stdout, done.stdout
 
 
@@ -270,12 +275,8 @@ def test_links_and_anchors_exist(page: Path) -> None:
 
 def error_classes() -> set[str]:
     """The names of all error classes of the package that derive from VncUseError, read off its source."""
-    bases = {
-        node.name: {base.id for base in node.bases if isinstance(base, ast.Name)}
-        for tree in sources()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef)
-    }
+    classes = [node for node in nodes() if isinstance(node, ast.ClassDef)]
+    bases = {node.name: {base.id for base in node.bases if isinstance(base, ast.Name)} for node in classes}
     found = {"VncUseError"}
     while more := {name for name, of in bases.items() if of & found} - found:
         found |= more
@@ -283,8 +284,9 @@ def error_classes() -> set[str]:
 
 
 @cache
-def sources() -> list[ast.Module]:
-    return [ast.parse(path.read_text("utf-8")) for path in (ROOT / "pytest_vnc_use").rglob("*.py")]
+def nodes() -> list[ast.AST]:
+    trees = (ast.parse(path.read_text("utf-8")) for path in (ROOT / "pytest_vnc_use").rglob("*.py"))
+    return [node for tree in trees for node in ast.walk(tree)]
 
 
 def test_error_tree_has_every_class_below_its_base() -> None:
@@ -328,11 +330,10 @@ MESSAGES = re.findall(r"^> `(?:` )?(.+?)(?: `)?`$", read(DOCS / "troubleshooting
 @cache
 def texts() -> list[str]:
     """All texts of the source; what is filled in is a NUL."""
-    nodes = [node for tree in sources() for node in ast.walk(tree)]
-    plain = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    plain = [node.value for node in nodes() if isinstance(node, ast.Constant) and isinstance(node.value, str)]
     filled = [
         [str(part.value) if isinstance(part, ast.Constant) else "\0" for part in node.values]
-        for node in nodes
+        for node in nodes()
         if isinstance(node, ast.JoinedStr)
     ]
     return [*plain, *map("".join, filled)]

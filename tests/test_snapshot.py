@@ -10,7 +10,6 @@ import json
 import os
 import platform
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_vnc_use.report.results import read_results
+from support.forked_python import run_python
 from support.pad_sessions import QUIET
 from support.served_screen import served_screen
 from support.vnc_servers import require_package
@@ -147,24 +147,12 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("session")
     for name, text in (("conftest.py", CONFTEST), ("test_it.py", TESTS), ("policy.toml", POLICY)):
         (path / name).write_text(text, encoding="utf-8")
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        *QUIET,
-        "-p",
-        "no:warnings",
-        "-q",
-        "-n1",
-        "-ra",
-        "-o",
-        "junit_family=xunit1",
-    ]
-    command += ["--junitxml=junit.xml", "--html=report.html", "--vnc-policy=policy.toml"]
+    options = [*QUIET, "-p", "no:warnings", "-q", "-n1", "-ra", "-o", "junit_family=xunit1", "--junitxml=junit.xml"]
     environment = {**os.environ, "GITHUB_STEP_SUMMARY": str(path / "summary.md"), "COLUMNS": "200", "CI": ""}
-    with (path / "output.txt").open("w") as output, served_screen() as screen:
-        command.append(f"--vnc-server={screen.address}")
-        subprocess.run(command, cwd=path, env=environment, timeout=500, stdout=output, check=False)
+    with served_screen() as screen:
+        options += ["--html=report.html", "--vnc-policy=policy.toml", f"--vnc-server={screen.address}"]
+        done = run_python("pytest", *options, cwd=path, env=environment, timeout=500)
+    (path / "output.txt").write_text(done.stdout, "utf-8")
     return path
 
 

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from support.fuzzing import TARGETS
-from support.fuzzing.trial import Trial
+from support.fuzzing.trial import on_trial, peak_mb
 
 HANGS_S = 60.0
 
@@ -32,49 +32,40 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--target", choices=sorted(TARGETS), action="append")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="the most time for a target")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
-    told = parser.parse_args(arguments)
-    names = told.target or list(TARGETS)
-    if told.here:
-        return _try(names[0], told.cases, told.seed, told.seconds)
+    asked = parser.parse_args(arguments)
+    names = asked.target or list(TARGETS)
+    if asked.here:
+        return fuzz(names[0], asked.cases, asked.seed, asked.seconds)
     print("| target | cases | seed | s | MB above the start |\n|---|---|---|---|---|", flush=True)
-    more = [str(told.cases), f"--seed={told.seed}", f"--seconds={told.seconds}", "--here"]
-    codes = [subprocess.run([sys.executable, __file__, *more, "--target", name]).returncode for name in names]
-    return max(codes)
+    more = [str(asked.cases), f"--seed={asked.seed}", f"--seconds={asked.seconds}", "--here"]
+    return max(subprocess.run([sys.executable, __file__, *more, "--target", name]).returncode for name in names)
 
 
-def _try(name: str, cases: int, seed: int, seconds: float) -> int:
-    target, found, tried = TARGETS[name], 0, 0
-    told: set[str] = set()
-    with tempfile.TemporaryDirectory() as place, Trial(target, Path(place)) as trial:
-        began_s = time.monotonic()
-        for number in range(cases):
-            if time.monotonic() - began_s > seconds:
-                break
-            tried += 1
+def fuzz(name: str, cases: int, seed: int, seconds: float) -> int:
+    broken, tried, places = 0, 0, set[str]()
+    with tempfile.TemporaryDirectory() as place, on_trial(TARGETS[name], Path(place)) as attempt:
+        started_s, start_mb = time.monotonic(), peak_mb()
+        while tried < cases and time.monotonic() - started_s <= seconds:
             faulthandler.dump_traceback_later(HANGS_S, exit=True)
             try:
-                trial.attempt(seed + number)
+                attempt(seed + tried)
             except Exception as exc:  # noqa: BLE001  # whatever it is, it is what is looked for
-                found += 1
-                _tell(f"{name}, seed {seed + number}", exc, told)
-        print(f"| {name} | {tried} | {seed} | {time.monotonic() - began_s:.0f} | {trial.memory_mb:.0f} |", flush=True)
-    if found:
-        print(f"{name}: {found} of {tried} cases broke a promise", flush=True)
-    return 1 if found else 0
-
-
-def _tell(case: str, exc: Exception, told: set[str]) -> None:
-    """Print where an error came from, once for each place."""
-    frames = [frame for frame in traceback.extract_tb(exc.__traceback__) if "pytest_vnc_use" in frame.filename]
-    at = frames[-1] if frames else traceback.extract_tb(exc.__traceback__)[-1]
-    place = f"{type(exc).__name__} at {Path(at.filename).name}:{at.lineno}"
-    if place not in told:
-        told.add(place)
-        print(f"{case}: {place}: {str(exc)[:200]!r}\n    {at.line}", flush=True)
+                broken += 1
+                frames = traceback.extract_tb(exc.__traceback__)
+                at = next((frame for frame in reversed(frames) if "pytest_vnc_use" in frame.filename), frames[-1])
+                where = f"{type(exc).__name__} at {Path(at.filename).name}:{at.lineno}"
+                if where not in places:
+                    print(f"{name}, seed {seed + tried}: {where}: {str(exc)[:200]!r}\n    {at.line}", flush=True)
+                places.add(where)
+            tried += 1
+        took_s, more_mb = time.monotonic() - started_s, peak_mb() - start_mb
+        print(f"| {name} | {tried} | {seed} | {took_s:.0f} | {more_mb:.0f} |", flush=True)
+    if broken:
+        print(f"{name}: {broken} of {tried} cases broke a promise", flush=True)
+    return 1 if broken else 0
 
 
 if __name__ == "__main__":
-    sys.stdout.flush()
     code = main(sys.argv[1:])
     sys.stdout.flush()
     os._exit(code)  # threads of a server that hangs on purpose are not waited for

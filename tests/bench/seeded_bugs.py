@@ -37,15 +37,13 @@ NOBODY, TRANSIENT, BROKE = "nobody", "transients listed", "the tool broke"
 RECORDING = "recording"
 FLAVOURS = {"body": "body", "claim": "claim", "end": "end state", VALUE: "value"}
 INI = "[pytest]\naddopts = --import-mode=importlib -p no:cacheprovider -p no:pytest-vnc\n"
-TEST = '''"""{about}."""
-
-import pytest
+TEST = """import pytest
 
 
 @pytest.mark.vnc_task({task!r}, app={app!r}, expect={expect!r}, secrets={secrets!r})
 def test_walk(vnc_agent, vnc_desktop):
     {body}
-'''
+"""
 
 
 @dataclass(frozen=True)
@@ -71,9 +69,8 @@ def source(case: Case) -> str:
     lines = checks(walk)
     body = "\n    ".join(lines.values() if case.flavour == RECORDING else [lines.get(case.flavour, "...")])
     app = program.app(case.bug.name if case.bug else "", case.walk)
-    about = case.bug.sees if case.bug else "Without a bug"
     secrets = [found[1] for found in SECRET_MARK.finditer(walk.task)]
-    return TEST.format(about=about, task=walk.task, app=app, expect=expect, secrets=secrets, body=body)
+    return TEST.format(task=walk.task, app=app, expect=expect, secrets=secrets, body=body)
 
 
 def checks(walk: Walk) -> Mapping[str, str]:
@@ -190,10 +187,10 @@ def print_tables(bugs: Mapping[str, Sequence[Bug]], seen: Mapping[Case, str]) ->
     """Print who saw each bug, how many bugs each saw, by flavour, and which passed."""
     for name, some in bugs.items():
         print(f"\n### {ALL[name].toolkit}, {len(some)} bugs\n")
-        print(head("kind", "bug", "what a person sees", *FLAVOURS.values()))
+        print(head("kind", "bug", *FLAVOURS.values()))
         for bug in some:
             cells = [seen.get(Case(name, bug.walk, flavour, bug), "") for flavour in FLAVOURS]
-            print(row(bug.kind, bug.name.replace("_", " "), bug.sees, *cells))
+            print(row(bug.kind, bug.name.replace("_", " "), *cells))
     counts = Counter((who, case.flavour) for case, who in seen.items())
     print("\n### who saw how many\n")
     print(head("seen by", *FLAVOURS.values()))

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 from pytest_vnc_use.types import Action, CallFunction, Click, Drag, KeyCombo, Region, Scroll, TypeText, Wait
 from support.paths import PROGRAMS
-from support.programs import buggy_shop
 
 SCREEN = ("body", "claim", "end")
 """Flavours of a test: a body that looks into a file, a claim, and neither, so that its end state is judged."""
@@ -48,11 +47,10 @@ class Walk:
 
 @dataclass(frozen=True)
 class Bug:
-    """`sees` is what a person sees, `flavours` are those of which none may pass."""
+    """`flavours` are those of which none may pass."""
 
     name: str
     kind: str
-    sees: str
     walk: str
     flavours: tuple[str, ...]
 
@@ -163,7 +161,7 @@ SHOP_WALKS = {
 
 def _of_shop(kind: str, walk: str, *names: str, flavours: tuple[str, ...] = SCREEN) -> Iterator[Bug]:
     for name in names:
-        yield Bug(name, kind, buggy_shop.BUGS[name][0], walk, flavours)
+        yield Bug(name, kind, walk, flavours)
 
 
 SHOP_BUGS = (
@@ -227,87 +225,31 @@ FORM_WALKS = {
 }
 
 
-def _of_form(kind: str, sees: Mapping[str, str], walk: str = "order") -> Iterator[Bug]:
-    flavours = FILE if kind == "file" else FORM_WALKS[walk].flavours
-    for name, told in sees.items():
-        yield Bug(name, kind, told, walk, flavours)
+def _of_form(kind: str, *names: str, walk: str = "order") -> Iterator[Bug]:
+    for name in names:
+        yield Bug(name, kind, walk, FILE if kind == "file" else FORM_WALKS[walk].flavours)
 
 
-def _late(*moments: tuple[str, int, str]) -> dict[str, str]:
-    told = {"error": "an error is shown", "result_goes": "the result goes away"}
-    steps = {"save": "the last step", "more": "a step in the middle"}
-    return {
-        f"{what}_{ms}_ms_after_{event}": f"{told[what]} {ms} ms after {steps[event]}" for what, ms, event in moments
-    }
-
-
-SIDE_EFFECTS = {
-    "more_clears_name": "a click on More clears the name",
-    "typing_ticks_gift_wrap": "to type a name ticks Gift wrap",
-    "save_changes_quantity": "Quantity: 99 stands beside Saved",
-    "more_changes_heading": "a click on More changes the heading",
-}
-TRANSIENTS = {
-    "toast_after_more": "a toast says for 400 ms, after a step in the middle, that nothing was sent",
-    "toast_after_save": "the same after the last step",
-    "box_after_more": "an error box is there for 1.5 s, after a step in the middle",
-    "box_after_save": "the same after the last step",
-}
-VOLATILE = {
-    "light_blinks_error": "the light blinks ERROR from the start",
-    "light_shows_error": "the light shows ERROR from the start, and does not blink",
-    "light_blinks_error_after_save": "after the last step the light blinks ERROR",
-    "light_shows_error_after_save": "after the last step the light shows ERROR, and does not blink",
-    "light_goes_out": "after the last step the light is out",
-}
-OTHER_LOOKS = {
-    "text": {
-        "wrong_character_at_first": "Gift wrep stands for Gift wrap from the start",
-        "wrong_character_of_total": "the total is 6.00 and not 5.00",
-        "wrong_character_of_status": "Savad stands for Saved",
-    },
-    "colour": {
-        "wrong_colour_at_first": "the heading is red",
-        "wrong_colour_of_status": "Saved stands there in the red of an error",
-    },
-    "layout": {
-        "save_moved": "the button Save is 12 pixels further to the right",
-        "save_moves_while_typing": "the same once a name was typed",
-    },
-    "stale": {
-        "stale_status": "nothing says that it was saved",
-        "stale_quantity": "the quantity stays 1",
-    },
-    "dialog": {"dialog_at_the_end": "a dialog comes up after the last step"},
-    "file": {
-        "wrong_total_in_file": "the screen is right, the file has another total",
-        "wrong_name_in_file": "the screen is right, the file has another name",
-        "another_file": "the screen is right, the file has another name of its own",
-    },
-}
-BANNER = {"banner_after_each_input": "ERROR 500 stands over a third of the screen, from a second after each input"}
-PARCEL = {"parcel_lost": "a function of the user's answered packed, and now answers LOST"}
 FORM_BUGS = (
-    *_of_form("late", BANNER),
-    *_of_form("side effect", SIDE_EFFECTS),
-    *_of_form("transient", TRANSIENTS),
-    *_of_form("volatile", VOLATILE, "light"),
-    *(bug for kind, sees in OTHER_LOOKS.items() for bug in _of_form(kind, sees)),
-    *_of_form("function", PARCEL, "parcel"),
+    *_of_form("late", "banner_after_each_input"),
+    *_of_form("side effect", "more_clears_name", "typing_ticks_gift_wrap"),
+    *_of_form("side effect", "save_changes_quantity", "more_changes_heading"),
+    *_of_form("transient", "toast_after_more", "toast_after_save", "box_after_more", "box_after_save"),
+    *_of_form("volatile", "light_blinks_error", "light_shows_error", "light_goes_out", walk="light"),
+    *_of_form("volatile", "light_blinks_error_after_save", "light_shows_error_after_save", walk="light"),
+    *_of_form("text", *(f"wrong_character_{where}" for where in ("at_first", "of_total", "of_status"))),
+    *_of_form("colour", "wrong_colour_at_first", "wrong_colour_of_status"),
+    *_of_form("layout", "save_moved", "save_moves_while_typing"),
+    *_of_form("stale", "stale_status", "stale_quantity"),
+    *_of_form("dialog", "dialog_at_the_end"),
+    *_of_form("file", "wrong_total_in_file", "wrong_name_in_file", "another_file"),
+    *_of_form("function", "parcel_lost", walk="parcel"),
 )
+AFTER = ("300_ms_after_save", "600_ms_after_save", "1000_ms_after_save", "300_ms_after_more", "1000_ms_after_more")
+TWO_AFTER = ("600_ms_after_save", "600_ms_after_more")
 LATE = {
-    "gtk": _late(
-        *(("error", ms, "save") for ms in (300, 600, 1000)),
-        *(("error", ms, "more") for ms in (300, 1000)),
-        ("result_goes", 600, "save"),
-        ("result_goes", 600, "more"),
-    ),
-    "page": _late(
-        *(("result_goes", ms, "save") for ms in (300, 600, 1000)),
-        *(("result_goes", ms, "more") for ms in (300, 1000)),
-        ("error", 600, "save"),
-        ("error", 600, "more"),
-    ),
+    "gtk": (*(f"error_{each}" for each in AFTER), *(f"result_goes_{each}" for each in TWO_AFTER)),
+    "page": (*(f"result_goes_{each}" for each in AFTER), *(f"error_{each}" for each in TWO_AFTER)),
 }
 
 ALL = {
@@ -326,7 +268,7 @@ ALL = {
         (800, 600),
         ("/usr/bin/python3", str(PROGRAMS / "buggy_form.py")),
         FORM_WALKS,
-        (*_of_form("late", LATE["gtk"]), *FORM_BUGS),
+        (*_of_form("late", *LATE["gtk"]), *FORM_BUGS),
         gate_s=3.0,
     ),
     "page": Program(
@@ -335,7 +277,7 @@ ALL = {
         (800, 600),
         (sys.executable, str(PROGRAMS / "buggy_page.py")),
         FORM_WALKS,
-        (*_of_form("late", LATE["page"]), *FORM_BUGS),
+        (*_of_form("late", *LATE["page"]), *FORM_BUGS),
         gate_s=3.0,
     ),
 }

@@ -5,42 +5,28 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from support.fuzzing import TARGETS
-from support.fuzzing.trial import MOST_MB, Trial
+from support.fuzzing.trial import MOST_MB, on_trial
 from support.paths import TESTS
 
 FIXED = settings(derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-@pytest.fixture(params=TARGETS)
-def trial(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Trial]:
-    with Trial(TARGETS[request.param], tmp_path) as trial:
-        yield trial
-
-
 @pytest.mark.slow
-def test_no_input_breaks_promise(trial: Trial) -> None:
+@pytest.mark.parametrize("name", TARGETS)
+def test_no_input_breaks_promise(name: str, tmp_path: Path) -> None:
     """The errors are the package's own, in time, and nothing is written elsewhere."""
-
-    @settings(FIXED, max_examples=trial.examples)
-    @given(st.integers(0, 2**32))
-    def attempt(number: int) -> None:
-        trial.attempt(number)
-
-    attempt()
+    with on_trial(TARGETS[name], tmp_path) as attempt:
+        settings(FIXED, max_examples=TARGETS[name].examples)(given(st.integers(0, 2**32))(attempt))()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    ["VNC servers", "reports", "recordings", *(f"answers to the planner {name}" for name in ("gemini", "openai"))],
-)
+@pytest.mark.parametrize("name", ["VNC servers", "reports", "recordings", "answers to the planner gemini"])
 def test_memory_is_bounded(name: str) -> None:
     """In a process of its own, which has done nothing else."""
     command = [sys.executable, str(TESTS / "bench" / "run.py"), "fuzz", "30", "--seed=7", f"--target={name}"]

@@ -1,4 +1,4 @@
-"""What a session has around it, and the hands that disturb it: model, given desktops, processes, disk."""
+"""What a session has around it, and what disturbs it: model, given desktops, processes, disk."""
 
 from __future__ import annotations
 
@@ -13,43 +13,38 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from support.chaos.disturbances import EXPLAINS, OF_ALL, OF_GIVEN, OF_STARTED, Action, Done
+from support.chaos.disturbances import EXPLAINS, OF_ALL, ONLY_GIVEN, ONLY_STARTED, Action, Done
 from support.chaos.project import PROGRAM
 from support.chaos.world import SMALL, Process, processes, with_tests
 from support.vnc_servers import wait_for
 from support.wire import Wire
 
-_DISPLAYS = (41, 42, 43, 44)
 _BALLAST = SMALL / "ballast"
 _WORKER = "import sys;exec(eval(sys.stdin.readline()))"
 """What execnet, below pytest-xdist, starts Python with."""
 _SIZES = ("800x600", "1024x768", "320x240")
 _NAMES = {"X server": "Xtigervnc", "window manager": "openbox", "supervisor": "vnc-supervisor"}
-SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
+_SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
+_HOMES = Path("/tmp/homes")
 
 
 class Model:
     """The model's fake server, behind a link whose port stays when it is started again."""
 
     def __init__(self, broken: Path) -> None:
-        self._broken = broken
+        self._command = [sys.executable, "-m", "support.chaos.model", str(broken)]
         self.link = Wire("")
-        self.process = self._start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.link.port}"
+        self.url = f"http://127.0.0.1:{self.link.port}"
+        self._start()
 
     def restart(self) -> None:
         if self.process.poll() is not None:
-            self.process = self._start()
+            self._start()
 
-    def _start(self) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "support.chaos.model", str(self._broken)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=with_tests())
-        assert process.stdout
-        self.link.targets = [process.stdout.readline().strip()]
-        return process
+    def _start(self) -> None:
+        self.process = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True, env=with_tests())
+        assert self.process.stdout
+        self.link.targets = [self.process.stdout.readline().strip()]
 
 
 class GivenDesktop:
@@ -65,20 +60,16 @@ class GivenDesktop:
         """Start both again, if one of them has ended."""
         if self.processes and all(process.poll() is None for process in self.processes):
             return
-        self.close()
+        for process in self.processes:
+            process.kill()
+            process.wait()
         server = ["Xtigervnc", f":{self._display}", "-geometry", "640x400", "-SecurityTypes", "None", "-localhost"]
         self.processes = [self._start(*server, "-rfbport", str(5900 + self._display), "-noreset")]
         wait_for(Path(f"/tmp/.X11-unix/X{self._display}").exists, "the start of Xtigervnc")
         self.processes.append(self._start("openbox", "--sm-disable"))
 
-    def close(self) -> None:
-        for process in self.processes:
-            process.kill()
-            process.wait()
-
     def _start(self, *command: str) -> subprocess.Popen[bytes]:
-        environment = {**os.environ, "DISPLAY": f":{self._display}", "HOME": "/tmp/homes"}
-        Path("/tmp/homes").mkdir(exist_ok=True)
+        environment = {**os.environ, "DISPLAY": f":{self._display}", "HOME": str(_HOMES)}
         quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         return subprocess.Popen(command, env=environment, start_new_session=True, **quiet)  # type: ignore[call-overload,no-any-return]
 
@@ -86,13 +77,13 @@ class GivenDesktop:
 def given_desktops() -> tuple[list[GivenDesktop], tuple[str, ...]]:
     """Return four given desktops, and the options that lead there."""
     way = Path("/tmp/there")
-    directory = '/tmp/homes/"$port"'
     way.write_text(
-        f"#!/bin/sh\nport=$1; shift; mkdir -p {directory}; cd {directory} || exit 1\n"
+        f'#!/bin/sh\nport=$1; shift; mkdir -p {_HOMES}/"$port"; cd {_HOMES}/"$port" || exit 1\n'
         'export DISPLAY=":$((port - 6900))"\nexec "$@"\n'
     )
     way.chmod(0o755)
-    desktops = [GivenDesktop(display) for display in _DISPLAYS]
+    _HOMES.mkdir()
+    desktops = [GivenDesktop(display) for display in range(41, 45)]
     return desktops, (f"--vnc-server={','.join(each.link.address for each in desktops)}", f"--vnc-exec={way} {{port}}")
 
 
@@ -108,26 +99,22 @@ class Arena:
 
     def kinds(self, *, given: bool) -> list[str]:
         """Return the disturbances that there are here, for given or started desktops."""
-        missing = OF_STARTED | {"resize screen"} if given else OF_GIVEN
-        return [kind for kind in EXPLAINS if kind not in missing]
+        return [kind for kind in EXPLAINS if kind not in (ONLY_STARTED if given else ONLY_GIVEN)]
 
     def disturb(self, action: Action) -> Done | None:
         """Perform an action now, and note when it is undone. Return None if there was nothing to hit."""
         verb, _, what = action.kind.partition(" ")
-        undo: Callable[[], object]
         match action.kind:
             case "fill disk":
-                target, undo = _fill_disk(), partial(_BALLAST.unlink, missing_ok=True)
+                self._later(action, partial(_BALLAST.unlink, missing_ok=True))
+                return Done(action, _fill_disk(), None)
             case "kill model" | "stop model":
-                target, undo = self._hit_model(verb)
+                return self._hit_model(action)
             case "cut link" | "stall link" | "delay link":
                 return self._hit_link(verb, action)
             case "resize screen":
                 return self._resize(action)
-            case _:
-                return self._hit_process(verb, what, action)
-        self._later(action, undo)
-        return Done(action, target, None)
+        return self._hit_process(verb, what, action)
 
     def undo_due(self, *, all_of_them: bool = False) -> None:
         """Undo what is due by now, and start again what was killed."""
@@ -142,30 +129,34 @@ class Arena:
                 desktop.restart()
             self.model.restart()
 
-    def of_given(self) -> set[int]:
-        """Return the processes of the given desktops; openbox starts some of its own."""
+    def own(self) -> set[int]:
+        """Return the processes that stay from session to session; openbox starts some of its own."""
+        return {os.getpid(), self.model.process.pid, *self._of_given()}
+
+    def _of_given(self) -> set[int]:
         return {process.pid for desktop in self.given for process in desktop.processes}
 
     def _later(self, action: Action, undo: Callable[[], object]) -> None:
         if action.for_s is not None:
             self.due.append((time.monotonic() + action.for_s, undo))
 
-    def _hit_model(self, verb: str) -> tuple[str, Callable[[], None]]:
+    def _hit_model(self, action: Action) -> Done:
         process = self.model.process
-        process.send_signal(SIGNALS[verb])
-        if verb == "stop":
-            return f"process {process.pid}", partial(process.send_signal, signal.SIGCONT)
-        process.wait()
-        return f"process {process.pid}", self.model.restart
+        if action.kind == "stop model":
+            process.send_signal(signal.SIGSTOP)
+            self._later(action, partial(process.send_signal, signal.SIGCONT))
+        else:
+            process.kill()
+            process.wait()
+            self._later(action, self.model.restart)
+        return Done(action, f"process {process.pid}", None)
 
     def _hit_link(self, verb: str, action: Action) -> Done:
         link = action.picked(self.given).link
-        if verb == "cut":
-            link.cut()
-        elif verb == "stall":
-            link.stall()
-        else:
+        if verb == "delay":
             link.delay_s = 0.2
+        else:
+            {"cut": link.cut, "stall": link.stall}[verb]()
         self._later(action, link.flow)
         return Done(action, link.address, _test_at("DISPLAY", f":{link.port - 6900}"))
 
@@ -184,16 +175,16 @@ class Arena:
             return None
         target = action.picked(targets)
         test = None if action.kind in OF_ALL else _test_of(target)
-        _send(target.pid, SIGNALS[verb])
+        _send(target.pid, _SIGNALS[verb])
         if verb == "stop":
             self._later(action, partial(_send, target.pid, signal.SIGCONT))
         elif self.is_given and what in ("X server", "window manager"):
-            restarts = [each for each in self.given if target.pid in [process.pid for process in each.processes]]
-            self._later(action, lambda: list(map(GivenDesktop.restart, restarts)))
+            hit = [each for each in self.given if target.pid in [process.pid for process in each.processes]]
+            self._later(action, lambda: list(map(GivenDesktop.restart, hit)))
         return Done(action, f"{target.name} {target.pid}", test)
 
     def _targets(self, what: str) -> list[Process]:
-        found = [each for each in processes() if self.is_given or each.pid not in self.of_given()]
+        found = [each for each in processes() if self.is_given or each.pid not in self._of_given()]
         if what == "worker":
             return [each for each in found if each.parent == self.controller and _WORKER in each.argv]
         if what == "program":
@@ -210,18 +201,18 @@ def _test_of(process: Process) -> int | None:
     """Return the number of the test on whose desktop a process is; None if no test's program is there now."""
     if _is_program(process):
         return int(process.argv[-2])
-    own = process.environment()
     if process.name == "vnc-supervisor":
         children = [each for each in processes() if each.parent == process.pid and _is_program(each)]
         return int(children[0].argv[-2]) if children else None
-    mark = "HOME" if "/vnc-use-" in own.get("HOME", "") else "DISPLAY" if "DISPLAY" in own else ""
-    if process.name == "Xtigervnc" and not mark:
-        return _test_at("DISPLAY", process.argv[1])
-    return _test_at(mark, own.get(mark, "")) if mark else None
+    own = process.environment()
+    mark = "HOME" if "/vnc-use-" in own.get("HOME", "") else "DISPLAY"
+    if process.name == "Xtigervnc" and mark not in own:
+        return _test_at(mark, process.argv[1])
+    return _test_at(mark, own[mark]) if mark in own else None
 
 
 def _is_program(process: Process) -> bool:
-    return str(PROGRAM) in process.argv and process.name in ("sh", "xterm")
+    return process.name in ("sh", "xterm") and str(PROGRAM) in process.argv
 
 
 def _test_at(name: str, value: str) -> int | None:

@@ -31,29 +31,24 @@ EXPLAINS: dict[str, frozenset[str]] = {
 }
 """Each disturbance, and what a test on a sound program may then be reported as, if it did not pass.
 
-Nothing but the program's own end, or its standstill, may read as `product`: nobody can tell those from a crash. (A
-killed supervisor takes its program along.)
+Only the program's own end or standstill may read as `product`: nobody can tell those from a crash.
 """
 OF_ALL = frozenset({"kill model", "stop model", "fill disk", "kill worker", "stop worker"})
 """Disturbances that any test of the session may notice; the others hit one desktop."""
-OF_GIVEN = frozenset({"cut link", "stall link", "delay link"})
-"""Disturbances of the way to a desktop that is given by its address."""
-OF_STARTED = frozenset({"kill supervisor", "stop supervisor"})
-"""Disturbances of our own processes beside a desktop that we start."""
-WEIGHTS = {"kill program": 3, "stop program": 2, "kill worker": 3, "kill X server": 2, "fill disk": 2}
+ONLY_GIVEN = frozenset({"cut link", "stall link", "delay link"})
+ONLY_STARTED = frozenset({"kill supervisor", "stop supervisor", "resize screen"})
+"""Disturbances that there are only on desktops that are given by their address, and only on those that we start."""
+_WEIGHTS = {"kill program": 3, "stop program": 2, "kill worker": 3, "kill X server": 2, "fill disk": 2}
 """How often a disturbance comes, against 1 for the others."""
-_NEVER = 0.3
-"""The share of stopped processes that are never continued."""
-_LONGEST_S = 8.0
-_TAKES_S, _LINGERS_S = 2.0, 1.0
-"""How long a disturbance may take until it is noted as done, and how long it is felt after it was undone."""
 _FOR_EVER = ("stop program", "stop X server", "stop window manager", "stop supervisor")
 """What may be stopped for good. Against a stopped worker no test has a limit."""
+_TAKES_S, _LINGERS_S = 2.0, 1.0
+"""How long a disturbance may take until it is noted as done, and how long it is felt after it was undone."""
 
 
 @dataclass(frozen=True)
 class Action:
-    """A disturbance at a moment of a session. `pick`, from 0 to 1, says which of several targets it hits.
+    """A disturbance at a moment of a session; `pick`, from 0 to 1, chooses its target.
 
     It lasts for `for_s`; for None it is never undone.
     """
@@ -68,25 +63,24 @@ class Action:
 
 
 def plan(seed: str, kinds: Sequence[str], seconds: float, every_s: float) -> list[Action]:
-    """Return the actions of one session in their order, `every_s` apart on average: the same for the same arguments."""
+    """Return the actions of one session, `every_s` apart on average: the same for the same arguments."""
     chance = random.Random(seed)
     actions = []
     at_s = chance.uniform(0.5, every_s)
     while at_s < seconds:
-        kind = chance.choices(kinds, [WEIGHTS.get(each, 1) for each in kinds])[0]
-        for_s, never = chance.uniform(0.5, _LONGEST_S), chance.random() < _NEVER
-        forever = never and kind in _FOR_EVER
-        actions.append(Action(round(at_s, 3), kind, chance.random(), None if forever else round(for_s, 3)))
+        kind = chance.choices(kinds, [_WEIGHTS.get(each, 1) for each in kinds])[0]
+        for_s, never = round(chance.uniform(0.5, 8.0), 3), chance.random() < 0.3
+        actions.append(Action(round(at_s, 3), kind, chance.random(), None if never and kind in _FOR_EVER else for_s))
         at_s += chance.uniform(0.3, 2 * every_s - 0.3)
     return actions
 
 
 @dataclass(frozen=True)
 class Done:
-    """A disturbance that happened. `target` names what was hit; `test` is the number of the test whose desktop it was.
+    """A disturbance that happened to `target`, at `done_s` on the monotonic clock.
 
-    `test` is None if the disturbance is one of all tests, or if no test's program was there. `done_s` is the moment, on
-    the monotonic clock.
+    `test` is the number of the test whose desktop was hit; None if it was one of all tests, or no test's program was
+    there.
     """
 
     action: Action
@@ -103,7 +97,7 @@ class Done:
             return self.test == number
         from_s = self.done_s - _TAKES_S
         to_s = self.done_s + (self.action.for_s or 0.0) + _LINGERS_S if self.action.kind in OF_ALL else math.inf
-        return not times or any(began_s <= to_s and from_s <= ended_s for began_s, ended_s in times)
+        return not times or any(started_s <= to_s and from_s <= ended_s for started_s, ended_s in times)
 
 
 def explained(done: Sequence[Done], number: int, times: Sequence[tuple[float, float]] = ()) -> set[str]:

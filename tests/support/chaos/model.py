@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from support.chaos.project import judged
 from support.gemini_rules import Request
 from support.gemini_server import GeminiServer, Reply, calls, text
 
@@ -19,22 +18,20 @@ TURNS = (
 
 
 def answer(request: Request, broken: Path) -> Reply:
-    """Return the next turn of the one task that it can do, or a judge's answer."""
+    """Return the next turn of the one task that it can do, or the answer of a judge who knows what is broken."""
     if request.computer_use is None:
-        return text(judged(json.dumps(request.body), broken))
+        number = json.dumps(request.body).partition("order ")[2][:2]
+        verdict = "fails" if (broken / number).exists() else "holds"
+        return text(json.dumps({"reason": "as it is written there", "verdict": verdict, "box_2d": None}))
     said = sum(content.get("role") == "model" for content in request.contents)
     return TURNS[said] if said < len(TURNS) else text("Done: alice pays 500.")
 
 
-def main(broken: Path) -> None:
+if __name__ == "__main__":
     contents: list[Any] = [turn.body["candidates"][0]["content"] for turn in TURNS if isinstance(turn.body, dict)]
-    with GeminiServer(lambda request: answer(request, broken)) as server:
+    with GeminiServer(lambda request: answer(request, Path(sys.argv[1]))) as server:
         server.with_ids = False
         server.said += contents  # it is the same service after it was killed
         sys.stdout.write(f"{server.url}\n")
         sys.stdout.flush()
         signal.pause()
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

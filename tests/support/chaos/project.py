@@ -13,28 +13,33 @@ from pathlib import Path
 from support.gemini_server import API_KEY
 
 PROGRAM = Path(__file__).with_name("order.sh")
-REPLAYED, LIVE = range(1, 11), range(11, 21)
+NUMBERS = {"replayed": range(1, 11), "live": range(11, 21)}
+IDS = {f"test_{name}.py::test_{number:02}": number for name, some in NUMBERS.items() for number in some}
+"""The number of each test by its id."""
 FAULTS = ("total", "file", "effect", "shown")
 BROKEN = {first + offset: fault for first in (3, 13) for offset, fault in zip(range(0, 8, 2), FAULTS, strict=True)}
 """The fault of each test whose program is broken; `shown` is seen by a claim or a gate alone."""
 CLAIMED = (11, 12, 19)
 """Live tests with a claim besides the body."""
-LIMITS = {
-    "max_seconds": 20,
-    "gate_seconds": 5,
-    "start_seconds": 15,
-    "lease_seconds": 40,
-    "request_seconds": 4,
-}
+INI = """[pytest]
+addopts = -p no:cacheprovider -p no:pytest-vnc
+vnc_max_seconds = 20
+vnc_gate_seconds = 5
+vnc_start_seconds = 15
+vnc_lease_seconds = 40
+vnc_request_seconds = 4
+vnc_record = replay
+"""
+"""`vnc_record` on the command line would overrule the markers of live tests."""
 LONGEST_TEST_S = 100.0
 """More than all limits together that one test may run into: lease, start, connection, run, claims, end."""
 TEST = """
+import pytest
 
-@pytest.mark.vnc_task("Order 20 apples for alice{more}", app={app!r}{options})
+@pytest.mark.vnc_task("Order 20 apples for alice", app={app!r}, {record} expect={expect!r})
 def test_{number:02}(vnc_desktop):
     assert vnc_desktop.read_file("total.txt").strip() == "{number:02}: alice pays 500"
 """
-
 NOTES = """
 import json, os, time
 
@@ -44,17 +49,17 @@ def note(test, word):
             file.write(json.dumps([test, word, time.monotonic()]) + "\\n")
 
 def pytest_runtest_logstart(nodeid):
-    note(nodeid, "began")
+    note(nodeid, "started")
 
 def pytest_runtest_logfinish(nodeid):
     note(nodeid, "ended")
 """
-"""A conftest.py: each worker notes when a test begins and ends, by a clock that is never moved."""
+"""A conftest.py: each worker notes when a test starts and ends, by a clock that is never moved."""
 
 
 @dataclass(frozen=True)
 class Project:
-    """A directory with the tests. `runs` is where the run directories go, `results` the file of the results."""
+    """A directory with the tests. `runs` is where the run directories go, `server` are the options of the desktops."""
 
     path: Path
     runs: Path
@@ -82,7 +87,7 @@ class Project:
         path = self.path / "times.jsonl"
         for test, word, at_s in map(json.loads, path.read_text().splitlines() if path.exists() else ()):
             times = found.setdefault(test, [])
-            if word == "began":
+            if word == "started":
                 times.append((at_s, math.inf))
             else:
                 times[-1] = times[-1][0], at_s
@@ -91,17 +96,12 @@ class Project:
     def write(self) -> None:
         """Write the tests; the programs are not broken yet, so that recordings can be made."""
         self.path.mkdir()
-        ini = [f"vnc_{name} = {value}" for name, value in LIMITS.items()]
-        ini.append("vnc_record = replay")  # on the command line it would overrule the markers of live tests
-        text = "\n".join(["[pytest]", "addopts = -p no:cacheprovider -p no:pytest-vnc", *ini, ""])
-        (self.path / "pytest.ini").write_text(text)
+        (self.path / "pytest.ini").write_text(INI)
         (self.path / "conftest.py").write_text(NOTES)
-        for name, numbers in (("replayed", REPLAYED), ("live", LIVE)):
-            text = "import pytest\n" + "".join(map(self._test, numbers))
-            (self.path / f"test_{name}.py").write_text(text)
+        for name, numbers in NUMBERS.items():
+            (self.path / f"test_{name}.py").write_text("".join(map(self._test, numbers)))
 
     def break_programs(self) -> None:
-        """Break the programs of some tests, each in its own way."""
         for number, fault in BROKEN.items():
             (self.broken / f"{number:02}").write_text(fault)
 
@@ -112,33 +112,14 @@ class Project:
         return [sys.executable, "-m", "pytest", *own, *options]
 
     def _test(self, number: int) -> str:
-        options = ', record="off"' if number in LIVE else ""
+        record = 'record="off",' if number in NUMBERS["live"] else ""
         expect = f"order {number:02}: alice pays 500" if number in CLAIMED else None
-        options += f", expect={expect!r}"
         words = ["sh", str(PROGRAM), f"{number:02}", str(self.broken)]
         app = shlex.join(["xterm", "-geometry", "70x20+40+40", "-e", *words])
-        return TEST.format(number=number, more="", app=app, options=options)
-
-
-def ids() -> set[str]:
-    """Return the id of each test."""
-    replayed = {f"test_replayed.py::test_{number:02}" for number in REPLAYED}
-    return replayed | {f"test_live.py::test_{number:02}" for number in LIVE}
-
-
-def number_of(test: str) -> int:
-    """Return the number of a test by its id."""
-    return int(test.rpartition("::test_")[2][:2])
+        return TEST.format(number=number, app=app, record=record, expect=expect)
 
 
 def environment(model_url: str) -> dict[str, str]:
     """Return what a session needs to ask the fake server."""
     own = {"GOOGLE_API_KEY": API_KEY, "GOOGLE_GEMINI_BASE_URL": model_url, "VNC_USE_WATCH": "false"}
     return {**own, "VNC_USE_REHEARSE": "0", "CI": "", "PYTHONUNBUFFERED": "1"}
-
-
-def judged(claim: str, broken: Path) -> str:
-    """Return a judge's answer that is never wrong: it knows which programs are broken."""
-    number = claim.partition("order ")[2][:2]
-    verdict = "fails" if (broken / number).exists() else "holds"
-    return json.dumps({"reason": "as it is written there", "verdict": verdict, "box_2d": None})

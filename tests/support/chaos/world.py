@@ -1,9 +1,7 @@
 """A world of its own for what is disturbed: namespaces of processes, files and network.
 
-They vanish with their first process.
-
-So every process in /proc and every file in /tmp is of this world: nothing else can be hit, and nothing can stay behind
-unseen. The clock alone is the machine's: time namespaces have no CLOCK_REALTIME.
+They vanish with their first process. Every process in /proc and every file in /tmp is of this world, so nothing else
+can be hit, and nothing stays behind unseen.
 """
 
 from __future__ import annotations
@@ -12,14 +10,13 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from support.paths import TESTS
+from support.paths import ROOT, TESTS
 
-SMALL_MB = 64
 SMALL = Path("/tmp/small")
 """A disk that can be filled."""
 _FLAGS = ("--mount", "--net", "--pid", "--ipc", "--fork", "--mount-proc", "--kill-child=SIGKILL")
@@ -33,9 +30,9 @@ def inside_command(command: Sequence[str]) -> list[str]:
 
 def why_not() -> str:
     """Return why no world can be made here; "" if one can."""
-    tried = ["sh", "-c", "mount -t tmpfs none /mnt && ip link set lo up"]
+    tried = inside_command(["sh", "-c", "mount -t tmpfs none /mnt && ip link set lo up"])
     try:
-        done = subprocess.run(inside_command(tried), capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run(tried, capture_output=True, text=True, timeout=20, check=False)
     except OSError as exc:
         return str(exc)
     return "" if done.returncode == 0 else done.stderr.strip() or f"unshare ended with {done.returncode}"
@@ -48,21 +45,16 @@ def with_tests() -> dict[str, str]:
 
 def settle_in() -> None:
     """Make this world's own /tmp, small disk and loopback. What is needed of the old /tmp is there again."""
-    needed = {
-        Path(sys.prefix).resolve(),
-        Path(__file__).resolve().parents[3],
-        *map(Path, os.environ.get("PYTHONPATH", "").split(":")),
-    }
-    held = [each for each in needed if each.is_relative_to("/tmp") and each.is_dir()]
     new = Path(tempfile.mkdtemp())
     _do("mount", "-t", "tmpfs", "-o", "mode=1777,size=1g", "none", str(new))
-    for each in held:
-        there = new / each.relative_to("/tmp")
-        there.mkdir(parents=True, exist_ok=True)
-        _do("mount", "--bind", str(each), str(there))
+    for needed in {Path(sys.prefix).resolve(), ROOT, *map(Path, os.environ.get("PYTHONPATH", "").split(":"))}:
+        if needed.is_relative_to("/tmp") and needed.is_dir():
+            there = new / needed.relative_to("/tmp")
+            there.mkdir(parents=True, exist_ok=True)
+            _do("mount", "--bind", str(needed), str(there))
     _do("mount", "--rbind", str(new), "/tmp")
     SMALL.mkdir()
-    _do("mount", "-t", "tmpfs", "-o", f"size={SMALL_MB}m", "none", str(SMALL))
+    _do("mount", "-t", "tmpfs", "-o", "size=64m", "none", str(SMALL))
     _do("ip", "link", "set", "lo", "mtu", "1500", "up")
     tempfile.tempdir = None
     os.environ.pop("TMPDIR", None)
@@ -79,47 +71,41 @@ class Process:
     pid: int
     parent: int
     name: str
-    argv: tuple[str, ...]
+    state: str
+
+    @property
+    def argv(self) -> list[str]:
+        return self._strings("cmdline")
 
     def environment(self) -> dict[str, str]:
         """Return its environment when it started; empty once it has ended."""
+        return dict(pair.split("=", 1) for pair in self._strings("environ") if "=" in pair)
+
+    def _strings(self, file: str) -> list[str]:
         with suppress(OSError):
-            pairs = Path(f"/proc/{self.pid}/environ").read_bytes().decode("utf-8", "replace").split("\0")
-            return dict(pair.split("=", 1) for pair in pairs if "=" in pair)
-        return {}
+            return Path(f"/proc/{self.pid}/{file}").read_bytes().decode("utf-8", "replace").split("\0")[:-1]
+        return []
 
 
-def memory_mb(pid: int) -> float:
-    """Return the resident memory of a process; 0 once it has ended."""
-    with suppress(OSError):
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
-    return 0.0
+def _every_process() -> Iterator[Process]:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):  # it has ended meanwhile
+                head, _, rest = (entry / "stat").read_text(errors="replace").rpartition(")")
+                state, parent = rest.split()[:2]
+                yield Process(int(entry.name), int(parent), head.partition("(")[2], state)
 
 
 def processes() -> list[Process]:
-    """Return all living processes of this world, by their ids; none that has ended and was not waited for."""
-    found = (_process(int(each.name)) for each in Path("/proc").iterdir() if each.name.isdigit())
-    return sorted(filter(None, found), key=lambda process: process.pid)
-
-
-def _process(pid: int) -> Process | None:
-    try:
-        head, _, rest = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")
-        argv = Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")[:-1]
-    except OSError:  # it ended meanwhile
-        return None
-    state, parent = rest.split()[:2]
-    return None if state in "ZX" else Process(pid, int(parent), head.partition("(")[2], tuple(argv))
+    """Return all living processes of this world, by their ids."""
+    return sorted((each for each in _every_process() if each.state not in "ZX"), key=lambda process: process.pid)
 
 
 def reap(own: set[int]) -> None:
     """Wait for what ended after its parent, and is a child of the first process now; who started `own` waits for it."""
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) not in own:
-            with suppress(OSError):
-                fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
-                if fields[0] == "Z" and int(fields[1]) == os.getpid():
-                    os.waitpid(int(entry.name), os.WNOHANG)
+    for each in _every_process():
+        if each.pid not in own and each.state == "Z" and each.parent == os.getpid():
+            os.waitpid(each.pid, os.WNOHANG)
 
 
 def files() -> set[Path]:

@@ -10,8 +10,8 @@ import shutil
 import struct
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import cache
+from contextlib import contextmanager, suppress
+from functools import cache, partial
 from io import BytesIO
 from pathlib import Path
 from random import Random
@@ -37,45 +37,47 @@ from support.fuzzing.mutations import hostile, mutated, mutated_json
 from support.fuzzing.trial import Target, Try
 from support.paths import EXAMPLES
 
+_RECORDED = EXAMPLES / "__vnc_recordings__" / "test_shop" / "test_sign_in.json"
 
-def chunk(kind: bytes, data: bytes) -> bytes:
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
-def png(width: int, height: int, data: bytes, *more: bytes, depth: int = 8, colour: int = 2) -> bytes:
-    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0))
-    return b"\x89PNG\r\n\x1a\n" + head + b"".join(more) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+def _png(width: int, height: int, data: bytes, *more: bytes, depth: int = 8, colour: int = 2) -> bytes:
+    head = _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + head + b"".join(more) + _chunk(b"IDAT", data) + _chunk(b"IEND", b"")
 
 
-def saved(form: str, *, frames: int = 1) -> bytes:
+def _saved(form: str, frames: int = 1) -> bytes:
     file = BytesIO()
-    images = [Image.new("RGB", (40, 30), (number * 40 % 256, 0, 99)) for number in range(frames)]
-    images[0].save(file, form, **({"save_all": True, "append_images": images[1:]} if frames > 1 else {}))
+    first, *more = (Image.new("RGB", (40, 30), (number * 40, 0, 99)) for number in range(frames))
+    first.save(file, form, **({"save_all": True, "append_images": more} if more else {}))
     return file.getvalue()
 
 
 @cache
-def images() -> tuple[bytes, ...]:
+def _images() -> tuple[bytes, ...]:
     """Return images of all kinds: plain ones, broken ones, and bombs of 60 MB."""
     bomb, rows = zlib.compress(bytes(60_000_000), 9), zlib.compress(bytes(30 * 121))
     return (
-        *(saved(form) for form in ("PNG", "GIF", "WEBP", "TIFF", "BMP")),
-        *(saved(form, frames=3) for form in ("PNG", "GIF")),
-        *(png(width, height, bomb) for width, height in ((65535, 65535), (13_000, 13_000), (6_000, 6_000), (4, 4))),
-        *(png(width, height, b"") for width, height in ((2**31 - 1, 1), (0, 0))),
-        png(65535, 65535, bomb, depth=1, colour=0),
-        png(40, 30, rows, chunk(b"iCCP", b"a\0\0" + bomb)),
-        png(40, 30, rows, *[chunk(b"zTXt", b"a\0\0" + bomb)] * 20),
-        png(40, 30, rows, chunk(b"iTXt", b"a\0\1\0\0\0" + bomb)),
+        *(_saved(form) for form in ("PNG", "GIF", "WEBP", "TIFF", "BMP")),
+        *(_saved(form, frames=3) for form in ("PNG", "GIF")),
+        *(_png(width, height, bomb) for width, height in ((65535, 65535), (13_000, 13_000), (6_000, 6_000), (4, 4))),
+        *(_png(width, height, b"") for width, height in ((2**31 - 1, 1), (0, 0))),
+        _png(65535, 65535, bomb, depth=1, colour=0),
+        _png(40, 30, rows, _chunk(b"iCCP", b"a\0\0" + bomb)),
+        _png(40, 30, rows, *[_chunk(b"zTXt", b"a\0\0" + bomb)] * 20),
+        _png(40, 30, rows, _chunk(b"iTXt", b"a\0\1\0\0\0" + bomb)),
     )
 
 
-def any_image(random: Random) -> bytes:
-    image = random.choice(images())
+def _any_image(random: Random) -> bytes:
+    image = random.choice(_images())
     return mutated(random, image) if random.random() < 0.3 else image
 
 
-def oddity(random: Random, path: Path) -> None:
+def _replace_by_oddity(random: Random, path: Path) -> None:
     """Put something into the place of a file that is no file with that content."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
@@ -89,21 +91,19 @@ def oddity(random: Random, path: Path) -> None:
             path.symlink_to(random.choice(("/dev/zero", "/etc/passwd", path.name, path.parent.parent / "elsewhere")))
 
 
-def frame_of(image: bytes, width: int = 40, height: int = 30) -> t.Frame:
-    return t.Frame(t.FrameRef(hashlib.sha256(image).hexdigest(), width, height), image)
-
-
-def write_run(runs: Path, name: str = "run") -> Path:
+def _write_run(runs: Path) -> Path:
     """Write a small run of each kind of event."""
-    directory = RunDirectory.create(runs, name)
+    directory = RunDirectory.create(runs, "run")
     actions: tuple[t.Action, ...] = (
         *(t.Click(1, 2), t.Drag(1, 2, 3, 4), t.Scroll(5, 5, "down"), t.TypeText("hello", 3, 4)),
         *(t.KeyCombo(("ctrl", "a")), t.CallFunction("f", {"a": [1]})),
     )
-    frames = [directory.store(frame_of(saved("PNG"))), directory.store(frame_of(saved("PNG", frames=2)))]
+    pngs = _saved("PNG"), _saved("PNG", frames=2)
+    frames = [directory.store(t.Frame(t.FrameRef(hashlib.sha256(png).hexdigest(), 40, 30), png)) for png in pngs]
     started_at, claims = "2026-01-02T03:04:05+00:00", ("it is open",)
-    started = t.RunStarted(name, "Open the basket", started_at, "scripted", frames[0], expect=claims, test_id="a.py::b")
-    directory.append(started)
+    directory.append(
+        t.RunStarted("run", "Open the basket", started_at, "scripted", frames[0], expect=claims, test_id="a.py::b")
+    )
     ruling = t.Ruling("allow", "harmless")
     for number, action in enumerate(actions, 1):
         wish = t.Confirmation("really?", "DATA") if number == 2 else None
@@ -122,7 +122,7 @@ def write_run(runs: Path, name: str = "run") -> Path:
     return directory.path
 
 
-def _changed_lines(random: Random, file: Path) -> None:
+def _change_lines(random: Random, file: Path) -> None:
     lines = file.read_bytes().split(b"\n")
     for _ in range(random.randint(1, 3)):
         at = random.randrange(len(lines))
@@ -133,12 +133,10 @@ def _changed_lines(random: Random, file: Path) -> None:
     file.write_bytes(b"\n".join(lines))
 
 
-def _changed_image(random: Random, run: Path) -> None:
+def _change_image(random: Random, run: Path) -> None:
     """Put an image into the run, under a name that is right for it, in the place of another."""
-    old = random.choice([*(run / "screens").iterdir()])
-    new = any_image(random)
-    trace = run / "trace.jsonl"
-    digest = hashlib.sha256(new).hexdigest()
+    old, new = random.choice([*(run / "screens").iterdir()]), _any_image(random)
+    trace, digest = run / "trace.jsonl", hashlib.sha256(new).hexdigest()
     text = trace.read_text("utf-8", "replace").replace(old.stem, digest)
     if new[:4] == b"\x89PNG" and random.random() < 0.8:
         width, height = struct.unpack(">II", new[16:24].ljust(8, b"\0"))
@@ -151,44 +149,40 @@ def _malform(random: Random, run: Path) -> None:
     for _ in range(random.randint(1, 2)):
         match random.randrange(6):
             case 0 | 1:
-                _changed_lines(random, run / "trace.jsonl")
+                _change_lines(random, run / "trace.jsonl")
             case 2:
                 file = run / random.choice(("exchanges.jsonl", "result.json", "trace.jsonl"))
                 file.write_bytes(mutated(random, file.read_bytes()))
             case 3:
-                _changed_image(random, run)
+                _change_image(random, run)
             case 4:
                 names = "exchanges.jsonl result.json trace.jsonl screens page index.html execution.json"
-                oddity(random, run / random.choice(names.split()))
+                _replace_by_oddity(random, run / random.choice(names.split()))
                 return
             case _:
-                _changed_lines(random, run / "exchanges.jsonl")
+                _change_lines(random, run / "exchanges.jsonl")
 
 
-def _runs(read: Callable[[Random, Path], None]) -> Callable[[Path], Iterator[Try]]:
-    def opened(directory: Path) -> Iterator[Try]:
-        seed = write_run(directory / "seed")
+@contextmanager
+def _runs(read: Callable[[Random, Path], None], directory: Path) -> Iterator[Try]:
+    seed = _write_run(directory / "seed")
 
-        def attempt(random: Random) -> None:
-            with TemporaryDirectory(dir=directory) as place:
-                run = Path(place, "run")
-                shutil.copytree(seed, run)
-                _malform(random, run)
-                read(random, run)
+    def attempt(random: Random) -> None:
+        with TemporaryDirectory(dir=directory) as place:
+            run = Path(place, "run")
+            shutil.copytree(seed, run)
+            _malform(random, run)
+            read(random, run)
 
-        yield attempt
-
-    return opened
+    yield attempt
 
 
 def _read_run(random: Random, run: Path) -> None:
     line_of(run)
     figures_of(run)
-    for read in (lambda each: read_trace(each, []), read_trace, lambda each: list(read_exchanges(each))):
-        try:
+    for read in (lambda each: read_trace(each, []), lambda each: list(read_exchanges(each))):
+        with suppress(RunDirectoryError):
             read(run)
-        except RunDirectoryError:
-            continue
     list(replay_rulings(load_policy("strict"), [run]))
     trace = read_trace(run)
     summary_of(trace)
@@ -206,9 +200,7 @@ def _report_run(random: Random, run: Path) -> None:
         write_report(find_runs([place]), place / "out", results_beside([place]), one_file=random.random() < 0.5)
 
 
-_RECORDED = EXAMPLES / "__vnc_recordings__" / "test_shop" / "test_sign_in.json"
-
-
+@contextmanager
 def _recordings(directory: Path) -> Iterator[Try]:
     seed = json.loads(_RECORDED.read_text("utf-8"))
 
@@ -220,9 +212,8 @@ def _recordings(directory: Path) -> Iterator[Try]:
             recording = load(file)
             for screen in screens(recording) if recording else ():
                 screen.pixels()
-                for region in screen.dynamic:
-                    for variant in region.variants:
-                        variant.pixels()
+                for variant in (variant for region in screen.dynamic for variant in region.variants):
+                    variant.pixels()
 
     yield attempt
 
@@ -235,21 +226,21 @@ def _malform_recording(random: Random, file: Path, seed: object) -> None:
         case 2:
             text = mutated(random, text.encode()).decode("utf-8", "replace")
         case 3:
-            new = any_image(random)
+            new = _any_image(random)
             name = f"x-{hashlib.sha256(new).hexdigest()[:12]}.webp"
             (image.parent / name).write_bytes(new)
             text = text.replace(image.name, name)
         case 4:
-            oddity(random, image)
+            _replace_by_oddity(random, image)
         case _:
             text = text.replace(image.name, str(hostile(random))[:300].replace('"', "").replace("\\", ""))
     file.write_bytes(text.encode("utf-8", "replace"))
     if random.random() < 0.03:
-        oddity(random, file)
+        _replace_by_oddity(random, file)
 
 
 TARGETS = (
-    Target("run directories", contextmanager(_runs(_read_run)), 150, most_s=20.0),
-    Target("reports", contextmanager(_runs(_report_run)), 60, most_s=30.0),
-    Target("recordings", contextmanager(_recordings), 100, most_s=20.0),
+    Target("run directories", partial(_runs, _read_run), 150, most_s=20.0),
+    Target("reports", partial(_runs, _report_run), 60, most_s=30.0),
+    Target("recordings", _recordings, 100, most_s=20.0),
 )

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 from typing import Any
 
 from pytest_vnc_use.planners.common.http import Backoff
-from pytest_vnc_use.types import (
-    Click,
-    Drag,
-    FrameRef,
-    KeyCombo,
-    Move,
-    Observation,
-    Scroll,
-    TypeText,
-    Wait,
-    report_to_nobody,
-)
+from pytest_vnc_use.types import Click, Drag, KeyCombo, Move, Observation, Scroll, TypeText, Wait, report_to_nobody
 from support.conversations import frame_of
 from support.fuzzing.mutations import mutated, mutated_json, text_of
 from support.fuzzing.trial import Target, Try
@@ -33,7 +23,7 @@ from support.players import PLAYERS, Said
 
 _ONCE = Backoff(attempts=1)
 _FRAME = frame_of(7)
-_SCREEN = FrameRef(_FRAME.ref.digest, 1440, 900)
+_SCREEN = _FRAME.ref
 _TURNS = (
     Said((Click(720, 450),), "Now."),
     Said((TypeText("a"),)),
@@ -66,26 +56,24 @@ def _malformed(random: Random, reply: Reply) -> Reply:
     return replace(reply, body=body)
 
 
-def _planner(name: str) -> Callable[[Path], Iterator[Try]]:
-    def opened(directory: Path) -> Iterator[Try]:
-        player = PLAYERS[name]
-        replies = [*map(player.say, _TURNS), player.done]
-        current: list[Reply] = []
-        with JsonServer(lambda _: current[0]) as server:
-            planner = player.planner(SimpleNamespace(url=server.url, api_key="k"), backoff=_ONCE)
+@contextmanager
+def _planner(name: str, _dir: Path) -> Iterator[Try]:
+    player = PLAYERS[name]
+    replies = [*map(player.say, _TURNS), player.done]
+    with JsonServer(lambda _: replies[-1]) as server:
+        planner = player.planner(SimpleNamespace(url=server.url, api_key="k"), backoff=_ONCE)
 
-            def attempt(random: Random) -> None:
-                server.requests.clear()
-                current[:] = [_malformed(random, random.choice(replies))]
-                seen = Observation("a task", _SCREEN, _SCREEN, (), lambda _: _FRAME.png, report_to_nobody)
-                decision = planner.decide(seen, timeout_s=8.0)
-                for proposal in decision.proposals:
-                    _check(proposal.action)
-                json.dumps(decision.provider_details, allow_nan=False)
+        def attempt(random: Random) -> None:
+            server.requests.clear()
+            answer = _malformed(random, random.choice(replies))
+            server.answer = lambda _: answer
+            seen = Observation("a task", _SCREEN, _SCREEN, (), lambda _: _FRAME.png, report_to_nobody)
+            decision = planner.decide(seen, timeout_s=8.0)
+            for proposal in decision.proposals:
+                _check(proposal.action)
+            json.dumps(decision.provider_details, allow_nan=False)
 
-            yield attempt
-
-    return opened
+        yield attempt
 
 
 def _check(action: Any) -> None:
@@ -100,32 +88,29 @@ def _check(action: Any) -> None:
     assert not isinstance(action, Move) or points, action
 
 
-def _judge(name: str) -> Callable[[Path], Iterator[Try]]:
-    def opened(directory: Path) -> Iterator[Try]:
-        say = KINDS[name].say
-        current: list[Reply] = []
-        with JsonServer(lambda _: current[0]) as server:
-            judge = KINDS[name].judge(server, backoff=_ONCE)
+@contextmanager
+def _judge(name: str, _dir: Path) -> Iterator[Try]:
+    say, said = KINDS[name].say, json.loads(opinion(box_2d=[0, 250, 500, 750]))
+    with JsonServer(lambda _: say("")) as server:
+        judge = KINDS[name].judge(server, backoff=_ONCE)
 
-            def attempt(random: Random) -> None:
-                server.requests.clear()
-                said = json.loads(opinion(box_2d=[0, 250, 500, 750]))
-                if random.random() < 0.6:
-                    current[:] = [say(text_of(random, mutated_json(random, said)).decode("utf-8", "replace"))]
-                else:
-                    current[:] = [_malformed(random, say(json.dumps(said)))]
-                verdict = judge.judge("a claim", _FRAME, timeout_s=8.0, report=report_to_nobody)
-                assert verdict.kind in ("holds", "fails", "unsure"), verdict
-                if region := verdict.region:
-                    assert 0 <= region.left <= region.right <= 1440, verdict
-                    assert 0 <= region.top <= region.bottom <= 900, verdict
+        def attempt(random: Random) -> None:
+            server.requests.clear()
+            if random.random() < 0.6:
+                answer = say(text_of(random, mutated_json(random, said)).decode("utf-8", "replace"))
+            else:
+                answer = _malformed(random, say(json.dumps(said)))
+            server.answer = lambda _: answer
+            verdict = judge.judge("a claim", _FRAME, timeout_s=8.0, report=report_to_nobody)
+            assert verdict.kind in ("holds", "fails", "unsure"), verdict
+            if region := verdict.region:
+                assert 0 <= region.left <= region.right <= _SCREEN.width, verdict
+                assert 0 <= region.top <= region.bottom <= _SCREEN.height, verdict
 
-            yield attempt
-
-    return opened
+        yield attempt
 
 
 TARGETS = (
-    *(Target(f"answers to the planner {name}", contextmanager(_planner(name)), 60) for name in PLAYERS),
-    *(Target(f"answers to the judge {name}", contextmanager(_judge(name)), 40) for name in KINDS),
+    *(Target(f"answers to the planner {name}", partial(_planner, name), 60) for name in PLAYERS),
+    *(Target(f"answers to the judge {name}", partial(_judge, name), 40) for name in KINDS),
 )

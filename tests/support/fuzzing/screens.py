@@ -5,10 +5,11 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
+from contextlib import closing, contextmanager
+from functools import cache, partial
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from pytest_vnc_use.backends.vnc import connect
 from support import rfb_server as rfb
@@ -17,6 +18,7 @@ from support.fuzzing.trial import Target, Try
 
 _SIZES = (0, 1, 2, 63, 64, 65, 200, 4000, 4096, 8191, 32767, 32768, 65535)
 _LENGTHS = (0, 1, 4, 2**20, 2**20 + 1, 2**31 - 1, -1, -4, -5, -(2**20), -(2**31))
+_UNKNOWN = (2, 5, 6, 21, -224, -258, -308, 2**31 - 1, -(2**31))
 
 
 @cache
@@ -28,35 +30,30 @@ def _bomb() -> bytes:
 def _rectangle(random: Random) -> bytes:
     width, height = (random.choice(_SIZES) if random.random() < 0.3 else random.randint(0, 64) for _ in range(2))
     x, y = (random.choice(_SIZES) if random.random() < 0.1 else random.choice((0, 0, 1, 7)) for _ in range(2))
-    pixels = rfb.image(
-        random.randint(1, 64), random.randint(1, 64), random.choice((1, 2, 4, 16, 120)), random.randrange(99)
-    )
+    colours = random.choice((1, 2, 4, 16, 120))
+    pixels = rfb.image(random.randint(1, 64), random.randint(1, 64), colours, random.randrange(99))
+    encoding, data = rfb.RAW, random.randbytes(min(4 * width * height, 20_000))
     match random.randrange(9):
         case 0:
-            return rfb.rectangle(x, y, width, height, rfb.RAW, random.randbytes(min(4 * width * height, 20_000)))
+            encoding, data = rfb.COPY, struct.pack(">HH", random.choice(_SIZES), 0)
         case 1:
-            return rfb.rectangle(x, y, width, height, rfb.COPY, struct.pack(">HH", random.choice(_SIZES), 0))
+            encoding, data = rfb.ZRLE, struct.pack(">I", len(_bomb())) + _bomb()
         case 2:
-            return rfb.rectangle(x, y, width, height, rfb.ZRLE, struct.pack(">I", len(_bomb())) + _bomb())
+            encoding, data = rfb.TIGHT, b"\0" + rfb.compact_length(len(_bomb())) + _bomb()
         case 3:
-            return rfb.rectangle(x, y, width, height, rfb.TIGHT, b"\0" + rfb.compact_length(len(_bomb())) + _bomb())
+            encoding = rfb.CURSOR
         case 4:
-            return rfb.rectangle(x, y, width, height, rfb.CURSOR, random.randbytes(min(5 * width * height, 20_000)))
-        case 5:
             return rfb.rectangle(0, 0, width, height, rfb.DESKTOP_SIZE) * random.choice((1, 1, 2, 50))
+        case 5:
+            encoding, data = random.choice(_UNKNOWN), b""
         case 6:
-            return rfb.rectangle(
-                x, y, width, height, random.choice((2, 5, 6, 21, -224, -258, -308, 2**31 - 1, -(2**31)))
-            )
-        case 7:
             way = random.choice(("raw", "solid", "packed", "runs", "palette_runs"))
-            pixels = pixels % 2 if way == "packed" else pixels
-            return rfb.drawn(
-                pixels, rfb.ZRLE, rfb.ZrleStream().encode(pixels[:1, :1] if way == "solid" else pixels, way)
-            )
-        case _:
+            shown = pixels[:1, :1] if way == "solid" else pixels % 2 if way == "packed" else pixels
+            return rfb.drawn(pixels, rfb.ZRLE, rfb.ZrleStream().encode(shown, way))
+        case 7:
             way = random.choice(("fill", "copy", "palette", "gradient"))
             return rfb.drawn(pixels, rfb.TIGHT, rfb.TightStream().encode(pixels, way))
+    return rfb.rectangle(x, y, width, height, encoding, data)
 
 
 def _message(random: Random) -> bytes:
@@ -69,24 +66,19 @@ def _message(random: Random) -> bytes:
             return struct.pack(">BxHH", 1, 0, random.choice((0, 1, 65535))) + random.randbytes(60)
         case 3:
             return rfb.update() * random.choice((1, 3000))
-        case _:
-            found = [_rectangle(random) for _ in range(random.randint(1, 5))]
-            return struct.pack(">BxH", 0, random.choice((len(found), len(found), 65535))) + b"".join(found)
+    found = [_rectangle(random) for _ in range(random.randint(1, 5))]
+    return struct.pack(">BxH", 0, random.choice((len(found), len(found), 65535))) + b"".join(found)
 
 
-def session(random: Random) -> bytes:
+def _session(random: Random) -> bytes:
     """Return all that a server says: a greeting and a first screen, then messages, some of it changed."""
-    whole = random.random() < 0.8
-    width, height = (64, 64) if whole else (random.choice(_SIZES), random.choice(_SIZES))
-    greeting = rfb.greeting(width, height, name=random.choice((b"a", b"", b"\xff\x1b[2J", b"QEMU", b"n" * 5000)))
+    size = (64, 64) if random.random() < 0.8 else (random.choice(_SIZES), random.choice(_SIZES))
+    greeting = rfb.greeting(*size, name=random.choice((b"a", b"", b"\xff\x1b[2J", b"QEMU", b"n" * 5000)))
     if random.random() < 0.05:
         greeting = greeting[:-6] + struct.pack(">I", random.choice((2**32 - 1, 2**20 + 1, 2**20)))
     first = rfb.update(rfb.rectangle(0, 0, 64, 64, rfb.RAW, bytes(64 * 64 * 4)))
-    said = (
-        greeting
-        + (first if random.random() < 0.8 else b"")
-        + b"".join(_message(random) for _ in range(random.randint(0, 4)))
-    )
+    messages = b"".join(_message(random) for _ in range(random.randint(0, 4)))
+    said = greeting + (first if random.random() < 0.8 else b"") + messages
     match random.randrange(5):
         case 0:
             return said[: random.randint(0, len(said))]
@@ -94,46 +86,32 @@ def session(random: Random) -> bytes:
             return mutated(random, said)
         case 2:
             return mutated(random, greeting) + first
-        case _:
-            return said
+    return said
 
 
-def _use(address: str, random: Random, timeout_s: float) -> None:
-    screen = connect(
-        address,
-        random.choice((None, "secret")),
-        timeout_s=timeout_s,
-        encoding=random.choice((None, "raw", "zrle", "tight")),
-    )
-    try:
-        screen.frame()
-        screen.click(1, 1)
-        screen.settle(briefly=True)
-    finally:
-        screen.close()
-
-
-def _servers(_dir: Path) -> Iterator[Try]:
-    def attempt(random: Random) -> None:
-        with rfb.playing(session(random)) as address:
-            _use(address, random, 3.0)
-
-    yield attempt
-
-
-def _slow_servers(_dir: Path) -> Iterator[Try]:
-    """Yield a try of a server that says a few bytes at a time, or takes nothing of what it is told, or falls silent."""
+@contextmanager
+def _servers(_dir: Path, *, slow: bool) -> Iterator[Try]:
+    """Yield a try of a server; of a slow one, that says a few bytes at a time, takes nothing in, or falls silent."""
 
     def attempt(random: Random) -> None:
-        said, piece = session(random), random.choice((0, 1, 7, 500))
-        silent, is_deaf = random.random() < 0.5, random.random() < 0.5
-        with rfb.playing(said, then_silent=silent, is_deaf=is_deaf, piece=piece) as address:
-            _use(address, random, 1.0)
+        said, odd = _session(random), dict[str, Any]()
+        if slow:
+            odd = {"piece": random.choice((0, 1, 7, 500)), "then_silent": random.random() < 0.5}
+            odd["is_deaf"] = random.random() < 0.5
+        password = random.choice((None, "secret"))
+        encoding: Any = random.choice((None, "raw", "zrle", "tight"))
+        with (
+            rfb.playing(said, **odd) as address,
+            closing(connect(address, password, timeout_s=1.0 if slow else 3.0, encoding=encoding)) as screen,
+        ):
+            screen.frame()
+            screen.click(1, 1)
+            screen.settle(briefly=True)
 
     yield attempt
 
 
 TARGETS = (
-    Target("VNC servers", contextmanager(_servers), 60, most_s=25.0),
-    Target("slow and deaf VNC servers", contextmanager(_slow_servers), 12, most_s=25.0),
+    Target("VNC servers", partial(_servers, slow=False), 60, most_s=25.0),
+    Target("slow and deaf VNC servers", partial(_servers, slow=True), 12, most_s=25.0),
 )
