@@ -14,8 +14,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 from pytest_vnc_use.report.results import read_results
 from support.forked_python import run_python
 from support.pad_sessions import QUIET
@@ -141,34 +139,25 @@ REPLACED = {
 """What differs from one session, or machine, to the next, and what stands for it."""
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of the session that is over; its output is in output.txt."""
-    path = tmp_path_factory.mktemp("session")
+def test_session_output_is_as_before(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     for name, text in (("conftest.py", CONFTEST), ("test_it.py", TESTS), ("policy.toml", POLICY)):
-        (path / name).write_text(text, encoding="utf-8")
+        (tmp_path / name).write_text(text, encoding="utf-8")
     options = [*QUIET, "-p", "no:warnings", "-q", "-n1", "-ra", "-o", "junit_family=xunit1", "--junitxml=junit.xml"]
-    environment = {**os.environ, "GITHUB_STEP_SUMMARY": str(path / "summary.md"), "COLUMNS": "200", "CI": ""}
+    environment = {**os.environ, "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"), "COLUMNS": "200", "CI": ""}
     with served_screen() as screen:
         options += ["--html=report.html", "--vnc-policy=policy.toml", f"--vnc-server={screen.address}"]
-        done = run_python("pytest", *options, cwd=path, env=environment, timeout=500)
-    (path / "output.txt").write_text(done.stdout, "utf-8")
-    return path
-
-
-@pytest.mark.parametrize("name", ["output.txt", "junit.xml", "runs/vnc-results.json", "runs/index.html", "summary.md"])
-def test_session_output_is_as_before(session: Path, snapshot: SnapshotAssertion, name: str) -> None:
-    assert normalized((session / name).read_text(encoding="utf-8"), session) == snapshot
-
-
-def test_page_of_failed_run_is_as_before(session: Path, snapshot: SnapshotAssertion) -> None:
-    tests = read_results(session / "runs" / "vnc-results.json").tests
+        done = run_python("pytest", *options, cwd=tmp_path, env=environment, timeout=500)
+    tests = read_results(tmp_path / "runs" / "vnc-results.json").tests
     (run,) = next(test for test in tests if test.test.endswith("test_claim_fails")).runs
-    assert normalized((session / run.directory / "index.html").read_text(encoding="utf-8"), session) == snapshot
-
-
-def test_report_of_pytest_html_has_triage(session: Path) -> None:
-    report = html.unescape(html.unescape((session / "report.html").read_text(encoding="utf-8")))
+    texts = {
+        "output.txt": done.stdout,
+        "page of a failed run": tmp_path.joinpath(run.directory, "index.html").read_text("utf-8"),
+    }
+    for name in ("junit.xml", "runs/vnc-results.json", "runs/index.html", "summary.md"):
+        texts[name] = (tmp_path / name).read_text(encoding="utf-8")
+    for name, text in texts.items():
+        assert normalized(text, tmp_path) == snapshot(name=name)
+    report = html.unescape(html.unescape((tmp_path / "report.html").read_text(encoding="utf-8")))
     assert re.search(r"sentence[^>]{0,20}>The test failed: QuotaExhausted: no more", report)
     triages = re.findall(r'col-triage\\?">(\w*)<', report)
     assert {*triages} == {"product", "agent", "infra", "budget", "policy", "settings", "inconclusive", ""}
@@ -184,7 +173,7 @@ def normalized(text: str, session: Path) -> str:
         text = "\n".join(map(json.dumps, (*results.pop("tests"), results)))
     places = {str(session): "<dir>", sys.executable: "<python>", platform.node(): "<machine>"}
     for place, sign in places.items():
-        text = text.replace(place, sign).replace(re.sub(r"(\W)", r"\\\1", place), sign)
+        text = text.replace(place, sign).replace(re.sub(r"([\W_])", r"\\\1", place), sign)
     for pattern, sign in REPLACED.items():
         text = re.sub(pattern, sign, text, flags=re.MULTILINE)
     return text
