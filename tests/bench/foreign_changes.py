@@ -68,14 +68,12 @@ def box_of(change: Change, size: tuple[int, int]) -> Box:
 
 
 def in_page(change: Change, selector: str, presses: int, size: tuple[int, int]) -> JsonObject:
-    """Return the arguments of changed_page.js."""
     late = {"presses": change.presses(presses), "after_s": change.after_s, "for_s": change.for_s}
     painted = {"box": box_of(change, size), "colour": change.colour.replace(" ", ""), "text": change.paints}
     return {"does": change.does, "selector": selector, **late, **painted}
 
 
 def over_window(change: Change, result: Box, other: Box, size: tuple[int, int]) -> JsonObject:
-    """Return the arguments of late_window.py for a change that comes late."""
     times = {"after_s": change.after_s, "for_s": change.for_s}
     if change.does == "paint":
         return {"box": box_of(change, size), "colour": change.colour, "text": change.paints, **times}

@@ -102,7 +102,6 @@ def program(name: str) -> Program:
 
 @pytest.fixture
 def kind(request: pytest.FixtureRequest) -> str:
-    """The change's name."""
     kinds = os.environ["VNC_FOREIGN_CHANGES"].split("\n")
     return kinds[(request.node.callspec.params.get("vnc_repetition", 1) - 1) % len(kinds)]
 
@@ -120,7 +119,6 @@ def count(name: str) -> Path:
 
 @pytest.fixture
 def presses(count: Path) -> int:
-    """0 while it is recorded."""
     return int(count.read_text()) if count.exists() else 0
 
 

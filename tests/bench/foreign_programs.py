@@ -76,8 +76,6 @@ class Replay:
 
 @dataclass(frozen=True)
 class Suite:
-    """A directory with the tests and their recordings."""
-
     directory: Path
     at_once: int
 

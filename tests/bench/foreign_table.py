@@ -33,7 +33,6 @@ class Program:
 
     @property
     def missing(self) -> str:
-        """The Debian packages that are not installed."""
         needs = {"Xtigervnc": "tigervnc-standalone-server", "xwininfo": "x11-utils", **self.needs}
         return " ".join(package for command, package in needs.items() if not shutil.which(command))
 

@@ -95,7 +95,6 @@ def opened(browser: Any, page: Path) -> float:
 
 
 def write_runs(example: Path, runs_dir: Path, count: int) -> None:
-    """Replay an example into a directory, and write so many runs of its steps and screens."""
     test = EXAMPLES / "test_shop.py"
     options = ["-q", "-p", "no:cacheprovider", "-k", "order_is_placed", "--vnc-record=replay"]
     command = [sys.executable, "-m", "pytest", str(test), *options, f"--vnc-runs-dir={example}"]
@@ -117,7 +116,6 @@ def tinted(screen: npt.NDArray[np.uint32], run: int, at: int) -> t.Frame:
 
 
 def write_run(runs_dir: Path, number: int, steps: Sequence[t.Step], frames: Sequence[t.Frame]) -> None:
-    """Write a run of these screens, and the result of its test."""
     directory = RunDirectory.create(runs_dir, f"run-{number:04}")
     test, started_at = f"test_shop.py::test_{number}", "2026-01-02T03:04:05+00:00"
     task = "Order the bread for Alice Liddell, Oxford Street 1, Oxford, by express, gift-wrapped"

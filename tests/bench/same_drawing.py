@@ -73,8 +73,6 @@ WIDGETS = (
 
 
 class Cell(NamedTuple):
-    """What is drawn at one place of a sheet."""
-
     markup: str
     colour: str
     font: str
@@ -139,7 +137,6 @@ class Renderer:
         return {cell: pixels[top : top + high, left : left + wide] for cell, (left, top, wide, high) in at.items()}
 
     def _fontconfig(self, hints: bool, lcd: bool) -> Path:
-        """Write a configuration of fonts that decides about hinting and LCD text."""
         wanted = {"hintstyle": "hintslight" if hints else "hintnone", "rgba": "rgb" if lcd else "none"}
         edits = "".join(
             f'<edit name="{name}" mode="assign" binding="strong"><const>{value}</const></edit>'
@@ -156,7 +153,6 @@ class Renderer:
 
 
 def installed(name: str, fonts: Sequence[str], directory: Path | None) -> list[str]:
-    """Return the fonts for a renderer that this machine, or the directory, has."""
     listed = subprocess.run(["fc-list", ":", "family"], capture_output=True, text=True).stdout
     if directory:
         listed += subprocess.run(

@@ -57,12 +57,10 @@ class Case:
 
     @property
     def place(self) -> str:
-        """The directory of the test."""
         return f"{self.program}/{self.bug.name if self.bug else 'no_bug'}/{self.walk}/{self.flavour}"
 
 
 def source(case: Case) -> str:
-    """The case as a test in Python."""
     program = ALL[case.program]
     walk = program.walks[case.walk]
     expect = {"claim": walk.claim, RECORDING: walk.claim, "end": ()}.get(case.flavour)
@@ -103,7 +101,6 @@ class Session:
 
 
 def run(directory: Path, cases: Iterable[Case], at_once: int, record: str) -> Session:
-    """Run the tests of these cases, so many at once, with --vnc-record as given."""
     results = directory / "results.json"
     spread = ["-n", str(at_once), "--maxschedchunk=1"] if at_once > 1 else []
     options = ["-q", *spread, f"--vnc-results={results}", f"--vnc-record={record}"]
@@ -138,7 +135,6 @@ SEES = {
 
 
 def seen_by(case: Case, session: Session) -> str:
-    """Return who saw, in this test, that something is wrong."""
     test = session.tests.get(case.place)
     if test is None or (test.is_bad and test.triage not in ("product", "inconclusive")):
         return f"{BROKE}: {test.triage if test else 'no result'}"

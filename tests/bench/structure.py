@@ -20,7 +20,6 @@ TEXTS = {path.relative_to(PACKAGE): path.read_text("utf-8") for path in PACKAGE.
 
 
 def figures() -> Iterator[tuple[str, object]]:
-    """Yield each figure with its name."""
     nodes = [node for text in TEXTS.values() for node in ast.walk(ast.parse(text))]
     functions = [node for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
     lengths = sorted((node.end_lineno or 0) - node.lineno + 1 for node in functions)

@@ -38,7 +38,6 @@ class Requests(Budget):
         self.asked: list[ModelAsked] = []
 
     def before(self, asked: ModelAsked) -> None:
-        """Note a request."""
         self.asked.append(asked)
         super().before(asked)
 
@@ -69,7 +68,6 @@ def requests(steps: int) -> Sequence[ModelAsked]:
 
 @contextmanager
 def desktop() -> Iterator[QtDesktop]:
-    """Show the shop."""
     shop = QtDesktop()
     try:
         shop.launch(SHOP)

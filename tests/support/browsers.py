@@ -54,7 +54,6 @@ class Site:
 
 @contextmanager
 def site() -> Iterator[Site]:
-    """Yield a running site."""
     pages, end = Site(), threading.Event()
 
     def page(path: str) -> Reply:
@@ -87,7 +86,6 @@ def chromium(server: VncServer, address: str, *options: str, window_manager: boo
 
 
 def element(browser: Browser, name: str) -> Element:
-    """Return the first element in view with this name."""
     return next(each for each in browser.elements() if each.name == name)
 
 

@@ -30,7 +30,6 @@ JsonObject = Mapping[str, Any]
 
 
 def call(name: str, /, **arguments: Any) -> Reply:
-    """Return one tool call."""
     return calls((name, arguments))
 
 
@@ -66,8 +65,6 @@ def error(status: int, kind: str, message: str, headers: Mapping[str, str] | Non
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """One request for a chat completion."""
-
     body: JsonObject
     size: int
 
@@ -76,23 +73,19 @@ class ChatRequest:
         return tuple(self.body["messages"])
 
     def of(self, role: str) -> list[JsonObject]:
-        """Return the messages of one role, in order."""
         return [message for message in self.messages if message["role"] == role]
 
     @property
     def texts(self) -> list[str]:
-        """The text of each message, in order."""
         return ["".join(part.get("text", "") for part in parts_of(message)) for message in self.messages]
 
     @property
     def images(self) -> tuple[bytes, ...]:
-        """Every image of the request, in order."""
         urls = [part["image_url"]["url"] for message in self.messages for part in parts_of(message) if _is_image(part)]
         return tuple(base64.b64decode(url.partition(",")[2]) for url in urls)
 
     @property
     def tools(self) -> dict[str, JsonObject]:
-        """The functions offered, by name."""
         return {tool["function"]["name"]: tool["function"] for tool in self.body["tools"]}
 
 

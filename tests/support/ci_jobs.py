@@ -182,7 +182,6 @@ def run_jenkins(machine: Machine, file: str, stage: str, secrets: Mapping[str, s
 
 
 def stages_of(source: str) -> dict[str, str]:
-    """Return the text of each stage of a Jenkinsfile, by its name."""
     return dict(zip(*[iter(re.split(r"stage\('([^']+)'\)", source)[1:])] * 2, strict=True))
 
 

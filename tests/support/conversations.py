@@ -87,8 +87,6 @@ class History:
 
 @dataclass
 class Talk(Generic[Server]):
-    """A planner, the service that it asks, and the exchanges that it reported."""
-
     server: Server
     planner: Planner
     exchanges: list[ModelExchange] = field(default_factory=list)
@@ -106,7 +104,6 @@ class Talk(Generic[Server]):
         return decision
 
     def actions(self, **changes: Any) -> list[Action]:
-        """Perform one turn and return its actions."""
         return [proposal.action for proposal in self.act(**changes).proposals]
 
 
@@ -144,7 +141,6 @@ def gpt(script: Any = (), **settings: Any) -> Iterator[Talk[ResponsesServer]]:
 def chat(
     script: Any = (), *, api_key: Any = "", history: History | None = None, **settings: Any
 ) -> Iterator[Talk[ChatServer]]:
-    """Yield a talk over chat completions."""
     key = api_key if isinstance(api_key, str) else ""
     with ChatServer(script, api_key=key, takes_thoughts="keep_thoughts" in settings) as server:
         planner = OpenAICompatible(server.url, MODEL, api_key, **{"backoff": QUICK, **settings})

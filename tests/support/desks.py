@@ -31,8 +31,6 @@ EMPTY: Mapping[str, str] = MappingProxyType({})
 
 
 class Served:
-    """A desk that serves on loopback."""
-
     def __init__(self) -> None:
         self.desk = Desk()
         self.server = DeskServer(self.desk)
@@ -118,7 +116,6 @@ class Recording:
 
 @contextmanager
 def chromium(**options: Any) -> Iterator[Any]:
-    """Yield Chromium, driven by Playwright."""
     playwright = require_package("playwright.sync_api")
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
     if not found:
@@ -131,7 +128,6 @@ def chromium(**options: Any) -> Iterator[Any]:
 
 
 def received(page: ClientConnection, kind: str) -> Any:
-    """Return the next message of a kind."""
     while True:
         message = page.recv(WITHIN_S)
         if isinstance(message, str) and json.loads(message)["type"] == kind:

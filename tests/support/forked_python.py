@@ -115,27 +115,22 @@ class ForkedPython:
         return self._process.exitcode
 
     def poll(self) -> int | None:
-        """Return the exit status, or None while it runs."""
         return self._process.exitcode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Return the exit status; raise subprocess.TimeoutExpired."""
         self._process.join(timeout)
         if self._process.exitcode is None:
             raise subprocess.TimeoutExpired(self.args, timeout or 0)
         return self._process.exitcode
 
     def send_signal(self, number: int) -> None:
-        """Send a signal to it, unless it has ended."""
         if self._process.exitcode is None:
             os.kill(self.pid, number)
 
     def terminate(self) -> None:
-        """Ask it to end."""
         self._process.terminate()
 
     def kill(self) -> None:
-        """End it at once."""
         self._process.kill()
 
 
@@ -156,7 +151,6 @@ def use_server(server: Mapping[str, Any]) -> None:
 
 
 def run_python(module: str, *arguments: str, timeout: float, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run `python -m module` to its end, and return what it printed."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         process = ForkedPython(module, *arguments, stdout=out, stderr=err, **options)
         try:

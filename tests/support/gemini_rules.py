@@ -87,12 +87,10 @@ class Request:
 
     @property
     def images(self) -> tuple[bytes, ...]:
-        """Every image of the request, in order."""
         return tuple(from_base64(blob["data"]) for blob in _blobs(self.contents))
 
     @property
     def function_responses(self) -> tuple[JsonObject, ...]:
-        """Every function response of the request, in order."""
         return tuple(response for content in self.contents for response in _named(content, "functionResponse"))
 
 

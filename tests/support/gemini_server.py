@@ -59,7 +59,6 @@ def wants_confirmation(args: JsonObject, explanation: str) -> JsonObject:
 
 
 def candidate(parts: list[dict[str, Any]], finish_reason: str = "STOP", **more: Any) -> Reply:
-    """Return one candidate with these parts, with the usage of a small turn."""
     answered = {"index": 0, "finishReason": finish_reason, "content": {"role": "model", "parts": parts}}
     return Reply({"candidates": [answered], "usageMetadata": USAGE, "responseId": "response", **more})
 
@@ -74,7 +73,6 @@ USAGE = {
 
 
 def empty() -> Reply:
-    """Return STOP and no words."""
     return Reply({"candidates": [{"index": 0, "finishReason": "STOP", "content": {}}], "usageMetadata": USAGE})
 
 
@@ -89,7 +87,6 @@ def blocked_prompt(reason: str = "SAFETY") -> Reply:
 
 
 def error(code: int, status: str, message: str, *details: JsonObject) -> Reply:
-    """Return an error in the shape of google.rpc.Status."""
     return Reply({"error": {"code": code, "message": message, "status": status, "details": list(details)}}, code)
 
 
@@ -125,7 +122,6 @@ def not_json() -> Reply:
 
 
 def malformed(*parts: Any, **more: Any) -> Reply:
-    """Return status 200 and STOP, and parts that no content may have."""
     return replace(candidate(list(parts), **more), malformed=True)
 
 

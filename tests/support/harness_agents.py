@@ -19,7 +19,6 @@ def place(server: VncServer | ServedScreen) -> dict[str, Any]:
 
 
 def actions_in(file: Path) -> list[dict[str, Any]]:
-    """Return the records of an execution.json."""
     records: list[dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
     return records
 

@@ -13,7 +13,6 @@ from pytest_vnc_use.types import Frame, FrameRef
 
 
 def frame_of(image: Image.Image) -> Frame:
-    """Return an image as a controller captures it."""
     file = io.BytesIO()
     image.save(file, "PNG")
     png = file.getvalue()
@@ -26,5 +25,4 @@ def noise(width: int, height: int) -> bytes:
 
 
 def decoded(frame: Frame) -> npt.NDArray[np.uint8]:
-    """Return the pixels of a frame's PNG."""
     return np.asarray(Image.open(io.BytesIO(frame.png)))

@@ -100,8 +100,6 @@ class JsonServer:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A service's error for a request that it does not take."""
-
     message: str
     status: int = 400
     kind: str = ""
@@ -157,7 +155,6 @@ class Service:
         return self._kept(self._next(request), request)
 
     def _describe(self, asked: Posted) -> Reply:
-        """Answer a GET."""
         return Reply({"error": "this service answers no GET"}, 404)
 
     def _read(self, posted: Posted) -> Any:

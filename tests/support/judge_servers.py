@@ -97,7 +97,6 @@ class Court:
 
     @property
     def bodies(self) -> list[Any]:
-        """The requests that were sent, in order, as they were reported."""
         return [exchange.request for exchange in self.exchanges]
 
 

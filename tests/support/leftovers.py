@@ -42,7 +42,6 @@ class OneFile:
         self._identity = self._now()
 
     def exists(self) -> bool:
-        """Return whether it is still there."""
         return self._identity is not None and self._now() == self._identity
 
     def _now(self) -> tuple[int, int] | None:

@@ -83,7 +83,6 @@ class PaintedController:
 
 
 def painted(shade: int) -> Frame:
-    """Return a frame of one colour of its own for each `shade`."""
     return frame_of(Image.new("RGB", SIZE, (shade % 256, shade // 256, 90)))
 
 

@@ -106,8 +106,6 @@ THINKING = ("thinking", "redacted_thinking")
 
 @dataclass(frozen=True)
 class Said:
-    """A model's answer, and the request that it answered."""
-
     content: Sequence[JsonObject]
     request: JsonObject
 
@@ -282,8 +280,6 @@ def _blocks(messages: Sequence[JsonObject]) -> Iterator[JsonObject]:
 
 @dataclass
 class MessagesServer(Service):
-    """The service on a free port."""
-
     api_key: str = API_KEY
 
     def _refusal_of(self, posted: Posted, request: JsonObject) -> Refusal | None:

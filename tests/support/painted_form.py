@@ -39,7 +39,6 @@ def numbers(image: Image.Image) -> Pixels:
 
 
 def shows(screen: Pixels, what: Pixels) -> bool:
-    """Return whether a screen shows those pixels anywhere."""
     found = np.lib.stride_tricks.sliding_window_view(screen, what.shape)
     first = np.argwhere(found[:, :, 0, 0] == what[0, 0])
     corners = [np.argwhere(what != what[0, 0])[index] for index in (0, -1)]

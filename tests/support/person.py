@@ -6,7 +6,6 @@ import http.client
 import json
 import os
 import re
-import struct
 import subprocess
 import threading
 from collections.abc import Callable, Mapping
@@ -15,10 +14,8 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
-import numpy as np
 from websockets.sync.client import connect
 
-from pytest_vnc_use.recordings.images import pixels_of
 from support.forked_python import ForkedPython
 from support.till_project import Ended
 
@@ -50,8 +47,6 @@ class Page:
         self.questions: dict[str, dict[str, Any]] = {}
         self.is_running = True
         """Whether a test session runs."""
-        self.pixels = np.zeros((0, 0), np.uint32)
-        """The live screen of the newest frame's test."""
         self.states: dict[str, str] = {}
         """The states of the tests."""
         self.finished = ""
@@ -67,10 +62,8 @@ class Page:
         self._socket.send(json.dumps(message))
 
     def read(self) -> None:
-        """Take in one message."""
         received = self._socket.recv(TIMEOUT_S)
-        if isinstance(received, bytes):
-            self._draw(received)
+        if isinstance(received, bytes):  # a frame of the live screen
             return
         message = json.loads(received)
         match message["type"]:
@@ -89,19 +82,6 @@ class Page:
                 self.finished = message["text"]
             case "answered":
                 self.questions.pop(message["id"], None)
-
-    def _draw(self, frame: bytes) -> None:
-        (length,) = struct.unpack_from(">I", frame)
-        header = json.loads(frame[4 : 4 + length])
-        if self.pixels.shape != (header["height"], header["width"]):
-            self.pixels = np.zeros((header["height"], header["width"]), np.uint32)
-        part, x, y = pixels_of(frame[4 + length :]), header["x"], header["y"]
-        self.pixels[y : y + part.shape[0], x : x + part.shape[1]] = part
-
-    def await_colour(self, at: tuple[int, int], colour: int) -> None:
-        """Wait until a pixel of the screen has that colour."""
-        while not self.pixels.size or self.pixels[at[::-1]] & 0xFFFFFF != colour:
-            self.read()
 
     def await_finished(self) -> str:
         """Wait for the last text of the command, and return it."""
@@ -171,7 +151,6 @@ class Person:
             self.press(*(["Shift", character] if character.isupper() else [character]))
 
     def until(self, is_reached: Callable[[dict[str, Any]], object]) -> None:
-        """Wait for what the page shows of the recording."""
         while not is_reached(self.page.questions[self.id]):
             self.page.read()
 
@@ -194,8 +173,6 @@ class Person:
 
 
 class Recorder:
-    """A process of this package, in which a user does tasks on the page that it names."""
-
     def __init__(self, *command: str, cwd: Path, environment: Mapping[str, str]) -> None:
         env = {**os.environ, "CI": "", **environment}
         self.process = ForkedPython(*command, cwd=cwd, env=env, stdin=subprocess.DEVNULL)
@@ -215,7 +192,6 @@ class Recorder:
         return self._page
 
     def person(self, verdict: str = "holds") -> Person:
-        """Return a user who does the next task."""
         return Person(self.page, verdict)
 
     def ended(self) -> Ended:
@@ -234,7 +210,6 @@ class Recorder:
 
 
 def record(directory: Path, show: Callable[[Person], None], *arguments: str) -> tuple[int, str]:
-    """Return pytest's exit code and output; `show` does each task."""
     env = {**os.environ, "CI": ""}
     return attend(ForkedPython("pytest", "--vnc-record=manual", *arguments, cwd=directory, env=env), show)
 

@@ -34,14 +34,11 @@ Toolset = Mapping[type[Any], Callable[[Any], Any]]
 
 @dataclass(frozen=True)
 class Said:
-    """A model's answer in one turn: its actions, and its reason for them."""
-
     actions: tuple[Action, ...]
     words: str = ""
 
 
 def _grid(x: int, y: int) -> tuple[int, int]:
-    """Return a pixel in thousandths of the screen, which may be a pixel off."""
     return round(x * 1000 / WIDTH), round(y * 1000 / HEIGHT)
 
 
@@ -155,7 +152,6 @@ class Player:
 
     @property
     def done(self) -> Any:
-        """The answer that ends a run as done."""
         return self.end("It is done.")
 
     def click(self, words: str = "") -> Any:
@@ -237,7 +233,6 @@ PLAYERS = {
 
 
 def texts_of(request: Any) -> Iterator[str]:
-    """Yield every text of a request."""
     match getattr(request, "body", request):
         case str(text):
             yield text
@@ -248,7 +243,6 @@ def texts_of(request: Any) -> Iterator[str]:
 
 
 def says(request: Any, words: str) -> bool:
-    """Return whether a text of the request has these words."""
     return any(words in text for text in texts_of(request))
 
 

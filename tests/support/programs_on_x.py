@@ -55,8 +55,6 @@ class GoesOn(Steps):
 
 @dataclass
 class Driven:
-    """An agent on a desktop where the program runs. Its user calls `recorded.keep()`."""
-
     agent: VncUseAgent
     desktop: XvncDesktop
     recorded: RecordedTest

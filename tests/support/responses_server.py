@@ -62,13 +62,11 @@ def text(words: str) -> Reply:
 
 
 def acts(*actions: Any, words: str = "", thinks: bool = False, checks: Iterable[JsonObject] = ()) -> Reply:
-    """Return the actions of one computer_call, in order."""
     before = [*([said(words)] if words else []), *([thought("Where is it?")] if thinks else [])]
     return response(*before, computer_call(*actions, checks=checks))
 
 
 def calls(name: str, arguments: str) -> Reply:
-    """Return a call of a function."""
     return response(function_call(name, arguments))
 
 
@@ -240,8 +238,6 @@ def _images(request: JsonObject) -> Iterator[JsonObject]:
 
 @dataclass
 class ResponsesServer(Service):
-    """The service on a free port."""
-
     _path = "/v1"
     api_key: str = API_KEY
 

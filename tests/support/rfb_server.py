@@ -104,7 +104,6 @@ class ZrleStream:
         return self.wrap(tiles)
 
     def wrap(self, tiles: bytes) -> bytes:
-        """Return the data of a rectangle whose tiles are these bytes."""
         block = self._stream.compress(tiles) + self._stream.flush(zlib.Z_SYNC_FLUSH)
         return struct.pack(">I", len(block)) + block
 
@@ -168,7 +167,6 @@ class TightStream:
         raise ValueError(way)
 
     def wrap(self, stream: int, data: bytes) -> bytes:
-        """Return pixels or indices as they are sent: compressed, unless they are very few."""
         if len(data) < 12:
             return data
         block = self._streams[stream].compress(data) + self._streams[stream].flush(zlib.Z_SYNC_FLUSH)

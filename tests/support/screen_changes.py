@@ -29,7 +29,6 @@ CLOCK, MASK = "120x40+640+100", {"left": 620, "top": 60, "right": 800, "bottom":
 
 
 def counting(*terminal: str, pause: str = "", colour: str = "#406080", zone: str = "") -> str:
-    """Return the command; `terminal` are options of xterm's; with a time zone there is a clock beside it."""
     clock = f"TZ={zone} xclock -digital -strftime '%H:%M:%S' -update 1 -geometry {CLOCK} &" if zone else ""
     xterm = in_terminal(COUNT.format(pause=pause)).replace("xterm", shlex.join(["xterm", *terminal]), 1)
     return f"xsetroot -solid '{colour}'; {clock} exec {xterm}"

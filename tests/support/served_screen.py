@@ -64,7 +64,6 @@ class Viewer(socketserver.StreamRequestHandler):
                     self.is_asked, self.news = False, []
 
     def take(self, kind: int) -> None:
-        """Take in one message of the client."""
         match kind:
             case 0:
                 self.rfile.read(19)

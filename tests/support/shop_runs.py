@@ -69,7 +69,6 @@ class Played:
 
 
 def play(player: Player, task: str, said: Sequence[Said], desktop: Desktop, runs_dir: Path) -> Played:
-    """Perform a task in the shop, started again."""
     desktop.run(["find", ".", "-mindepth", "1", "-delete"])
     desktop.launch(SHOP)
     settings = Settings(server=desktop.server, runs_dir=str(runs_dir), max_steps=100, watch=False)

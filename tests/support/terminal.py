@@ -50,6 +50,5 @@ class Terminal:
         return True
 
     def close(self) -> None:
-        """Close both ends."""
         for number in (self._master, self.slave):
             os.close(number)

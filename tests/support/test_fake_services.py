@@ -24,58 +24,69 @@ FIRST_REPLY = {
 GEMINI_TOLD, CLAUDE_TOLD = "contents.2.parts.0.functionResponse", "messages.2.content.0"
 
 
-@pytest.mark.parametrize(
-    ("name", "path", "value", "message"),
-    [
-        ("gemini", "contents.1", DROP, "comes immediately after a function call turn"),
-        ("gemini", f"{GEMINI_TOLD}.name", "type", "is not the name of the function call"),
-        ("gemini", f"{GEMINI_TOLD}.id", DROP, "is not the id of the function call"),
-        ("gemini", f"{GEMINI_TOLD}.response", {}, "must be acknowledged"),
-        ("gemini", f"{GEMINI_TOLD}.parts.0.inlineData.data", "AAAA", "requires image of mime_type image/png"),
-        ("gemini", "contents.1.parts.0.thoughtSignature", DROP, "missing a `thought_signature`"),
-        ("gemini", "contents.1.parts.0.thoughtSignature", "AAAA", "is not what the model said"),
-        ("gemini", "generationConfig", {"temperature": 0}, "temperature is not supported"),
-        ("anthropic", "max_tokens", DROP, "max_tokens: Field required"),
-        ("anthropic", "temprature", 1, "temprature: Extra inputs"),
-        ("anthropic", "messages.2", DROP, "must end with a user message"),
-        ("anthropic", f"{CLAUDE_TOLD}.tool_use_id", "toolu_3", "without `tool_result` blocks"),
-        ("anthropic", f"{CLAUDE_TOLD}.toolset_name", DROP, "must echo toolset_name"),
-        ("anthropic", "messages.1.content.1.name", "wait", "is not what the model said"),
-        ("anthropic", "messages.1.content.0.signature", "another", "Invalid `signature`"),
-        ("anthropic", "system", "You pay.", "bound to a different conversation"),
-        ("openai", "temprature", 1, "Unknown parameter: 'temprature'"),
-        ("openai", "tools.0.display_width", 9, "Unknown parameter: 'tools[0].display_width'"),
-        ("openai", "input.3", DROP, "No tool output found for computer call"),
-        ("openai", "input.1", DROP, "without its required 'reasoning' item"),
-        ("openai", "input.1.encrypted_content", DROP, "not persisted when `store` is set to false"),
-        ("openai", "input.2.actions", [], "is not what the model said"),
-        ("openai", "input.3.acknowledged_safety_checks", DROP, "have not been acknowledged"),
-        ("openai", "input.3.output.image_url", "data:image/png;base64,AAAA", "Invalid 'image_url'"),
-        ("openai", "input.3.output.detail", "high", "its points are off"),
-        ("openai-compatible, commands", "top_k", 1, "Unrecognized request argument supplied: top_k"),
-        ("openai-compatible, commands", "messages.2.content", "<think>Hm.", "thoughts of earlier turns"),
-        ("openai-compatible, commands", "messages.3", DROP, "did not have response messages"),
-        ("openai-compatible, commands", "messages.3.tool_call_id", "c2", "must be a response to a preceding message"),
-        ("openai-compatible, commands", "messages.2.tool_calls.0.function.arguments", "{", "cannot be parsed as JSON"),
-        ("openai-compatible, commands", "response_format", {"type": "json_object"}, "must be 'json_schema' or 'text'"),
+MALFORMED: dict[str, list[tuple[str, object, str]]] = {
+    "gemini": [
+        ("contents.1", DROP, "comes immediately after a function call turn"),
+        (f"{GEMINI_TOLD}.name", "type", "is not the name of the function call"),
+        (f"{GEMINI_TOLD}.id", DROP, "is not the id of the function call"),
+        (f"{GEMINI_TOLD}.response", {}, "must be acknowledged"),
+        (f"{GEMINI_TOLD}.parts.0.inlineData.data", "AAAA", "requires image of mime_type image/png"),
+        ("contents.1.parts.0.thoughtSignature", DROP, "missing a `thought_signature`"),
+        ("contents.1.parts.0.thoughtSignature", "AAAA", "is not what the model said"),
+        ("generationConfig", {"temperature": 0}, "temperature is not supported"),
     ],
-)
-def test_fake_service_malformed_request_is_refused(name: str, path: str, value: object, message: str) -> None:
+    "anthropic": [
+        ("max_tokens", DROP, "max_tokens: Field required"),
+        ("temprature", 1, "temprature: Extra inputs"),
+        ("messages.2", DROP, "must end with a user message"),
+        (f"{CLAUDE_TOLD}.tool_use_id", "toolu_3", "without `tool_result` blocks"),
+        (f"{CLAUDE_TOLD}.toolset_name", DROP, "must echo toolset_name"),
+        ("messages.1.content.1.name", "wait", "is not what the model said"),
+        ("messages.1.content.0.signature", "another", "Invalid `signature`"),
+        ("system", "You pay.", "bound to a different conversation"),
+    ],
+    "openai": [
+        ("temprature", 1, "Unknown parameter: 'temprature'"),
+        ("tools.0.display_width", 9, "Unknown parameter: 'tools[0].display_width'"),
+        ("input.3", DROP, "No tool output found for computer call"),
+        ("input.1", DROP, "without its required 'reasoning' item"),
+        ("input.1.encrypted_content", DROP, "not persisted when `store` is set to false"),
+        ("input.2.actions", [], "is not what the model said"),
+        ("input.3.acknowledged_safety_checks", DROP, "have not been acknowledged"),
+        ("input.3.output.image_url", "data:image/png;base64,AAAA", "Invalid 'image_url'"),
+        ("input.3.output.detail", "high", "its points are off"),
+    ],
+    "openai-compatible, commands": [
+        ("top_k", 1, "Unrecognized request argument supplied: top_k"),
+        ("messages.2.content", "<think>Hm.", "thoughts of earlier turns"),
+        ("messages.3", DROP, "did not have response messages"),
+        ("messages.3.tool_call_id", "c2", "must be a response to a preceding message"),
+        ("messages.2.tool_calls.0.function.arguments", "{", "cannot be parsed as JSON"),
+        ("response_format", {"type": "json_object"}, "must be 'json_schema' or 'text'"),
+    ],
+}
+"""By a planner, what is changed in its second request: the place, the new value, and a part of the refusal."""
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_fake_service_malformed_request_is_refused(name: str) -> None:
     player = PLAYERS[name]
     with player.replying([FIRST_REPLY[name], player.done]) as (server, planner):
         talk: Talk[Any] = Talk(server, planner)
         talk.act()
         talk.act()
         assert server.refusals == []
-        sent = server._http.requests[-1]
-        place = body = sent.body
-        *steps, last = (int(step) if step.isdigit() else step for step in path.split("."))
-        for step in steps:
-            place = place[step]
-        if value is DROP:
-            del place[last]
-        else:
-            place[last] = value
-        reply = server._http.reply_to(Posted(sent.path, sent.headers, json.dumps(body).encode()))
-    assert reply.status == 400
-    assert message in str(reply.body)
+        sent, said = server._http.requests[-1], [*server.said]
+        for path, value, message in MALFORMED[name]:
+            place = body = sent.body
+            *steps, last = (int(step) if step.isdigit() else step for step in path.split("."))
+            for step in steps:
+                place = place[step]
+            if value is DROP:
+                del place[last]
+            else:
+                place[last] = value
+            reply = server._http.reply_to(Posted(sent.path, sent.headers, json.dumps(body).encode()))
+            assert reply.status == 400, path
+            assert message in str(reply.body), path
+            assert server.said == said, path

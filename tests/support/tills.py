@@ -60,7 +60,6 @@ class Played:
 
     @property
     def total(self) -> str:
-        """The total that the till wrote."""
         return self.desktop.read_file("total.txt")
 
 

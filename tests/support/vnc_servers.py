@@ -54,7 +54,6 @@ class VncServer:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def run(self, *command: str, **options: object) -> AbstractContextManager[subprocess.Popen[bytes]]:
-        """Return a program on this display, ended with the block."""
         return running(*command, environment=self.environment, **options)  # type: ignore[arg-type]
 
     def output_of(self, *command: str) -> bytes:
@@ -68,7 +67,6 @@ class VncServer:
         self.output_of("xsetroot", "-mod", str(columns), "16")
 
     def kill(self) -> None:
-        """End the server without a word to its clients."""
         self.process.kill()
         self.process.wait()
 

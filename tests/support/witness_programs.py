@@ -100,8 +100,6 @@ def window_of(server: VncServer, title: str) -> None:
 
 @contextmanager
 def serving_pages(page: Callable[[str], Reply], receive: Callable[[Any], object]) -> Iterator[str]:
-    """Yield the URL of a server: `page` answers a path, `receive` takes each JSON message."""
-
     def take(posted: Posted) -> Reply:
         receive(posted.body)
         return Reply(b"")
@@ -121,7 +119,6 @@ class Page:
             self._told.append(message)
 
     def last(self, kind: str) -> Any:
-        """Return the newest message of a kind, or None."""
         return next((message["value"] for message in reversed(self._told) if message["kind"] == kind), None)
 
     def fills_screen(self) -> bool:

@@ -221,7 +221,6 @@ def _test_at(name: str, value: str) -> int | None:
 
 
 def _fill_disk() -> str:
-    """Fill the small disk until the system states that it is full."""
     with _BALLAST.open("ab", buffering=0) as file:
         for size in (1 << 20, 1 << 12):
             with suppress(OSError):

@@ -68,7 +68,6 @@ class Project:
 
     @property
     def is_given(self) -> bool:
-        """Return whether the desktops are given, and there is a proxy before each."""
         return any("--vnc-exec" in option for option in self.server)
 
     @property
@@ -76,7 +75,6 @@ class Project:
         return self.path / "results.json"
 
     def forget(self) -> None:
-        """Remove what the last session left."""
         shutil.rmtree(self.runs, ignore_errors=True)
         for each in (self.results, self.path / "times.jsonl"):
             each.unlink(missing_ok=True)
@@ -106,7 +104,6 @@ class Project:
             (self.broken / f"{number:02}").write_text(fault)
 
     def command(self, *options: str) -> list[str]:
-        """Return the command of a session on these desktops."""
         own = ["--vnc-planner=gemini", *self.server, "--vnc-screen-size=640x400"]
         own += [f"--vnc-runs-dir={self.runs}", f"--vnc-results={self.results}"]
         return [sys.executable, "-m", "pytest", *own, *options]
@@ -120,6 +117,5 @@ class Project:
 
 
 def environment(model_url: str) -> dict[str, str]:
-    """Return what a session needs to ask the fake server."""
     own = {"GOOGLE_API_KEY": API_KEY, "GOOGLE_GEMINI_BASE_URL": model_url, "VNC_USE_WATCH": "false"}
     return {**own, "VNC_USE_REHEARSE": "0", "CI": "", "PYTHONUNBUFFERED": "1"}

@@ -39,7 +39,6 @@ def why_not() -> str:
 
 
 def with_tests() -> dict[str, str]:
-    """Return this process's environment, in which `support` can be imported."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])}
 
 
@@ -97,7 +96,6 @@ def _every_process() -> Iterator[Process]:
 
 
 def processes() -> list[Process]:
-    """Return all living processes of this world, by their ids."""
     return sorted((each for each in _every_process() if each.state not in "ZX"), key=lambda process: process.pid)
 
 

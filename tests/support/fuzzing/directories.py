@@ -92,7 +92,6 @@ def _replace_by_oddity(random: Random, path: Path) -> None:
 
 
 def _write_run(runs: Path) -> Path:
-    """Write a small run of each kind of event."""
     directory = RunDirectory.create(runs, "run")
     actions: tuple[t.Action, ...] = (
         *(t.Click(1, 2), t.Drag(1, 2, 3, 4), t.Scroll(5, 5, "down"), t.TypeText("hello", 3, 4)),

@@ -86,7 +86,6 @@ def _places(container: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def hostile(random: Random) -> Any:
-    """Return a value that nobody expects."""
     return copy.deepcopy(random.choice(HOSTILE))
 
 

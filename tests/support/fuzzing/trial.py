@@ -66,6 +66,5 @@ def on_trial(target: Target, place: Path) -> Iterator[Callable[[int], None]]:
 
 
 def peak_mb() -> float:
-    """Return the most memory that this process has had."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6

@@ -38,5 +38,4 @@ KINDS = {
 
 
 def that_can(ability: Ability) -> list[str]:
-    """Return the names of the kinds with an ability."""
     return [name for name, kind in KINDS.items() if ability in kind.can]

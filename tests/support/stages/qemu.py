@@ -56,7 +56,6 @@ class Guest:
         raise RuntimeError(f"QEMU ended before it answered {command!r}")
 
     def press(self, *keys: str) -> None:
-        """Press keys together, and wait until the guest has them."""
         before = len(self.typed())
         self.ask("send-key", keys=[{"type": "qcode", "data": key} for key in keys])
         wait_for(lambda: len(self.typed()) > before, f"the guest's answer to {keys!r}")
