@@ -36,11 +36,6 @@ def edited(file: str, edit: str, command: str) -> str:
     return f'sed {shlex.quote(edit)} {file} > "$HOME/edited"; exec unshare -rm sh -c {shlex.quote(bound)}'
 
 
-def patched(program: str, edit: str) -> str:
-    """A copy of a program that sed has edited: what replaces a text in it must be as long."""
-    return f'sed {shlex.quote(edit)} "$(command -v {program})" > {program}; chmod +x {program}; exec ./{program}'
-
-
 def in_gtk(command: str, *, label: str, character: str, css: Mapping[str, str]) -> Mapping[str, str]:
     """Changed versions of a GTK program: two commands, and the same with other style sheets, by the change."""
     styled = {what: f"printf %s {shlex.quote(text)} > .config/gtk-3.0/gtk.css; {command}" for what, text in css.items()}
@@ -104,58 +99,4 @@ def mousepad(text: str = "Dear all,\n", *settings: str) -> str:
     return f"{files(notes_txt=text, keyfile=kept)}mv keyfile .config/glib-2.0/settings/; exec mousepad notes.txt"
 
 
-MAIN_UI, BUTTONS_UI = (f"/usr/share/galculator/ui/{name}.ui" for name in ("main_frame", "basic_buttons_gtk3"))
-KCALC = "exec dbus-run-session kcalc"
-KCALC_COLOUR = "[Colors]\nNumberButtonsColor=255,200,200\n"
-
-
-def calc(first: str = "Apples", second: str = "Pears", style: str = "", column: str = "") -> str:
-    """LibreOffice with a sheet of three rows, and without what it tells a user on its first start."""
-    rows = "".join(
-        f"<table:table-row><table:table-cell office:value-type='string'{style}><text:p>{name}</text:p>"
-        f"</table:table-cell><table:table-cell office:value-type='float' office:value='{number}'>"
-        f"<text:p>{number}</text:p></table:table-cell></table:table-row>"
-        for name, number in ((first, "12"), (second, "3"))
-    )
-    sheet = SHEET.format(rows=column + rows).replace("'", '"')
-    return f"{files(fruit_fods=sheet)}{OFFICE} --calc fruit.fods"
-
-
-SHEET = (
-    "<?xml version='1.0' encoding='UTF-8'?>"
-    "<office:document xmlns:office='urn:oasis:names:tc:opendocument:xmlns:office:1.0' "
-    "xmlns:table='urn:oasis:names:tc:opendocument:xmlns:table:1.0' "
-    "xmlns:text='urn:oasis:names:tc:opendocument:xmlns:text:1.0' "
-    "xmlns:style='urn:oasis:names:tc:opendocument:xmlns:style:1.0' "
-    "xmlns:fo='urn:oasis:names:tc:opendocument:xmlns:xsl-fo-compatible:1.0' office:version='1.3' "
-    "office:mimetype='application/vnd.oasis.opendocument.spreadsheet'>"
-    "<office:automatic-styles>"
-    "<style:style style:name='red' style:family='table-cell'>"
-    "<style:text-properties fo:color='#b01030'/></style:style>"
-    "<style:style style:name='large' style:family='table-cell'>"
-    "<style:text-properties fo:font-size='12pt'/></style:style>"
-    "<style:style style:name='wide' style:family='table-column'>"
-    "<style:table-column-properties style:column-width='2.4cm'/></style:style>"
-    "</office:automatic-styles>"
-    "<office:body><office:spreadsheet><table:table table:name='Fruit'>{rows}</table:table></office:spreadsheet>"
-    "</office:body></office:document>"
-)
-FIRST_START = "".join(
-    f'<item oor:path="/org.openoffice.{path}"><prop oor:name="{name}" oor:op="fuse">'
-    f"<value>{value}</value></prop></item>"
-    for path, name, value in [
-        ("Office.Common/Misc", "ShowTipOfTheDay", "false"),
-        ("Office.Common/Misc", "FirstRun", "false"),
-        ("Setup/Product", "ooSetupLastVersion", "7.4"),
-        ("Setup/Office", "ooSetupInstCompleted", "true"),
-        ("Office.Common/Save/Document", "AutoSave", "false"),
-    ]
-)
-SETTINGS = (
-    '<?xml version="1.0" encoding="UTF-8"?><oor:items xmlns:oor="http://openoffice.org/2001/registry">'
-    f"{FIRST_START}</oor:items>"
-)
-OFFICE = (
-    f"mkdir -p office/user; {files(registrymodifications_xcu=SETTINGS)}mv registrymodifications.xcu office/user; "
-    'exec soffice -env:UserInstallation="file://$HOME/office" --nologo --norestore --nofirststartwizard --nolockcheck'
-)
+BUTTONS_UI = "/usr/share/galculator/ui/basic_buttons_gtk3.ui"

@@ -3,8 +3,7 @@
 Pages are shown in Chromium on a screen of 800x600 at scale 1, and of 1600x1200 at scale 2: the same page. Points and
 regions of a page are those at scale 1. All Debian packages that are needed here, beside what .ci/apt-packages has:
 
-    apt-get install --no-install-recommends npm galculator kcalc libreoffice-calc libreoffice-gtk3 \
-        mc less dialog vim
+    apt-get install --no-install-recommends npm galculator mc less dialog vim
 """
 
 from __future__ import annotations
@@ -254,41 +253,6 @@ DESKTOP_PROGRAMS: Mapping[str, DesktopProgram] = {
             css={**_GTK, "a missing element": "menubar { opacity: 0 }"},
         ),
         other=(262, 327, 276, 343),
-    ),
-    "kcalc": DesktopProgram(
-        "the sum is 11",
-        (TypeText("12*34\n"), Click(491, 313), Click(356, 342), Click(441, 327), Click(399, 342), Click(441, 384)),
-        (285, 205, 515, 243),
-        "KCalc",
-        needs={"kcalc": "kcalc", "dbus-run-session": "dbus-daemon"},
-        command=commands.KCALC,
-        changed={
-            "text of a label": commands.patched("kcalc", "s/NORM/USER/"),
-            "one wrong character": commands.patched("kcalc", "s/NORM/NDRM/"),
-            "a colour": f"{commands.files(kcalcrc=commands.KCALC_COLOUR)}mv kcalcrc .config; {commands.KCALC}",
-            "a moved button": f"export QT_STYLE_OVERRIDE=windows; {commands.KCALC}",
-            "a missing element": commands.patched("kcalc", "s/NORM/    /"),
-            "another font size": f"export QT_FONT_DPI=106; {commands.KCALC}",
-        },
-        other=(335, 205, 349, 221),
-    ),
-    "LibreOffice Calc": DesktopProgram(
-        "the sum is 15",
-        (KeyCombo(("ctrl", "end")), KeyCombo(("down",)), TypeText("=SUM(B1:B2)\n"), KeyCombo(("up",))),
-        (124, 215, 204, 233),
-        "fruit.fods - ",
-        (1024, 768),
-        needs={"soffice": "libreoffice-calc"},
-        command=commands.calc(),
-        changed={
-            "text of a label": commands.calc("Oranges"),
-            "one wrong character": commands.calc(second="Peers"),
-            "a colour": commands.calc(style=" table:style-name='red'"),
-            "another font size": commands.calc(style=" table:style-name='large'"),
-            "a missing element": commands.calc(second=""),
-            "a moved button": commands.calc(column="<table:table-column table:style-name='wide'/>"),
-        },
-        other=(42, 184, 56, 200),
     ),
 }
 SCALES = (1, 2)

@@ -20,6 +20,7 @@ from itertools import chain
 from typing import Any
 
 from support.json_server import Posted, Refusal, Reply, Service, is_scaled, size_of
+from support.strict_schemas import problems_of_schema
 
 JsonObject = Mapping[str, Any]
 API_KEY = "sk-ant-the-test-key"
@@ -158,13 +159,7 @@ def output_format(request: JsonObject) -> Iterator[str]:
 
 
 def schema_problems(schema: JsonObject) -> Iterator[str]:
-    for name in sorted(set(schema) - SCHEMA_KEYWORDS):
-        yield f"For '{schema.get('type')}' type, property '{name}' is not supported"
-    if schema.get("type") == "object" and schema.get("additionalProperties") is not False:
-        yield "For 'object' type, 'additionalProperties' must be explicitly set to false"
-    named = [*schema.get("properties", {}).values(), *schema.get("$defs", {}).values()]
-    for inner in [*named, *schema.get("anyOf", ()), *([schema["items"]] if "items" in schema else [])]:
-        yield from schema_problems(inner)
+    return problems_of_schema(schema, SCHEMA_KEYWORDS, all_required=False)
 
 
 def shape(request: JsonObject) -> Iterator[str]:

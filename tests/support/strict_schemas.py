@@ -1,4 +1,4 @@
-"""The strict JSON schemas for answers that OpenAI, and servers that follow it, refuse.
+"""The strict JSON schemas for answers that OpenAI and servers that follow it refuse, and with other keywords Anthropic.
 
 Source: developers.openai.com, "Structured outputs", supported schemas; its errors as issues of public projects quote
 them.
@@ -6,7 +6,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 JsonObject = Mapping[str, Any]
@@ -26,21 +26,21 @@ def problems_of_format(described: JsonObject, field: str) -> Iterator[str]:
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
         yield f"Invalid schema for {field}: schema must be a JSON Schema of 'type: \"object\"'."
     elif described.get("strict"):
-        yield from (f"Invalid schema for {field}: {problem}" for problem in _problems_of_schema(schema, ()))
+        yield from (f"Invalid schema for {field}: {problem}" for problem in problems_of_schema(schema))
 
 
-def _problems_of_schema(schema: JsonObject, where: tuple[str, ...]) -> Iterator[str]:
-    context = f"In context={where}, "
-    for name in sorted(set(schema) - KEYWORDS):
-        yield f"{context}'{name}' is not permitted."
+def problems_of_schema(
+    schema: JsonObject, keywords: Set[str] = KEYWORDS, *, all_required: bool = True, where: str = "the schema"
+) -> Iterator[str]:
+    """Yield the faults of a schema whose every object is closed, and with `all_required` has no optional property."""
     properties = schema.get("properties", {})
+    for name in sorted(set(schema) - keywords):
+        yield f"In {where}, '{name}' is not permitted."
     if schema.get("type") == "object" and schema.get("additionalProperties") is not False:
-        yield f"{context}'additionalProperties' is required to be supplied and to be false."
-    for name in sorted(set(properties) - set(schema.get("required", ()))):
-        yield f"{context}'required' is required to be an array including every key in properties. Missing '{name}'."
-    for name, inner in properties.items():
-        yield from _problems_of_schema(inner, (*where, "properties", name))
-    for number, inner in enumerate(schema.get("anyOf", ())):
-        yield from _problems_of_schema(inner, (*where, "anyOf", str(number)))
-    if "items" in schema:
-        yield from _problems_of_schema(schema["items"], (*where, "items"))
+        yield f"In {where}, 'additionalProperties' is required to be supplied and to be false."
+    for name in sorted(set(properties) - set(schema.get("required", ()))) if all_required else ():
+        yield f"In {where}, 'required' is required to be an array including every key in properties. Missing '{name}'."
+    inner = {**properties, **schema.get("$defs", {}), **dict(enumerate(schema.get("anyOf", ())))}
+    inner |= {"items": schema["items"]} if "items" in schema else {}
+    for name, part in inner.items():
+        yield from problems_of_schema(part, keywords, all_required=all_required, where=f"{where}.{name}")
