@@ -1,10 +1,7 @@
-"""A local fake server for chat completions as LM Studio, vLLM and llama.cpp serve them, strict where one of them is.
+"""A fake server (`json_server.Service`) for chat completions, strict where LM Studio, vLLM or llama.cpp is:
 
-    with ChatServer([call("click", x=500, y=500), call("task_complete", summary="It is open.")]) as server:
-        planner = OpenAICompatible(server.url, "some-model")
-
-It answers request n with reply n of a script, or with the result of a function of the request. A request that a real
-server would refuse gets an error of status 400 and uses up no reply; `refusals` holds the messages of these errors.
+with ChatServer([call("click", x=500, y=500), call("task_complete", summary="It is open.")]) as server:
+    planner = OpenAICompatible(server.url, "some-model")
 """
 
 from __future__ import annotations

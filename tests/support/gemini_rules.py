@@ -1,8 +1,4 @@
-"""The requests that Gemini refuses: each rule is a function of the request that yields Google's messages, or nothing.
-
-Texts are Google's own where one is documented. A rule marked (ours) stands for a documented demand without a documented
-text.
-"""
+"""The requests that Gemini refuses: each rule is a function of the request that yields Google's messages."""
 
 from __future__ import annotations
 
@@ -19,17 +15,9 @@ from support.json_server import Refusal
 JsonObject = Mapping[str, Any]
 
 COMPUTER_USE_ONLY = "gemini-2.5-computer-use-preview-10-2025"
-MODELS = {
-    "gemini-3.8-flash",
-    "gemini-3.7-flash",
-    "gemini-3.6-flash",
-    "gemini-3.5-flash",
-    "gemini-3.5-flash-lite",
-    "gemini-3-flash-preview",
-    COMPUTER_USE_ONLY,
-}
 WITHOUT_DESKTOP = {"gemini-3-flash-preview", COMPUTER_USE_ONLY}
 WITHOUT_SAMPLING = {"gemini-3.8-flash", "gemini-3.7-flash", "gemini-3.6-flash"}
+MODELS = {"gemini-3.5-flash", "gemini-3.5-flash-lite", *WITHOUT_DESKTOP, *WITHOUT_SAMPLING}
 DESKTOP_FUNCTIONS = {
     *("click", "double_click", "triple_click", "middle_click", "right_click", "mouse_down", "mouse_up", "move", "type"),
     *("drag_and_drop", "wait", "press_key", "key_down", "key_up", "hotkey", "take_screenshot", "scroll"),
@@ -47,13 +35,8 @@ OLDER_FUNCTIONS = {
     *("type_text_at", "key_combination", "scroll_document", "scroll_at", "drag_and_drop"),
 }
 SAFETY_POLICIES = {
-    "FINANCIAL_TRANSACTIONS",
-    "SENSITIVE_DATA_MODIFICATION",
-    "COMMUNICATION_TOOL",
-    "ACCOUNT_CREATION",
-    "DATA_MODIFICATION",
-    "USER_CONSENT_MANAGEMENT",
-    "LEGAL_TERMS_AND_AGREEMENTS",
+    *("FINANCIAL_TRANSACTIONS", "SENSITIVE_DATA_MODIFICATION", "COMMUNICATION_TOOL", "ACCOUNT_CREATION"),
+    *("DATA_MODIFICATION", "USER_CONSENT_MANAGEMENT", "LEGAL_TERMS_AND_AGREEMENTS"),
 }
 FIELDS = {"contents", "systemInstruction", "tools", "toolConfig", "generationConfig", "safetySettings", "cachedContent"}
 TOOL_FIELDS = {"environment", "excludedPredefinedFunctions", "enablePromptInjectionDetection", "disabledSafetyPolicies"}
@@ -212,14 +195,7 @@ def images(request: Request) -> Iterator[str]:
 
 
 RULES: tuple[Callable[[Request], Iterator[str]], ...] = (
-    fields,
-    tool,
-    sampling_is_set,
-    last_content,
-    pairing,
-    answers,
-    signatures,
-    images,
+    *(fields, tool, sampling_is_set, last_content, pairing, answers, signatures, images),
 )
 
 

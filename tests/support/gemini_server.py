@@ -1,12 +1,9 @@
-"""A local fake server for Gemini's generateContent: it answers as we believe the service does, and refuses our
-mistakes.
+"""A fake server (`json_server.Service`) for Gemini's generateContent:
 
     with GeminiServer([calls(("click", {"x": 500, "y": 500})), text("Done.")]) as server:
         planner = GeminiComputerUse(base_url=server.url, api_key=server.api_key)
 
-It answers request n with reply n of a script, or with the result of a function of the request. A request that Google
-would refuse gets Google's error, and uses up no reply: see `gemini_rules.py`. `requests` holds all requests, in
-camelCase.
+What Google would refuse is in `gemini_rules.py`. `requests` holds all requests, in camelCase.
 """
 
 from __future__ import annotations

@@ -110,6 +110,9 @@ class Refusal:
 class Service:
     """A fake service: it gives its replies in order, and refuses what the real one would, which uses up no reply.
 
+    Refusals have the service's own text where one is documented. A rule marked (ours) stands for a documented demand
+    without a documented text, or for a demand of ours.
+
     `requests` are what it received, as `_read` has them, `said` what its models said. `refusals` are the messages for
     malformed requests, not for a wrong key or path. A subclass has the rules (`_refusal_of`), the form of an error, and
     what is remembered (`_kept`).
@@ -141,7 +144,6 @@ class Service:
         return self._http.url + self._path
 
     def wait_for_requests(self, count: int, timeout_s: float = 60.0) -> None:
-        """Return once so many requests have come in. Raises TimeoutError."""
         self._http.wait_for_requests(count, timeout_s)
 
     def _answer(self, posted: Posted) -> Reply:

@@ -1,13 +1,9 @@
-"""A local fake server for Anthropic's Messages API: it answers as we believe the service does, and refuses our
-mistakes.
+"""A fake server (`json_server.Service`) for Anthropic's Messages API:
 
     with MessagesServer([uses(("left_click", {"coordinate": [720, 450]})), text("Done.")]) as server:
         planner = AnthropicComputer(base_url=server.url, api_key=server.api_key)
 
-It answers request n with reply n of a script, or with the result of a function of the request. A request that the
-service would refuse gets its error, and uses up no reply. Texts are Anthropic's own where one is documented. A rule
-marked (ours) stands for a documented demand without a documented text, or for a demand of ours. Sources:
-platform.claude.com/docs, "Computer use tool", "Handle tool calls", "Vision", "Preserved thinking", "Structured
+Sources: platform.claude.com/docs, "Computer use tool", "Handle tool calls", "Vision", "Preserved thinking", "Structured
 outputs"; the types of the anthropic SDK 2.12.
 """
 
@@ -219,14 +215,7 @@ def images(request: JsonObject) -> Iterator[str]:
             yield f"(ours) an image of {size} pixels is scaled down before the model sees it: its points are off"
 
 
-RULES: tuple[Callable[[JsonObject], Iterator[str]], ...] = (
-    fields,
-    tools,
-    output_format,
-    shape,
-    pairing,
-    images,
-)
+RULES: tuple[Callable[[JsonObject], Iterator[str]], ...] = (fields, tools, output_format, shape, pairing, images)
 
 
 def history(request: JsonObject, said: Sequence[Said]) -> Iterator[str]:

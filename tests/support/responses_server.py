@@ -1,13 +1,10 @@
-"""A local fake server for OpenAI's Responses API: it answers as we believe the service does, and refuses our mistakes.
+"""A fake server (`json_server.Service`) for OpenAI's Responses API:
 
     with ResponsesServer([acts({"type": "click", "button": "left", "x": 720, "y": 450}), text("Done.")]) as server:
         planner = OpenAIComputer(base_url=server.url, api_key=server.api_key)
 
-It answers request n with reply n of a script, or with the result of a function of the request. A request that the
-service would refuse gets its error, and uses up no reply. Texts are OpenAI's own where one is known. A rule marked
-(ours) stands for a documented demand without a known text, or for a demand of ours. Sources: developers.openai.com,
-"Computer use", "Reasoning models", "Images and vision"; the types of the openai SDK 3.54; reports of its errors in
-issues of openai/openai-agents-python (1660) and pydantic/pydantic-ai (2861).
+Sources: developers.openai.com, "Computer use", "Reasoning models", "Images and vision"; the types of the openai SDK
+3.54; reports of its errors in issues of openai/openai-agents-python (1660) and pydantic/pydantic-ai (2861).
 """
 
 from __future__ import annotations
@@ -190,15 +187,7 @@ def outputs(request: JsonObject) -> Iterator[str]:
 
 
 RULES: tuple[Callable[[JsonObject], Iterator[str]], ...] = (
-    fields,
-    tools,
-    text_format,
-    known_items,
-    pairing,
-    reasoning,
-    safety_checks,
-    images,
-    outputs,
+    *(fields, tools, text_format, known_items, pairing, reasoning, safety_checks, images, outputs),
 )
 
 
