@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from dataclasses import replace
 from datetime import date
@@ -79,7 +77,6 @@ def test_estimate_includes_longest_answer() -> None:
         ({"own_judge": True}, 0),
         ({"test_id": ""}, 0),
     ],
-    ids=["claims", "end", "nobody", "own judge", "no test"],
 )
 def test_planner_leaves_cost_of_judgings(started: dict[str, Any], judgings: int) -> None:
     def budget(tokens: int) -> Budget:
@@ -117,22 +114,16 @@ def test_uncounted_call_costs_its_estimate() -> None:
     assert budget.after(NO_ANSWER).dollars == pytest.approx(SMALL_DOLLARS)
     budget.before(SMALL)
     budget.after(exchange(Usage(input=50, output=20)))
+    budget.before(SMALL)
+    budget.after(replace(NO_ANSWER, uncounted=False))
     spent = budget.spent
-    assert (spent.calls, spent.uncounted, spent.usage) == (2, 1, Usage(input=50, output=20))
+    assert (spent.calls, spent.uncounted, spent.usage) == (3, 1, Usage(input=50, output=20))
     assert (spent.tokens, spent.reckoned.tokens) == (SMALL_TOKENS + 70, SMALL_TOKENS)
     assert spent.dollars == pytest.approx(SMALL_DOLLARS + (50 * 0.75 + 20 * 3.75) / 1e6)
     budget.before(SMALL)
     budget.after(NO_ANSWER)
     with pytest.raises(BudgetExceeded, match="470 of 500"):
         budget.before(SMALL)
-
-
-def test_undelivered_request_costs_nothing() -> None:
-    budget = Budget(PRICES, Most(tokens=SMALL_TOKENS), SESSION)
-    for _ in range(3):
-        budget.before(SMALL)
-        budget.after(replace(NO_ANSWER, uncounted=False))
-    assert (budget.spent.tokens, budget.spent.dollars, budget.spent.uncounted) == (0, 0.0, 0)
 
 
 def test_call_under_way_costs_its_estimate() -> None:
@@ -178,20 +169,6 @@ def test_session_limits_name_their_option(tmp_path: Path, has_ledger: bool) -> N
         budget.before(SMALL)
 
 
-def test_tests_share_session_budget(tmp_path: Path) -> None:
-    budgets = [
-        Budget(PRICES, Most(), Most("--vnc-session-max-", tokens=500, steps=3), Ledger(tmp_path / "session"))
-        for _ in range(2)
-    ]
-    budgets[0].before(SMALL)
-    budgets[0].after(exchange(Usage(input=350)))
-    budgets[0].stepped()
-    with pytest.raises(
-        BudgetExceeded, match=r"tokens of this session are used up: 350 of 500, .*--vnc-session-max-tokens"
-    ):
-        budgets[1].before(SMALL)
-
-
 def test_call_of_other_test_is_reserved(tmp_path: Path) -> None:
     budgets = [Budget(PRICES, Most(), Most("--vnc-session-max-", tokens=350), Ledger(tmp_path)) for _ in range(2)]
     budgets[0].before(SMALL)
@@ -202,7 +179,7 @@ def test_call_of_other_test_is_reserved(tmp_path: Path) -> None:
     budgets[1].after(NO_ANSWER)
     used = Ledger(tmp_path).used()
     assert (used.tokens, used.dollars) == (10 + SMALL_TOKENS, pytest.approx(SMALL_DOLLARS + 10 * 0.75 / 1e6))
-    with pytest.raises(BudgetExceeded, match="210 of 350"):
+    with pytest.raises(BudgetExceeded, match=r"tokens of this session are used up: 210 of 350, .*session-max-tokens"):
         budgets[0].before(SMALL)
 
 
@@ -222,32 +199,3 @@ def test_seconds_count_from_session_start(tmp_path: Path) -> None:
     ledger.settle("", Amount())
     with pytest.raises(BudgetExceeded, match="seconds of this session are used up"):
         Budget(PRICES, Most(), Most("--vnc-session-max-", seconds=1e-9), ledger).before(SMALL)
-
-
-WORKER = """
-import sys
-from pathlib import Path
-from pytest_vnc_use.agent.budget import Budget, Most
-from pytest_vnc_use.errors import BudgetExceeded
-from pytest_vnc_use.agent.budget import Ledger
-from pytest_vnc_use.agent.budget import load_prices
-from pytest_vnc_use.types import FrameRef, ModelAsked, ModelExchange, RunStarted, Usage
-
-budget = Budget(load_prices(), Most(), Most("--vnc-session-max-", tokens=20_000), Ledger(Path(sys.argv[1])))
-while True:
-    try:
-        budget.before(ModelAsked("planner", "m", 300, 0, 100))
-    except BudgetExceeded:
-        break
-    budget.after(ModelExchange("planner", 1, {}, {}, 0.1, model="m", usage=Usage(input=130, output=300)))
-print(budget.spent.tokens)
-"""
-
-
-@pytest.mark.slow
-def test_four_processes_keep_session_limit(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", WORKER, str(tmp_path)]
-    workers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
-    used = [int(worker.communicate(timeout=400)[0]) for worker in workers]
-    assert 20_000 - 430 < sum(used) <= 20_000 + 4 * 430
-    assert Ledger(tmp_path).used().tokens == sum(used)

@@ -18,10 +18,14 @@ from support import vnc_servers
 
 
 @pytest.mark.desktop
+@pytest.mark.filterwarnings("ignore:skipped this desktop")
 def test_given_addresses_are_shared_one_user_at_time() -> None:
     with vnc_servers.tigervnc() as one, vnc_servers.tigervnc() as two:
-        settings = Settings(server=f"{one.address}, {two.address}", lease_seconds=0.2)
-        first, second = build.lease_desktop(settings, "one"), build.lease_desktop(settings, "two")
+        dead = f"127.0.0.1::{vnc_servers.free_port()}"
+        settings = Settings(server=f"{dead},{one.address}, {two.address}", lease_seconds=0.5)
+        with pytest.warns(UserWarning, match=f"skipped this desktop: .*{re.escape(dead)}"):
+            first = build.lease_desktop(settings, "one")
+        second = build.lease_desktop(settings, "two")
         assert {first.server, second.server} == {one.address, two.address}
         with pytest.raises(DesktopRefused, match=f"'{re.escape(first.server)}' by one"):
             build.lease_desktop(settings, "three")
@@ -30,17 +34,6 @@ def test_given_addresses_are_shared_one_user_at_time() -> None:
         assert third.server == first.server
         second.stop()
         third.stop()
-
-
-@pytest.mark.desktop
-def test_of_several_addresses_one_that_does_not_answer_is_passed_over() -> None:
-    with vnc_servers.tigervnc() as alive:
-        dead = f"127.0.0.1::{vnc_servers.free_port()}"
-        settings = Settings(server=f"{dead},{alive.address}", lease_seconds=1)
-        with pytest.warns(UserWarning, match=f"skipped this desktop: .*{re.escape(dead)}"):
-            desktop = build.lease_desktop(settings, "one")
-        assert desktop.server == alive.address
-        desktop.stop()
 
 
 def test_judge_of_model_that_only_acts_is_another_model() -> None:
@@ -64,7 +57,6 @@ LOCAL = "http://localhost:1234/v1"
     [
         (Settings(planner="gemini"), "gemini (gemini-3.8-flash)", "gemini-3.8-flash"),
         (Settings(planner="anthropic", judge="gemini"), "anthropic (claude-sonnet-5)", "gemini-3.8-flash"),
-        (Settings(planner="anthropic", model="claude-opus-5"), "anthropic (claude-opus-5)", "claude-opus-5"),
         (Settings(planner="openai"), "openai (gpt-5.5)", "gpt-5.5"),
         (
             Settings(planner="openai", base_url=LOCAL, model="qwen3-vl-8b"),
@@ -95,9 +87,7 @@ def test_planner_of_users_own_is_found_by_its_name(tmp_path: Path, monkeypatch: 
             build.lease_desktop,
             "--vnc-app='xterm' cannot be started",
         ),
-        (Settings(server="xvnc", app='xterm "'), build.lease_desktop, "--vnc-app must be a command line"),
         (Settings(server="xvncc"), build.lease_desktop, "--vnc-server must be host::port.*got 'xvncc'"),
-        (Settings(server=","), build.lease_desktop, "--vnc-server must be host::port.*got ','"),
         (
             Settings(server="a::1,b::1", exec="docker exec -i desktop"),
             build.lease_desktop,
@@ -126,7 +116,6 @@ def test_settings_incomplete_raise_settings_error(
         (Settings(planner="openai", base_url=LOCAL, model="m", planner_options=("coordinates=pixels",)), (1920, 1080)),
         (Settings(planner="openai"), (1920, 1080)),
         (Settings(planner="anthropic", planner_options=("tool=computer_20250124",)), (1456, 819)),
-        (Settings(planner="a_module:of_the_users"), (1920, 1080)),
         (Settings(), (1920, 1080)),
     ],
 )

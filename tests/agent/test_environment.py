@@ -10,22 +10,21 @@ import pytest
 
 from pytest_vnc_use.agent import build
 from pytest_vnc_use.settings.settings import Settings
-from support.paths import PAD_LINE
 from support.vnc_servers import require
 
 PRINTS = [sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))"]
 
 
 @pytest.mark.desktop
-@pytest.mark.parametrize("server", ["qt", "xvnc", "localhost::1"])
+@pytest.mark.parametrize("server", ["xvnc", "localhost::1"])
 def test_key_variables_stay_out_of_commands(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SHOP_VNC", "VNC_USE_API_KEY", "GOOGLE_API_KEY"):
         monkeypatch.setenv(name, "not for the program")
     monkeypatch.setenv("SHOP_MODE", "test")
-    settings = Settings(server=server, app=PAD_LINE, qt_host_network="true", password_env="SHOP_VNC")
+    settings = Settings(server=server, password_env="SHOP_VNC")
     if server == "xvnc":
         require("Xtigervnc")
-    external = replace(settings, exec="env", app="")
+    external = replace(settings, exec="env")
     desktop = build.given_desktop(external) if build.is_given(settings) else build.lease_desktop(settings)
     try:
         environment = json.loads(desktop.run(PRINTS).stdout)

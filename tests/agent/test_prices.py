@@ -15,9 +15,7 @@ DAY = date(2026, 11, 22)
 MILLION = Usage(input=1_000_000, cached=400_000, output=1_000_000, thinking=1_000_000)
 
 
-@pytest.mark.parametrize(
-    ("day", "dollars"), [(date(2026, 12, 31), 0.75), (date(2027, 1, 1), 1.50), (date(2030, 5, 1), 1.50)]
-)
+@pytest.mark.parametrize(("day", "dollars"), [(date(2026, 12, 31), 0.75), (date(2027, 1, 1), 1.50)])
 def test_price_holds_from_its_day_on(day: date, dollars: float) -> None:
     price = load_prices(today=day).of("gemini-3.8-flash")
     assert price is not None
@@ -30,11 +28,9 @@ def test_price_holds_from_its_day_on(day: date, dollars: float) -> None:
         ("models/gemini-3.8-flash", 0.75),
         ("gemini-3.8-flash-001", 0.75),
         ("gemini-3.5-flash", 1.5),
-        ("gemini-3.5-flash-lite", 0.3),
         ("gemini-3.5-flash-lite-20260801", 0.3),
         ("gemini-3.8-flash-2026-04-23", 0.75),
         ("gemini-3.8-flash-image", None),
-        ("claude-sonnet-5", None),
     ],
 )
 def test_models_by_their_names(name: str, input_price: float | None) -> None:
@@ -61,13 +57,9 @@ def test_users_prices_stand_over_those_of_package(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (
-            '[[price]]\nmodels = ["m"]\ninput = -1\noutput = 1\n',
-            r"price\.0\.input: .*greater than or equal to 0, got -1",
-        ),
-        ('[[price]]\nmodels = ["m"]\ninput = nan\noutput = 1\n', r"price\.0\.input: .*finite"),
+        ('[[price]]\nmodels = ["m"]\ninput = -1\noutput = 1\n', r"price\.0\.input: .*or equal to 0, got -1"),
         ("[[price]]\nmodels = []\ninput = 1\noutput = 1\n", r"price\.0\.models"),
-        ('[[price]]\nmodels = ["m"]\ninput = 1\n', r"price\.0\.output: Field required"),
+        ('[[price]]\nmodels = ["m"]\ninput = nan\noutput = 1\n', r"price\.0\.input: .*finite"),
         ('[[price]]\nmodels = ["m"]\ninput = 1\noutput = 1\nimages = 3\n', r"price\.0\.images: Extra inputs"),
         ("[[price", "must be TOML"),
     ],

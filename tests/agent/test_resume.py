@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -22,7 +21,6 @@ from pytest_vnc_use.types import (
     CallFunction,
     Click,
     Confirmation,
-    Decision,
     Observation,
     Outcome,
     Proposal,
@@ -36,21 +34,6 @@ RISKY = Proposal(Click(10, 10), confirmation=Confirmation("this buys apples"))
 TYPES = Proposal(TypeText("<secret:PW>"))
 
 
-@pytest.fixture
-def controller() -> PaintedController:
-    return PaintedController()
-
-
-@pytest.fixture
-def agent_of(controller: PaintedController, tmp_path: Path) -> AgentOf:
-    def build(*decisions: Decision, planner: object = None, **options: object) -> VncUseAgent:
-        settings = Settings(runs_dir=str(tmp_path / "runs"), planner=str(options.pop("named", "")))
-        planner = planner or (ListPlanner(decisions) if decisions else None)
-        return VncUseAgent(settings=settings, controller=controller, planner=planner, **options)  # type: ignore[arg-type]
-
-    return build
-
-
 def order_status(number: int) -> str:
     """The status of an order."""
     return "packed"
@@ -60,15 +43,13 @@ def plan(observation: Observation) -> Answer:
     return [RISKY, TYPES] if not observation.turns else finish()
 
 
-@pytest.mark.parametrize("word", ["approve", "resume"])
-def test_lost_secret_is_asked_for_and_its_name_is_never_typed(
-    agent_of: AgentOf, controller: PaintedController, word: str
-) -> None:
+def test_lost_secret_is_asked_for_and_its_name_is_never_typed(agent_of: AgentOf, controller: PaintedController) -> None:
     turns = act(RISKY, TYPES), finished()
     waiting = agent_of(*turns, secrets={"PW": "hunter2"}).run("Sign in with <secret:PW>")
-    with pytest.raises(SettingsError, match="--secret PW") as refused:
-        getattr(agent_of(*turns), word)(waiting.run_id)
-    assert "\n" not in str(refused.value)
+    for go_on in (VncUseAgent.approve, VncUseAgent.resume):
+        with pytest.raises(SettingsError, match="--secret PW") as refused:
+            go_on(agent_of(*turns), waiting.run_id)  # type: ignore[operator]
+        assert "\n" not in str(refused.value)
     assert controller.performed == []
     result = agent_of(*turns, secrets={"PW": "hunter2"}).approve(waiting.run_id)
     assert result.outcome is Outcome.DONE
@@ -115,17 +96,6 @@ def waiting_run(agent_of: AgentOf) -> Path:
     return agent_of(act(RISKY, Proposal(Click(2, 2)))).run("Buy").run_dir
 
 
-def test_run_directory_gives_no_settings(agent_of: AgentOf, controller: PaintedController) -> None:
-    run = waiting_run(agent_of)
-    trace = run / "trace.jsonl"
-    header, started, *rest = trace.read_text("utf-8").splitlines()
-    told = json.loads(started)
-    told["server"], told["settings"]["exec"] = "evil.example::1", "sh -c 'touch owned'"
-    trace.write_text("\n".join([header, json.dumps(told), *rest, ""]), "utf-8")
-    assert agent_of(act(RISKY), finished()).approve(run.name).outcome is Outcome.DONE
-    assert controller.performed == [RISKY.action, Click(2, 2)]
-
-
 def test_resumed_action_is_ruled_anew(agent_of: AgentOf, controller: PaintedController) -> None:
     def interrupt(_: object) -> None:
         raise KeyboardInterrupt
@@ -162,17 +132,12 @@ def cut_off(database: Path) -> None:
     database.write_bytes(database.read_bytes()[:3000])
 
 
-def a_dir(database: Path) -> None:
-    database.unlink()
-    database.mkdir()
-
-
 def no_kind(database: Path) -> None:
     with closing(sqlite3.connect(database)) as opened, opened:
         opened.execute("update checkpoints set type = null")
 
 
-@pytest.mark.parametrize("harm", [cut_off, a_dir, no_kind])
+@pytest.mark.parametrize("harm", [cut_off, no_kind])
 def test_damaged_checkpoints_are_told_as_such(
     agent_of: AgentOf, controller: PaintedController, harm: Callable[[Path], None]
 ) -> None:

@@ -12,18 +12,14 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use import Limits, Outcome, RunResult, VncUseAgent
+from pytest_vnc_use import Outcome, RunResult, VncUseAgent
 from pytest_vnc_use.agent.run import MOST_AGAIN, STALE
 from pytest_vnc_use.errors import AnswerRefused, BudgetExceeded, ConnectionLost
-from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, Decision, Observation, Proposal, Usage, Wait
-from support.gemini_rules import Request
-from support.gemini_server import GeminiServer, Reply, calls, text
 from support.memory_desktop import ListPlanner, PaintedController, act, finished, painted
 from support.players import PLAYERS, Said
-from support.vnc_servers import VncServer
 
 Runs = Callable[..., RunResult]
 CLICK = act(Proposal(Click(10, 10)))
@@ -44,11 +40,6 @@ class Model:
         self.seen.append(observation)
         self._controller.other_than_painted = next(self._shades, 0) or self._controller.other_than_painted
         return self._decisions[len(observation.turns)]
-
-
-@pytest.fixture
-def controller() -> PaintedController:
-    return PaintedController()
 
 
 @pytest.fixture
@@ -94,7 +85,6 @@ def test_stale_end_is_asked_again(controller: PaintedController, run: Runs, clos
     result = run(model)
     assert [observation.frame for observation in model.seen] == [painted(0).ref, painted(77).ref]
     assert read_trace(result.run_dir).turns[0].decision.asked_again == 1
-    assert result.usage == COSTS + COSTS
 
 
 @pytest.mark.parametrize(("decision", "watch"), [(CLICK, False), (act(Proposal(Wait(0.1))), True)])
@@ -106,7 +96,7 @@ def test_unwatched_answer_or_wait_is_asked_once(
     assert len(model.seen) == 2
 
 
-def test_stale_answer_counts_at_time_limit(controller: PaintedController, tmp_path: Path) -> None:
+def test_stale_answer_counts_at_time_limit(controller: PaintedController, run: Runs) -> None:
     released = threading.Event()
 
     class Hangs(Model):
@@ -115,10 +105,7 @@ def test_stale_answer_counts_at_time_limit(controller: PaintedController, tmp_pa
                 released.wait()
             return super().decide(observation, timeout_s=timeout_s)
 
-    agent = VncUseAgent(
-        settings=Settings(runs_dir=str(tmp_path)), controller=controller, planner=Hangs(controller, [77], CLICK)
-    )
-    result = agent.run("look", limits=Limits(seconds=1))
+    result = run(Hangs(controller, [77], CLICK), max_seconds=1.0)
     released.set()
     assert (result.outcome, result.usage, result.steps) == (Outcome.TIME_LIMIT, COSTS, ())
 
@@ -151,31 +138,6 @@ def test_lost_desktop_raises_while_model_thinks(controller: PaintedController, r
     with pytest.raises(ConnectionLost, match="closed"):
         run(ListPlanner([hang]), max_seconds=60.0)
     answered.set()
-
-
-@pytest.mark.desktop
-def test_screen_that_changes_while_model_thinks(tigervnc: VncServer, tmp_path: Path) -> None:
-    def paint(columns: int) -> None:
-        tigervnc.output_of("xsetroot", "-mod", str(columns), "16")
-
-    def reply(request: Request) -> Reply:
-        number = len(model.requests)
-        if number == 1:
-            paint(5)
-        return text("Done.") if number == 3 else calls(("click", {"x": 500, "y": 500}))
-
-    paint(16)
-    with GeminiServer(reply) as model:
-        planner = GeminiComputerUse(api_key=model.api_key, base_url=model.url)
-        settings = Settings(server=tigervnc.address, runs_dir=str(tmp_path))
-        with VncUseAgent(settings=settings, planner=planner) as agent:
-            result = agent.run("look")
-    assert (result.outcome, model.refusals) == (Outcome.DONE, [])
-    assert len(model.requests) == 3
-    before, after = (request.images for request in model.requests[:2])
-    assert len(before) == len(after) == 1
-    assert before != after
-    assert read_trace(result.run_dir).turns[0].decision.asked_again == 1
 
 
 @pytest.mark.slow

@@ -37,7 +37,6 @@ CLASSES = {
     ("name", "value"),
     [
         ("model", "some-model"),
-        ("exclude", ("wait",)),
         ("api_key_command", "echo a-key"),
         ("planner_options", ("include_initial_screenshot=false",)),
         ("toolset", "computer_use"),
@@ -57,18 +56,8 @@ def test_setting_is_supported_or_rejected_by_name(planner: str, name: str, value
 
 OPTIONS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "gemini": (
-        (
-            "disabled_safety_policies=A,B",
-            "detect_prompt_injection=false",
-            "environment=browser",
-            "search_page=https://a.b",
-        ),
-        {
-            "environment": "browser",
-            "disabled_safety_policies": ["A", "B"],
-            "detect_prompt_injection": False,
-            "search_page": "https://a.b",
-        },
+        ("disabled_safety_policies=A,B", "detect_prompt_injection=false", "environment=browser"),
+        {"environment": "browser", "disabled_safety_policies": ["A", "B"], "detect_prompt_injection": False},
     ),
     "anthropic": (("tool=computer_20250124", "max_tokens=9"), {"tool": "computer_20250124", "max_tokens": 9}),
     "openai": (("include_thoughts=true",), {"include_thoughts": True}),

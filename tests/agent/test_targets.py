@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
 
-from pytest_vnc_use import VncUseAgent
+from pytest_vnc_use import RunResult, VncUseAgent
 from pytest_vnc_use.agent import act as targets
 from pytest_vnc_use.agent.act import Asker, Targets, around
 from pytest_vnc_use.recordings.images import pixels_of
@@ -28,7 +28,6 @@ FIELD = Element("textbox", "User", Region(10, 40, 60, 60))
     ("at", "region"),
     [
         ((400, 300), Region(320, 270, 480, 330)),
-        ((0, 0), Region(0, 0, 160, 60)),
         ((799, 599), Region(640, 540, 800, 600)),
         ((-5, 9000), Region(0, 540, 160, 600)),
     ],
@@ -116,34 +115,34 @@ class TellingController(PaintedController):
         return self.told
 
 
-def run_on(tmp_path: Path, *told: Element, **options: object) -> Callable[[], object]:
+def run_on(tmp_path: Path, *told: Element, **options: Any) -> RunResult:
     planner = ListPlanner([act(Proposal(Click(20, 20), "go")), finished()])
     settings = Settings(runs_dir=str(tmp_path / "runs"))
-    agent = VncUseAgent(settings=settings, controller=TellingController(*told), planner=planner, **options)  # type: ignore[arg-type]
-    return lambda: agent.run("sign in")
+    agent = VncUseAgent(settings=settings, controller=TellingController(*told), planner=planner, **options)
+    return agent.run("sign in")
 
 
 def test_step_keeps_its_element_and_is_called_by_it(tmp_path: Path) -> None:
-    result = run_on(tmp_path, BUTTON)()
-    (step,) = read_trace(result.run_dir).steps  # type: ignore[attr-defined]
+    result = run_on(tmp_path, BUTTON)
+    (step,) = read_trace(result.run_dir).steps
     assert step.elements == (BUTTON,)
     assert step.crop is not None
-    assert RunDirectory(result.run_dir).load_png(step.crop)  # type: ignore[attr-defined]
-    assert result.transcript == '1 click "Sign in" (button): go'  # type: ignore[attr-defined]
+    assert RunDirectory(result.run_dir).load_png(step.crop)
+    assert result.transcript == '1 click "Sign in" (button): go'
 
 
 def test_no_secret_and_no_endless_name_is_kept(tmp_path: Path) -> None:
     hostile = "x" * 195 + "hunter22" + "y" * 10_000_000 + "\x1b[31m\u202e"
     name = Element("button", targets.cut(hostile, 10_000), BUTTON.box)
     split = Element("button", "hun\u200bter22 \x1b]0;title\x07", BUTTON.box)
-    result = run_on(tmp_path, name, split, secrets={"PASSWORD": "hunter22"})()
-    trace = (result.run_dir / "trace.jsonl").read_text("utf-8")  # type: ignore[attr-defined]
+    result = run_on(tmp_path, name, split, secrets={"PASSWORD": "hunter22"})
+    trace = (result.run_dir / "trace.jsonl").read_text("utf-8")
     assert "hunter" not in trace
     assert "ter22" not in trace
-    first, second = read_trace(result.run_dir).steps[0].elements  # type: ignore[attr-defined]
+    first, second = read_trace(result.run_dir).steps[0].elements
     assert first is not None
     assert len(first.name) < 300
     assert "10000209 characters" in first.name
     assert second is not None
     assert second.name.startswith("<secret:PASSWORD>")
-    assert result.transcript.isprintable()  # type: ignore[attr-defined]
+    assert result.transcript.isprintable()

@@ -21,13 +21,10 @@ from pytest_vnc_use.harness import (
     Position,
     record_action,
 )
-from pytest_vnc_use.harness.screenshots import write_screenshots
 from support import vnc_servers
 from support.browsers import chromium
-from support.certificates import Authority
 from support.harness_agents import actions_in, place
 from support.vnc_servers import VncServer
-from support.witness_programs import witness_on_x, xterm
 
 pytestmark = pytest.mark.desktop
 
@@ -65,31 +62,25 @@ def agent(server: VncServer, tmp_path: Path) -> Iterator[Steps]:
     agent.close()
 
 
-def files_in(agent: Agent) -> set[str]:
-    return {path.name for path in agent.output_dir.iterdir()}
-
-
 @pytest.mark.parametrize(("max_steps", "acted", "done"), [(2, 2, False), (9, 3, True)])
-def test_run_counts_calls_of_act(agent: Steps, max_steps: int, acted: int, done: bool) -> None:
-    agent.steps = [lambda each: (each.wait(0.0), each.wait(0.0))] * 3
-    assert agent.run(max_steps, record=False) is done
-    assert agent.acted == acted
-    assert [record["action"] for record in actions_in(agent.output_dir / "execution.json")] == ["wait"] * 2 * acted
-    assert files_in(agent) == {"execution.json"}
-
-
-def test_partial_execution_grows_while_running(agent: Steps) -> None:
-    seen: list[list[str]] = []
+def test_run_counts_calls_of_act_and_keeps_actions(agent: Steps, max_steps: int, acted: int, done: bool) -> None:
+    seen: list[int] = []
 
     def look(each: Steps) -> None:
         each.wait(0.0)
-        records = actions_in(each.output_dir / "partial_execution.json")
-        seen.append([record["action"] for record in records])
+        each.greet("", often=2)
+        with pytest.raises(ActionError, match="must be on the screen"):
+            each.mouse_move(Position(400, 0))
+        seen.append(len(actions_in(each.output_dir / "partial_execution.json")))
         assert not (each.output_dir / "execution.json").exists()
 
-    agent.steps = [look, look]
-    agent.run(max_steps=5, record=False)
-    assert seen == [["wait"], ["wait", "wait"]]
+    agent.steps = [look] * 3
+    assert agent.run(max_steps, record=False) is done
+    assert (agent.acted, seen) == (acted, [2, 4, 6][:acted])
+    records = actions_in(agent.output_dir / "execution.json")
+    assert [record["action"] for record in records] == ["wait", "greet"] * acted
+    assert records[1] == {"action": "greet", "params": {"name": "", "often": 2}, "task_marked_complete": None}
+    assert {path.name for path in agent.output_dir.iterdir()} == {"execution.json"}
 
 
 def test_ctrl_c_leaves_partial_and_traceback(server: VncServer, tmp_path: Path) -> None:
@@ -124,35 +115,13 @@ def test_run_without_desktop_leaves_error(agent: Steps) -> None:
     assert "DesktopRefused" in (agent.output_dir / "error.txt").read_text(encoding="utf-8")
 
 
-def test_own_action_is_one_record(agent: Steps, server: VncServer) -> None:
-    results: list[str] = []
-    agent.steps = [lambda each: results.append(each.greet("ab", often=2))]
-    with xterm(server, "cat"):
-        agent.run(max_steps=1, record=False)
-    [record] = actions_in(agent.output_dir / "execution.json")
-    assert record == {"action": "greet", "params": {"name": "ab", "often": 2}, "task_marked_complete": None}
-    assert results == ["AB"]
-
-
-def test_failed_action_is_not_recorded(agent: Steps) -> None:
-    def miss(each: Steps) -> None:
-        with pytest.raises(ActionError, match="must be on the screen"):
-            each.mouse_move(Position(400, 0))
-
-    agent.steps = [miss]
-    agent.run(max_steps=1, record=False)
-    assert actions_in(agent.output_dir / "execution.json") == []
-
-
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
         (lambda each: each.page_navigation("sideways"), ValueError, "goes 'back' or 'forward', got 'sideways'"),
         (lambda each: each.mouse_click(MouseClickAction()), ActionError, "has no position, and no earlier action"),
-        (lambda each: each.mouse_click(MouseClickAction("fourth", Position(1, 1))), ValueError, "'fourth' is not"),
         (lambda each: each.mouse_click(MouseClickAction(position=(1, 2))), TypeError, r"`position`, got \(1, 2\)"),
         (lambda each: each.press_keys([7]), TypeError, r"names of keys.*got \[7\]"),
-        (lambda each: each.press_keys(["nosuchkey"]), ActionError, "nosuchkey"),
         (lambda each: each.type_text("<secret:PIN>"), ActionError, "'PIN' is not declared"),
         (lambda each: each.wait(-1.0), ActionError, "0 seconds or more"),
     ],
@@ -162,16 +131,6 @@ def test_invalid_argument_raises(agent: Steps, call: Any, error: type[Exception]
         call(agent)
 
 
-def test_type_text_takes_any_unicode(tmp_path: Path) -> None:
-    text = "Grüße € 漢字 😀 ~"
-    with vnc_servers.tigervnc((800, 600)) as server, witness_on_x(server, tmp_path) as shown:
-        agent = Steps(output_dir=tmp_path / "run", **place(server))
-        agent.steps = [lambda each: each.mouse_click(MouseClickAction(position=Position(200, 20)))]
-        agent.steps += [lambda each: each.type_text(text)]
-        agent.run(max_steps=2)
-        shown.expect("line", text)
-
-
 def test_websocket_is_default_scheme(server: VncServer, tmp_path: Path) -> None:
     with vnc_servers.websockify(server.address) as port:
         agent = Steps(output_dir=tmp_path, vnc_port=port)
@@ -179,18 +138,6 @@ def test_websocket_is_default_scheme(server: VncServer, tmp_path: Path) -> None:
         agent.steps = [lambda each: each.mouse_move(Position(3, 4))]
         assert agent.run(max_steps=1)
     assert (tmp_path / "recording" / "server.rfb.bin").read_bytes().startswith(b"RFB 003.008\n")
-
-
-def test_wss_recording_is_decrypted(server: VncServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    authority = Authority(tmp_path)
-    shown = authority.certificate("localhost", "127.0.0.1")
-    monkeypatch.setenv("VNC_USE_TLS", str(authority.file))
-    tls = ("--cert", str(shown.file), "--key", str(shown.key), "--ssl-only")
-    with vnc_servers.websockify(server.address, *tls) as port:
-        agent = Steps(output_dir=tmp_path / "run", vnc_scheme="wss", vnc_port=port)
-        agent.steps = [lambda each: each.mouse_move(Position(3, 4))]
-        assert agent.run(max_steps=1)
-    assert write_screenshots(tmp_path / "run") == (1, 1)
 
 
 @pytest.mark.browser

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -115,13 +115,12 @@ def test_rejected_action_raises_in_act(
     assert "is not on the screen" in problems[0]
 
 
-@pytest.mark.parametrize("error", [ZeroDivisionError, KeyError])
-def test_error_in_act_breaks_run(desk: VncUseAgent, error: type[Exception]) -> None:
+def test_error_in_act_breaks_run(desk: VncUseAgent) -> None:
     class Broken(Agent):
         def act(self) -> bool:
-            raise error("so it is")
+            raise KeyError("so it is")
 
-    with pytest.raises(error, match="so it is"):
+    with pytest.raises(KeyError, match="so it is"):
         run(desk, Broken)
 
 
@@ -148,8 +147,8 @@ def test_screenshot_shows_screen_after_last_action(desk: VncUseAgent) -> None:
             self.wait(0.0)
 
     result = run(desk, Looking, 9)
-    stored = [(result.run_dir / "screens" / f"{frame.digest}.png").read_bytes() for frame in frames(result)]
-    assert seen == stored[:2]
+    frames = result.steps[0].frame_before, result.steps[0].frame_after
+    assert seen == [(result.run_dir / "screens" / f"{frame.digest}.png").read_bytes() for frame in frames]
     assert sizes == [((320, 200), None)]
     assert [step.proposal.action for step in result.steps] == [
         Scroll(10, 20, "down", 2),
@@ -157,10 +156,6 @@ def test_screenshot_shows_screen_after_last_action(desk: VncUseAgent) -> None:
         KeyCombo(("Ctrl+Shift+P",)),
         Wait(0.0),
     ]
-
-
-def frames(result: RunResult) -> Sequence[Any]:
-    return [result.steps[0].frame_before, *(step.frame_after for step in result.steps)]
 
 
 @pytest.mark.parametrize("call", [lambda agent: agent.run(3), lambda agent: agent.start_recording()])
@@ -186,34 +181,22 @@ def test_class_with_required_field_cannot_plan() -> None:
         as_planner(Demanding)
 
 
-def test_class_decides_action_by_action(history: History) -> None:
-    planner = planner_of(Typist)
+def test_class_decides_action_by_action() -> None:
+    history = History()
+    planner: Any = as_planner(Typist)
     assert planner.name == f"harness ({__name__}:Typist)"
     first = history.observation()
     history.carry_out(planner.decide(first, timeout_s=5.0))
+    other: Any = as_planner(Typist)
+    continued = other.decide(history.observation(), timeout_s=5.0)
+    assert [proposal.action for proposal in continued.proposals] == [TypeText("hello")], "no action is repeated"
+    other.end_run()
     history.carry_out(planner.decide(history.observation(), timeout_s=5.0))
     done = planner.decide(history.observation(), timeout_s=5.0)
     assert (done.kind, dict(done.params)) == ("finished", {"typed": "hello"})
     again = planner.decide(first, timeout_s=5.0)
     assert [proposal.action for proposal in again.proposals] == [Click(10, 20, "right", 2)]
     planner.end_run()
-
-
-def planner_of(agent: type[Agent]) -> Any:
-    return as_planner(agent)
-
-
-@pytest.fixture
-def history() -> History:
-    return History()
-
-
-def test_continued_run_does_not_repeat_actions(history: History) -> None:
-    history.carry_out(planner_of(Typist).decide(history.observation(), timeout_s=5.0))
-    another = planner_of(Typist)
-    decision = another.decide(history.observation(), timeout_s=5.0)
-    assert [proposal.action for proposal in decision.proposals] == [TypeText("hello")]
-    another.end_run()
 
 
 ENDED = threading.Event()

@@ -45,7 +45,7 @@ class Painter(Agent):
         self.mouse_click(MouseClickAction(position=Position(5 + number, 5)))
 
 
-@pytest.mark.parametrize("kind", ["tigervnc", "tightvnc", "x11vnc", "qt"])
+@pytest.mark.parametrize("kind", ["tigervnc", "qt"])
 def test_recording_gives_every_screenshot_again(kind: str, tmp_path: Path) -> None:
     with KINDS[kind].start(tmp_path, Wish()) as stage:
         agent = Painter(output_dir=tmp_path / "run", stage=stage, **place(stage.server))
@@ -106,7 +106,7 @@ def test_moving_screen_is_exact_at_each_byte_count(run: Path) -> None:
             assert np.array_equal(player.screen(drawn) & 0xFFFFFF, pixels & 0xFFFFFF)  # type: ignore[operator]
 
 
-CUTS = [0.0, 1, 12, 41, 0.3, 0.7, 0.95, -1]
+CUTS = [0.0, 12, 0.3, 0.95, -1]
 """Bytes from the start, from the end, or shares of the whole."""
 
 
@@ -128,7 +128,7 @@ def test_cut_recording_gives_screenshots_before_cut(run: Path, tmp_path: Path, n
     assert len([*(copy / "action_screenshots").iterdir()]) == sum(known)
 
 
-@pytest.mark.parametrize("byte", [14, 100, 400, 4000])
+@pytest.mark.parametrize("byte", [14, 400])
 def test_damaged_recording_raises_nothing(run: Path, tmp_path: Path, byte: int) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(run, copy)
@@ -143,7 +143,6 @@ def test_damaged_recording_raises_nothing(run: Path, tmp_path: Path, byte: int) 
     ("text", "message"),
     [
         (None, "has no execution.json or partial_execution.json. Name the output_dir of an agent"),
-        ("[", "must be a list of actions with `params`"),
         ('[{"action": "wait"}]', "must be a list of actions with `params`: KeyError"),
         ("[]", "is no recording: .* Record the run"),
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import json
 from collections.abc import Callable
@@ -103,9 +102,7 @@ class _Unspeakable(Exception):
         raise RuntimeError("no words")
 
 
-@pytest.mark.parametrize(
-    "error", [SystemExit(3), asyncio.CancelledError(), GeneratorExit(), BaseException("x"), _Unspeakable()]
-)
+@pytest.mark.parametrize("error", [SystemExit(3), _Unspeakable()])
 def test_raising_hook_is_noted_once(error: BaseException) -> None:
     def hook(drift: Drifted) -> None:
         raise error

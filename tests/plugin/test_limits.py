@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.agent.act import LONGEST_OUTPUT, LONGEST_TEXT
-from pytest_vnc_use.errors import Inconclusive, ModelUnavailable
+from pytest_vnc_use.errors import Inconclusive
 from pytest_vnc_use.plain_text import LONGEST
 from pytest_vnc_use.report.html import run_html
 from pytest_vnc_use.runs.directory import read_trace
@@ -32,7 +30,6 @@ from pytest_vnc_use.types import (
 )
 from support.memory_desktop import ListPlanner, PaintedController, act, finished
 from support.paths import TESTS
-from support.vnc_servers import require
 
 LONG = "long " * 600_000
 EVIL = "\x1b]0;owned\x07\x9b2J\r\u202egnp\u2066.exe\u2028"
@@ -49,41 +46,12 @@ def agent_of(tmp_path: Path) -> AgentOf:
     return build
 
 
-class Hanging:
-    def __init__(self) -> None:
-        self.released = threading.Event()
-
-    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
-        self.released.wait()
-        return Verdict(claim, "holds", "too late")
-
-    def read(self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
-        self.released.wait()
-        return Reading(question, 1, "too late")
-
-
 class Talkative:
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
         return Verdict(claim, "fails", EVIL + LONG)
 
     def read(self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
         return Reading(question, LONG, EVIL + LONG)
-
-
-@pytest.fixture
-def hanging() -> Iterator[Hanging]:
-    judge = Hanging()
-    yield judge
-    judge.released.set()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("ask", ["verify", "extract"])
-def test_hanging_judge_ends_in_time_of_test(agent_of: AgentOf, hanging: Hanging, ask: str) -> None:
-    agent, started = agent_of(judge=hanging, seconds=0.3), time.monotonic()
-    with pytest.raises(ModelUnavailable, match="did not answer within"):
-        agent.extract(int, "how many?") if ask == "extract" else getattr(agent, ask)("it is red")
-    assert time.monotonic() - started < 20
 
 
 def test_reason_of_judge_is_cut(agent_of: AgentOf) -> None:
@@ -180,86 +148,42 @@ def vnc_agent(vnc_agent):
 """
 
 
-@pytest.fixture
-def painted_project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    pytester.makeconftest(CONFTEST)
-    monkeypatch.setenv("PYTHONPATH", str(TESTS))
-    return pytester
-
-
 @pytest.mark.slow
-def test_reports_hold_no_control_characters_nor_megabytes(painted_project: pytest.Pytester) -> None:
-    painted_project.makepyfile("""
+def test_reports_are_harmless_and_paths_survive_chdir(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(TESTS))
+    pytester.makeconftest(CONFTEST)
+    pytester.makefile(".toml", policy='[[rule]]\ndecision = "allow"\naction = "click"\n')
+    pytester.makepyfile("""
         import pytest
-        EVIL = "\\x1b]0;owned\\x07\\x9b2J\\r\\u202egnp"
 
         @pytest.mark.vnc_task("Look", expect="it is not so")
         def test_claim(vnc_agent): pass
 
         @pytest.mark.vnc_task("Look", expect=None)
-        def test_assertion(vnc_agent):
-            assert vnc_agent.verify("it is not so")
-
-        @pytest.mark.vnc_task("Look", expect=None)
         def test_check(vnc_agent):
             vnc_agent.check("it is not so")
-    """)
-    options = ("-v", "-rA", "--vnc-policy=", "--junitxml=junit.xml", "--html=report.html", "--self-contained-html")
-    result = painted_project.runpytest_subprocess("-p", "no:pytest-vnc", *options, timeout=400)
-    result.assert_outcomes(failed=3)
-    terminal = result.stdout.str() + result.stderr.str()
-    assert_harmless(terminal)
-    assert len(terminal) < 100_000
-    assert "of 3000" in terminal, "the length of a reason that was cut is told"
-    assert (painted_project.path / "junit.xml").stat().st_size < 100_000
-    assert len((painted_project.path / "report.html").read_text(encoding="utf-8")) < 1_000_000
-
-
-@pytest.mark.slow
-def test_changed_working_directory_breaks_nothing(painted_project: pytest.Pytester) -> None:
-    (painted_project.path / "policy.toml").write_text('[[rule]]\ndecision = "allow"\naction = "click"\n')
-    painted_project.makepyfile("""
-        import pytest
 
         @pytest.fixture
         def elsewhere(tmp_path, monkeypatch):
             monkeypatch.chdir(tmp_path)
 
         @pytest.mark.vnc_task("Look", expect="it is so", policy="policy.toml")
-        def test_fixture(elsewhere, vnc_agent):
+        def test_elsewhere(elsewhere, vnc_agent, tmp_path):
             assert vnc_agent.saw("it is so", steps=1)
-
-        @pytest.mark.vnc_task("Look", expect="it is so")
-        def test_body(vnc_agent, tmp_path, monkeypatch):
-            monkeypatch.chdir(tmp_path)
-            assert vnc_agent.saw("it is so")
             vnc_agent.run("Look again", expect=None)
-            assert vnc_agent.verify("it is so")
             assert not list(tmp_path.iterdir())
     """)
-    result = painted_project.runpytest_subprocess("-p", "no:pytest-vnc", "--vnc-policy=policy.toml", timeout=400)
-    result.assert_outcomes(passed=2)
-    assert len(list((painted_project.path / "runs").glob("*/trace.jsonl"))) == 3
-    assert (painted_project.path / "runs" / "vnc-results.json").is_file()
-
-
-@pytest.mark.desktop
-def test_program_is_found_from_changed_working_directory(pytester: pytest.Pytester) -> None:
-    require("Xtigervnc")
-    (pytester.path / "programs").mkdir()
-    program = pytester.path / "programs" / "show.sh"
-    program.write_text("#!/bin/sh\nexec xmessage hello\n")
-    program.chmod(0o755)
-    require("xmessage")
-    pytester.makepyfile("""
-        import pytest
-
-        @pytest.fixture(autouse=True)
-        def elsewhere(tmp_path, monkeypatch):
-            monkeypatch.chdir(tmp_path)
-
-        def test_it(vnc_desktop):
-            assert vnc_desktop.program_fault() == ""
-    """)
-    options = ("--vnc-server=xvnc", "--vnc-app=programs/show.sh")
-    pytester.runpytest_subprocess("-p", "no:pytest-vnc", *options, timeout=400).assert_outcomes(passed=1)
+    reports = ("--junitxml=junit.xml", "--html=report.html", "--self-contained-html")
+    options = ("-p", "no:pytest-vnc", "-v", "-rA", "--vnc-policy=policy.toml")
+    result = pytester.runpytest_subprocess(*options, *reports, timeout=400)
+    result.assert_outcomes(failed=2, passed=1)
+    terminal = result.stdout.str() + result.stderr.str()
+    assert_harmless(terminal)
+    assert len(terminal) < 100_000
+    assert "of 3000" in terminal, "the length of a reason that was cut is told"
+    assert (pytester.path / "junit.xml").stat().st_size < 100_000
+    assert len((pytester.path / "report.html").read_text(encoding="utf-8")) < 1_000_000
+    assert len(list((pytester.path / "runs").glob("*/trace.jsonl"))) == 4
+    assert (pytester.path / "runs" / "vnc-results.json").is_file()

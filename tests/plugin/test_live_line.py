@@ -64,14 +64,8 @@ def test_live_line_shows_step_and_is_erased(
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("CI", raising=False)
     file = pytester.makepyfile(TESTS)
-    options = [
-        "--vnc-server=qt",
-        f"--vnc-app={PAD_LINE}",
-        "--vnc-planner=gemini",
-        "-p",
-        "no:cacheprovider",
-        "--disable-warnings",
-    ]
+    desktop = ["--vnc-server=qt", f"--vnc-app={PAD_LINE}", "--vnc-planner=gemini"]
+    options = [*desktop, "-p", "no:cacheprovider", "--disable-warnings"]
     session = ForkedPython("pytest", *options, stdout=terminal.slave)
     try:
         asks = "test_it: step 1 of 40: asks gemini-3.8-flash, last:  ]0;no open the basket ("
@@ -89,33 +83,20 @@ def test_live_line_shows_step_and_is_erased(
     assert not any("test_it: step" in row for row in terminal.rows)
 
 
-@pytest.mark.usefixtures("alone")
-@pytest.mark.parametrize(
-    ("options", "settings"),
-    [
-        (["-v"], {}),
-        (["-q"], {}),
-        (["-s"], {}),
-        (["--capture=sys"], {}),
-        (["--log-cli-level=INFO"], {}),
-        (["-o", "log_cli=true"], {}),
-        ([], {"record": "manual"}),
-    ],
-)
-def test_line_is_off_beside_other_output(
-    pytester: pytest.Pytester, options: list[str], settings: dict[str, str]
-) -> None:
-    plain = session_of(pytester)
-    assert plugin_terminal.is_wanted(plain)
-    config = session_of(pytester, *options)
-    config.stash[SETTINGS] = Settings(**settings)  # type: ignore[arg-type]  # fields of text
-    assert not plugin_terminal.is_wanted(config)
-
-
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only pytest's own plugins, in this process."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+
+@pytest.mark.usefixtures("alone")
+def test_line_is_off_beside_other_output(pytester: pytest.Pytester) -> None:
+    assert plugin_terminal.is_wanted(session_of(pytester))
+    for option in ("-v", "-q", "-s", "--capture=sys", "--log-cli-level=INFO", "-olog_cli=true"):
+        assert not plugin_terminal.is_wanted(session_of(pytester, option)), option
+    config = session_of(pytester)
+    config.stash[SETTINGS] = Settings(record="manual")
+    assert not plugin_terminal.is_wanted(config)
 
 
 def session_of(pytester: pytest.Pytester, *options: str) -> pytest.Config:

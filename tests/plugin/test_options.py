@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable
 
 import pytest
 
 from pytest_vnc_use.agent.build import named_functions
 from pytest_vnc_use.errors import SettingsError
-from support.gemini_server import GeminiServer, calls, text
 from support.pad_sessions import QUIET
 
 NATIVE = """
@@ -37,10 +35,8 @@ IN_PROJECT = 'f"python {pytestconfig.rootpath}/app.py"'
 since_9 = pytest.mark.skipif(pytest.version_tuple < (9,), reason="pytest 9 brought native types")
 FILES = [
     pytest.param("pyproject.toml", f"[tool.pytest]\n{NATIVE}", marks=since_9),
-    pytest.param("pytest.toml", f"[pytest]\n{NATIVE}", marks=since_9),
     pytest.param("pyproject.toml", f"[tool.pytest.ini_options]\n{NATIVE}"),
     pytest.param("pytest.ini", f"[pytest]\n{AS_TEXT}"),
-    pytest.param("setup.cfg", f"[tool:pytest]\n{AS_TEXT}"),
 ]
 
 
@@ -53,32 +49,22 @@ def test_settings_of_file_work_from_any_directory(pytester: pytest.Pytester, nam
     pytester.runpytest_subprocess("-W", "error", "-p", "no:pytest-vnc").assert_outcomes(passed=1)
 
 
-@pytest.mark.parametrize(
-    ("options", "steps", "app"),
-    [
-        ((), 5, IN_PROJECT),
-        (("--vnc-max-steps=7", "--vnc-app=./a"), 7, "'./a'"),
-        (("-ovnc_max_steps=7", "-ovnc_app=./a"), 7, "'./a'"),
-    ],
-)
-def test_variable_and_command_line_overrule_file(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], steps: int, app: str
-) -> None:
+def test_variable_and_command_line_overrule_file(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VNC_USE_MAX_STEPS", "5")
+    monkeypatch.setenv("VNC_USE_MAX_SECONDS", "99")
+    monkeypatch.setenv("VNC_USE_APP", "./b")
     (pytester.path / "pytest.ini").write_text(f"[pytest]\n{AS_TEXT}", encoding="utf-8")
-    pytester.makepyfile(TEST.format(steps=steps, app=app), app="")
-    pytester.runpytest_subprocess(*options).assert_outcomes(passed=1)
+    pytester.makepyfile(TEST.format(steps=5, app="'./a'"), app="")
+    pytester.runpytest_subprocess("-ovnc_max_seconds=12.5", "--vnc-app=./a").assert_outcomes(passed=1)
 
 
 @since_9
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("vnc_max_steps = 0", "vnc_max_steps must be a whole number, at least 1, got 0"),
         ("vnc_max_steps = true", "vnc_max_steps must be a whole number, at least 1, got True"),
         ("vnc_max_seconds = [1, 2]", r"vnc_max_seconds must be a number of seconds above 0, got \[1, 2\]"),
         ("vnc_model = {name = 'a'}", "vnc_model must be text, a number, true or false, or a list of these"),
-        ("vnc_exclude = [['a']]", "vnc_exclude must be text, a number, true or false, or a list of these"),
     ],
 )
 def test_wrong_native_value_is_usage_error(pytester: pytest.Pytester, line: str, complaint: str) -> None:
@@ -104,62 +90,19 @@ def test_env_file_is_read_where_setting_names_it(pytester: pytest.Pytester) -> N
     read = pytester.runpytest_subprocess("-o", "vnc_env_file=.env")
     read.stdout.fnmatch_lines(["*<secret:GOOGLE_API_KEY>*"])
     assert key not in read.stdout.str() + read.stderr.str()
-    pytester.runpytest_subprocess().stdout.fnmatch_lines(["*(40, None) == (7, None)*"])
     (pytester.path / ".env").write_text("GOOGLE_API_KEY\n", encoding="utf-8")
     malformed = pytester.runpytest_subprocess("-o", "vnc_env_file=.env")
     malformed.stderr.fnmatch_lines(["ERROR: vnc_env_file '*.env', line 1, must be NAME=value*"])
 
 
-@pytest.mark.desktop
-def test_named_planner_and_functions_are_used(
-    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
-) -> None:
-    pytester.syspathinsert()
-    pytester.makepyfile(
-        warehouse="""
-            from os.path import join
-            from pathlib import Path
-
-            def stock_of(fruit: str) -> str:
-                "How many of a fruit are in stock."
-                Path("asked.txt").write_text(fruit)
-                return f"3 {fruit}"
-        """,
-        own="""
-            from pytest_vnc_use.planners import finish
-            from pytest_vnc_use.types import Click
-
-            def plan(observation):
-                return finish({}) if observation.turns else Click(5, 6)
-        """,
-        test_it="""
-            import pytest
-            from pathlib import Path
-
-            @pytest.mark.vnc_task("Click", planner="own:plan", expect=None)
-            def test_own(vnc_desktop):
-                assert "press 5 6 left" in vnc_desktop.read_file("events.txt")
-
-            @pytest.mark.vnc_task("Ask the warehouse", expect=None)
-            def test_model(vnc_desktop):
-                assert Path("asked.txt").read_text() == "apples"
-        """,
-    )
-    server = model(calls(("stock_of", {"fruit": "apples"})), text("There are 3."))
-    run(server, "-ovnc_functions=warehouse").assert_outcomes(passed=2)
-    assert server.refusals == []
-
-
 @pytest.mark.parametrize(
     ("module", "problem"),
     [
-        ("exits_at_once", "got 'exits_at_once': SystemExit: 2"),
         ("no.such", r"must be a module that can be imported .*got 'no.such': ModuleNotFound"),
         ("pytest_vnc_use.agent", r"must be a module that defines functions, got 'pytest_vnc_use.agent'"),
     ],
 )
-def test_module_without_functions_is_rejected(pytester: pytest.Pytester, module: str, problem: str) -> None:
-    pytester.syspathinsert(pytester.makepyfile(exits_at_once="import sys\nsys.exit(2)").parent)
+def test_module_without_functions_is_rejected(module: str, problem: str) -> None:
     assert named_functions("") == ()
     with pytest.raises(SettingsError, match=problem):
         named_functions(module)
@@ -171,24 +114,18 @@ import pytest
 @pytest.mark.vnc_task("Do it", expect=None)
 def test_with_task(): ...
 
-def test_with_agent(vnc_agent): ...
-
 def test_with_desktop(vnc_desktop): ...
 
 def test_with_settings(vnc_settings): ...
 
 @pytest.fixture
-def shop(vnc_agent):
-    return vnc_agent
+def shop(vnc_agent): ...
 
-def test_with_fixture_of_its_own(shop): ...
+def test_with_custom_fixture(shop): ...
 
 @pytest.mark.usefixtures("vnc_agent")
 class TestAll:
     def test_in_class(self): ...
-
-@pytest.mark.vnc
-def test_marked_by_hand(vnc_desktop): ...
 
 def test_of_numbers(): ...
 """
@@ -208,5 +145,3 @@ def test_m_vnc_selects_each_test_with_desktop(pytester: pytest.Pytester) -> None
     )
     with_python = {name.partition("(")[0] for name in TESTS.split("def ") if name.startswith("test_")}
     assert (ours, others) == ({*with_python, "pays"} - {"test_of_numbers"}, {"test_of_numbers"})
-    options = ("-n1", "-m", "vnc", "-k", "settings", "--strict-markers", "-p", "no:pytest-vnc")
-    pytester.runpytest_subprocess(*options).assert_outcomes(passed=1)

@@ -40,16 +40,13 @@ def tell(vnc_desktop):
 
 seen = pytest.mark.vnc_task("Click", expect="it is clicked")
 
-@seen
-def test_crash(tell): tell("kill -SEGV $$")
+def test_crash(vnc_agent, tell):
+    vnc_agent.click(5, 5)
+    tell("exit 139")
 
 @seen
 @pytest.mark.xfail(strict=True)
 def test_crash_expected(tell): tell("kill -ABRT $$")
-
-def test_crash_without_task(vnc_agent, tell):
-    vnc_agent.click(5, 5)
-    tell("exit 139")
 
 def test_crash_and_assertion(vnc_agent, tell):
     vnc_agent.click(5, 5)
@@ -58,9 +55,6 @@ def test_crash_and_assertion(vnc_agent, tell):
 
 @seen
 def test_ended_by_test(tell): tell("kill -TERM $$")
-
-@seen
-def test_killed_by_test(tell): tell("kill -KILL $$")
 
 @seen
 def test_closed(tell): tell("exit 0")
@@ -78,20 +72,18 @@ def test_no_test_passes_whose_program_has_crashed(pytester: pytest.Pytester) -> 
     for program in ("Xtigervnc", "xterm"):
         vnc_servers.require(program)
     pytester.makepyfile(MODULE)
-    options = ("--vnc-server=xvnc", f"--vnc-app={PROGRAM}", "-n2", "--reruns=1")
+    options = ("--vnc-server=xvnc", f"--vnc-app={PROGRAM}", "--reruns=1")
     result = pytester.runpytest_subprocess(*QUIET, *options, timeout=400)
     told = {name: (test.result, test.triage) for name, test in results().items()}
     assert told == {
         "crash": ("failed", "product"),
         "crash_expected": ("xfailed", None),
-        "crash_without_task": ("failed", "product"),
         "crash_and_assertion": ("failed", "product"),
         "ended_by_test": ("passed", None),
-        "killed_by_test": ("passed", None),
         "closed": ("passed", None),
         "started_anew": ("passed", None),
     }
-    result.stdout.fnmatch_lines(["product: the program ended with SIGSEGV before the test did: *"])
+    result.stdout.fnmatch_lines(["product: the program ended with exit code 139 before the test did: *"])
     result.stdout.fnmatch_lines(["*_ test_crash_and_assertion _*", "the program ended with SIGSEGV: *", "*assert *"])
     assert results()["crash_and_assertion"].message.startswith("the program ended with SIGSEGV: the program ")
 

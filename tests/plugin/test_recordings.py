@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.report.results import ItemResult, read_results
 from pytest_vnc_use.report.run_view import show_run
 from support.till_project import PLANS, TASK, TEST, Project
+from support.tills import TILL
 
 pytestmark = pytest.mark.desktop
 
@@ -33,13 +36,8 @@ def pytest_runtest_logfinish():
     until_s = time.monotonic() + 10  # the reactor's thread ends the connection
     while (kept := kept_now()) and time.monotonic() < until_s:
         time.sleep(0.02)
-    with pathlib.Path("kept.txt").open("a") as file:
-        print(kept, file=file)
+    pathlib.Path("kept.txt").write_text(str(kept))
 """
-
-
-MOVED = "--fault='moved button'"
-SOON = "-ovnc_gate_seconds=5"
 BREAKS = "@pytest.fixture\ndef breaks():\n    yield\n    raise ValueError('in the teardown')\n"
 
 
@@ -53,46 +51,24 @@ def results_of(project: Project) -> dict[str, ItemResult]:
     return {test.test.rpartition("::test_")[2]: test for test in tests}
 
 
-@pytest.mark.slow
-def test_savings_are_printed_where_recorded(recorded: Project) -> None:
-    text = recorded.file.read_text(encoding="utf-8")
-    live = re.search(r'"live": \{"seconds": [0-9.]+\}', text)  # this planner reports no calls, so no dollars
-    assert live, text
-    recorded.file.write_text(text.replace(live[0], '"live": {"seconds": 100.0, "dollars": 0.5}'), encoding="utf-8")
-    known = recorded.run("--junit-xml=junit.xml")
-    told = re.search(r"vnc-use: 1 replayed test saved 9\d\.\d s compared with the recorded runs, and (.*)", known.out)
-    assert told, known.out
-    assert told[1] == "$0.5000 at the prices of the time of recording"
-    assert 'name="vnc_saved_s" value="9' in (recorded.path / "junit.xml").read_text(encoding="utf-8")
-
-
-def test_finished_test_keeps_no_screen_in_memory(recorded: Project) -> None:
-    recorded.write("conftest.py", KEPT)
-    replayed = recorded.run("--vnc-repeat=2")
-    assert replayed.code == 0, replayed.out
-    assert (recorded.path / "kept.txt").read_text(encoding="utf-8").splitlines() == ["[]", "[]"]
-
-
-def test_planner_without_key_is_not_needed_for_replay(recorded: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replay_without_key_saves_what_recorded_run_cost(recorded: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in GEMINI_KEY_VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    (recorded.path / "conftest.py").unlink()
-    replayed = recorded.run("--vnc-planner=gemini")
+    text, live = recorded.file.read_text(encoding="utf-8"), '"live": {"seconds": 100.0, "dollars": 0.5}'
+    text, count = re.subn(r'"live": \{"seconds": [0-9.]+\}', live, text)  # this planner reports no calls, so no dollars
+    assert count == 1, text
+    recorded.file.write_text(text, encoding="utf-8")
+    recorded.write("conftest.py", KEPT)
+    replayed = recorded.run("--vnc-planner=gemini", "--junit-xml=junit.xml")
     assert replayed.code == 0, replayed.out
     assert "vnc-use: 1 run planned by recording" in replayed.out
-    assert "no API key is set" in recorded.run("--vnc-planner=gemini", "--vnc-record=rewrite").out
-
-
-@pytest.mark.slow
-def test_drift_with_other_fonts_names_them_first(recorded: Project) -> None:
-    text = recorded.file.read_text(encoding="utf-8")
-    (known,) = re.findall(r'"sans-serif": "(.*?)"', text)
-    recorded.file.write_text(text.replace(f'"sans-serif": "{known}"', '"sans-serif": "Nimbus"'), encoding="utf-8")
-    assert recorded.run().code == 0
-    drifted = recorded.run(SOON, till=MOVED, ci="true")
-    assert (drifted.code, recorded.asked) == (1, 0), drifted.out
-    cause = f"Fonts differ from the recording's machine: sans-serif is {known} here, Nimbus there."
-    assert f"inconclusive: {cause} drift before step 2 of 4" in drifted.out
+    told = re.search(
+        r"vnc-use: 1 replayed test saved 9\d\.\d s compared with the recorded runs, and (.*)", replayed.out
+    )
+    assert told, replayed.out
+    assert told[1] == "$0.5000 at the prices of the time of recording"
+    assert 'name="vnc_saved_s" value="9' in (recorded.path / "junit.xml").read_text(encoding="utf-8")
+    assert (recorded.path / "kept.txt").read_text(encoding="utf-8") == "[]", "a test that is over keeps no screen"
 
 
 HEALED = f"""
@@ -105,71 +81,60 @@ def test_passes_later(vnc_desktop):
 {rest_of("5.00")}    once = pathlib.Path("once")
     assert once.exists() or once.touch()
 
-{TASK}def test_body(vnc_desktop):
-{rest_of("6.00")}
 {TASK}@pytest.mark.flaky(reruns=1)
 def test_attempts(vnc_desktop):
 {rest_of("6.00")}
 {BREAKS}{TASK}def test_teardown(breaks, vnc_desktop):
 {rest_of("5.00")}
 {TASK.replace(", expect=None", "")}def test_unjudged(vnc_desktop): ...
-"""
+
+{TASK.replace("expect=None", "expect=None, app=APP")}def test_toast(vnc_desktop):
+{rest_of("5.00")}"""
+CAUSE = "Fonts differ from the recording's machine: sans-serif is {} here, Nimbus there. drift before step 2 of 4"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", ["pass", "fail"])
-def test_drift_is_healed_where_test_passes(recorded: Project, mode: str) -> None:
-    recorded.write("test_till.py", HEALED)
+@pytest.mark.parametrize("mode", ["pass", pytest.param("fail", marks=pytest.mark.slow)])
+def test_healed_drift_and_transient_are_reported(recorded: Project, mode: str) -> None:
+    app = shlex.join([sys.executable, str(TILL), "--fault=toast"])
+    recorded.write("test_till.py", HEALED.replace("APP", repr(app)))
     text = recorded.file.read_text(encoding="utf-8")
-    names = ("passes_later", "body", "attempts", "teardown", "unjudged")
+    names = ("passes_later", "attempts", "teardown", "unjudged", "toast")
     for name in names:
         recorded.copy_recording(f"test_{name}")
     unjudged = recorded.file.with_stem("test_unjudged")
-    unjudged.write_text(unjudged.read_text("utf-8").replace('"stays": ', '"vouched_by": "user", "stays": '), "utf-8")
+    (font,) = re.findall(r'"sans-serif": "(.*?)"', text)
+    vouched = text.replace('"stays": ', '"vouched_by": "user", "stays": ')
+    unjudged.write_text(vouched.replace(f'"sans-serif": "{font}"', '"sans-serif": "Nimbus"'), "utf-8")
     before = {name: recorded.file.with_stem(f"test_{name}").read_text("utf-8") for name in ("till", *names)}
-    ended = recorded.run(SOON, f"-ovnc_healed={mode}", "--junitxml=junit.xml", "-n2", till=MOVED)
+    reports = "--junitxml=junit.xml", "--html=report.html", "--self-contained-html"
+    modes = f"-ovnc_healed={mode}", f"--vnc-transients={mode.replace('pass', 'report')}"
+    ended = recorded.run("-ovnc_gate_seconds=2", *modes, *reports, till="--fault='moved button'")
     tests = results_of(recorded)
     healed = {"till", "passes_later"} if mode == "pass" else set()
-    assert {name for name, test in tests.items() if test.result == "passed"} == healed, ended.out
-    assert tests["unjudged"].triage == "inconclusive"
-    assert "drift before step 2 of 4" in tests["unjudged"].message
+    passed = {*healed, "toast"} if mode == "pass" else set()
+    assert {name for name, test in tests.items() if test.result == "passed"} == passed, ended.out
+    toast, unjudged_test = tests.pop("toast"), tests.pop("unjudged")
+    assert (unjudged_test.triage, unjudged_test.healed, unjudged_test.went_on) == ("inconclusive", (), ())
+    assert unjudged_test.message.startswith(CAUSE.format(font))
     for name, test in tests.items():
         is_healed, step_way = name in healed, "healed" if name in healed else "not healed"
         assert (recorded.file.with_stem(f"test_{name}").read_text("utf-8") != before[name]) == is_healed, name
-        if name == "unjudged":
-            assert (test.healed, test.went_on) == ((), ())
-            continue
         lines = [*test.healed] if is_healed else [*test.went_on]
         assert [line.partition(":")[0] for line in lines] == ["drift before step 2 of 4"], name
         word = "HEALED" if is_healed else "WENT ON"
         assert f"{word} test_till.py::test_{name}: drift before step 2 of 4" in ended.out
         ways = [step.way for step in show_run(Path(test.runs[-1].directory)).view.steps]
         assert ways == ["replayed", *[step_way] * 3], name
+    assert "TRANSIENT test_till.py::test_toast: after step 2 of 4 the screen showed an unrecorded" in ended.out
+    assert " with an unrecorded transient frame" in ended.out
+    assert toast.runs[0].transients[0] in ended.out
+    assert "1 transient" in (recorded.path / "report.html").read_text(encoding="utf-8")
     junit = (recorded.path / "junit.xml").read_text(encoding="utf-8")
     assert 'name="vnc_went_on" value="drift before step' in junit
+    assert 'name="vnc_transient" value="after step 2 of 4' in junit
     assert ('name="vnc_healed" value="drift before' in junit) == (mode == "pass")
-    assert ("the test passed, but its replay was healed" in ended.out) == (mode == "fail")
-    assert text == before["till"]
-
-
-def test_transient_is_in_all_reports(recorded: Project) -> None:
-    told = "TRANSIENT test_till.py::test_till: after step 2 of 4 the screen showed an unrecorded transient frame"
-    replayed = recorded.run("--junitxml=junit.xml", "--html=report.html", "--self-contained-html", till="--fault=toast")
-    assert replayed.code == 0, replayed.out
-    assert "1 with an unrecorded transient frame" in replayed.out
-    assert told in replayed.out
-    assert results_of(recorded)["till"].runs[0].transients[0] in replayed.out
-    assert 'name="vnc_transient" value="after step 2 of 4' in (recorded.path / "junit.xml").read_text(encoding="utf-8")
-    assert "1 transient" in (recorded.path / "report.html").read_text(encoding="utf-8")
-
-
-@pytest.mark.slow
-def test_transients_fail_fails_test(recorded: Project) -> None:
-    failed = recorded.run("--vnc-transients=fail", till="--fault=toast")
-    assert failed.code == 1, failed.out
-    assert "inconclusive: the test passed, but its replay showed an unrecorded transient frame" in failed.out
-    passed = recorded.run("--vnc-transients=fail")
-    assert passed.code == 0, passed.out
+    for problem in ("was healed", "showed an unrecorded transient frame"):
+        assert (f"the test passed, but its replay {problem}" in ended.out) == (mode == "fail")
 
 
 FETCHED = """def test_{name}(request, vnc_desktop):
@@ -191,8 +156,11 @@ import pytest
 def test_only_passed_test_writes_recording(project: Project) -> None:
     """The recording of an agent that the body requests is known only after the report of its setup."""
     project.write("test_till.py", WRITES)
-    written = project.run("--vnc-record=auto", "-n2")
+    written = project.run("--vnc-record=auto", "--vnc-repeat=2", "-n2")
     assert [path.name for path in project.file.parent.glob("*.json")] == ["test_till.json"], written.out
+    recording = load(project.file)
+    assert recording is not None
+    assert {screen.pixels().shape for screen in screens(recording)} == {(400, 800)}
     project.copy_recording("test_fails")
     project.write("test_till.py", f"{WRITES}\n{FETCHED.format(name='fails')}{rest_of('6.00')}")
     chosen = [f"test_till.py::test_{name}" for name in ("till", "fails")]
@@ -201,37 +169,47 @@ def test_only_passed_test_writes_recording(project: Project) -> None:
     assert "INTERNALERROR" not in replayed.out
 
 
-def test_unwritable_recording_performs_nothing(project: Project) -> None:
-    project.write("__vnc_recordings__", "a file in the place of the directory")
-    refused = project.run("--vnc-record=rewrite")
-    assert (refused.code, project.asked) == (1, 0), refused.out
-    assert re.search(r"settings: the recording '.*/test_till.json' cannot be written, so nothing is done", refused.out)
-    assert "__vnc_recordings__' must be a directory in which you may make files" in refused.out
+UNWRITABLE = """
+import pathlib, pytest
+from pytest_vnc_use.errors import SettingsError
+
+RECORDINGS = pathlib.Path("__vnc_recordings__")
+
+def task(record):
+    return pytest.mark.vnc_task("Enter alice, add two apples and pay", expect=None, record=record)
+
+@pytest.fixture
+def writable():
+    RECORDINGS.unlink(missing_ok=True)
+
+@task("auto")
+def test_auto(writable):
+    RECORDINGS.touch()
+
+@task("rewrite")
+def test_rewrite(writable):
+    RECORDINGS.touch()
+
+@pytest.mark.xfail(raises=SettingsError)
+@task("rewrite")
+def test_blocked(): ...
+"""
 
 
-@pytest.mark.parametrize(("mode", "code"), [("rewrite", 1), ("auto", 0)])
-def test_rewrite_fails_session_if_not_written(project: Project, mode: str, code: int) -> None:
-    spoils = '    __import__("pathlib").Path("__vnc_recordings__").touch()\n'
+def test_unwritable_recording_is_reported(project: Project) -> None:
+    """One that cannot be written before it is made performs nothing; later it fails a session that is for it."""
     project.write("conftest.py", PLANS.replace("[NAME, ADD, ADD, PAY]", "[PAY]"))
-    project.write("test_till.py", f"import pytest\n\n{TASK}def test_till(vnc_desktop):\n{spoils}")
-    done = project.run(f"--vnc-record={mode}", "--color=yes")
-    assert done.code == code, done.out
-    told = f"though --vnc-record={mode} asks for it: " if code else ": "
-    assert re.search(rf"\x1b\[31mvnc-use: 1 recording not written(, )?{told}.*Errno", done.out), done.out
+    project.write("test_till.py", UNWRITABLE)
+    done = project.run("--color=yes")
+    assert (done.code, project.asked) == (1, 4), done.out
+    for told in (": ", ", though --vnc-record=rewrite asks for it: "):
+        assert re.search(rf"\x1b\[31mvnc-use: 1 recording not written{told}.*Errno", done.out), done.out
     problems = read_results(project.path / "runs" / "vnc-results.json").problems
-    assert [*problems] == ["the recording of test_till.py::test_till could not be written"] * code
-
-
-@pytest.mark.slow
-def test_repetitions_on_workers_write_one_recording(project: Project) -> None:
-    project.write("conftest.py", PLANS.replace("[NAME, ADD, ADD, PAY]", "[PAY]"))
-    project.write("test_till.py", TEST.replace("alice pays 5.00", " pays 0.00"))
-    done = project.run("--vnc-record=rewrite", "--vnc-repeat=2", "-n2")
-    assert done.code == 0, done.out
-    assert [path.name for path in project.file.parent.glob("*.json")] == ["test_till.json"]
-    recording = load(project.file)
-    assert recording is not None
-    assert [screen.pixels().shape for screen in screens(recording)] == [(400, 800)] * 2
+    assert [*problems] == ["the recording of test_till.py::test_rewrite could not be written"]
+    blocked = results_of(project)["blocked"]
+    assert (blocked.result, blocked.triage) == ("xfailed", "settings")
+    assert re.search(r"the recording '.*/test_blocked.json' cannot be written, so nothing is done", blocked.message)
+    assert "__vnc_recordings__' must be a directory in which you may make files" in blocked.message
 
 
 KEPT_BY = re.compile(r"test_till\.py::test_till', which is not there any more: .* keep its recording by: (mv .*)")
@@ -261,7 +239,7 @@ def test_recording_is_found_or_offered_where_it_fits(recorded: Project) -> None:
     (recorded.path / "linked" / "test_link.py").symlink_to(Path("..", "test_till.py"))
     chosen = (*("linked", "damaged", "another_task"), *(name for name in TREE if "renamed" in name))
     chosen += "test_is_there/test_till.py::test_new", "file_is_there/test_new.py"
-    options = ("--import-mode=importlib", "--vnc-record=replay", "--tb=line", "-n2")
+    options = ("--import-mode=importlib", "--vnc-record=replay", "--tb=line")
     ended = recorded.run(*options, *chosen)
     tests = {test.test: test for test in read_results(recorded.path / "runs" / "vnc-results.json").tests}
     assert len(tests) == 8, ended.out
@@ -314,14 +292,13 @@ MISSING = "settings: there is no recording of"
 
 def test_replay_option_overrules_marker(project: Project) -> None:
     project.write("test_till.py", RECORDED_AS)
-    for option in ("--vnc-record=replay", "-ovnc_record=replay"):
-        replayed = project.run(option, "-n2")
-        assert (replayed.code, project.asked) == (1, 0), replayed.out
-        ends = {name: (test.result, test.triage) for name, test in results_of(project).items()}
-        assert ends.pop("by_hand") == ("passed", None), "it needs no recording"
-        assert {*ends.values()} == {("failed", "settings")}, replayed.out
-        told = "--vnc-record=replay overrules record='off' of its marker; or take that out, and run it once with"
-        assert told in results_of(project)["off"].message
+    replayed = project.run("-ovnc_record=replay")
+    assert (replayed.code, project.asked) == (1, 0), replayed.out
+    tests = results_of(project)
+    told = "--vnc-record=replay overrules record='off' of its marker; or take that out, and run it once with"
+    assert told in tests["off"].message
+    assert tests.pop("by_hand").result == "passed", "it needs no recording"
+    assert {(test.result, test.triage) for test in tests.values()} == {("failed", "settings")}, replayed.out
     left = project.run("-ovnc_record=replay", "--vnc-record=auto", "-k", "off or replay")
     assert {name: test.result for name, test in results_of(project).items()} == {"off": "passed", "replay": "failed"}
     assert MISSING in left.out
@@ -333,8 +310,6 @@ def test_replay_option_overrules_marker(project: Project) -> None:
     ("asked", "exists", "ci", "has_planner", "mode"),
     [
         ("", False, False, True, "off"),
-        ("", False, True, True, "off"),
-        ("", False, True, False, "off"),
         ("", True, False, True, "auto"),
         ("", True, False, False, "replay"),
         ("", True, True, True, "replay"),

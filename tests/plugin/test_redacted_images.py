@@ -33,6 +33,9 @@ def test_sign_in(vnc_agent):
     with open("own.png", "wb") as file:
         file.write(vnc_agent.screenshot())
     assert vnc_agent.type_text("<secret:CODE>") is None, "fails, with its last screenshot"
+
+@pytest.mark.vnc_task("Look at it", expect=None, secrets=["CODE"])
+def test_look(): ...
 """
 FIELD, GREETING = np.s_[54:82, 64:356], np.s_[220:260, 60:300]
 """The inside of the field, which shows the code, and where the program says who is signed in."""
@@ -42,6 +45,8 @@ def answer(request: Request) -> Reply:
     """Type the code, press Enter; judge that all claims hold; read a value."""
     if request.computer_use is None:
         return READ if "who?" in str(request.body) else HOLDS
+    if "Look at it" in str(request.contents[0]):
+        return text("done")
     acts = calls(("type", {"text": "<secret:CODE>"})), calls(("press_key", {"key": "enter"})), text("done")
     return acts[min(len(request.contents) // 2, 2)]
 
@@ -67,6 +72,11 @@ def test_no_screenshot_shows_field_of_secret(
     Path("test_shop.py").write_text(TEST)
     with GeminiServer(answer) as server:
         ended = run(server, f"--vnc-app={APP}", "--vnc-record=rewrite", "--html=report.html")
+        (recording,) = Path("__vnc_recordings__").rglob("*.json")
+        made = recording.read_text()
+        assert '"redacts": true' in made
+        recording.write_text(made.replace('"redacts": true,', ""))
+        replayed = run(server, f"--vnc-app={APP}", "--vnc-record=replay", "-k", "look")
     assert "fails, with its last screenshot" in ended.stdout.str()
     seen = [pixels_of(each) for each in screenshots(server)]
     whole = [each for each in seen if each.shape == (900, 1440)]
@@ -76,29 +86,5 @@ def test_no_screenshot_shows_field_of_secret(
         assert within_caret((screen[FIELD] & 0xFF) < 0x60)
     assert sum((screen[FIELD] == REDACTED_COLOUR).all() for screen in whole) >= 6
     assert not any((screen[GREETING] == REDACTED_COLOUR).any() for screen in whole)
-
-
-LOOK = """
-import pytest
-
-@pytest.mark.vnc_task("Look at it", expect="it is there", secrets=["CODE"])
-def test_look(vnc_agent):
-    pass
-"""
-
-
-@pytest.mark.slow
-def test_recording_without_redaction_warns(
-    run: Callable[..., pytest.RunResult], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CODE", "8264017359")
-    Path("test_shop.py").write_text(LOOK)
-    with GeminiServer(lambda request: text("done") if request.computer_use else HOLDS) as server:
-        run(server, f"--vnc-app={APP}", "--vnc-record=rewrite").assert_outcomes(passed=1)
-        (recording,) = Path("__vnc_recordings__").rglob("*.json")
-        made = recording.read_text()
-        assert '"redacts": true' in made
-        recording.write_text(made.replace('"redacts": true,', ""))
-        replayed = run(server, f"--vnc-app={APP}", "--vnc-record=replay")
     replayed.assert_outcomes(passed=1)
-    replayed.stdout.fnmatch_lines(["*test_look*.json was recorded without redaction: *--vnc-record=rewrite*"])
+    replayed.stdout.fnmatch_lines(["*test_look.json was recorded without redaction: *--vnc-record=rewrite*"])

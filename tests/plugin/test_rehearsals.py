@@ -52,7 +52,7 @@ def test_shaky(vnc_desktop): ...
 @task("moved", "--fault-from=2 --fault='moved button'")
 def test_moved(vnc_desktop): ...
 """
-STATE = """
+LEFT_BEHIND = """
 import pytest
 from conftest import task
 
@@ -69,8 +69,7 @@ class TestTill:
         self.seen = True
         orders.append(vnc_desktop.read_file("total.txt"))
         assert orders == [f"{name} pays 5.00"]
-"""
-LEFT_BEHIND = f"""{STATE}
+
     def test_other(self, name, orders):
         assert len(orders) == 2
 """
@@ -85,20 +84,14 @@ SUBTESTS = """
 import pathlib, pytest
 from conftest import task
 
-def times(name):
-    with pathlib.Path(name).open("a") as file:
+def times():
+    with pathlib.Path("failing.txt").open("a") as file:
         print("again", file=file)
-    return len(pathlib.Path(name).read_text().splitlines())
-
-@task("subtests")
-def test_subtests(vnc_desktop, subtests):
-    number = times("passing.txt")
-    with subtests.test("rested"):
-        assert number < 9
+    return len(pathlib.Path("failing.txt").read_text().splitlines())
 
 @task("failing")
 def test_failing_again(vnc_desktop, subtests):
-    number = times("failing.txt")
+    number = times()
     with subtests.test("rested"):
         assert number < 2
 
@@ -126,23 +119,23 @@ def test_new_recordings_are_replayed_twice(project: Project, monkeypatch: pytest
     monkeypatch.setenv("VNC_USE_REHEARSE", "2")
     plans = (project.path / "conftest.py").read_text("utf-8")
     project.write("conftest.py", CONFTEST + plans)
-    files = {"test_till.py": TESTS, "test_left.py": LEFT_BEHIND, "test_last.py": STATE.replace('"state"', '"last"')}
+    files = {"test_till.py": TESTS, "test_left.py": LEFT_BEHIND}
     files["test_tasks.vnc.toml"] = TASK_FILE.replace("DIRECTORY", str(project.path))
     files |= {"test_parts.py": SUBTESTS} if HAS_SUBTESTS else {}
     for name, text in files.items():
         project.write(name, text)
-    options = ("--reruns=2", "-x", "--timeout=90", "-n2", "--dist=loadfile", "--junitxml=junit.xml")
+    options = ("--reruns=2", "-x", "--timeout=90", "-n1", "--junitxml=junit.xml")
     ended = project.run("--vnc-record=auto", "-ovnc_gate_seconds=3", *options)
     assert ended.code == 0, ended.out
-    assert ("= 9 passed, 1 skipped in " if HAS_SUBTESTS else "= 7 passed in ") in ended.out, ended.out
+    assert ("= 7 passed, 1 skipped in " if HAS_SUBTESTS else "= 6 passed in ") in ended.out, ended.out
     tests = {test.test: test for test in read_results(project.path / "runs" / "vnc-results.json").tests}
     unrepeated = {
         "test_till.py::test_moved": "in rehearsal 1: drift ",
         "test_left.py::TestTill::test_till[alice]": "in rehearsal 1: ",
         **({"test_parts.py::test_failing_again": "in rehearsal 1: "} if HAS_SUBTESTS else {}),
     }
-    counts = {"till": 3, "shaky": 3, "moved": 2, "state": 2, "last": 3, "judged": 3}
-    assert starts(project) == counts | ({"subtests": 3, "failing": 2} if HAS_SUBTESTS else {})
+    counts = {"till": 3, "shaky": 3, "moved": 2, "state": 2, "judged": 3}
+    assert starts(project) == counts | ({"failing": 2} if HAS_SUBTESTS else {})
     assert project.asked == 5 * len(starts(project))
     assert {name for name, test in tests.items() if test.is_unrepeated} == {*unrepeated}
     for name, problem in unrepeated.items():

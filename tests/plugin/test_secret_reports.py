@@ -11,7 +11,6 @@ from urllib.parse import quote
 import pytest
 
 from support.pad_sessions import ON_PAD, QUIET
-from support.scripted import scripted_conftest
 
 pytestmark = [pytest.mark.desktop, pytest.mark.slow]
 
@@ -38,7 +37,6 @@ def broken_teardown(value):
     raise LookupError(value)
 
 def test_assert(value): assert value == "other"
-def test_assert_in(value): assert "x" in {"a": [value, value]}
 def test_cut(value): assert value + "x" * 4000 == 2
 def test_forms(value):
     print(base64.encodebytes(b"user:" * 12 + value.encode()).decode())
@@ -57,7 +55,6 @@ def test_group(value):
     if sys.version_info >= (3, 11):
         raise ExceptionGroup(value, [ValueError(value), ExceptionGroup("b", [KeyError(value)])])
     raise ValueError(value)
-def test_pytest_fail(value): pytest.fail(value, pytrace=False)
 def test_skip(value): pytest.skip(value)
 def test_xfail(value): pytest.xfail(value)
 @pytest.mark.xfail(reason=os.environ[KEY])
@@ -83,8 +80,6 @@ def test_subtests(value, subtests):
         print(value)
         assert value == 1
 def test_exit_code(value): sys.exit(value)
-class TestUnit:
-    def test_method(self, value): raise type("Custom", (Exception,), {"__str__": lambda self: value})()
 """
 
 
@@ -96,75 +91,97 @@ def shapes(value: str) -> list[str]:
     return [*whole, value[:8], value[-8:], "battery"]
 
 
-def everything_in(directory: Path) -> str:
-    files = [
-        each for each in directory.rglob("*") if each.is_file() and each.suffix in (".html", ".xml", ".log", ".json")
-    ]
-    assert files
-    return "\n".join(each.read_text("utf-8", "replace") for each in files)
+OTHERS = """
+import os
+import pathlib
+import pytest
+from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
+from pytest_vnc_use.types import TypeText
+
+PASSWORD = os.environ["".join(["SHOP", "_PASSWORD"])]
+
+@pytest.fixture
+def vnc_planner():
+    return ScriptedPlanner([[TypeText("<secret:SHOP_PASSWORD>")]])
+
+@pytest.mark.vnc_task("sign in with " + PASSWORD, expect=None)
+def test_task(vnc_desktop):
+    assert "text h" in vnc_desktop.read_file("events.txt")
+
+@pytest.mark.vnc_task("Click it", secrets="SHOP_PASSWORD", expect=None)
+def test_declares(vnc_desktop): ...
+
+@pytest.fixture
+def vnc_password():
+    return PASSWORD
+
+class Holder:
+    def __str__(self): return "holds " + PASSWORD
+
+def test_properties(vnc_password, record_property):
+    for value in (PASSWORD, pathlib.Path(PASSWORD), PASSWORD.encode(), {PASSWORD}, Holder(), 12345678):
+        record_property("vnc_login", value)
+    print("\\x1b[31m" + PASSWORD[:6] + "\\x1b[0m" + PASSWORD[6:])
+    assert vnc_password == 1
+
+def test_coloured():
+    assert PASSWORD + "\\n" + "a" * 40 + PASSWORD == PASSWORD + "!\\n" + "a" * 40 + PASSWORD + "!"
+
+def test_exit():
+    pytest.exit("no login with " + PASSWORD)
+"""
+"""Tests of which one declares the secret of all."""
+STEP = """
+import logging, os, pathlib, tempfile
+
+def pytest_collection():
+    logging.warning(os.environ["LATE"])
+
+def pytest_vnc_step(item, step):
+    "Search what is there for the moment: arguments of processes, and temporary files."
+    files = [each for each in pathlib.Path(tempfile.gettempdir()).rglob("*") if each.is_file()]
+    for file in [*pathlib.Path("/proc").glob("[0-9]*/cmdline"), *files]:
+        try:
+            leaks = os.environ["SHOP_PASSWORD"].encode() in file.read_bytes()
+        except OSError:
+            continue
+        if leaks:
+            pathlib.Path("leaks.txt").write_text(str(file))
+"""
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        ("-n2", "-l", "-rA", "-vv"),
-        ("--tb=native", "-rA"),
-        ("--full-trace", "-l", "--log-cli-level=INFO"),
+        (*QUIET, "-n2", "-l", "-rA", "-vv", "--vnc-secret=SHOP_PASSWORD=env:SHOP_PASSWORD", "test_leaks.py"),
+        (*ON_PAD, "--tb=native", "--full-trace", "-l", "-rA", "--color=yes", "--log-cli-level=INFO"),
     ],
-    ids=["xdist", "native", "full"],
+    ids=["xdist", "native"],
 )
 def test_no_report_shows_secret(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
 ) -> None:
-    monkeypatch.setenv("SHOP_PASSWORD", SECRET)
-    pytester.makepyfile(test_leaks=LEAKS)
-    result = pytester.runpytest_subprocess(
-        "--vnc-secret=SHOP_PASSWORD=env:SHOP_PASSWORD",
-        *("--junit-xml=out/junit.xml", "-ojunit_logging=all", "--html=out/report.html", "--log-file=out/log.log"),
-        *options,
-        *("-p", "no:cacheprovider", "-p", "no:pytest-vnc"),
-        timeout=400,
-    )
+    temporary = pytester.mkdir("temporary")
+    for name, text in {"SHOP_PASSWORD": SECRET, "LATE": "late-secret-5", "TMPDIR": str(temporary)}.items():
+        monkeypatch.setenv(name, text)
+    pytester.makeconftest(STEP)
+    pytester.makepyfile(test_leaks=LEAKS, test_others=OTHERS)
+    reports = ("--junit-xml=junit.xml", "-ojunit_logging=all", "--html=report.html", "--log-file=log.log")
+    result = pytester.runpytest_subprocess(*options, *reports, "--vnc-secret=LATE", timeout=400)
+    told = result.stdout.str() + result.stderr.str()
+    assert "INTERNALERROR" not in told
+    assert not Path("leaks.txt").exists(), Path("leaks.txt").read_text()
     counted = result.parseoutcomes()
-    assert counted["failed"] >= 11, result.stdout.str()
-    assert counted["errors"] == 2
-    told = "\n".join([result.stdout.str(), result.stderr.str(), everything_in(Path())])
-    assert "secret:SHOP_PASSWORD" in told
-    lines = [line for line in told.splitlines() if any(shape in line for shape in shapes(SECRET))]
+    assert (counted["failed"] >= 9, counted["errors"]) == (True, 2), told
+    if "test_leaks.py" not in options:
+        assert "no login with <secret:SHOP_PASSWORD>" in told
+        assert "12345678" in Path("junit.xml").read_text()
+    assert "<secret:LATE>" in Path("log.log").read_text()
+    suffixes = (".py", ".pyc", ".png")
+    files = [each for each in Path().rglob("*") if each.is_file() and each.suffix not in suffixes]
+    told += "\n".join(each.read_text("utf-8", "replace") for each in files)
+    lines = [line for line in told.splitlines() if any(shape in line for shape in (*shapes(SECRET), "late-secret"))]
     assert lines == []
-
-
-STUCK = """
-import os
-import pytest
-
-@pytest.mark.timeout(3, method="signal")
-@pytest.mark.vnc_task("Sign in", secrets="SHOP_PASSWORD", expect=None)
-def test_it(vnc_agent, monkeypatch):
-    typed = "<secret:SHOP_PASSWORD>"
-    from pytest_vnc_use.backends.input import Keyboard
-    def strike(self, *chords):
-        while True:
-            pass
-    monkeypatch.setattr(Keyboard, "strike", strike)
-    vnc_agent.type_text(typed)
-"""
-
-
-def test_timeout_while_secret_is_typed_hides_it(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SHOP_PASSWORD", SECRET)
-    pytester.makeconftest(ON_THE_PAD)
-    pytester.makepyfile(test_stuck=STUCK)
-    result = pytester.runpytest_subprocess(*ON_PAD, "-l", "--full-trace", "--junit-xml=junit.xml", timeout=400)
-    result.assert_outcomes(failed=1)
-    told = "\n".join([result.stdout.str(), result.stderr.str(), everything_in(Path())])
-    assert "Timeout" in told
-    assert not [shape for shape in shapes(SECRET) if shape in told]
-    assert str(ord("h")) + "," not in told, "the keysym of the first character"
-    assert "chords     =" not in told
-
-
-ON_THE_PAD = scripted_conftest()
 
 
 IDS = """
@@ -201,85 +218,6 @@ def test_id_shows_name_of_secret(pytester: pytest.Pytester, monkeypatch: pytest.
     output = result.stdout.str() + result.stderr.str()
     assert "the id of a parameter contains a secret: [<secret:SHOP_PASSWORD>]" in output
     assert "hunter2" not in output
-
-
-AMONG_OTHERS = """
-import os
-import pathlib
-import pytest
-from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
-from pytest_vnc_use.types import TypeText
-
-PASSWORD = os.environ["".join(["SHOP", "_PASSWORD"])]
-sent = []
-
-class Noting(ScriptedPlanner):
-    def plan(self, observation, **others):
-        sent.append(repr(observation))
-        return super().plan(observation, **others)
-
-@pytest.fixture
-def vnc_planner(request):
-    return Noting([[TypeText("<secret:SHOP_PASSWORD>")]])
-
-@pytest.mark.vnc_task("sign in with " + PASSWORD, expect=None)
-def test_task(vnc_desktop):
-    assert "text w" in vnc_desktop.read_file("events.txt")
-
-@pytest.mark.vnc_task("Click it", secrets="SHOP_PASSWORD", expect=None)
-def test_declares(vnc_desktop):
-    assert "text w" in vnc_desktop.read_file("events.txt")
-
-def test_own(vnc_agent):
-    vnc_agent.run("log in " + PASSWORD, expect=None)
-    assert sent and not any(PASSWORD in each for each in sent)
-
-@pytest.fixture
-def vnc_password():
-    return PASSWORD
-
-class Holder:
-    def __str__(self): return "holds " + PASSWORD
-
-def test_properties(vnc_password, record_property):
-    for value in (PASSWORD, pathlib.Path(PASSWORD), PASSWORD.encode(), {PASSWORD}, Holder(), 12345678):
-        record_property("vnc_login", value)
-    print("\\x1b[31m" + PASSWORD[:6] + "\\x1b[0m" + PASSWORD[6:])
-    assert vnc_password == 1
-
-def test_coloured():
-    assert PASSWORD + "\\n" + "a" * 40 + PASSWORD == PASSWORD + "!\\n" + "a" * 40 + PASSWORD + "!"
-
-def test_weak():
-    rows = "".join(f"password of user {number}; " for number in range(1200))
-    assert "x" * 60 + rows == "x" * 60 + rows.replace("user", "login")
-
-def test_exit():
-    pytest.exit("no login with " + PASSWORD)
-"""
-
-
-def test_secret_of_one_test_is_hidden_in_all(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    value = "wonderland-77"
-    for name, text in {"SHOP_PASSWORD": value, "WEAK": "password1", "CI": "true"}.items():
-        monkeypatch.setenv(name, text)
-    pytester.makeconftest("import logging, os\ndef pytest_collection(): logging.warning(os.environ['LATE'])\n")
-    monkeypatch.setenv("LATE", "late-secret-5")
-    pytester.makepyfile(test_others=AMONG_OTHERS)
-    result = pytester.runpytest_subprocess(
-        *(*ON_PAD, "-vv", "-l", "--color=yes", "--full-trace", "--junit-xml=junit.xml", "-ojunit_logging=all"),
-        *("--html=report.html", "--log-file=log.log", "--vnc-secret=WEAK", "--vnc-secret=LATE", "-oaddopts="),
-        timeout=400,
-    )
-    told = result.stdout.str() + result.stderr.str()
-    assert "INTERNALERROR" not in told
-    assert "no login with <secret:SHOP_PASSWORD>" in told
-    assert "<secret:LATE>" in Path("log.log").read_text()
-    files = [each for each in Path().rglob("*") if each.is_file() and each.suffix not in (".py", ".pyc", ".png")]
-    told += "\n".join(each.read_text("utf-8", "replace") for each in files)
-    lines = [line for line in told.splitlines() if any(part in line for part in (value, "derland", "late-secret"))]
-    assert lines == []
-    assert "12345678" in Path("junit.xml").read_text()
 
 
 def test_report_that_cannot_be_redacted_shows_failure(

@@ -7,7 +7,6 @@ import json
 import pytest
 
 from support.pad_sessions import ON_PAD, results
-from support.vnc_servers import require_package
 
 pytestmark = pytest.mark.desktop
 
@@ -76,11 +75,11 @@ def signed_in(vnc_agent, request):
     vnc_agent.run(request.param)
 """
 IMPORTS = """
-import asyncio, threading, unittest
+import os
 from concurrent.futures import ThreadPoolExecutor
 import conftest
 import pytest
-from pytest_vnc_use.errors import AgentFailed, InfraError, PlannerError, ProductFailed, TaskFailed
+from pytest_vnc_use.errors import AgentFailed, InfraError, PlannerError, ProductFailed
 task = pytest.mark.vnc_task
 """
 ROWS: dict[str, tuple[str, str]] = {
@@ -88,28 +87,16 @@ ROWS: dict[str, tuple[str, str]] = {
     "claim_holds": ("passed", "@task('Look', expect='it holds')\ndef test_(): ..."),
     "claim_fails": ("product", "@task('Look', expect='it fails')\ndef test_(): ..."),
     "claim_unsure": ("inconclusive", "@task('Look', expect='it is unsure')\ndef test_(): ..."),
-    "second_claim_fails": ("product", "@task('Look', expect=['it is unsure', 'it fails'])\ndef test_(): ..."),
     "claim_outage": ("infra", "@task('Look', expect='an outage')\ndef test_(): ..."),
     "end_holds": ("passed", "@task('Look')\ndef test_(): ..."),
     "end_fails": ("agent", "@task('Look what fails')\ndef test_(): ..."),
     "end_unsure": ("inconclusive", "@task('Look what is unsure')\ndef test_(): ..."),
-    "end_fails_though_body_asserts": ("agent", "@task('Look what fails')\ndef test_(): assert 1"),
     "body_alone": ("passed", "@task('Look what fails', expect=None)\ndef test_(): ..."),
     "body_asserts_on_top": ("product", "@task('Look', expect='it holds')\ndef test_(): assert 0"),
-    "body_alone_gave_up": ("agent", "@task('give up', expect=None)\ndef test_(): ..."),
     "first_marker_fails": (
         "product",
         "@task('Look', expect='it fails')\n@task('give up')\nclass TestFirst:\n  def test_(self): ...",
     ),
-    "class_marker_first": (
-        "agent",
-        "@task('give up')\nclass Test:\n  @task('Look', expect='it fails')\n  def test_(self): ...",
-    ),
-    "coroutine_without_plugin_is_judged_by_run": (
-        "agent",
-        "def test_(vnc_agent): asyncio.run(asyncio.to_thread(vnc_agent.run, 'Look what fails'))",
-    ),
-    "circles": ("agent", "@task('circle')\ndef test_(): ..."),
     "circles_to_the_limit": ("agent", "@task('circle', max_steps=3)\ndef test_(): ..."),
     "steps_used_up": ("budget", "@task('go everywhere', max_steps=2)\ndef test_(): ..."),
     "limit_holds_for_its_own_task": (
@@ -123,16 +110,10 @@ ROWS: dict[str, tuple[str, str]] = {
         "  @task('Look')\n  def test_(self, vnc_desktop): ...",
     ),
     # run() in bodies, fixtures, threads, subtests
-    "run_claim_fails": ("product", "def test_(vnc_agent): vnc_agent.run('Look', expect='it fails')"),
     "run_end_fails": ("agent", "def test_(vnc_agent): vnc_agent.run('Look what fails')"),
-    "run_body_alone": ("passed", "def test_(vnc_agent): vnc_agent.run('Look what fails', expect=None)"),
     "run_failure_expected": (
         "passed",
         "def test_(vnc_agent):\n  with pytest.raises(ProductFailed): vnc_agent.run('Look', expect='it fails')",
-    ),
-    "run_gave_up_expected": (
-        "passed",
-        "def test_(vnc_agent):\n  with pytest.raises(AgentFailed): vnc_agent.run('give up', expect=None)",
     ),
     "run_claims_of_iterator": ("settings", "def test_(vnc_agent): vnc_agent.run('Look', expect=iter(['it fails']))"),
     "run_unchecked": ("settings", "def test_(vnc_agent): vnc_agent.run('give up', check=False)"),
@@ -151,19 +132,9 @@ ROWS: dict[str, tuple[str, str]] = {
         "agent",
         "def test_(vnc_agent, subtests):\n  with subtests.test('one'): vnc_agent.run('Look what fails')",
     ),
-    "plain_class_in_style_of_unittest": (
-        "agent",
-        "class TestStyle:\n  check = unittest.TestCase()\n  def setup_method(self): self.done = []\n"
-        "  @task('Look what fails')\n  def test_(self): self.check.assertEqual(self.done, [])",
-    ),
-    "assertion_of_unittest_on_top": (
-        "product",
-        "class TestOnTop:\n  @task('Look', expect=None)\n  def test_(self): unittest.TestCase().assertEqual(1, 2)",
-    ),
     # claims in bodies
     "verify_holds": ("passed", "def test_(vnc_agent): assert vnc_agent.verify('it holds').holds"),
     "verify_fails_unread": ("product", "def test_(vnc_agent): vnc_agent.verify('it fails')"),
-    "verify_unsure": ("inconclusive", "def test_(vnc_agent): vnc_agent.verify('it is unsure')"),
     "saw_fails": ("product", "def test_(vnc_agent): vnc_agent.saw('it fails')"),
     "assess_fails": ("passed", "def test_(vnc_agent): assert vnc_agent.assess('it fails').kind == 'fails'"),
     "assess_unsure_as_truth": ("inconclusive", "def test_(vnc_agent): assert not vnc_agent.assess('it is unsure')"),
@@ -187,10 +158,6 @@ ROWS: dict[str, tuple[str, str]] = {
         "infra",
         "@pytest.mark.xfail(raises=Exception)\n@task('raise: no network')\ndef test_(): ...",
     ),
-    "planner_raises_what_the_test_expects": (
-        "passed",
-        "def test_(vnc_agent):\n  with pytest.raises(RuntimeError): vnc_agent.run('raise')",
-    ),
     "planner_answers_nothing": ("agent", "@task('answer nothing', expect=None)\ndef test_(): ..."),
     "planner_object_answers_text": (
         "agent",
@@ -198,7 +165,6 @@ ROWS: dict[str, tuple[str, str]] = {
     ),
     "judge_answers_text": ("settings", "def test_(vnc_agent): vnc_agent.verify('nonsense')"),
     # a tool that failed in a test that continued
-    "tool_failed": ("infra", "def test_(vnc_agent): vnc_agent.run('break')"),
     "tool_failed_and_caught": (
         "infra",
         "def test_(vnc_agent):\n  try: vnc_agent.run('break')\n  except InfraError: pass",
@@ -224,7 +190,6 @@ ROWS: dict[str, tuple[str, str]] = {
         "@pytest.mark.xfail(raises=InfraError)\n"
         "def test_(vnc_agent):\n  try: vnc_agent.run('break')\n  except InfraError: pass",
     ),
-    "tool_failure_not_xfailed": ("infra", "@pytest.mark.xfail\n@task('break')\ndef test_(): ..."),
     "product_failure_xfailed": ("xfailed", "@pytest.mark.xfail\n@task('Look', expect='it fails')\ndef test_(): ..."),
     "file_missing": ("product", "def test_(vnc_desktop): raise conftest.FileMissing('no notes.txt')"),
     "judge_failed_before_an_assertion": (
@@ -278,159 +243,67 @@ def test_each_task_is_judged_by_rule(pytester: pytest.Pytester) -> None:
     assert checked["verify_holds"] == ("none",)
 
 
+RECORDED: dict[str, tuple[str, str, str]] = {
+    "judged": ("", "", "passed"),
+    "claim": ("expect='it holds'", "expect='it holds'", "passed"),
+    "body": ("expect=None", "expect=None", "passed"),
+    "other_claim": ("expect='it holds'", "expect='another holds'", "settings"),
+    "claim_dropped": ("expect='it holds'", "expect=None", "passed"),
+    "claim_added": ("expect=None", "", "settings"),
+    "renamed": ("", "", "settings"),
+}
+"""By a test's name: its marker when recorded, its marker when replayed without a judge, and how it then ends."""
+ATTEMPTS = """
+@pytest.fixture
+def attempts():
+    with open("attempts", "a") as file:
+        file.write("x")
+
+@pytest.mark.flaky(reruns=1)
+@pytest.mark.vnc_task("Press it", expect="it holds")
+def test_second(attempts, vnc_agent):
+    vnc_agent.verify("it fails" if os.path.getsize("attempts") == 1 else "it holds")
+
+@pytest.mark.vnc_task("Click", expect="it fails")
+def test_fails(): ...
+
+def test_caught(vnc_agent):
+    with pytest.raises(AgentFailed):
+        vnc_agent.run("give up", expect=None)
+"""
+
+
 def test_recording_replays_by_who_vouched_for_its_end(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytester.makeconftest(CONFTEST)
-    file = pytester.makepyfile(
-        test_it="""
-        import pytest
+    file = pytester.makepyfile(test_it="")
+    recordings = file.parent / "__vnc_recordings__" / "test_it"
 
-        @pytest.mark.vnc_task("Click")
-        def test_judged(): ...
-
-        @pytest.mark.vnc_task("Click", expect="it holds")
-        def test_claim(): ...
-
-        @pytest.mark.vnc_task("Click", expect=None)
-        def test_body(): ...
-        """
-    )
-    original, recordings = file.read_text(), file.parent / "__vnc_recordings__" / "test_it"
-    pytester.makefile(".vnc.toml", test_tasks=file_of_tasks("file_end_holds", "file_body_alone"))
-
-    def session(*options: str) -> dict[str, str]:
-        on_pad = (*ON_PAD, "--vnc-scope=test", "-n2", "--dist=loadfile", *options)
-        pytester.runpytest_subprocess(*on_pad, timeout=400)
-        return outcomes()
+    def session(tests: dict[str, str], *options: str) -> pytest.RunResult:
+        marked = [f"@task('Click', {marker})\ndef test_{name}(): ...\n" for name, marker in tests.items()]
+        file.write_text("\n".join([IMPORTS, *marked, ATTEMPTS if options else ""]))
+        return pytester.runpytest_subprocess(*ON_PAD, "--vnc-scope=test", *options, timeout=400)
 
     def written() -> dict[str, str]:
-        return {path.stem: path.read_text() for path in recordings.glob("*.json")}
+        return {path.stem.removeprefix("test_"): path.read_text() for path in recordings.glob("*.json")}
 
-    assert {*session("--vnc-record=rewrite").values()} == {"passed"}
-    by_judge = {name: '"vouched_by": "judge"' in text for name, text in written().items()}
-    assert by_judge == {"test_judged": True, "test_claim": True, "test_body": False}
-    monkeypatch.setenv("NO_JUDGE", "1")
-    judged = recordings / "test_judged.json"
-    masked = json.loads(judged.read_text()) | {"masks": [{"left": 0, "top": 0, "right": 9, "bottom": 9}]}
-    judged.write_text(json.dumps(masked))
-    assert {*session("--vnc-record=replay").values()} == {"passed"}
-    before = written()
-    file.write_text(original.replace("test_judged", "test_renamed").replace('expect="it holds"', "expect=None"))
-    assert session("test_it.py") == {"renamed": "settings", "claim": "passed", "body": "passed"}
-    assert ": mv " in results()["renamed"].message
-    assert written() == before
-    file.write_text(original)
-    for judges_nothing in ("off", "rewrite"):
-        ends = session(f"--vnc-record={judges_nothing}")
-        without = dict.fromkeys(("judged", "claim", "file_end_holds"), "settings")
-        assert ends == {**without, "body": "passed", "file_body_alone": "passed"}
-    file.write_text(original.replace(", expect=None", "").replace("it holds", "another holds"))
-    assert session("--vnc-record=replay", "test_it.py") == {"judged": "passed", "claim": "settings", "body": "settings"}
-
-
-def test_caught_failure_is_not_recorded_and_reported(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest(CONFTEST)
-    pytester.makepyfile(
-        test_it="""
-        import pytest
-        from pytest_vnc_use.errors import AgentFailed
-
-        def test_caught(vnc_agent):
-            with pytest.raises(AgentFailed):
-                vnc_agent.run("give up", expect=None)
-        """
-    )
-    result = pytester.runpytest_subprocess(*ON_PAD, "--vnc-record=rewrite", timeout=400)
-    assert result.ret == 0
+    pytester.makeconftest(CONFTEST.replace("[Click(5, 5)]", "[Click(8 + os.path.getsize('attempts'), 5)]"))
+    (file.parent / "attempts").touch()
+    pytester.makefile(".vnc.toml", test_tasks=file_of_tasks("file_end_holds", "file_body_alone"))
+    result = session({name: marker for name, (marker, _, _) in RECORDED.items()}, "--vnc-record=rewrite")
+    assert {name for name, end in outcomes().items() if end != "passed"} == {"fails"}
     told = "vnc-use: 1 recording not written: test_it.py::test_caught: the task 'give up' ended as gave_up, and only *"
     result.stdout.fnmatch_lines([told])
-
-
-def test_scenario_of_pytest_bdd_follows_rule(pytester: pytest.Pytester) -> None:
-    require_package("pytest_bdd")
-    pytester.makeconftest(CONFTEST)
-    pytester.makefile(
-        ".feature",
-        orders="""
-        Feature: orders
-          Scenario: alone
-            When I click with nobody judging
-            Then the body says so
-          Scenario: judged
-            When I click what fails
-            Then the body says so
-        """,
-    )
-    pytester.makepyfile(
-        test_it="""
-        from pytest_bdd import scenarios, then, when
-        scenarios("orders.feature")
-
-        @when("I click with nobody judging")
-        def click(vnc_agent): vnc_agent.run("Click what fails", expect=None)
-
-        @when("I click what fails")
-        def judged(vnc_agent): vnc_agent.run("Click what fails")
-
-        @then("the body says so")
-        def body(vnc_desktop): assert vnc_desktop.server
-        """
-    )
-    pytester.runpytest_subprocess(*ON_PAD, timeout=400)
-    assert outcomes() == {
-        "alone": "passed",
-        "judged": "agent",
-    }
-
-
-def test_coroutine_of_pytest_asyncio_follows_rule(pytester: pytest.Pytester) -> None:
-    require_package("pytest_asyncio.plugin")
-    pytester.makeconftest(CONFTEST)
-    pytester.makepyfile(
-        test_it=f"""
-{IMPORTS}
-pytestmark = pytest.mark.asyncio
-
-@task("Click what fails")
-async def test_marker(): raise KeyError("the coroutine has begun")
-
-@task("Click", expect="it holds")
-async def test_marker_holds(vnc_desktop): assert await asyncio.to_thread(lambda: vnc_desktop.server)
-
-@task("Click", expect=None)
-async def test_body(): assert await asyncio.sleep(0, result=False)
-
-async def test_run(vnc_agent): await asyncio.to_thread(vnc_agent.run, "Click", expect="it fails")
-"""
-    )
-    pytester.runpytest_subprocess(*ON_PAD, "-oasyncio_default_fixture_loop_scope=function", timeout=400)
-    assert outcomes() == {"marker": "agent", "marker_holds": "passed", "body": "product", "run": "product"}
-
-
-def test_only_attempt_that_passed_is_recorded(pytester: pytest.Pytester) -> None:
-    pytest.importorskip("pytest_rerunfailures", reason="pytest-rerunfailures is not installed")
-    pytester.makeconftest(CONFTEST.replace("[Click(5, 5)]", "[Click(os.path.getsize('attempts'), 5)]"))
-    file = pytester.makepyfile(
-        test_it="""
-        from pathlib import Path
-        import pytest
-
-        @pytest.fixture(autouse=True)
-        def attempts():
-            with open("attempts", "a") as file:
-                file.write("x")
-
-        @pytest.mark.vnc_task("Click", expect="it holds")
-        def test_judged(vnc_agent):
-            vnc_agent.verify("it fails" if Path("attempts").read_text() == "x" else "it holds")
-
-        @pytest.mark.vnc_task("Click", expect="it fails")
-        def test_claim(): ...
-        """
-    )
-    pytester.runpytest_subprocess(*ON_PAD, "--vnc-record=rewrite", "-ovnc_rehearse=0", "--reruns=1", timeout=400)
-    assert outcomes() == {"judged": "passed", "claim": "product"}
-    (judged,) = (file.parent / "__vnc_recordings__" / "test_it").glob("*.json")
-    assert judged.name == "test_judged.json"
-    assert '{"kind": "click", "x": 2, "y": 5}' in judged.read_text(encoding="utf-8")
+    recorded = written()
+    assert '{"kind": "click", "x": 10, "y": 5}' in recorded.pop("second")
+    by_judge = {name: '"vouched_by": "judge"' in text for name, text in recorded.items()}
+    assert by_judge == {name: marker != "expect=None" for name, (marker, _, _) in RECORDED.items()}
+    masked = json.loads(recorded["judged"]) | {"masks": [{"left": 0, "top": 0, "right": 9, "bottom": 9}]}
+    (recordings / "test_judged.json").write_text(json.dumps(masked))
+    monkeypatch.setenv("NO_JUDGE", "1")
+    before = written()
+    session({name.replace("renamed", "new_name"): marker for name, (_, marker, _) in RECORDED.items()})
+    ends = {name.replace("renamed", "new_name"): end for name, (_, _, end) in RECORDED.items()}
+    assert outcomes() == {**ends, "file_end_holds": "passed", "file_body_alone": "passed"}
+    assert ": mv " in results()["new_name"].message
+    assert written() == before
