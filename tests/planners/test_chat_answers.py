@@ -47,7 +47,6 @@ DEEPSEEK = 'function<｜tool▁sep｜>wait\n```json\n{"seconds": 2}\n```<｜tool
 KIMI = '<|tool_call_begin|>functions.wait:0<|tool_call_argument_begin|>{"seconds": 2}<|tool_call_end|>'
 OSS = '<|end|><|channel|>commentary to=functions.wait <|constrain|>json<|message|>{"seconds": 2}<|call|>'
 WAITS: list[tuple[Any, str]] = [
-    (f"<tool_call>\n{WAIT}\n</tool_call>", ""),
     (f"I wait.\n<tool_call>{WAIT}", "I wait."),
     (f"<think>no: <tool_call>{TYPE}</tool_call></think><tool_call>{WAIT}</tool_call>", ""),
     (f"```\n{WAIT}\n```", ""),

@@ -220,6 +220,7 @@ REFUSED_BY_PROXY = "the proxy, or the model's service, refused the request:"
     ("reply", "kind", "told"),
     [
         (Reply(b"<html>Not allowed", 403), ModelUnavailable, f"{REFUSED_BY_PROXY} 403: <html>Not allowed; "),
+        (Reply(b"Who are you?", 407), ModelUnavailable, f"{REFUSED_BY_PROXY} 407: Who are you?; "),
         (Reply(error("Not yours."), 403), KeyRejected, "the API key, or its access to the model"),
         (Reply(b"", 504), ModelUnavailable, "the model's service failed: 504: no message; "),
     ],
