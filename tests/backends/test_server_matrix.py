@@ -84,7 +84,7 @@ def test_screen_is_what_server_shows(stage: Stage, connected: Connect) -> None:
         move_the_pointer(hands)
         wait_to_see(stage, hands)
         frame = hands.frame()
-        assert hands.size == (frame.ref.width, frame.ref.height) == stage.truth().shape[1::-1]
+        assert hands.size == (frame.ref.width, frame.ref.height)
         assert colours(frame) >= 15
         hands.move(5, 5)
         stage.repaint()
