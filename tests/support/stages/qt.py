@@ -57,11 +57,10 @@ def wayvnc(directory: Path, wish: Wish) -> Iterator[Stage]:
     vnc_servers.require_pyside()
     vnc_servers.require("grim")
     log = directory / "heard"
-    blind = ["--disable-input"] if wish.view_only else []
     with (
         sway(wish.size) as wayland,
         writing_to(log) as pipes,
-        on_free_port(lambda port: running("wayvnc", *blind, "127.0.0.1", str(port), environment=wayland)) as server,
+        on_free_port(lambda port: running("wayvnc", "127.0.0.1", str(port), environment=wayland)) as server,
         running(*_CANVAS, environment={**wayland, "QT_QPA_PLATFORM": "wayland"}, **pipes) as program,
     ):
         server.environment = wayland

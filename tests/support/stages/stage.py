@@ -30,7 +30,6 @@ class Wish:
 
     size: tuple[int, int] = (800, 600)
     password: str | None = None
-    view_only: bool = False
     depth: int = 24
     naps: bool = False
 

@@ -24,23 +24,20 @@ _COLOURS = (
 
 @contextmanager
 def tigervnc(directory: Path, wish: Wish) -> Iterator[Stage]:
-    blind = ["-AcceptKeyEvents=0", "-AcceptPointerEvents=0"] if wish.view_only else []
-    starting = vnc_servers.tigervnc(wish.size, _file(directory, wish), [*blind, "-depth", str(wish.depth)])
+    starting = vnc_servers.tigervnc(wish.size, _file(directory, wish), ["-depth", str(wish.depth)])
     with _stage(starting, directory, wish) as stage:
         stage.resize = lambda size: _by_xrandr(stage.server, size)
         yield stage
 
 
 def tightvnc(directory: Path, wish: Wish) -> AbstractContextManager[Stage]:
-    blind = ["-viewonly"] if wish.view_only else []
-    return _stage(vnc_servers.tightvnc(wish.size, _file(directory, wish), blind, wish.depth), directory, wish)
+    return _stage(vnc_servers.tightvnc(wish.size, _file(directory, wish), depth=wish.depth), directory, wish)
 
 
 @contextmanager
 def x11vnc(directory: Path, wish: Wish) -> Iterator[Stage]:
     """Yield x11vnc, which changes its size by showing a part of the screen."""
-    blind = ["-viewonly"] if wish.view_only else []
-    server = vnc_servers.x11vnc(wish.size, _file(directory, wish), blind, wish.depth, naps=wish.naps)
+    server = vnc_servers.x11vnc(wish.size, _file(directory, wish), depth=wish.depth, naps=wish.naps)
     with _stage(server, directory, wish) as stage:
         whole = stage.truth
 
