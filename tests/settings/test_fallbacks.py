@@ -6,7 +6,7 @@ import pytest
 
 from pytest_vnc_use.agent import build
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.settings.fallbacks import VARIABLES
+from pytest_vnc_use.settings.fallbacks import VARIABLES, fallbacks_in_words
 
 CHOSEN = {"toolset": "local_agent"}
 
@@ -37,3 +37,13 @@ def test_wrong_value_is_refused_by_its_variable(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("AGENT_MAX_STEPS", "many")
     with pytest.raises(SettingsError, match="AGENT_MAX_STEPS must be a whole number, at least 1, got 'many'"):
         build.settings_of(CHOSEN)
+
+
+def test_doctor_names_variables_and_no_value() -> None:
+    found = {"LMSTUDIO_ENDPOINT": "http://secret.example", "AGENT_MAX_STEPS": "12"}
+    said = {toolset: [*fallbacks_in_words(toolset, found)] for toolset in ("local_agent", "commands")}
+    assert said == {
+        "local_agent": ["read where no setting says otherwise: LMSTUDIO_ENDPOINT, AGENT_MAX_STEPS"],
+        "commands": ["not read: LMSTUDIO_ENDPOINT, AGENT_MAX_STEPS; they count with vnc_toolset = local_agent"],
+    }
+    assert [*fallbacks_in_words("local_agent", {})] == []
