@@ -97,13 +97,12 @@ def test_judge_is_asked_for_name(tmp_path: Path) -> None:
 
 
 def test_planner_is_told_name(tmp_path: Path) -> None:
-    def password_of(user: str, password: str) -> str:
+    def password_of(user: str, passwords: dict[str, object]) -> str:
         """The password of a user."""
-        assert password == VALUE
-        assert type(password) is str
+        assert passwords == {"all": [VALUE]}
         return f"it is {VALUE}, or\n{VALUE[:10]}\n{VALUE[10:]}"
 
-    call = CallFunction("password_of", {"user": "alice", "password": "<secret:PW>"})
+    call = CallFunction("password_of", {"user": "alice", "passwords": {"all": ["<secret:PW>"]}})
     planner = ListPlanner([act(Proposal(call, "ask")), finished()])
     with agent(tmp_path, planner, functions=[password_of]) as runs:
         runs.run(f"Sign in with {VALUE}")

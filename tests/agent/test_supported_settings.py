@@ -60,7 +60,6 @@ OPTIONS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         {"environment": "browser", "disabled_safety_policies": ["A", "B"], "detect_prompt_injection": False},
     ),
     "anthropic": (("tool=computer_20250124", "max_tokens=9"), {"tool": "computer_20250124", "max_tokens": 9}),
-    "openai": (("include_thoughts=true",), {"include_thoughts": True}),
     SERVER: (("temperature=0.5", "coordinates=pixels"), {"temperature": 0.5, "coordinates": "pixels"}),
 }
 

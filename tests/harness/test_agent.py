@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -83,28 +79,17 @@ def test_run_counts_calls_of_act_and_keeps_actions(agent: Steps, max_steps: int,
     assert {path.name for path in agent.output_dir.iterdir()} == {"execution.json"}
 
 
-def test_ctrl_c_leaves_partial_and_traceback(server: VncServer, tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import sys\nfrom pytest_vnc_use.harness import Agent\n"
-        "class Slow(Agent):\n    def act(self):\n        self.wait(0.0)\n        print('waits', flush=True)\n"
-        "        self.wait(60.0)\n"
-        f"Slow(output_dir={str(tmp_path / 'run')!r}, vnc_scheme='vnc', vnc_port=int(sys.argv[1])).run(3)\n",
-        encoding="utf-8",
-    )
-    command = [sys.executable, str(script), str(place(server)["vnc_port"])]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"waits\n"
-        os.kill(process.pid, signal.SIGINT)
-        process.communicate(timeout=30)
-    assert process.returncode != 0
-    assert {path.name for path in (tmp_path / "run").iterdir()} == {
-        "partial_execution.json",
-        "error.txt",
-        "recording",
-    }
-    assert "KeyboardInterrupt" in (tmp_path / "run" / "error.txt").read_text(encoding="utf-8")
+def test_ctrl_c_leaves_partial_and_traceback(agent: Steps) -> None:
+    def interrupt(each: Steps) -> None:
+        each.wait(0.0)
+        raise KeyboardInterrupt
+
+    agent.steps = [interrupt]
+    with pytest.raises(KeyboardInterrupt):
+        agent.run(max_steps=3)
+    files = {path.name for path in agent.output_dir.iterdir()}
+    assert files == {"partial_execution.json", "error.txt", "recording"}
+    assert "KeyboardInterrupt" in (agent.output_dir / "error.txt").read_text(encoding="utf-8")
 
 
 def test_run_without_desktop_leaves_error(agent: Steps) -> None:

@@ -37,7 +37,7 @@ def programs() -> None:
 )
 def test_desktop_is_kept_for_its_scope(pytester: pytest.Pytester, scope: str, count: int, seen: str) -> None:
     pytester.makepyfile(test_a=LOOKING, test_b=LOOKING.replace("one", "three").replace("two", "four"))
-    pytester.runpytest_inprocess(*DESKTOP, f"--vnc-scope={scope}").assert_outcomes(passed=4)
+    pytester.runpytest_subprocess(*DESKTOP, f"--vnc-scope={scope}").assert_outcomes(passed=4)
     lines = (pytester.path / "desktops.txt").read_text(encoding="utf-8").splitlines()
     assert ", ".join(line.rpartition(" ")[0] for line in lines) == seen
     assert len({line.rpartition(" ")[2] for line in lines}) == count
@@ -51,7 +51,7 @@ def test_home_of_repeated_test_has_same_path(pytester: pytest.Pytester) -> None:
                 file.write(vnc_desktop.run(["pwd"]).stdout)
         """
     )
-    pytester.runpytest_inprocess(*DESKTOP, "--vnc-repeat=2").assert_outcomes(passed=2)
+    pytester.runpytest_subprocess(*DESKTOP, "--vnc-repeat=2").assert_outcomes(passed=2)
     homes = (pytester.path / "homes.txt").read_text(encoding="utf-8").split()
     assert (len(homes), len(set(homes))) == (2, 1)
 
@@ -109,7 +109,7 @@ def test_after_it(vnc_agent):
 
 def test_ended_desktop_is_replaced_and_server_is_infra(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_program=ENDS_PROGRAM, test_server=ENDS_SERVER)
-    result = pytester.runpytest_inprocess(*DESKTOP, "--vnc-app=xterm -e sleep 1234567", "--vnc-scope=module")
+    result = pytester.runpytest_subprocess(*DESKTOP, "--vnc-app=xterm -e sleep 1234567", "--vnc-scope=module")
     result.assert_outcomes(passed=3, failed=2)
     killed = "the desktop: *exited with -9 (SIGKILL)*"
     result.stdout.fnmatch_lines([f"infra: {killed}", killed, "*2 infra*"])
@@ -129,7 +129,7 @@ def test_program_ended_by_signal_names_step(pytester: pytest.Pytester) -> None:
         """
     )
     crashes = "xterm -e 'read line; echo going down; kill -SEGV $PPID; sleep 60'"
-    result = pytester.runpytest_inprocess(*DESKTOP, f"--vnc-app={crashes}")
+    result = pytester.runpytest_subprocess(*DESKTOP, f"--vnc-app={crashes}")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         ["product: the program ended with SIGSEGV at step [12]: the program *exited with -11 (SIGSEGV)"]
@@ -172,7 +172,7 @@ def test_program_is_from_option_marker_or_fixture(pytester: pytest.Pytester) -> 
                 assert runs(vnc_desktop, "3333")
         """
     )
-    pytester.runpytest_inprocess(*DESKTOP, "--vnc-app=xterm -e sleep 1111").assert_outcomes(passed=4)
+    pytester.runpytest_subprocess(*DESKTOP, "--vnc-app=xterm -e sleep 1111").assert_outcomes(passed=4)
 
 
 def test_relative_program_is_found_and_its_output_redacted(
@@ -195,7 +195,7 @@ def test_relative_program_is_found_and_its_output_redacted(
     )
     shop = pytester.makefile(".sh", shop="#!/bin/sh\necho the password is tiefgeheim\nexec xterm -e sleep 99\n")
     shop.chmod(0o755)
-    pytester.runpytest_inprocess(*DESKTOP, "--vnc-app=./shop.sh").assert_outcomes(passed=1)
+    pytester.runpytest_subprocess(*DESKTOP, "--vnc-app=./shop.sh").assert_outcomes(passed=1)
     (log,) = (pytester.path / "runs").glob("*/logs/program.txt")
     assert log.read_text(encoding="utf-8") == "the password is <secret:SHOP_PASSWORD>"
 

@@ -36,10 +36,6 @@ import pytest
 async def test_waits(vnc_desktop):
     assert vnc_desktop.read_file("total.txt") == "alice pays 7.00"
 
-{TASK}@pytest.mark.parametrize("paid", ["8.00"], ids=["wrong"])
-def test_pays(paid, vnc_desktop):
-    assert vnc_desktop.read_file("total.txt") == f"alice pays {{paid}}"
-
 {TASK[:-2]}, app={MOVED!r})
 def test_moves(vnc_desktop):
     open("body.txt", "w").close()
@@ -59,7 +55,6 @@ def test_drift_at_end_runs_body_first(project: Project) -> None:
     project.write("test_till.py", TESTS)
     for name in ("asserts", "checks", "skips", "breaks", "waits", "moves", "goes_on"):
         project.copy_recording(f"test_{name}")
-    project.copy_recording("test_pays[wrong]", "paid")
     (project.path / "conftest.py").write_text(
         "import pytest\n\n@pytest.fixture\ndef anyio_backend():\n    return 'asyncio'\n", encoding="utf-8"
     )
@@ -70,7 +65,7 @@ def test_drift_at_end_runs_body_first(project: Project) -> None:
     has_steps_left = {"moves", "goes_on"}
     inconclusive = {"till", "skips", "breaks", *has_steps_left}
     assert {name for name, triage in triages.items() if triage == "inconclusive"} == inconclusive, ended.out
-    assert {"asserts", "checks", "waits", "pays[wrong]"} <= {name for name in triages if triages[name] == "product"}
+    assert {"asserts", "checks", "waits"} <= {name for name in triages if triages[name] == "product"}
     for name, (triage, message) in found.items():
         is_drift = message.startswith("drift " if name in has_steps_left else "drift at the end: ")
         assert is_drift == (name in inconclusive), (name, triage, message)

@@ -83,32 +83,21 @@ def test_live_line_shows_step_and_is_erased(
     assert not any("test_it: step" in row for row in terminal.rows)
 
 
-@pytest.fixture
-def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only pytest's own plugins, in this process."""
+def test_line_is_off_beside_other_output(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-
-
-@pytest.mark.usefixtures("alone")
-def test_line_is_off_beside_other_output(pytester: pytest.Pytester) -> None:
-    assert plugin_terminal.is_wanted(session_of(pytester))
-    for option in ("-v", "-q", "-s", "--capture=sys", "--log-cli-level=INFO", "-olog_cli=true"):
-        assert not plugin_terminal.is_wanted(session_of(pytester, option)), option
-    config = session_of(pytester)
-    config.stash[SETTINGS] = Settings(record="manual")
-    assert not plugin_terminal.is_wanted(config)
-
-
-def session_of(pytester: pytest.Pytester, *options: str) -> pytest.Config:
-    """The config of a session whose reporter believes that it writes to a terminal."""
-    config = pytester.parseconfigure("--capture=fd", *options)
+    config = pytester.parseconfigure("--capture=fd")
     config.stash[SETTINGS] = Settings()
     config.pluginmanager.get_plugin("terminalreporter").isatty = True  # type: ignore[union-attr]  # it is there
-    return config
-
-
-@pytest.mark.usefixtures("alone")
-def test_line_is_off_without_reporter(pytester: pytest.Pytester) -> None:
-    config = pytester.parseconfigure("-p", "no:terminal")
-    config.stash[SETTINGS] = Settings()
+    assert plugin_terminal.is_wanted(config)
+    for option, value in (
+        ("verbose", 1),
+        ("verbose", -1),
+        ("capture", "no"),
+        ("capture", "sys"),
+        ("log_cli_level", "INFO"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(config.option, option, value)
+            assert not plugin_terminal.is_wanted(config), (option, value)
+    config.stash[SETTINGS] = Settings(record="manual")
     assert not plugin_terminal.is_wanted(config)

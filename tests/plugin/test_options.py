@@ -70,7 +70,7 @@ def test_variable_and_command_line_overrule_file(pytester: pytest.Pytester, monk
 def test_wrong_native_value_is_usage_error(pytester: pytest.Pytester, line: str, complaint: str) -> None:
     (pytester.path / "pyproject.toml").write_text(f"[tool.pytest]\n{line}\n", encoding="utf-8")
     pytester.makepyfile("def test_it(): pass")
-    outcome = pytester.runpytest_inprocess(*QUIET)
+    outcome = pytester.runpytest_subprocess(*QUIET)
     assert outcome.ret == pytest.ExitCode.USAGE_ERROR
     outcome.stderr.re_match_lines([f"ERROR: ini option {complaint}"])
 
@@ -138,7 +138,7 @@ def test_m_vnc_selects_each_test_with_desktop(pytester: pytest.Pytester) -> None
     ours, others = (
         {
             line.rpartition("::")[2]
-            for line in pytester.runpytest_inprocess(*options, marker, *QUIET).outlines
+            for line in pytester.runpytest_subprocess(*options, marker, *QUIET).outlines
             if "::" in line
         }
         for marker in ("vnc", "not vnc")

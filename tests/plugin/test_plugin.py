@@ -12,6 +12,7 @@ import pytest
 
 from pytest_vnc_use.settings.settings import FIELDS, OPTIONS
 from support.gemini_server import GeminiServer, calls, daily_quota, text, wants_confirmation
+from support.pad_sessions import QUIET
 from support.paths import PAD_LINE
 from support.qt_desktop import QtDesktop
 from support.vnc_servers import VncServer
@@ -19,7 +20,6 @@ from support.vnc_servers import VncServer
 Model = Callable[..., GeminiServer]
 Run = Callable[..., pytest.RunResult]
 
-IN_PROCESS = ("-p", "no:cacheprovider", "-p", "no:pytest-vnc")  # which warns when it is imported
 HOLDS = text(json.dumps({"reason": "it is there", "verdict": "holds", "box_2d": [100, 100, 200, 200]}))
 FAILS = text(json.dumps({"reason": "the basket is empty", "verdict": "fails", "box_2d": None}))
 CLICK = ("click", {"x": 500, "y": 500, "intent": "open the basket"})
@@ -176,14 +176,14 @@ WRONG_MARKERS = {
 @pytest.mark.parametrize(("source", "problem"), WRONG_MARKERS.values(), ids=WRONG_MARKERS)
 def test_wrong_marker_is_usage_error(pytester: pytest.Pytester, source: str, problem: str) -> None:
     pytester.makepyfile(f"import pytest, unittest\ntask = pytest.mark.vnc_task('Click', expect=None)\n{source}\n")
-    result = pytester.runpytest_inprocess("--collect-only", *IN_PROCESS)
+    result = pytester.runpytest_subprocess("--collect-only", *QUIET)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: *test_it: *{problem.replace('[', '[[]')}*"])
 
 
 def test_coroutine_of_other_plugin_is_collected_without_server(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(f"{JUDGED}\n@pytest.mark.anyio\n@pytest.mark.vnc_task('Click')\nasync def test_other(): ...")
-    result = pytester.runpytest_inprocess("--collect-only", "-q", *IN_PROCESS)
+    result = pytester.runpytest_subprocess("--collect-only", "-q", *QUIET)
     result.stdout.fnmatch_lines(["*::test_it", "*::test_other*"])
 
 
@@ -237,7 +237,7 @@ def test_wrong_option_is_usage_error(
     pytester.makepyfile("def test_it(): ...")
     policy = '[[rule]]\ndecision = "maybe"\naction = "click"\n'
     pytester.makefile(".toml", policy=policy)
-    result = pytester.runpytest_inprocess(*option.split(), "--vnc-planner=gemini", *IN_PROCESS)
+    result = pytester.runpytest_subprocess(*option.split(), "--vnc-planner=gemini", *QUIET)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {problem}"])
 
@@ -360,7 +360,7 @@ def test_markers_and_overridden_fixtures_work_together(pytester: pytest.Pytester
     pytester.makeconftest(ON_THE_PAD)
     pytester.makefile(".toml", lax='[[rule]]\nname = "all"\ndecision = "allow"\naction = "*"\n')
     pytester.makepyfile(test_it=MARKED + "".join(OVERRIDE.format(fixture=fixture) for fixture in FIXTURES))
-    result = pytester.runpytest_inprocess(f"--vnc-server={pad.server}", *IN_PROCESS)
+    result = pytester.runpytest_subprocess(f"--vnc-server={pad.server}", *QUIET)
     result.assert_outcomes(passed=2 + 2 + 2 + 2 + 10, failed=1)
     result.stdout.fnmatch_lines(["*ended as denied*this buys two apples*", "*task: Buy, strictly"])
     assert "agent.py" not in result.stdout.str()

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pytest_vnc_use.report.reliability import base_of, sentence_about, wilson_interval
+from pytest_vnc_use.report.reliability import reliabilities, sentence_about, wilson_interval
+from pytest_vnc_use.report.results import ItemResult
 from support.gemini_rules import Request
 from support.gemini_server import GeminiServer, Reply, calls, text
 from support.pad_sessions import QUIET
@@ -25,18 +26,6 @@ def test_it(vnc_desktop):
 
 
 @pytest.mark.parametrize(
-    ("nodeid", "base"),
-    [
-        ("test_a.py::test_x[apples-run12]", "test_a.py::test_x[apples]"),
-        ("test_a.vnc.toml::basket[apples][run1]", "test_a.vnc.toml::basket[apples]"),
-        ("test_a.py::test_x[prune1]", "test_a.py::test_x[prune1]"),
-    ],
-)
-def test_base_of_id_lacks_repetition(nodeid: str, base: str) -> None:
-    assert base_of(nodeid) == base
-
-
-@pytest.mark.parametrize(
     ("passed", "repeated", "low", "high"),
     [
         (0, 10, 0.0, 0.2775),
@@ -47,6 +36,23 @@ def test_base_of_id_lacks_repetition(nodeid: str, base: str) -> None:
 def test_interval_is_wilsons(passed: int, repeated: int, low: float, high: float) -> None:
     """Of 81 in 263: Newcombe, Statistics in Medicine 17 (1998), table I."""
     assert wilson_interval(passed, repeated) == (pytest.approx(low, abs=1e-4), pytest.approx(high, abs=1e-4))
+
+
+def test_reliability_counts_first_attempts_without_skips() -> None:
+    tests = [ItemResult(f"t.py::test_size[small-run2-run{number}]", "failed") for number in (1, 2, 3)]
+    tests += [
+        ItemResult(f"t.py::test_skips[run{number}]", result) for number, result in ((1, "passed"), (2, "skipped"))
+    ]
+    tests += [ItemResult("t.vnc.toml::pay[prune1][run1]", "passed")]
+    tests += [ItemResult("t.py::test_later[run1]", "passed", retried_for=("product",)), ItemResult("t.py::b", "passed")]
+    counted = {each.test: (each.passed, each.repeated) for each in reliabilities(tests, 3)}
+    assert counted == {
+        "t.py::test_size[small-run2]": (0, 3),
+        "t.py::test_skips": (1, 1),
+        "t.py::test_later": (0, 1),
+        "t.vnc.toml::pay[prune1]": (1, 1),
+    }
+    assert reliabilities(tests, 1) == ()
 
 
 @pytest.mark.parametrize(
@@ -150,56 +156,3 @@ def test_repetitions_of_other_plugins_keep_authored_name(pytester: pytest.Pytest
     names = {line.replace("'", "").partition(" {")[0] for line in told}
     assert names == {"name: test_plain set()", "name: TestA::test_fruit[0-apple-1-2]"}
     assert all("__" not in line and "vnc_repetition" not in line for line in told)
-
-
-OWN_DESKTOP = """
-import pytest
-
-@pytest.fixture
-def vnc_desktop():
-    return object()
-
-def pytest_generate_tests(metafunc):
-    if "size" in metafunc.fixturenames:
-        metafunc.parametrize("size", ["small"])
-"""
-
-
-REPEATED = """
-from pathlib import Path
-import pytest
-
-@pytest.mark.parametrize("fruit", ["apples", "run2"])
-class TestBasket:
-    def test_size(self, vnc_desktop, fruit, size):
-        assert fruit == "apples"
-
-def test_skips(vnc_desktop, vnc_repetition):
-    if vnc_repetition == 2:
-        pytest.skip("not today")
-    assert vnc_repetition == 1
-
-def test_always_skips(vnc_desktop):
-    pytest.skip("not today")
-
-@pytest.mark.flaky(reruns=1)
-def test_passes_later(vnc_desktop, vnc_repetition):
-    tried = Path(f"tried{vnc_repetition}")
-    assert vnc_repetition == 3 or tried.exists() or tried.touch()
-"""
-
-
-@pytest.mark.slow
-def test_repetitions_are_counted_by_test_on_all_workers(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest(OWN_DESKTOP)
-    pytester.makepyfile(test_it=REPEATED)
-    result = pytester.runpytest_subprocess(*QUIET, "--vnc-repeat=3", "-n2", timeout=400)
-    lines = [line.partition("::")[2] for line in result.outlines if line.startswith("vnc-use: test_it.py::")]
-    reliability = json.loads((pytester.path / "runs" / "vnc-results.json").read_text())["reliability"]
-    assert [test["test"].partition("::")[2] for test in reliability] == [line.partition(": ")[0] for line in lines]
-    assert sorted(line.partition(" passed")[0] for line in lines) == [
-        "TestBasket::test_size[small-apples]: 3 of 3",
-        "TestBasket::test_size[small-run2]: 0 of 3",
-        "test_passes_later: 1 of 3",
-        "test_skips: 1 of 2",
-    ]
