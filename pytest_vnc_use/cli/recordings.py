@@ -66,7 +66,7 @@ def _mask(arguments: argparse.Namespace) -> int:
         for mask in () if arguments.regions else recording.masks:
             print(f"  {mask.left},{mask.top},{mask.right},{mask.bottom}")
         for claim in (claim for run in recording.runs for claim in run.claims_hidden_by(recording.masks)):
-            print(f"  unsure without a judge from now on: {claim!r}; drop the claim, or record it with a judge")
+            print(f"  unsure until it is judged again: {claim!r}; run the test once with --vnc-record=auto and a judge")
     return 0
 
 

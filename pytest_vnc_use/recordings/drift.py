@@ -204,7 +204,7 @@ def remedies(
         lines.append(_NO_MASK)
     elif masks := offered_masks(gate, boxes, seen):
         claims = run.claims_hidden_by(masks)
-        lost = f"; {claims[0]!r} then needs a judge each time" if claims else ""
+        lost = f"; {claims[0]!r} must then be judged again, with --vnc-record=auto and a judge" if claims else ""
         hidden = int(mask_of(masks, seen.shape).sum())
         lines.append(f"If that region changes on its own, mask it ({hidden:,} px{lost}):")
         lines.append(f"  {mask_command(test, masks)}")

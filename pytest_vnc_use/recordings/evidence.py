@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.backends.pixels import boxes_of
@@ -10,15 +11,26 @@ from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import Inconclusive, ProductFailed
 from pytest_vnc_use.recordings.accept import Review
 from pytest_vnc_use.recordings.format import Evidence, Screen, dynamic_region
-from pytest_vnc_use.recordings.gates import BACK_S, LOOK_FOR_BLINK_S, BlinkWatch, Mismatch, evidence_gate
-from pytest_vnc_use.recordings.images import Pixels, differing, pixels_in
+from pytest_vnc_use.recordings.gates import (
+    BACK_S,
+    LOOK_FOR_BLINK_S,
+    BlinkWatch,
+    Mismatch,
+    evidence_gate,
+    format_region,
+)
+from pytest_vnc_use.recordings.images import Pixels, differing, frame_of, pixels_in
 from pytest_vnc_use.recordings.moving import QUIET_S
 from pytest_vnc_use.recordings.rehearse import Rehearsal
-from pytest_vnc_use.types import CARET_PX, Frame, JsonObject, Reading, Region, Report, Verdict
+from pytest_vnc_use.types import REDACTED_COLOUR, Frame, JsonObject, Reading, Region, Report, Verdict
 from pytest_vnc_use.types.protocols import Controller, Judge, Reader
-from pytest_vnc_use.types.verdicts import check_answer
+from pytest_vnc_use.types.verdicts import PERSON_SAID, check_answer
 
 UNJUDGED = "have it judged again with --vnc-record=auto or rewrite and a judge (--vnc-planner, or --vnc-judge)"
+ONLY_MASKED = (
+    "it holds by what a mask hides {}, which no replay compares, and not by the rest: {}; make the mask smaller "
+    '("masks" in the recording), or claim what is beside it'
+)
 _BLINKS_S = 4.0
 """The longest wait for all variants of a blinking part."""
 
@@ -57,15 +69,45 @@ class RecordedJudge:
         self._watch_s, self._is_watched = watch_s, is_watched
 
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
-        """Return the recorded verdict, else the live judge's. Without a live judge, answer `unsure` at once."""
+        """Return the recorded verdict, else the live judge's. Without a live judge, answer `unsure` at once.
+
+        A verdict by what a mask hides could not be replayed, so the judge is asked again without that.
+        """
         known, problem, frame = self._known(claim, frame, reading=False)
         if known and known.verdict != "read":
             reason = f"the screen is the same as when this was judged: {known.reason}"
             return Verdict(claim, known.verdict, reason, known.region, frame.ref)
-        if self._live:
-            live = self._live()
-            return check_answer(live, live.judge(claim, frame, timeout_s=timeout_s, report=report), Verdict)
-        return Verdict(claim, "unsure", f"{problem}; {UNJUDGED}", frame=frame.ref)
+        if self._live is None:
+            return Verdict(claim, "unsure", f"{problem}; {UNJUDGED}", frame=frame.ref)
+        live = self._live()
+
+        def ask(shown: Frame) -> Verdict:
+            return check_answer(live, live.judge(claim, shown, timeout_s=timeout_s, report=report), Verdict)
+
+        verdict = ask(frame)
+        by = Evidence(claim=claim, verdict="holds", region=verdict.region, screen=Screen())
+        hides = next(filter(by.is_about, self._masks), None)
+        if hides is None or verdict.kind == "unsure" or verdict.reason.startswith(PERSON_SAID):
+            return verdict
+        masked = self._without_masks(frame)
+        again = ask(masked)
+        usage = verdict.usage + again.usage
+        if again.kind == verdict.kind:
+            self._compared[self._hide(claim)] = masked, *self._compared[self._hide(claim)][1:]
+            return replace(again, frame=verdict.frame, usage=usage)
+        if not verdict.holds:
+            return replace(verdict, usage=usage)
+        return replace(
+            verdict, kind="unsure", reason=ONLY_MASKED.format(format_region(hides), again.reason), usage=usage
+        )
+
+    def _without_masks(self, frame: Frame) -> Frame:
+        """Return a frame on which the masks are redacted: what a judge sees there, a replay can compare."""
+        pixels = pixels_in(frame).copy()
+        for mask in self._masks:
+            mask.part_of(pixels)[:] = REDACTED_COLOUR
+        redacted = (*frame.redacted, *self._masks)
+        return replace(frame_of(pixels), taken_at=frame.taken_at, moving=frame.moving, redacted=redacted)
 
     def read(self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
         """Return the recorded value, else the live judge's. Without a live judge, raise Inconclusive at once."""
@@ -114,9 +156,9 @@ class RecordedJudge:
         about = evidence.region
         hidden = [*self._masks, *(each.region for each in evidence.screen.dynamic if each.kind == "always_changing")]
         for region in () if evidence.is_end else hidden:
-            if about.meets(region) if about else not region.is_within(CARET_PX):
-                why = "the claim's region is masked or always changing, so it cannot be compared"
-                return Mismatch(why, region), frame
+            if evidence.is_about(region):
+                why = f"the claim's region is masked or always changing, {format_region(region)}"
+                return Mismatch(f"{why}, so it cannot be compared", region), frame
         found, seen, eyes = self._other(evidence, end, frame), frame, self._eyes()
         quiet_s = 0.0 if self._is_watched(pixels_in(frame)) or not evidence.screen.quiet_s else self._watch_s
         if not found and eyes.changed_since(clock.monotonic() - quiet_s):

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_valid
 
 from pytest_vnc_use.recordings.images import Pixels
 from pytest_vnc_use.types import (
+    CARET_PX,
     SECRET_MARK,
     CallFunction,
     Click,
@@ -188,6 +189,14 @@ class Evidence(_Part):
     is_end: bool = Field(default=False, exclude=True, repr=False)
     """True for a task's recorded end, which is compared as its gate is: without what is masked or always changing."""
 
+    def is_about(self, region: Region) -> bool:
+        """Return whether it rests on what a region shows: without a region of its own, on all but a caret.
+
+        What was redacted when it was judged, it does not rest on.
+        """
+        is_met = self.region.meets(region) if self.region else not region.is_within(CARET_PX)
+        return is_met and region not in self.screen.redacted
+
     @field_validator("region")
     @classmethod
     def _one_with_pixels(cls, region: Region | None) -> Region | None:
@@ -249,11 +258,11 @@ class RecordedRun(_Part):
         return _SERVER.sub("", name)
 
     def claims_hidden_by(self, masks: Sequence[Region]) -> list[str]:
-        """Return the claims that masks leave without evidence: these need a judge each time, the end does not."""
+        """Return the claims that masks leave without evidence: these must be judged again, the end not."""
         return [
             each.claim
             for each in self.claims
-            if each.claim != end_state_claim(self.task) and (each.region is None or any(map(each.region.meets, masks)))
+            if each.claim != end_state_claim(self.task) and any(map(each.is_about, masks))
         ]
 
 

@@ -52,7 +52,7 @@ def test_mask_given_twice_is_written_once_and_listed(directory: Path, capsys: py
     printed = capsys.readouterr().out.splitlines()
     assert "test_basket.json: masked; 0.2% of the screen is not compared" in printed[0]
     assert ": was masked already; 0.2% of the screen is not compared" in printed[2]
-    assert printed[3].startswith("  unsure without a judge from now on: 'the basket shows 2 apples")
+    assert printed[3].startswith("  unsure until it is judged again: 'the basket shows 2 apples")
     assert main(["mask", "test_shop.py"]) == 0
     listed = capsys.readouterr().out
     assert "test_basket.json: 0.2% of the screen is not compared\n  10,20,110,40\n  0,0,5,5\n" in listed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,10 @@ import pytest
 from pytest_vnc_use.errors import Inconclusive
 from pytest_vnc_use.recordings.evidence import RecordedJudge
 from pytest_vnc_use.recordings.format import Evidence, Screen
-from pytest_vnc_use.recordings.images import Pixels, frame_of
-from pytest_vnc_use.recordings.store import load
+from pytest_vnc_use.recordings.images import Pixels, frame_of, pixels_in
+from pytest_vnc_use.recordings.store import add_masks, load
 from pytest_vnc_use.runs.directory import RunDirectory, read_trace
-from pytest_vnc_use.types import Click, Region
+from pytest_vnc_use.types import REDACTED_COLOUR, Click, Frame, Region, Report, Verdict
 from support.drawings import drawn
 from support.fixed_judge import CLAIM, Says
 from support.memory_desktop import PaintedController
@@ -70,6 +71,42 @@ def test_other_evidence_is_judged_again_and_healed(judged: Tills) -> None:
         played.run()
         played.agent.click(*ADD)
         assert played.agent.assess(CLAIM).kind == "holds"
+
+
+@dataclass
+class Sees(Says):
+    """A judge by whom a claim holds where a region is not hidden."""
+
+    needs: Region = Region(60, 120, 260, 160)
+
+    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
+        self.kind = "unsure" if (self.needs.part_of(pixels_in(frame)) == REDACTED_COLOUR).any() else "holds"
+        return super().judge(claim, frame, timeout_s=timeout_s, report=report)
+
+
+def test_claim_beside_mask_is_judged_again_once(judged: Tills) -> None:
+    assert add_masks(judged.key.path, [Region(300, 110, 470, 170)])
+    with judged.agent("replay") as played:
+        played.run()
+        assert "is masked or always changing, from (300, 110)" in played.agent.assess(CLAIM).reason
+    with judged.agent("auto", Steps(), judge=Sees()) as played:
+        played.run()
+        assert played.agent.assess(CLAIM)
+        assert "is masked" in played.recorded.healed[0]
+        assert played.recorded.keep()
+    with judged.agent("auto", Steps(), judge=Says("unsure")) as played:
+        played.run()
+        assert played.agent.assess(CLAIM).kind == "holds"
+        assert not played.recorded.healed
+
+
+def test_claim_by_what_mask_hides_is_unsure_with_remedy(judged: Tills) -> None:
+    assert add_masks(judged.key.path, [Region(50, 110, 470, 170)])
+    with judged.agent("auto", Steps(), judge=Sees()) as played:
+        played.run()
+        verdict = played.agent.assess(CLAIM)
+    assert verdict.kind == "unsure"
+    assert "make the mask smaller" in verdict.reason
 
 
 SAVE, NOTHING = Click(140, 224), Click(600, 350)
