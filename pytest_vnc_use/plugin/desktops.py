@@ -25,8 +25,8 @@ from pytest_vnc_use.types.protocols import Desktop, Judge, Planner
 
 ENGINE = "pytest_vnc_use.agent.graph"
 """The module that imports LangGraph, which takes most of a second of processor time."""
-_SHARED: pytest.StashKey[dict[str, tuple[Settings, Desktop]]] = pytest.StashKey()
-"""The desktops that several tests share, in the stash of the config, by the node id of the module or session."""
+_SHARED: pytest.StashKey[dict[str, tuple[Settings, Desktop, list[str]]]] = pytest.StashKey()
+"""The desktops that several tests share, and their tests so far, by the node id of the module or session."""
 
 
 def lease_for_test(
@@ -37,17 +37,20 @@ def lease_for_test(
     desktop_settings = absolute_desktop(settings, request.config.invocation_params.dir)
     desktop_settings = desktop_settings if app == settings.app else replace(desktop_settings, app=app)
     meanwhile = imported_meanwhile() if "vnc_agent" in request.fixturenames else nullcontext()
+    item = request.node
+    name = f"{item.path.name}::{markers.authored_name(item)[0]}"
     if desktop_settings.scope == "test":
-        item = request.node
         with meanwhile:
-            desktop = _lease(desktop_settings, item.nodeid, f"{item.path.name}::{markers.authored_name(item)[0]}")
+            desktop = _lease(desktop_settings, item.nodeid, name)
         yield build.browsable(desktop_settings, desktop)
         desktop.stop()
     else:
         owner = (desktop_settings.scope == "module" and request.node.getparent(pytest.Module)) or request.session
         owner.addfinalizer(partial(_stop_shared, request.config, owner.nodeid))
         with meanwhile:
-            shared = _share(request.config, desktop_settings, owner.nodeid)
+            shared, users = _share(request.config, desktop_settings, owner.nodeid)
+        state_of(item).follows = next((user for user in reversed(users) if user != name), "")
+        users.append(name)
         yield build.browsable(desktop_settings, shared)
 
 
@@ -64,20 +67,21 @@ def _lease(settings: Settings, holder: str, name: str) -> Desktop:
         raise
 
 
-def _share(config: pytest.Config, settings: Settings, owner: str) -> Desktop:
-    """Return the desktop of all tests of `owner`, in the state that the last test left.
+def _share(config: pytest.Config, settings: Settings, owner: str) -> tuple[Desktop, list[str]]:
+    """Return the desktop of all tests of `owner`, in the state that the last test left, and those tests.
 
     A new desktop replaces it if its program has ended, or if these settings ask for another desktop. Raises
     DesktopError, SettingsError.
     """
     shared = config.stash.setdefault(_SHARED, {})
     if owner in shared:
-        kept, desktop = shared[owner]
+        kept, desktop, users = shared[owner]
         if build.agree(kept, settings, build.START_SETTINGS) and not (desktop.fault() or desktop.program_fault()):
-            return desktop
+            return desktop, users
         _stop_shared(config, owner)
-    shared[owner] = settings, _lease(settings, owner or "the session", owner.rpartition("/")[2] or "the session")
-    return shared[owner][1]
+    desktop, users = _lease(settings, owner or "the session", owner.rpartition("/")[2] or "the session"), []
+    shared[owner] = settings, desktop, users
+    return desktop, users
 
 
 def _stop_shared(config: pytest.Config, owner: str) -> None:

@@ -145,6 +145,7 @@ def recorded_test(
         redacts=redacts,
         marked_off=state.overruled == "off",
         left_over=left_over,
+        follows=state.follows,
         look_at_machine=lambda: machine_of(desktop, settings),
     )
     if not state.recorded.redacts and redacts:

@@ -76,6 +76,8 @@ class ItemState:
     """What is wrong with its markers, on a worker of pytest-xdist; elsewhere that ends the session."""
     overruled: str = ""
     """The `record` of its markers, if the command line overrules it."""
+    follows: str = ""
+    """The test before it on a desktop that tests share; "" on a desktop that no other test had."""
 
     timeout: Any = None
     """The time limit of pytest-timeout, if there is one."""
@@ -143,7 +145,7 @@ def begin_attempt(item: pytest.Item, *, rehearsal: Rehearsal | None = None) -> N
     """Replace the test's state by that of a new attempt, and forget what an earlier one noted."""
     before = state_of(item)
     number = before.attempt + 1 if before.decided and not rehearsal else 1
-    kept = before.specs, before.problem, before.overruled, before.timeout
+    kept = before.specs, before.problem, before.overruled, before.follows, before.timeout
     item.stash[STATE] = ItemState(*kept, number, rehearsal=rehearsal)
     item.user_properties[:] = without_notes(item.user_properties, before)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.backends.pixels import boxes_of
@@ -38,6 +38,7 @@ Comparison = tuple[Frame, Evidence | None, Mismatch | None]
 """What a claim was compared with: the frame, its evidence, and how the frame differs from that."""
 
 
+@dataclass(eq=False)
 class RecordedJudge:
     """The ports Judge and Reader: a recorded answer is given again on the same screen, and on no other.
 
@@ -49,24 +50,16 @@ class RecordedJudge:
     A screen must stay so for `watch_s`, unless `is_watched` says that it did, or is seen to.
     """
 
-    def __init__(
-        self,
-        evidence: Sequence[tuple[Evidence, Screen | None]],
-        live: Callable[[], Judge] | None,
-        *,
-        masks: tuple[Region, ...],
-        rehearsal: Rehearsal | None = None,
-        review: Review | None = None,
-        eyes: Callable[[], Controller],
-        hide: Callable[[str], str],
-        compared: dict[str, Comparison],
-        watch_s: float = QUIET_S,
-        is_watched: Callable[[Pixels], bool] = lambda _: False,
-    ) -> None:
-        self._evidence, self._live, self._masks, self._rehearsal = evidence, live, masks, rehearsal
-        self._review = review
-        self._eyes, self._hide, self._compared = eyes, hide, compared
-        self._watch_s, self._is_watched = watch_s, is_watched
+    evidence: Sequence[tuple[Evidence, Screen | None]]
+    live: Callable[[], Judge] | None
+    masks: tuple[Region, ...]
+    eyes: Callable[[], Controller]
+    hide: Callable[[str], str]
+    compared: dict[str, Comparison]
+    rehearsal: Rehearsal | None = None
+    review: Review | None = None
+    watch_s: float = QUIET_S
+    is_watched: Callable[[Pixels], bool] = lambda _: False
 
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
         """Return the recorded verdict, else the live judge's. Without a live judge, answer `unsure` at once.
@@ -77,23 +70,23 @@ class RecordedJudge:
         if known and known.verdict != "read":
             reason = f"the screen is the same as when this was judged: {known.reason}"
             return Verdict(claim, known.verdict, reason, known.region, frame.ref)
-        if self._live is None:
+        if self.live is None:
             return Verdict(claim, "unsure", f"{problem}; {UNJUDGED}", frame=frame.ref)
-        live = self._live()
+        live = self.live()
 
         def ask(shown: Frame) -> Verdict:
             return check_answer(live, live.judge(claim, shown, timeout_s=timeout_s, report=report), Verdict)
 
         verdict = ask(frame)
         by = Evidence(claim=claim, verdict="holds", region=verdict.region, screen=Screen())
-        hides = next(filter(by.is_about, self._masks), None)
+        hides = next(filter(by.is_about, self.masks), None)
         if hides is None or verdict.kind == "unsure" or verdict.reason.startswith(PERSON_SAID):
             return verdict
         masked = self._without_masks(frame)
         again = ask(masked)
         usage = verdict.usage + again.usage
         if again.kind == verdict.kind:
-            self._compared[self._hide(claim)] = masked, *self._compared[self._hide(claim)][1:]
+            self.compared[self.hide(claim)] = masked, *self.compared[self.hide(claim)][1:]
             return replace(again, frame=verdict.frame, usage=usage)
         if not verdict.holds:
             return replace(verdict, usage=usage)
@@ -104,9 +97,9 @@ class RecordedJudge:
     def _without_masks(self, frame: Frame) -> Frame:
         """Return a frame on which the masks are redacted: what a judge sees there, a replay can compare."""
         pixels = pixels_in(frame).copy()
-        for mask in self._masks:
+        for mask in self.masks:
             mask.part_of(pixels)[:] = REDACTED_COLOUR
-        redacted = (*frame.redacted, *self._masks)
+        redacted = (*frame.redacted, *self.masks)
         return replace(frame_of(pixels), taken_at=frame.taken_at, moving=frame.moving, redacted=redacted)
 
     def read(self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
@@ -115,7 +108,7 @@ class RecordedJudge:
         if known:
             reason = f"the screen is the same as when this was read: {known.reason}"
             return Reading(question, known.value, reason, known.region, frame.ref)
-        reader = self._live() if self._live else None
+        reader = self.live() if self.live else None
         if isinstance(reader, Reader):
             reading = reader.read(question, schema, frame, timeout_s=timeout_s, report=report)
             return check_answer(reader, reading, Reading)
@@ -123,25 +116,25 @@ class RecordedJudge:
 
     def _known(self, claim: str, frame: Frame, *, reading: bool) -> tuple[Evidence | None, str, Frame]:
         """Return the evidence that the screen shows again, or None and the reason, and the frame that was compared."""
-        sanitized, mismatch, compared = self._hide(claim), None, frame
-        self._compared[sanitized] = frame, None, None
-        for each, end in self._evidence:
+        sanitized, mismatch, compared = self.hide(claim), None, frame
+        self.compared[sanitized] = frame, None, None
+        for each, end in self.evidence:
             if each.claim == sanitized and (each.verdict == "read") == reading:
                 mismatch, compared = self._mismatch(each, end, frame)
-                self._compared[sanitized] = compared, each, mismatch
+                self.compared[sanitized] = compared, each, mismatch
                 if mismatch is None:
                     return each, "", compared
-        _, evidence, _ = self._compared[sanitized]
+        _, evidence, _ = self.compared[sanitized]
         if evidence is None or mismatch is None:
             return None, "it has no recorded verdict, and no judge is configured", frame
         where = f"drift from the recorded evidence: {mismatch.problem}"
-        if self._review and mismatch.boxes and not self._live:  # after a model has continued, the judge is asked
-            gate = evidence_gate(evidence.screen, self._masks)
-            answer = self._review.ask_claim(evidence, gate, compared, where)
+        if self.review and mismatch.boxes and not self.live:  # after a model has continued, the judge is asked
+            gate = evidence_gate(evidence.screen, self.masks)
+            answer = self.review.ask_claim(evidence, gate, compared, where)
             if answer.kind == "bug":
                 raise ProductFailed(f"{claim!r}: {answer.words or 'it is a bug'} (said the reviewer)\n{where}")
             if answer.kind == "accept":
-                self._compared[sanitized] = compared, evidence, None
+                self.compared[sanitized] = compared, evidence, None
                 return evidence, "", compared
             where += f"; the reviewer was not asked: {answer.words}" if answer.words else ""
         return None, f"{where}; no judge is configured", compared
@@ -154,13 +147,13 @@ class RecordedJudge:
         comparison looks at, except those no larger than a caret.
         """
         about = evidence.region
-        hidden = [*self._masks, *(each.region for each in evidence.screen.dynamic if each.kind == "always_changing")]
+        hidden = [*self.masks, *(each.region for each in evidence.screen.dynamic if each.kind == "always_changing")]
         for region in () if evidence.is_end else hidden:
             if evidence.is_about(region):
                 why = f"the claim's region is masked or always changing, {format_region(region)}"
                 return Mismatch(f"{why}, so it cannot be compared", region), frame
-        found, seen, eyes = self._other(evidence, end, frame), frame, self._eyes()
-        quiet_s = 0.0 if self._is_watched(pixels_in(frame)) or not evidence.screen.quiet_s else self._watch_s
+        found, seen, eyes = self._other(evidence, end, frame), frame, self.eyes()
+        quiet_s = 0.0 if self.is_watched(pixels_in(frame)) or not evidence.screen.quiet_s else self.watch_s
         if not found and eyes.changed_since(clock.monotonic() - quiet_s):
             while (left_s := frame.taken_at + quiet_s + (BACK_S if found else 0.0) - clock.monotonic()) > 0:
                 if not eyes.wait_changed(seen.taken_at, left_s):
@@ -179,8 +172,8 @@ class RecordedJudge:
     def _other(self, evidence: Evidence, end: Screen | None, frame: Frame) -> Mismatch | None:
         """Return where a frame differs from the judged one. In a rehearsal, what may be learnt does not count."""
         screen, seen = evidence.screen, pixels_in(frame)
-        gate = evidence_gate(screen, self._masks)
-        if self._rehearsal and self._rehearsal.accepts(screen, gate, seen):
+        gate = evidence_gate(screen, self.masks)
+        if self.rehearsal and self.rehearsal.accepts(screen, gate, seen):
             return None
         found = gate.mismatch(seen)
         if found and found.boxes and end and evidence.region:
@@ -188,4 +181,4 @@ class RecordedJudge:
             boxes = boxes_of(differing(gate.expected, shown) & ~gate.ignored)
             apart = (box for box in boxes if not box.meets(evidence.region))
             found = gate.mismatch(seen, passing=[dynamic_region(box, "unstable", box.part_of(shown)) for box in apart])
-        return None if found and self._review and self._review.keeps(evidence, gate, seen) else found
+        return None if found and self.review and self.review.keeps(evidence, gate, seen) else found

@@ -284,14 +284,16 @@ class Accepted(_Drawn):
 class Recording(_Part):
     """All runs of one test.
 
-    `masks` come from the user: no comparison looks at these parts of the screen. `claims` were judged before the first
-    run. Where `redacts` is true, typed secrets are redacted in the images. `history` are the accepted changes, the
-    oldest first; their images are kept. `machine` is what drew the screens, such as the font of a generic family.
+    `after` is the test that had the desktop before, where tests share one. `masks` come from the user: no comparison
+    looks at these parts of the screen. `claims` were judged before the first run. Where `redacts` is true, typed
+    secrets are redacted in the images. `history` are the accepted changes, the oldest first; their images are kept.
+    `machine` is what drew the screens, such as the font of a generic family.
     """
 
     format: Literal["pytest-vnc-use recording"] = FORMAT
     version: int = VERSION
     test: str
+    after: str = ""
     parameters: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
     redacts: bool = False

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -63,9 +64,6 @@ _MAX_TRANSIENTS = 4
 """The most frames kept with a step as possible transient frames."""
 
 
-CHANGED = "{!r} has changed since this test began, so what was accepted is not written: run the test again"
-
-
 class Meter:
     """The seconds and dollars of one run. `dollars` is None if they are not known."""
 
@@ -104,44 +102,44 @@ def saved_by(runs: Iterable[tuple[Live | None, Meter]]) -> tuple[float, float | 
     return seconds, sum(dollars) if len(dollars) == len(pairs) else None
 
 
+@dataclass(eq=False)
 class _Run:
     """One run of the test: what is replayed of it, and what is recorded as it happens.
 
     `screen` waits for the screen stable. `known` is the recorded run, if one is replayed.
     """
 
-    def __init__(
-        self,
-        started: RunStarted,
-        planner: str,
-        directory: RunDirectory,
-        emit: Callable[[RunEvent], None],
-        screen: Callable[[], Screen],
-        known: RecordedRun | None = None,
-    ) -> None:
-        self.task, self.planner, self.directory, self.emit = started.task, planner, directory, emit
-        self.expected = () if started.body_checks else started.expect or (end_state_claim(self.task),)
+    started: RunStarted
+    planner: str
+    directory: RunDirectory
+    emit: Callable[[RunEvent], None]
+    screen: Callable[[], Screen]
+    known: RecordedRun | None = None
+    replay: Replay | None = None
+    claims: list[Evidence] = field(default_factory=list)
+    ended: RecordedRun | None = None
+    meter: Meter = field(default_factory=Meter)
+    holds_secret: bool = False
+    """True if a step had a secret that no replay could insert: the desktop's password, or a key."""
+    is_done: bool = False
+    """True if its outcome is `done`."""
+    is_over: bool = False
+    """True if the test's body ended after it."""
+    is_left: bool = False
+    """True if something acted on the desktop after the run."""
+    is_watched: bool = False
+    """True if the end was watched for the recorded time."""
+    _steps: list[RecordedStep] = field(default_factory=list)
+    _started: tuple[Proposal, Screen] | None = None
+    _first: tuple[FrameRef, float] | None = None
+    """The first frame that the planner saw, and when that was, in seconds after the run began."""
+    _first_s: float | None = None
+    _acted_at: float = 0.0
+
+    @property
+    def expected(self) -> Sequence[str]:
         """The claims that are judged at the run's end; none with `expect=None`."""
-        self.known = known
-        self.replay: Replay | None = None
-        self.claims: list[Evidence] = []
-        self.ended: RecordedRun | None = None
-        self.meter = Meter()
-        self.holds_secret = False
-        """True if a step had a secret that no replay could insert: the desktop's password, or a key."""
-        self.is_done = self.is_over = False
-        """Whether its outcome is `done`, and whether the test's body ended after it."""
-        self.is_left = False
-        """True if something acted on the desktop after the run."""
-        self.is_watched = False
-        """True if the end was watched for the recorded time."""
-        self._screen = screen
-        self._steps: list[RecordedStep] = []
-        self._started: tuple[Proposal, Screen] | None = None
-        self._first: tuple[FrameRef, float] | None = None
-        """The first frame that the planner saw, and when that was, in seconds after the run began."""
-        self._first_s: float | None = None
-        self._acted_at = 0.0
+        return () if self.started.body_checks else self.started.expect or (end_state_claim(self.started.task),)
 
     @property
     def is_live(self) -> bool:
@@ -201,7 +199,7 @@ class _Run:
 
     def _next_screen(self) -> Screen:
         """Return the screen stable after the newest step, and note how long after it that is. Raises DesktopError."""
-        screen = self._screen()
+        screen = self.screen()
         if self._steps:
             took_s = round(clock.monotonic() - self._acted_at, 1)
             self._steps[-1] = self._steps[-1].model_copy(update={"took_s": took_s})
@@ -233,7 +231,9 @@ class _Run:
             if not any(each.transients for each in steps[number : number + 2]):  # nothing passed whose time matters
                 steps[number] = step.model_copy(update={"took_s": 0.0})
         first_s = self.known.first_s if self.known else self._first_s
-        self.ended = RecordedRun(task=self.task, planner=self.planner, steps=tuple(steps), end=end, first_s=first_s)
+        self.ended = RecordedRun(
+            task=self.started.task, planner=self.planner, steps=tuple(steps), end=end, first_s=first_s
+        )
 
     def recorded(self) -> RecordedRun | None:
         """Return the run with what was judged of its end; None if the run is not recorded.
@@ -261,8 +261,8 @@ class RecordedTest:
     The recording is written once the test has passed. In the mode `manual`, `show` has a user do each task. A
     `rehearsal` holds the recording to replay, and learns from the replay; a `review` has a reviewer accept what
     differs. `redacts` says whether the settings want typed secrets redacted, `marked_off` that the marker has
-    `record="off"`, `left_over` which recording of a test that is gone may be this test's, `look_at_machine` what draws
-    the screens here. Raises RecordingError if it is unusable.
+    `record="off"`, `left_over` which recording of a test that is gone may be this test's, `follows` which test had
+    the shared desktop before, `look_at_machine` what draws the screens here. Raises RecordingError if it is unusable.
     """
 
     def __init__(
@@ -276,10 +276,12 @@ class RecordedTest:
         redacts: bool = True,
         marked_off: bool = False,
         left_over: str = "",
+        follows: str = "",
         look_at_machine: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self.key, self.mode, self._show, self._rehearsal, self._review = key, mode, show, rehearsal, review
         self._marked_off, self._left_over, self._look_at_machine = marked_off, left_over, look_at_machine
+        self._follows = follows
         self._records = mode in ("auto", "rewrite", "manual")
         self.healed: list[str] = []
         """The differences from the recording at which a planner or a judge continued: healed if the test passes."""
@@ -379,8 +381,19 @@ class RecordedTest:
             blame=self._blame,
             closed=run.report,
             let_model=partial(self._let_model, planner),
+            unlike=self._unlike,
         )
         return run.replay, run.replay
+
+    @property
+    def _unlike(self) -> str:
+        """Why the desktop begins in another state than the recording; "" if nothing is known to."""
+        after = self._recording.after if self._recording else ""
+        if after in ("", self._follows):
+            return ""
+        now = f"this desktop had {self._follows} before" if self._follows else "this desktop is fresh"
+        order = f"Run {after} before it (--vnc-scope), or record it as it begins here (--vnc-record=rewrite)."
+        return f"The test was recorded after {after}, but {now}. {order} "
 
     def _let_model(self, planner: Planner) -> Planner:
         """Let a model continue the newest run, as in the mode `auto`; return it."""
@@ -461,9 +474,9 @@ class RecordedTest:
             return
         if not run.is_done:
             how = f"ended as {event.outcome.value}" if event.outcome else "broke"
-            self.unrecorded = f"the task {run.task!r} {how}, and only a task that is done can be replayed"
+            self.unrecorded = f"the task {run.started.task!r} {how}, and only a task that is done can be replayed"
         elif run.holds_secret:
-            self.unrecorded = f"in the task {run.task!r} a secret was typed that the test does not declare"
+            self.unrecorded = f"in the task {run.started.task!r} a secret was typed that the test does not declare"
         else:
             run.complete()
 
@@ -623,19 +636,24 @@ class RecordedTest:
             replayed += self._recording.runs[len(replayed) :]
             accepted = self._review.accepted(self._recording.model_copy(update={"runs": tuple(replayed)}))
             if accepted != self._recording and self.key.path.read_bytes() != self._text:
-                raise RecordingError(CHANGED.format(str(self.key.path)))
+                raise RecordingError(
+                    f"{str(self.key.path)!r} has changed since this test began, so what was accepted is not written: "
+                    "run the test again"
+                )
             return accepted != self._recording and save(self.key.path, accepted)
         runs = tuple(filter(None, [run.recorded() for run in self._runs]))
         screens = [each.screen for each in self._claims] + [run.end for run in runs]
         if not self._records or self.unrecorded or not screens or len(runs) < len(self._runs):
             return False
         (height, width), known = screens[0].pixels().shape, self._recording
+        as_known = None if any(run.is_live for run in self._runs) else known
         recording = Recording(
             test=self.key.test,
+            after=as_known.after if as_known else self._follows,
             parameters=self.key.parameters,
             secrets=self.key.secrets,
             screen_size=(width, height),
-            machine=known.machine if known and not any(run.is_live for run in self._runs) else self._machine,
+            machine=as_known.machine if as_known else self._machine,
             masks=self.masks,
             claims=tuple(self._claims),
             runs=runs,

@@ -144,6 +144,7 @@ class Replay(ForwardingController):
     receives the time that a long wait may still take; `blame` adds to a drift's message what the machine has to do with
     it; `closed` receives, of a gate that stayed closed, the expected pixels, the difference, the message, the frame
     that was seen, and whether a model continues. `let_model` lets one, at the reviewer's wish, and returns it.
+    `unlike` says why the first screen may be another one here: then nothing is healed there.
     """
 
     def __init__(
@@ -164,13 +165,14 @@ class Replay(ForwardingController):
         blame: Callable[[str], str] = str,
         closed: Callable[..., None] = lambda *_, **__: None,
         let_model: Callable[[], Planner] | None = None,
+        unlike: str = "",
     ) -> None:
         super().__init__(desktop)
         self.run, self.let_go = run, let_go
         self._live, self._limit_s = live, limit_s
         self._watch_s = watch_s if run.end.quiet_s else 0.0
         self._earlier, self._masks, self._test, self._rehearsal = earlier, masks, test, rehearsal
-        self._review, self._let_model = review, let_model
+        self._review, self._let_model, self._unlike = review, let_model, unlike
         self._emit, self._blame, self._report = emit, blame, closed
         self._next, self._is_over = 0, False
         self._made: _Place | None = None
@@ -239,6 +241,10 @@ class Replay(ForwardingController):
     def _format_place(self) -> str:
         return f"before step {self._next + 1} of {len(self.run.steps)}" if self._due else "at the end"
 
+    def _in_words(self, found: Mismatch) -> str:
+        unlike = self._unlike if self._place.gate.is_first else ""
+        return self._blame(f"{unlike}drift {self._format_place()}: {found.problem}")
+
     @property
     def _place(self) -> _Place:
         """The place where the replay is. It is made on first use, while the program reacts to the last action."""
@@ -267,12 +273,13 @@ class Replay(ForwardingController):
         Raises RecordingDrifted where there is no live planner.
         """
         if not self.is_live and (found := self._problem(observation)):
-            message = self._blame(f"drift {self._format_place()}: {found.problem}")
-            expected, is_healed = self._place.gate.expected, self._live is not None
+            message, is_first = self._in_words(found), self._place.gate.is_first
+            live = None if is_first and self._unlike else self._live
+            expected, is_healed = self._place.gate.expected, live is not None
             self._report(expected, found, message, observation.frame, is_healed=is_healed)
             last = _last_step(observation)
             has_failed = last is not None and bool(last.error)
-            if self._live is None:
+            if live is None:
                 seen = pixels_of(observation.load_png(observation.frame))
                 raise self.error(message, found, seen, performed=not has_failed)
             self.taken_over_at = self._next
@@ -475,7 +482,7 @@ class Replay(ForwardingController):
         """Have a difference from the gate reviewed, where that can be asked; return whether to look again."""
         if self._review is None or self.is_live or found is None or not found.boxes:
             return False
-        problem = self._blame(f"drift {self._format_place()}: {found.problem}")
+        problem = self._in_words(found)
         gate, frame = self._place.gate, self.last_frame
         answer = self._review.ask(gate, frame, problem, self.run, self._due_at, is_over=self._is_over)
         if answer.kind == "model" and self._let_model:

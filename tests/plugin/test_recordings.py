@@ -71,6 +71,31 @@ def test_replay_without_key_saves_what_recorded_run_cost(recorded: Project, monk
     assert (recorded.path / "kept.txt").read_text(encoding="utf-8") == "[]", "a test that is over keeps no screen"
 
 
+SHARED = f"""
+import pytest
+
+{TASK}def test_first(vnc_desktop): ...
+
+{TASK.replace("Enter", "Again enter")}def test_then(vnc_desktop): ...
+"""
+
+
+@pytest.mark.slow
+def test_recording_after_other_test_is_not_healed_alone(project: Project) -> None:
+    project.write("test_till.py", SHARED)
+    shared = "--vnc-scope=module"
+    assert project.run("--vnc-record=rewrite", shared).code == 0
+    then = project.file.with_stem("test_then")
+    text = then.read_text(encoding="utf-8")
+    assert project.run("--vnc-record=replay", shared).code == 0
+    alone = project.run("--vnc-record=auto", shared, "-k", "then", SOON)
+    assert alone.code == 1, alone.out
+    assert (
+        "recorded after test_till.py::test_first, but this desktop is fresh. Run test_till.py::test_first" in alone.out
+    )
+    assert then.read_text(encoding="utf-8") == text
+
+
 HEALED = f"""
 import pathlib, pytest
 
