@@ -26,7 +26,6 @@ from pytest_vnc_use.recordings.format import (
     Recording,
     Screen,
     held,
-    is_part_of,
     with_screens,
 )
 from pytest_vnc_use.recordings.gates import Gate, mask_of
@@ -106,14 +105,6 @@ class Change:
         pairs = [(self.old, recorded)] + ([] if seen is None else [(self.new, seen)])
         return not any((differing(known, self.cell.part_of(screen)) & compared).any() for known, screen in pairs)
 
-    def paint(self, screen: Pixels) -> None:
-        """Paint the new pixels of the box. What is redacted now stays as it was."""
-        (x, y), box = (self.cell.left, self.cell.top), self.box
-        inside = Region(box.left - x, box.top - y, box.right - x, box.bottom - y)
-        new = inside.part_of(self.new)
-        shown = inside.part_of(self.compared) & (new != REDACTED_COLOUR)
-        self.box.part_of(screen)[shown] = new[shown]
-
 
 def changes_of(gate: Gate, seen: Pixels, opened: Gate | None = None) -> list[Change]:
     """Return the differences of a screen from a gate, one for each box; those only that `opened` is closed to."""
@@ -126,10 +117,14 @@ def changes_of(gate: Gate, seen: Pixels, opened: Gate | None = None) -> list[Cha
 
 
 def painted(screen: Pixels, changes: Iterable[Change]) -> Pixels:
-    """Return a copy of a screen with these changes."""
+    """Return a copy of a screen with these changes. What is redacted now stays as it was."""
     made: Pixels = screen.copy()
     for change in changes:
-        change.paint(made)
+        (x, y), box = (change.cell.left, change.cell.top), change.box
+        inside = Region(box.left - x, box.top - y, box.right - x, box.bottom - y)
+        new = inside.part_of(change.new)
+        shown = inside.part_of(change.compared) & (new != REDACTED_COLOUR)
+        box.part_of(made)[shown] = new[shown]
     return made
 
 
@@ -150,12 +145,8 @@ class _Answered:
             any(max(abs(x - px), abs(y - py)) <= _SAME_TARGET_PX for px, py in self.points)
             or (is_drawn and _moved_to((x, y), recorded, seen) is None)  # its recorded drawing is nowhere else
             for x, y in due
-            if _holds(self.change.cell, (x, y))
+            if self.change.cell.holds((x, y))
         )
-
-
-def _holds(region: Region, point: Point) -> bool:
-    return region.left <= point[0] < region.right and region.top <= point[1] < region.bottom
 
 
 class Reviewer:
@@ -247,7 +238,7 @@ class Review:
         held = [
             (each.answer, change.cell)
             for change in changes
-            for each in [other for other in others if is_part_of(change.box, other.change.box)][:1]
+            for each in [other for other in others if change.box.is_part_of(other.change.box)][:1]
         ]
         for kind in ("bug", "no"):
             if given := next((answer for answer, _ in held if answer.kind == kind), None):
@@ -255,7 +246,7 @@ class Review:
         if held:  # masked already
             return self._take(Answer("mask"), [cell for _, cell in held])
         masks = () if moved else offered_masks(gate, [change.box for change in changes], seen)
-        if any(_holds(mask, point) for mask in masks for point in due):
+        if any(mask.holds(point) for mask in masks for point in due):
             masks = ()  # the step would act on what nobody has looked at
         question = Question(
             self.test,
@@ -287,7 +278,7 @@ class Review:
         moved = []
         for number, step in enumerate(run.steps, 1):
             for point in points(step.action):
-                inside = [change for change in changes if _holds(change.cell, point)]
+                inside = [change for change in changes if change.cell.holds(point)]
                 recorded = step.screen.pixels() if inside else seen
                 if not any(change.is_in(recorded) for change in inside):
                     continue
@@ -321,7 +312,7 @@ class Review:
         changes = changes_of(gate, seen)
         asked = [each for each in self.reviewer.answered if each.claim == claim]
         asked = [each for each in asked if each.change.is_in(gate.expected, seen, gate.ignored)]
-        if asked and all(any(is_part_of(change.box, each.change.box) for each in asked) for change in changes):
+        if asked and all(any(change.box.is_part_of(each.change.box) for each in asked) for change in changes):
             answer, changes = asked[-1].answer, [each.change for each in asked]
         else:
             boxes = tuple(change.box for change in changes)

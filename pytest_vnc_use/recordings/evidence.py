@@ -142,7 +142,8 @@ class RecordedJudge:
     def _mismatch(self, evidence: Evidence, end: Screen | None, frame: Frame) -> tuple[Mismatch | None, Frame]:
         """Return the difference from the evidence, and the frame that shows it; a later one than `frame` may.
 
-        The screen must stay so for the time of an end, unless it is the end that was watched. Each blinking part in the
+        The screen must stay so for the time of an end, unless it is the end that was watched. For what moves on its own
+        now, such as a caret that did not blink, it is looked at again, as a gate does. Each blinking part in the
         evidence's region must show all its variants again. Evidence without a region may be about any region that no
         comparison looks at, except those no larger than a caret.
         """
@@ -154,9 +155,12 @@ class RecordedJudge:
                 return Mismatch(f"{why}, so it cannot be compared", region), frame
         found, seen, eyes = self._other(evidence, end, frame), frame, self.eyes()
         quiet_s = 0.0 if self.is_watched(pixels_in(frame)) or not evidence.screen.quiet_s else self.watch_s
-        if not found and eyes.changed_since(clock.monotonic() - quiet_s):
+        boxes = found.boxes if found else ()
+        moves = bool(boxes) and all(any(map(box.meets, frame.moving)) for box in boxes)
+        if moves or (not found and eyes.changed_since(clock.monotonic() - quiet_s)):
             while (left_s := frame.taken_at + quiet_s + (BACK_S if found else 0.0) - clock.monotonic()) > 0:
-                if not eyes.wait_changed(seen.taken_at, left_s):
+                left_s = min(left_s, LOOK_FOR_BLINK_S) if found else left_s
+                if not eyes.wait_changed(seen.taken_at, left_s) and not found:
                     break
                 seen = eyes.frame()
                 found = self._other(evidence, end, seen)

@@ -122,13 +122,8 @@ def held(pixels: Pixels) -> Callable[[], Pixels]:
 def merged(parts: Iterable[DynamicRegion]) -> tuple[DynamicRegion, ...]:
     """Return the dynamic regions, each region once, without those that lie within another."""
     distinct = tuple({part.region: part for part in parts}.values())
-    return tuple(each for each in distinct if not any(is_part_of(each, other) for other in distinct if other != each))
-
-
-def is_part_of(inner: Region | DynamicRegion, outer: Region | DynamicRegion) -> bool:
-    """Return whether a region lies within another."""
-    across = outer.left <= inner.left and inner.right <= outer.right
-    return across and outer.top <= inner.top and inner.bottom <= outer.bottom
+    regions = [part.region for part in distinct]
+    return tuple(each for each in distinct if sum(map(each.region.is_part_of, regions)) == 1)
 
 
 class Screen(_Drawn):
@@ -324,7 +319,7 @@ class Recording(_Part):
         regions = [region for each in screens(self) for region in (*(d.region for d in each.dynamic), *each.redacted)]
         whole = Region(0, 0, width, height)
         for region in (*self.masks, *regions):
-            if region.left >= region.right or region.top >= region.bottom or not is_part_of(region, whole):
+            if region.left >= region.right or region.top >= region.bottom or not region.is_part_of(whole):
                 raise ValueError(
                     f"a region must be on the screen, its right and bottom beyond left and top, got {region}"
                 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pytest_vnc_use.backends.pixels import box_of, boxes_of
-from pytest_vnc_use.recordings.format import DynamicRegion, Screen, is_part_of
+from pytest_vnc_use.recordings.format import DynamicRegion, Screen
 from pytest_vnc_use.recordings.images import Mask, Pixels, changed_tiles, differing
 from pytest_vnc_use.recordings.same_text import really_differing
 from pytest_vnc_use.types import CARET_PX, REDACTED_COLOUR, Action, Region
@@ -95,7 +95,7 @@ class Gate:
 
     def with_parts(self, parts: Sequence[DynamicRegion]) -> Gate:
         """Return a gate that also accepts any variant of these parts. Each replaces the known parts within it."""
-        kept = [part for part in self.parts if not any(is_part_of(part.region, each.region) for each in parts)]
+        kept = [part for part in self.parts if not any(part.region.is_part_of(each.region) for each in parts)]
         ignored = self.ignored | mask_of((part.region for part in parts), self.expected.shape)
         return replace(self, ignored=ignored, parts=(*kept, *parts))
 
@@ -144,9 +144,7 @@ def gate(
 
     A step turned the screen `before` into it; `before` is None where nothing was done yet.
     """
-    with_variants = tuple(
-        each for each in parts if each.variants and not any(is_part_of(each.region, m) for m in masks)
-    )
+    with_variants = tuple(each for each in parts if each.variants and not any(map(each.region.is_part_of, masks)))
     hidden = mask_of((*masks, *(part.region for part in parts if not part.variants)), expected.shape)
     ignored = hidden | mask_of((part.region for part in parts), expected.shape)
     nothing = np.zeros(expected.shape, np.bool_)
@@ -212,7 +210,7 @@ def unknown_parts(seen: Pixels, known: Iterable[Pixels], left_out: Mask) -> list
 
 def is_recoloured(box: Region, targets: Iterable[Point], before: Pixels, seen: Pixels) -> bool:
     """Return whether a box around a target shows the same drawing in other colours, apart from its border."""
-    if not any(box.left <= x < box.right and box.top <= y < box.bottom for x, y in targets):
+    if not any(map(box.holds, targets)):
         return False
     was, now = (box.part_of(screen)[_BORDER_PX:-_BORDER_PX, _BORDER_PX:-_BORDER_PX] for screen in (before, seen))
     colours, kinds = np.unique(was, return_inverse=True)

@@ -18,7 +18,6 @@ from pytest_vnc_use.recordings.format import (
     Recording,
     Screen,
     dynamic_region,
-    is_part_of,
     screens,
     with_screens,
 )
@@ -123,7 +122,7 @@ class Rehearsal:
 def _join(parts: Sequence[DynamicRegion], more: Sequence[DynamicRegion]) -> tuple[DynamicRegion, ...]:
     """Return all parts. A new part replaces the unstable parts within it; a caret stays."""
     new = [part.region for part in more]
-    kept = [part for part in parts if part.kind != "unstable" or not any(is_part_of(part.region, each) for each in new)]
+    kept = [part for part in parts if part.kind != "unstable" or not any(map(part.region.is_part_of, new))]
     return (*kept, *more)
 
 

@@ -193,7 +193,10 @@ def is_same_text(one: Pixels, other: Pixels) -> bool:
     if all((levels == levels[..., :1]).all() for levels in (before, now)):
         before, now = before[..., :1], now[..., :1]
     before, now = (np.pad(levels, ((2, 2), (2, 2), (0, 0))) / np.float32(contrast) for levels in (before, now))
-    starts = _glyphs(np.maximum(np.abs(before), np.abs(now)).max(axis=(0, 2)) > _FRINGE)
+    inked = np.maximum(np.abs(before), np.abs(now)).max(axis=(0, 2)) > _FRINGE
+    # the first column of each glyph, or of glyphs that touch; the gap after a glyph belongs to it
+    starts = np.flatnonzero(inked & ~np.roll(inked, 1))
+    starts[:1] = 0
     if len(starts) < 2 or contrast < _MIN_CONTRAST:
         return False
     if not np.logical_or.reduceat(np.pad(apart.any(axis=0), 2), starts).all():
@@ -203,22 +206,12 @@ def is_same_text(one: Pixels, other: Pixels) -> bool:
     strongest = [np.maximum.reduceat(np.abs(levels).max(axis=0), starts) for levels in (before, now)]
     if np.abs(strongest[0] - strongest[1]).max() > _MAX_COLOUR:
         return False
+    moves = ((down, across) for down in (-1, 0, 1) for across in (-1, 0, 1))
+    if any(not differing(np.roll(one, move, (0, 1)), other).any() for move in moves):
+        return False  # the same drawing, at another place
     ways = (_fits_hinted, _fits_offset) if len(one) - 2 >= SMALLEST_HINTED_PX else (_fits_offset,)
     fitting = (fits(before, now, starts) and fits(now, before, starts) for fits in ways)
-    return not _is_moved(one, other) and any(fitting) and _keeps_ink(before, now)
-
-
-def _glyphs(inked: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
-    """Return the first column of each glyph, or of glyphs that touch. The gap after a glyph belongs to it."""
-    starts = np.flatnonzero(inked & ~np.roll(inked, 1))
-    starts[:1] = 0
-    return starts
-
-
-def _is_moved(one: Pixels, other: Pixels) -> bool:
-    """Return whether a line was only moved by whole pixels: it stands at another place."""
-    moves = ((down, across) for down in (-1, 0, 1) for across in (-1, 0, 1))
-    return any(not differing(np.roll(one, move, (0, 1)), other).any() for move in moves)
+    return any(fitting) and _keeps_ink(before, now)
 
 
 def _fits_hinted(before: Coverage, now: Coverage, starts: npt.NDArray[np.intp]) -> bool:

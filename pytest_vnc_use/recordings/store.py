@@ -30,7 +30,6 @@ from pytest_vnc_use.recordings.format import (
     VERSION,
     Recording,
     Screen,
-    is_part_of,
     named_screens,
     screens,
     with_screens,
@@ -88,13 +87,6 @@ class Key:
         with suppress(ValueError):  # it is elsewhere
             module = module.relative_to(Path.cwd())
         return "::".join([str(module), *self.test.split("::")[1:]])
-
-    def belongs(self, recording: Recording) -> bool:
-        """Return whether a recording at this path has parameters and secrets of these names.
-
-        It may have another test's name: that is how a renamed test keeps its recording.
-        """
-        return (recording.parameters, recording.secrets) == (self.parameters, self.secrets)
 
 
 def _file_name(test: str) -> str:
@@ -169,7 +161,8 @@ def load_of(key: Key) -> Recording | None:
     Raises RecordingError, also where the names of the test's parameters or secrets have changed.
     """
     recording = load(key.path)
-    if recording and not key.belongs(recording):
+    # it may have another test's name: that is how a renamed test keeps its recording
+    if recording and (recording.parameters, recording.secrets) != (key.parameters, key.secrets):
         names = "{!r} with parameters {} and secrets {}".format
         theirs = names(recording.test, list(recording.parameters), list(recording.secrets))
         ours = names(key.test, list(key.parameters), list(key.secrets))
@@ -314,7 +307,7 @@ def add_masks(path: Path, masks: Sequence[Region]) -> bool:
             raise RecordingError(f"there is no recording at {str(path)!r}")
         width, height = recording.screen_size
         for mask in masks:
-            if not is_part_of(mask, Region(0, 0, width, height)):
+            if not mask.is_part_of(Region(0, 0, width, height)):
                 raise RecordingError(f"{mask} is not on the screen of {str(path)!r}, which is {width}x{height}")
         new = [mask for mask in masks if mask not in recording.masks]
         share = float(mask_of((*recording.masks, *new), (height, width)).mean())

@@ -77,6 +77,14 @@ class Region:
         across = self.left < other.right and other.left < self.right
         return across and self.top < other.bottom and other.top < self.bottom
 
+    def is_part_of(self, other: Region) -> bool:
+        """Return whether the region lies within another."""
+        return self.joined(other) == other
+
+    def holds(self, point: tuple[int, int]) -> bool:
+        """Return whether a pixel is in the region."""
+        return self.left <= point[0] < self.right and self.top <= point[1] < self.bottom
+
     def grown(self, by_px: int, width: int, height: int) -> Region:
         """Return the region with so many pixels more at each side, as far as a screen of that size goes."""
         right, bottom = min(width, self.right + by_px), min(height, self.bottom + by_px)

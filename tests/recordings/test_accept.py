@@ -15,7 +15,6 @@ from pytest_vnc_use.recordings.accept import NO, NO_MODEL, Answer, AnswerKind, Q
 from pytest_vnc_use.recordings.format import RecordedRun, RecordedStep, Screen
 from pytest_vnc_use.recordings.images import frame_of, pixels_in
 from pytest_vnc_use.recordings.replay import Replay, gate_to
-from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.types import Action, Click, DesktopAction, Observation, Wait
 from pytest_vnc_use.types.protocols import Controller
@@ -66,8 +65,7 @@ def test_accepted_change_rewrites_its_images_and_is_asked_once(recorded: Tills) 
     assert all(image.read_bytes().startswith(b"\x89PNG") for image in question.images)
     after = files_of(recorded)
     assert {name.rpartition("-")[0] for name in before.keys() ^ after.keys()} == {"1-01-screen", "accepted"}
-    recording = load(recorded.key.path)
-    assert recording
+    recording = recorded.recording
     assert [change.by for change in recording.history] == [getpass.getuser()]
     assert (person.review(recorded, "spelling"), len(person.questions)) == ("", 1)
     assert files_of(recorded) == after
@@ -128,8 +126,7 @@ def test_model_continues_where_reviewer_lets_it(recorded: Tills) -> None:
     person = Person("model")
     steps = (Click(*ADD_WHEN_MOVED), Click(*ADD_WHEN_MOVED), Click(*PAY))
     assert person.review(recorded, "moved button", Steps(*steps)) == ""
-    recording = load(recorded.key.path)
-    assert recording
+    recording = recorded.recording
     assert [step.action for step in recording.runs[0].steps] == [STEPS[0], *steps]
     (history,) = recording.history
     assert (history.by, history.steps) == (getpass.getuser(), "steps continued before step 2 of 4")
@@ -140,8 +137,7 @@ def test_masked_change_is_left_out_from_then_on(recorded: Tills) -> None:
     person = Person("mask", "mask", "mask")
     assert person.review(recorded, "wrong total") == ""
     assert all(question.masked_px > 500 for question in person.questions)
-    recording = load(recorded.key.path)
-    assert recording
+    recording = recorded.recording
     assert recording.masks
     assert not recording.history
     assert Person().review(recorded, "wrong total") == ""

@@ -16,7 +16,6 @@ from pytest_vnc_use.recordings import replay
 from pytest_vnc_use.recordings.format import RecordedRun, Screen
 from pytest_vnc_use.recordings.moving import QUIET_S
 from pytest_vnc_use.recordings.replay import Replay
-from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.types import CallFunction, Click, Frame, FrameRef, Glance, Region
 from support.fixed_judge import Says
@@ -105,8 +104,7 @@ def test_body_may_change_screen_if_it_did_when_recorded(saved: Tills, tmp_path: 
         gone(played)
         played.agent.end_body()
         assert played.recorded.keep()
-    recording = load(tills.key.path)
-    assert recording is not None
+    recording = tills.recording
     assert not recording.runs[0].stays
     with tills.agent("replay") as played:
         played.run()
@@ -130,8 +128,7 @@ def gone(played: Played) -> None:
 
 @desktop
 def test_transient_at_end_is_listed(saved: Tills) -> None:
-    recording = load(saved.key.path)
-    assert recording is not None
+    recording = saved.recording
     assert (recording.runs[0].end.quiet_s, recording.runs[0].stays) == (QUIET_S, True)
     with saved.agent("replay", None, SOON, "--error-for=0.5") as played:
         played.run()
@@ -144,8 +141,7 @@ def test_transient_at_end_is_listed(saved: Tills) -> None:
 
 @desktop
 def test_blinking_status_has_two_variants_and_is_evidence(blinking: Tills) -> None:
-    recording = load(blinking.key.path)
-    assert recording is not None
+    recording = blinking.recording
     for screen in (recording.runs[0].steps[0].screen, recording.runs[0].end):
         (part,) = screen.dynamic
         assert (part.kind, len(part.variants)) == ("blinks", 2)

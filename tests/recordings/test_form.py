@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_vnc_use.backends.pixels import encode_png
 from pytest_vnc_use.errors import RecordingError
 from pytest_vnc_use.recordings.format import Live, RecordedRun, Screen, screens
-from pytest_vnc_use.recordings.images import pixels_of, webp_of
+from pytest_vnc_use.recordings.images import pixels_of
 from pytest_vnc_use.recordings.record import Meter, saved_by
 from pytest_vnc_use.recordings.store import Key, load, save
 from pytest_vnc_use.types import ModelExchange, Usage
@@ -66,12 +65,6 @@ def test_save_changes_own_lines_and_removes_stale_images(file: Path) -> None:
     assert {image.name for image in file.with_suffix("").iterdir()} == named
 
 
-def test_images_are_lossless() -> None:
-    noise = np.random.default_rng(1).integers(0, 2**24, (61, 83), np.uint32)
-    np.testing.assert_array_equal(pixels_of(webp_of(noise)), noise)
-    np.testing.assert_array_equal(pixels_of(encode_png(noise)), noise)
-
-
 def test_image_is_as_large_as_change(tmp_path: Path) -> None:
     path, now = tmp_path / "test_it.json", drawn("start").copy()
     now[50, 70] ^= 0xFFFFFF
@@ -117,12 +110,7 @@ BAD = {
         edited(lambda data: first_step(data)["action"].update(kind="clack")),
         "runs 1, steps 1, action: ",
     ),
-    "no such field": (
-        edited(lambda data: first_step(data)["action"].update(cuont=2)),
-        "action, click, cuont: Unexpected",
-    ),
     "no images": (edited(lambda data: first_step(data)["screen"].update(image="none-0.webp")), "cannot be read"),
-    "no screen": (edited(lambda data: data.update(screen_size=[0, 0])), "screen_size 1: "),
     "mask off the screen": (edited(lambda data: data.update(masks=[AREA])), "a region must be on the screen"),
 }
 
@@ -182,13 +170,13 @@ def test_key_path_is_safe_and_distinct(tmp_path: Path) -> None:
     assert all("/" not in each and ":" not in each and len(each) < 140 for each in odd)
 
 
-def test_examples_recordings_are_saved_as_loaded(tmp_path: Path) -> None:
+def test_examples_recording_is_saved_as_loaded(tmp_path: Path) -> None:
     shutil.copytree(EXAMPLES / "__vnc_recordings__", tmp_path / "copy")
     before = {path: path.read_bytes() for path in tmp_path.rglob("*.*")}
-    for file in [*tmp_path.rglob("*.json")][:3]:
-        recording = load(file)
-        assert recording
-        assert not save(file, recording)
+    file = min(tmp_path.rglob("*.json"), key=lambda path: path.stat().st_size)
+    recording = load(file)
+    assert recording
+    assert not save(file, recording)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*.*")} == before
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,7 @@ from pytest_vnc_use.errors import Inconclusive
 from pytest_vnc_use.recordings.evidence import RecordedJudge
 from pytest_vnc_use.recordings.format import Evidence, Screen
 from pytest_vnc_use.recordings.images import Pixels, frame_of, pixels_in
-from pytest_vnc_use.recordings.store import add_masks, load
+from pytest_vnc_use.recordings.store import add_masks
 from pytest_vnc_use.runs.directory import RunDirectory, read_trace
 from pytest_vnc_use.types import REDACTED_COLOUR, Click, Frame, Region, Report, Verdict
 from support.drawings import drawn
@@ -160,11 +160,35 @@ def test_evidence_after_hands_must_stay(clicked_once: Tills, later: str) -> None
 
 
 def test_transient_leaves_evidence_valid(clicked_once: Tills) -> None:
-    recording = load(clicked_once.key.path)
-    assert recording is not None
+    recording = clicked_once.recording
     assert recording.runs[0].claims[0].screen.quiet_s > 1
     with clicked_once.agent("replay", None, "--error-after=0.6", "--error-for=0.4") as played:
         assert judge_after_click(played) == "holds"
+
+
+class Blinking(PaintedController):
+    """A screen on which a caret is drawn when it is looked at again."""
+
+    def frame(self) -> Frame:
+        return frame_of(SAVED)
+
+
+@pytest.mark.parametrize(
+    ("box", "moving", "kind"),
+    [
+        (Region(60, 30, 66, 43), (Region(32, 32, 96, 64),), "holds"),
+        (Region(60, 30, 66, 43), (), "unsure"),
+        (Region(60, 130, 66, 143), (Region(32, 32, 96, 64),), "unsure"),
+    ],
+    ids=["caret blinks", "nothing moves", "beside what moves"],
+)
+def test_evidence_waits_for_what_moves_now(box: Region, moving: tuple[Region, ...], kind: str) -> None:
+    judged = Evidence(claim=CLAIM, verdict="holds", region=box, screen=Screen(pixels=lambda: SAVED))
+    judge = RecordedJudge([(judged, None)], None, masks=(), eyes=Blinking, hide=str, compared={})
+    seen = SAVED.copy()
+    box.part_of(seen)[:] = 0
+    frame = replace(frame_of(seen), moving=moving)
+    assert judge.judge(CLAIM, frame, timeout_s=9, report=lambda _: None).kind == kind
 
 
 SAVED, PASSING = drawn("saved"), drawn("saving …", (20, 160)) & drawn("saved")

@@ -13,22 +13,16 @@ from pytest_vnc_use.recordings.format import DynamicRegion, Recording, screens
 from pytest_vnc_use.recordings.gates import Gate, gate
 from pytest_vnc_use.recordings.images import Pixels, pixels_of
 from pytest_vnc_use.recordings.rehearse import Rehearsal
-from pytest_vnc_use.recordings.store import load, save
+from pytest_vnc_use.recordings.store import save
 from pytest_vnc_use.types import Region
 from support.tills import Tills
 
 WHITE, BLACK, GREY = 0xFFFFFF, 0, 0x404040
 
 
-def recording_of(tills: Tills) -> Recording:
-    recording = load(tills.key.path)
-    assert recording is not None
-    return recording
-
-
 def rehearsed(tills: Tills, *till: str) -> None:
     """Rehearse the recording of a till, and write what that taught."""
-    rehearsal = Rehearsal(recording_of(tills))
+    rehearsal = Rehearsal(tills.recording)
     with tills.agent("replay", None, *till, gate_s=2.0, rehearsal=rehearsal) as played:
         played.run()
         played.agent.end_body()
@@ -53,7 +47,7 @@ def test_rehearsal_learns_line_moved_by_pixel_and_toast(recorded: Tills) -> None
     with pytest.raises(RecordingDrifted, match=r"record again with vnc_rehearse=2"):
         replayed(recorded, "--fault=shaky text")
     rehearsed(recorded, "--fault=shaky text")
-    assert {len(part.variants) for part in unstable(recording_of(recorded))} == {2}
+    assert {len(part.variants) for part in unstable(recorded.recording)} == {2}
     rehearsed(recorded, "--fault=toast")
     assert replayed(recorded, "--fault=toast") == []
     replayed(recorded, "--fault=shaky text")

@@ -34,7 +34,6 @@ def replayed(tills: Tills, *till: str) -> tuple[list[str], Path]:
     ("fault", "when", "corner"),
     [
         ("toast", "after step 2 of 4", (500, 300)),
-        ("banner", "after step 2 of 4", (60, 120)),
         ("error box", "after the last step", (500, 300)),
     ],
 )

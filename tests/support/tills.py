@@ -13,9 +13,10 @@ from pytest_vnc_use import RunResult, VncUseAgent
 from pytest_vnc_use.planners.local.scripted import NoPlanner
 from pytest_vnc_use.recordings import Mode
 from pytest_vnc_use.recordings.accept import Review
+from pytest_vnc_use.recordings.format import Recording
 from pytest_vnc_use.recordings.record import RecordedTest
 from pytest_vnc_use.recordings.rehearse import Rehearsal
-from pytest_vnc_use.recordings.store import Key
+from pytest_vnc_use.recordings.store import Key, load
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Action, Click, Decision, Observation, Proposal, TypeText
 from pytest_vnc_use.types.protocols import Planner
@@ -73,6 +74,13 @@ class Tills:
     @property
     def key(self) -> Key:
         return Key(self.directory / "test_till.py", "test_till.py::test_till")
+
+    @property
+    def recording(self) -> Recording:
+        """The recording in its file."""
+        recording = load(self.key.path)
+        assert recording
+        return recording
 
     @property
     def runs(self) -> Path:
