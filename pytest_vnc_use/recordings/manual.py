@@ -57,9 +57,8 @@ class ManualRun(ForwardingController):
         return self._done.steps[self._next].elements if self._done else ()
 
     def screen(self) -> Screen:
-        """Return the screen before the next step, or at the end. There is none before the user has done the task."""
-        if self._done is None:
-            raise IndexError("there is no screen before the user has done the task")
+        """Return the screen before the next step, or at the end, once the user has done the task."""
+        assert self._done
         return self._done.steps[self._next].screen if self._next < len(self._done.steps) else self._done.end
 
     def frame(self) -> Frame:
