@@ -88,7 +88,7 @@ def test_recording_after_other_test_is_not_healed_alone(project: Project) -> Non
     then = project.file.with_stem("test_then")
     text = then.read_text(encoding="utf-8")
     assert project.run("--vnc-record=replay", shared).code == 0
-    alone = project.run("--vnc-record=auto", shared, "-k", "then", SOON)
+    alone = project.run("--vnc-record=auto", shared, "-k", "then", "-ovnc_gate_seconds=5")
     assert alone.code == 1, alone.out
     assert (
         "recorded after test_till.py::test_first, but this desktop is fresh. Run test_till.py::test_first" in alone.out
