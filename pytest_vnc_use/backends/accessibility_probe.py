@@ -22,29 +22,29 @@ LABELLED_BY = 2
 ON_SCREEN = 0
 WINDOWS = frozenset({"application", "frame", "window", "dialog", "alert", "file chooser", "color chooser"})
 OPEN_ELSEWHERE = frozenset({"menu bar", "menu", "combo box", "page tab list", "list box", "filler"})
-"""Roles of nodes that may show a part outside their own box, such as a menu."""
+"""Roles of nodes that may draw outside their box, such as a menu."""
 FIELDS = frozenset({"text", "entry", "password text", "terminal", "spin button", "document text", "paragraph"})
-"""Roles of fields: what is in one is its content, and is never read."""
+"""Roles of fields, whose content is never read."""
 NAMED_BY_VALUE = frozenset({"combo box"})
 """Roles whose name some programs, such as those of GTK 3, set to the chosen value."""
-MOST = 2000
+MAX_NODES = 2000
 CALL_MS = 1000
 
 
 def bus_address() -> str:
-    """Return the address of AT-SPI's own bus, which its launcher leaves on the display's root window."""
+    """Return the address of AT-SPI's bus, which its launcher stores on the display's root window."""
     try:
         xprop = subprocess.run(["xprop", "-root", "-notype", "AT_SPI_BUS"], stdout=subprocess.PIPE, check=False)
     except FileNotFoundError:
         sys.exit("xprop is missing there (apt-get install x11-utils)")
-    found = re.search(rb'= "(.*)"', xprop.stdout)
-    if not found:
+    match = re.search(rb'= "(.*)"', xprop.stdout)
+    if not match:
         sys.exit("no at-spi-bus-launcher runs there (apt-get install at-spi2-core, and start it before the program)")
-    return found.group(1).decode()
+    return match.group(1).decode()
 
 
 class Bus:
-    """A client of AT-SPI's bus. Each question is answered within CALL_MS, or raises GLib.Error."""
+    """A client of AT-SPI's bus. Each call returns within CALL_MS, or raises GLib.Error."""
 
     def __init__(self, gio: Any, glib: Any) -> None:
         self._gio, self._glib = gio, glib
@@ -52,13 +52,13 @@ class Bus:
         kind = flags.AUTHENTICATION_CLIENT | flags.MESSAGE_BUS_CONNECTION
         self._connection = gio.DBusConnection.new_for_address_sync(bus_address(), kind, None, None)
 
-    def ask(self, node: tuple[str, str], interface: str, method: str, form: str = "()", *arguments: object) -> Any:
-        """Return the first value that a node answers to a method."""
-        given, no_flags = self._glib.Variant(form, arguments), self._gio.DBusCallFlags.NONE
-        return self._connection.call_sync(*node, interface, method, given, None, no_flags, CALL_MS, None).unpack()[0]
+    def ask(self, node: tuple[str, str], interface: str, method: str, signature: str = "()", *arguments: object) -> Any:
+        """Return the first value of a method's result."""
+        values, no_flags = self._glib.Variant(signature, arguments), self._gio.DBusCallFlags.NONE
+        return self._connection.call_sync(*node, interface, method, values, None, no_flags, CALL_MS, None).unpack()[0]
 
-    def described(self, node: tuple[str, str], states: int) -> dict[str, object]:
-        """Return one node as it is printed; its box is left, top, width and height on the screen."""
+    def describe(self, node: tuple[str, str], states: int) -> dict[str, object]:
+        """Return one node as printed; its box is left, top, width and height on the screen."""
         return {
             "role": self.ask(node, ACCESSIBLE, "GetRoleName"),
             "name": self.ask(node, PROPERTIES, "Get", "(ss)", ACCESSIBLE, "Name"),
@@ -72,24 +72,24 @@ class Bus:
         def may_hold(node: tuple[str, str], role: str) -> bool:
             return role in WINDOWS or role in OPEN_ELSEWHERE or self._holds(node, x, y)
 
-        found = [
-            {**self.described(node, states), "active": active, "node": node}
+        matches = [
+            {**self.describe(node, states), "active": active, "node": node}
             for node, states, active in self._walk(may_hold)
             if self._holds(node, x, y)
         ]
-        found = [each for each in found if each["role"] not in WINDOWS]
-        inside = [each for each in found if each["active"]] or found
-        inside.sort(key=lambda each: each["box"][2] * each["box"][3])
-        fields = [each for each in inside if each["role"] in FIELDS and each["focusable"]]
-        controls = [each for each in inside if each["focusable"] and each["name"]]
-        named = [each for each in inside if each["name"]]
-        return next((self._with_label(each) for each in [*fields, *controls, *named]), None)
+        matches = [item for item in matches if item["role"] not in WINDOWS]
+        inside = [item for item in matches if item["active"]] or matches
+        inside.sort(key=lambda item: item["box"][2] * item["box"][3])
+        fields = [item for item in inside if item["role"] in FIELDS and item["focusable"]]
+        controls = [item for item in inside if item["focusable"] and item["name"]]
+        named = [item for item in inside if item["name"]]
+        return next((self._with_label(item) for item in [*fields, *controls, *named]), None)
 
     def focus(self) -> dict[str, object] | None:
         """Return the node that has the focus."""
         for node, states, _ in self._walk(lambda node, role: True):
             if states & FOCUSED and self.ask(node, ACCESSIBLE, "GetRoleName") not in WINDOWS:
-                return self._with_label({**self.described(node, states), "node": node})
+                return self._with_label({**self.describe(node, states), "node": node})
         return None
 
     def _holds(self, node: tuple[str, str], x: int, y: int) -> bool:
@@ -98,19 +98,19 @@ class Bus:
 
     def all(self) -> list[dict[str, object]]:
         """Return the showing nodes of each program, in the order of the tree; nodes that do not answer are left out."""
-        found = []
+        described = []
         for node, states, _ in self._walk(lambda node, role: True):
             try:
-                found.append(self.described(node, states))
+                described.append(self.describe(node, states))
             except self._glib.Error:
                 continue
-        return found
+        return described
 
     def _walk(self, enters: Any) -> Any:
         """Yield each showing node on the way down, its states, and whether its window is active."""
         pending = [(tuple(node), False) for node in reversed(self.ask(ROOT, ACCESSIBLE, "GetChildren"))]
         programs = {node for node, _ in pending}
-        for _ in range(MOST):
+        for _ in range(MAX_NODES):
             if not pending:
                 return
             node, active = pending.pop()
@@ -123,20 +123,20 @@ class Bus:
                 if node not in programs:
                     yield node, states, active
                 if role not in FIELDS:
-                    pending += [(tuple(each), active) for each in reversed(self.ask(node, ACCESSIBLE, "GetChildren"))]
+                    pending += [(tuple(child), active) for child in reversed(self.ask(node, ACCESSIBLE, "GetChildren"))]
             except self._glib.Error:
                 continue
 
-    def _with_label(self, found: dict[str, Any]) -> dict[str, object]:
+    def _with_label(self, node: dict[str, Any]) -> dict[str, object]:
         """Return a node; one without a name has that of its label."""
-        name = "" if found["role"] in NAMED_BY_VALUE else found["name"]
+        name = "" if node["role"] in NAMED_BY_VALUE else node["name"]
         try:
-            relations = [] if name else self.ask(found["node"], ACCESSIBLE, "GetRelationSet")
-            labels = [tuple(node) for kind, nodes in relations if kind == LABELLED_BY for node in nodes]
+            relations = [] if name else self.ask(node["node"], ACCESSIBLE, "GetRelationSet")
+            labels = [tuple(label) for kind, nodes in relations if kind == LABELLED_BY for label in nodes]
             name = self.ask(labels[0], PROPERTIES, "Get", "(ss)", ACCESSIBLE, "Name") if labels else name
         except self._glib.Error:
             pass
-        return {key: found[key] for key in ("role", "focusable", "box")} | {"name": name}
+        return {key: node[key] for key in ("role", "focusable", "box")} | {"name": name}
 
 
 def main() -> None:
@@ -145,13 +145,13 @@ def main() -> None:
         from gi.repository import Gio, GLib  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
         sys.exit("the system's Python has no GLib there (apt-get install python3-gi)")
-    bus, asked = Bus(Gio, GLib), sys.argv[1:]
-    if not asked:
+    bus, arguments = Bus(Gio, GLib), sys.argv[1:]
+    if not arguments:
         nodes: list[dict[str, object] | None] = [*bus.all()]
-    elif asked == ["focus"]:
+    elif arguments == ["focus"]:
         nodes = [bus.focus()]
     else:
-        nodes = [bus.at(int(asked[each]), int(asked[each + 1])) for each in range(0, len(asked), 2)]
+        nodes = [bus.at(int(arguments[index]), int(arguments[index + 1])) for index in range(0, len(arguments), 2)]
     sys.stdout.write(json.dumps(nodes))
 
 

@@ -1,4 +1,4 @@
-"""The browser on a desktop, through Chrome DevTools: its page's text, its address, and the elements to click."""
+"""The browser on a desktop, through Chrome DevTools: the page's text and URL, and the elements to click."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from pytest_vnc_use.backends.devtools import DevTools, Page, PageTarget
 from pytest_vnc_use.backends.elements import (
-    MOST_NAME,
+    MAX_NAME,
     Size,
     Window,
     acted_on_page,
@@ -39,12 +39,12 @@ from pytest_vnc_use.types.protocols import Desktop
 
 _POLL_S = 0.05
 _PORT_FILE = "DevToolsActivePort"
-_ASK_VISIBLE = 0.2
+_VISIBLE_SHARE = 0.2
 """The share of the timeout for asking a page whether it is visible."""
-_MOST_EXCERPT = 300
-"""The most characters of the page's text in the message of `wait_for_text`."""
+_MAX_EXCERPT = 300
+"""The maximum number of characters of the page's text in the message of `wait_for_text`."""
 _SPACES = re.compile(r"[ \t\r\n\f]+")
-"""White space that a page shows as one space; a no-break space is none, so that a message tells it from a space."""
+"""White space that a page shows as one space. A no-break space is kept, so that a message shows the difference."""
 
 _TEXT = "document.body ? document.body.innerText : ''"
 _LOADED = """new Promise(done => {
@@ -52,7 +52,7 @@ _LOADED = """new Promise(done => {
   addEventListener("load", () => done())
   setTimeout(done, %d)
 })"""
-_SHOWS = """new Promise(done => {
+_SHOWS_TEXT = """new Promise(done => {
   const end = answer => {
     seen.disconnect()
     controller.abort()
@@ -69,7 +69,7 @@ _SHOWS = """new Promise(done => {
   document.addEventListener("visibilitychange", () => end("hidden"), {signal})
   look()
 })"""
-"""A script that looks again whenever the document changes.
+"""A script that checks after each change of the document.
 
 It resolves to `shown`, `late`, or `hidden` if another tab is shown.
 """
@@ -80,8 +80,8 @@ T = TypeVar("T")
 class Browser:
     """The browser whose DevTools listen at `address`: `host:port` or `http://host:port`.
 
-    Each call asks the page that is shown now: of several tabs the visible one, of several windows the one last used. A
-    call takes `timeout_s` at most. It raises DesktopError if no browser answers, if no page is open, or if the page has
+    Each call asks the page shown now: of several tabs the visible one, of several windows the one last used. A call
+    takes at most `timeout_s`. It raises DesktopError if no browser answers, if no page is open, or if the page has
     crashed, was closed, or does not answer.
     """
 
@@ -93,7 +93,7 @@ class Browser:
 
     @property
     def url(self) -> str:
-        """The address of the page."""
+        """The URL of the page."""
         return str(self._entry()["url"])
 
     @property
@@ -106,7 +106,7 @@ class Browser:
         return str(self._read(lambda page: page.evaluate(_TEXT)))
 
     def html(self) -> str:
-        """Return the page's DOM as it is now, as HTML; with hidden parts, without the content of frames."""
+        """Return the page's DOM as it is now, as HTML; with hidden nodes, without the content of frames."""
         return str(self._read(lambda page: page.evaluate("document.documentElement.outerHTML")))
 
     def wait_for_text(self, text: str, within_s: float = 10.0) -> None:
@@ -118,7 +118,7 @@ class Browser:
         answer = ""
         while answer != "shown":
             if answer == "late":
-                excerpt = cut(_SPACES.sub(" ", self.text()).strip(" "), _MOST_EXCERPT)
+                excerpt = cut(_SPACES.sub(" ", self.text()).strip(" "), _MAX_EXCERPT)
                 raise ProductFailed(f"the page did not show {text!r} within {within_s:g} s. It showed {excerpt!r}")
             try:
                 answer = self._shows(text, deadline)
@@ -136,14 +136,14 @@ class Browser:
 
     @property
     def window(self) -> Window:
-        """Return the place of the page on the screen, and the size of the screen."""
+        """Return the region of the page on the screen, and the size of the screen."""
         return self._read(window_of)
 
     def navigate(self, address: str) -> None:
-        """Open an address, and wait until the page has loaded or `timeout_s` are over.
+        """Open a URL, and wait until the page has loaded or `timeout_s` are over.
 
         Raises ActionError if it cannot be opened (`net::ERR_CONNECTION_REFUSED`). Raises CommandRefused, a
-        DesktopError, if DevTools does not take it: an address without `https://` is a person's spelling.
+        DesktopError, if DevTools rejects it, as it does a URL without `https://`.
         """
         deadline = Deadline(self._timeout_s)
         with self._visible_page(deadline) as page:
@@ -153,7 +153,7 @@ class Browser:
             _wait_loaded(page, deadline)
 
     def open_window(self, address: str) -> None:
-        """Open an address in a new window, and wait for it as `navigate` does."""
+        """Open a URL in a new window, and wait for it as `navigate` does."""
         deadline = Deadline(self._timeout_s)
         with self._visible_page(deadline) as page:
             made = page.call("Target.createTarget", url=address, newWindow=True)
@@ -182,7 +182,7 @@ class Browser:
             _wait_loaded(page, deadline)
 
     def acted_on(self, action: Action) -> Elements:
-        """Return the elements that an action acts on, as `elements.acted_on_page` does. It is no look of the test."""
+        """Return the elements that an action acts on, as `elements.acted_on_page` does, without a look."""
         with self._visible_page(Deadline(self._timeout_s)) as page:
             return acted_on_page(page, action)
 
@@ -214,7 +214,7 @@ class Browser:
     def _shows(self, text: str, deadline: Deadline) -> str:
         """Return `shown`, `late`, or `hidden` if another page must be asked."""
         with self._visible_page(Deadline(deadline.remaining_s + self._timeout_s)) as page:
-            answer = str(page.evaluate(_SHOWS % (json.dumps(text), deadline.remaining_s * 1000)))
+            answer = str(page.evaluate(_SHOWS_TEXT % (json.dumps(text), deadline.remaining_s * 1000)))
         sys.audit(LOOK, "browser")
         return answer
 
@@ -228,15 +228,15 @@ class Browser:
         if not targets:
             raise DesktopError(f"the browser at {self.address!r} has no page open")
         candidates = targets if len(targets) > 1 else ()
-        return next((each for each in candidates if self._is_visible(each, deadline)), targets[0])
+        return next((target for target in candidates if self._is_visible(target, deadline)), targets[0])
 
     def _is_visible(self, target: PageTarget, deadline: Deadline) -> bool:
         """Return whether a page is visible.
 
-        A page that cannot say counts as visible: a dialog or a crash silences the page in front.
+        A page that does not answer counts as visible: a dialog or a crash silences the page in front.
         """
         try:
-            with self._devtools.open(target, Deadline(deadline.remaining_s * _ASK_VISIBLE)) as page:
+            with self._devtools.open(target, Deadline(deadline.remaining_s * _VISIBLE_SHARE)) as page:
                 return bool(page.evaluate("document.visibilityState") != "hidden")
         except PageGone:
             return False
@@ -269,9 +269,8 @@ def browser_at(cdp: str, read_file: Callable[[str], str], *, timeout_s: float = 
 def await_devtools(browser: Callable[[], Browser], limit_s: float, is_over: Callable[[], bool]) -> str:
     """Return the WebSocket of `browser()`'s DevTools, once they listen. Raises DesktopError.
 
-    Playwright asks an `http://` address through the proxy of the environment, but not a `ws://` one.
-    A desktop whose browser has not started yet has no `browser()`: it raises DesktopError. `is_over` says that waiting
-    is in vain.
+    Playwright asks an `http://` URL through the environment's proxy, but not a `ws://` one.
+    `browser()` raises DesktopError until the browser has started. Waiting ends early once `is_over()`.
     """
     deadline = Deadline(limit_s)
     while True:
@@ -296,7 +295,7 @@ class BrowsableDesktop(Desktop, Protocol):
 
     @property
     def browser(self) -> Browser:
-        """Return the browser as it is there now. Raises SettingsError, DesktopError."""
+        """Return the browser as it is now. Raises SettingsError, DesktopError."""
 
     def elements(self) -> list[Element]:
         """Return the programs' elements, as `elements.desktop_elements` does. Raises DesktopError."""
@@ -325,7 +324,7 @@ def browser_functions(
     def get_browser_state() -> str:
         """Return the URL, the title and the whole visible text of the page that the browser shows."""
         now = browser()
-        url, title = cut(now.url, MOST_NAME), cut(now.title, MOST_NAME)
+        url, title = cut(now.url, MAX_NAME), cut(now.title, MAX_NAME)
         return f"address: {url}\ntitle: {title}\n{now.text()}"
 
     def look() -> tuple[list[Element], Size]:

@@ -1,7 +1,7 @@
 """The VNC client: vncdotool's RFB protocol for a live screen. It lives on the reactor's thread.
 
 It is fed bytes and knows no socket, so recorded bytes can be decoded: `protocol.makeConnection(transport)`, then
-`protocol.dataReceived(…)`. A comment in each override says why vncdotool's own does not do. The extended clipboard:
+`protocol.dataReceived(…)`. A comment in each override says what vncdotool's method lacks. The extended clipboard:
 rfbproto, "Extended Clipboard Pseudo-Encoding".
 """
 
@@ -52,17 +52,17 @@ ENCODING_NAMES = {
     Encoding.PSEUDO_CURSOR: "Cursor",
     Encoding.PSEUDO_DESKTOP_SIZE: "DesktopSize",
 }
-LARGEST_RAW_BYTES = 24 << 20
+MAX_RAW_BYTES = 24 << 20
 """The largest screen that is asked for in raw pixels.
 
-TigerVNC 1.12 ends a connection for which more than 32 MiB wait: its client was slower than it for a moment.
+TigerVNC 1.12 ends a connection for which more than 32 MiB are queued, as for a client that is briefly slower.
 """
 BGRX = PixelFormat(32, 24, False, True, 255, 255, 255, 16, 8, 0)
 _RGBX = replace(BGRX, redshift=0, blueshift=16)
 _RECEIVE_BYTES = 1 << 20
-_MOST_SCREEN_PIXELS = 1 << 24
+_MAX_SCREEN_PIXELS = 1 << 24
 """Two screens of 4K beside each other have fewer. A larger screen would let a server use up the memory."""
-_MOST_TEXT_BYTES = 1 << 20
+_MAX_TEXT_BYTES = 1 << 20
 _HANG_UP_S = 10.0
 """The time in which a server may still read its last messages, once the connection is closed."""
 
@@ -78,7 +78,7 @@ class Clipboard(IntFlag):
 
 
 class Outgoing:
-    """The messages of one connection, each told to a `tap` before it is sent."""
+    """The messages of one connection, each reported to a `tap` before it is sent."""
 
     def __init__(self, tap: MessageTap | None = None) -> None:
         self._tap = tap
@@ -165,7 +165,7 @@ class DesktopProtocol(SecuredClient):
 
     def connectionMade(self) -> None:
         """Prepare to decode updates."""
-        # vncdotool's own does nothing
+        # vncdotool's method does nothing
         self.factory.opened = self
         self.pulse = Pulse(lambda: self.request(0, 0, 1, 1))
         self._decoders: dict[int, Decode] = {
@@ -181,7 +181,7 @@ class DesktopProtocol(SecuredClient):
 
     def dataReceived(self, data: bytes) -> None:
         """Handle bytes from the server."""
-        # vncdotool's own raises errors of many kinds, which no caller would see
+        # vncdotool's method raises errors of many kinds, which no caller would see
         if self._ended:
             return
         try:
@@ -191,7 +191,7 @@ class DesktopProtocol(SecuredClient):
 
     def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]
         """Report the end."""
-        # vncdotool's own does nothing
+        # vncdotool's method does nothing
         if self._abort and self._abort.active():
             self._abort.cancel()  # the timer would keep the screen in memory
         self.factory.clientConnectionLost(None, reason)
@@ -209,20 +209,22 @@ class DesktopProtocol(SecuredClient):
     def vncConnectionMade(self) -> None:
         """Choose pixel format and encodings, and ask for the first update.
 
-        VMware's servers send their own format whatever is asked for, so one that can be read is kept. Its depth does
+        VMware's servers send their format whatever is asked for, so one that can be read is kept. Its depth does
         not count: Qt's server announces 32.
         """
-        # vncdotool's own does nothing
-        facts, own = self.factory.facts, self.pixel_format
+        # vncdotool's method does nothing
+        facts, server_format = self.factory.facts, self.pixel_format
         facts.name, facts.size = bytes(self.name).decode("utf-8", "replace"), (self.width, self.height)
         facts.protection = self._protection()
-        facts.pixel_format = f"{own.bpp} bits a pixel, depth {own.depth}" + ("" if own.truecolor else ", colour map")
-        is_red_first = replace(own, depth=BGRX.depth) == _RGBX
+        facts.pixel_format = f"{server_format.bpp} bits a pixel, depth {server_format.depth}" + (
+            "" if server_format.truecolor else ", colour map"
+        )
+        is_red_first = replace(server_format, depth=BGRX.depth) == _RGBX
         self.setPixelFormat(_RGBX if is_red_first else BGRX)
         for number in (Encoding.RAW, Encoding.ZRLE) if is_red_first else ():  # Tight's are red first in any format
             self._decoders[number] = turned(self._decoders[number])
         self._resize(self.width, self.height)
-        is_large = self.width * self.height * self.bypp > LARGEST_RAW_BYTES
+        is_large = self.width * self.height * self.bypp > MAX_RAW_BYTES
         offered = [*_PIXELS["tight" if is_large else self.factory.encoding], *_PSEUDO]
         self.factory.outgoing.note("encodings", names=[encoding.name for encoding in offered])
         self.setEncodings(offered)
@@ -232,14 +234,14 @@ class DesktopProtocol(SecuredClient):
     def request(
         self, x: int = 0, y: int = 0, width: int | None = None, height: int | None = None, *, incremental: bool = False
     ) -> None:
-        """Ask for a part of the screen, by default for all of it; if `incremental`, once it has changed."""
+        """Ask for a region of the screen, by default for all of it; if `incremental`, once it has changed."""
         area = {"x": x, "y": y, "width": width or self.width, "height": height or self.height}
         self.factory.outgoing.note("update request", **area, incremental=incremental)
         self.framebufferUpdateRequest(**area, incremental=incremental)
 
     def _handleRectangle(self, block: bytes) -> None:
         """Read one rectangle."""
-        # vncdotool's own has no Tight, a broken ZRLE, no copies, and decodes in Python; it reads pseudo-encodings
+        # vncdotool's method has no Tight, a broken ZRLE, no copies, and decodes in Python; it reads pseudo-encodings
         *corners, encoding = struct.unpack("!HHHHi", block)
         area = Area(*corners)
         if encoding != Encoding.PSEUDO_QEMU_EXTENDED_KEY_EVENT:  # only confirms that scan codes are taken
@@ -248,7 +250,7 @@ class DesktopProtocol(SecuredClient):
             case Encoding.RAW | Encoding.TIGHT | Encoding.ZRLE:
                 self.rectangles -= 1
                 self._check(area)
-                self._read_on(None, self._decoders[encoding](area.width, area.height), area)
+                self._continue_reading(None, self._decoders[encoding](area.width, area.height), area)
             case Encoding.COPY_RECTANGLE:
                 self.rectangles -= 1
                 self._check(area)
@@ -258,21 +260,21 @@ class DesktopProtocol(SecuredClient):
             case _:
                 raise ValueError(f"unknown encoding {encoding!r}")
 
-    def _read_on(self, block: bytes | None, reading: Reading, area: Area) -> None:
+    def _continue_reading(self, block: bytes | None, reading: Reading, area: Area) -> None:
         try:
             needed = reading.send(block)  # type: ignore[arg-type]  # None starts it
         except StopIteration as read:
-            self._keep(area, read.value)
+            self._add_rectangle(area, read.value)
         else:
-            self.expect(self._read_on, needed, reading, area)
+            self.expect(self._continue_reading, needed, reading, area)
 
     def _handle_copy(self, block: bytes, area: Area) -> None:
         x, y = struct.unpack("!HH", block)
         source = Area(x, y, area.width, area.height)
         self._check(source)
-        self._keep(area, source)
+        self._add_rectangle(area, source)
 
-    def _keep(self, area: Area, source: Area | Pixels) -> None:
+    def _add_rectangle(self, area: Area, source: Area | Pixels) -> None:
         if area.width and area.height:
             self._rectangles.append(Rectangle(area, source))
         self._doConnection()
@@ -282,21 +284,21 @@ class DesktopProtocol(SecuredClient):
             raise ValueError(f"the rectangle {area!r} must lie on the screen of {self.width} x {self.height} pixels")
 
     def updateDesktopSize(self, width: int, height: int) -> None:
-        """Start again with another size of the screen."""
-        # vncdotool's own does nothing
+        """Restart with another size of the screen."""
+        # vncdotool's method does nothing
         self._rectangles.clear()
         self._resized = True
         self._resize(width, height)
 
     def _resize(self, width: int, height: int) -> None:
-        if not 1 <= width * height <= _MOST_SCREEN_PIXELS:
-            raise ValueError(f"the screen must have 1 to {_MOST_SCREEN_PIXELS} pixels in all, got {width} x {height}")
+        if not 1 <= width * height <= _MAX_SCREEN_PIXELS:
+            raise ValueError(f"the screen must have 1 to {_MAX_SCREEN_PIXELS} pixels in all, got {width} x {height}")
         self.width, self.height = width, height
         self.factory.framebuffer.resize(width, height)
 
     def updateCursor(self, x: int, y: int, width: int, height: int, image: bytes, mask: bytes) -> None:
-        """Note the shape of the pointer, which is no part of the screen."""
-        # vncdotool's own does nothing
+        """Note the shape of the pointer, which is not in the pixels."""
+        # vncdotool's method does nothing
         shape = PointerShape.of(x, y, width, height, image, mask)
         if self.pixel_format == _RGBX:
             shape = replace(shape, pixels=swapped(shape.pixels))
@@ -304,7 +306,7 @@ class DesktopProtocol(SecuredClient):
 
     def commitUpdate(self, rectangles: object = None) -> None:
         """Draw the whole update, and ask for the next one."""
-        # vncdotool's own does nothing
+        # vncdotool's method does nothing
         answers = any(area.x == area.y == 0 for area, _ in self._rectangles)
         self._drew = self._drew or bool(self._rectangles)
         self.factory.framebuffer.apply(self._rectangles)
@@ -328,18 +330,18 @@ class DesktopProtocol(SecuredClient):
 
     def _handleServerCutText(self, block: bytes) -> None:
         """Read the extended clipboard, whose lengths are negative."""
-        # vncdotool's own knows Latin-1 only
+        # vncdotool's method knows Latin-1 only
         (length,) = struct.unpack(">xxxi", block)
-        if -_MOST_TEXT_BYTES <= length < 0:
+        if -_MAX_TEXT_BYTES <= length < 0:
             self.expect(self._handle_extended_clipboard, -length)
         else:
-            self._pass_over(abs(length))
+            self._skip_text(abs(length))
 
-    def _pass_over(self, length: int) -> None:
+    def _skip_text(self, length: int) -> None:
         """Skip text that programs copy: it may be secret, and long."""
         if length:
-            now = min(length, _MOST_TEXT_BYTES)
-            self.expect(lambda _: self._pass_over(length - now), now)
+            count = min(length, _MAX_TEXT_BYTES)
+            self.expect(lambda _: self._skip_text(length - count), count)
         else:
             self.expect(self._handleConnection, 1)
 
@@ -348,8 +350,8 @@ class DesktopProtocol(SecuredClient):
         if flags & Clipboard.CAPS:
             self.announces_clipboard = bool(flags & Clipboard.NOTIFY and flags & Clipboard.TEXT)
             self.factory.facts.extended_clipboard = self.announces_clipboard
-            every = Clipboard.TEXT | Clipboard.CAPS | Clipboard.REQUEST | Clipboard.NOTIFY | Clipboard.PROVIDE
-            self._send_clipboard(every, bytes(4))  # it wants no text of more than 0 bytes unasked
+            all_flags = Clipboard.TEXT | Clipboard.CAPS | Clipboard.REQUEST | Clipboard.NOTIFY | Clipboard.PROVIDE
+            self._send_clipboard(all_flags, bytes(4))  # no text of more than 0 bytes unasked
         elif flags & Clipboard.REQUEST and self._offered:
             text = self._offered.replace("\n", "\r\n").encode() + b"\0"  # as the protocol has it
             self._send_clipboard(Clipboard.PROVIDE | Clipboard.TEXT, zlib.compress(struct.pack(">I", len(text)) + text))

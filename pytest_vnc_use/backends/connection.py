@@ -28,9 +28,9 @@ from pytest_vnc_use.plain_text import without_query
 from pytest_vnc_use.types.protocols import MessageTap
 from pytest_vnc_use.types.wire import Wire, host_and_port
 
-_TAKEN_WITHIN_S = 10.0
+_SEND_TIMEOUT_S = 10.0
 _FRESH_S = 0.1
-_FRESH_AT_MOST_S = 1.0
+_MAX_FRESH_S = 1.0
 ANSWER_S = 10.0
 
 
@@ -66,8 +66,8 @@ class RfbConnection:
 
             url = websocket.parse_url(server, wire)
             self._host, self._port, self._start_websocket = url.host, url.port, partial(websocket.start, url)
-        elif address := host_and_port(server):
-            self._host, self._port = address[0] or "127.0.0.1", address[1]
+        elif endpoint := host_and_port(server):
+            self._host, self._port = endpoint[0] or "127.0.0.1", endpoint[1]
         elif os.path.exists(server):  # noqa: PTH110  # Path.exists raises for a directory that may not be looked into
             self._path = server
         else:
@@ -81,7 +81,7 @@ class RfbConnection:
         self._password, self._new_factory = password, new_factory
         self._encoding: EncodingChoice = encoding or ("raw" if self._path else "tight")
         self._sent_s = math.inf
-        """The moment when an action was last sent; infinity once `answers` has asked for its effect."""
+        """The time when an action was last sent; infinity once `answers` has asked for its effect."""
         self._dialled: Deferred[Any] | None = None
         deadline = Deadline(timeout_s)
         try:
@@ -106,10 +106,10 @@ class RfbConnection:
         reactor.callFromThread(self._dial, timeout_s)
         try:
             if not self.framebuffer.wait_complete(timeout_s):
-                seen = "accepted the connection and" if self._factory.opened else "answered nothing and"
+                response = "accepted the connection and" if self._factory.opened else "answered nothing and"
                 raise DesktopRefused(
-                    f"{self.server!r}: {seen} showed no screen within {clock.monotonic() - started_s:.1f} s; is it a "
-                    "VNC server?"
+                    f"{self.server!r}: {response} showed no screen within {clock.monotonic() - started_s:.1f} s; is it "
+                    "a VNC server?"
                 )
         except BaseException:  # even a KeyboardInterrupt leaves no half-open connection
             self.drop()
@@ -124,7 +124,7 @@ class RfbConnection:
 
     @property
     def exposure(self) -> str:
-        """Return what others on the network can read of this connection; "" if it is protected."""
+        """Return what other users of the network can read of this connection; "" if it is protected."""
         if self.facts.protection:
             return ""
         has_password = "Vnc" in self.facts.security_used
@@ -149,7 +149,7 @@ class RfbConnection:
         def perform() -> None:
             method(*arguments)
             self._sent_s = clock.monotonic()
-            pulse.go_on()
+            pulse.keep_beating()
 
         reactor.callFromThread(perform)
 
@@ -164,7 +164,7 @@ class RfbConnection:
         """Wait until `call`, made on the reactor's thread, has called back."""
         done = threading.Event()
         reactor.callFromThread(call, done.set)
-        if not done.wait(_TAKEN_WITHIN_S):
+        if not done.wait(_SEND_TIMEOUT_S):
             self._give_up(f"not all input for {self.server!r} has been sent yet")
 
     def round_trip(self) -> None:
@@ -181,19 +181,19 @@ class RfbConnection:
         """Return whether the server has answered a question that was sent after all other messages.
 
         The first call after an action also accepts the answer to a recent question, which was sent to wait for the
-        action's effect. So nobody waits twice. Raises DesktopError if the connection ended.
+        action's effect, so no caller waits twice. Raises DesktopError if the connection ended.
         """
         pulse = self.protocol.pulse
         self._wait_for(lambda done: done())
         now_s = clock.monotonic()
-        fresh_s = min(_FRESH_S + 2 * pulse.round_trip_s, _FRESH_AT_MOST_S)
+        fresh_s = min(_FRESH_S + 2 * pulse.round_trip_s, _MAX_FRESH_S)
         due_s = min(now_s, max(self._sent_s, now_s - fresh_s))
         self._sent_s = math.inf
         answered = pulse.answered_s >= due_s
         if not answered:
             reactor.callFromThread(pulse.want, due_s)
             answered = self.framebuffer.wait_until(lambda: pulse.answered_s >= due_s, timeout_s)
-        reactor.callFromThread(pulse.rest)
+        reactor.callFromThread(pulse.stop)
         return answered
 
     def rest(self) -> None:

@@ -1,4 +1,4 @@
-"""One page of a browser through Chrome DevTools: found over HTTP, asked over a WebSocket of its own.
+"""One page of a browser through Chrome DevTools: found over HTTP, asked over a separate WebSocket.
 
 Source of commands and events:
 https://chromedevtools.github.io/devtools-protocol/, where "HTTP Endpoints" says how pages are found.
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 _HOST = {"Host": "localhost"}
 """The host name of requests: Chrome answers only to this name or to a number, against DNS rebinding."""
-_MOST_BYTES = 32 * 2**20
+_MAX_BYTES = 32 * 2**20
 _CLOSE_S = 1.0
 _NAVIGATED = (
     "Inspected target navigated or closed",
@@ -51,9 +51,9 @@ class DevTools:
         self.address = address
         problem: ValueError | None = None
         try:
-            parts = urlsplit(address if "://" in address else f"http://{address}")
-            if parts.scheme in ("http", "ws") and parts.hostname and parts.port:
-                self._host, self._port = parts.hostname, parts.port
+            url = urlsplit(address if "://" in address else f"http://{address}")
+            if url.scheme in ("http", "ws") and url.hostname and url.port:
+                self._host, self._port = url.hostname, url.port
                 return
         except ValueError as exc:
             problem = exc
@@ -65,7 +65,7 @@ class DevTools:
         """Return the browser's pages, the one last used first. Raises DesktopError."""
         return self._ask(
             "/json/list",
-            lambda listed: [PageTarget(each["id"], each["url"]) for each in listed if each["type"] == "page"],
+            lambda entries: [PageTarget(entry["id"], entry["url"]) for entry in entries if entry["type"] == "page"],
             deadline,
         )
 
@@ -82,7 +82,7 @@ class DevTools:
             timeout_s = max(deadline.remaining_s, 0.001)
             with closing(HTTPConnection(self._host, self._port, timeout=timeout_s)) as connection:
                 connection.request("GET", path, headers=_HOST)
-                return connection.getresponse().read(_MOST_BYTES)
+                return connection.getresponse().read(_MAX_BYTES)
 
         try:
             return read(json.loads(deadline.call(get)))
@@ -101,10 +101,12 @@ class DevTools:
         """Open a page, for questions until the deadline. Raises DesktopError."""
         try:
             remaining_s = max(deadline.remaining_s, 0.001)
-            wire = socket.create_connection((self._host, self._port), remaining_s)
-            wire.settimeout(None)
+            connection = socket.create_connection((self._host, self._port), remaining_s)
+            connection.settimeout(None)
             uri = f"ws://localhost/devtools/page/{target.id}"
-            websocket = connect(uri, sock=wire, open_timeout=remaining_s, close_timeout=_CLOSE_S, max_size=_MOST_BYTES)
+            websocket = connect(
+                uri, sock=connection, open_timeout=remaining_s, close_timeout=_CLOSE_S, max_size=_MAX_BYTES
+            )
         except TimeoutError as exc:
             raise DesktopError(
                 f"the browser at {self.address!r} refused a DevTools connection to its page {target.url!r}"
@@ -135,12 +137,12 @@ class Page:
         return result
 
     def call_each(self, method: str, parameters: Iterable[JsonObject]) -> list[JsonObject | None]:
-        """Return the results of one command for each set of parameters, sent all at once; None for refused ones."""
-        numbers = [self._send(method, each) for each in parameters]
+        """Return the results of one command for each set of parameters, sent all at once; None for rejected ones."""
+        numbers = [self._send(method, arguments) for arguments in parameters]
         return [self._answer(number).get("result") for number in numbers]
 
     def evaluate(self, expression: str) -> Any:
-        """Return the JSON value of a JavaScript expression, or of its promise, in the page's own world.
+        """Return the JSON value of a JavaScript expression, or of its promise, in the page's main world.
 
         If the page opens another document meanwhile, that document evaluates the expression again. So the expression
         must change nothing.

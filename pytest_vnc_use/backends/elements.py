@@ -21,11 +21,11 @@ from pytest_vnc_use.types.actions import points
 from pytest_vnc_use.types.elements import Element, Elements
 from pytest_vnc_use.types.protocols import Ran
 
-MOST_NAME = 200
-"""The most characters of a name that a model gets."""
+MAX_NAME = 200
+"""The maximum number of characters of a name that a model gets."""
 MOST_READ = 10_000
-"""The most characters of a name that are read for a step. Once secrets are removed, it is cut shorter."""
-MOST_ELEMENTS = 150
+"""The maximum number of characters of a name read for a step. Once secrets are redacted, it is cut shorter."""
+MAX_ELEMENTS = 150
 Size = tuple[int, int]
 _PROBE = Path(__file__).with_name("accessibility_probe.py")
 _PYTHON = "/usr/bin/python3"
@@ -57,21 +57,21 @@ def desktop_elements(run: Callable[[list[str]], Ran]) -> list[Element]:
     `run` is the `run` of a Desktop. On that desktop, python3-gi and x11-utils are installed. `at-spi-bus-launcher`
     (at-spi2-core) was started before the programs, by `dbus-run-session -- sh -c "/usr/libexec/at-spi-bus-launcher
     --launch-immediately & exec PROGRAM"`, for Qt with QT_LINUX_ACCESSIBILITY_ALWAYS_ON=1. Roles are AT-SPI's: `push
-    button`. Elements that are under something else are listed too. Raises DesktopError if a part of that is missing.
+    button`. Covered elements are listed too. Raises DesktopError if any of that is missing.
     """
-    run([_PYTHON, "--version"])  # if nothing can be run there, the error names this short command
+    run([_PYTHON, "--version"])  # if nothing can be run, the error names this short command
     nodes = probe(run, _NODES)
     return [node.element() for node in nodes if (node.name or node.focusable) and min(node.box[2:]) > 0]
 
 
-def probe(run: Callable[[list[str]], Ran], form: TypeAdapter[Nodes], *asked: str) -> Nodes:
+def probe(run: Callable[[list[str]], Ran], adapter: TypeAdapter[Nodes], *arguments: str) -> Nodes:
     """Run the probe on the desktop, and return the nodes that it prints. Raises DesktopError."""
-    ran = run([_PYTHON, "-c", _PROBE.read_text(encoding="utf-8"), *asked])
-    if ran.exit_code:
-        reason = (ran.stderr.strip().splitlines() or [f"exit code {ran.exit_code}"])[-1]
+    result = run([_PYTHON, "-c", _PROBE.read_text(encoding="utf-8"), *arguments])
+    if result.exit_code:
+        reason = (result.stderr.strip().splitlines() or [f"exit code {result.exit_code}"])[-1]
         raise DesktopError(f"the accessibility probe failed on this desktop: {reason}")
     try:
-        return form.validate_json(ran.stdout)
+        return adapter.validate_json(result.stdout)
     except ValidationError as exc:
         raise DesktopError(f"the accessibility probe printed invalid data: {exc}") from exc
 
@@ -81,8 +81,8 @@ def acted_on_program(run: Callable[[list[str]], Ran], action: Action) -> Element
 
     None stands for a point without a known element. `run` is as in `desktop_elements`. Raises DesktopError.
     """
-    asked = [str(number) for point in points(action) for number in point] or ["focus"]
-    nodes = probe(run, _NODES_OR_NONE, *asked)
+    arguments = [str(number) for point in points(action) for number in point] or ["focus"]
+    nodes = probe(run, _NODES_OR_NONE, *arguments)
     return tuple(node.element() if node and min(node.box[2:]) > 0 else None for node in nodes)
 
 
@@ -97,23 +97,23 @@ def elements_function(
     """Return `list_elements()` for a model.
 
     `look` returns the elements and the screen's size in pixels, or raises DesktopError. `model_size` turns the screen's
-    width and height into those of the model's own coordinates, such as 1000 and 1000.
+    width and height into those of the model's coordinates, such as 1000 and 1000.
     """
 
     def list_elements() -> str:
         """List the elements in view: number, role, name, point to click, [left, top, right, bottom], as you count."""
         try:
-            found, screen = look()
+            elements, screen = look()
         except DesktopError as exc:
             return f"no list of elements is available here: {' '.join(str(exc).split())}"
         units = [model / pixels for model, pixels in zip(model_size(*screen), screen, strict=True)]
         lines = []
-        for number, element in enumerate(found[:MOST_ELEMENTS], start=1):
-            box, name = element.box, cut(element.name, MOST_NAME)
+        for number, element in enumerate(elements[:MAX_ELEMENTS], start=1):
+            box, name = element.box, cut(element.name, MAX_NAME)
             pairs = element.centre, (box.left, box.top), (box.right, box.bottom)
             x, y, *corners = (int(value * unit) for pair in pairs for value, unit in zip(pair, units, strict=True))
             lines.append(f"{number}. {element.role} {name!r} at {(x, y)}, {corners}")
-        more = [f"… and {len(found) - MOST_ELEMENTS} more"] if len(found) > MOST_ELEMENTS else []
+        more = [f"… and {len(elements) - MAX_ELEMENTS} more"] if len(elements) > MAX_ELEMENTS else []
         return "\n".join([*lines, *more]) or "there are no elements in view"
 
     return list_elements
@@ -124,7 +124,7 @@ _WINDOW = """[
   screenX, screenY, outerWidth, outerHeight, innerWidth, innerHeight, devicePixelRatio, screen.width, screen.height
 ]"""
 _Rectangle = tuple[float, float, float, float]
-"""Left, top, right and bottom in the page's own (CSS) pixels, from the top left of the visible part."""
+"""Left, top, right and bottom in CSS pixels, from the top left of the viewport."""
 _CONTROLS = frozenset(
     "button checkbox combobox gridcell link listbox menuitem menuitemcheckbox menuitemradio option radio scrollbar "
     "searchbox slider spinbutton switch tab textbox treeitem PopUpButton ToggleButton DisclosureTriangle".split()
@@ -146,7 +146,7 @@ _FOCUSED = """(() => {
 class Window:
     """The browser's window: where the page begins on the screen, in pixels, and the sizes of page and screen.
 
-    `view` is the page's visible width and height in its own (CSS) pixels. `scrolled` is the part left of and above it.
+    `view` is the page's visible width and height in CSS pixels. `scrolled` is how far it is scrolled.
     One pixel of the page is `ratio` pixels of the screen.
     """
 
@@ -158,13 +158,13 @@ class Window:
     screen: tuple[int, int]
 
     def visible(self, quad: Sequence[float]) -> _Rectangle | None:
-        """Return the visible part of a quad (x and y of four corners, in the page's pixels); None if there is none."""
+        """Return the visible region of a quad (x and y of four corners, in CSS pixels); None if there is none."""
         left, right = (min(max(x, 0), self.view[0]) for x in (min(quad[::2]), max(quad[::2])))
         top, bottom = (min(max(y, 0), self.view[1]) for y in (min(quad[1::2]), max(quad[1::2])))
         return (left, top, right, bottom) if right - left >= 1 and bottom - top >= 1 else None
 
     def on_screen(self, rectangle: _Rectangle) -> Region:
-        """Return the region of the screen that a part of the page takes up."""
+        """Return the region of the screen that a rectangle of the page takes up."""
         left, top, right, bottom = rectangle
         return Region(
             round(self.left + left * self.ratio),
@@ -197,7 +197,7 @@ def window_of(page: Page) -> Window:
 def elements_of(page: Page) -> list[Element]:
     """Return the elements that have a name or can take the focus, and can be seen. Raises DesktopError.
 
-    They are in the order of the accessibility tree. Text of several lines has the place of its first line.
+    They are in the order of the accessibility tree. Text of several lines has the box of its first line.
     """
     window, nodes, parents = window_of(page), list[JsonObject](), dict[int, int]()
     frames = [page.call("Page.getFrameTree")["frameTree"]]
@@ -211,9 +211,9 @@ def elements_of(page: Page) -> list[Element]:
         tree = [node for node in tree if "backendDOMNodeId" in node]  # the others stand for nothing in the DOM
         numbers = {node["nodeId"]: node["backendDOMNodeId"] for node in tree}
         parents |= {numbers[node["nodeId"]]: numbers.get(node.get("parentId"), 0) for node in tree}
-        nodes += filter(_is_telling, tree)
+        nodes += filter(_is_listed, tree)
     answers = page.call_each("DOM.getContentQuads", [{"backendNodeId": node["backendDOMNodeId"]} for node in nodes])
-    placed = [
+    visible_nodes = [
         (node, rectangle)
         for node, answer in zip(nodes, answers, strict=True)
         if answer and answer["quads"] and (rectangle := window.visible(answer["quads"][0]))
@@ -224,20 +224,20 @@ def elements_of(page: Page) -> list[Element]:
             "y": int(window.scrolled[1] + (top + bottom) / 2),
             "ignorePointerEventsNone": True,
         }
-        for _, (left, top, right, bottom) in placed
+        for _, (left, top, right, bottom) in visible_nodes
     ]
     hits = page.call_each("DOM.getNodeForLocation", clicks)
     return [
         Element(_value(node, "role"), _value(node, "name"), window.on_screen(rectangle))
-        for (node, rectangle), hit in zip(placed, hits, strict=True)
+        for (node, rectangle), hit in zip(visible_nodes, hits, strict=True)
         if _is_at(node["backendDOMNodeId"], hit["backendNodeId"] if hit else 0, parents)
     ]
 
 
-def _is_telling(node: JsonObject) -> bool:
+def _is_listed(node: JsonObject) -> bool:
     if node["ignored"] or _value(node, "role") in _TEXT_ONLY:
         return False
-    return bool(_value(node, "name")) or any(each["name"] == "focusable" for each in node.get("properties", ()))
+    return bool(_value(node, "name")) or any(entry["name"] == "focusable" for entry in node.get("properties", ()))
 
 
 def _value(node: JsonObject, field: str) -> str:
@@ -248,9 +248,9 @@ def _is_at(element: int, hit: int, parents: Mapping[int, int]) -> bool:
     """Return whether the node `hit` belongs to the element, or stands beside it as a label does; True if unknown."""
     if hit not in parents:
         return True
-    places = {element, parents[element]}
+    candidates = {element, parents[element]}
     while hit in parents:
-        if hit in places:
+        if hit in candidates:
             return True
         hit = parents[hit]
     return False
@@ -275,24 +275,24 @@ def _at(page: Page, window: Window, x: int, y: int) -> Element | None:
     left, top = (x - window.left) / window.ratio, (y - window.top) / window.ratio
     if not (0 <= left < window.view[0] and 0 <= top < window.view[1]):
         return None
-    place = {"x": int(window.scrolled[0] + left), "y": int(window.scrolled[1] + top)}
-    hit = page.call("DOM.getNodeForLocation", **place)["backendNodeId"]
+    point = {"x": int(window.scrolled[0] + left), "y": int(window.scrolled[1] + top)}
+    hit = page.call("DOM.getNodeForLocation", **point)["backendNodeId"]
     nodes = page.call("Accessibility.getPartialAXTree", backendNodeId=hit, fetchRelatives=True)["nodes"]
     node = _choose(nodes)
     return _element(page, window, node, Region(x, y, x + 1, y + 1)) if node else None
 
 
 def _focused_element(page: Page, window: Window) -> Element | None:
-    found = page.call("Runtime.evaluate", expression=_FOCUSED)["result"]
-    if "objectId" not in found:
+    focused = page.call("Runtime.evaluate", expression=_FOCUSED)["result"]
+    if "objectId" not in focused:
         return None
-    nodes = page.call("Accessibility.getPartialAXTree", objectId=found["objectId"], fetchRelatives=False)["nodes"]
+    nodes = page.call("Accessibility.getPartialAXTree", objectId=focused["objectId"], fetchRelatives=False)["nodes"]
     is_page = not nodes or _value(nodes[0], "role") == "RootWebArea" or nodes[0]["ignored"]
     return None if is_page else _element(page, window, nodes[0], None)
 
 
 def _choose(nodes: Sequence[JsonObject]) -> JsonObject | None:
-    """Return the node that a person would name for a click.
+    """Return the node that a user would name for a click.
 
     That is a field or control among the node and its ancestors, else the node, its text, or the nearest ancestor with a
     name.
@@ -308,16 +308,16 @@ def _choose(nodes: Sequence[JsonObject]) -> JsonObject | None:
     controls = [node for node in chain if _value(node, "role") in _CONTROLS]
     texts = [node for node in nodes[1:] if _value(node, "role") == "StaticText"]
     named = [node for node in chain if _value(node, "name") and _value(node, "role") != "RootWebArea"]
-    own = [node for node in chain[:1] if node in named]
-    return next(iter([*controls, *own, *texts, *named]), None)
+    clicked = [node for node in chain[:1] if node in named]
+    return next(iter([*controls, *clicked, *texts, *named]), None)
 
 
-def _element(page: Page, window: Window, node: JsonObject, place: Region | None) -> Element | None:
-    """Return a node as an element. Its box is `place` if it has none; None if no box is known."""
+def _element(page: Page, window: Window, node: JsonObject, fallback: Region | None) -> Element | None:
+    """Return a node as an element. Its box is `fallback` if it has none; None if no box is known."""
     answers = page.call_each("DOM.getContentQuads", [{"backendNodeId": node.get("backendDOMNodeId", 0)}])
     quads = answers[0]["quads"] if answers[0] else []
     rectangle = window.visible(quads[0]) if quads else None
-    box = window.on_screen(rectangle) if rectangle else place
+    box = window.on_screen(rectangle) if rectangle else fallback
     role, name = _value(node, "role"), _value(node, "name")
     if _has(node, "editable"):
         role = "textbox" if role in _NAMELESS_ROLES else role
@@ -327,4 +327,4 @@ def _element(page: Page, window: Window, node: JsonObject, place: Region | None)
 
 
 def _has(node: JsonObject, name: str) -> bool:
-    return any(each["name"] == name and each["value"].get("value") for each in node.get("properties", ()))
+    return any(entry["name"] == name and entry["value"].get("value") for entry in node.get("properties", ()))

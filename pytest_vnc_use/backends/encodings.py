@@ -53,14 +53,14 @@ class Inflater:
     def __init__(self) -> None:
         self._stream: Any = inflate.decompressobj()
 
-    def inflate(self, block: bytes, most: int) -> bytes:
-        """Inflate `block` to at most `most` bytes. Raises ValueError if it holds more, or is no zlib data."""
+    def inflate(self, block: bytes, max_bytes: int) -> bytes:
+        """Inflate `block` to at most `max_bytes` bytes. Raises ValueError if it holds more, or is no zlib data."""
         try:
-            data: bytes = self._stream.decompress(block, most + 1)
+            data: bytes = self._stream.decompress(block, max_bytes + 1)
         except _CORRUPT as exc:
             raise ValueError(f"the compressed pixels are not zlib data: {exc}") from exc
-        if len(data) > most or self._stream.unconsumed_tail:
-            raise ValueError(f"the compressed pixels must have at most {most} bytes")
+        if len(data) > max_bytes or self._stream.unconsumed_tail:
+            raise ValueError(f"the compressed pixels must have at most {max_bytes} bytes")
         return data
 
 
@@ -146,7 +146,7 @@ class Tight:
 def _data(stream: Inflater, length: int) -> Generator[int, bytes, bytes]:
     """Read data that are compressed unless they are short.
 
-    Before them stands their compressed length, of up to 22 bits: seven in each byte but the third, the lowest first.
+    Their compressed length, of up to 22 bits, precedes them: seven in each byte but the third, the lowest first.
     """
     if length < _UNCOMPRESSED_BELOW:
         return (yield length)
@@ -170,18 +170,18 @@ def undo_gradient(differences: npt.NDArray[np.uint8]) -> Pixels:
     for diagonal in range(height + width - 1):
         y = np.arange(max(0, diagonal - width + 1), min(height, diagonal + 1))
         x = diagonal - y
-        foretold = np.clip(done[y + 1, x] + done[y, x + 1] - done[y, x], 0, 255)
-        done[y + 1, x + 1] = (differences[y, x] + foretold) & 255
+        predicted = np.clip(done[y + 1, x] + done[y, x + 1] - done[y, x], 0, 255)
+        done[y + 1, x + 1] = (differences[y, x] + predicted) & 255
     rgb = done[1:, 1:].astype(np.uint8).tobytes()
     return red_first(rgb, 0, width * height).reshape(height, width)
 
 
 _TILE = 64
-_RAW, _SOLID, _MOST_PACKED, _RUNS = 0, 1, 16, 128
+_RAW, _SOLID, _MAX_PACKED, _RUNS = 0, 1, 16, 128
 _TILE_OVERHEAD = 1 + 3 * 127
-"""The most bytes of a tile beside its pixels: the way in which it is sent, and its palette."""
-_LONGEST_PIXEL = 4
-"""The most bytes of a pixel: a run of one pixel."""
+"""The maximum number of bytes of a tile beside its pixels: its type and palette."""
+_MAX_PIXEL_BYTES = 4
+"""The maximum number of bytes of a pixel: a run of one pixel."""
 
 
 class Zrle:
@@ -194,10 +194,10 @@ class Zrle:
         """Read one rectangle. Raises ValueError or IndexError if its bytes are invalid."""
         length = int.from_bytes((yield 4), "big")
         tiles = -(-width // _TILE) * -(-height // _TILE)
-        most = tiles * _TILE_OVERHEAD + _LONGEST_PIXEL * width * height
-        if length > most + most // 64 + 1024:  # zlib makes nothing longer than that
+        max_bytes = tiles * _TILE_OVERHEAD + _MAX_PIXEL_BYTES * width * height
+        if length > max_bytes + max_bytes // 64 + 1024:  # zlib makes nothing longer than that
             raise ValueError(f"{length!r} compressed bytes are too many for {width} x {height} pixels")
-        data = _Tiles(self._stream.inflate((yield length), most))
+        data = _Tiles(self._stream.inflate((yield length), max_bytes))
         pixels = np.empty((height, width), np.uint32)
         for y in range(0, height, _TILE):
             for x in range(0, width, _TILE):
@@ -207,7 +207,7 @@ class Zrle:
 
 
 class _Tiles:
-    """The inflated bytes of a rectangle, and the place up to which they are read."""
+    """The inflated bytes of a rectangle, and the offset up to which they are read."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -215,22 +215,22 @@ class _Tiles:
 
     def read_tile(self, height: int, width: int) -> npt.NDArray[np.uint32]:
         """Return the pixels of the next tile, or its one colour."""
-        way = self._byte()
-        if way == _RAW:
+        tile_type = self._byte()
+        if tile_type == _RAW:
             return self._colours(width * height).reshape(height, width)
-        if way == _SOLID:
+        if tile_type == _SOLID:
             return self._colours(1)
-        if way <= _MOST_PACKED:
-            palette = self._colours(way)
-            bits = 1 if way == 2 else 2 if way <= 4 else 4
+        if tile_type <= _MAX_PACKED:
+            palette = self._colours(tile_type)
+            bits = 1 if tile_type == 2 else 2 if tile_type <= 4 else 4
             indices = packed_indices(self._data, self._at, width, height, bits)
             self._at += row_length(width, bits) * height
             return palette[indices]
-        if way == _RUNS:
+        if tile_type == _RUNS:
             return self._runs(width * height).reshape(height, width)
-        if way > _RUNS + 1:
-            return self._palette_runs(way - _RUNS, width * height).reshape(height, width)
-        raise ValueError(f"unknown ZRLE tile type {way!r}")
+        if tile_type > _RUNS + 1:
+            return self._palette_runs(tile_type - _RUNS, width * height).reshape(height, width)
+        raise ValueError(f"unknown ZRLE tile type {tile_type!r}")
 
     def _byte(self) -> int:
         self._at += 1
@@ -262,8 +262,8 @@ class _Tiles:
 
     def _short_runs(self, pixels: npt.NDArray[np.uint32]) -> int:
         """Fill `pixels` from the left with runs of up to 255; return how many pixels were filled."""
-        most = min(len(pixels), (len(self._data) - self._at) // 4)
-        lengths = np.frombuffer(self._data, np.uint8, 4 * most, self._at)[3::4]
+        max_runs = min(len(pixels), (len(self._data) - self._at) // 4)
+        lengths = np.frombuffer(self._data, np.uint8, 4 * max_runs, self._at)[3::4]
         ends = np.cumsum(np.where(lengths == 255, len(pixels) + 1, lengths + np.int64(1)))
         runs = int(np.searchsorted(ends, len(pixels), side="right"))
         if not runs:
@@ -301,9 +301,9 @@ def split_runs(block: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], npt
     run starts; after 255 a length continues; any other byte turns one into the other. So the last byte of the first two
     kinds, and the number of other bytes after it, decide whether a run starts next.
     """
-    places = np.arange(len(block))
-    telling = np.maximum.accumulate(np.where((block < 128) | (block == 255), places, -1))
-    starts_next = np.where(telling < 0, True, block[telling] < 128) ^ ((places - telling) & 1 == 1)
+    positions = np.arange(len(block))
+    last_decisive = np.maximum.accumulate(np.where((block < 128) | (block == 255), positions, -1))
+    starts_next = np.where(last_decisive < 0, True, block[last_decisive] < 128) ^ ((positions - last_decisive) & 1 == 1)
     starts = np.append(True, starts_next)
     bounds = np.flatnonzero(starts)
     pixels = np.where(starts[:-1], 1, block.astype(np.int64))

@@ -32,9 +32,9 @@ HOLD_S = 0.02
 DRAG_MOVES = 16
 DRAG_MOVE_S = 0.01
 _DRAGGED = SettleRules(first_change_s=0.3, quiet_s=0.5, limit_s=2.0, any_change=True)
-"""The wait before a dragged thing is dropped. On a busy machine Chromium's first drag has stopped for 0.3 s."""
+"""The wait before a dragged item is dropped. On a busy machine Chromium's first drag has stopped for 0.3 s."""
 _FETCH_S = 10.0
-"""The time in which a program fetches a pasted text. A busy one does so late; an event is waited for, so none waits."""
+"""The time in which a program fetches a pasted text. It is waited for by an event, so only a busy program needs it."""
 EFFECT = SettleRules(first_change_s=0.3, quiet_s=0.1, limit_s=2.0, any_change=True)
 """The wait between a click or a shortcut and the next keys, because keys could overtake it."""
 _PASTED = SettleRules(first_change_s=10.0, quiet_s=0.1, limit_s=11.0)
@@ -43,13 +43,13 @@ SELECT_ALL, ENTER = Chord((CONTROL, ord("a"))), Chord((RETURN,))
 PASTE_ANYWHERE, PASTE = Chord((SHIFT, INSERT)), Chord((CONTROL, ord("v")))
 """Terminals paste by shift+insert only, and so do most programs."""
 ADDRESS_BAR = "ctrl+l"
-_NOTCHES_A_PAGE = 5
-_ARROWS_A_NOTCH = 3
+_CLICKS_PER_PAGE = 5
+_ARROWS_PER_CLICK = 3
 _BUTTONS: dict[Button, int] = {"left": 1, "middle": 2, "right": 4}
 _WHEEL: dict[Direction, int] = {"up": 8, "down": 16, "left": 32, "right": 64}
 """The bit of each button in a pointer event."""
-_PIXELS_OF_A_SCROLL = 800
-"""The pixels of a scroll that says only where it goes."""
+_DEFAULT_SCROLL_PX = 800
+"""The pixels of a scroll that has only a direction."""
 _BUTTON_NAMES = ("left", "middle", "right", "wheel up", "wheel down", "wheel left", "wheel right")
 
 
@@ -72,11 +72,11 @@ class Pointer:
         self._send()
         if not self._has_moved:
             # TigerVNC draws the pointer until it is moved, and that change is no answer to an action. It answers the
-            # first question before it has moved the pointer, and the second one after it. If no answer comes, the next
-            # look at the screen reports it.
+            # first request before it has moved the pointer, and the second one after it. If no answer comes, the next
+            # screenshot reports it.
             if self._connection.answers():
                 self._connection.answers()
-            self._connection.framebuffer.mark_began()
+            self._connection.framebuffer.mark_started()
             self._has_moved = True
 
     def check(self, x: int, y: int) -> None:
@@ -111,7 +111,7 @@ class Pointer:
                 self.release(button)
 
     def drag_to(self, x: int, y: int) -> None:
-        """Press the left button, move in a line to a point, a pixel away and back, and release once the screen rests.
+        """Press the left button, move to a point, a pixel away and back, and release once the screen is stable.
 
         A drop target only takes part if the pointer moves inside it before the release, and takes the drop only if it
         has answered to that.
@@ -131,7 +131,7 @@ class Pointer:
             self.release("left")
 
     def turn_wheel(self, direction: Direction, clicks: int) -> None:
-        """Turn the wheel by wheel clicks where the pointer is."""
+        """Turn the wheel at the pointer."""
         for _ in range(clicks):
             self._send(_WHEEL[direction])
             self._send()
@@ -151,23 +151,23 @@ class Pointer:
         self.move(x, y)
         self.pause(DRAG_MOVE_S)
 
-    def _send(self, momentary: int = 0) -> None:
-        (x, y), mask = self.at, self.pressed | momentary
+    def _send(self, wheel_bit: int = 0) -> None:
+        (x, y), mask = self.at, self.pressed | wheel_bit
         protocol = self._connection.protocol
         buttons = [name for bit, name in enumerate(_BUTTON_NAMES) if mask >> bit & 1]
         self._connection.outgoing.note("pointer", x=x, y=y, buttons=buttons)
         self._connection.send(protocol.point, x, y, mask)
 
 
-def scroll_chords(direction: Direction, notches: int) -> list[Chord]:
-    """Return the keys that scroll as far as `notches` wheel clicks.
+def scroll_chords(direction: Direction, clicks: int) -> list[Chord]:
+    """Return the keys that scroll as far as `clicks` wheel clicks.
 
     Up or down, five wheel clicks are a page. Left or right, one wheel click is three arrows.
     """
     if direction in ("up", "down"):
-        key, times = PAGE_UP if direction == "up" else PAGE_DOWN, math.ceil(notches / _NOTCHES_A_PAGE)
+        key, times = PAGE_UP if direction == "up" else PAGE_DOWN, math.ceil(clicks / _CLICKS_PER_PAGE)
     else:
-        key, times = LEFT if direction == "left" else RIGHT, notches * _ARROWS_A_NOTCH
+        key, times = LEFT if direction == "left" else RIGHT, clicks * _ARROWS_PER_CLICK
     return [Chord((key,))] * times
 
 
@@ -191,7 +191,7 @@ class Keyboard:
 
     def release(self, keysym: int) -> None:
         """Release a key."""
-        self.held = [each for each in self.held if each != keysym]
+        self.held = [held for held in self.held if held != keysym]
         self._send([(keysym, False)])
 
     def strike(self, *chords: Chord) -> None:
@@ -200,11 +200,13 @@ class Keyboard:
         strokes: list[list[tuple[int, bool]]] = []
         for chord in chords:
             keysyms = [keysym for keysym in chord.keysyms if keysym not in stays]
-            strokes.append([*((each, True) for each in keysyms), *((each, False) for each in reversed(keysyms))])
-        for events in strokes if self._quirks.event_s else [[event for each in strokes for event in each]]:
+            strokes.append(
+                [*((keysym, True) for keysym in keysyms), *((keysym, False) for keysym in reversed(keysyms))]
+            )
+        for events in strokes if self._quirks.event_s else [[event for stroke in strokes for event in stroke]]:
             self._send(events)
         released = {keysym for events in strokes for keysym, down in events if not down}
-        self.held = [each for each in self.held if each not in released]
+        self.held = [keysym for keysym in self.held if keysym not in released]
 
     def write(self, pieces: Iterable[Piece]) -> None:
         """Type or paste the pieces in order. Raises ActionError if no program takes a pasted piece."""
@@ -219,7 +221,7 @@ class Keyboard:
 
         A paste does not: TigerVNC takes the primary selection with the clipboard, and GTK 3 then selects nothing.
         """
-        self._screen.mark_began()
+        self._screen.mark_started()
         self.strike(SELECT_ALL)
         if not to_be_replaced:
             self.strike(Chord((BACKSPACE,)))
@@ -247,7 +249,7 @@ class Keyboard:
         before = protocol.fetched_texts
         self._connection.outgoing.note("clipboard", text=text)
         self._connection.send(protocol.offer_text, text)
-        self._screen.mark_began()
+        self._screen.mark_started()
         self.strike(chord)
         if not self._screen.wait_until(lambda: protocol.fetched_texts > before, _FETCH_S):
             raise ActionError(
@@ -276,12 +278,12 @@ def scroll_of(
     """
     if not isinstance(x, int):  # as in scroll("down", magnitude=800)
         direction, pixels = x or direction, magnitude if y is None else y
-        x, y, magnitude = size[0] // 2, size[1] // 2, _PIXELS_OF_A_SCROLL if pixels is None else pixels
+        x, y, magnitude = size[0] // 2, size[1] // 2, _DEFAULT_SCROLL_PX if pixels is None else pixels
     if direction not in _WHEEL or y is None:
         raise ActionError(f"a scroll must have a direction, up, down, left or right, got {direction!r}")
     if magnitude is not None and magnitude < 1:
         raise ActionError(f"the magnitude of a scroll must be at least 1 pixel, got {magnitude!r}")
-    notches = clicks if magnitude is None else max(1, round(magnitude / PIXELS_A_NOTCH))
-    if notches < 1:
+    wheel_clicks = clicks if magnitude is None else max(1, round(magnitude / PIXELS_A_NOTCH))
+    if wheel_clicks < 1:
         raise ActionError(f"a scroll must be at least 1 click of the wheel, got {clicks!r}")
-    return Scroll(x, y, direction, notches, by)
+    return Scroll(x, y, direction, wheel_clicks, by)

@@ -28,7 +28,7 @@ except ImportError:  # no wheel for this machine, or this Python
     import zlib as deflate  # type: ignore[no-redef]
 
 Pixels = npt.NDArray[np.uint32]
-"""An array of shape (height, width). A pixel is 0x00RRGGBB; its highest byte means nothing."""
+"""An array of shape (height, width). A pixel is 0x00RRGGBB; its highest byte is ignored."""
 Mask = npt.NDArray[np.bool_]
 APART_PX = 16
 """The number of equal rows or columns between two differences that makes them two."""
@@ -62,10 +62,10 @@ def boxes_of(marked: Mask, apart_px: tuple[int, int] = (APART_PX, APART_PX)) -> 
         lines = np.flatnonzero(inside.any(axis=1 - axis))
         if (gaps := np.flatnonzero(np.diff(lines) > apart_px[axis])).size:
             cut = int(lines[gaps[0]]) + 1 + (box.top, box.left)[axis]
-            one, other = marked.copy(), marked.copy()
-            one[(np.s_[cut:], np.s_[:, cut:])[axis]] = False
-            other[(np.s_[:cut], np.s_[:, :cut])[axis]] = False
-            return [*boxes_of(one, apart_px), *boxes_of(other, apart_px)]
+            first, second = marked.copy(), marked.copy()
+            first[(np.s_[cut:], np.s_[:, cut:])[axis]] = False
+            second[(np.s_[:cut], np.s_[:, :cut])[axis]] = False
+            return [*boxes_of(first, apart_px), *boxes_of(second, apart_px)]
     return [box]
 
 
@@ -75,13 +75,13 @@ def frame_of(pixels: Pixels) -> Frame:
     return Frame(FrameRef(hashlib.sha256(png).hexdigest(), pixels.shape[1], pixels.shape[0]), png)
 
 
-def pixels_in(seen: Frame | Glance) -> Pixels:
-    """Return the pixels of a frame or a glance, 0xRRGGBB each. A PNG is decoded only where they are not at hand."""
-    if isinstance(seen.pixels, np.ndarray):
-        visible: Pixels = seen.pixels & COLOUR_BITS
+def pixels_in(frame: Frame | Glance) -> Pixels:
+    """Return the pixels of a frame, 0xRRGGBB each. A PNG is decoded only if they are not stored."""
+    if isinstance(frame.pixels, np.ndarray):
+        visible: Pixels = frame.pixels & COLOUR_BITS
         return visible
-    assert isinstance(seen, Frame)
-    return pixels_of(seen.png)
+    assert isinstance(frame, Frame)
+    return pixels_of(frame.png)
 
 
 def pixels_of(image: bytes) -> Pixels:
@@ -98,7 +98,7 @@ def pixels_with_alpha(image: bytes) -> Pixels:
 
 
 class Area(NamedTuple):
-    """A part of the screen, in pixels; it is empty if its width or height is 0."""
+    """A region of the screen, in pixels; it is empty if its width or height is 0."""
 
     x: int
     y: int
@@ -112,7 +112,7 @@ class Area(NamedTuple):
 
 
 class Rectangle(NamedTuple):
-    """A part of an update: an area, and its new pixels or the area of the same size that they are copied from."""
+    """A rectangle of an update: an area, and its new pixels or the area of the same size that they are copied from."""
 
     area: Area
     source: Union[Pixels, Area]
@@ -126,9 +126,9 @@ def encode_png(pixels: Pixels) -> bytes:
     """Encode pixels as PNG, without their highest bytes."""
     height, width = pixels.shape
     half = height // 2
-    with ThreadPoolExecutor(1) if pixels.size >= _FOR_TWO_PX else nullcontext() as other:
+    with ThreadPoolExecutor(1) if pixels.size >= _FOR_TWO_PX else nullcontext() as executor:
         upper = pixels, 0, half, deflate.Z_FULL_FLUSH
-        first = other.submit(_deflate, *upper).result if other else partial(_deflate, *upper)
+        first = executor.submit(_deflate, *upper).result if executor else partial(_deflate, *upper)
         below, checksum_below = _deflate(pixels, half, height, deflate.Z_FINISH)
         above, checksum_above = first()
     # the Adler-32 (RFC 1950) of both halves together

@@ -7,14 +7,14 @@ On each of these servers a text goes out at once, and the server takes it at its
   Russian one alone (with `us,ru` it finds them all). Its extended clipboard carries any text, and says when a program
   fetches it.
 - TightVNC 1.3.10 does the same with 167 spare keycodes: enough for Latin-1, and for nothing more.
-- Qt's own VNC server takes Latin-1 and the keys below. It silently drops everything else, the wheel too. A program
-  there always uses Qt, which counts a double click only if the clicks are within 5 of its pixels.
+- Qt's own VNC server takes Latin-1 and the keys below. It silently drops everything else, the wheel too. Its
+  program always uses Qt, which counts a double click only if the clicks are within 5 of its pixels.
 - x11vnc 0.9.16 has about 20 spare keycodes, and its number pad moves the caret. While a layout that is not Latin is
   active, it presses the keys of Latin letters, which then make other letters.
 - QEMU 7.2 takes a key event every 10 ms, queues about 340 and drops the rest, while the pointer overtakes them. It has
   the characters of one keyboard. By scan codes that is a US keyboard; with its option -k it is the keyboard named
-  there, and QEMU takes no scan codes.
-- Plain cut text is no second way: on TightVNC and x11vnc it ends in the cut buffer, which only xterm reads.
+  by it, and QEMU takes no scan codes.
+- Plain cut text is no alternative: on TightVNC and x11vnc it ends in the cut buffer, which only xterm reads.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _QT_KEYS = frozenset(
 
 _ROWS = {0x02: "1234567890-=", 0x10: "qwertyuiop[]", 0x1E: "asdfghjkl;'`", 0x2B: "\\zxcvbnm,./", 0x39: " "}
 """The characters of a US keyboard on consecutive keys, by the code of the first key."""
-_OTHERS = {
+_OTHER_KEYS = {
     0xFF1B: 0x01, 0xFF08: 0x0E, 0xFF09: 0x0F, 0xFF0D: 0x1C,  # Escape, BackSpace, Tab, Return
     0xFFE1: 0x2A, 0xFFE2: 0x36, 0xFFE3: 0x1D, 0xFFE4: 0x9D, 0xFFE9: 0x38, 0xFFEA: 0xB8,  # shift, control, alt
     0xFE03: 0xB8, 0xFFEB: 0xDB, 0xFFEC: 0xDC, 0xFF67: 0xDD,  # AltGr, super, Menu
@@ -58,7 +58,7 @@ _OTHERS = {
 
 
 _PLAIN = {ord(character): start + nth for start, row in _ROWS.items() for nth, character in enumerate(row)}
-US_KEYBOARD: Mapping[int, int] = {**_PLAIN, **{shifted(keysym): code for keysym, code in _PLAIN.items()}, **_OTHERS}
+US_KEYBOARD: Mapping[int, int] = {**_PLAIN, **{shifted(keysym): code for keysym, code in _PLAIN.items()}, **_OTHER_KEYS}
 """The scan code of each keysym; a shifted character has the code of its key."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -66,7 +66,7 @@ _BEYOND_ASCII, _BEYOND_LATIN = re.compile(r"[^\x00-\x7f]"), re.compile(r"[^\x00-
 _HALF = re.compile(r"[\ud800-\udfff]")
 TypableText = Literal["ascii", "latin-1", "clipboard", "clipboard only"]
 """The text that a server takes: ASCII by keys, Latin-1 by keys, ASCII by keys and the rest pasted, or all pasted."""
-_WORDS: Mapping[TypableText, str] = {
+_DESCRIPTIONS: Mapping[TypableText, str] = {
     "ascii": "ASCII goes by keys, nothing else can be typed",
     "latin-1": "Latin-1 goes by keys, nothing else can be typed",
     "clipboard": "ASCII goes by keys, lines with anything else by the clipboard",
@@ -103,7 +103,7 @@ class ServerQuirks:
         return keysym
 
     def chord(self, chord: Chord) -> Chord:
-        """Return the chord to send for `chord`. Raises ActionError if the server does not support a part of it."""
+        """Return the chord to send for `chord`. Raises ActionError if the server does not support one of its keys."""
         return Chord(tuple(map(self.keysym, chord.keysyms)))
 
     @property
@@ -113,7 +113,7 @@ class ServerQuirks:
 
     def __str__(self) -> str:
         pace = f", {1 / self.event_s:.0f} key events a second" if self.event_s else ""
-        return _WORDS[self.text] + (", scan codes of a US keyboard" if self.scancodes else "") + pace
+        return _DESCRIPTIONS[self.text] + (", scan codes of a US keyboard" if self.scancodes else "") + pace
 
 
 def quirks_of(
@@ -170,13 +170,13 @@ def plan_text(text: str, typable: TypableText) -> tuple[Piece, ...]:
     Raises ActionError, before anything is typed, if the server cannot type a character.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    _refuse(_HALF, text, "half of a surrogate pair is no text: nothing can")
-    _refuse(_CONTROL, text, "no key can")
+    _reject_characters(_HALF, text, "half of a surrogate pair is no text: nothing can")
+    _reject_characters(_CONTROL, text, "no key can")
     match typable:
         case "ascii":
-            _refuse(_BEYOND_ASCII, text, "this VNC server cannot")
+            _reject_characters(_BEYOND_ASCII, text, "this VNC server cannot")
         case "latin-1":
-            _refuse(_BEYOND_LATIN, text, "this VNC server cannot")
+            _reject_characters(_BEYOND_LATIN, text, "this VNC server cannot")
         case "clipboard" | "clipboard only":
             return tuple(_pieces(text, by_keys=typable == "clipboard"))
     return (Typed(text),) if text else ()
@@ -189,7 +189,7 @@ def _pieces(text: str, *, by_keys: bool) -> Iterator[Piece]:
         yield Typed(run) if typed else Pasted(run)
 
 
-def _refuse(unwanted: re.Pattern[str], text: str, why: str) -> None:
+def _reject_characters(unwanted: re.Pattern[str], text: str, problem: str) -> None:
     if characters := "".join(dict.fromkeys(unwanted.findall(text))):
         codes = ", ".join(f"U+{ord(character):04X}" for character in characters[:8])
-        raise ActionError(f"{why} type the characters {characters[:8]!r} ({codes}). Nothing was typed")
+        raise ActionError(f"{problem} type the characters {characters[:8]!r} ({codes}). Nothing was typed")

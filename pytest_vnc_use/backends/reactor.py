@@ -1,4 +1,4 @@
-"""A reactor of Twisted in its own thread, and the pulse of a connection, which beats on it.
+"""A Twisted reactor in a separate thread, and the keep-alive pulse of a connection.
 
 The reactor is started once per process, never stopped, silent, and no obstacle to exit. It is not
 `twisted.internet.reactor`: that one may belong to pytest-twisted, or to the program under test.
@@ -24,15 +24,15 @@ except ImportError:  # only Linux has epoll
     from twisted.internet.selectreactor import SelectReactor as _Reactor
 
 
-class _OwnReactor(_Reactor):
+class _PrivateReactor(_Reactor):
     _registerAsIOThread = False  # `isInIOThread` is about the thread of the other reactor
     seconds = staticmethod(clock.monotonic)
 
 
-reactor: Any = _OwnReactor()  # type: ignore[no-untyped-call]  # mypy does not know zope's interfaces
+reactor: Any = _PrivateReactor()  # type: ignore[no-untyped-call]  # mypy does not know zope's interfaces
 _log = logging.getLogger(__name__)
 _PAUSE_S = 0.03
-_GOES_ON_S = 10.0
+_KEEP_BEATING_S = 10.0
 _lock = threading.Lock()
 _started_in: list[int] = []
 
@@ -69,13 +69,13 @@ class Pulse:
     It lives on the reactor's thread; any thread may read its fields.
 
     An answer is an update that holds the requested pixel. An earlier update that covers the pixel counts as an answer
-    too. While a caller waits for the effect of an action, the pulse beats on its own. So a caller that asks afterwards
-    waits for no round trip.
+    too. While a caller waits for the effect of an action, the pulse beats automatically, so that a later call of `want`
+    needs no round trip.
     """
 
     def __init__(self, ask: Callable[[], object]) -> None:
         self.answered_s = -math.inf
-        """The server has received all messages that were sent up to this moment, on the monotonic clock."""
+        """The server has received all messages that were sent up to this time, on the monotonic clock."""
         self.round_trip_s = 0.0
         """The time that the last answer took."""
         self._ask = ask
@@ -84,18 +84,18 @@ class Pulse:
         self._until_s = -math.inf
         self._timer: Any = None
 
-    def go_on(self) -> None:
-        """Beat from here on for a while, because an action was sent."""
-        self._until_s = clock.monotonic() + _GOES_ON_S
+    def keep_beating(self) -> None:
+        """Beat for a while, because an action was sent."""
+        self._until_s = clock.monotonic() + _KEEP_BEATING_S
         self._wait()
 
-    def rest(self) -> None:
-        """Stop beating, because nobody waits any more."""
+    def stop(self) -> None:
+        """Stop beating, because no caller waits any more."""
         self._until_s = -math.inf
 
-    def want(self, moment: float) -> None:
-        """Beat until `answered_s` has reached that moment."""
-        self._due_s = moment
+    def want(self, time_s: float) -> None:
+        """Beat until `answered_s` has reached that time."""
+        self._due_s = time_s
         if self._asked_s is None:
             self._beat()
 

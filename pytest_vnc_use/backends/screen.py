@@ -3,10 +3,9 @@
 The reactor's thread writes; the caller's thread reads and waits. One condition guards all of it. When a screen is
 settled after an action follows from a record of its changes per tile of 32 x 32 pixels, and from rules.
 
-Transient frames are screens that showed for a while between two looks, such as a toast, a splash, "loading …". A screen
-is kept if one of its tiles has shown the same for `SHOWN_S` and is now drawn over. So spinners, videos and transitions
-are not kept, however long they last. Carets and clocks are kept a few times, because each tile counts only
-`MOST_A_TILE` times.
+Transient frames are screens shown briefly between two looks, such as a toast, a splash, "loading …". A screen is kept
+if one of its tiles has shown the same for `SHOWN_S` and is now drawn over. So spinners, videos and transitions are not
+kept, however long they last. Carets and clocks are kept a few times, because each tile counts only `MOST_A_TILE` times.
 """
 
 from __future__ import annotations
@@ -35,25 +34,24 @@ _BUTTON_PX = (160, 32)
 """The distance from the clicked pixel, across and down, within which a button shows that it was clicked."""
 _LINE_TILES = 3
 """The most rows of tiles that a line of text touches, with the caret or a prompt below it."""
-_UNLIKE = 4
+_MAX_SIZE_RATIO = 4
 """A change of more than this many times the pixels of earlier ones is of another kind: text beside a caret."""
 _SIZE_HALVES_S = 3.0
 _RHYTHMS = (6, 0.4), (4, 1.0)
 """At least so many changes of one tile over at least so many seconds.
 
-The first is that of spinners and videos; a transition in CSS mostly ends sooner. The second is that of clocks and
-carets: a blink takes 500 ms in chromium, 300 and 600 in xterm.
+The first is that of spinners and videos; CSS transitions mostly end sooner. The second is that of clocks and carets: a
+blink takes 500 ms in chromium, 300 and 600 in xterm.
 """
 
 
 class Activity:
     """The counts and times of changes per tile.
 
-    `last_s` is the moment of each tile's last change. All moments are in seconds on one monotonic clock.
+    `last_s` is the time of each tile's last change. All times are in seconds on one monotonic clock.
 
-    A tile moves on its own while it changes in a rhythm, `FAST` or `SLOW`, and never rests for `REST_S`. Changes count
-    from `restart` on. A tile that moved when `learn` was called stays known until it rests or changes quite
-    differently.
+    A tile moves on its own while it changes in one of `_RHYTHMS`, and is never stable for `REST_S`. Changes count from
+    `restart` on. A tile that moved when `learn` was called stays known until it is stable or changes differently.
     """
 
     def __init__(self, width: int, height: int) -> None:
@@ -66,7 +64,7 @@ class Activity:
         """The tiles that moved on their own at the last `learn` and have not stopped since."""
 
     def restart(self) -> None:
-        """Count changes from here on; keep the times of the last changes, and the tiles known to move."""
+        """Reset the counts; keep the times of the last changes, and the tiles known to move."""
         self._count[:] = 0
 
     def learn(self, now_s: float) -> None:
@@ -85,20 +83,20 @@ class Activity:
         self._count[window] += touched
 
     def _end_rhythms(self, window: Any, touched: Tiles, sizes: npt.NDArray[np.int64], now_s: float) -> None:
-        """End the rhythm of tiles that change after a rest, or by far more than before; keep the sizes of changes."""
+        """End the rhythm of tiles that change after a pause, or by far more than before; keep the sizes of changes."""
         since_s = np.where(touched, now_s - self.last_s[window], 0.0)
         before = self._size[window] * 0.5 ** (since_s / _SIZE_HALVES_S)
-        ended = (since_s > REST_S) | (touched & (before > 0) & (sizes > _UNLIKE * before))
-        self.known[window][ended] = False
-        self._count[window][ended] = 0
+        is_new = (since_s > REST_S) | (touched & (before > 0) & (sizes > _MAX_SIZE_RATIO * before))
+        self.known[window][is_new] = False
+        self._count[window][is_new] = 0
         is_first = (self._count[window] == 0) & ~self.known[window]  # it may well be an action's effect
         self._size[window] = np.where(is_first, 0.0, np.maximum(before, sizes))
 
     def moving(self, now_s: float) -> Tiles:
         """Return the tiles that keep changing on their own."""
         span_s, in_rhythm = self.last_s - self._first_s, self.known
-        for updates, least_s in _RHYTHMS:
-            in_rhythm = in_rhythm | ((self._count >= updates) & (span_s >= least_s))
+        for updates, min_s in _RHYTHMS:
+            in_rhythm = in_rhythm | ((self._count >= updates) & (span_s >= min_s))
         moving: Tiles = in_rhythm & (now_s - self.last_s <= REST_S)
         return moving
 
@@ -111,9 +109,9 @@ class Activity:
             tiles[top : bottom + 1, left : right + 1] = True
         return tiles
 
-    def line_since(self, moment: float, except_tiles: Tiles) -> Tiles:
-        """Return the tiles that changed from `moment` on, if they may all be one line of text; else none."""
-        tiles: Tiles = (self.last_s >= moment) & ~except_tiles
+    def line_since(self, time_s: float, except_tiles: Tiles) -> Tiles:
+        """Return the tiles that changed from `time_s` on, if they may all be one line of text; else none."""
+        tiles: Tiles = (self.last_s >= time_s) & ~except_tiles
         rows = np.flatnonzero(tiles.any(axis=1))
         return tiles if rows.size and np.ptp(rows) < _LINE_TILES else np.zeros_like(tiles)
 
@@ -133,9 +131,9 @@ def _sums(counts: npt.NDArray[Any], offset: int, axis: int) -> npt.NDArray[np.in
 class SettleRules:
     """The waiting times for a screen, in seconds.
 
-    A first change is awaited until `first_change_s` after the action began. Then the screen must rest for `quiet_s`;
-    moving tiles do not count. A button that only shows its press has not answered yet. Nor has a line that only shows
-    the typed text. With `any_change` both are enough. `limit_s` limits the whole wait.
+    A first change is awaited until `first_change_s` after the action began. Then the screen must be stable for
+    `quiet_s`; moving tiles do not count. A button that only shows its press has not answered yet. Nor has a line that
+    only shows the typed text. With `any_change` both are enough. `limit_s` limits the whole wait.
     """
 
     first_change_s: float = 0.5
@@ -153,7 +151,7 @@ class SettleRules:
 
 @dataclass(frozen=True)
 class ActionWindow:
-    """The moments when the last action began and ended, on the monotonic clock.
+    """The times when the last action started and finished, on the monotonic clock.
 
     `clicked` is the pixel that it clicked. `entered` is set if its last key is Enter, which sends a line of text or
     presses a default button.
@@ -166,31 +164,31 @@ class ActionWindow:
 
 
 def decide(activity: Activity, mark: ActionWindow, rules: SettleRules, now_s: float) -> tuple[SettledReason, float]:
-    """Return why a screen that changes no more counts as settled, and from when on."""
+    """Return why an unchanging screen counts as settled, and from when on."""
     moving = activity.moving(now_s)
     last_change_s = activity.last_change_s(except_tiles=moving)
-    quiet_s = max(last_change_s, mark.ended_s) + rules.quiet_s
-    shows_the_action: Tiles | np.bool_ = np.False_  # such as a pressed button, or typed text
+    stable_s = max(last_change_s, mark.ended_s) + rules.quiet_s
+    feedback: Tiles | np.bool_ = np.False_  # such as a pressed button, or typed text
     if mark.entered and not rules.any_change:
-        shows_the_action = activity.line_since(mark.began_s, except_tiles=moving)
+        feedback = activity.line_since(mark.began_s, except_tiles=moving)
     elif not rules.any_change:
-        shows_the_action = activity.around(mark.clicked)
-    if activity.last_change_s(except_tiles=moving | shows_the_action) >= mark.began_s:
-        return "animated" if moving.any() else "settled", quiet_s
-    awaited_s = max(quiet_s, mark.began_s + rules.first_change_s)
+        feedback = activity.around(mark.clicked)
+    if activity.last_change_s(except_tiles=moving | feedback) >= mark.began_s:
+        return "animated" if moving.any() else "settled", stable_s
+    until_s = max(stable_s, mark.began_s + rules.first_change_s)
     if last_change_s >= mark.began_s:
-        return "animated" if moving.any() else "settled", awaited_s
-    return "animated" if (moving & ~activity.known).any() else "nothing_changed", awaited_s
+        return "animated" if moving.any() else "settled", until_s
+    return "animated" if (moving & ~activity.known).any() else "nothing_changed", until_s
 
 
 SHOWN_S = 0.2
-"""The shortest time that counts; text to be read is shown longer."""
+"""The minimum time that counts; text to be read is shown longer."""
 MOST_A_TILE = 3
 MOST_FRAMES = 8
 MOST_BYTES = 128 << 20
 
 Times = npt.NDArray[np.float64]
-"""The moment when each tile last changed, on the monotonic clock."""
+"""The time when each tile last changed, on the monotonic clock."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,15 +213,15 @@ class PointerShape:
         left, top = x - self.hot_x, y - self.hot_y
         cut_left, cut_top = max(0, -left), max(0, -top)
         target = drawn[top + cut_top :, left + cut_left :]
-        part = np.s_[cut_top : cut_top + target.shape[0], cut_left : cut_left + target.shape[1]]
-        covers, new = self.covers[part], self.pixels[part]
+        visible = np.s_[cut_top : cut_top + target.shape[0], cut_left : cut_left + target.shape[1]]
+        covers, new = self.covers[visible], self.pixels[visible]
         target[: covers.shape[0], : covers.shape[1]][covers] = new[covers]
         return drawn
 
 
 @dataclass(frozen=True, eq=False)
 class Capture:
-    """Pixels that nobody writes to any more, with the facts that a Frame holds about them."""
+    """Pixels that no longer change, with the facts that a Frame holds about them."""
 
     pixels: Pixels
     taken_at: float
@@ -232,7 +230,7 @@ class Capture:
     pointer: tuple[PointerShape, int, int] | None = None
 
     def frame(self, *, pointer: bool = False) -> Frame:
-        """Encode these pixels as a frame, here and now; with `pointer`, draw the pointer on it if it is known."""
+        """Encode these pixels as a frame; with `pointer`, draw the pointer on it if it is known."""
         pixels = self.pixels
         if pointer and self.pointer:
             shape, x, y = self.pointer
@@ -246,14 +244,14 @@ class Capture:
 
 def regions(tiles: Tiles, width: int, height: int) -> Iterator[Region]:
     """Yield rectangles, within a screen of this size, that cover the marked tiles and no others."""
-    begun: dict[tuple[int, int], int] = {}
+    open_runs: dict[tuple[int, int], int] = {}
     for number, row in enumerate(np.pad(tiles, ((0, 1), (1, 1)))):
         edges = np.flatnonzero(row[1:] != row[:-1]).tolist()
         runs = set(zip(edges[::2], edges[1::2], strict=True))
-        for left, right in sorted(begun.keys() - runs):
-            top = begun.pop((left, right))
+        for left, right in sorted(open_runs.keys() - runs):
+            top = open_runs.pop((left, right))
             yield Region(left * TILE_PX, top * TILE_PX, min(right * TILE_PX, width), min(number * TILE_PX, height))
-        begun |= dict.fromkeys(runs - begun.keys(), number)
+        open_runs |= dict.fromkeys(runs - open_runs.keys(), number)
 
 
 class TransientFrames:
@@ -267,9 +265,9 @@ class TransientFrames:
         self._kept: list[tuple[Pixels, Capture]] = []
         """The screen of the look before, and the transient frame."""
 
-    def look(self, seen: Capture) -> None:
+    def look(self, capture: Capture) -> None:
         """Note a look: changes after the first one, and after the newest one before `take`, may be transient."""
-        self._looked = seen
+        self._looked = capture
         if self._base is None:
             self._begin()
 
@@ -283,16 +281,16 @@ class TransientFrames:
 
         These tiles are now drawn over.
         """
-        passing = drawn & (last_s >= self._known_s) & (last_s <= now_s - SHOWN_S) & ~moving
-        passing &= self._ended < MOST_A_TILE
-        if not passing.any():
+        transient = drawn & (last_s >= self._known_s) & (last_s <= now_s - SHOWN_S) & ~moving
+        transient &= self._ended < MOST_A_TILE
+        if not transient.any():
             return
-        self._ended += passing
+        self._ended += transient
         self._known_s = now_s
-        seen = Capture(pixels.copy(), now_s, last_s >= self._base_s, moving)
+        capture = Capture(pixels.copy(), now_s, last_s >= self._base_s, moving)
         if self._base is None:
-            self._base, self._base_s = seen.pixels, now_s
-        self._kept.append((self._base, seen))
+            self._base, self._base_s = capture.pixels, now_s
+        self._kept.append((self._base, capture))
         while len(self._kept) > MOST_FRAMES or len(self._kept) * pixels.nbytes > MOST_BYTES:
             del self._kept[0]
 
@@ -300,16 +298,18 @@ class TransientFrames:
         """Return the transient frames since the last call, oldest first, without those where only a caret differs."""
         kept, self._kept = self._kept, []
         self._begin()
-        differs = [((base ^ seen.pixels) & COLOUR_BITS) != 0 for base, seen in kept]
+        differences = [((base ^ capture.pixels) & COLOUR_BITS) != 0 for base, capture in kept]
         return tuple(
-            seen for (_, seen), each in zip(kept, differs, strict=True) if not (each.any() and within_caret(each))
+            capture
+            for (_, capture), mask in zip(kept, differences, strict=True)
+            if not (mask.any() and within_caret(mask))
         )
 
     def _begin(self) -> None:
-        if seen := self._looked:
-            self._base, self._looked = seen.pixels, None
-            self._base_s = self._known_s = seen.taken_at
-            self._ended = np.zeros(seen.changed.shape, np.int64)
+        if capture := self._looked:
+            self._base, self._looked = capture.pixels, None
+            self._base_s = self._known_s = capture.taken_at
+            self._ended = np.zeros(capture.changed.shape, np.int64)
 
 
 class Framebuffer:
@@ -332,9 +332,9 @@ class Framebuffer:
         """The pixel to which the pointer was sent."""
 
     def resize(self, width: int, height: int) -> None:
-        """Start again with another size; the screen is incomplete until every pixel has been sent once."""
+        """Restart with another size; the screen is incomplete until every pixel has been sent once."""
         with self._condition:
-            self._keep_what_passes(np.ones_like(self._activity.last_s, np.bool_))
+            self._keep_transient(np.ones_like(self._activity.last_s, np.bool_))
             self._pixels = np.zeros((height, width), np.uint32)
             self._missing = np.ones((height, width), np.bool_)
             self._complete = False
@@ -349,7 +349,7 @@ class Framebuffer:
             for area, _ in rectangles:
                 bottom, right = -(-(area.y + area.height) // TILE_PX), -(-(area.x + area.width) // TILE_PX)
                 covered[area.y // TILE_PX : bottom, area.x // TILE_PX : right] = True
-            self._keep_what_passes(covered)
+            self._keep_transient(covered)
             for rectangle in rectangles:
                 area, target, new = rectangle.area, self._pixels[rectangle.area.slices], rectangle.pixels(self._pixels)
                 changed = ((target ^ new) & COLOUR_BITS) != 0
@@ -371,7 +371,7 @@ class Framebuffer:
         with self._condition:
             self._condition.notify_all()
 
-    def _keep_what_passes(self, drawn: Tiles) -> None:
+    def _keep_transient(self, drawn: Tiles) -> None:
         if self._complete:
             self._transients.draw_over(drawn, self._pixels, self._activity.last_s, self._moving(), clock.monotonic())
 
@@ -392,7 +392,7 @@ class Framebuffer:
 
     @property
     def changed_at(self) -> float:
-        """The moment when a pixel last changed, on the monotonic clock."""
+        """The time when a pixel last changed, on the monotonic clock."""
         with self._condition:
             return self._activity.last_change_s()
 
@@ -400,10 +400,10 @@ class Framebuffer:
         """Return a copy of the pixels as they were last seen, even if the connection ended."""
         with self._condition:
             changed = self._activity.last_s >= self._looked_s
-            seen = Capture(self._pixels.copy(), clock.monotonic(), changed, self._moving(), self._pointer())
-            self._looked_s = seen.taken_at
-            self._transients.look(seen)
-            return seen
+            capture = Capture(self._pixels.copy(), clock.monotonic(), changed, self._moving(), self._pointer())
+            self._looked_s = capture.taken_at
+            self._transients.look(capture)
+            return capture
 
     def glance(self, *, pointer: bool = False) -> Glance:
         """Return a copy of the pixels now, which does not count as a look; with `pointer`, draw the pointer on it."""
@@ -411,16 +411,16 @@ class Framebuffer:
             pixels, drawn = self._pixels.copy(), self._pointer() if pointer else None
         return Glance(drawn[0].drawn_on(pixels, *drawn[1:]) if drawn else pixels)
 
-    def parts_since(self, moment: float) -> tuple[float, list[tuple[Region, Pixels]]]:
-        """Return the time now, and copies of all parts in which a pixel changed from `moment` on."""
+    def parts_since(self, time_s: float) -> tuple[float, list[tuple[Region, Pixels]]]:
+        """Return the time now, and copies of all regions in which a pixel changed from `time_s` on."""
         with self._condition:
-            parts = regions(self._activity.last_s >= moment, *self.size)
-            return clock.monotonic(), [(part, self.part(part)) for part in parts]
+            changed_regions = regions(self._activity.last_s >= time_s, *self.size)
+            return clock.monotonic(), [(region, self.part(region)) for region in changed_regions]
 
-    def part(self, part: Region) -> Pixels:
-        """Return a copy of a part of the screen."""
+    def part(self, region: Region) -> Pixels:
+        """Return a copy of a region of the screen."""
         with self._condition:
-            copied: Pixels = self._pixels[part.top : part.bottom, part.left : part.right].copy()
+            copied: Pixels = self._pixels[region.top : region.bottom, region.left : region.right].copy()
             return copied
 
     def _pointer(self) -> tuple[PointerShape, int, int] | None:
@@ -451,11 +451,11 @@ class Framebuffer:
 
         Raises the DesktopError that ended the connection.
         """
-        ends_s = clock.monotonic() + timeout_s  # `wait_for` would use a clock that a test may stop
+        deadline_s = clock.monotonic() + timeout_s  # `wait_for` would use a clock that a test may stop
         with self._condition:
             self.raise_if_lost()
             while not predicate():
-                remaining_s = ends_s - clock.monotonic()
+                remaining_s = deadline_s - clock.monotonic()
                 if remaining_s <= 0:
                     return False
                 self._condition.wait(remaining_s)
@@ -471,13 +471,13 @@ class Framebuffer:
         self.wait_until(lambda: False, duration_s)
 
     def mark_connected(self) -> None:
-        """Note that no action was done yet: a program that has just started may still draw its first screen."""
+        """Note that no action was performed yet: a program that has just started may still draw its first screen."""
         with self._condition:
             now_s = clock.monotonic()
             self._mark = ActionWindow(now_s, now_s)
 
-    def mark_began(self) -> None:
-        """Note that an action, or a part of one, begins now: later changes may be its answer."""
+    def mark_started(self) -> None:
+        """Note that an action, or a phase of one, starts now: later changes may be its effect."""
         with self._condition:
             now_s = clock.monotonic()
             if not self._acting:
@@ -485,7 +485,7 @@ class Framebuffer:
             self._mark = ActionWindow(now_s, now_s)
             self._acting = True
 
-    def mark_ended(
+    def mark_finished(
         self, *, clicked: tuple[int, int] | None = None, entered: bool = False, only_waited: bool = False
     ) -> None:
         """Note that the action is performed, with the facts of an ActionWindow; look for animation from now on.
@@ -500,32 +500,32 @@ class Framebuffer:
                 self._activity.restart()
             self._acting = False
 
-    def changed_since(self, moment: float) -> bool:
-        """Return whether a pixel changed after `moment`, outside moving tiles. Raises DesktopError."""
+    def changed_since(self, time_s: float) -> bool:
+        """Return whether a pixel changed after `time_s`, outside moving tiles. Raises DesktopError."""
         with self._condition:
             self.raise_if_lost()
-            return self._activity.last_change_s(except_tiles=self._moving()) > moment
+            return self._activity.last_change_s(except_tiles=self._moving()) > time_s
 
-    def wait_changed(self, moment: float, timeout_s: float) -> bool:
+    def wait_changed(self, time_s: float, timeout_s: float) -> bool:
         """Wait at most `timeout_s` until `changed_since` is true, and return whether it is.
 
         Raises DesktopError as soon as the connection ends.
         """
-        ends_s = clock.monotonic() + timeout_s
+        deadline_s = clock.monotonic() + timeout_s
         with self._condition:
-            while not self.changed_since(moment):
-                remaining_s = ends_s - clock.monotonic()
+            while not self.changed_since(time_s):
+                remaining_s = deadline_s - clock.monotonic()
                 if remaining_s <= 0:
                     return False
                 self._condition.wait(min(remaining_s, REST_S))  # there is no event when something becomes stable
             return True
 
-    def wait_drawn(self, moment: float, timeout_s: float) -> bool:
-        """Wait at most `timeout_s` until a pixel changed after `moment`, also of a moving tile; return whether one did.
+    def wait_drawn(self, time_s: float, timeout_s: float) -> bool:
+        """Wait at most `timeout_s` until a pixel changed after `time_s`, also of a moving tile; return whether one did.
 
         Raises DesktopError as soon as the connection ends.
         """
-        return self.wait_until(lambda: self._activity.last_change_s() > moment, timeout_s)
+        return self.wait_until(lambda: self._activity.last_change_s() > time_s, timeout_s)
 
     def wait_settled(self, rules: SettleRules) -> Settled:
         """Wait until the screen is settled by `rules`. Raises DesktopError as soon as the connection ends."""

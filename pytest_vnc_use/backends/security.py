@@ -1,4 +1,4 @@
-"""What protects a VNC connection: TLS, the security types of RFB, VeNCrypt, the password, and the refusals.
+"""What protects a VNC connection: TLS, the security types of RFB, VeNCrypt, the password, and rejections.
 
 TLS is the standard library's: the check of a server's certificate, and TLS that starts within a connection. Numbers of
 security types: RFC 6143, 8.1.2, and rfbproto, "Security Types" and "VeNCrypt".
@@ -59,8 +59,8 @@ def check_fingerprint(tls: ssl.SSLObject | ssl.SSLSocket, wire: Wire) -> None:
         raise ssl.SSLCertVerificationError(f"its fingerprint is {fingerprint}, not {wire.tls_fingerprint}")
 
 
-def problem_of(server: str, error: ssl.SSLError) -> str:
-    """Return why TLS with a server failed, in words."""
+def format_tls_error(server: str, error: ssl.SSLError) -> str:
+    """Format why TLS with a server failed."""
     if isinstance(error, ssl.SSLCertVerificationError):
         reason = getattr(error, "verify_message", "") or error.args[-1]
         remedy = "if it is right, name its file (PEM) or sha256:HEX in vnc_tls, or VNC_USE_TLS for cua-vnc"
@@ -69,7 +69,7 @@ def problem_of(server: str, error: ssl.SSLError) -> str:
 
 
 class TlsLayer:
-    """TLS between a connected protocol and its transport, whose place it takes; the rest is the transport's.
+    """TLS between a connected protocol and its transport, which it replaces; all else is the transport's.
 
     The protocol's `tls_started` is called once the certificate is accepted, or else `tls_failed`.
     """
@@ -127,7 +127,7 @@ class TlsLayer:
             self._below.write(data)
 
 
-_MOST_REASON = 300
+_MAX_REASON = 300
 _NONE, _VNC_AUTH, _VENCRYPT = 1, 2, 19
 _NAMES = {
     1: "None", 2: "VncAuth", 5: "RA2", 6: "RA2ne", 16: "Tight", 17: "Ultra", 18: "TLS", 19: "VeNCrypt", 20: "SASL",
@@ -142,12 +142,12 @@ _X509_NONE, _X509_VNC, _X509_PLAIN = 260, 261, 262
 
 @dataclass
 class ServerFacts:
-    """The facts that a VNC server has sent about itself; a field is empty if the connection did not get that far.
+    """The facts that a VNC server has sent about itself; a field is empty if the connection failed before.
 
-    `security_types`, and VeNCrypt's `subtypes`, are spelled as in servers' options. `security_used` is the one that was
-    used; `protection` says what keeps others from reading along, "" if nothing does. `size` is in pixels. `version` is
-    a text such as `3.8`. `pixel_format` is the server's own, before the client asks for another. `encodings` are those
-    of the rectangles that it sent, including pseudo-encodings.
+    `security_types`, and VeNCrypt's `subtypes`, are named as in servers' options. `security_used` is the one that was
+    used; `protection` states what keeps other users from reading along, "" if nothing does. `size` is in pixels.
+    `version` is a text such as `3.8`. `pixel_format` is the server's default, before the client asks for another.
+    `encodings` are those of the rectangles that it sent, including pseudo-encodings.
     """
 
     version: str = ""
@@ -163,7 +163,7 @@ class ServerFacts:
 
 
 class SecuredClient(RFBClient):
-    """vncdotool's client up to the handshake's end; it uses TLS where it can, and says why it ends a connection."""
+    """vncdotool's client up to the handshake's end; it uses TLS where it can, and reports why it ends a connection."""
 
     factory: Any
     transport: Any
@@ -174,7 +174,7 @@ class SecuredClient(RFBClient):
 
     def _handleSecurityTypes(self, block: bytes) -> None:
         """Choose by the rules."""
-        # vncdotool's own takes the highest type that it knows
+        # vncdotool's method takes the highest type that it knows
         self._note_types(block)
         if (chosen := self._choice(block)) is None:
             return
@@ -186,7 +186,7 @@ class SecuredClient(RFBClient):
 
     def _handleAuth(self, block: bytes) -> None:
         """Check the type that a server of version 3.3 chose itself."""
-        # vncdotool's own would do without TLS
+        # vncdotool's method would do without TLS
         (chosen,) = struct.unpack("!I", block)
         self._note_types(block[-1:])
         if not chosen or self._choice(bytes([min(chosen, 255)])) is not None:
@@ -224,7 +224,7 @@ class SecuredClient(RFBClient):
             problem = ": vnc_tls=off allows no TLS. Set vnc_tls=auto, or make the server offer VncAuth or None"
         else:
             problem = ": make the server offer VncAuth, None or VeNCrypt"
-        self._refuse(f"offers {_names(offered)}{problem}")
+        self._reject(f"offers {_names(offered)}{problem}")
         return None
 
     # VeNCrypt, which vncdotool 1.4 does not have
@@ -240,7 +240,7 @@ class SecuredClient(RFBClient):
         self.expect(self._handle_subtypes, 4 * count)
 
     def _handle_subtypes(self, block: bytes) -> None:
-        """Choose the sub-type that fits the given credentials best, and check that they are given."""
+        """Choose the sub-type that fits the credentials best, and check that they are set."""
         offered = struct.unpack(f"!{len(block) // 4}I", block)
         self.factory.facts.subtypes = tuple(map(_name, offered))
         wire, has_password = self.factory.wire, self.factory.password is not None
@@ -249,20 +249,20 @@ class SecuredClient(RFBClient):
             order = (_X509_NONE, _X509_VNC, _X509_PLAIN)
         chosen = next((number for number in order if number in offered), None)
         if chosen is None:
-            plain_too = {_NONE, _VNC_AUTH} & set(self.security_types)
-            is_without = bool(_WITHOUT_CERTIFICATE.intersection(offered))
-            self.factory.takes_plain = is_without and bool(plain_too) and not wire.requires_tls
-            why = ", all without a certificate. Someone on the network can read and change such a connection. Make"
-            self._refuse(
-                f"offers VeNCrypt with {_names(offered)}{why if is_without else ': make'} the server offer X509Vnc, "
-                "X509Plain or X509None"
+            plain_types = {_NONE, _VNC_AUTH} & set(self.security_types)
+            lacks_certificate = bool(_WITHOUT_CERTIFICATE.intersection(offered))
+            self.factory.takes_plain = lacks_certificate and bool(plain_types) and not wire.requires_tls
+            weakness = ", all without a certificate. Someone on the network can read and change such a connection. Make"
+            self._reject(
+                f"offers VeNCrypt with {_names(offered)}{weakness if lacks_certificate else ': make'} the server offer "
+                "X509Vnc, X509Plain or X509None"
             )
             return
         self.factory.facts.security_used = f"VeNCrypt {_name(chosen)}"
         if chosen == _X509_PLAIN and not wire.user:
-            self._refuse("wants a user name (X509Plain), but none is set: set vnc_username", AuthenticationFailed)
+            self._reject("wants a user name (X509Plain), but none is set: set vnc_username", AuthenticationFailed)
         elif chosen != _X509_NONE and not has_password:
-            self._refuse("wants a password, but none is set", AuthenticationFailed)
+            self._reject("wants a password, but none is set", AuthenticationFailed)
         else:
             self._subtype = chosen
             self.transport.write(struct.pack("!I", chosen))
@@ -288,52 +288,52 @@ class SecuredClient(RFBClient):
 
     def tls_failed(self, error: ssl.SSLError) -> None:
         """End the connection, whose certificate or kind of TLS is not accepted."""
-        self._end(DesktopRefused(problem_of(self.factory.server, error)))
+        self._end(DesktopRefused(format_tls_error(self.factory.server, error)))
 
     def vncRequestPassword(self) -> None:
         """Answer the server's challenge."""
-        # vncdotool's own warns that its DES has moved
+        # vncdotool's method warns that its DES has moved
         if self.factory.password is None:
-            self._refuse("wants a password, but none is set", AuthenticationFailed)
+            self._reject("wants a password, but none is set", AuthenticationFailed)
         else:
             self.transport.write(mirrored_des(self.factory.password.encode("ascii"), self._challenge))
 
     def vncAuthFailed(self, reason: Any) -> None:
         """Report that the server refused the password."""
-        # vncdotool's own only logs it
+        # vncdotool's method only logs it
         text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else reason
-        self._refuse(f"refused the password: {cut(plain(text), _MOST_REASON)}", AuthenticationFailed)
+        self._reject(f"refused the password: {cut(plain(text), _MAX_REASON)}", AuthenticationFailed)
 
     def vncProtocolError(self, reason: str) -> None:
         """End the connection with this error."""
-        # vncdotool's own only logs it
-        self._break_off(cut(plain(reason), _MOST_REASON))
+        # vncdotool's method only logs it
+        self._break_off(cut(plain(reason), _MAX_REASON))
 
     def _handleConnMessage(self, block: bytes) -> None:
         """Report why the server refuses."""
-        # vncdotool's own calls that an error of the protocol
-        reason = cut(plain(block.decode("utf-8", "replace")), _MOST_REASON) or "it gave no reason"
-        self._refuse(f"refused the connection: {reason}")
+        # vncdotool's method calls that an error of the protocol
+        reason = cut(plain(block.decode("utf-8", "replace")), _MAX_REASON) or "it gave no reason"
+        self._reject(f"refused the connection: {reason}")
 
-    def _refuse(self, what: str, kind: type[VncUseError] = DesktopRefused) -> None:
-        self._end(kind(f"{self.factory.server!r} {what}"))
+    def _reject(self, problem: str, kind: type[VncUseError] = DesktopRefused) -> None:
+        self._end(kind(f"{self.factory.server!r} {problem}"))
 
     def _break_off(self, reason: str) -> None:
         if self.handshaken:
             server = self.factory.server
             self._end(ConnectionLost(f"{server!r} violated the VNC protocol: {reason}. The connection is closed"))
         else:
-            self._refuse(f"does not speak VNC as expected: {reason}")
+            self._reject(f"does not speak VNC as expected: {reason}")
 
     def _end(self, error: VncUseError) -> None:
         self._ended = True
         self._packet.clear()  # vncdotool would continue handling it,
-        self._expected_len = sys.maxsize  # and for ever what has no bytes, such as a reason that is not given
+        self._expected_len = sys.maxsize  # and endlessly what has no bytes, such as an empty reason
         self.factory.framebuffer.fail(error)
         self.transport.abortConnection()
 
     def _protection(self) -> str:
-        """Return what keeps others from reading along; "" if nothing does."""
+        """Return what keeps other users from reading along; "" if nothing does."""
         if self._subtype:
             return "TLS, with a certificate that was checked"
         if self.factory.websocket == "wss":
@@ -351,13 +351,13 @@ def mirrored_des(key: bytes, data: bytes) -> bytes:
 def stays_here(protocol: SecuredClient) -> bool:
     """Return whether a connection does not leave this machine."""
     if protocol.factory.peers:
-        peer, own = protocol.factory.peers
+        peer, local = protocol.factory.peers
     else:
-        far = protocol.transport.getPeer()
-        if isinstance(far, UNIXAddress):
+        address = protocol.transport.getPeer()
+        if isinstance(address, UNIXAddress):
             return True
-        peer, own = far.host, protocol.transport.getHost().host
-    return ipaddress.ip_address(peer.partition("%")[0]).is_loopback or peer == own
+        peer, local = address.host, protocol.transport.getHost().host
+    return ipaddress.ip_address(peer.partition("%")[0]).is_loopback or peer == local
 
 
 def _name(number: int) -> str:

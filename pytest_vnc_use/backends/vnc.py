@@ -1,4 +1,4 @@
-"""VNCController: sees one desktop and acts on it, over VNC. `connect` makes one."""
+"""VNCController: reads one screen and acts on it, over VNC. `connect` creates one."""
 
 from __future__ import annotations
 
@@ -55,23 +55,23 @@ FROZEN_S = 60.0
 """The time without a changed pixel, during actions, after which a desktop counts as frozen."""
 _UNANSWERED_ACTIONS = 3
 """The number of actions without a changed pixel after which a screen may be frozen."""
-_BETWEEN_ATTEMPTS_S = 0.1
-_SHORTEST_ATTEMPT_S = 1.0
+_RETRY_DELAY_S = 0.1
+_MIN_ATTEMPT_S = 1.0
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Watch:
-    """How a controller survives one lost connection, and which faults of a desktop it reports as DesktopError.
+    """How a controller survives one lost connection, and which failures of a desktop it reports as DesktopError.
 
-    A lost connection is made once more, within `reconnect_s`. The new one is used only if it leads to the same desktop
-    with the same screen. No action is performed twice. A screen of one single colour has `blank_s` to change, with None
-    for ever. A screen is fetched again if no pixel has changed for `frozen_s`, although at least three visible
+    A lost connection is reopened once, within `reconnect_s`. The new one is used only if it leads to the same desktop
+    with the same screen. No action is performed twice. A screen of one single colour has `blank_s` to change; None sets
+    no limit. A screen is fetched again if no pixel has changed for `frozen_s`, although at least three visible
     actions were performed. It counts as frozen if it is still the same. A screen may change its size.
 
-    If the program under test has ended (`program_fault`), no fault of the desktop is raised, because the screen may be
-    blank for that reason, or the server may have been the program itself.
+    If the program under test has ended (`program_fault`), no failure of the desktop is raised, because the screen may
+    be blank for that reason, or the server may have been the program itself.
     """
 
     blank_s: float | None
@@ -101,12 +101,12 @@ def connect(
     `server` is `host::port`, `host:display`, `[IPv6]::port`, `vnc://host:port`, `ws://…`, `wss://…`, or the path of a
     unix socket. As in TigerVNC's viewer, a number of 100 or more behind one colon is a port.
 
-    `wire` says how the connection is protected. With `scroll_by="keys"` page and arrow keys do every scroll. With
+    `wire` states how the connection is protected. With `scroll_by="keys"` page and arrow keys do every scroll. With
     `type_by="clipboard"` all text is pasted; with `"keys"` only text that no key makes is pasted. `encoding` is how
     pixels travel: `raw` is the default through a unix socket, `tight` (without loss) elsewhere; a screen of more than
-    24 MiB is never raw. With `show_pointer` the pointer is drawn into frames, at its last place, in the server's shape.
-    `tap` gets each message that is sent, `facts` what the server says of itself, even if the connection then fails.
-    `browser` returns the browser when an address is opened; without it, the keyboard does that.
+    24 MiB is never raw. With `show_pointer` the pointer is drawn into frames, at its last position, in the server's
+    shape. `tap` gets each message that is sent, `facts` what the server reports about itself, even if the connection
+    then fails. `browser` returns the browser when a URL is opened; without it, the keyboard does that.
 
     Raises DesktopRefused or AuthenticationFailed within `timeout_s`, SettingsError if an argument is invalid.
     """
@@ -138,8 +138,8 @@ class VNCController:
         self._scroll_by, self._type_by, self._encoding = scroll_by, type_by, encoding
         self._watch, self._browser = watch, browser
         self._unanswered: list[float] = []
-        """The times when visible actions began; a change of the screen answers those before it."""
-        self._in_doubt = ""
+        """The times when visible actions started; a change of the screen answers those before it."""
+        self._unconfirmed_action = ""
         self._reconnected = False
         self._closed = threading.Event()
         self._closing = threading.Lock()
@@ -168,7 +168,7 @@ class VNCController:
         return self.attach(dial(timeout_s))
 
     def attach(self, connection: RfbConnection) -> VNCController:
-        """Use this connection from here on; return this controller."""
+        """Use this connection from now on; return this controller."""
         self._quirks = connection.quirks
         if self._type_by == "clipboard" and not self._quirks.has_clipboard:
             connection.drop()
@@ -218,7 +218,7 @@ class VNCController:
 
     @property
     def doubles_only_near(self) -> bool:
-        """Return whether no program there takes two clicks at different places for a double click."""
+        """Return whether no program there takes two clicks at different points for a double click."""
         return self._quirks.doubles_only_near
 
     @property
@@ -227,14 +227,14 @@ class VNCController:
         return self._screen
 
     def page_url(self) -> str:
-        """Return the address of the page that the browser shows; "" if there is no browser, or it does not say."""
+        """Return the URL of the page that the browser shows; "" if there is no browser, or it does not answer."""
         try:
             return self._browser().url if self._browser else ""
         except (DesktopError, SettingsError):
             return ""
 
     def refresh(self) -> None:
-        """Have the whole screen sent again, even if the server says that nothing changed. Raises ConnectionLost."""
+        """Have the whole screen sent again, even if the server reports no change. Raises ConnectionLost."""
         self._connection.refresh()
 
     def rest(self) -> None:
@@ -244,7 +244,7 @@ class VNCController:
     def frame(self) -> Frame:
         """Return the screen as it is now, not before. Raises DesktopError, ActionInterrupted."""
         frame = self._surviving(self._frame)
-        self._in_doubt = ""
+        self._unconfirmed_action = ""
         return frame
 
     def _frame(self) -> Frame:
@@ -267,7 +267,7 @@ class VNCController:
                     "with vnc_start_seconds"
                 )
         for is_fresh in (False, True):
-            self._unanswered = [began_s for began_s in self._unanswered if began_s > screen.changed_at]
+            self._unanswered = [started_s for started_s in self._unanswered if started_s > screen.changed_at]
             since_s = clock.monotonic() - self._unanswered[0] if self._unanswered else 0.0
             if len(self._unanswered) < _UNANSWERED_ACTIONS or since_s < watch.frozen_s or watch.program_fault():
                 return
@@ -288,7 +288,7 @@ class VNCController:
         return self.frame().png
 
     def settle(self, *, briefly: bool = False) -> Settled:
-        """Wait until the screen has answered the last action and is quiet. Raises DesktopError, ActionInterrupted.
+        """Wait until the screen has answered the last action and is stable. Raises DesktopError, ActionInterrupted.
 
         `briefly` asks for a shorter wait, which is enough if the caller continues to watch the screen.
         """
@@ -307,14 +307,14 @@ class VNCController:
     def glance(self) -> Glance:
         """Return the pixels of the screen now, without taking a frame. Raises DesktopError."""
 
-        def look() -> Glance:
+        def read_screen() -> Glance:
             self._connection.round_trip()
             return self._screen.glance(pointer=self._show_pointer)
 
-        return self._surviving(look)
+        return self._surviving(read_screen)
 
     def transient_frames(self) -> tuple[Frame, ...]:
-        """Return the frames since the last call that stayed for 0.2 s or longer, and went, oldest first."""
+        """Return the frames since the last call that were shown for 0.2 s or longer, then replaced; oldest first."""
         return tuple(capture.frame() for capture in self._screen.transients())
 
     def move(self, x: int, y: int) -> None:
@@ -429,7 +429,7 @@ class VNCController:
                 self._keyboard.strike(ENTER)
 
     def open_address(self, address: str) -> None:
-        """Open an address in the focused browser: ctrl+l, the address, enter."""
+        """Open a URL in the focused browser: ctrl+l, the URL, enter."""
         plan_text(address, self._quirks.text)
         self.key_combo(ADDRESS_BAR)
         self._screen.wait_settled(EFFECT)
@@ -439,15 +439,15 @@ class VNCController:
         """Perform one action, never twice.
 
         Raises ActionError if it cannot be done, DesktopError if the desktop is gone, ActionInterrupted if the
-        connection was lost meanwhile and made once more.
+        connection was lost meanwhile and reopened.
         """
         self._surviving(lambda: self._screen.raise_if_lost())  # before anything is sent
-        began_s = clock.monotonic()
+        started_s = clock.monotonic()
         if not isinstance(action, (act.Wait, act.TakeScreenshot)):
-            self._in_doubt = type(action).__name__
+            self._unconfirmed_action = type(action).__name__
         self._surviving(lambda: self._perform(action))
         if not isinstance(action, (act.Wait, act.TakeScreenshot, act.Move)):
-            self._unanswered.append(began_s)
+            self._unanswered.append(started_s)
 
     def _perform(self, action: DesktopAction) -> None:
         if self._browses(action):
@@ -490,7 +490,7 @@ class VNCController:
                 assert_never(action)
 
     def _browses(self, action: DesktopAction) -> bool:
-        """Return whether DevTools did it; the keyboard does what they cannot, such as an address as a person types it.
+        """Return whether DevTools performed it; the keyboard does what they cannot, such as a URL as a user types it.
 
         While the browser does not answer, the planner gets an ActionError.
         """
@@ -515,11 +515,11 @@ class VNCController:
         """Let time pass. Raises ConnectionLost as soon as the desktop is gone."""
         if not 0 <= duration_s < math.inf:
             raise ActionError(f"a wait must be 0 seconds or more, got {duration_s!r}")
-        self._screen.mark_began()
+        self._screen.mark_started()
         try:
             self._screen.pause(duration_s)
         finally:
-            self._screen.mark_ended(only_waited=True)
+            self._screen.mark_finished(only_waited=True)
             self._clicked = False
 
     def close(self) -> None:
@@ -536,18 +536,18 @@ class VNCController:
     def _acting(self, *, clicks: bool = False, types: bool = False, enters: bool = False) -> Iterator[None]:
         if types and self._clicked:
             self._screen.wait_settled(EFFECT)  # under some window managers keys overtake a click
-        self._screen.mark_began()
+        self._screen.mark_started()
         try:
             yield
         finally:
-            self._screen.mark_ended(clicked=self._pointer.at if clicks else None, entered=enters)
+            self._screen.mark_finished(clicked=self._pointer.at if clicks else None, entered=enters)
             self._clicked = clicks
         self._screen.raise_if_lost()
 
     def _surviving(self, work: Callable[[], T]) -> T:
         """Return the result of `work`; repeat it over a new connection if the first one is lost.
 
-        While an action is in doubt, `work` is not repeated: raises ActionInterrupted.
+        While an action is unconfirmed, `work` is not repeated: raises ActionInterrupted.
         """
         try:
             return work()
@@ -555,8 +555,8 @@ class VNCController:
             if not self._watch or self._closed.is_set():
                 raise
             self._reconnect(self._watch, lost)
-            if self._in_doubt:
-                action, self._in_doubt = self._in_doubt, ""
+            if self._unconfirmed_action:
+                action, self._unconfirmed_action = self._unconfirmed_action, ""
                 raise ActionInterrupted(
                     f"the connection was lost before the desktop had answered a {action}. The watchdog reconnected, "
                     f"but it is unknown whether the {action} took effect: look at the screen, and repeat it if needed"
@@ -576,12 +576,12 @@ class VNCController:
             if watch.program_fault():
                 raise lost
             try:
-                connection = self._dial(max(deadline.remaining_s, _SHORTEST_ATTEMPT_S))
+                connection = self._dial(max(deadline.remaining_s, _MIN_ATTEMPT_S))
             except DesktopError as exc:
                 if not isinstance(exc, DesktopRefused) or not deadline.remaining_s:
                     problem = f"the watchdog could not reconnect within {watch.reconnect_s:g} s: {exc}"
                     raise type(lost)(f"{lost}; {problem}") from exc
-                if self._closed.wait(_BETWEEN_ATTEMPTS_S):
+                if self._closed.wait(_RETRY_DELAY_S):
                     raise lost from exc
         with self._closing:
             self.attach(connection)

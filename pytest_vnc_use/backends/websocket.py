@@ -1,6 +1,6 @@
-"""VNC through a WebSocket, as with websockify and noVNC: each binary message is a piece of the stream.
+"""VNC through a WebSocket, as with websockify and noVNC: each binary message is a chunk of the stream.
 
-The client of the library blocks, so threads of its own pump bytes between it and a pair of sockets, of which the VNC
+The library's client blocks, so separate threads pump bytes between it and one end of a pair of sockets. The VNC
 protocol has the other end.
 """
 
@@ -22,141 +22,141 @@ from websockets.uri import WebSocketURI, parse_uri
 
 from pytest_vnc_use.backends.client import DesktopFactory
 from pytest_vnc_use.backends.reactor import reactor
-from pytest_vnc_use.backends.security import check_fingerprint, context_of, problem_of
+from pytest_vnc_use.backends.security import check_fingerprint, context_of, format_tls_error
 from pytest_vnc_use.errors import ConnectionLost, DesktopRefused, SettingsError, VncUseError
 from pytest_vnc_use.plain_text import HIDDEN_QUERY, line, without_query
 from pytest_vnc_use.types.wire import Wire
 
-_MOST_MESSAGE_BYTES = 1 << 24
-"""Longer messages are refused at their header; websockify and QEMU send 64 KiB at most."""
+_MAX_MESSAGE_BYTES = 1 << 24
+"""Longer messages are rejected at their header; websockify and QEMU send 64 KiB at most."""
 _PIECE_BYTES = 1 << 16
-_BROKEN = frozenset({1002, 1007, 1009})
+_VIOLATION_CODES = frozenset({1002, 1007, 1009})
 """The codes by which the library ends a connection that breaks the protocol (RFC 6455, 7.4.1)."""
 _SILENT = logging.Logger("vnc-websocket", logging.CRITICAL)  # DEBUG would log the keys that are typed
 
 
 def parse_url(url: str, wire: Wire) -> WebSocketURI:
-    """Return the parts of `ws://HOST:PORT/PATH` or `wss://…`. Raises SettingsError, also if the rules contradict it."""
+    """Return the parsed `ws://HOST:PORT/PATH` or `wss://…`. Raises SettingsError, also if the rules contradict it."""
     if url.endswith(HIDDEN_QUERY):
         raise SettingsError(f"the query of {url!r} is stored nowhere, as it may let other users in: give the whole URL")
     try:
-        parts = parse_uri(url)
+        parsed = parse_uri(url)
     except (InvalidURI, ValueError) as exc:
         safe_url = re.sub(r"//.*@", "//…@", without_query(url))  # it may contain a name and a password
         raise SettingsError(f"the URL must be ws://HOST:PORT/PATH or wss://…, got {safe_url!r}") from (
             None if safe_url != url else exc
         )
-    if parts.user_info:
+    if parsed.user_info:
         raise SettingsError("the URL must not contain a user name or a password, because reports show it")
-    if wire.requires_tls and not parts.secure:
+    if wire.requires_tls and not parsed.secure:
         raise SettingsError(f"{wire.demand} requires TLS, but ws:// has none: give wss://, got {without_query(url)!r}")
-    if parts.secure and wire.tls == "off":
+    if parsed.secure and wire.tls == "off":
         raise SettingsError(
             "wss:// always checks the certificate, but vnc_tls=off switches the check off. Remove vnc_tls. For a "
             "self-signed certificate set vnc_tls=sha256:…"
         )
-    return parts
+    return parsed
 
 
 def start(url: WebSocketURI, factory: DesktopFactory, timeout_s: float) -> Any:
-    """Begin to connect the factory's protocol, by a thread of its own. For the reactor's thread."""
+    """Begin to connect the factory's protocol, in a separate thread. Call it on the reactor's thread."""
     factory.websocket = "wss" if url.secure else "ws"
     threading.Thread(target=_run, args=(factory, url, timeout_s), name="vnc-websocket", daemon=True).start()
     return succeed(None)
 
 
 def _run(factory: DesktopFactory, url: WebSocketURI, timeout_s: float) -> None:
-    literal = f"[{url.host}]" if ":" in url.host else url.host
+    host = f"[{url.host}]" if ":" in url.host else url.host
     try:
         with (
-            _open(factory, url, timeout_s) as wire,
+            _open(factory, url, timeout_s) as connection,
             connect(
-                f"ws://{literal}:{url.port}{url.resource_name}",
-                sock=wire,
+                f"ws://{host}:{url.port}{url.resource_name}",
+                sock=connection,
                 subprotocols=["binary"],  # type: ignore[list-item]
                 compression=None,
                 open_timeout=timeout_s,
                 ping_interval=None,
-                max_size=_MOST_MESSAGE_BYTES,
+                max_size=_MAX_MESSAGE_BYTES,
                 logger=_SILENT,
             ) as websocket,
         ):
             _pump(factory, websocket)
     except ssl.SSLError as exc:
-        factory.framebuffer.fail(DesktopRefused(problem_of(factory.server, exc)))
+        factory.framebuffer.fail(DesktopRefused(format_tls_error(factory.server, exc)))
     except TimeoutError:
-        pass  # who waits for the screen has the same time
+        pass  # the caller that waits for the screen has the same timeout
     except Exception as exc:  # noqa: BLE001  # each must reach the waiting caller
         error = exc.__cause__ if isinstance(exc.__cause__, InvalidStatus) else exc  # a redirect that is not followed
         # a server that closes amid the handshake gives one of the last two, as of websockets 15
         if isinstance(error, (InvalidHandshake, EOFError, ConnectionClosed, AssertionError)):
-            factory.framebuffer.fail(DesktopRefused(f"{factory.server!r} {_in_words(error)}"))
+            factory.framebuffer.fail(DesktopRefused(f"{factory.server!r} {_format_handshake_error(error)}"))
         else:
             factory.clientConnectionFailed(None, Failure(exc))  # type: ignore[no-untyped-call]
 
 
 def _open(factory: DesktopFactory, url: WebSocketURI, timeout_s: float) -> socket.socket:
     """Return a connected socket. The certificate is checked before anything is sent, such as a token in the query."""
-    wire = socket.create_connection((url.host, url.port), timeout_s)
+    connection = socket.create_connection((url.host, url.port), timeout_s)
     try:
-        factory.peers = wire.getpeername()[0], wire.getsockname()[0]
-        wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        factory.peers = connection.getpeername()[0], connection.getsockname()[0]
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if url.secure:
-            wire = context_of(factory.wire).wrap_socket(wire, server_hostname=url.host)
-            check_fingerprint(wire, factory.wire)
-        wire.settimeout(None)
+            connection = context_of(factory.wire).wrap_socket(connection, server_hostname=url.host)
+            check_fingerprint(connection, factory.wire)
+        connection.settimeout(None)
     except BaseException:
-        wire.close()
+        connection.close()
         raise
-    return wire
+    return connection
 
 
 def _pump(factory: DesktopFactory, websocket: ClientConnection) -> None:
-    """Pump bytes both ways until an end closes."""
-    ours, theirs = socket.socketpair()
+    """Pump bytes in both directions until an end closes."""
+    local, remote = socket.socketpair()
 
     def adopt() -> None:
-        with ours, suppress(VncUseError):
-            factory.framebuffer.raise_if_lost()  # who waited has given up
-            ours.setblocking(False)
-            reactor.adoptStreamConnection(ours.fileno(), ours.family, factory)
+        with local, suppress(VncUseError):
+            factory.framebuffer.raise_if_lost()  # the caller has given up
+            local.setblocking(False)
+            reactor.adoptStreamConnection(local.fileno(), local.family, factory)
 
     reactor.callFromThread(adopt)
-    threading.Thread(target=_send, args=(websocket, theirs), name="vnc-websocket", daemon=True).start()
+    threading.Thread(target=_send, args=(websocket, remote), name="vnc-websocket", daemon=True).start()
     try:
         while not isinstance(message := websocket.recv(), str):
-            theirs.sendall(message)
+            remote.sendall(message)
         _break_off(factory, "sends text through the WebSocket, but VNC is binary: is this a VNC server's address?")
     except ConnectionClosed as exc:
-        if exc.sent and exc.sent.code in _BROKEN:
+        if exc.sent and exc.sent.code in _VIOLATION_CODES:
             _break_off(factory, f"violated the WebSocket protocol: {line(exc.sent.reason)}")
     except OSError:
         pass  # the VNC protocol has ended
     with suppress(OSError):
-        theirs.shutdown(socket.SHUT_RDWR)
+        remote.shutdown(socket.SHUT_RDWR)
 
 
-def _send(websocket: ClientConnection, theirs: socket.socket) -> None:
-    with theirs, suppress(ConnectionClosed, OSError):
-        while data := theirs.recv(_PIECE_BYTES):
+def _send(websocket: ClientConnection, remote: socket.socket) -> None:
+    with remote, suppress(ConnectionClosed, OSError):
+        while data := remote.recv(_PIECE_BYTES):
             websocket.send(data)
     websocket.close()
 
 
-def _break_off(factory: DesktopFactory, what: str) -> None:
+def _break_off(factory: DesktopFactory, problem: str) -> None:
     is_open = factory.opened is not None and factory.opened.handshaken
-    factory.framebuffer.fail((ConnectionLost if is_open else DesktopRefused)(f"{factory.server!r} {what}"))
+    factory.framebuffer.fail((ConnectionLost if is_open else DesktopRefused)(f"{factory.server!r} {problem}"))
 
 
-def _in_words(error: Exception) -> str:
+def _format_handshake_error(error: Exception) -> str:
     if not isinstance(error, InvalidStatus):
         reason = line(error) or "the server closed the connection"
         return f"opens no WebSocket: {reason}; the address of a plain VNC server is host::port, without ws://"
     response = error.response
-    place = line(without_query(response.headers.get("Location", "")))
-    if 300 <= response.status_code < 400 and place:
+    location = line(without_query(response.headers.get("Location", "")))
+    if 300 <= response.status_code < 400 and location:
         return (
-            f"redirects to {place!r} (HTTP {response.status_code}). Redirects are not followed: give that address "
+            f"redirects to {location!r} (HTTP {response.status_code}). Redirects are not followed: give that address "
             "yourself"
         )
     return f"opens no WebSocket: HTTP {response.status_code}; is the path right, such as /websockify?"
