@@ -11,7 +11,7 @@ from pathlib import Path
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.files import reason_of
 from pytest_vnc_use.report.results import RESULTS, write_results
-from pytest_vnc_use.report.summaries import lines, tell_github
+from pytest_vnc_use.report.summaries import append_job_summary, lines
 from pytest_vnc_use.runs.transcript import line, plain
 
 _DEFAULT = "vnc-report"
@@ -78,7 +78,7 @@ def _report(arguments: argparse.Namespace) -> int:
     )
     may_be_none = not arguments.markdown and (session.is_read or bool(arguments.merge))
     every_run = sessions.find_runs(paths, may_be_none=may_be_none)
-    runs = sessions.of_last_session(every_run, paths)
+    runs = sessions.only_last_session(every_run, paths)
     if earlier := len(every_run) - len(runs):
         count = "1 run of earlier sessions is" if earlier == 1 else f"{earlier} runs of earlier sessions are"
         print(f"{count} left out. To see one, name its directory", file=sys.stderr)
@@ -114,7 +114,7 @@ def _report(arguments: argparse.Namespace) -> int:
         raise SettingsError(f"{str(directory / RESULTS)!r} cannot be written: {reason_of(exc)}") from exc
     totals = ", ".join(f"{number} {result}" for result, number in whole.totals.results.items())
     print(line(f"{totals or 'no tests'} in {read} of {max(jobs, len(paths))} jobs: {directory / RESULTS}"))
-    for text in (*lines(whole), *whole.problems, *tell_github(whole)):
+    for text in (*lines(whole), *whole.problems, *append_job_summary(whole)):
         print(line(text))
     return BAD if whole.problems or any(test.is_bad for test in whole.tests) else 0
 

@@ -1,8 +1,8 @@
 """The entry point for pytest: what every session loads, also one without a test on a desktop.
 
-These hooks are called for each test of each session, so they import nothing as long as no test has to do with a
-desktop: that is the reason for the imports in functions here, and in `fixtures` and `options`. Once a test has one,
-`register_the_rest` registers the other modules, each a plugin with its own hooks.
+These hooks are called for each test of each session, so they import nothing as long as no test uses a desktop: that is
+the reason for the imports in functions of this module, `fixtures` and `options`. Once a test uses one,
+`register_plugins` registers the other modules, each a plugin.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ def pytest_configure(config: pytest.Config) -> None:
     if has_desk or "vnc_ui" in getattr(config, "workerinput", ()):
         from pytest_vnc_use.plugin import ui
 
-        register_the_rest(config)
+        register_plugins(config)
         config.pluginmanager.register(ui.DeskPlugin(config), "vnc_use_ui")
-    if is_set or config.getoption("dist", "no") != "no":  # with pytest-xdist the tests are collected elsewhere
-        register_the_rest(config)
+    if is_set or config.getoption("dist", "no") != "no":  # with pytest-xdist the workers collect the tests
+        register_plugins(config)
 
 
-def register_the_rest(config: pytest.Config) -> None:
+def register_plugins(config: pytest.Config) -> None:
     """Register the plugins for tests with a desktop, once there is such a test, or may be one on a worker."""
-    if has_the_rest(config):
+    if has_plugins(config):
         return
     from pytest_vnc_use.plugin import (
         costs,
@@ -78,42 +78,42 @@ def register_the_rest(config: pytest.Config) -> None:
         config.pluginmanager.register(plugin, f"vnc_use_{name}")
 
 
-def has_the_rest(config: pytest.Config) -> bool:
+def has_plugins(config: pytest.Config) -> bool:
     """Return whether the other plugins are registered."""
     return bool(config.pluginmanager.has_plugin("vnc_use_runtest"))
 
 
-def may_be_ours(item: pytest.Item) -> bool:
-    """Return whether the test may have to do with a desktop. Says no without an import."""
+def may_need_desktop(item: pytest.Item) -> bool:
+    """Return whether the test may use a desktop. Imports nothing for a test without."""
     names = getattr(item, "fixturenames", ())
     is_asked_for = item.get_closest_marker("vnc_task") or any(name.startswith("vnc_") for name in names)
-    return bool(is_asked_for) or has_the_rest(item.config)
+    return bool(is_asked_for) or has_plugins(item.config)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Module | None:
-    """Collect `test_*.vnc.toml` files: tests that need no Python."""
+    """Collect `test_*.vnc.toml` files: tests without Python."""
     if file_path.name.startswith("test_") and file_path.name.endswith(".vnc.toml"):
         from pytest_vnc_use.plugin import toml
 
-        register_the_rest(parent.config)
+        register_plugins(parent.config)
         return toml.TaskFile.from_parent(parent, path=file_path)
     return None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class, name: str, obj: object) -> None:
-    """Make marked tests ask for `vnc_agent` before pytest looks for parameters, so that an override may have some."""
+    """Make marked tests request `vnc_agent` before pytest reads parameters, so that an override may have some."""
     function = getattr(obj, "__func__", obj)
     if not inspect.isfunction(function) or not collector.istestfunction(obj, name):
         return
     _learn_secrets(collector)
     needs_agent = pytest.mark.usefixtures("vnc_agent")
-    own = [mark for mark in getattr(function, "pytestmark", ()) if mark.name == "vnc_task"]
-    if own:
+    marks = [mark for mark in getattr(function, "pytestmark", ()) if mark.name == "vnc_task"]
+    if marks:
         from pytest_vnc_use.plugin import markers
 
-        register_the_rest(collector.config)
-        markers.learn_secrets(collector.config, own)
+        register_plugins(collector.config)
+        markers.learn_secrets(collector.config, marks)
         needs_agent(function)
     elif collector.get_closest_marker("vnc_task") and needs_agent.mark not in collector.iter_markers():
         collector.add_marker(needs_agent)
@@ -129,28 +129,28 @@ def _learn_secrets(collector: pytest.Module | pytest.Class) -> None:
     members = [value for namespace in (module.obj, *classes) for value in vars(namespace).values()]
     marks: list[object] = []
     for owner in (module.obj, *classes, *filter(inspect.isfunction, members)):
-        own = vars(owner).get("pytestmark", ())
-        marks += own if isinstance(own, (list, tuple)) else [own]
-    named = [getattr(mark, "mark", mark) for mark in marks]  # a module may list decorators
-    tasks = [mark for mark in named if isinstance(mark, pytest.Mark) and mark.name == "vnc_task"]
+        owner_marks = vars(owner).get("pytestmark", ())
+        marks += owner_marks if isinstance(owner_marks, (list, tuple)) else [owner_marks]
+    unwrapped = [getattr(mark, "mark", mark) for mark in marks]  # a module may list decorators
+    tasks = [mark for mark in unwrapped if isinstance(mark, pytest.Mark) and mark.name == "vnc_task"]
     if tasks:
         from pytest_vnc_use.plugin import markers
 
-        register_the_rest(collector.config)
+        register_plugins(collector.config)
         markers.learn_secrets(collector.config, tasks)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Read the markers, and make `vnc_agent` the last fixture, after those that the test itself asks for.
+    """Read the markers, and make `vnc_agent` the last fixture, after those that the test requests.
 
     A test with a desktop gets the marker `vnc`. The option `-m` is applied later.
     """
-    if not may_be_ours(item):
+    if not may_need_desktop(item):
         return
     from pytest_vnc_use.plugin import markers, state
 
-    if state.is_ours(item):
-        register_the_rest(item.config)
+    if state.needs_desktop(item):
+        register_plugins(item.config)
         item.add_marker("vnc")
     markers.read(item)
     if state.state_of(item).specs and isinstance(item, pytest.Function):
@@ -161,8 +161,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Fail a test that has wrong markers, before it starts anything."""
-    if may_be_ours(item):
+    """Fail a test with invalid markers before it starts anything."""
+    if may_need_desktop(item):
         from pytest_vnc_use.plugin import markers
 
         markers.check(item)
@@ -170,8 +170,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """Run the marker's tasks before the body. A hook of this module, as a body may be the first to ask for an agent."""
-    if not may_be_ours(pyfuncitem):
+    """Run the marker's tasks before the body. A hook of this module, as a body may be the first to request an agent."""
+    if not may_need_desktop(pyfuncitem):
         return (yield)
     from pytest_vnc_use.plugin import runtest
 
@@ -180,9 +180,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Fail a test that would pass if its last task broke, its program crashed, or a replay's end is gone."""
+    """Fail a test that would pass if its last task failed, its program crashed, or a replay's end is missing."""
     result = yield
-    if has_the_rest(item.config):
+    if has_plugins(item.config):
         from pytest_vnc_use.plugin import runtest
 
         runtest.check_end(item)

@@ -19,8 +19,8 @@ from pytest_vnc_use.plugin.state import SETTINGS, ItemState
 ACCOUNT = pytest.StashKey[Path]()
 """The directory of the session's ledger, if the session has a limit."""
 _COSTS = ("calls", "tokens_in", "tokens_cached", "tokens_out", "calls_uncounted", "tokens_reckoned", "dollars")
-"""The notes on what a test cost. Cached tokens are input tokens too; reckoned ones are of calls not counted."""
-_MOST_TESTS = 20
+"""The notes on a test's cost. Cached tokens are input tokens too; reckoned ones are estimates for uncounted calls."""
+_MAX_TESTS = 20
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -37,7 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _account(config: pytest.Config) -> Path:
-    """Return the directory that all workers on one machine share; workers on another machine share one there."""
+    """Return the directory that all workers on one machine share; workers on another machine share another."""
     if session := getattr(config, "workerinput", {}).get("vnc_use_account", ""):
         return Path(tempfile.gettempdir(), session)
     account = Path(tempfile.mkdtemp(prefix=PREFIX))
@@ -47,7 +47,7 @@ def _account(config: pytest.Config) -> Path:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker of pytest-xdist the name of its session's account."""
+    """Pass the name of the session's account to a worker of pytest-xdist."""
     if ACCOUNT in node.config.stash:
         node.workerinput["vnc_use_account"] = node.config.stash[ACCOUNT].name
 
@@ -92,7 +92,7 @@ def summary(attempts: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
             f"  the service reported no usage for {counts['calls_uncounted']:,} of them; estimated at "
             f"{counts['tokens_reckoned']:,} tokens"
         )
-    for test, notes in sorted(paid, key=lambda test_notes: -test_notes[1]["tokens_in"])[:_MOST_TESTS]:
+    for test, notes in sorted(paid, key=lambda test_notes: -test_notes[1]["tokens_in"])[:_MAX_TESTS]:
         yield f"  {_price(notes.get('dollars'))} {test}"
 
 

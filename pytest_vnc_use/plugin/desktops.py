@@ -36,18 +36,18 @@ def lease_for_test(
     app = shlex.join(map(str, command)) if isinstance(command, (list, tuple)) else str(command)
     desktop_settings = absolute_desktop(settings, request.config.invocation_params.dir)
     desktop_settings = desktop_settings if app == settings.app else replace(desktop_settings, app=app)
-    meanwhile = imported_meanwhile() if "vnc_agent" in request.fixturenames else nullcontext()
+    engine_import = import_in_background() if "vnc_agent" in request.fixturenames else nullcontext()
     item = request.node
     name = f"{item.path.name}::{markers.authored_name(item)[0]}"
     if desktop_settings.scope == "test":
-        with meanwhile:
+        with engine_import:
             desktop = _lease(desktop_settings, item.nodeid, name)
         yield build.browsable(desktop_settings, desktop)
         desktop.stop()
     else:
         owner = (desktop_settings.scope == "module" and request.node.getparent(pytest.Module)) or request.session
         owner.addfinalizer(partial(_stop_shared, request.config, owner.nodeid))
-        with meanwhile:
+        with engine_import:
             shared, users = _share(request.config, desktop_settings, owner.nodeid)
         state_of(item).follows = next((user for user in reversed(users) if user != name), "")
         users.append(name)
@@ -70,13 +70,13 @@ def _lease(settings: Settings, holder: str, name: str) -> Desktop:
 def _share(config: pytest.Config, settings: Settings, owner: str) -> tuple[Desktop, list[str]]:
     """Return the desktop of all tests of `owner`, in the state that the last test left, and those tests.
 
-    A new desktop replaces it if its program has ended, or if these settings ask for another desktop. Raises
+    A new desktop replaces it if its program has ended, or if these settings need another desktop. Raises
     DesktopError, SettingsError.
     """
     shared = config.stash.setdefault(_SHARED, {})
     if owner in shared:
-        kept, desktop, users = shared[owner]
-        if build.agree(kept, settings, build.START_SETTINGS) and not (desktop.fault() or desktop.program_fault()):
+        old, desktop, users = shared[owner]
+        if build.agree(old, settings, build.START_SETTINGS) and not (desktop.fault() or desktop.program_fault()):
             return desktop, users
         _stop_shared(config, owner)
     desktop, users = _lease(settings, owner or "the session", owner.rpartition("/")[2] or "the session"), []
@@ -90,11 +90,11 @@ def _stop_shared(config: pytest.Config, owner: str) -> None:
 
 
 @contextmanager
-def imported_meanwhile() -> Iterator[None]:
+def import_in_background() -> Iterator[None]:
     """Import the engine in a thread, and wait for that at the end.
 
-    So no code of a test runs while modules are imported. Meanwhile only `desktops` and `backends` may be imported here:
-    the engine needs neither, so that the two threads never wait for each other. An error of the import shows where the
+    So no code of a test runs while modules are imported. Meanwhile only `desktops` and `backends` may be imported: the
+    engine needs neither, so that the two threads never wait for each other. An import error is raised again where the
     engine is used.
     """
 
@@ -137,7 +137,7 @@ def agent_of_test(
         planner=planner,
         judge=judge,
         functions=functions,
-        secrets={**secrets.given, **declared},
+        secrets={**secrets.from_options, **declared},
         other_secrets=secrets.declared,
         observers=[runtest.ItemObserver(item), *terminal.open_line(item), *filter(None, [watcher])],
         test_id=item.nodeid,
@@ -154,12 +154,12 @@ def agent_of_test(
     yield agent
     try:
         if state.has_passed:
-            agent.end_body()  # of a run that a fixture made meanwhile
+            agent.end_body()  # of a run that a fixture made
     finally:
         state.agent = None  # pytest keeps the item to the session's end, and with it the screens
         if watcher:
             watcher.close()
         agent.close()
         terminal.close_line(item.config)
-    if failed := agent.unmet():
-        raise failed  # of a check made outside the test's call
+    if failure := agent.unmet():
+        raise failure  # of a check made outside the test's call

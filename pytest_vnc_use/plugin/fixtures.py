@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 @pytest.fixture
 def _vnc_plugins(pytestconfig: pytest.Config) -> None:
     """Register the plugins that a test with a desktop needs, before the fixtures that they watch are set up."""
-    from pytest_vnc_use.plugin import register_the_rest
+    from pytest_vnc_use.plugin import register_plugins
 
-    register_the_rest(pytestconfig)
+    register_plugins(pytestconfig)
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def vnc_settings(_vnc_plugins: None, request: pytest.FixtureRequest) -> Settings
 
 @pytest.fixture
 def vnc_app(vnc_settings: Settings) -> str | Sequence[str]:
-    """Return the program under test, a command line or its words. Override if a test has to make the program first."""
+    """Return the program under test, a command line or an argv. Override if a test has to build the program first."""
     return vnc_settings.app
 
 
@@ -52,7 +52,7 @@ def vnc_desktop(
 ) -> Iterator[Desktop]:
     """Return the test's desktop, with `.server`, `.read_file(name)`, `.write_file(name, text)` and `.run(command)`.
 
-    With the scope `test` the desktop is the test's own, and is stopped or reset after the test. With `module` or
+    With the scope `test` the desktop is only the test's, and is stopped or reset after the test. With `module` or
     `session` it is kept as it is for the next test, unless its program has ended or the next test needs another
     desktop.
     """
@@ -98,7 +98,7 @@ def vnc_judge(_vnc_plugins: None, request: pytest.FixtureRequest, vnc_settings: 
 
 @pytest.fixture
 def _vnc_judged(request: pytest.FixtureRequest, vnc_settings: Settings, vnc_judge: Judge | None) -> None:
-    """Refuse tasks that nobody can judge, before a desktop is set up: pytest_itemcollected puts it first."""
+    """Reject tasks without a judge before a desktop is set up: pytest_itemcollected puts this fixture first."""
     from pytest_vnc_use.plugin import recorded
 
     recorded.check_judge(request.node, vnc_settings, vnc_judge)
@@ -116,8 +116,8 @@ def vnc_agent(
 ) -> Iterator[VncUseAgent]:
     """Return the agent: it runs tasks (`run`), judges claims (`verify`, `check`, `saw`), reads values (`extract`).
 
-    It also looks (`screenshot`), and lends its hands: `click`, `type_text`, `key`, `scroll`, `drag`. A task that does
-    not end as done fails the test, and so does one that is judged not to be.
+    It also takes a `screenshot` and performs input: `click`, `type_text`, `key`, `scroll`, `drag`. A task that does not
+    end as done, or is judged not to be, fails the test.
     """
     from pytest_vnc_use.plugin import desktops
 

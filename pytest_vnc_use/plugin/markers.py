@@ -11,10 +11,10 @@ from unittest import TestCase
 import pytest
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.plugin import register_the_rest
+from pytest_vnc_use.plugin import register_plugins
 from pytest_vnc_use.plugin.options import must_replay
 from pytest_vnc_use.plugin.redaction import secrets_of
-from pytest_vnc_use.plugin.state import FIXTURES, SECRETS, SETTINGS, is_ours, state_of
+from pytest_vnc_use.plugin.state import FIXTURES, SECRETS, SETTINGS, needs_desktop, state_of
 from pytest_vnc_use.safety.policy_file import load_policy
 from pytest_vnc_use.settings.layers import policy_path, read_value
 from pytest_vnc_use.settings.variables import VARIABLES
@@ -42,17 +42,17 @@ class TaskSpec:
     settings: Mapping[str, object] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     body_checks: bool = False
-    """True if the marker says `expect=None`: the body alone checks, and nothing is judged."""
+    """True if the marker has `expect=None`: the body alone checks, and nothing is judged."""
 
     @property
-    def as_given(self) -> dict[str, object]:
+    def arguments(self) -> dict[str, object]:
         """The marker's arguments beside the task; `task_spec` makes the same spec from them."""
         expect = None if self.body_checks else self.expect
         return {**self.settings, "expect": expect, "secrets": tuple(self.secrets)}
 
 
 def task_spec(args: tuple[object, ...], kwargs: Mapping[str, object]) -> TaskSpec:
-    """Read a marker's arguments. Raises SettingsError that says which argument is wrong and what would be right."""
+    """Read a marker's arguments. Raises SettingsError with the invalid argument and the valid ones."""
     unknown = sorted(set(kwargs) - {"expect", "secrets", *MARKER_SETTINGS})
     if unknown:
         raise SettingsError(
@@ -73,7 +73,7 @@ def task_spec(args: tuple[object, ...], kwargs: Mapping[str, object]) -> TaskSpe
 
 
 def _texts(value: object, problem: str) -> tuple[str, ...]:
-    """Return one text or several as a tuple. Raises SettingsError if one is none, or empty."""
+    """Return one text or several as a tuple. Raises SettingsError if one is empty or not a text."""
     texts = (value,) if isinstance(value, str) else value
     if not isinstance(texts, (tuple, list)) or not all(isinstance(text, str) and text.strip() for text in texts):
         raise SettingsError(f"vnc_task({problem}, got {value!r}")
@@ -98,7 +98,7 @@ def read(item: pytest.Item) -> None:
             )
         for spec in state.specs:
             secrets_of(item.config).declare(spec.secrets)
-        # the id of a test stands in file names and in every report
+        # the id of a test is in file names and in every report
         name = str(getattr(getattr(item, "callspec", None), "id", ""))
         hidden = secrets_of(item.config).hide_in_id(name) if SECRETS in item.config.stash else name
         if hidden != name:
@@ -113,7 +113,7 @@ def read(item: pytest.Item) -> None:
 def learn_secrets(config: pytest.Config, marks: Iterable[pytest.Mark]) -> None:
     """Redact the secrets of markers from now on: the parameters of their test get their ids next."""
     for mark in marks:
-        with suppress(SettingsError):  # `read` tells of a wrong marker
+        with suppress(SettingsError):  # `read` reports an invalid marker
             secrets_of(config).declare(task_spec(mark.args, mark.kwargs).secrets)
 
 
@@ -132,7 +132,7 @@ def check(item: pytest.Item) -> None:
     if not problem and len(_marks(item)) != len(state_of(item).specs):
         problem = "vnc_task was added after the test was collected; put it on the function or its class"
     if problem:
-        register_the_rest(item.config)
+        register_plugins(item.config)
         raise SettingsError(problem)
 
 
@@ -148,8 +148,8 @@ def agreed(specs: Sequence[TaskSpec]) -> dict[str, object]:
 
 def declared_secrets(item: pytest.Item) -> dict[str, str]:
     """Return the secrets of all markers. Raises SettingsError if neither an option nor the environment holds one."""
-    given = secrets_of(item.config).given
-    secrets = {name: given.get(name, value) for spec in state_of(item).specs for name, value in spec.secrets.items()}
+    values = secrets_of(item.config).from_options
+    secrets = {name: values.get(name, value) for spec in state_of(item).specs for name, value in spec.secrets.items()}
     for name, value in secrets.items():
         if not value:
             raise SettingsError(
@@ -162,7 +162,7 @@ def declared_secrets(item: pytest.Item) -> dict[str, str]:
 def _specs(item: pytest.Item) -> tuple[TaskSpec, ...]:
     specs = tuple(task_spec(mark.args, mark.kwargs) for mark in _marks(item))
     kind = getattr(item, "cls", None)
-    if kind and issubclass(kind, TestCase) and is_ours(item):
+    if kind and issubclass(kind, TestCase) and needs_desktop(item):
         raise SettingsError(
             f"pytest-vnc-use does not work in a unittest.TestCase, got {kind.__name__!r}; use a function, or a method "
             "of a plain class"
@@ -170,27 +170,27 @@ def _specs(item: pytest.Item) -> tuple[TaskSpec, ...]:
     if specs and not isinstance(item, pytest.Function):  # pytest does not call the hook that runs tasks
         raise SettingsError(f"vnc_task must mark a test function, got a {type(item).__name__}")
     if specs and inspect.iscoroutinefunction(getattr(item, "obj", None)):
-        # a plugin runs it: by an item of its own, as a fixture (anyio), or by a mark
+        # a plugin runs it: by a custom item, as a fixture (anyio), or by a mark
         is_run = type(item) is not pytest.Function or "anyio_backend" in item.fixturenames
         if not (is_run or item.get_closest_marker("asyncio") or item.get_closest_marker("trio")):
             raise SettingsError("vnc_task does not work on an `async def` that no plugin runs; write `def`")
     for path in {str(spec.settings["policy"]) for spec in specs if "policy" in spec.settings}:
         load_policy(path)
-    for name, silent in (("model", None), *((name, "") for name in TEST_SETTINGS)):
-        values = {str(spec.settings.get(name, silent)) for spec in specs} - {""}
+    for name, unset in (("model", None), *((name, "") for name in TEST_SETTINGS)):
+        values = {str(spec.settings.get(name, unset)) for spec in specs} - {""}
         if len(values) > 1:
-            values_in_words = " and ".join(map(repr, sorted(values)))
-            raise SettingsError(f"vnc_task({name}=…) must be the same in all markers of a test, got {values_in_words}")
+            joined = " and ".join(map(repr, sorted(values)))
+            raise SettingsError(f"vnc_task({name}=…) must be the same in all markers of a test, got {joined}")
     return specs
 
 
 def _marks(item: pytest.Item) -> list[pytest.Mark]:
     """Return the markers, outermost first, decorators from top to bottom; those of the test's parameters come last."""
-    of_parameters = [mark for mark in getattr(getattr(item, "callspec", None), "marks", ()) if mark.name == "vnc_task"]
+    inner = [mark for mark in getattr(getattr(item, "callspec", None), "marks", ()) if mark.name == "vnc_task"]
     outer = list(item.iter_markers("vnc_task"))
-    for mark in of_parameters:
+    for mark in inner:
         outer.remove(mark)
-    return [*reversed(outer), *of_parameters]
+    return [*reversed(outer), *inner]
 
 
 @pytest.hookimpl(trylast=True)

@@ -53,7 +53,7 @@ def secret_sources(config: pytest.Config) -> list[tuple[str, str, Path]]:
 
 
 def read_layers(config: pytest.Config) -> bool:
-    """Read the layers of settings and keep them. Return whether one of them sets something."""
+    """Read and store the layers of settings. Return whether one of them sets something."""
     with warnings.catch_warnings():  # pytest 9 warns about a list in [tool.pytest.ini_options]
         warnings.simplefilter("ignore", DeprecationWarning)
         in_ini = {name: _ini(config, name) for name in FIELDS}
@@ -75,10 +75,10 @@ def read_layers(config: pytest.Config) -> bool:
         if name not in overrides
     }
     in_order = (in_files, environment_layer(os.environ)[0], overrides, options)
-    named = [layer["env_file"] for layer in in_order if layer.get("env_file") is not None]
-    if named and named[-1]:  # by the strongest layer; for the time of this session
+    env_files = [layer["env_file"] for layer in in_order if layer.get("env_file") is not None]
+    if env_files and env_files[-1]:  # by the strongest layer; for the time of this session
         try:
-            config.add_cleanup(use_env_file(named[-1], config.rootpath))
+            config.add_cleanup(use_env_file(env_files[-1], config.rootpath))
         except SettingsError as exc:
             raise pytest.UsageError(str(exc)) from exc
     layers = (
@@ -110,6 +110,6 @@ def layers_of(config: pytest.Config) -> Sequence[Layer]:
 
 
 def must_replay(config: pytest.Config) -> bool:
-    """Return whether the command line says `--vnc-record=replay`, or `-o vnc_record=replay`; no marker overrules it."""
+    """Return whether the command line has `--vnc-record=replay` or `-o vnc_record=replay`; no marker overrides it."""
     on_command_line = [layer["record"] for layer, _ in layers_of(config)[-2:] if layer.get("record") is not None]
     return on_command_line[-1:] == ["replay"]

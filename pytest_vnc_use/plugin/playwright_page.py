@@ -14,7 +14,7 @@ import pytest
 from pytest_vnc_use import clock
 from pytest_vnc_use.agent import build
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.plugin.state import is_ours, state_of
+from pytest_vnc_use.plugin.state import needs_desktop, state_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page
@@ -26,7 +26,7 @@ _MAX_CALLS = 1000
 
 @pytest.fixture
 def context(request: pytest.FixtureRequest) -> Iterator[BrowserContext]:
-    """Return the context of the browser on the test's desktop; without a desktop, pytest-playwright's own."""
+    """Return the context of the browser on the test's desktop; without a desktop, pytest-playwright's."""
     if not _is_on_desktop(request):
         yield request.getfixturevalue("context")
         return
@@ -45,7 +45,7 @@ def context(request: pytest.FixtureRequest) -> Iterator[BrowserContext]:
     try:
         with pytest.MonkeyPatch.context() as patch:
             if base is not None:
-                patch.setattr(base, "_sync", _noting(vars(base)["_sync"], state_of(request.node).playwright_calls))
+                patch.setattr(base, "_sync", _note_calls(vars(base)["_sync"], state_of(request.node).playwright_calls))
             yield browser.contexts[0]
     finally:
         browser.close()  # only the connection: the browser belongs to the desktop
@@ -55,24 +55,24 @@ def context(request: pytest.FixtureRequest) -> Iterator[BrowserContext]:
 def page(request: pytest.FixtureRequest, context: BrowserContext) -> Page:
     """Return the page that the browser on the desktop shows; without a desktop, a new one of pytest-playwright."""
     if not _is_on_desktop(request):
-        own: Page = request.getfixturevalue("page")
-        return own
+        default_page: Page = request.getfixturevalue("page")
+        return default_page
     pages = context.pages or [context.new_page()]
     visible = (page for page in pages[1:] and pages if page.evaluate("document.visibilityState") == "visible")
     return next(visible, pages[0])
 
 
 def _is_on_desktop(request: pytest.FixtureRequest) -> bool:
-    return is_ours(request.node) and bool(request.getfixturevalue("vnc_settings").cdp)
+    return needs_desktop(request.node) and bool(request.getfixturevalue("vnc_settings").cdp)
 
 
-def _noting(wait_for: Callable[[Any, Any], Any], calls: list[str]) -> Callable[[Any, Any], Any]:
+def _note_calls(wait_for: Callable[[Any, Any], Any], calls: list[str]) -> Callable[[Any, Any], Any]:
     """Return the method that also notes each call: when, what, and how long it took."""
 
     def noting(self: Any, call: Any) -> Any:
         __tracebackhide__ = True
         name = getattr(call, "__qualname__", type(self).__name__)
-        began, started, end = clock.utc_now().astimezone(), clock.monotonic(), ""
+        started_at, started_s, end = clock.utc_now().astimezone(), clock.monotonic(), ""
         try:
             return wait_for(self, call)
         except BaseException as exc:
@@ -80,8 +80,8 @@ def _noting(wait_for: Callable[[Any, Any], Any], calls: list[str]) -> Callable[[
             raise
         finally:
             if len(calls) < _MAX_CALLS:
-                at = f"{began:%H:%M:%S}.{began.microsecond // 1000:03d}"
-                calls.append(f"{at} {name}, {clock.monotonic() - started:.2f} s{end}")
+                at = f"{started_at:%H:%M:%S}.{started_at.microsecond // 1000:03d}"
+                calls.append(f"{at} {name}, {clock.monotonic() - started_s:.2f} s{end}")
 
     return noting
 

@@ -1,6 +1,6 @@
 """The recording that a test uses, the review of `--vnc-record=accept`, and the rehearsals of a new recording.
 
-After a test with a new recording, pytest runs it again, to check that the recording repeats. These rehearsals run at
+After a test with a new recording, pytest reruns it, to check that the recording repeats. These rehearsals run at
 the end of the test's teardown, so its last report includes their results. They have no reports.
 """
 
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pluggy
 import pytest
-from _pytest.runner import runtestprotocol  # pytest-rerunfailures runs a test again by it too
+from _pytest.runner import runtestprotocol  # pytest-rerunfailures reruns a test by it too
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.agent import build
@@ -29,7 +29,7 @@ from pytest_vnc_use.plain_text import plain
 from pytest_vnc_use.planners.local.scripted import NoPlanner
 from pytest_vnc_use.plugin import costs, terminal
 from pytest_vnc_use.plugin.markers import authored_name, declared_secrets
-from pytest_vnc_use.plugin.recordings import ONE_PERSON, REPEATED, UNDONE, is_ci
+from pytest_vnc_use.plugin.recordings import ONE_USER, REPEATED, UNDONE, is_ci
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.state import SETTINGS, STATE, attached_to, begin_attempt, state_of
 from pytest_vnc_use.recordings import AGAIN, Mode, mode_of
@@ -73,10 +73,10 @@ _REVIEWER = pytest.StashKey[Reviewer]()
 
 
 def planner_of(item: pytest.Item, settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
-    """Return the planner that the settings name, or no planner if the test is only replayed or a user does the tasks.
+    """Return the planner that the settings name, or none if the test is only replayed or a user performs the tasks.
 
-    A test with a recording is only replayed if the key is missing. A test without a task needs no planner until it asks
-    for one.
+    A test with a recording is only replayed if the key is missing. A test without a task needs no planner until it
+    requests one.
     """
     state, key = state_of(item), _key(item)
     mode = _mode(key, settings, has_planner=bool(settings.planner))
@@ -85,7 +85,7 @@ def planner_of(item: pytest.Item, settings: Settings, functions: Sequence[Callab
     try:
         return build.build_planner(settings, functions)
     except SettingsError as exc:
-        if settings.record == "accept":  # a reviewer is told, who wants a model to continue
+        if settings.record == "accept":  # reported to a reviewer who wants a model to continue
             return NoPlanner(exc)
         is_missing = isinstance(exc, KeyMissing) or not settings.planner
         if is_missing and key.path.exists() and _mode(key, settings, has_planner=False) == "replay":
@@ -107,7 +107,7 @@ def recorded_test(
 ) -> RecordedTest | None:
     """Return the test with its recording; None if it is neither replayed nor recorded. Raises RecordingError.
 
-    `secrets` are those that the test declares. Nothing is healed that nobody can judge.
+    `secrets` are those that the test declares. Nothing is healed without a judge.
     """
     state, key, redacts = state_of(item), _key(item, secrets), not settings.show_secrets
     state.settings = settings
@@ -161,7 +161,7 @@ def _key(item: pytest.Item, secrets: Iterable[str] = ()) -> Key:
     """Return the key of the test's recording; all repetitions share one.
 
     Its test id begins with the file's name, so it is the same from whatever directory pytest is started. The recordings
-    of a file that is a symbolic link lie beside the file that it leads to.
+    of a file that is a symbolic link are beside the file that it leads to.
     """
     module, (name, parameters) = item.path.resolve(), authored_name(item)
     test = f"{module.name}::{name}" if name else module.name
@@ -169,14 +169,14 @@ def _key(item: pytest.Item, secrets: Iterable[str] = ()) -> Key:
 
 
 def _left_over(item: pytest.Item, key: Key) -> str:
-    """Return how a test without a recording gets that of the test that it may have been before it was renamed.
+    """Return the commands that give a renamed test its former recording; "" if there is none.
 
-    It is the only one with the same tasks whose test, or test file, is gone; "" if there is none.
+    That is the only recording with the same tasks whose test, or test file, is gone.
     """
     if key.path.exists():
         return ""
     tasks = [spec.task for spec in state_of(item).specs]
-    gone = {}
+    missing = {}
     for path in sorted(key.path.parent.parent.glob("*/*.json")):
         with suppress(OSError, UnicodeError, RecordingError):
             test, parameters, recorded = _recorded(path)
@@ -185,16 +185,16 @@ def _left_over(item: pytest.Item, key: Key) -> str:
             if (recorded[: len(tasks)], parameters, path) == (tasks, key.parameters, former.path):
                 name = re.escape(test.partition("[")[0].split("::")[-1])
                 if not former.module.exists() or not re.search(rf"\b{name}\b", former.module.read_text("utf-8")):
-                    gone[path] = test
-    old, *others = [path for path in gone if path.name == key.path.name] or [*gone] or [key.path]
+                    missing[path] = test
+    old, *others = [path for path in missing if path.name == key.path.name] or [*missing] or [key.path]
     if others or old == key.path:
         return ""
-    moves, now = [], old
+    moves, current = [], old
     if old.parent != key.path.parent and not key.path.parent.exists():
-        moves, now = [(old.parent, key.path.parent)], key.path.parent / old.name
-    if now != key.path:
-        moves += [(now, key.path), (now.with_suffix(""), key.path.with_suffix(""))]
-    return LEFT_OVER.format(str(old), gone[old], " && ".join(shlex.join(["mv", *map(str, move)]) for move in moves))
+        moves, current = [(old.parent, key.path.parent)], key.path.parent / old.name
+    if current != key.path:
+        moves += [(current, key.path), (current.with_suffix(""), key.path.with_suffix(""))]
+    return LEFT_OVER.format(str(old), missing[old], " && ".join(shlex.join(["mv", *map(str, move)]) for move in moves))
 
 
 @lru_cache(None)  # read once a session, however many tests have no recording
@@ -205,20 +205,20 @@ def _recorded(path: Path) -> tuple[str, tuple[str, ...], list[str]]:
 
 
 def judge_of(item: pytest.Item, settings: Settings) -> Judge | None:
-    """Return the user at the page if a user does the tasks and no judge is configured; else None."""
+    """Return the user at the page if a user performs the tasks and no judge is configured; else None."""
     if settings.record != "manual" or state_of(item).rehearsal or build.judge_of(settings):
         return None
-    return _UserAsJudge(item.config)
+    return _UserJudge(item.config)
 
 
-class _UserAsJudge:
-    """A Judge: the user who does the test's tasks."""
+class _UserJudge:
+    """A Judge: the user who performs the test's tasks."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
 
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
-        """Return the user's verdict. Raises Inconclusive for a no."""
+        """Return the user's verdict. Raises Inconclusive for a denial."""
         from pytest_vnc_use.plugin import ui  # the libraries of the extra `ui`
 
         user = ui.desk_of(self._config).user
@@ -227,7 +227,7 @@ class _UserAsJudge:
 
 
 def check_judge(item: pytest.Item, settings: Settings, judge: Judge | None) -> None:
-    """Raise SettingsError if nobody can judge a task of the markers. So no task is done in vain."""
+    """Raise SettingsError if a task of the markers has no judge, so that no task is performed in vain."""
     state = state_of(item)
     judged = [spec for spec in state.specs if not spec.body_checks]
     if not judged or state.rehearsal:
@@ -247,21 +247,21 @@ def check_judge(item: pytest.Item, settings: Settings, judge: Judge | None) -> N
     hide = secrets_of(item.config).hide
     specs = state.specs if mode == "replay" else ()
     for spec, run in zip(specs, recording.runs, strict=False):
-        why = run.why_unjudged([hide(claim) for claim in spec.expect])
-        if why and spec in judged and run.task == hide(spec.task):
-            raise SettingsError(NO_JUDGE.format(spec.task, f"{why}, and a replay asks no judge"))
+        problem_of_run = run.why_unjudged([hide(claim) for claim in spec.expect])
+        if problem_of_run and spec in judged and run.task == hide(spec.task):
+            raise SettingsError(NO_JUDGE.format(spec.task, f"{problem_of_run}, and a replay asks no judge"))
 
 
 def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], desktop: Desktop) -> Show:
-    """Return the function with which a user does tasks at the page. Raises SettingsError, UsageError without a page."""
+    """Return the function by which a user performs tasks at the page. Raises SettingsError, UsageError."""
     if hasattr(item.config, "workerinput"):
-        raise SettingsError(ONE_PERSON)
+        raise SettingsError(ONE_USER)
     from pytest_vnc_use.plugin import ui  # the libraries of the extra `ui`
 
     desk = ui.desk_of(item.config)
     user = desk.user = _user(item, settings, secrets, desktop)
     is_asked = item.config.stash[SETTINGS].record == "manual"
-    user.no_undo = _why_not_fresh(settings) if is_asked else "it needs --vnc-record=manual"
+    user.no_undo = _reused_desktop_reason(settings) if is_asked else "it needs --vnc-record=manual"
     user.repeats = item.stash.get(REPEATED, ())
 
     def show(task: str, claims: Sequence[str], controller: Controller) -> RecordedRun | str:
@@ -282,7 +282,7 @@ def _user(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], des
     from pytest_vnc_use.plugin import ui  # the libraries of the extra `ui`
     from pytest_vnc_use.ui.manual import PageUser
 
-    logs = getattr(desktop, "logs", None)  # a user's own desktop may lack it
+    logs = getattr(desktop, "logs", None)  # a custom desktop may lack it
     has_program = settings.server != "xvnc" or not logs or "program" in logs()
     return PageUser(
         ui.desk_of(item.config).link,
@@ -295,7 +295,7 @@ def _user(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], des
 
 
 def _answer(config: pytest.Config, question: Question) -> Answer:
-    """Return the user's answer. With `--vnc-ui` the page asks; without a terminal it is no."""
+    """Return the user's answer. With `--vnc-ui` the page asks; without a terminal the answer is no."""
     if desk := config.pluginmanager.get_plugin("vnc_use_ui"):
         answer: Answer = desk.ask(question)
         return answer
@@ -323,7 +323,7 @@ def _answer(config: pytest.Config, question: Question) -> Answer:
 
 
 def _lines(question: Question) -> Iterator[str]:
-    """Yield what is asked, and the keys that answer it."""
+    """Yield the question, and the keys that answer it."""
     yield f"\n\n{question.test}"
     yield question.problem
     for name, image in zip(("recorded", "now", "difference"), question.images, strict=True):
@@ -342,8 +342,8 @@ def _lines(question: Question) -> Iterator[str]:
     yield "  " + "    ".join([*keys, "b  it is a bug", "anything else: no"])
 
 
-def _why_not_fresh(settings: Settings) -> str:
-    """Return why a test that is run again has no fresh desktop; "" if it has one."""
+def _reused_desktop_reason(settings: Settings) -> str:
+    """Return why a test that is rerun has no fresh desktop; "" if it has one."""
     if settings.scope != "test":
         return f"with --vnc-scope={settings.scope} no desktop is fresh"
     is_started = settings.server in ("qt", "xvnc") or settings.server.startswith("container:")
@@ -357,7 +357,7 @@ def rehearse(item: pytest.Function, nextitem: pytest.Item | None, path: Path) ->
     assert settings is not None
     if not settings.rehearse or item.session.shouldstop:
         return
-    if reason := _why_not_fresh(settings):
+    if reason := _reused_desktop_reason(settings):
         state.add_note("rehearsal", f"not rehearsed: {reason}")
         return
     figures: list[RehearsalFigures] = []
@@ -383,15 +383,15 @@ def _replay(
     settings: Settings,
     figures: list[RehearsalFigures],
 ) -> None:
-    """Replay the recording as often as the settings say, or until it does not repeat; write the learnt looks.
+    """Replay the recording as often as the settings say, or until it does not repeat; write the learnt variants.
 
     Raises RecordingError, RunDirectoryUnwritable, OSError.
     """
     state = state_of(item)
     assert state.recorded is not None
     key = state.recorded.key
-    made, written = load(path), path.read_bytes()
-    recording = made
+    original, written = load(path), path.read_bytes()
+    recording = original
     for number in range(1, settings.rehearse + 1):
         if recording is None:
             break
@@ -399,7 +399,7 @@ def _replay(
             text = f"rehearsal {number} of {settings.rehearse}: the recording is replayed, to see that it repeats"
             terminal.print_line(item.config, text)
         rehearsal, started_s = Rehearsal(recording), clock.monotonic()
-        reports, failed = _run_again(item, nextitem, rehearsal)
+        reports, failed = _rerun(item, nextitem, rehearsal)
         attached = {run["directory"]: run for report in reports for run in attached_to(report)["runs"]}
         state.rehearsed_runs += [{**run, "rehearsal": number} for run in attached.values()]
         costs.add(state.rehearsed_costs, attached_to(reports[-1]))
@@ -410,25 +410,25 @@ def _replay(
             break
         recording = rehearsal.learnt()
     is_newest = path.read_bytes() == written  # another process may have recorded it since
-    if recording and recording is not made and is_newest:
+    if recording and recording is not original and is_newest:
         save(path, recording)
 
 
-def _run_again(
+def _rerun(
     item: pytest.Function, nextitem: pytest.Item | None, rehearsal: Rehearsal
 ) -> tuple[list[pytest.TestReport], pytest.TestReport | None]:
-    """Run the test as it was collected, with fresh fixtures. Return its reports, and the first that is bad, if any.
+    """Rerun the test as it was collected, with fresh fixtures. Return its reports, and the first that is bad, if any.
 
-    Nobody receives the reports. What the test and other plugins keep on the item is put back afterwards. With
-    pytest-timeout the test's time limit ends, and the rehearsal gets one of its own.
+    No plugin receives the reports. What the test and other plugins store on the item is restored afterwards. With
+    pytest-timeout the test's time limit ends, and the rehearsal gets a new one.
     """
-    state, kept, subtests = state_of(item), dict(vars(item)), list[pytest.TestReport]()
+    state, saved_state, subtests = state_of(item), dict(vars(item)), list[pytest.TestReport]()
     hook, hooks_of = item.config.hook, item.session.gethookproxy
     is_timed = state.timeout is not None and not getattr(state.timeout, "func_only", False)
     try:  # Ctrl-C may come at any time
         item.user_properties, item._report_sections, item._request = [], [], False  # type: ignore[assignment]
         vars(item).pop("execution_count", None)  # pytest-rerunfailures reads it from tests that it may try again
-        if item.cls:  # each test has its own instance of the class
+        if item.cls:  # each test has a separate instance of the class
             for name in ("_instance", "_obj"):
                 vars(item).pop(name, None)
         begin_attempt(item, rehearsal=rehearsal)
@@ -442,7 +442,7 @@ def _run_again(
         if is_timed:
             hook.pytest_timeout_cancel_timer(item=item)
         vars(item).clear()
-        vars(item).update(kept)
+        vars(item).update(saved_state)
         item.stash[STATE] = state
         failed_subtests: Any = item.config.stash.get(failed_subtests_key, {})
         failed_subtests.pop(getattr(item, "id", item.nodeid), None)  # pytest-rerunfailures counts them
@@ -471,9 +471,9 @@ _STATE = "the test passed when it was recorded, but not the next time: reset wha
 def _figures(
     number: int, rehearsal: Rehearsal, failed: pytest.TestReport | None, runs: list[Path], key: Key
 ) -> RehearsalFigures:
-    """Return what one rehearsal showed: what it has learnt, or why it failed and what to do."""
+    """Return the result of one rehearsal: what it has learnt, or why it failed and the remedy."""
     if failed is None:
-        learnt = [f"({part.left}, {part.top}) to ({part.right}, {part.bottom})" for part in rehearsal.regions]
+        learnt = [f"({region.left}, {region.top}) to ({region.right}, {region.bottom})" for region in rehearsal.regions]
         return RehearsalFigures(number, repeated=True, learnt=tuple(learnt))
     for run in runs:
         with suppress(RunDirectoryError):
@@ -487,16 +487,16 @@ def _figures(
 
 
 def _advice(drift: Drifted, key: Key, recorded: Path, seen: Path, *, is_first: bool) -> str:
-    """Return what to do. For a first screen no mask is proposed: it would hide what comes there later."""
+    """Return the remedy. For a first screen no mask is proposed: it would hide what appears there later."""
     mask = "if the part changes on its own, mask it; "
     if drift.region and not is_first:
         try:
             cell = cell_around(drift.region, pixels_of(recorded.read_bytes()), pixels_of(seen.read_bytes()))
         except OSError:  # the images were not kept
             cell = drift.region
-        hidden = (cell.right - cell.left) * (cell.bottom - cell.top)
+        masked_px = (cell.right - cell.left) * (cell.bottom - cell.top)
         is_small = is_maskable((cell,), (drift.seen.height, drift.seen.width))
-        command = f"mask it ({hidden:,} px): `{mask_command(key.node_id, (cell,))}`"
+        command = f"mask it ({masked_px:,} px): `{mask_command(key.node_id, (cell,))}`"
         mask = f"if the part changes on its own, {command}; " if is_small else ""
     return (
         f"{mask}if it appears late, let the task wait for it, or raise "

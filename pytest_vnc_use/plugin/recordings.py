@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from _pytest.runner import runtestprotocol  # pytest-rerunfailures runs a test again by it too
+from _pytest.runner import runtestprotocol  # pytest-rerunfailures reruns a test by it too
 
 from pytest_vnc_use.errors import RecordingDrifted, SettingsError, VncUseError
 from pytest_vnc_use.plain_text import line, plain
-from pytest_vnc_use.plugin.state import SETTINGS, is_ours, state_of
+from pytest_vnc_use.plugin.state import SETTINGS, needs_desktop, state_of
 from pytest_vnc_use.recordings import AGAIN, ALWAYS_WRITES
 
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ PROPOSED = "proposed, as CI=true: accept what the model did with `cua-vnc ui --r
 _REPORTS: pytest.StashKey[list[pytest.TestReport]] = pytest.StashKey()
 """The reports of a test's attempt, until it is the last."""
 UNDONE: pytest.StashKey[Sequence[DoneTask]] = pytest.StashKey()
-"""The tasks that the user has done in this attempt, but for the step that they have undone."""
+"""The tasks that the user has performed in this attempt, without the step that they have undone."""
 REPEATED: pytest.StashKey[Sequence[DoneTask]] = pytest.StashKey()
-"""The same of the attempt before, to be repeated."""
+"""The same of the previous attempt, to be repeated."""
 UNWRITTEN, LOST = "not written", "not written, though --vnc-record"
-"""The beginnings of the result for a recording that cannot be written; the second if the session was for it."""
+"""The prefixes of the result for a recording that cannot be written; the second if the session should write it."""
 
-ONE_PERSON = (
+ONE_USER = (
     "--vnc-record=manual needs one process, as one user does one task after the other: leave out pytest-xdist's -n "
     "and --dist, or add -n 0 where addopts has them"
 )
@@ -49,20 +49,20 @@ def pytest_configure(config: pytest.Config) -> None:
     """Reject `--vnc-record=manual` with pytest-xdist, and `accept` with pytest-timeout. Raises UsageError."""
     mode = config.stash[SETTINGS].record
     if mode == "accept" and config.pluginmanager.has_plugin("timeout"):
-        given = config.getoption("timeout", None), os.environ.get("PYTEST_TIMEOUT"), config.getini("timeout")
-        limit = next((str(value) for value in given if value not in (None, "")), "0")
+        limits = config.getoption("timeout", None), os.environ.get("PYTEST_TIMEOUT"), config.getini("timeout")
+        limit = next((str(value) for value in limits if value not in (None, "")), "0")
         if limit.strip("0.") != "":
             raise pytest.UsageError(TIMED.format(limit))
     if mode == "manual" and config.getoption("dist", "no") != "no":
-        raise pytest.UsageError(ONE_PERSON)
+        raise pytest.UsageError(ONE_USER)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Serve the page before the first desktop starts, where a user does the tasks: they may open it meanwhile."""
+    """Serve the page on which a user performs the tasks before the first desktop starts: they may open it meanwhile."""
     config = session.config
     is_manual = config.stash[SETTINGS].record == "manual" and config.getoption("dist", "no") == "no"
-    if is_manual and any(map(is_ours, session.items)) and not (config.option.collectonly or os.environ.get("CI")):
+    if is_manual and any(map(needs_desktop, session.items)) and not (config.option.collectonly or os.environ.get("CI")):
         with suppress(SettingsError):  # without the extra, the test reports that
             from pytest_vnc_use.plugin import ui  # the libraries of the extra `ui`
 
@@ -77,11 +77,11 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """With --vnc-record=manual, run a test again on a fresh desktop each time that its user undoes a step.
+    """With --vnc-record=manual, rerun a test on a fresh desktop each time that its user undoes a step.
 
     The user's other steps are repeated. Only the last attempt is reported, and leaves run directories.
     """
-    if item.config.stash[SETTINGS].record != "manual" or not is_ours(item):
+    if item.config.stash[SETTINGS].record != "manual" or not needs_desktop(item):
         return None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     reports = item.stash[_REPORTS] = []
@@ -115,7 +115,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
     """Write the test's recording once all phases have passed, and rehearse it, before the last report is made."""
     result = yield
-    if is_ours(item) and (written := _write(item)) and isinstance(item, pytest.Function):
+    if needs_desktop(item) and (written := _write(item)) and isinstance(item, pytest.Function):
         from pytest_vnc_use.plugin import recorded  # the test's agent has imported it
 
         recorded.rehearse(item, nextitem, written)
@@ -142,7 +142,7 @@ def _write(item: pytest.Item) -> Path | None:
             written = recorded.key.path
             how = "updated with what was accepted in" if recorded.is_reviewed else "written to"
             lines.append(f"{how} {os.path.relpath(recorded.key.path.parent)}")
-    except (OSError, UnicodeError, VncUseError) as exc:  # UnicodeError: the name of the test's file is no text
+    except (OSError, UnicodeError, VncUseError) as exc:  # UnicodeError: the name of the test's file is not text
         how = f"{LOST}={recorded.mode} asks for it" if recorded.mode in ALWAYS_WRITES else UNWRITTEN
         lines.append(f"{how}: {exc}")
     for text in lines:
@@ -194,7 +194,7 @@ def note_result(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.T
 
 
 def check_replay(item: pytest.Item) -> None:
-    """Fail a test that passed but was healed, or had a transient frame, if the settings say so."""
+    """Fail a test that passed but was healed, or had a transient frame, if the settings demand it."""
     recorded, settings = state_of(item).recorded, item.config.stash[SETTINGS]
     failure = ""
     if recorded and recorded.healed and settings.healed == "fail" and not recorded.is_reviewed:

@@ -22,8 +22,8 @@ from pytest_vnc_use.plugin.state import ATTACHED, SCREENSHOTS, SECRETS, SETTINGS
 from pytest_vnc_use.runs.redaction import SHORT, Redactor
 from pytest_vnc_use.settings.variables import read_secret
 
-_OF_PYTEST = frozenset({"$report_type", "nodeid", "location", "keywords", "outcome", "when", "type", "style"})
-"""Fields that pytest and other plugins look things up by; they hold no text of a test's own but its id."""
+_LOOKUP_FIELDS = frozenset({"$report_type", "nodeid", "location", "keywords", "outcome", "when", "type", "style"})
+"""Fields that pytest and other plugins look things up by; they hold no text of a test but its id."""
 _CLEAN = frozenset({ATTACHED, SCREENSHOTS})
 """Fields of this plugin, which are made without secrets."""
 _PASSWORD = "VNC_PASSWORD"
@@ -34,16 +34,16 @@ _SCREENSHOT = re.compile(r"(data:image/[^;]+;base64,[A-Za-z0-9+/=]+)")
 class SessionSecrets:
     """The secrets of a session: of `--vnc-secret`, of all tests that were collected, of models and the desktop."""
 
-    def __init__(self, given: Mapping[str, str]) -> None:
-        self.given = given
+    def __init__(self, from_options: Mapping[str, str]) -> None:
+        self.from_options = from_options
         """Those of `--vnc-secret`, which every test may have typed."""
         self.declared: frozenset[tuple[str, str]] = frozenset()
         """The names and values that options and markers declare; a name may have several values."""
-        self._known: frozenset[tuple[str, str]] = frozenset()
+        self._values: frozenset[tuple[str, str]] = frozenset()
         self._hide: Callable[[str], str] = str
         self.hide_in_id: Callable[[str], str] = str
         """Takes secrets out of the id of a parameter. A short value may be there by chance."""
-        self.declare(given)
+        self.declare(from_options)
 
     def declare(self, values: Mapping[str, str]) -> None:
         """Redact these values, which an option or a marker names, also in the runs of all tests from now on."""
@@ -51,18 +51,18 @@ class SessionSecrets:
         self.add(values)
 
     def add(self, values: Mapping[str, str]) -> None:
-        """Redact these values, by name, from now on; a value that is empty is none.
+        """Redact these values, by name, from now on; empty values are ignored.
 
         A desktop's password replaces that of the desktop before, which has stopped: they would be as many as tests.
         """
-        known = self._known
+        values_by_name = self._values
         if values.get(_PASSWORD):
-            known = self.declared | {(name, value) for name, value in known if name != _PASSWORD}
-        known |= {(name, value) for name, value in values.items() if value}
-        if known != self._known:
-            self._known = known
-            self._hide = Redactor({}, others=sorted(known)).hide_pieces
-            long = [(name, value) for name, value in sorted(known) if len(value) >= SHORT]
+            values_by_name = self.declared | {(name, value) for name, value in values_by_name if name != _PASSWORD}
+        values_by_name |= {(name, value) for name, value in values.items() if value}
+        if values_by_name != self._values:
+            self._values = values_by_name
+            self._hide = Redactor({}, others=sorted(values_by_name)).hide_pieces
+            long = [(name, value) for name, value in sorted(values_by_name) if len(value) >= SHORT]
             self.hide_in_id = Redactor({}, others=long).hide
 
     def hide(self, text: str) -> str:
@@ -83,10 +83,10 @@ def secrets_of(config: pytest.Config) -> SessionSecrets:
     """Return the secrets of the session. Raises UsageError if one cannot be read."""
     if SECRETS not in config.stash:
         try:
-            given = dict(read_secret(*source) for source in secret_sources(config))
+            option_values = dict(read_secret(*source) for source in secret_sources(config))
         except SettingsError as exc:
             raise pytest.UsageError(str(exc)) from exc
-        config.stash[SECRETS] = SessionSecrets(given)
+        config.stash[SECRETS] = SessionSecrets(option_values)
     return config.stash[SECRETS]
 
 
@@ -131,7 +131,7 @@ class Redaction:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_make_parametrize_id(self, val: object) -> str | None:
-        """Put a secret's name into the id of a test in the place of its value, which is a parameter."""
+        """Put a secret's name into the id of a test in place of its value, which is a parameter."""
         if not isinstance(val, (str, bytes)):
             return None
         text = val.decode("utf-8", "replace") if isinstance(val, bytes) else val
@@ -169,7 +169,7 @@ class Redaction:
         excinfo.getrepr = lambda **_: representation  # type: ignore[method-assign]  # for the terminal and all others
 
     def _redact(self, report: pytest.TestReport | pytest.CollectReport) -> None:
-        """Replace the report's texts by texts without secrets. If that breaks, it still tells its outcome, and no text.
+        """Replace the report's texts by texts without secrets. If that fails, it keeps its outcome and no text.
 
         pytest's own serialized form has all texts of a report, whatever class represents an error.
         """
@@ -194,22 +194,22 @@ def _redact_value(value: Any, hide: Callable[[str], str]) -> Any:
         case str():
             return hide(value)
         case dict():
-            return {name: _redacted_field(name, each, hide) for name, each in value.items()}
+            return {name: _redacted_field(name, item, hide) for name, item in value.items()}
         case list():
-            return [_redact_value(each, hide) for each in value]
+            return [_redact_value(item, hide) for item in value]
         case tuple():
-            return tuple(_redact_value(each, hide) for each in value)
+            return tuple(_redact_value(item, hide) for item in value)
         case _:
             return value
 
 
 def _redacted_field(name: str, value: Any, hide: Callable[[str], str]) -> Any:
-    if name in _OF_PYTEST or name in _CLEAN:
+    if name in _LOOKUP_FIELDS or name in _CLEAN:
         return value
     if name == "user_properties":  # a value that is another object becomes the text that reports show
         return [(hide(str(name)), value if hide(text := str(value)) == text else hide(text)) for name, value in value]
-    if name == "lines" and value:  # a value may stand on several lines
-        if any(line.endswith("\n") for line in value):  # as in a traceback of Python's own
+    if name == "lines" and value:  # a value may be on several lines
+        if any(line.endswith("\n") for line in value):  # as in a traceback by Python
             return [hide("".join(value))]
         return hide("\n".join(value)).split("\n")
     return _redact_value(value, hide)

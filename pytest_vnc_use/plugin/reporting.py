@@ -1,4 +1,4 @@
-"""The runs of a test in the reports of others: pytest-html, allure-pytest, and the attachments of JUnit's XML.
+"""The runs of a test in the reports of other plugins: pytest-html, allure-pytest, and the attachments of JUnit's XML.
 
 It is a plugin where one of these is written: screenshots take numpy, Pillow and jinja2, 150 ms to import.
 """
@@ -60,17 +60,17 @@ def add_runs(item: pytest.Item, report: pytest.TestReport, runs: list[Path], end
 
 def _add_extras(report: pytest.TestReport, config: pytest.Config, runs: list[Path], ended: EndedTest) -> None:
     """Put the runs into pytest-html's report: beside it as files, or, in a self-contained report, within it."""
-    is_whole = config.getoption("self_contained_html")
+    is_embedded = config.getoption("self_contained_html")
     limit = MAX_MEGABYTES * 1_000_000 // getattr(config, "workerinput", {}).get("workercount", 1)
     beside = dir_of(Path(config.getoption("htmlpath")))
     extras, screenshots = [], []
     for run in runs:
         assets, size = AssetLink(ASSETS), config.stash.get(_EMBEDDED, 0)
         block = partial(run_html, run, machine=machine_of(config), page=page_of(run, beside), ended=ended)
-        if is_whole and report.passed and size > limit:
+        if is_embedded and report.passed and size > limit:
             content = block(link=thumbnail)
         else:
-            content = block(link=data_uri if is_whole else assets)
+            content = block(link=data_uri if is_embedded else assets)
         config.stash[_EMBEDDED] = size + len(content)
         fields = {"name": None, "format_type": "html", "mime_type": None, "extension": None}
         extras.append({**fields, "content": content})
@@ -79,14 +79,14 @@ def _add_extras(report: pytest.TestReport, config: pytest.Config, runs: list[Pat
 
 
 class _AssetsBesideReport:
-    """A keeper of screenshots beside pytest-html's report: the runs' own files, or copies if these are elsewhere."""
+    """A store of screenshots beside pytest-html's report: links to the runs' files, or copies across disks."""
 
     def __init__(self, html_path: Path) -> None:
         self._dir = dir_of(html_path) / ASSETS
         self._has_blocks = False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keep the screenshots that the report carries."""
+        """Store the screenshots of the report."""
         self._has_blocks |= hasattr(report, SCREENSHOTS)
         for run, name, png in vars(report).pop(SCREENSHOTS, ()):
             keep_asset(self._dir / name, png, Path(run, "screens", name))
@@ -99,9 +99,9 @@ class _AssetsBesideReport:
 
 
 class TriageColumns:
-    """Columns of pytest-html's table; they are there if any setting of this plugin is given.
+    """Columns of pytest-html's table, present if any setting of this plugin is set.
 
-    They cannot depend on tests with a desktop, because pytest-html asks for columns before any test is known.
+    They cannot depend on tests with a desktop, because pytest-html asks for columns before tests are collected.
     """
 
     @pytest.hookimpl(optionalhook=True)
@@ -154,7 +154,7 @@ def _add_steps(run: Path) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]:
-    """Attach screenshots of failed tests to pytest's own file, as it offers no way to add output to a test there."""
+    """Attach screenshots of failed tests to pytest's file, as it has no API to add output to a test in it."""
     yield
     config = session.config
     xml = config.getoption("xmlpath", None)

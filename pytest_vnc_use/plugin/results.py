@@ -1,7 +1,7 @@
 """The results of a session: on the terminal, in vnc-results.json, on the page index.html, and in a GitHub summary.
 
 They are made of the reports on all tests of a session, from all workers of pytest-xdist. Nothing is printed if no test
-had to do with a desktop.
+used a desktop.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pytest_vnc_use.report.results import (
     session_results,
     write_results,
 )
-from pytest_vnc_use.report.summaries import lines, tell_github
+from pytest_vnc_use.report.summaries import append_job_summary, lines
 from pytest_vnc_use.runs.directory import from_json, make_room, open_trace
 from pytest_vnc_use.settings.settings import Settings
 
@@ -43,7 +43,7 @@ FILE = "vnc-results.json"
 _NOT_ENDED = "the test did not end"
 """The rule if there is no report on a test's call: its worker crashed, or its session ended in the middle."""
 _CRASHED = "???"
-"""The phase in pytest-xdist's report on a test whose worker died, of which nobody knows if it has a desktop."""
+"""The phase in pytest-xdist's report on a test whose worker died, of which it is unknown whether it has a desktop."""
 _LISTED = {
     "healed": "healed; check that each change is intended",
     "went_on": "not healed: a model continued after a drift, and the test did not pass",
@@ -70,7 +70,7 @@ class _Session:
         self._started_at = _now()
         self._tests: dict[str, ItemResult] = {}
         self._attempts: dict[str, dict[int, Mapping[str, Any]]] = {}
-        """For each test, what the newest report on each of its attempts has attached."""
+        """For each test, the data attached to the newest report on each attempt."""
         self._failed_elsewhere: set[str] = set()
         self._crashed: set[str] = set()
         self._earlier_runs = {*_names(self._runs_dir)}
@@ -80,7 +80,7 @@ class _Session:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add the report to the result of its test."""
-        before = self._tests.get(report.nodeid) or _begun(ItemResult(report.nodeid, "error"))
+        before = self._tests.get(report.nodeid) or _started(ItemResult(report.nodeid, "error"))
         if hasattr(report, ATTACHED):
             self._tests[report.nodeid] = _after(self._tests.pop(report.nodeid, before), report)
             attached = attached_to(report)
@@ -89,7 +89,7 @@ class _Session:
             report.when == _CRASHED and (self._tests or self._settings != Settings())
         ):  # its worker crashed: pytest-xdist made the report
             if str(report.outcome) == "rerun":  # of pytest-rerunfailures
-                before = _begun(replace(before, retried_for=(*before.retried_for, "infra")))
+                before = _started(replace(before, retried_for=(*before.retried_for, "infra")))
             elif report.failed and not _is_settled(before):
                 before = _with_end(before, "error", "infra", _NOT_ENDED, str(report.longrepr).partition("\n")[0])
             if report.outcome in ("failed", "rerun"):
@@ -103,9 +103,9 @@ class _Session:
         self._is_interrupted = excinfo.type is KeyboardInterrupt
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write the results; where no file for them is given, only if a test with a desktop was not skipped.
+        """Write the results; without a file for them, only if a test with a desktop was not skipped.
 
-        The session fails if it was for recordings, and one could not be written.
+        The session fails if it should write recordings, and one could not be written.
         """
         lost = sorted({test for test, text in _noted(self._last(), "recording") if text.startswith(LOST)})
         if lost and session.exitstatus == pytest.ExitCode.OK:
@@ -115,44 +115,44 @@ class _Session:
         if self._crashed:
             self._add_runs_of_crashes()
         results = session_results(self._started_at, _now(), tuple(self._tests.values()))
-        again = reliabilities(results.tests, self._settings.repeat)
+        rows = reliabilities(results.tests, self._settings.repeat)
         problems = tuple(self._problems(session, results, lost))
-        self._results = replace(results, reliability=again, problems=problems, exit_status=int(session.exitstatus))
+        self._results = replace(results, reliability=rows, problems=problems, exit_status=int(session.exitstatus))
         self._lines = [*self._written(self._results)]
 
     def _add_runs_of_crashes(self) -> None:
         """Add the runs that no report names, because the worker that made them was killed in their test."""
-        named = {Path(run.directory).name for test in self._tests.values() for run in test.runs}
-        for name in sorted({*_names(self._runs_dir)} - named - self._earlier_runs):
+        reported = {Path(run.directory).name for test in self._tests.values() for run in test.runs}
+        for name in sorted({*_names(self._runs_dir)} - reported - self._earlier_runs):
             with suppress(RunDirectoryError):  # it is no run
                 if (test := open_trace(run_dir := self._runs_dir / name)[0].test_id) in self._crashed:
                     result = _with_runs(self._tests[test], [figures_of(run_dir)])
-                    in_time = sorted(result.runs, key=lambda run: Path(run.directory).name)
-                    self._tests[test] = replace(result, runs=tuple(in_time))
+                    by_name = sorted(result.runs, key=lambda run: Path(run.directory).name)
+                    self._tests[test] = replace(result, runs=tuple(by_name))
 
     def _problems(self, session: pytest.Session, results: SessionResults, lost: Sequence[str]) -> Iterator[str]:
-        """Yield the problems of the session that are no test's, without secrets."""
+        """Yield the problems of the session that are not of a test, without secrets."""
         # the ids that could not be collected, as the terminal noted them: this plugin may come later
         terminal = session.config.pluginmanager.get_plugin("terminalreporter")
         errors = terminal.stats.get("error", []) if terminal else []
         uncollected = [*dict.fromkeys(error.nodeid for error in errors if isinstance(error, pytest.CollectReport))]
-        elsewhere = len(self._failed_elsewhere - {*self._tests})
+        failed_elsewhere = len(self._failed_elsewhere - {*self._tests})
         has_bad = bool(lost) or any(test.is_bad for test in results.tests)
         unwritten = [f"the recording of {test} could not be written" for test in lost]
-        others = session_problems(int(session.exitstatus), uncollected, elsewhere, has_bad=has_bad)
+        others = session_problems(int(session.exitstatus), uncollected, failed_elsewhere, has_bad=has_bad)
         yield from map(secrets_of(session.config).hide_in_id, [*unwritten, *others])
 
     def _written(self, results: SessionResults) -> Iterator[str]:
         """Write the results, and yield the lines about them.
 
-        Where a user pressed Ctrl-C, the test that did not end is counted as no failure. The written results keep it as
-        one: a job that is cancelled is interrupted in the same way.
+        After Ctrl-C, the test that did not end is not counted as a failure. The written results keep it as one: a job
+        that is cancelled is interrupted in the same way.
         """
-        left = [test for test in results.tests if self._is_interrupted and test.rule == _NOT_ENDED]
-        if left:
-            rest = "; nothing was recorded of it" if self._settings.record in ALWAYS_WRITES else ""
-            yield f"{_count(len(left), 'test')} did not end, as you pressed Ctrl-C{rest}"
-        yield from lines(replace(results, tests=tuple(test for test in results.tests if test not in left)))
+        interrupted = [test for test in results.tests if self._is_interrupted and test.rule == _NOT_ENDED]
+        if interrupted:
+            suffix = "; nothing was recorded of it" if self._settings.record in ALWAYS_WRITES else ""
+            yield f"{_count(len(interrupted), 'test')} did not end, as you pressed Ctrl-C{suffix}"
+        yield from lines(replace(results, tests=tuple(test for test in results.tests if test not in interrupted)))
         for reliability in results.reliability:
             yield from reliability_lines(reliability)
         try:
@@ -160,7 +160,7 @@ class _Session:
             yield f"results in {self._file}"
         except (OSError, RunDirectoryError) as exc:
             yield f"the results could not be written: {exc}"
-        yield from tell_github(results)
+        yield from append_job_summary(results)
         yield from self._pages(results)
 
     def _pages(self, results: SessionResults) -> Iterator[str]:
@@ -174,10 +174,10 @@ class _Session:
                 yield from filter(None, [make_room(self._runs_dir, self._settings.max_megabytes, keep=bad)])
             runs = written_runs([run.directory for test in results.tests for run in test.runs])
             if self._absolute_file != (beside := self._runs_dir / FILE):
-                write_results(beside, results)  # for `cua-vnc report`, which knows only the runs
+                write_results(beside, results)  # for `cua-vnc report`, which gets only the runs
             problems = [("", problem) for problem in results.problems]
-            known = KnownResults(results.tests, problems, reliability=results.reliability)
-            write_report(runs, self._runs_dir, known, quick=True)
+            known_results = KnownResults(results.tests, problems, reliability=results.reliability)
+            write_report(runs, self._runs_dir, known_results, quick=True)
             yield f"report in {Path(self._settings.runs_dir, INDEX)}"
         except (OSError, RunDirectoryError) as exc:
             yield f"the report could not be written: {exc}"
@@ -215,8 +215,8 @@ class _Session:
                 terminalreporter.write_line(line(text), yellow=True)
         for test, rehearsal in rehearsed:
             for region in rehearsal.learnt:
-                look = f"another look in rehearsal {rehearsal.number}, from {region}"
-                terminalreporter.write_line(f"LEARNT {test}: {look}")
+                variant = f"another look in rehearsal {rehearsal.number}, from {region}"
+                terminalreporter.write_line(f"LEARNT {test}: {variant}")
         repeated = [text for _, text in _noted(last, "rehearsal") if not text.startswith("did not")]
         for text in (
             *_counted("recording", repeated),
@@ -229,7 +229,7 @@ class _Session:
             terminalreporter.write_line(line(f"vnc-use: {text}"), red=f" {UNWRITTEN}" in text)
 
     def _last(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield each test with what the last report on its last attempt has attached."""
+        """Yield each test with the data attached to the last report on its last attempt."""
         for test, attempts in self._attempts.items():
             yield test, attempts[max(attempts)]
 
@@ -240,7 +240,7 @@ def dir_of(html_path: Path) -> Path:
 
 
 def page_of(run: Path, directory: Path) -> str:
-    """Return the URL of a run's page in a page that lies in `directory`."""
+    """Return the URL of a run's page in a page in `directory`."""
     try:
         path = os.path.relpath(run.absolute() / "index.html", directory)
     except ValueError:  # on Windows, another drive
@@ -276,8 +276,8 @@ def _saved(replayed: list[Mapping[str, Any]]) -> Iterator[str]:
     text = f"{_count(len(replayed), 'replayed test')} saved {seconds:,.1f} s compared with the recorded runs"
     if dollars:
         unknown = len(replayed) - len(dollars)
-        rest = f", without {unknown} of unknown cost" if unknown else ""
-        text += f", and ${sum(dollars):.4f} at the prices of the time of recording{rest}"
+        suffix = f", without {unknown} of unknown cost" if unknown else ""
+        text += f", and ${sum(dollars):.4f} at the prices of the time of recording{suffix}"
     yield text
 
 
@@ -309,7 +309,7 @@ def _after(result: ItemResult, report: Any) -> ItemResult:
     if report.outcome == "rerun":
         return replace(result, retried_for=(*result.retried_for, str(new.get("triage"))))
     if report.when == "setup":
-        result = _begun(result)
+        result = _started(result)
     if _is_settled(result):
         return result
     end = result_of(report)
@@ -327,8 +327,8 @@ def _with_runs(result: ItemResult, new: Iterable[RunFigures]) -> ItemResult:
     return replace(result, runs=tuple(runs.values()), checked_by=tuple(checked.values()) or ("none",))
 
 
-def _begun(result: ItemResult) -> ItemResult:
-    """Return the result at the start of an attempt: it passes only once a report on its call says so."""
+def _started(result: ItemResult) -> ItemResult:
+    """Return the result at the start of an attempt: it passes only by a report on its call."""
     return _with_end(result, "error", "infra", _NOT_ENDED, f"{_NOT_ENDED}: its session ended first")
 
 
@@ -336,12 +336,12 @@ def _is_settled(result: ItemResult) -> bool:
     return result.is_bad and result.rule != _NOT_ENDED
 
 
-def _with_end(result: ItemResult, how: str, triage: str | None = None, rule: str = "", message: str = "") -> ItemResult:
-    return replace(result, result=how, triage=triage, rule=rule, message=message)
+def _with_end(result: ItemResult, end: str, triage: str | None = None, rule: str = "", message: str = "") -> ItemResult:
+    return replace(result, result=end, triage=triage, rule=rule, message=message)
 
 
 def result_of(report: Any) -> str:
-    """Return the result of a report in pytest's words."""
+    """Return the result of a report by pytest's name."""
     if hasattr(report, "wasxfail"):
         return "xfailed" if report.skipped else "xpassed"
     if report.failed:

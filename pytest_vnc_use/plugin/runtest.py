@@ -33,7 +33,7 @@ from pytest_vnc_use.plugin.state import (
     attached_to,
     begin_attempt,
     desktop_of,
-    is_ours,
+    needs_desktop,
     notes_as_properties,
     state_of,
     without_notes,
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Forget what earlier attempts at the test noted. A rehearsal has begun its own."""
-    if is_ours(item) and not state_of(item).rehearsal:
+    """Forget the notes of earlier attempts at the test. A rehearsal has started a new attempt already."""
+    if needs_desktop(item) and not state_of(item).rehearsal:
         begin_attempt(item)
 
 
@@ -65,7 +65,7 @@ def call_function(item: pytest.Function) -> Generator[None, object, object]:
     agent: Any = item.funcargs.get("vnc_agent")
     if agent is None:
         result = yield
-        markers.check(item)  # the body may have added one, whose task nobody performed
+        markers.check(item)  # the body may have added one, whose task was not performed
         return result
     drift = None
     try:
@@ -74,7 +74,7 @@ def call_function(item: pytest.Function) -> Generator[None, object, object]:
             result = yield
             markers.check(item)
     except BaseException as exc:
-        # a skip and an xfail say less than a drift at the end; what ends the session says more
+        # a drift at the end outranks a skip and an xfail; what ends the session outranks the drift
         is_skipped = isinstance(exc, (pytest.skip.Exception, pytest.xfail.Exception, SkipTest))
         is_error = isinstance(exc, (Exception, pytest.fail.Exception)) and not isinstance(exc, pytest.exit.Exception)
         if drift is None or not (is_skipped or (is_error and rule_for(exc).triage == "inconclusive")):
@@ -93,17 +93,17 @@ def run_tasks(
 ) -> RecordingDrifted | None:
     """Run each task, and judge it before the next, up to the first that fails. Raises as `VncUseAgent.run` does.
 
-    Where the last one drifts only at its end, its error is returned: the test's body can still tell what is wrong.
+    Where the last one drifts only at its end, its error is returned: the test's body can still show what is wrong.
     """
     for number, spec in enumerate(specs, 1):
         if recorded:
             recorded.task_follows = number < len(specs)
-        own = merge((vars(agent.settings), str), (spec.settings, str))
-        policy = build.build_policy(own, ask=agent.can_ask) if "policy" in spec.settings else None
+        settings = merge((vars(agent.settings), str), (spec.settings, str))
+        policy = build.build_policy(settings, ask=agent.can_ask) if "policy" in spec.settings else None
         expect = None if spec.body_checks else spec.expect
-        limits = Limits(own.max_steps, own.max_seconds)
+        limits = Limits(settings.max_steps, settings.max_seconds)
         try:
-            agent.run(spec.task, expect=expect, limits=limits, policy=policy, votes=own.votes)
+            agent.run(spec.task, expect=expect, limits=limits, policy=policy, votes=settings.votes)
         except RecordingDrifted as drift:
             if drift.at_end and number == len(specs):
                 return drift
@@ -113,36 +113,36 @@ def run_tasks(
 
 @contextmanager
 def soft_checks(agent: VncUseAgent, add_section: Callable[[str], None]) -> Iterator[None]:
-    """Raise, at the end, the failure of the agent's soft checks, also in the place of a skip.
+    """Raise, at the end, the failure of the agent's soft checks, also in place of a skip.
 
     Beside any other error, pass the failed checks to `add_section`: they belong in the report of any end.
     """
-    unmet: Callable[[], TaskFailed | None] = getattr(agent, "unmet", lambda: None)  # a user's agent may have no checks
+    unmet: Callable[[], TaskFailed | None] = getattr(agent, "unmet", lambda: None)  # a custom agent may have no checks
     try:
         yield
     except BaseException as exc:
-        if failed := unmet():
+        if failure := unmet():
             if isinstance(exc, (pytest.skip.Exception, SkipTest)):
-                raise failed from exc
-            add_section(str(failed))
+                raise failure from exc
+            add_section(str(failure))
         raise
-    if failed := unmet():
-        raise failed
+    if failure := unmet():
+        raise failure
 
 
 def check_end(item: pytest.Item) -> None:
-    """Raise what the end of a test that would pass shows: a broken task, a replay's end that is gone, a crash."""
+    """Raise the failure at the end of a test that would pass: a failed task, a replay's missing end, a crash."""
     if agent := state_of(item).agent:
         agent.end_body()
-        if (broken := agent.broken_task) and not broken.is_expected:
-            raise broken
+        if (failed_task := agent.broken_task) and not failed_task.is_expected:
+            raise failed_task
     if (desktop := desktop_of(item)) is not None and (crash := crash_of(desktop, of_itself=True)):
         raise ProgramCrashed(format_program_end(crash, " before the test did"))
     recordings.check_replay(item)
 
 
 class ItemObserver:
-    """An observer of a test's runs: notes the planner and the place, prints steps, calls the hooks of hookspecs.py."""
+    """An observer of a test's runs: notes planner and location, prints steps, calls the hooks of hookspecs.py."""
 
     def __init__(self, item: pytest.Item) -> None:
         self._item = item
@@ -154,11 +154,11 @@ class ItemObserver:
         match event:
             case RunStarted():
                 state.add_note("planner", event.planner)
-                state.place = "before the first step"
+                state.location = "before the first step"
             case StepStarted():
-                state.place = f"at step {event.number}"
+                state.location = f"at step {event.number}"
             case StepFinished(step):
-                state.place = f"after step {step.number}"
+                state.location = f"after step {step.number}"
                 if self._item.config.get_verbosity() >= 1:
                     print_line(self._item.config, step_line(step))
                 self._call("pytest_vnc_step", step=step, run_dir=run_dir)
@@ -168,7 +168,7 @@ class ItemObserver:
                 drift = replace(event, problem=secrets.hide(event.problem))
                 self._call("pytest_vnc_drift", drift=drift, run_dir=run_dir)
             case RunEnded():
-                state.place = state.place if event.error else ""
+                state.location = state.location if event.error else ""
                 if run_dir and self._item.ihook.pytest_vnc_run_end.get_hookimpls():
                     self._call("pytest_vnc_run_end", run=figures_of(run_dir))
             case _:
@@ -179,7 +179,7 @@ class ItemObserver:
         try:
             hook = getattr(self._item.ihook, name)
             if hook.get_hookimpls():
-                hook(item=self._item, **deepcopy(data))  # what a hook changes is its own
+                hook(item=self._item, **deepcopy(data))  # a hook may change its copy
         except (KeyboardInterrupt, pytest.exit.Exception):
             raise
         except BaseException as exc:  # noqa: BLE001  a user's hook may raise anything; the test does not depend on it
@@ -197,7 +197,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Complete each report, outermost, where the outcome is final; triage.py has found what a failure means."""
     report = yield
-    if not is_ours(item):
+    if not needs_desktop(item):
         return report
     state = state_of(item)
     triage.complete(item, call, report)
@@ -243,18 +243,18 @@ def _new_figures(item: pytest.Item) -> list[RunFigures]:
 def _keep_logs(item: pytest.Item, runs: list[Path], report: pytest.TestReport) -> None:
     """Put the output of the desktop's processes into the test's run directories, before the report reads them."""
     hide = secrets_of(item.config).hide
-    logs_of = getattr(desktop_of(item), "logs", dict)  # a user's own vnc_desktop may have no logs
+    logs_of = getattr(desktop_of(item), "logs", dict)  # a custom vnc_desktop may have no logs
     try:
         texts = {**logs_of(), "playwright": "\n".join(state_of(item).playwright_calls)}
         logs = {role: sanitize(text, hide) for role, text in texts.items()}
         for run in runs:
             keep_logs(run, logs)
-    except Exception as exc:  # noqa: BLE001  # a user's own vnc_desktop may raise anything, and that would end pytest
+    except Exception as exc:  # noqa: BLE001  # a custom vnc_desktop may raise anything, which would end pytest
         report.sections.append(("desktop's logs", f"not kept: {sanitize(str(exc), hide)}"))
 
 
 def _attach(item: pytest.Item, report: pytest.TestReport, figures: list[RunFigures], message: str) -> None:
-    """Attach what the session's results need, and give JUnit's XML the same as properties."""
+    """Attach what the session's results need, and add the same to JUnit's XML as properties."""
     state = state_of(item)
     state.notes |= costs.notes_of(state)
     dollars = state.notes.get("dollars")
@@ -274,22 +274,22 @@ def _attach(item: pytest.Item, report: pytest.TestReport, figures: list[RunFigur
 
 
 def _result_so_far(item: pytest.Item, report: pytest.TestReport) -> EndedTest:
-    """Note the report, and return the test's result as its reports tell it up to now."""
+    """Note the report, and return the test's result by its reports so far."""
     state = state_of(item)
     state.duration_s += report.duration
     decides = report.failed or report.when == "call" or report.skipped
     if decides and (state.decided is None or (report.failed and not state.decided.failed)):
         state.decided = report
-    decided, hide = state.decided or report, secrets_of(item.config).hide
-    attached = attached_to(decided)
+    deciding, hide = state.decided or report, secrets_of(item.config).hide
+    attached = attached_to(deciding)
     return EndedTest(
         test=item.nodeid,
-        result=result_of(decided),
-        phase=decided.when or "call",
+        result=result_of(deciding),
+        phase=deciding.when or "call",
         triage=str(attached.get("triage", "")),
         rule=str(attached.get("rule", "")),
         message=sanitize(str(attached["message"]), hide),
-        failure=sanitize(decided.longreprtext, hide) if decided.failed or hasattr(decided, "wasxfail") else "",
+        failure=sanitize(deciding.longreprtext, hide) if deciding.failed or hasattr(deciding, "wasxfail") else "",
         attempt=state.attempt,
         worker=getattr(item.config, "workerinput", {}).get("workerid", ""),
         seconds=round(state.duration_s, 3),

@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 FIXTURES = frozenset({"vnc_settings", "vnc_desktop", "vnc_planner", "vnc_agent"})
 """The fixtures that mark a test as one with a desktop."""
 ATTACHED, SCREENSHOTS = "vnc", "vnc_screenshots"
-"""The attributes of this plugin on pytest's reports: the notes and more, in JSON's own types, and screenshots as bytes.
+"""The attributes of this plugin on pytest's reports: the notes and more, in JSON's types, and screenshots as bytes.
 
 pytest documents that "reports can contain arbitrary extra attributes", and sends them from a worker of pytest-xdist to
-the controller. So no other way between the processes is needed, and `user_properties` are only for JUnit's XML.
+the controller. So no other channel between the processes is needed, and `user_properties` are only for JUnit's XML.
 """
-_NOTHING: Mapping[str, Any] = {"runs": (), "dollars_since": None, "message": "", "rehearsals": (), "attempt": 1}
+_NO_DATA: Mapping[str, Any] = {"runs": (), "dollars_since": None, "message": "", "rehearsals": (), "attempt": 1}
 SETTINGS = pytest.StashKey[Settings]()
 """The settings of the session, in the stash of its config.
 
-They are there as soon as a setting is given or a test has to do with a desktop.
+They are stored as soon as a setting is set or a test uses a desktop.
 """
 SECRETS: pytest.StashKey[SessionSecrets] = pytest.StashKey()
 """The secrets of the session, in the stash of its config."""
@@ -68,14 +68,14 @@ class FailureTriage(NamedTuple):
 
 @dataclass
 class ItemState:
-    """The state of one test: what its markers say, and what one attempt at it has done so far."""
+    """The state of one test: its markers, and the progress of one attempt at it."""
 
     specs: tuple[TaskSpec, ...] = ()
     """The tasks of its markers."""
     problem: str = ""
-    """What is wrong with its markers, on a worker of pytest-xdist; elsewhere that ends the session."""
+    """What is wrong with its markers, on a worker of pytest-xdist; otherwise that ends the session."""
     overruled: str = ""
-    """The `record` of its markers, if the command line overrules it."""
+    """The `record` of its markers, if the command line overrides it."""
     follows: str = ""
     """The test before it on a desktop that tests share; "" on a desktop that no other test had."""
 
@@ -88,8 +88,8 @@ class ItemState:
     """The agent, while it lives."""
     runs: list[Path] | None = None
     """The run directories of its runs; None if the test has not had an agent yet."""
-    place: str = ""
-    """Where a run is that has not ended, such as "at step 3"."""
+    location: str = ""
+    """The location of a run that has not ended, such as "at step 3"."""
     budget: Budget | None = None
     playwright_calls: list[str] = field(default_factory=list)
     """The calls of pytest-playwright's `page`, a line for each."""
@@ -102,9 +102,9 @@ class ItemState:
     """The rehearsal, while the test is run again to rehearse its recording."""
 
     notes: dict[str, Any] = field(default_factory=dict)
-    """What its reports say of this attempt so far, by name: text, a number, or a list of texts."""
+    """The facts of this attempt for its reports, by name: text, a number, or a list of texts."""
     rehearsals: list[Any] = field(default_factory=list)
-    """The figures of its rehearsals, in JSON's own types."""
+    """The figures of its rehearsals, in JSON's types."""
     rehearsed_runs: list[dict[str, Any]] = field(default_factory=list)
     """The figures of the runs of its rehearsals."""
     unrepeated_runs: list[Path] = field(default_factory=list)
@@ -118,14 +118,14 @@ class ItemState:
     has_passed: bool = False
     """True if its call has passed."""
     has_failed: bool = False
-    """True if a part of its call has failed, as a subtest may while the test continues."""
+    """True if its call has failed in part, as a subtest may while the test continues."""
     duration_s: float = 0.0
     decided: pytest.TestReport | None = None
     """The report that decides: the first that is bad, or else the one on the call."""
     reported_runs: dict[str, RunFigures] = field(default_factory=dict)
     """The figures of its runs that reports already contain, by run directory."""
     reported_dollars: float = 0.0
-    """The part of its cost that reports already contain."""
+    """The share of its cost that reports already contain."""
 
     def add_note(self, name: str, text: str) -> None:
         """Add a text to a note of several."""
@@ -142,12 +142,12 @@ def state_of(item: pytest.Item) -> ItemState:
 
 
 def begin_attempt(item: pytest.Item, *, rehearsal: Rehearsal | None = None) -> None:
-    """Replace the test's state by that of a new attempt, and forget what an earlier one noted."""
-    before = state_of(item)
-    number = before.attempt + 1 if before.decided and not rehearsal else 1
-    kept = before.specs, before.problem, before.overruled, before.follows, before.timeout
-    item.stash[STATE] = ItemState(*kept, number, rehearsal=rehearsal)
-    item.user_properties[:] = without_notes(item.user_properties, before)
+    """Replace the test's state by that of a new attempt, and forget the notes of an earlier one."""
+    previous = state_of(item)
+    number = previous.attempt + 1 if previous.decided and not rehearsal else 1
+    kept_fields = previous.specs, previous.problem, previous.overruled, previous.follows, previous.timeout
+    item.stash[STATE] = ItemState(*kept_fields, number, rehearsal=rehearsal)
+    item.user_properties[:] = without_notes(item.user_properties, previous)
 
 
 def notes_as_properties(state: ItemState) -> list[tuple[str, Any]]:
@@ -164,11 +164,11 @@ def without_notes(properties: Iterable[tuple[str, object]], state: ItemState) ->
 
 def attached_to(report: object) -> Mapping[str, Any]:
     """Return what was attached to a report; empty data for the report on a test without a desktop."""
-    attached: Mapping[str, Any] = getattr(report, ATTACHED, _NOTHING)
+    attached: Mapping[str, Any] = getattr(report, ATTACHED, _NO_DATA)
     return attached
 
 
-def is_ours(item: pytest.Item) -> bool:
+def needs_desktop(item: pytest.Item) -> bool:
     """Return whether the test needs a desktop: by a fixture, a marker, or an agent that it fetched as it ran."""
     if not FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
         return True
@@ -176,5 +176,5 @@ def is_ours(item: pytest.Item) -> bool:
 
 
 def desktop_of(item: pytest.Item) -> Any:
-    """Return the test's desktop, which may be a user's own; None if it has none, or not yet."""
+    """Return the test's desktop, which may be custom; None if it has none, or not yet."""
     return getattr(item, "funcargs", {}).get("vnc_desktop")

@@ -1,6 +1,6 @@
-"""The terminal while a test runs: the lines that are printed there, and the live line.
+"""The terminal while a test runs: printed lines, and the live line.
 
-The live line says where a test's run is. It is shown only if nothing else writes to the terminal: with pytest's own
+The live line states where a test's run is. It is shown only if nothing else writes to the terminal: with pytest's
 reporter, without -v, -q, -s and live logs, and while pytest captures the output of the test. It is erased when the run
 ends, and before pytest prints. A hook or a planner of a user that prints with the capture disabled may leave a part of
 it on the screen.
@@ -22,7 +22,7 @@ _LINE: pytest.StashKey[LiveLine] = pytest.StashKey()
 
 
 def print_line(config: pytest.Config, text: str) -> None:
-    """Print a line in pytest's own output while a test runs."""
+    """Print a line in pytest's output while a test runs."""
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     capture = config.pluginmanager.get_plugin("capturemanager")
     if terminal and capture:

@@ -63,7 +63,7 @@ class TaskFile(pytest.Module):
             item = TaskFileTest.from_parent(self, name=test.name + repetition, callobj=_no_body)
             item.line = test.line
             for spec in reversed(test.specs):
-                item.add_marker(pytest.mark.vnc_task(spec.task, **spec.as_given))
+                item.add_marker(pytest.mark.vnc_task(spec.task, **spec.arguments))
             yield item
 
 
@@ -129,11 +129,11 @@ def read_task_file(path: Path) -> tuple[FileTest, ...]:
 def _tests_of(base: Path, line: int, table: Table) -> Iterator[FileTest]:
     """Yield a test for each combination of a table's parameters. Raises SettingsError."""
     tasks, claims, parameters = _listed(table["task"]), table.get("expect", ()), table.get("parameters", {})
-    given = {key: value for key, value in table.items() if key in (*MARKER_SETTINGS, "secrets")}
-    if "policy" in given:
-        given["policy"] = policy_path(base, given["policy"])
-    text = "\n".join([*tasks, *(_listed(claims) if claims else ()), str(given.get("app", ""))])
-    if unknown := set(SECRET_MARK.findall(text)) - set(given.get("secrets", ())):
+    arguments = {key: value for key, value in table.items() if key in (*MARKER_SETTINGS, "secrets")}
+    if "policy" in arguments:
+        arguments["policy"] = policy_path(base, arguments["policy"])
+    text = "\n".join([*tasks, *(_listed(claims) if claims else ()), str(arguments.get("app", ""))])
+    if unknown := set(SECRET_MARK.findall(text)) - set(arguments.get("secrets", ())):
         name = min(unknown)
         raise SettingsError(f"'<secret:{name}>' stands for a secret: add {name!r} to 'secrets'")
     if unused := [name for name in parameters if f"{{{name}}}" not in text]:
@@ -141,7 +141,7 @@ def _tests_of(base: Path, line: int, table: Table) -> Iterator[FileTest]:
     for combination in itertools.product(*parameters.values()):
         values = dict(zip(parameters, combination, strict=True))
         suffix = f"[{'-'.join(map(str, values.values()))}]" if values else ""
-        filled = {key: _fill(str(value), values) if key == "app" else value for key, value in given.items()}
+        filled = {key: _fill(str(value), values) if key == "app" else value for key, value in arguments.items()}
         # the last task gets the claims, but `false` applies to all tasks
         expects: list[Any] = [None if claims is False else ()] * len(tasks)
         if claims is not False:
@@ -150,8 +150,8 @@ def _tests_of(base: Path, line: int, table: Table) -> Iterator[FileTest]:
             task_spec((_fill(task, values),), {**filled, "expect": expect})
             for task, expect in zip(tasks, expects, strict=True)
         )
-        # the name of a test stands on one line
-        name = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in table["name"] + suffix)
+        # the name of a test is on one line
+        name = "".join(char if char.isprintable() else repr(char)[1:-1] for char in table["name"] + suffix)
         yield FileTest(name, line, tuple(specs))
 
 
@@ -164,8 +164,8 @@ def _fill(text: str, values: Table) -> str:
 
     def value_of(match: re.Match[str]) -> str:
         if match[1] not in values:
-            known = ", ".join(map(repr, values)) or "none"
-            raise SettingsError(f"{match[0]!r} is not a parameter of this test; its parameters are: {known}")
+            names = ", ".join(map(repr, values)) or "none"
+            raise SettingsError(f"{match[0]!r} is not a parameter of this test; its parameters are: {names}")
         return str(values[match[1]])
 
     return _PLACEHOLDER.sub(value_of, text)
@@ -191,13 +191,13 @@ def _mistakes(base: Path, data: Table) -> Iterator[tuple[Location, str]]:
                 yield ("test", number, key), problem
 
 
-def _problem(base: Path, key: str, value: Any, known: Sequence[str]) -> str:
+def _problem(base: Path, key: str, value: Any, valid_keys: Sequence[str]) -> str:
     """Return what is wrong with the value of a key, or ""."""
     texts = [value] if isinstance(value, str) else value
     are_texts = isinstance(texts, list) and all(isinstance(text, str) and text.strip() for text in texts)
     match key:
-        case _ if key not in known:
-            return f"is unknown; it must be one of {', '.join(known)}"
+        case _ if key not in valid_keys:
+            return f"is unknown; it must be one of {', '.join(valid_keys)}"
         case "name" if not (isinstance(value, str) and re.fullmatch(r"\w[\w -]*", value)):
             return f"must be letters, digits, spaces, - and _, got {got(value)}"
         case "task" if not (are_texts and texts):
@@ -211,7 +211,7 @@ def _problem(base: Path, key: str, value: Any, known: Sequence[str]) -> str:
         case "parameters" if not (
             isinstance(value, dict)
             and all(isinstance(values, list) and values for values in value.values())
-            and all(isinstance(each, (str, int, float)) for values in value.values() for each in values)
+            and all(isinstance(item, (str, int, float)) for values in value.values() for item in values)
         ):
             return f"must be lists of text, numbers, true or false, with at least one each, got {got(value)}"
         case "policy" if str(value) not in POLICY_PRESETS and not os.path.isfile(base / str(value)):  # noqa: PTH113  # raises nothing

@@ -14,14 +14,14 @@ import pytest
 from pytest_vnc_use.errors import InfraError, SettingsError, VncUseError, faults
 from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.plugin.redaction import secrets_of
-from pytest_vnc_use.plugin.state import FailureTriage, desktop_of, is_ours, state_of
+from pytest_vnc_use.plugin.state import FailureTriage, desktop_of, needs_desktop, state_of
 from pytest_vnc_use.triage import CLASSES, SETTINGS, Fault, cause_of, fault_of, format_failure, rule_for, sanitize
 
 if TYPE_CHECKING:
     from pytest_vnc_use.types import Triage
 
 STRICT = "[XPASS(strict)]"
-"""The beginning of pytest's text about a test that passed, and was expected to fail."""
+"""The prefix of pytest's text about a test that passed, and was expected to fail."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -51,13 +51,13 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Find the triage of a failure, and put it into the report."""
     report = yield
-    if report.failed and call.excinfo and is_ours(item):
-        _find_out(item, call, report, call.excinfo.value)
+    if report.failed and call.excinfo and needs_desktop(item):
+        _classify(item, call, report, call.excinfo.value)
     return report
 
 
 def complete(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
-    """Give the raised exception back to who looks at it, such as a debugger, once other plugins have seen the triage.
+    """Restore the raised exception for its readers, such as a debugger, once other plugins have seen the triage.
 
     Find the triage of a test that the hook of another plugin failed after it passed, such as pytest-check's. Report an
     outage or a wrong setting as a failure also of a test that was expected to fail: the product did not fail there. It
@@ -79,10 +79,10 @@ def complete(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Test
             report.sections.append(("xfail", text))
     if report.failed and not state.failure and not report.longreprtext.startswith(STRICT):
         error = call.excinfo.value if call.excinfo else AssertionError(report.longreprtext)
-        _find_out(item, call, report, error)
+        _classify(item, call, report, error)
 
 
-def _find_out(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport, error: BaseException) -> None:
+def _classify(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport, error: BaseException) -> None:
     state, desktop, hide = state_of(item), desktop_of(item), secrets_of(item.config).hide
     fault = fault_of(desktop, error) if desktop and call.when != "teardown" else Fault()
     rule = rule_for(error, fault)
@@ -95,7 +95,7 @@ def _find_out(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Tes
     if isinstance(error, pytest.xfail.Exception) and triage not in ("infra", SETTINGS):
         return  # the test expects this, by `pytest.xfail` or by `run=False`
     if isinstance(error, VncUseError) or faults.asked(error):  # without a traceback through the engine
-        text = format_failure(error, fault, _places(item, error), hide)
+        text = format_failure(error, fault, _locations(item, error), hide)
         plain = pytest.fail.Exception(f"{triage}: {text}", pytrace=False).with_traceback(error.__traceback__)
         report.longrepr = item.repr_failure(pytest.ExceptionInfo.from_exception(plain))
     elif hasattr(report.longrepr, "addsection"):
@@ -107,7 +107,7 @@ def _find_out(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Tes
 
 
 def _show_beside(item: pytest.Item, report: pytest.TestReport, error: BaseException, fault: Fault) -> None:
-    """Show other known facts below the error that the test itself raised, and a crash of the program above it."""
+    """Show other facts below the error that the test raised, and a crash of the program above it."""
     hide, longrepr = secrets_of(item.config).hide, cast("Any", report.longrepr)
     if fault:
         longrepr.addsection("program under test" if fault.of_program else "desktop", sanitize(str(fault), hide))
@@ -122,7 +122,7 @@ def _show_beside(item: pytest.Item, report: pytest.TestReport, error: BaseExcept
 
 
 def _headline(report: pytest.TestReport, triage: str, tool: InfraError | None) -> str:
-    """Return the failure in one line, without the triage; put the triage into the report's own such line, if any.
+    """Return the failure in one line, without the triage; put the triage into the report's such line, if any.
 
     An earlier failure of the tool comes first.
     """
@@ -152,28 +152,28 @@ def _expose_triage(
     is_ordinary = not isinstance(error, VncUseError) and not faults.asked(error) and triage != "infra"
     if is_ordinary or (isinstance(error, tuple(_xfail_classes(item))) and not is_contradicted):
         return
-    named = kind(f"{faults.named(error)}; {message}")
-    named.__cause__ = error
+    rerun_error = kind(f"{faults.named(error)}; {message}")
+    rerun_error.__cause__ = error
     state_of(item).raised = call.excinfo
-    call.excinfo = pytest.ExceptionInfo.from_exception(named.with_traceback(error.__traceback__))
+    call.excinfo = pytest.ExceptionInfo.from_exception(rerun_error.with_traceback(error.__traceback__))
 
 
 def _xfail_classes(item: pytest.Item) -> list[type[BaseException]]:
     """Return the classes that `xfail(raises=…)` of a test names."""
-    named = [mark.kwargs.get("raises", ()) for mark in item.iter_markers("xfail")]
-    classes = [kind for raises in named for kind in (raises if isinstance(raises, tuple) else (raises,))]
+    arguments = [mark.kwargs.get("raises", ()) for mark in item.iter_markers("xfail")]
+    classes = [kind for raises in arguments for kind in (raises if isinstance(raises, tuple) else (raises,))]
     return [kind for kind in classes if isinstance(kind, type)]
 
 
-def _places(item: pytest.Item, error: BaseException) -> Sequence[str]:
-    """Return the places of the error: the step and run directory, the lines, the machine."""
+def _locations(item: pytest.Item, error: BaseException) -> Sequence[str]:
+    """Return the locations of the error: the step and run directory, the lines, the machine."""
     state, machine = state_of(item), machine_of(item.config)
-    in_run = [f"{state.place} of the run in {state.runs[-1]}"] if state.place and state.runs else []
+    run_location = [f"{state.location} of the run in {state.runs[-1]}"] if state.location and state.runs else []
     if faults.asked(error):
-        lines = [f"at {place}" for place in faults.users_lines(error, item.path)]
+        lines = [f"at {frame}" for frame in faults.users_lines(error, item.path)]
     else:
         lines = faults.lines_in(item.path, error)
-    return [*in_run, *lines, *([f"on the machine {machine}"] if machine else [])]
+    return [*run_location, *lines, *([f"on the machine {machine}"] if machine else [])]
 
 
 def machine_of(config: pytest.Config) -> str:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pytest_vnc_use.recordings.format import Screen
     from pytest_vnc_use.ui.manual import PageUser
 
-_STARTS_S = 20.0
+_START_TIMEOUT_S = 20.0
 NAME = "vnc_use_ui"
 
 
@@ -51,7 +51,7 @@ def desk_of(config: pytest.Config) -> DeskPlugin:
 
 
 class DeskPlugin:
-    """Tells the desk about the tests of this process. With pytest-xdist each worker tells about its own."""
+    """Reports the tests of this process to the desk. With pytest-xdist each worker reports its tests."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -65,7 +65,7 @@ class DeskPlugin:
         self.watcher: Watcher | None = None
         """The observer of the newest test's runs."""
         self.user: PageUser | None = None
-        """The user who does the newest test's tasks by hand."""
+        """The user who performs the newest test's tasks manually."""
         self._allowed: dict[str, set[str]] = {}
         """The actions that the user has allowed, by test, for its rehearsals."""
 
@@ -78,13 +78,13 @@ class DeskPlugin:
         node.workerinput["vnc_ui"] = [self._url, self._token]  # type: ignore[attr-defined]
 
     def pytest_sessionstart(self) -> None:
-        """Print the address, past capturing."""
+        """Print the URL, past capturing."""
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         if self.page and reporter:
             reporter.write_line(f"vnc-use: watch the tests at {self.page}")
 
     def _announce(self) -> None:
-        """Print where a question waits that nobody sees."""
+        """Print where a question waits that no user sees."""
         if self.page:
             print_line(self._config, f"vnc-use: a question waits at {self.page}")
 
@@ -94,12 +94,12 @@ class DeskPlugin:
             self.link.send(type="collected", tests=[item.nodeid for item in session.items])
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """Note that a test begins."""
+        """Note that a test starts."""
         if self._runs_tests:
             self.link.send(type="test", test=nodeid, state="running")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Tell the result of a test, as far as it is known."""
+        """Report the result of a test, as far as it is known."""
         has_crashed = str(report.when) == "???"  # then pytest-xdist reports it in place of its worker
         if not (self._runs_tests or has_crashed) or (report.passed and report.when != "call"):
             return
@@ -127,7 +127,7 @@ class DeskPlugin:
         watcher.start()
 
     def approver_of(self, item: pytest.Item) -> PageApprover:
-        """Return who is asked about the actions of a test."""
+        """Return the approver of the actions of a test."""
         allowed = self._allowed.setdefault(item.nodeid, set())
 
         def run_dir() -> Path:
@@ -161,9 +161,9 @@ def _read(path: Path) -> bytes | None:
 
 
 def _desk_of(config: pytest.Config) -> tuple[str, str, str]:
-    """Return the address for sessions, the token, and the page's address where this process has started the desk."""
-    if given := getattr(config, "workerinput", {}).get("vnc_ui"):
-        return given[0], given[1], ""
+    """Return the URL for sessions, the token, and the page's URL if this process has started the desk."""
+    if connection := getattr(config, "workerinput", {}).get("vnc_ui"):
+        return connection[0], connection[1], ""
     if file := os.environ.pop(VARIABLE, ""):
         url, token = json.loads(Path(file).read_text("utf-8"))
         return url, token, ""
@@ -178,6 +178,6 @@ def _desk_of(config: pytest.Config) -> tuple[str, str, str]:
     assert desk.stdout is not None
     first = desk.stdout.readline()
     if not first:
-        raise pytest.UsageError(f"the page's server ended with exit code {desk.wait(_STARTS_S)}")
+        raise pytest.UsageError(f"the page's server ended with exit code {desk.wait(_START_TIMEOUT_S)}")
     page, url, token = json.loads(first)
     return url, token, page

@@ -24,13 +24,13 @@ _RADIUS = 20
 _TICK = (12, 30)
 _HEAD = 20
 _SCROLL = 64
-_WAYS: dict[Direction, Point] = {"up": (0, -1), "down": (0, 1), "left": (-1, 0), "right": (1, 0)}
+_DIRECTIONS: dict[Direction, Point] = {"up": (0, -1), "down": (0, 1), "left": (-1, 0), "right": (1, 0)}
 MAX_PIXELS = 1 << 24
 """Larger images are not opened: a small file may claim a size that fills the memory. Two screens of 4K have less."""
 
 
 def size_of(png: bytes) -> tuple[int, int]:
-    """Return the width and height that a PNG claims. Raises RunDirectoryError if it is none."""
+    """Return the width and height that a PNG claims. Raises RunDirectoryError if it is not a PNG."""
     if png[:8] != b"\x89PNG\r\n\x1a\n" or png[12:16] != b"IHDR" or len(png) < 24:
         raise RunDirectoryError("the screenshot is damaged: it is no PNG")
     width, height = int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")
@@ -40,7 +40,7 @@ def size_of(png: bytes) -> tuple[int, int]:
 
 
 def open_png(png: bytes) -> Image.Image:
-    """Return a PNG with all its pixels read. Raises RunDirectoryError if it is damaged, or a bomb."""
+    """Return a PNG with all its pixels read. Raises RunDirectoryError if it is damaged or too large."""
     size_of(png)
     try:
         image = Image.open(BytesIO(png), formats=["PNG"])
@@ -74,7 +74,7 @@ def mark_action(png: bytes, action: Action) -> bytes:
 
 
 def action_path(action: Action, size: tuple[int, int]) -> str:
-    """Return the action's point or path on a frame of this size as the data of an SVG path; "" if it has no place.
+    """Return the action's point or path on a frame of this size as the data of an SVG path; "" if it has no point.
 
     Pixels of the frame are the unit. A point is in the middle of its pixel.
     """
@@ -88,7 +88,7 @@ def action_path(action: Action, size: tuple[int, int]) -> str:
 
 
 def _mark(action: Action, size: tuple[int, int]) -> tuple[list[Line], list[Point]]:
-    """Return the drawing of an action's place: lines, and the middles of rings; none of an action without a place."""
+    """Return the drawing of an action's point: lines, and the middles of rings; none of an action without a point."""
     unit = _unit(size)
 
     def within(x: int, y: int) -> Point:
@@ -102,7 +102,7 @@ def _mark(action: Action, size: tuple[int, int]) -> tuple[list[Line], list[Point
         case Drag():
             start, end = within(action.x, action.y), within(action.to_x, action.to_y)
         case Scroll():
-            start, (right, down) = within(action.x, action.y), _WAYS[action.direction]
+            start, (right, down) = within(action.x, action.y), _DIRECTIONS[action.direction]
             end = (start[0] + right * _SCROLL * unit, start[1] + down * _SCROLL * unit)
         case _:
             return [], []

@@ -1,7 +1,7 @@
 """A run as one block of HTML, for the cell that pytest-html gives a test.
 
-It has the parts of the run's page. Its screenshots are backgrounds, because pytest-html's script uses the first `img`
-of the cell, and because a browser decodes them only once they are seen. `block_style` belongs once into the report.
+It has the sections of the run's page. Its screenshots are backgrounds, because pytest-html's script uses the first
+`img` of the cell, and a browser decodes them only when visible. `block_style` belongs once into the report.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pytest_vnc_use.runs.directory import EndedTest
 from pytest_vnc_use.runs.json_lines import LARGEST, read_whole
 
 _THUMB = (320, 200)
-_OF_BLOCKS = """
+_BLOCK_STYLE = """
 .page { border: 1px solid var(--line); border-radius: 6px; padding: 8px 14px; margin: 4px 0 12px; cursor: auto; }
 .step, .claim { content-visibility: visible; }
 .last { max-width: 960px; }
@@ -39,14 +39,14 @@ Link = Callable[[bytes], str]
 def block_style() -> str:
     """Return the style of all blocks, as HTML: that of the pages, in its light colours, for blocks alone."""
     style = shared_text("report.css").replace(":root {", "& {", 1)
-    return f"<style>.vnc-run {{ {style} {_OF_BLOCKS} }}</style>"
+    return f"<style>.vnc-run {{ {style} {_BLOCK_STYLE} }}</style>"
 
 
 def run_html(run: Path, *, link: Link, machine: str = "", page: str = "", ended: EndedTest | None = None) -> str:
-    """Return the block of a run; it says what is missing or damaged in the run directory.
+    """Return the block of a run, with what is missing or damaged in the run directory.
 
     `link` makes the URL of each screenshot. `machine` is the one that has the run directory, if the reader may be on
-    another. `page` is the address of the run's own page, `ended` the test's result if the run directory has none yet.
+    another. `page` is the URL of the run's page, `ended` the test's result if the run directory has none yet.
     """
     view = show_run(run, compare="deciding", ended=ended).view
     if machine:
@@ -84,7 +84,7 @@ class AssetLink:
 
 
 def keep_asset(file: Path, png: bytes, original: Path | None = None) -> None:
-    """Keep a screenshot at `file`, unless it is there: as a hard link to `original` if that has it, else as a copy.
+    """Store a screenshot at `file` unless it exists: as a hard link to `original` if that has it, else as a copy.
 
     Processes may write at the same time. Raises OSError.
     """

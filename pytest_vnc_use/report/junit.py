@@ -2,7 +2,7 @@
 
 GitLab takes the first one of a test that failed, as a path below the project's directory, and knows no path with a
 bracket or a bar. Jenkins' plugin "JUnit Attachments" takes all, as paths from the workspace. It copies each by its file
-name alone, so the page of a run, which is always index.html, is named on a line of its own instead.
+name alone, so the page of a run, which is always index.html, is named on a separate line instead.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def add_attachments(file: Path, directory: Path, hide: Callable[[str], str]) -> 
 
 def _lines(case: ElementTree.Element, directory: Path, hide: Callable[[str], str]) -> list[str]:
     """Return the lines for a test: its screenshot, the page of its run, and its last step."""
-    runs = [each.get("value", "") for each in case.iter("property") if each.get("name") == _RUN]
+    runs = [element.get("value", "") for element in case.iter("property") if element.get("name") == _RUN]
     if not runs or (case.find("failure") is None and case.find("error") is None):
         return []
     run = Path(runs[-1])
@@ -65,16 +65,16 @@ def _lines(case: ElementTree.Element, directory: Path, hide: Callable[[str], str
         line
         for path, line in ((screenshot, f"[[ATTACHMENT|{screenshot}]]"), (page, f"page of the run: {page}"))
         if hide(path) == path and _NOT_IN_A_PATH.isdisjoint(path)
-    ] + [_BRACKETS.sub("[ ", hide(line)) for line in last]  # nobody else's text is an attachment
+    ] + [_BRACKETS.sub("[ ", hide(line)) for line in last]  # no other text becomes an attachment
 
 
 def _path(file: Path, directory: Path) -> str:
-    there = file.absolute()
-    return (there.relative_to(directory) if there.is_relative_to(directory) else there).as_posix()
+    path = file.absolute()
+    return (path.relative_to(directory) if path.is_relative_to(directory) else path).as_posix()
 
 
 def _append(case: ElementTree.Element, text: str) -> None:
-    """Add text to the one system-out of a test: readers know one only."""
+    """Add text to the one system-out of a test: readers support one only."""
     output = case.find(_OUTPUT)
     if output is None:
         output = ElementTree.SubElement(case, _OUTPUT)

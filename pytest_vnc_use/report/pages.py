@@ -24,7 +24,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from pytest_vnc_use.errors import RunDirectoryError, RunDirectoryUnwritable
-from pytest_vnc_use.report.phrases import free_name, without_place
+from pytest_vnc_use.report.phrases import free_name, without_parent_path
 from pytest_vnc_use.report.run_view import RunPage, show_run
 from pytest_vnc_use.report.screenshots import Shot, data_uri
 from pytest_vnc_use.report.session_view import NO_RESULTS, KnownResults, session_view
@@ -34,23 +34,23 @@ from pytest_vnc_use.runs.directory import write_atomically
 
 INDEX = "index.html"
 SHARED = ("report.css", "report.js")
-_KNOWN = {
+_SIGNATURES = {
     INDEX: b'content="pytest-vnc-use"',
     "report.css": b"--ground: #fff; --raised",
     "report.js": b"a report's pages",
 }
-"""A text near the beginning of each file of a report."""
-_BEGINNING = 64_000
-_FOREIGN = re.compile(r"[^\w.-]+", re.ASCII)
+"""A text near the start of each file of a report."""
+_SIGNATURE_BYTES = 64_000
+_UNSAFE_CHARACTERS = re.compile(r"[^\w.-]+", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Assets:
     """The surroundings of a run or a session on a page.
 
-    `base` is where the shared files are, unless `style` has their text; `index` is the address of the session's page.
+    `base` is where the shared files are, unless `style` has their text; `index` is the URL of the session's page.
     `prefix` makes the names of steps unique if several runs are on one page; `anchor` and the number of a step are its
-    address, "" if it has none. `is_block` is a run in another's report; `directory` is the run's there.
+    URL, "" if it has none. `is_block` is a run in another report; `directory` is the run's there.
     """
 
     base: str = ""
@@ -63,7 +63,7 @@ class Assets:
 
 
 class LinkedShots:
-    """The HTML of screenshots that are files; `base` is the address of their run's directory."""
+    """The HTML of screenshots that are files; `base` is the URL of their run's directory."""
 
     def __init__(self, base: str = "") -> None:
         self._base = base
@@ -74,13 +74,13 @@ class LinkedShots:
         return Markup(template).format(kind, self._base + shot.address, shot.width, shot.height, shot.about)
 
     def svg(self, shot: Shot, kind: str = "") -> str:
-        """Return a screenshot as a part of an SVG."""
+        """Return a screenshot as an element of an SVG."""
         template = '<image class="pic {}" href="{}" width="{}" height="{}"/>'
         return Markup(template).format(kind, self._base + shot.address, shot.width, shot.height)
 
 
 class EmbeddedShots:
-    """The HTML of one run's screenshots as classes of a style: each is there once, and a browser decodes it when seen.
+    """The HTML of one run's screenshots as classes of a style: each is stored once, and decoded when visible.
 
     `url_of` makes the URL in the style from a screenshot's address. `rules` may be those of several runs, by the class;
     `used` are the classes of this one.
@@ -103,7 +103,7 @@ class EmbeddedShots:
         return Markup('<i class="pic {} {}" {}></i>').format(name, kind, label)
 
     def svg(self, shot: Shot, kind: str = "") -> str:
-        """Return a screenshot as a part of an SVG."""
+        """Return a screenshot as an element of an SVG."""
         template = '<foreignObject width="{}" height="{}">{}</foreignObject>'
         return Markup(template).format(shot.width, shot.height, self.html(shot, kind))
 
@@ -115,7 +115,7 @@ class EmbeddedShots:
 def write_report(
     runs: Iterable[Path],
     directory: Path,
-    known: KnownResults = NO_RESULTS,
+    known_results: KnownResults = NO_RESULTS,
     *,
     one_file: bool = False,
     quick: bool = False,
@@ -123,12 +123,12 @@ def write_report(
     """Write the pages of a session and of these runs into a directory, and return the path of the first page.
 
     With `one_file` it is a single file. With `quick` the screens of tests that did not fail are not compared: that
-    takes most of the time. Raises RunDirectoryUnwritable, also if a file with the same name is no part of a report.
+    takes most of the time. Raises RunDirectoryUnwritable, also if a file with the same name is not of a report.
     """
     try:
-        _check_replaceable(directory, [INDEX] if one_file else _KNOWN)
+        _check_replaceable(directory, [INDEX] if one_file else _SIGNATURES)
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        page = _one_file(runs, known) if one_file else _directory(runs, directory, known, quick=quick)
+        page = _one_file(runs, known_results) if one_file else _directory(runs, directory, known_results, quick=quick)
         write_atomically(directory / INDEX, page.encode("utf-8", "replace"))
     except OSError as exc:
         raise RunDirectoryUnwritable(f"cannot write the report into {str(directory)!r}: {exc}") from exc
@@ -139,7 +139,7 @@ def _check_replaceable(directory: Path, names: Iterable[str]) -> None:
     """Raise RunDirectoryUnwritable if there is a file of one of these names that belongs to no report."""
     for name in names:
         file = directory / name
-        if file.is_file() and _KNOWN[name] not in file.read_bytes()[:_BEGINNING]:
+        if file.is_file() and _SIGNATURES[name] not in file.read_bytes()[:_SIGNATURE_BYTES]:
             problem = f"{str(file)!r} is no part of a report, and stays as it is: name another directory"
             raise RunDirectoryUnwritable(problem)
 
@@ -154,7 +154,7 @@ def written_runs(directories: Sequence[str]) -> list[Path]:
     return [path for path in map(Path, dict.fromkeys(directories)) if (path / "trace.jsonl").is_file()]
 
 
-def _directory(runs: Iterable[Path], directory: Path, known: KnownResults, *, quick: bool) -> str:
+def _directory(runs: Iterable[Path], directory: Path, known_results: KnownResults, *, quick: bool) -> str:
     """Write the page of each run, and return that of the session."""
     for name in SHARED:
         write_atomically(directory / name, shared_text(name).encode())
@@ -162,56 +162,56 @@ def _directory(runs: Iterable[Path], directory: Path, known: KnownResults, *, qu
     pages = [_write_run(run, _target(run, directory, taken), quick=quick) for run in runs]
     return render(
         "session",
-        view=session_view(pages, known),
+        view=session_view(pages, known_results),
         assets=Assets(),
         pics_of=lambda run: LinkedShots(run.page.removesuffix(INDEX)),
     )
 
 
 def _target(run: Path, directory: Path, taken: set[str]) -> Path:
-    """Return the directory of a run's page: the run's own if it lies here, else one with a name that no run has."""
+    """Return the directory of a run's page: the run's if it is within `directory`, else one with a free name."""
     if run.resolve().parent == directory.resolve():
         return directory / run.name
-    name = _FOREIGN.sub("-", run.name).strip(".") or "run"
+    name = _UNSAFE_CHARACTERS.sub("-", run.name).strip(".") or "run"
     while ((target := directory / free_name(name, taken)) / "trace.jsonl").exists():
-        pass  # another run lies there
+        pass  # another run has it
     return target
 
 
 def _write_run(run: Path, target: Path, *, quick: bool) -> RunPage:
     """Write the page of one run and its images; return the run as a session lists it.
 
-    A page that cannot be written does not stop the other pages: the returned run says why.
+    A page that cannot be written does not stop the other pages: the returned run has the reason.
     """
     is_elsewhere = target.resolve() != run.resolve()
     page = show_run(run, compare="failed" if quick else "all", copy=is_elsewhere)
     if not is_elsewhere and (run / messages.FILE).is_file():
         page = replace(page, view=replace(page.view, messages=messages.FILE))
     try:
-        _make_own(target)
+        _make_directory(target)
         for inner in {Path(address).parent for address in page.added}:
-            _make_own(target / inner)
+            _make_directory(target / inner)
         for address, content in page.added.items():
             write_atomically(target / address, content)
         html = render("run", view=page.view, assets=Assets("../", f"../{INDEX}"), pics=LinkedShots())
         write_atomically(target / INDEX, html.encode("utf-8", "replace"))
     except (OSError, RunDirectoryError) as exc:
-        return page.without_content("", without_place(exc, target))
+        return page.without_content("", without_parent_path(exc, target))
     return page.without_content(f"{quote(os.fsencode(target.name))}/{INDEX}")
 
 
-def _make_own(directory: Path) -> None:
+def _make_directory(directory: Path) -> None:
     """Make a directory if there is none. Raises RunDirectoryUnwritable if it is a link: it may lead anywhere."""
     if directory.is_symlink():
         raise RunDirectoryUnwritable(f"{directory.name!r} must be a directory, it is a symbolic link")
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-def _one_file(runs: Iterable[Path], known: KnownResults) -> str:
-    """Return the page of a session with its runs, of which the one in the address is shown."""
+def _one_file(runs: Iterable[Path], known_results: KnownResults) -> str:
+    """Return the page of a session with its runs, of which the one in the URL is shown."""
     style = shared_text("report.css")
     pages: list[RunPage] = []
-    parts: dict[str, str] = {}
+    sections: dict[str, str] = {}
     rules: dict[str, str] = {}
     shots: dict[str, EmbeddedShots] = {}
     for number, path in enumerate(runs, start=1):
@@ -219,29 +219,29 @@ def _one_file(runs: Iterable[Path], known: KnownResults) -> str:
         page = show_run(path, copy=True)
         shots[key] = EmbeddedShots(rules, partial(_embedded, page.added))
         assets = Assets(index="#", prefix=f"{key}-", anchor=f"#{key}-step-", style=style)
-        parts[key] = render("part", view=page.view, assets=assets, pics=shots[key])
+        sections[key] = render("part", view=page.view, assets=assets, pics=shots[key])
         if page.view.last and not page.view.last.problem:
             shots[key].html(page.view.last)  # for the list of tests
         pages.append(page.without_content(f"#{key}"))
-    of_runs = {key: {*pics.used} for key, pics in shots.items()}
+    classes_by_run = {key: {*pics.used} for key, pics in shots.items()}
     for pics in shots.values():
         pics.used.clear()  # from now on it has what the session's list shows
 
     @cache
     def shared() -> set[str]:
-        users = Counter(name for names in of_runs.values() for name in names)
+        users = Counter(name for names in classes_by_run.values() for name in names)
         listed = {name for pics in shots.values() for name in pics.used}
         return {name for name in rules if name in listed or users[name] > 1}
 
     def style_of(key: str) -> str:
         """Return the rules of the screenshots that only this run shows, or with "" of those that several or all do."""
-        names = of_runs[key] - shared() if key else shared()
+        names = classes_by_run[key] - shared() if key else shared()
         return "\n".join(rules[name] for name in sorted(names))
 
     return render(
         "one_file",
-        view=session_view(pages, known),
-        parts=parts.items(),
+        view=session_view(pages, known_results),
+        parts=sections.items(),
         assets=Assets(style=style),
         script=shared_text("report.js"),
         style_of=style_of,

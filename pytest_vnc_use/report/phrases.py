@@ -1,4 +1,4 @@
-"""The text about a run for a reader: worded, of limited length, and without characters that hide or turn it around.
+"""The text about a run for a reader: of limited length, and without characters that hide or reverse it.
 
 Jinja2 escapes what is markup. `sanitize` makes control characters visible, and those that change the direction of a
 text, so that a text cannot look like another.
@@ -17,7 +17,7 @@ from pytest_vnc_use.runs.directory import Trace
 from pytest_vnc_use.types import Outcome, Ruling, RulingKind, SettledReason, Usage, Verdict
 
 Tone = Literal["good", "bad", "doubt", "plain"]
-"""The colour of a word. No outcome is good: only a verdict or the test's body can say that the task was achieved."""
+"""The colour of a word. No outcome is good: only a verdict or the test's body can show that the task was achieved."""
 
 _RULINGS: dict[RulingKind, str] = {"allow": "allowed", "deny": "denied", "ask": "waits for approval"}
 SETTLED: dict[SettledReason, str] = {
@@ -47,29 +47,29 @@ def sanitize(value: object) -> object:
     """Return a text with its hidden characters shown as `⟨U+202E⟩`; other values and finished HTML as they are."""
     if hasattr(value, "__html__") or not isinstance(value, str):
         return value
-    return _HIDDEN.sub(lambda found: f"⟨U+{ord(found.group()):04X}⟩", value.replace("\r\n", "\n"))
+    return _HIDDEN.sub(lambda match: f"⟨U+{ord(match.group()):04X}⟩", value.replace("\r\n", "\n"))
 
 
-def short(text: object, most: int = LONGEST) -> str:
-    """Return the text; if it is longer than `most` characters, its beginning and its length."""
-    return cut(str(text), most)
+def short(text: object, max_length: int = LONGEST) -> str:
+    """Return the text; if it is longer than `max_length` characters, its start and its length."""
+    return cut(str(text), max_length)
 
 
-def as_json(value: Any, most: int) -> str:
-    """Return a JSON value as indented text of at most `most` characters."""
+def as_json(value: Any, max_length: int) -> str:
+    """Return a JSON value as indented text of at most `max_length` characters."""
     try:
-        return short(json.dumps(value, ensure_ascii=False, indent=1, default=str), most)
+        return short(json.dumps(value, ensure_ascii=False, indent=1, default=str), max_length)
     except RecursionError:
         return "(nested too deeply to be shown)"
 
 
-def without_place(text: object, directory: Path) -> str:
-    """Return the text without the path of a directory, because a page that is sent away must not show it."""
+def without_parent_path(text: object, directory: Path) -> str:
+    """Return the text without the path of a directory, because a shared page must not show it."""
     return str(text).replace(f"{directory.parent}{os.sep}", "")
 
 
 def free_name(name: str, taken: set[str]) -> str:
-    """Return the name, or, if it is taken, the first free one of `name-2`, `name-3`, …; it is taken from now on.
+    """Return the name, or, if it is taken, the first free one of `name-2`, `name-3`, …; mark it taken.
 
     Names that differ in case alone are one name: on some disks they are one file.
     """
@@ -103,7 +103,7 @@ def outcome_in_words(trace: Trace) -> tuple[str, Tone]:
 
 
 def planner_in_words(trace: Trace) -> str:
-    """Return who decided; say plainly if no model did."""
+    """Format who decided, or that no model did."""
     models = sorted({turn.decision.model for turn in trace.turns} - {""})
     name = trace.started.planner
     if "scripted" in name and not models:
@@ -120,9 +120,9 @@ def tokens_in_words(usage: Usage) -> str:
     return f"{usage.input:,} in ({usage.cached:,} cached), {usage.output:,} out{thinking}"
 
 
-def judging_in_words(verdict: Verdict) -> str:
+def format_judging(verdict: Verdict) -> str:
     """Return who judged, with which votes, and on how many screens."""
     judge = f"judged by {verdict.model}" if verdict.model else "no model judged"
     votes = f"votes: {', '.join(verdict.votes)}" if len(verdict.votes) > 1 else ""
-    looks = f"asked on {verdict.looks} screens" if verdict.looks > 1 else ""
-    return "; ".join(filter(None, [judge, votes, looks]))
+    screens = f"asked on {verdict.looks} screens" if verdict.looks > 1 else ""
+    return "; ".join(filter(None, [judge, votes, screens]))

@@ -17,40 +17,40 @@ from pytest_vnc_use.types import Step
 
 CONFIDENCE = 0.95
 NEAR_PX = 24
-"""Two points at most this far apart count as the same place, as a button is rarely smaller."""
-_PLACES = frozenset({"x", "y", "to_x", "to_y"})
+"""Two points at most this far apart count as the same point, as a button is rarely smaller."""
+_COORDINATES = frozenset({"x", "y", "to_x", "to_y"})
 REPETITION = re.compile(r"([-\[])(run\d+)\]$")
-"""The part of a test's id that names its repetition: `test_x[run2]`, `test_x[apples-run2]`."""
+"""The suffix of a test's id that names its repetition: `test_x[run2]`, `test_x[apples-run2]`."""
 _WORD = re.compile(r"\w{3,}")
 
 
 def reliabilities(tests: Sequence[ItemResult], repeat: int) -> tuple[Reliability, ...]:
     """Return the reliability of each repeated test, in the order of its first repetition, without skipped ones.
 
-    Return none without `repeat`: a similar id then comes from a parameter of the test's own.
+    Return none without `repeat`: a similar id then comes from a parameter of the test.
     """
     groups: dict[str, list[ItemResult]] = {}
     for test in tests if repeat > 1 else ():
         if REPETITION.search(test.test) and test.result != "skipped":
             groups.setdefault(base_of(test.test), []).append(test)
-    found = []
+    results = []
     for name, group in groups.items():
         k, passed = len(group), sum(map(_is_pass, group))
         low, high = wilson_interval(passed, k)
         powers = (passed / k) ** k, low**k, high**k
-        found.append(Reliability(name, k, passed, passed / k, low, high, *powers, _first_divergence(group)))
-    return tuple(found)
+        results.append(Reliability(name, k, passed, passed / k, low, high, *powers, _first_divergence(group)))
+    return tuple(results)
 
 
 def base_of(nodeid: str) -> str:
     """Return the id of the test without its repetition."""
-    return REPETITION.sub(lambda found: "]" if found[1] == "-" else "", nodeid)
+    return REPETITION.sub(lambda match: "]" if match[1] == "-" else "", nodeid)
 
 
 def repetition_of(nodeid: str) -> str:
     """Return the repetition in a test's id, such as `run2`."""
-    found = REPETITION.search(nodeid)
-    return found[2] if found else nodeid
+    match = REPETITION.search(nodeid)
+    return match[2] if match else nodeid
 
 
 def _is_pass(test: ItemResult) -> bool:
@@ -76,8 +76,8 @@ def _first_divergence(tests: Sequence[ItemResult]) -> Divergence | None:
             if test.runs:
                 traced.append((test, read_trace(Path(test.runs[0].directory))))
     parted = [(_is_pass(traced[0][0]) == _is_pass(other[0]), _divergence_of(traced[0], other)) for other in traced[1:]]
-    found = [(alike, divergence.step, divergence) for alike, divergence in parted if divergence]
-    return min(found, key=lambda each: each[:2])[2] if found else None
+    candidates = [(alike, divergence.step, divergence) for alike, divergence in parted if divergence]
+    return min(candidates, key=lambda candidate: candidate[:2])[2] if candidates else None
 
 
 def _divergence_of(one: tuple[ItemResult, Trace], other: tuple[ItemResult, Trace]) -> Divergence | None:
@@ -94,9 +94,9 @@ def _divergence_of(one: tuple[ItemResult, Trace], other: tuple[ItemResult, Trace
 def _side(test: ItemResult, trace: Trace, number: int) -> DivergentRun:
     directory = str(trace.path)
     if number > len(trace.steps):
-        ended = trace.ended.message if trace.ended else "the run was not finished"
+        message = trace.ended.message if trace.ended else "the run was not finished"
         last = trace.steps[-1].frame_after if trace.steps else trace.started.screen
-        return DivergentRun(test.test, directory, f"ended: {plain(ended)}", ended, last)
+        return DivergentRun(test.test, directory, f"ended: {plain(message)}", message, last)
     step = trace.steps[number - 1]
     return DivergentRun(
         test.test, directory, step_line(step), f"{step.proposal.intent} {step.words}", step.frame_before
@@ -104,27 +104,27 @@ def _side(test: ItemResult, trace: Trace, number: int) -> DivergentRun:
 
 
 def same_step(one: Step, other: Step) -> bool:
-    """Return whether two runs did the same: one kind of action, at the same place, with the same text and keys."""
+    """Return whether two steps match: one kind of action, at the same point, with the same text and keys."""
     action, second = one.proposal.action, other.proposal.action
     if type(action) is not type(second):
         return False
     for name, value in vars(action).items():
-        again = getattr(second, name)
-        is_place = name in _PLACES and isinstance(value, int) and isinstance(again, int)
-        if value != again and not (is_place and abs(value - again) <= NEAR_PX):
+        other_value = getattr(second, name)
+        is_coordinate = name in _COORDINATES and isinstance(value, int) and isinstance(other_value, int)
+        if value != other_value and not (is_coordinate and abs(value - other_value) <= NEAR_PX):
             return False
     return True
 
 
 def sentence_about(task: str, *words: str) -> str:
-    """Return the sentence of the task, or its part, that shares most words with `words`; "" if none does.
+    """Return the sentence or clause of the task that shares most words with `words`; "" if none does.
 
     Longer words count more.
     """
-    spoken = {*_WORD.findall(" ".join(words).lower())}
-    parts = [part.strip() for part in re.split(r"[.;!?\n]+\s*|,\s+|\s+and\s+", task) if part.strip()]
-    shared = [sum(map(len, spoken.intersection(_WORD.findall(part.lower())))) for part in parts]
-    return parts[shared.index(max(shared))] if any(shared) else ""
+    vocabulary = {*_WORD.findall(" ".join(words).lower())}
+    sentences = [sentence.strip() for sentence in re.split(r"[.;!?\n]+\s*|,\s+|\s+and\s+", task) if sentence.strip()]
+    shared = [sum(map(len, vocabulary.intersection(_WORD.findall(sentence.lower())))) for sentence in sentences]
+    return sentences[shared.index(max(shared))] if any(shared) else ""
 
 
 def reliability_lines(reliability: Reliability) -> Iterator[str]:

@@ -42,8 +42,8 @@ class RunFigures:
     `outcome` is an `Outcome`, or `broke`, `unfinished`, `unreadable`. `models` are the models that answered.
     `rehearsal` is the number of the rehearsal that the run belongs to, 0 for a run of the test itself. `transients`
     describe transient frames of a replay that its recording does not have. `usage` is that of the planner's answers and
-    of the verdicts. `steps_s` is the duration of the steps, the model's thinking included. `dollars` is None if nobody
-    counts them. `checked_by` says what decided whether the task is done: a `claim`, its `end_state`, the `user` who
+    of the verdicts. `steps_s` is the duration of the steps, the model's thinking included. `dollars` is None if they
+    are unknown. `checked_by` states what decided whether the task is done: a `claim`, its `end_state`, the `user` who
     recorded it, or with `expect=None` the test's `body`.
     """
 
@@ -67,8 +67,8 @@ class RunFigures:
 class RehearsalFigures:
     """One replay of a recording right after it was made.
 
-    If the test did not repeat, `problem` says why, `advice` what to do, and `recorded` and `seen` are the screenshots.
-    `learnt` are the parts of the screen, as `(left, top) to (right, bottom)`, of which another look was learnt.
+    If the test did not repeat, `problem` is the reason, `advice` the remedy, and `recorded` and `seen` are the
+    screenshots. `learnt` are the regions, as `(left, top) to (right, bottom)`, of which another variant was learnt.
     """
 
     number: int
@@ -110,17 +110,17 @@ class ItemResult:
     @property
     def is_unrepeated(self) -> bool:
         """Return whether the test was recorded, and a rehearsal did not repeat."""
-        return not all(each.repeated for each in self.rehearsals)
+        return not all(rehearsal.repeated for rehearsal in self.rehearsals)
 
     @property
     def is_bad(self) -> bool:
-        """Return whether the test failed or broke; a word that pytest does not know is no pass."""
+        """Return whether the test failed or raised an error; a result unknown to pytest is no pass."""
         return self.result not in FINE
 
 
 @dataclass(frozen=True)
 class DivergentRun:
-    """One of two runs where they diverge: its directory, its action there (a line), and the screen before it."""
+    """One of two runs where they diverge: its directory, its action (a line), and the screen before it."""
 
     test: str
     directory: str
@@ -131,7 +131,7 @@ class DivergentRun:
 
 @dataclass(frozen=True)
 class Divergence:
-    """The first step (from 1) at which two runs do not do the same, and the sentence of the task about it.
+    """The first step (from 1) at which two runs differ, and the sentence of the task about it.
 
     `sentence` is the one that shares most words with the text of the two runs on that step: a guess, "" if none does.
     """
@@ -145,7 +145,7 @@ class Divergence:
 class Reliability:
     """The result of the repetitions of one test: `rate` is passed / repeated, with its Wilson interval of 95 %.
 
-    A repetition that passed only when pytest-rerunfailures tried it again does not count as passed. `pass_k` is pass^k,
+    A repetition that passed only when pytest-rerunfailures reran it does not count as passed. `pass_k` is pass^k,
     the chance that k runs in a row all pass, for k the number of repetitions: `rate` to the power of k, and the same
     for the ends of the interval.
     """
@@ -164,7 +164,7 @@ class Reliability:
 
 @dataclass(frozen=True)
 class Totals:
-    """Sums over all tests of a session; `triage` counts those that failed or broke."""
+    """Sums over all tests of a session; `triage` counts those that failed or raised an error."""
 
     tests: int
     results: dict[str, int]
@@ -177,9 +177,9 @@ class Totals:
 
 @dataclass(frozen=True)
 class SessionResults:
-    """All tests of a session that have to do with a desktop, in the order in which they ended; times are UTC.
+    """All tests of a session that use a desktop, in the order in which they finished; times are UTC.
 
-    `problems` say what else is wrong: a module that could not be collected, a job without results. `exit_status` is
+    `problems` are other failures: a module that could not be collected, a job without results. `exit_status` is
     pytest's, and None where these are the results of several jobs together.
     """
 
@@ -195,7 +195,7 @@ class SessionResults:
 
 
 def figures_of(run_dir: Path) -> RunFigures:
-    """Return the figures of a run directory; if it cannot be read, the message says why."""
+    """Return the figures of a run directory; if it cannot be read, the message has the reason."""
     try:
         trace = read_trace(run_dir)
     except RunDirectoryError as exc:
@@ -207,14 +207,16 @@ def figures_of(run_dir: Path) -> RunFigures:
         outcome=outcome_of(trace),
         message=": ".join(filter(None, [trace.ended.message, trace.ended.error])) if trace.ended else "",
         steps=len(trace.steps),
-        steps_s=round(sum(each.model_s + each.act_s + each.settle_s + each.capture_s for each in times), 3),
+        steps_s=round(sum(time.model_s + time.act_s + time.settle_s + time.capture_s for time in times), 3),
         planner=trace.started.planner,
         checked_by=_checked_by(trace),
         models=tuple(sorted({turn.decision.model for turn in trace.turns} - {""})),
         usage=trace.usage,
         dollars=trace.dollars,
-        verdicts=tuple(JudgedClaim(each.claim, each.kind, each.reason, each.model) for each in trace.verdicts),
-        transients=tuple(each.problem for each in trace.transients),
+        verdicts=tuple(
+            JudgedClaim(verdict.claim, verdict.kind, verdict.reason, verdict.model) for verdict in trace.verdicts
+        ),
+        transients=tuple(transient.problem for transient in trace.transients),
     )
 
 
@@ -257,21 +259,21 @@ def read_results(path: Path) -> SessionResults:
         raise RunDirectoryError(f"{str(path)!r} must be results in JSON: {exc}") from exc
     header = {name: content.get(name) for name in ("format", "version")} if isinstance(content, dict) else None
     match header:
-        case {"format": str(form), "version": int(version)} if form == FORMAT and version <= VERSION:
+        case {"format": str(kind), "version": int(version)} if kind == FORMAT and version <= VERSION:
             return from_json(SessionResults, content)
-    seen = got(header) if header else f"a {type(content).__name__}"
-    raise RunDirectoryError(f"{str(path)!r} must be {FORMAT} up to version {VERSION}, got {seen}")
+    actual = got(header) if header else f"a {type(content).__name__}"
+    raise RunDirectoryError(f"{str(path)!r} must be {FORMAT} up to version {VERSION}, got {actual}")
 
 
 _FAILED = 1
-_WORDS = {
+_EXIT_PROBLEMS = {
     2: "pytest was interrupted (exit status 2): tests may be missing",
     3: "pytest ended with an internal error (exit status 3): tests may be missing",
     4: "pytest ended with a usage error (exit status 4): tests may be missing",
 }
 NO_TESTS = "at least one job must run a test on a desktop, none did"
 """The problem of jobs that are green only because none of them has a test."""
-_FINE = (0, 5)
+_SUCCESS_STATUSES = (0, 5)
 """All passed; no test was collected, as in a job of many that got none."""
 
 
@@ -283,9 +285,9 @@ def session_problems(exit_status: int, uncollected: Sequence[str], failed: int, 
     yield from (f"{nodeid or 'the session'} could not be collected" for nodeid in uncollected)
     if failed:
         yield f"{failed} {'test' if failed == 1 else 'tests'} without a desktop failed"
-    if exit_status in _WORDS:
-        yield _WORDS[exit_status]
-    elif exit_status not in (*_FINE, _FAILED):
+    if exit_status in _EXIT_PROBLEMS:
+        yield _EXIT_PROBLEMS[exit_status]
+    elif exit_status not in (*_SUCCESS_STATUSES, _FAILED):
         yield f"pytest ended with exit status {exit_status}: tests may be missing"
     elif exit_status == _FAILED and not (uncollected or failed or has_bad):
         yield "pytest ended with exit status 1, but no test here failed"

@@ -1,6 +1,6 @@
 """A run as a reviewer sees it, read from its run directory: the one model behind every page, block and text.
 
-`show_run` says what is missing or damaged. Text is of limited length, and nothing is escaped: templates do that.
+`show_run` reports what is missing or damaged. Text is of limited length, and nothing is escaped: templates do that.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import cast
 
 from pytest_vnc_use.errors import RunDirectoryError
 from pytest_vnc_use.report import phrases
-from pytest_vnc_use.report.phrases import Tone, short, without_place
+from pytest_vnc_use.report.phrases import Tone, short, without_parent_path
 from pytest_vnc_use.report.screenshots import Compare, Pair, Shot, Shots
 from pytest_vnc_use.runs.directory import EndedTest, Trace, read_ended_test, read_exchanges, read_logs, read_trace
 from pytest_vnc_use.runs.transcript import Caption, action_in_words, caption, is_named, outcome_of
@@ -55,7 +55,7 @@ _ASSERTION = re.compile(r"^E\s+(?:AssertionError|assert\b)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Badge:
-    """A word with a colour."""
+    """A label with a colour."""
 
     text: str
     tone: Tone = "plain"
@@ -63,7 +63,7 @@ class Badge:
 
 @dataclass(frozen=True)
 class Bar:
-    """A part of a step's time: an activity, its start and its length in thousandths of the longest step's."""
+    """A span of a step's time: an activity, its start and its length in thousandths of the longest step's."""
 
     name: str
     start: int
@@ -85,7 +85,7 @@ class Exchange:
 class StepView:
     """A step. `way` is live, replayed, healed, not healed, scripted or manual, and `way_why` its reason.
 
-    `title` is its caption as plain text. `crop` is the place of a step whose element has no name.
+    `title` is its caption as plain text. `crop` is the region of a step whose element has no name.
     """
 
     number: int
@@ -136,7 +136,7 @@ class Deciding:
 class RunView:
     """A run. `sentence` is its result in words, and `rule` the rule that decided it.
 
-    `others` are drifts and transients that did not decide it. `last` is its last screenshot. `messages` is the address
+    `others` are drifts and transients that did not decide it. `last` is its last screenshot. `messages` is the URL
     of the messages that the run sent, where they are beside the page.
     """
 
@@ -171,7 +171,7 @@ class RunPage:
     """A run with its view. `trace` and `ended` are None if there is none, or it cannot be read.
 
     `added` has the images that the report adds, by address; the writer clears it, because they are large.
-    `is_result_damaged`: its result cannot be read. `page` is the address of its page, and `unwritten` why it has none.
+    `is_result_damaged`: its result cannot be read. `page` is the URL of its page, and `unwritten` why it has none.
     """
 
     path: Path
@@ -185,7 +185,7 @@ class RunPage:
     unwritten: str = ""
 
     def without_content(self, page: str, unwritten: str = "") -> RunPage:
-        """Return the run as a session lists it, once its page is written at the address `page`."""
+        """Return the run as a session lists it, once its page is written at the URL `page`."""
         self.added.clear()
         view = replace(self.view, steps=(), claims=(), others=(), printed=(), failure="")
         if unwritten:
@@ -214,7 +214,7 @@ class RunPage:
 
 
 def show_run(path: Path, *, compare: Compare = "all", copy: bool = False, ended: EndedTest | None = None) -> RunPage:
-    """Return the view of a run directory; it says what is missing or damaged. `copy` is that of `Shots`.
+    """Return the view of a run directory, with what is missing or damaged. `copy` is that of `Shots`.
 
     `ended` is the test's result for a directory that has none yet.
     """
@@ -223,19 +223,20 @@ def show_run(path: Path, *, compare: Compare = "all", copy: bool = False, ended:
     try:
         ended = read_ended_test(path) or ended
     except RunDirectoryError as exc:
-        damage.append(without_place(exc, path))
-    is_fine, has_passed = ended is not None and not ended.is_bad, ended is not None and ended.result == "passed"
-    compares = compare == "all" or (compare == "failed" and not is_fine)
+        damage.append(without_parent_path(exc, path))
+    is_good, has_passed = ended is not None and not ended.is_bad, ended is not None and ended.result == "passed"
+    compares = compare == "all" or (compare == "failed" and not is_good)
     missing = ended.screenshots if ended else ""
     shots = Shots(path, missing, compares=compares, copy=copy, is_lossy=has_passed)
     try:
         trace = read_trace(path, damage_of_trace)
     except RunDirectoryError as exc:
         badge = Badge("never started" if exc.never_started else "cannot be shown", "bad")
-        why, test = short(without_place(exc.never_started or exc, path)), short(ended.test if ended else "", 500)
-        view = RunView(path.name, test, "", [badge], "", problem=why, never_started=bool(exc.never_started))
+        problem = short(without_parent_path(exc.never_started or exc, path))
+        test = short(ended.test if ended else "", 500)
+        view = RunView(path.name, test, "", [badge], "", problem=problem, never_started=bool(exc.never_started))
         return RunPage(path, view, shots.added, None, ended)
-    view = _view(trace, ended, shots, [*damage, *damage_of_trace], compares=compares or not is_fine)
+    view = _view(trace, ended, shots, [*damage, *damage_of_trace], compares=compares or not is_good)
     ways = Counter(step.way for step in view.steps)
     return RunPage(path, view, shots.added, trace, ended, is_result_damaged=bool(damage), ways=ways)
 
@@ -298,10 +299,10 @@ def _sentence(trace: Trace, ended: EndedTest | None) -> tuple[str, str]:
         return f"The test did not end, or its result is lost. Of its run: {message or 'it did not end'}", ""
     if ended is None:
         return message or "No result of a test is stored here", ""
-    what = f"The test {_RESULTS.get(ended.result, ended.result)}"
+    text = f"The test {_RESULTS.get(ended.result, ended.result)}"
     if ended.phase != "call" and ended.is_bad:
-        what += f" in its {ended.phase}"
-    return f"{what}: {ended.message or message}" if ended.message or message else what, ended.rule
+        text += f" in its {ended.phase}"
+    return f"{text}: {ended.message or message}" if ended.message or message else text, ended.rule
 
 
 def _facts(trace: Trace, ended: EndedTest | None) -> Iterator[tuple[str, str]]:
@@ -317,10 +318,11 @@ def _facts(trace: Trace, ended: EndedTest | None) -> Iterator[tuple[str, str]]:
     yield "worker", ended.worker if ended else ""
     retried = [exchange for exchange in trace.exchanges if exchange.retry_in_s is not None]
     yield "retries", f"{len(retried)} among {len(trace.exchanges)} requests to a model" if retried else ""
-    yield "reasons for retries", "; ".join(dict.fromkeys(each.error[:300] for each in retried if each.error))
-    again = sum(turn.decision.asked_again for turn in trace.turns)
+    reasons = dict.fromkeys(exchange.error[:300] for exchange in retried if exchange.error)
+    yield "reasons for retries", "; ".join(reasons)
+    discarded = sum(turn.decision.asked_again for turn in trace.turns)
     why = "the screen had changed while the model thought, so that it was asked again"
-    yield "discarded answers", f"{again}: {why}" if again else ""
+    yield "discarded answers", f"{discarded}: {why}" if discarded else ""
     yield "started", trace.started.started_at
     yield "desktop", trace.started.server
 
@@ -378,7 +380,7 @@ def _drift_pair(drift: Drifted, shots: Shots, *, compares: bool) -> Pair:
 
 
 def _assertion(ended: EndedTest) -> str:
-    """Return the statement of the test's body that failed, and what pytest says of its values; "" if none did."""
+    """Return the statement of the test's body that failed, and pytest's explanation of it; "" if none did."""
     if not ended.is_bad or ended.phase != "call" or not _ASSERTION.search(ended.failure):
         return ""
     lines = [line for line in ended.failure.splitlines() if line.startswith((">", "E "))]
@@ -386,7 +388,7 @@ def _assertion(ended: EndedTest) -> str:
 
 
 def _others(trace: Trace, shots: Shots, deciding: Pair, *, compares: bool) -> Iterator[tuple[Badge, str, Pair]]:
-    """Yield the drifts and transients that did not decide the run. Whether a drift was healed, its steps say."""
+    """Yield the drifts and transients that did not decide the run. Its steps show whether a drift was healed."""
     for drift in trace.drifts:
         badge = Badge("a model continued", "doubt") if drift.healed else Badge("not as recorded", "bad")
         if (pair := _drift_pair(drift, shots, compares=compares or drift.healed)) != deciding:
@@ -401,7 +403,7 @@ def _others(trace: Trace, shots: Shots, deciding: Pair, *, compares: bool) -> It
 def _claims(trace: Trace, shots: Shots) -> Iterator[ClaimView]:
     for verdict in trace.verdicts:
         badge = Badge(verdict.kind, VERDICT_TONES[verdict.kind])
-        judging = short(phrases.judging_in_words(verdict), 500)
+        judging = short(phrases.format_judging(verdict), 500)
         yield ClaimView(short(verdict.claim), badge, short(verdict.reason), judging, _judged(trace, verdict, shots))
     for extracted in trace.extracted:
         reading, form = extracted.reading, extracted.form
@@ -446,10 +448,10 @@ def _steps(trace: Trace, shots: Shots, *, has_passed: bool) -> list[StepView]:
     for step in steps:
         asked_s = sum(trace.exchanges[number].duration_s for number in asked.get(step.number, ()))
         spans[step.number] = _spans(step, asked_s, judged_s[step.number], is_replay=is_replay)
-    longest_s = max((sum(seconds for _, seconds in span) for span in spans.values()), default=0.0)
+    max_s = max((sum(seconds for _, seconds in span) for span in spans.values()), default=0.0)
     views = []
     for step in steps:
-        action, of_turn = step.proposal.action, turns[step.turn]
+        action, numbers = step.proposal.action, turns[step.turn]
         prices = [trace.exchanges[number].dollars for number in asked.get(step.number, ())]
         dollars = [price for price in prices if price is not None]
         way, why = _way(trace, step, drifts.get(step.number), has_passed=has_passed)
@@ -457,7 +459,7 @@ def _steps(trace: Trace, shots: Shots, *, has_passed: bool) -> list[StepView]:
         facts = [
             ("screen", phrases.SETTLED[step.settled] if step.settled else ""),
             ("point", " to ".join(map(str, points(action))) if is_named(step) else ""),
-            ("answer", f"action {of_turn.index(step.number) + 1} of {len(of_turn)}" if len(of_turn) > 1 else ""),
+            ("answer", f"action {numbers.index(step.number) + 1} of {len(numbers)}" if len(numbers) > 1 else ""),
             ("at", f"{at_s[step.number]:.1f} s" if step.number in at_s else ""),
             ("tokens", phrases.tokens_in_words(step.usage)),
             ("cost", f"${sum(dollars):.4f}" if dollars else ""),
@@ -473,14 +475,14 @@ def _steps(trace: Trace, shots: Shots, *, has_passed: bool) -> list[StepView]:
         view = StepView(
             number=step.number,
             title=short(action_in_words(action, step.elements), 600),
-            caption=tuple(replace(part, text=short(part.text, 300)) for part in caption(action, step.elements)),
-            words=short(step.proposal.intent or (step.words if of_turn[0] == step.number else "")),
+            caption=tuple(replace(piece, text=short(piece.text, 300)) for piece in caption(action, step.elements)),
+            words=short(step.proposal.intent or (step.words if numbers[0] == step.number else "")),
             badges=_step_badges(step),
             way=way,
             way_why=short(why),
             lines=[(kind, short(text)) for kind, text in lines if text],
             pair=shots.pair(("before", "after"), (step.frame_before, step.frame_after), action=action),
-            bars=_bars(spans[step.number], longest_s),
+            bars=_bars(spans[step.number], max_s),
             facts=[(name, short(text, 500)) for name, text in facts if text],
             transients=[shots.shot(ref, "shown in between") for ref in step.passed],
             exchanges=[exchanges[number] for number in asked.get(step.number, ()) if number < len(exchanges)],
@@ -502,7 +504,7 @@ def _events_of_steps(
     judged_s = defaultdict[int, float](float)
     drifts: dict[int, Drifted] = {}
     at_s: dict[int, float] = {}
-    of_turn: dict[int, list[int]] = {}
+    exchanges_by_turn: dict[int, list[int]] = {}
     waiting: list[int] = []
     number, latest, drift = 0, 0, cast("Drifted | None", None)
     for timed in trace.events:
@@ -516,9 +518,10 @@ def _events_of_steps(
             case Drifted(healed=True) as healed:
                 drift = healed
             case TurnDecided(number=turn):
-                of_turn[turn], waiting = waiting, []
+                exchanges_by_turn[turn], waiting = waiting, []
             case StepFinished(step=step):
-                latest, asked[step.number], at_s[step.number] = step.number, of_turn.pop(step.turn, []), timed.at_s
+                latest, at_s[step.number] = step.number, timed.at_s
+                asked[step.number] = exchanges_by_turn.pop(step.turn, [])
                 if drift:
                     drifts[step.number] = drift
     return asked, judged_s, drifts, at_s
@@ -529,13 +532,14 @@ def _exchanges(trace: Trace) -> list[Exchange]:
         return [
             Exchange(
                 short(
-                    f"{each.purpose}: {each.model or 'a model'}, attempt {each.attempt}, {each.duration_s:.1f} s", 300
+                    f"{call.purpose}: {call.model or 'a model'}, attempt {call.attempt}, {call.duration_s:.1f} s",
+                    300,
                 ),
-                phrases.as_json(each.request, _MAX_JSON),
-                "" if each.response is None else phrases.as_json(each.response, _MAX_JSON),
-                short(each.error),
+                phrases.as_json(call.request, _MAX_JSON),
+                "" if call.response is None else phrases.as_json(call.response, _MAX_JSON),
+                short(call.error),
             )
-            for each in read_exchanges(trace.path)
+            for call in read_exchanges(trace.path)
         ]
     except (RunDirectoryError, AttributeError, TypeError) as exc:  # the lines are damaged
         return [Exchange("request", "", "", f"cannot be read: {short(exc, 300)}") for _ in trace.exchanges]
@@ -580,9 +584,9 @@ def _spans(step: Step, asked_s: float, judged_s: float, *, is_replay: bool) -> l
     return [(name, seconds) for name, seconds in spans if seconds > 0]
 
 
-def _bars(spans: Sequence[tuple[str, float]], longest_s: float) -> list[Bar]:
+def _bars(spans: Sequence[tuple[str, float]], max_s: float) -> list[Bar]:
     bars, start = [], 0.0
     for name, seconds in spans:
-        bars.append(Bar(name, round(1000 * start / longest_s), max(round(1000 * seconds / longest_s), 2), seconds))
+        bars.append(Bar(name, round(1000 * start / max_s), max(round(1000 * seconds / max_s), 2), seconds))
         start += seconds
     return bars

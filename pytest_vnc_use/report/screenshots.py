@@ -1,7 +1,7 @@
 """The screenshots of a run as a report shows them: their addresses, and what differs between two of them.
 
-They are compared here, because a browser lets no script of a page from a file read pixels. They are opened with care,
-because a run directory may be damaged, or come from any source.
+They are compared here, because a browser lets no script of a page from a file read pixels. They are checked when
+opened, because a run directory may be damaged, or come from any source.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from PIL import Image, ImageChops
 from pytest_vnc_use.backends.pixels import Mask, box_of, boxes_of
 from pytest_vnc_use.errors import RunDirectoryError
 from pytest_vnc_use.report.annotate import action_path, open_png, size_of
-from pytest_vnc_use.report.phrases import without_place
+from pytest_vnc_use.report.phrases import without_parent_path
 from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.types import Action, Drifted, FrameRef, Region
 
@@ -34,7 +34,7 @@ Compare = Literal["all", "failed", "deciding"]
 """What is compared: every step, those of tests that failed, or only what decided a test that failed."""
 MAX_WEBP_SIDE = 16383
 MAX_REGIONS = 6
-"""The most regions of one difference that are shown enlarged."""
+"""The maximum number of regions of one difference that are enlarged."""
 _MAX_PIXELS_BESIDE = 200_000
 """Boxes in an area of at most this many pixels are enlarged together."""
 _MAX_BOXES = 100
@@ -42,7 +42,7 @@ _LEVELS = 2
 """The largest difference, of 255 levels, that is ignored, as by a recording's gates."""
 _TILE = 16
 _NEAR = 2
-"""The most tiles without a difference between two that belong together."""
+"""The maximum number of tiles without a difference between two that belong together."""
 _COLOUR, _ALPHA, _THIN_ALPHA = (230, 0, 126), 120, 36
 _MUCH = 0.05
 """Above this share of the screen, changes are shaded thinly, so that the screen stays readable."""
@@ -75,9 +75,9 @@ class Shot:
 class Pair:
     """Two screenshots to compare.
 
-    `shade` covers the changed pixels, `boxes` are around them. `note` says why there is no comparison, or that nothing
-    changed. `zooms` are the regions to enlarge, each with a difference. `mark` is the action's point or path, as the
-    data of an SVG path; `regions` are those that a judge named. Equal differences have the same `name`.
+    `shade` covers the changed pixels, `boxes` are around them. `note` states why there is no comparison, or that
+    nothing changed. `zooms` are the regions to enlarge, each with a difference. `mark` is the action's point or path,
+    as the data of an SVG path; `regions` are those that a judge named. Equal differences have the same `name`.
     """
 
     left: Shot
@@ -114,42 +114,42 @@ class Comparison:
 
 
 def _compare(before: Image.Image, after: Image.Image, region: Region | None) -> Comparison:
-    """Return the pixels that differ by more than `_LEVELS`, within the region if one is given."""
+    """Return the pixels that differ by more than `_LEVELS`, within the region if there is one."""
     width, height = before.size
-    part = (0, 0, width, height)
+    bounds = (0, 0, width, height)
     if region:
-        part = (max(region.left, 0), max(region.top, 0), min(region.right, width), min(region.bottom, height))
-    if part[0] >= part[2] or part[1] >= part[3]:
+        bounds = (max(region.left, 0), max(region.top, 0), min(region.right, width), min(region.bottom, height))
+    if bounds[0] >= bounds[2] or bounds[1] >= bounds[3]:
         return Comparison(0, (), b"", "")
-    one, other = (before.crop(part), after.crop(part)) if region else (before, after)
-    difference = ImageChops.difference(one, other)
+    old, new = (before.crop(bounds), after.crop(bounds)) if region else (before, after)
+    difference = ImageChops.difference(old, new)
     if (inner := difference.getbbox()) is None:
         return Comparison(0, (), b"", "")
-    left, top = part[0] + inner[0], part[1] + inner[1]
-    far = np.asarray(difference.crop(inner)) > _LEVELS
-    differs = far[..., 0] | far[..., 1] | far[..., 2]  # `any` takes five times as long
+    left, top = bounds[0] + inner[0], bounds[1] + inner[1]
+    is_far = np.asarray(difference.crop(inner)) > _LEVELS
+    differs = is_far[..., 0] | is_far[..., 1] | is_far[..., 2]  # `any` takes five times as long
     boxes = tuple(_boxes(differs, left, top))
     name = ""
     if region and boxes:
-        parts = [np.asarray(image)[top:, left:][: len(differs), : differs.shape[1]] for image in (before, after)]
-        pixels = b"".join(part[differs].tobytes() for part in parts)
+        crops = [np.asarray(image)[top:, left:][: len(differs), : differs.shape[1]] for image in (before, after)]
+        pixels = b"".join(crop[differs].tobytes() for crop in crops)
         name = hashlib.sha256("".join(map(str, boxes)).encode() + pixels).hexdigest()
     shade = _shade(differs, (left, top), before.size) if boxes else b""
     return Comparison(int(np.count_nonzero(differs)), boxes, shade, name)
 
 
 def _boxes(differs: Mask, left: int, top: int) -> list[Box]:
-    """Return boxes around changed pixels that lie near each other, the one with the most changed pixels first."""
-    of_rows = [differs[row : row + _TILE].any(axis=0) for row in range(0, len(differs), _TILE)]
-    tiles: Mask = np.logical_or.reduceat(np.array(of_rows), np.arange(0, differs.shape[1], _TILE), axis=1)
-    found = []
+    """Return boxes around changed pixels that are near each other, the one with the most changed pixels first."""
+    rows = [differs[row : row + _TILE].any(axis=0) for row in range(0, len(differs), _TILE)]
+    tiles: Mask = np.logical_or.reduceat(np.array(rows), np.arange(0, differs.shape[1], _TILE), axis=1)
+    counted_boxes = []
     for group in boxes_of(tiles, (_NEAR, _NEAR)):
         across, down = group.left * _TILE, group.top * _TILE
-        part = differs[down : group.bottom * _TILE, across : group.right * _TILE]
-        box = box_of(part)
+        changed = differs[down : group.bottom * _TILE, across : group.right * _TILE]
+        box = box_of(changed)
         at = left + across + box.left, top + down + box.top
-        found.append((int(np.count_nonzero(part)), Box(*at, box.right - box.left, box.bottom - box.top)))
-    return [box for _, box in sorted(found, key=lambda each: -each[0])]
+        counted_boxes.append((int(np.count_nonzero(changed)), Box(*at, box.right - box.left, box.bottom - box.top)))
+    return [box for _, box in sorted(counted_boxes, key=lambda counted: -counted[0])]
 
 
 def _shade(differs: Mask, at: tuple[int, int], size: tuple[int, int]) -> bytes:
@@ -163,13 +163,13 @@ def _shade(differs: Mask, at: tuple[int, int], size: tuple[int, int]) -> bytes:
     return png.getvalue()
 
 
-def around(boxes: Sequence[Box], size: tuple[int, int], least: tuple[int, int] = (360, 200)) -> Box:
-    """Return the part of a screen with these boxes, at least one, some room around them, and of at least this size."""
+def around(boxes: Sequence[Box], size: tuple[int, int], min_size: tuple[int, int] = (360, 200)) -> Box:
+    """Return the region of a screen around these boxes, at least one, with some room, and of at least this size."""
     left, top = min(box.x for box in boxes), min(box.y for box in boxes)
     right, bottom = max(box.x + box.width for box in boxes), max(box.y + box.height for box in boxes)
     width, height = (
         min(max(length + 60, short), long)
-        for length, short, long in zip((right - left, bottom - top), least, size, strict=True)
+        for length, short, long in zip((right - left, bottom - top), min_size, size, strict=True)
     )
     x = min(max((left + right - width) // 2, 0), size[0] - width)
     y = min(max((top + bottom - height) // 2, 0), size[1] - height)
@@ -177,7 +177,7 @@ def around(boxes: Sequence[Box], size: tuple[int, int], least: tuple[int, int] =
 
 
 def regions_to_enlarge(boxes: Sequence[Box], size: tuple[int, int]) -> list[Box]:
-    """Return the parts of a screen to look at: one for all boxes, or, where they are far apart, one for each place."""
+    """Return the regions of a screen to show: one for all boxes, or, where they are far apart, one for each group."""
     view = around(boxes, size)
     filled = sum(box.width * box.height for box in boxes)
     if filled * 12 > view.width * view.height or view.width * view.height < _MAX_PIXELS_BESIDE:
@@ -198,8 +198,8 @@ def regions_to_enlarge(boxes: Sequence[Box], size: tuple[int, int]) -> list[Box]
 class Shots:
     """The screenshots that a report shows of one run, the latest of them in memory.
 
-    `added` are the images that it adds, by address. `missing` says why a run directory has no screenshots, if it says
-    so itself. With `copy` the frames are added too, as WebP; else the report links to them. `is_lossy` is for these.
+    `added` are the images that it adds, by address. `missing` is the reason that a run directory gives for having no
+    screenshots. With `copy` the frames are added too, as WebP; else the report links to them. `is_lossy` is for these.
     """
 
     def __init__(
@@ -227,8 +227,8 @@ class Shots:
             try:
                 self._shots[ref] = Shot("", self._address(ref), ref.width, ref.height)
             except RunDirectoryError as exc:
-                why = self._missing or f"no screenshot: {without_place(exc, self._run)}"
-                self._shots[ref] = Shot("", problem=why)
+                problem = self._missing or f"no screenshot: {without_parent_path(exc, self._run)}"
+                self._shots[ref] = Shot("", problem=problem)
         return replace(self._shots[ref], about=about)
 
     def _address(self, ref: FrameRef) -> str:
@@ -257,7 +257,7 @@ class Shots:
     ) -> Pair:
         """Return two frames and what differs between them, within `region` if one is given.
 
-        `judged` is the part of the right frame that a judge named: then nothing is compared, because that part matters.
+        `judged` is the region of the right frame that a judge named: then nothing is compared, because that matters.
         `action` is drawn on the left one.
         """
         left, right = (self.shot(ref, f"the screen {name}") for ref, name in zip(refs, names, strict=True))
@@ -274,22 +274,22 @@ class Shots:
         if not (self._compares if compares is None else compares):
             return replace(pair, note="" if refs[0] == refs[1] else NOT_MARKED)
         try:
-            found = self.compare(*refs, region)
+            comparison = self.compare(*refs, region)
         except RunDirectoryError as exc:
             return replace(pair, note=f"not compared: {exc}")
-        if found is None:
+        if comparison is None:
             sizes = f"{left.width}×{left.height} and {right.width}×{right.height}"
             return replace(pair, note=f"not compared: the screens have different sizes, {sizes}")
-        if not found.boxes:
+        if not comparison.boxes:
             return replace(pair, note="" if region else "no pixel changed")
-        address = f"{ADDED}/{hashlib.sha256(found.shade).hexdigest()[:20]}.png"
-        self.added[address] = found.shade
-        count, zooms = len(found.boxes), regions_to_enlarge(found.boxes, size)
-        note = f"{found.pixels:,} pixels differ, in {'one region' if count == 1 else f'{count} regions'}"
+        address = f"{ADDED}/{hashlib.sha256(comparison.shade).hexdigest()[:20]}.png"
+        self.added[address] = comparison.shade
+        count, zooms = len(comparison.boxes), regions_to_enlarge(comparison.boxes, size)
+        note = f"{comparison.pixels:,} pixels differ, in {'one region' if count == 1 else f'{count} regions'}"
         if len(zooms) == MAX_REGIONS:
             note += "; not all of them may be enlarged"
-        shade, boxes = Shot("", address, *size), found.boxes[:_MAX_BOXES]
-        return replace(pair, shade=shade, boxes=boxes, note=note, zooms=zooms, name=found.name)
+        shade, boxes = Shot("", address, *size), comparison.boxes[:_MAX_BOXES]
+        return replace(pair, shade=shade, boxes=boxes, note=note, zooms=zooms, name=comparison.name)
 
 
 def _load_png(directory: RunDirectory, ref: FrameRef) -> bytes:
@@ -305,12 +305,12 @@ def _load_png(directory: RunDirectory, ref: FrameRef) -> bytes:
 
 def _image(load: Callable[[FrameRef], bytes], ref: FrameRef) -> Image.Image:
     image = open_png(load(ref))
-    # by way of RGBA, as Pillow warns of other ways for some kinds of images
+    # through RGBA, as Pillow warns of other conversions for some kinds of images
     return image if image.mode == "RGB" else image.convert("RGBA").convert("RGB")
 
 
 def data_uri(content: bytes, kind: str = "png") -> str:
-    """Return the image itself as an address, for a report in one file."""
+    """Return the image as a data URL, for a report in one file."""
     return f"data:image/{kind};base64,{b64encode(content).decode('ascii')}"
 
 
@@ -318,10 +318,10 @@ def image_diff(run: Path, drift: Drifted) -> str:
     """Return a drift as Allure's JSON of three images: recorded, seen, and the difference. Raises RunDirectoryError."""
     shots = Shots(run)
     images = {"expected": shots.png(drift.recorded), "actual": shots.png(drift.seen)}
-    found = shots.compare(drift.recorded, drift.seen, drift.region)
-    if found and found.shade:
+    comparison = shots.compare(drift.recorded, drift.seen, drift.region)
+    if comparison and comparison.shade:
         content = BytesIO()
-        screen, shade = shots.image(drift.seen).convert("RGBA"), Image.open(BytesIO(found.shade)).convert("RGBA")
+        screen, shade = shots.image(drift.seen).convert("RGBA"), Image.open(BytesIO(comparison.shade)).convert("RGBA")
         Image.alpha_composite(screen, shade).convert("RGB").save(content, "PNG")
         images["diff"] = content.getvalue()
     return json.dumps({name: data_uri(png) for name, png in images.items()})

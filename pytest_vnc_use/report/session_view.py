@@ -16,8 +16,8 @@ from pytest_vnc_use.report.summaries import checked_by_body
 from pytest_vnc_use.runs.directory import EndedTest
 
 REHEARSAL = "rehearsal"
-"""The result of a line for a rehearsal whose test is not here."""
-_OF_RUNS: dict[str, Tone] = {"broke": "bad", "unreadable": "bad", "unfinished": "bad", DID_NOT_END: "bad"}
+"""The result of a line for a rehearsal whose test is missing."""
+_RUN_TONES: dict[str, Tone] = {"broke": "bad", "unreadable": "bad", "unfinished": "bad", DID_NOT_END: "bad"}
 _ORDER = ("failed", "error", DID_NOT_END, "broke", "unreadable", "xpassed", "unfinished")
 _MAX_PROBLEM = 150
 _VARYING = re.compile(r"\d[\d.,]*|0x[0-9a-f]+|'[^']*[/\\][^']*'")
@@ -51,7 +51,7 @@ class TestLine:
     """A test with the runs of its last attempt; none if it failed before any.
 
     `result` is pytest's word; for a run that no test made, how the run ended. `aside` are the runs of earlier attempts
-    and of rehearsals, each with its name. `is_counted` is false for a rehearsal whose test is not here, and for all but
+    and of rehearsals, each with its name. `is_counted` is false for a rehearsal whose test is missing, and for all but
     one result of the same test.
     """
 
@@ -71,7 +71,7 @@ class TestLine:
 
     @property
     def badges(self) -> list[Badge]:
-        """The result, and how often something was on the screen briefly that is in no recording."""
+        """The result, and the number of transients."""
         transients = sum(len(run.trace.transients) for run in self.runs if run.trace)
         return [Badge(self.result, tone_of(self.result)), *transient_badge(transients)]
 
@@ -112,11 +112,11 @@ class SessionView:
     reliability: Sequence[tuple[Reliability, Sequence[tuple[str, str]]]] = ()
 
 
-def session_view(runs: Sequence[RunPage], known: KnownResults = NO_RESULTS) -> SessionView:
+def session_view(runs: Sequence[RunPage], known_results: KnownResults = NO_RESULTS) -> SessionView:
     """Return the view of these runs and of the results of sessions."""
-    if known is NOT_FOUND and not any(run.view.test for run in runs):
-        known = NO_RESULTS  # runs that no test made have no session
-    tests = sorted(_tests(runs, known.results), key=_place)
+    if known_results is NOT_FOUND and not any(run.view.test for run in runs):
+        known_results = NO_RESULTS  # runs that no test made have no session
+    tests = sorted(_tests(runs, known_results.results), key=_sort_key)
     counted = [test for test in tests if test.is_counted]
     counts = Counter(test.result for test in counted)
     dollars = [test.dollars for test in tests if test.dollars is not None]
@@ -133,12 +133,12 @@ def session_view(runs: Sequence[RunPage], known: KnownResults = NO_RESULTS) -> S
         ("steps", ", ".join(f"{count} {way}" for way, count in ways.most_common()) or "none"),
         ("time", f"{sum(test.duration_s for test in tests):.0f} s"),
         ("cost", f"${sum(dollars):.4f}" if dollars else "none"),
-        ("expect=None", checked_by_body(known.results).partition(": ")[2]),
+        ("expect=None", checked_by_body(known_results.results).partition(": ")[2]),
         ("triage", ", ".join(f"{count} {triage}" for triage, count in triages.most_common())),
     ]
     with_transients = f"{transients} test{'' if transients == 1 else 's'} with transients"
     return SessionView(
-        title=_title(counted, known),
+        title=_title(counted, known_results),
         counts=[
             *(Badge(f"{count} {result}", tone_of(result)) for result, count in counts.items()),
             *([Badge(with_transients, "doubt")] if transients else []),
@@ -149,46 +149,49 @@ def session_view(runs: Sequence[RunPage], known: KnownResults = NO_RESULTS) -> S
         results=sorted({test.result for test in tests}),
         triages=sorted(triages),
         problems=[
-            *known.problems,
+            *known_results.problems,
             *(
                 (run.path.name, f"its page is not written: {short(run.unwritten, 500)}")
                 for run in runs
                 if run.unwritten
             ),
         ],
-        reliability=reliability_rows(known.reliability, lambda name: pages.get(PureWindowsPath(name).name, "")),
+        reliability=reliability_rows(known_results.reliability, lambda name: pages.get(PureWindowsPath(name).name, "")),
     )
 
 
 def tone_of(result: str) -> Tone:
     """Return the colour of a test's result, or of how a run ended."""
-    return RESULT_TONES.get(result) or _OF_RUNS.get(result, "plain")
+    return RESULT_TONES.get(result) or _RUN_TONES.get(result, "plain")
 
 
-def _title(tests: Sequence[TestLine], known: KnownResults) -> str:
+def _title(tests: Sequence[TestLine], known_results: KnownResults) -> str:
     bad = sum(test.is_bad for test in tests)
     names = "1 test" if len(tests) == 1 else f"{len(tests)} tests"
     if bad:
         return f"{bad} of {names} did not pass"
-    fine = f"{names} known here did not fail" if known.is_partial else f"{names}, none failed"
+    text = f"{names} known here did not fail" if known_results.is_partial else f"{names}, none failed"
     if not tests:
-        fine = "no test is known here" if known.is_partial else "no test ran"
-    if not known.problems:
-        return fine
-    more = len(known.problems) - 1
-    first = short(": ".join(filter(None, known.problems[0])), _MAX_PROBLEM)
-    return f"{fine}{'; but' if tests else ':'} {first}" + (f"; and {more} more" if more else "")
+        text = "no test is known here" if known_results.is_partial else "no test ran"
+    if not known_results.problems:
+        return text
+    more = len(known_results.problems) - 1
+    first = short(": ".join(filter(None, known_results.problems[0])), _MAX_PROBLEM)
+    return f"{text}{'; but' if tests else ':'} {first}" + (f"; and {more} more" if more else "")
 
 
 def _format_uncounted(tests: Sequence[TestLine]) -> str:
-    """Return, in words, how many lines are no tests of their own."""
-    rest = [test.result for test in tests if not test.is_counted]
-    rehearsals = rest.count(REHEARSAL)
-    counts = [(len(rest) - rehearsals, "more result", "of tests that ran more than once"), (rehearsals, REHEARSAL, "")]
+    """Format how many lines are not separate tests."""
+    uncounted = [test.result for test in tests if not test.is_counted]
+    rehearsals = uncounted.count(REHEARSAL)
+    counts = [
+        (len(uncounted) - rehearsals, "more result", "of tests that ran more than once"),
+        (rehearsals, REHEARSAL, ""),
+    ]
     return ", ".join(f"{n} {word}{'' if n == 1 else 's'} {more}".strip() for n, word, more in counts if n)
 
 
-def _place(test: TestLine) -> tuple[int, str]:
+def _sort_key(test: TestLine) -> tuple[int, str]:
     return (_ORDER.index(test.result) if test.result in _ORDER else len(_ORDER)), test.started
 
 
@@ -203,33 +206,33 @@ def _groups(bad: Sequence[TestLine]) -> list[list[TestLine]]:
 
 def _cause(test: TestLine) -> str:
     """Return the message of a test without what differs from test to test: its name, numbers and paths."""
-    place, colons, name = test.test.partition("::")
+    file, colons, name = test.test.partition("::")
     message = test.message
     for own_name in (name, name.partition("[")[0]):
-        message = message.replace(f"{place.rpartition('/')[2]}{colons}{own_name}'", "…'")
+        message = message.replace(f"{file.rpartition('/')[2]}{colons}{own_name}'", "…'")
     return _VARYING.sub("…", message)
 
 
 def _tests(runs: Sequence[RunPage], results: Iterable[ItemResult]) -> list[TestLine]:
     """Return the line of each result with its runs, by name as they may have moved, then those of the other runs."""
-    rest: dict[str, list[RunPage]] = {}
+    unassigned: dict[str, list[RunPage]] = {}
     for run in runs:
-        rest.setdefault(run.path.name, []).append(run)
-    found = []
+        unassigned.setdefault(run.path.name, []).append(run)
+    assigned = []
     for result in results:
         names = [PureWindowsPath(figures.directory).name for figures in result.runs]  # it takes / and \ alike
-        found.append((result, [rest[name].pop(0) for name in names if rest.get(name)]))
-    times = Counter(result.test for result, _ in found)
+        assigned.append((result, [unassigned[name].pop(0) for name in names if unassigned.get(name)]))
+    times = Counter(result.test for result, _ in assigned)
     count: dict[str, ItemResult] = {}
-    for result, _ in found:
+    for result, _ in assigned:
         if result.test not in count or (result.is_bad and not count[result.test].is_bad):
             count[result.test] = result
     lines = [
-        replace(_line_of_result(result, of_result, times[result.test]), is_counted=count[result.test] is result)
-        for result, of_result in found
+        replace(_line_of_result(result, its_runs, times[result.test]), is_counted=count[result.test] is result)
+        for result, its_runs in assigned
     ]
-    left = {id(run) for unnamed in rest.values() for run in unnamed}
-    return [*lines, *map(_line_of_runs, runs_together(run for run in runs if id(run) in left))]
+    remaining = {id(run) for unnamed in unassigned.values() for run in unnamed}
+    return [*lines, *map(_line_of_runs, runs_together(run for run in runs if id(run) in remaining))]
 
 
 def runs_together(runs: Iterable[RunPage]) -> list[list[RunPage]]:
@@ -308,7 +311,7 @@ def _line_of_runs(runs: Sequence[RunPage]) -> TestLine:
         dollars=sum(dollars) if dollars else None,
         started=_start_of(runs),
         more=f"attempt {ended.attempt}" if ended and ended.attempt > 1 else "",
-        is_bad=result in _OF_RUNS or bool(attempts and ended and ended.is_bad),
+        is_bad=result in _RUN_TONES or bool(attempts and ended and ended.is_bad),
         is_counted=bool(attempts),
     )
 

@@ -13,7 +13,7 @@ from pathlib import Path, PureWindowsPath
 
 from pytest_vnc_use.errors import RunDirectoryError, SettingsError
 from pytest_vnc_use.plain_text import line
-from pytest_vnc_use.report.phrases import without_place
+from pytest_vnc_use.report.phrases import without_parent_path
 from pytest_vnc_use.report.reliability import reliabilities
 from pytest_vnc_use.report.results import (
     NO_TESTS,
@@ -35,19 +35,19 @@ _URL = re.compile(r"https?://[^\s()<>|]+")
 
 
 def find_runs(paths: Iterable[Path], *, may_be_none: bool = False) -> list[Path]:
-    """Return all run directories that are one of the paths or lie below it, each once, oldest first.
+    """Return all run directories that are one of the paths or below it, each once, oldest first.
 
     Raises RunDirectoryError if there is none at one of the paths, unless there `may_be_none`.
     """
-    found: dict[Path, Path] = {}
+    runs_by_path: dict[Path, Path] = {}
     for path in paths:
         runs = {run.resolve(): run for run, names in _directories(path) if TRACE in names}
         if not runs and not may_be_none:
             raise RunDirectoryError(
                 f"{str(path)!r} must be a run directory, or one with some below: there is no {TRACE}"
             )
-        found |= runs
-    return sorted(found.values(), key=lambda run: (run.name, str(run)))
+        runs_by_path |= runs
+    return sorted(runs_by_path.values(), key=lambda run: (run.name, str(run)))
 
 
 def _directories(path: Path) -> Iterator[tuple[Path, list[str]]]:
@@ -58,8 +58,8 @@ def _directories(path: Path) -> Iterator[tuple[Path, list[str]]]:
         yield Path(directory), files
 
 
-def of_last_session(runs: Sequence[Path], paths: Iterable[Path]) -> list[Path]:
-    """Return the runs without those that began before the session whose results lie beside them.
+def only_last_session(runs: Sequence[Path], paths: Iterable[Path]) -> list[Path]:
+    """Return the runs without those that started before the session whose results are beside them.
 
     Runs that the paths themselves name stay.
     """
@@ -81,12 +81,12 @@ def _start_of_run(run: Path) -> float:
 
 
 def results_files(*paths: Path) -> Iterator[Path]:
-    """Yield the files with the results of sessions that lie in the directories or below them.
+    """Yield the files with the results of sessions that are in the directories or below them.
 
     Of files with the same content only the first: a session may leave a copy beside its runs.
     """
     seen: set[bytes] = set()
-    for directory, names in (each for path in paths for each in _directories(path)):
+    for directory, names in (entry for path in paths for entry in _directories(path)):
         if RESULTS in names and TRACE not in names:
             file = directory.resolve() / RESULTS
             try:
@@ -99,24 +99,24 @@ def results_files(*paths: Path) -> Iterator[Path]:
 
 
 def results_beside(paths: Iterable[Path]) -> KnownResults:
-    """Return the results of the sessions whose files lie at the paths or below them, beside the run directories."""
+    """Return the results of the sessions whose files are at the paths or below them, beside the run directories."""
     files = [*results_files(*paths)]
-    known = KnownResults() if files else NOT_FOUND
+    results = KnownResults() if files else NOT_FOUND
     for file in files:
         try:
-            read = read_results(file)
+            session = read_results(file)
         except RunDirectoryError as exc:
-            problem = file.name, without_place(exc, file)
-            known = replace(known, is_partial=True, problems=[*known.problems, problem])
+            problem = file.name, without_parent_path(exc, file)
+            results = replace(results, is_partial=True, problems=[*results.problems, problem])
         else:
-            known = replace(
-                known,
-                results=[*known.results, *read.tests],
-                problems=[*known.problems, *(("", problem) for problem in read.problems)],
-                reliability=[*known.reliability, *read.reliability],
+            results = replace(
+                results,
+                results=[*results.results, *session.tests],
+                problems=[*results.problems, *(("", problem) for problem in session.problems)],
+                reliability=[*results.reliability, *session.reliability],
                 is_read=True,
             )
-    return known
+    return results
 
 
 def results_of_jobs(paths: Sequence[Path], count: int = 0) -> tuple[KnownResults, SessionResults | None, int]:
@@ -124,20 +124,20 @@ def results_of_jobs(paths: Sequence[Path], count: int = 0) -> tuple[KnownResults
 
     `count` is the number of all jobs, if it is known. A missing job, or one without results, is a problem.
     """
-    parts: dict[str, SessionResults] = {}
+    jobs: dict[str, SessionResults] = {}
     problems: list[str] = []
-    read: dict[Path, Path] = {}
+    path_by_file: dict[Path, Path] = {}
     for path in paths:
         files = list(results_files(path))
         if len(files) != 1:
-            found = f"it has {len(files)}" if files else "it has none: its job did not end"
-            problems.append(f"{str(path)!r} must have one {RESULTS} below it, {found}")
-        elif (file := files[0].resolve()) in read:
-            problems.append(f"{str(path)!r} must be another job's, it has the results of {str(read[file])!r}")
+            problem = f"it has {len(files)}" if files else "it has none: its job did not end"
+            problems.append(f"{str(path)!r} must have one {RESULTS} below it, {problem}")
+        elif (file := files[0].resolve()) in path_by_file:
+            problems.append(f"{str(path)!r} must be another job's, it has the results of {str(path_by_file[file])!r}")
         else:
-            read[file] = path
+            path_by_file[file] = path
             try:
-                parts[str(path)] = read_results(file)
+                jobs[str(path)] = read_results(file)
             except RunDirectoryError as exc:
                 problems.append(f"{str(path)!r} has results that cannot be read: {exc}")
     is_partial = bool(problems) or len(paths) < count
@@ -145,43 +145,43 @@ def results_of_jobs(paths: Sequence[Path], count: int = 0) -> tuple[KnownResults
         problems.append(f"--jobs must be the number of all jobs, got {count} for {len(paths)} directories")
     elif len(paths) < count:
         problems.append(f"{count - len(paths)} of {count} jobs are missing")
-    if not parts:
+    if not jobs:
         return KnownResults((), [("", problem) for problem in problems], is_partial=True), None, 0
-    results = merged(parts, problems)
+    results = merged(jobs, problems)
     listed = [("", problem) for problem in results.problems]
-    known = KnownResults(results.tests, listed, is_partial, is_read=True, reliability=results.reliability)
-    return known, results, len(parts)
+    known_results = KnownResults(results.tests, listed, is_partial, is_read=True, reliability=results.reliability)
+    return known_results, results, len(jobs)
 
 
-def merged(parts: Mapping[str, SessionResults], problems: Sequence[str] = ()) -> SessionResults:
+def merged(jobs: Mapping[str, SessionResults], problems: Sequence[str] = ()) -> SessionResults:
     """Return the results of all jobs, by the name of each, with each test once; at least one must be given.
 
     The problems of each job follow `problems`. A test that is in several jobs is a problem too; its bad result is kept.
     So it is if no job has a test.
     """
     tests: dict[str, tuple[str, ItemResult]] = {}
-    doubled: list[str] = []
-    for name, part in parts.items():
-        for test in part.tests:
-            before = tests.get(test.test)
-            if before:
-                doubled.append(f"{test.test} is in {before[0]} and in {name}: each test must be in one of them")
-            if before is None or (test.is_bad and not before[1].is_bad):
+    duplicates: list[str] = []
+    for name, job in jobs.items():
+        for test in job.tests:
+            earlier = tests.get(test.test)
+            if earlier:
+                duplicates.append(f"{test.test} is in {earlier[0]} and in {name}: each test must be in one of them")
+            if earlier is None or (test.is_bad and not earlier[1].is_bad):
                 tests[test.test] = name, test
     results = session_results(
-        min(part.started_at for part in parts.values()),
-        max(part.ended_at for part in parts.values()),
+        min(job.started_at for job in jobs.values()),
+        max(job.ended_at for job in jobs.values()),
         [test for _, test in tests.values()],
     )
-    old = {each.test: each for part in parts.values() for each in part.reliability}
-    again = reliabilities(results.tests, 2 if old else 1)
+    old = {row.test: row for job in jobs.values() for row in job.reliability}
+    computed = reliabilities(results.tests, 2 if old else 1)
     reliability = tuple(
-        replace(each, divergence=old[each.test].divergence) if each.divergence is None and each.test in old else each
-        for each in again
+        replace(row, divergence=old[row.test].divergence) if row.divergence is None and row.test in old else row
+        for row in computed
     )
-    of_parts = [f"{name}: {problem}" for name, part in parts.items() for problem in part.problems]
+    job_problems = [f"{name}: {problem}" for name, job in jobs.items() for problem in job.problems]
     missing = () if tests else (NO_TESTS,)
-    return replace(results, reliability=reliability, problems=(*problems, *of_parts, *doubled, *missing))
+    return replace(results, reliability=reliability, problems=(*problems, *job_problems, *duplicates, *missing))
 
 
 def _last_run(result: ItemResult) -> str:
@@ -190,24 +190,24 @@ def _last_run(result: ItemResult) -> str:
     return names[-1] if names else ""
 
 
-def format_problems(runs: Sequence[Path], known: KnownResults) -> list[str]:
+def format_problems(runs: Sequence[Path], known_results: KnownResults) -> list[str]:
     """Return what else is wrong, a line each: a test that failed without a run, another problem of a session.
 
     Runs that no test made need no session.
     """
-    if known is NOT_FOUND and not any(line_of(run).test for run in runs):
+    if known_results is NOT_FOUND and not any(line_of(run).test for run in runs):
         return []
     names = {run.name for run in runs}
     without_run = [
         (f"{result.test} failed without a run", line(result.message))
-        for result in known.results
+        for result in known_results.results
         if result.is_bad and _last_run(result) not in names
     ]
-    return [": ".join(filter(None, problem)) for problem in (*without_run, *known.problems)]
+    return [": ".join(filter(None, problem)) for problem in (*without_run, *known_results.problems)]
 
 
 def links(runs: Sequence[Path], results: Sequence[ItemResult], url: str, problems: Sequence[str] = ()) -> str:
-    """Return a Markdown row for each test that failed and left a run: its name leads to its place in the report.
+    """Return a Markdown row for each test that failed and left a run: its name links to its run in the report.
 
     The report is at `url`, in one file of these runs. A run is known by its name. The problems follow, such as a
     missing job. Raises SettingsError for an invalid URL.

@@ -1,4 +1,4 @@
-"""The results of a session for a person: lines for a terminal, and a Markdown table for a job summary on GitHub."""
+"""The results of a session for a user: lines for a terminal, and a Markdown table for a job summary on GitHub."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pytest_vnc_use.files import reason_of
 from pytest_vnc_use.report.results import ItemResult, SessionResults
 from pytest_vnc_use.types import TRIAGES
 
-_MOST_ROWS = 100
-_LONGEST_CELL = 300
+_MAX_ROWS = 100
+_MAX_CELL = 300
 _ESCAPED = str.maketrans({mark: "\\" + mark for mark in string.punctuation})
 
 
@@ -53,7 +53,7 @@ def _counts(triages: Sequence[str]) -> str:
 def markdown(results: SessionResults) -> str:
     """Return a heading, the counts, and a row for each test that failed.
 
-    Text of a test or a model is never markup in it. Only the first 100 tests get a row; the rest are counted.
+    Text of a test or a model is never markup in it. Only the first 100 tests get a row; the others are counted.
     """
     counts = ", ".join(f"{count} {result}" for result, count in results.totals.results.items())
     rows = [
@@ -63,37 +63,37 @@ def markdown(results: SessionResults) -> str:
         *(f"{line}  " for line in lines(results)),
     ]
     rows += [f"{line}  " for line in _takeovers(results)]
-    rows += [*(f"{cell(problem)}  " for problem in results.problems[:_MOST_ROWS]), ""]
+    rows += [*(f"{cell(problem)}  " for problem in results.problems[:_MAX_ROWS]), ""]
     bad = [test for test in results.tests if test.is_bad]
     if bad:
         rows += [
             "| test | triage | why | steps | tokens |",
             "|---|---|---|---:|---:|",
-            *map(_row, bad[:_MOST_ROWS]),
+            *map(_row, bad[:_MAX_ROWS]),
         ]
-    if bad[_MOST_ROWS:]:
-        rows += ["", f"and {len(bad) - _MOST_ROWS} more"]
+    if bad[_MAX_ROWS:]:
+        rows += ["", f"and {len(bad) - _MAX_ROWS} more"]
     return "\n".join([*rows, ""])
 
 
 def _takeovers(results: SessionResults) -> Iterator[str]:
     """Yield how many tests continued with a model after a drift, and how many of these were healed."""
     healed = sum(bool(test.healed) for test in results.tests)
-    went_on = sum(bool(test.went_on) and not test.healed for test in results.tests)
+    continued = sum(bool(test.went_on) and not test.healed for test in results.tests)
     if healed:
         yield f"{healed} healed"
-    if went_on:
-        yield f"{went_on} not healed: a model continued after a drift, and the test did not pass"
+    if continued:
+        yield f"{continued} not healed: a model continued after a drift, and the test did not pass"
 
 
-def tell_github(results: SessionResults) -> Iterator[str]:
-    """Append the results to the file that GitHub shows for a job's step, if there is one; yield why it cannot."""
-    if place := os.environ.get("GITHUB_STEP_SUMMARY"):
+def append_job_summary(results: SessionResults) -> Iterator[str]:
+    """Append the results to the file that GitHub shows for a job's step, if there is one; yield why it could not."""
+    if path := os.environ.get("GITHUB_STEP_SUMMARY"):
         try:
-            with open(place, "a", encoding="utf-8", errors="replace") as file:
+            with open(path, "a", encoding="utf-8", errors="replace") as file:
                 file.write(markdown(results))
         except OSError as exc:
-            yield f"the job summary for GitHub, GITHUB_STEP_SUMMARY={place!r}, cannot be written: {reason_of(exc)}"
+            yield f"the job summary for GitHub, GITHUB_STEP_SUMMARY={path!r}, cannot be written: {reason_of(exc)}"
 
 
 def _row(test: ItemResult) -> str:
@@ -106,5 +106,5 @@ def _row(test: ItemResult) -> str:
 def cell(text: str) -> str:
     """Return the text on one line, with every mark escaped that might be Markdown."""
     line = " ".join(text.split())
-    short_line = line if len(line) <= _LONGEST_CELL else line[:_LONGEST_CELL] + "…"
+    short_line = line if len(line) <= _MAX_CELL else line[:_MAX_CELL] + "…"
     return short_line.translate(_ESCAPED)
