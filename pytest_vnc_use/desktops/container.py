@@ -1,7 +1,7 @@
-"""A desktop in a container of its own, run by Docker or Podman through python-on-whales.
+"""A desktop in a container, run by Docker or Podman through python-on-whales.
 
-No other module uses that library. It drives the engine's own command, which is always the one found on PATH: the
-library never downloads it.
+No other module uses that library. It drives the engine's command found on PATH, which the library never
+downloads.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _POLL_S = 0.05
 _GREETING_TIMEOUT_S = 1.0
 _LAST_LINES = 20
 _TO_PORT = 'exec 3<>"/dev/tcp/127.0.0.1/$0" && { cat <&3 & cat <&0 >&3 & wait -n; kill 0; }'
-"""What bash does in a container without a network: hand on its input to the port in $0, and the port's output."""
+"""The relay by bash in a container without a network: its input to the port in $0, and the port's output."""
 
 
 class ContainerDesktop(RemoteDesktop):
@@ -48,10 +48,10 @@ class ContainerDesktop(RemoteDesktop):
     Ready means: the VNC server at `port` in the container greets, and its screen no longer has one single colour. The
     container gets the variables `VNC_GEOMETRY`, such as 1440x900, and `VNC_PASSWORD`, which is random by default. Its
     VNC server should have that size and want that password, as examples/desktop does. `environment` holds NAME=VALUE,
-    or NAME for the value it has here; `volumes` holds HERE:THERE or HERE:THERE:ro. The port is published on loopback
-    only. With `network` "none" the container has no network: its port is reached at a unix socket, through bash there.
+    or NAME for its local value; `volumes` holds HERE:THERE or HERE:THERE:ro. The port is published on loopback
+    only. With `network` "none" the container has no network: its port is reached at a unix socket, through its bash.
 
-    Files and commands are those of the image's own user, in its own working directory. A missing image is pulled.
+    Files and commands are those of the image's user, in its working directory. A missing image is pulled.
     Everything ends with `stop()`, and with this process, however it dies. Linux only.
 
     Raises SettingsError for invalid arguments. Raises DesktopError if no engine (`docker`, `podman`) answers, the image
@@ -84,14 +84,14 @@ class ContainerDesktop(RemoteDesktop):
         self._image, self._start_timeout_s = image, start_timeout_s
         mounts = [_volume(text) for text in volumes]
         self._password = password or secrets.token_urlsafe(6)  # VNC's password check uses no more
-        own = {"VNC_GEOMETRY": f"{size[0]}x{size[1]}", "VNC_PASSWORD": self._password}
-        variables = {**dict(map(_variable, environment)), **own}
+        built_in = {"VNC_GEOMETRY": f"{size[0]}x{size[1]}", "VNC_PASSWORD": self._password}
+        variables = {**dict(map(_variable, environment)), **built_in}
         self._listener: socket.socket | None = None
         self._engine = find_engine(engine)
         self._client = client = self._engine.client
         if not self._engine.ask(f"look for the image {image!r}", lambda: client.image.exists(image)):
-            wish, advice = f"pull the image {image!r}, which is not here", "build it first, or correct its name"
-            self._engine.ask(wish, lambda: client.image.pull(image, quiet=True), advice=advice, limit_s=_PULL_S)
+            request, advice = f"pull the image {image!r}, which is not here", "build it first, or correct its name"
+            self._engine.ask(request, lambda: client.image.pull(image, quiet=True), advice=advice, limit_s=_PULL_S)
         super().__init__(connect, start_timeout_s, Session(as_tester=True))
         self._remote = RemoteExec([self._engine.path, "exec", "-i", self.container])
         try:
@@ -140,7 +140,7 @@ class ContainerDesktop(RemoteDesktop):
         """Return how the container ended, and the last lines of its output; "" while it runs."""
         try:
             end = self._end()
-        except DesktopError as exc:  # somebody removed it, or the engine ended
+        except DesktopError as exc:  # it was removed, or the engine ended
             return str(exc)
         return self._message(end) if end else ""
 
@@ -158,8 +158,8 @@ class ContainerDesktop(RemoteDesktop):
     def stop(self) -> None:
         """End and remove the container; a second call does nothing."""
         if self._kept is None:
-            fault = self.fault() if self._program and self._program.end else ""
-            self._kept = self.program_fault(), fault, self.logs()
+            failure = self.fault() if self._program and self._program.end else ""
+            self._kept = self.program_fault(), failure, self.logs()
             self._end_program()
             if self._listener:
                 self._listener.shutdown(socket.SHUT_RDWR)  # accept() returns, which close() alone would not do
@@ -181,10 +181,10 @@ class ContainerDesktop(RemoteDesktop):
                         tunnel = subprocess.Popen(
                             argv, stdin=to, stdout=to, stderr=subprocess.DEVNULL, start_new_session=True
                         )
-                    running = [each for each in running if each.poll() is None] + [tunnel]
-            for each in running:
-                each.kill()
-                each.wait()
+                    running = [process for process in running if process.poll() is None] + [tunnel]
+            for process in running:
+                process.kill()
+                process.wait()
 
         threading.Thread(target=accept, name="container's VNC", daemon=True).start()
 
@@ -208,12 +208,12 @@ class ContainerDesktop(RemoteDesktop):
         if end := self._end():
             raise DesktopError(self._message(f"{end} and had not shown a desktop"))
 
-    def _late(self, what: str) -> DesktopRefused:
-        return DesktopRefused(self._message(f"is not ready after {self._start_timeout_s:g} s: {what}"))
+    def _late(self, problem: str) -> DesktopRefused:
+        return DesktopRefused(self._message(f"is not ready after {self._start_timeout_s:g} s: {problem}"))
 
-    def _message(self, what: str) -> str:
+    def _message(self, text: str) -> str:
         last = "\n".join(self._output().splitlines()[-_LAST_LINES:])
-        return f"the container of the image {self._image!r} {what}\n{last or '(it printed nothing)'}"
+        return f"the container of the image {self._image!r} {text}\n{last or '(it printed nothing)'}"
 
     def _output(self) -> str:
         """Return the end of the container's output, a million characters at most.
@@ -221,13 +221,15 @@ class ContainerDesktop(RemoteDesktop):
         The engine is asked for all output, because Podman 4.3 reverses partial lines if asked for the last ones only.
         """
         try:
-            wish = "read what the container printed"
-            return str(self._engine.ask(wish, lambda: self._client.container.logs(self.container)))[-_LOG_CHARACTERS:]
-        except DesktopError as exc:  # it was removed, or the engine ended: other faults say more
+            request = "read what the container printed"
+            return str(self._engine.ask(request, lambda: self._client.container.logs(self.container)))[
+                -_LOG_CHARACTERS:
+            ]
+        except DesktopError as exc:  # it was removed, or the engine ended: other failures explain more
             return str(exc)
 
-    def _reach(self, wish: str) -> RemoteExec:
-        self._check_not_stopped(wish)
+    def _reach(self, request: str) -> RemoteExec:
+        self._check_not_stopped(request)
         return self._remote
 
 
@@ -244,19 +246,19 @@ class Engine:
         self.name, self.path = name, path
         self.client = DockerClient(client_call=[path])
 
-    def ask(self, wish: str, work: Callable[[], Result], *, advice: str = "", limit_s: float = _ANSWER_S) -> Result:
+    def ask(self, request: str, work: Callable[[], Result], *, advice: str = "", limit_s: float = _ANSWER_S) -> Result:
         """Return what a call of the client returns. Raises DesktopError, also after `limit_s`."""
         from python_on_whales.exceptions import DockerException  # an extra, which need not be installed
 
         try:
             return Deadline(limit_s).call(work)
         except DockerException as exc:
-            # The engine's last line is its reason; Docker's hint at its own help is left out.
+            # The engine's last line is its reason; Docker's hint at its help is left out.
             lines = [line for line in (exc.stderr or "").splitlines() if line.strip() and not line.startswith("See ")]
             reason = (lines or [f"exit code {exc.return_code}"])[-1].removeprefix("Error: ").removeprefix("docker: ")
-            raise DesktopError("; ".join(filter(None, [f"{self.name} cannot {wish}: {reason}", advice]))) from exc
+            raise DesktopError("; ".join(filter(None, [f"{self.name} cannot {request}: {reason}", advice]))) from exc
         except DeadlineExceeded as exc:
-            raise DesktopRefused(f"{self.name} cannot {wish}: it did not answer within {limit_s:g} s") from exc
+            raise DesktopRefused(f"{self.name} cannot {request}: it did not answer within {limit_s:g} s") from exc
 
 
 def find_engine(engine: str = "") -> Engine:
@@ -270,9 +272,9 @@ def find_engine(engine: str = "") -> Engine:
     for name in [engine] if engine else ENGINES:
         if path := shutil.which(name):
             try:
-                found = Engine(name, path)
-                found.ask("list containers", partial(found.client.container.list, filters=[("name", "vnc-use-")]))
-                return found
+                choice = Engine(name, path)
+                choice.ask("list containers", partial(choice.client.container.list, filters=[("name", "vnc-use-")]))
+                return choice
             except DesktopError as exc:
                 problems.append(str(exc))
         else:
@@ -295,13 +297,13 @@ def _variable(entry: str) -> tuple[str, str]:
 
 
 def _volume(text: str) -> tuple[str, str, str]:
-    """Return (here, there, "ro" or "rw"), with `here` absolute."""
-    parts = re.fullmatch(r"([^:]+):(/[^:]*)(?::(ro|rw))?", text)
-    if parts is None:
+    """Return (here, there, "ro" or "rw"), with `local` absolute."""
+    match = re.fullmatch(r"([^:]+):(/[^:]*)(?::(ro|rw))?", text)
+    if match is None:
         raise SettingsError(
             f"a volume must be HERE:THERE or HERE:THERE:ro with an absolute path in the container, got {text!r}"
         )
-    here = Path(parts[1]).expanduser().absolute()
-    if not here.exists():
-        raise SettingsError(f"a volume must be an existing directory or file, got {text!r}: there is no {str(here)!r}")
-    return str(here), parts[2], parts[3] or "rw"
+    local = Path(match[1]).expanduser().absolute()
+    if not local.exists():
+        raise SettingsError(f"a volume must be an existing directory or file, got {text!r}: there is no {str(local)!r}")
+    return str(local), match[2], match[3] or "rw"

@@ -1,4 +1,4 @@
-"""Desktops that another user started, known by their addresses: their use, and the leases of them.
+"""External desktops, known by their addresses: their use, and the leases of them.
 
 A lease is one test's, across threads, pytest-xdist workers and sessions.
 """
@@ -29,7 +29,7 @@ from pytest_vnc_use.types.protocols import Connect
 from pytest_vnc_use.types.wire import host_and_port
 
 _FIRST_POLL_S, _POLL_S = 0.005, 0.1
-"""The wait before the second try, which doubles from try to try, and the longest wait."""
+"""The wait before the second try, which doubles from try to try, and the maximum wait."""
 _LOOPBACK = ("", "localhost", "127.0.0.1", "[::1]", "::1")
 _REMEDY = "Remove it, or set TMPDIR to a directory that you own"
 
@@ -42,7 +42,7 @@ class ExternalDesktop(RemoteDesktop):
     """
 
     outlives_program = True
-    """The server is not the program: if the connection is lost and the program ends, the desktop is at fault."""
+    """The server is not the program: if the connection is lost and the program ends, the desktop has failed."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class ExternalDesktop(RemoteDesktop):
 
     @property
     def server(self) -> str:
-        """The address as it was given."""
+        """The address as it was configured."""
         return self._server
 
     @property
@@ -73,7 +73,7 @@ class ExternalDesktop(RemoteDesktop):
         return self._last_end[1] if self._program is self._last_end[0] else ""
 
     def stop(self) -> None:
-        """End everything that was launched and run, and give the lease back; a second call does nothing.
+        """End everything that was launched and run, and release the lease; a second call does nothing.
 
         The desktop stays, because this test did not start it.
         """
@@ -100,10 +100,10 @@ class ExternalDesktop(RemoteDesktop):
             return f"the server at {self._server!r} cannot be reached, and the program ended: {exc}"
         return ""
 
-    def _reach(self, wish: str) -> RemoteExec:
+    def _reach(self, request: str) -> RemoteExec:
         if self._remote is None:
             raise DesktopError(
-                f"cannot {wish}: only VNC reaches the desktop at {self._server!r}. Say how a command runs there "
+                f"cannot {request}: only VNC reaches the desktop at {self._server!r}. Say how a command runs there "
                 "(--vnc-exec='docker exec -i NAME' or 'ssh HOST'), or let the test start a desktop "
                 "(--vnc-server=xvnc, qt or container:IMAGE)"
             )
@@ -119,20 +119,20 @@ class Lease:
         self._lock = lock
 
     def release(self) -> None:
-        """Give the lease back; a second call does nothing."""
+        """Release the lease; a second call does nothing."""
         self._lock.release()
 
 
 def lease(servers: Sequence[str], holder: str, *, timeout_s: float, directory: Path | None = None) -> Lease:
     """Lease the first free server, waiting up to `timeout_s`.
 
-    Others see `holder` as the name of the user. The locks are files in `directory`, by default one for each user and
-    machine. The operating system holds them while the process lives: a kill -9 frees them. Raises DesktopRefused that
-    names each holder, DesktopError if `directory` belongs to another user.
+    Other processes see `holder` as the name of the user. The locks are files in `directory`, by default one for each
+    user and machine. The operating system holds them while the process lives: a kill -9 frees them. Raises
+    DesktopRefused that names each holder, DesktopError if `directory` belongs to another user.
     """
     directory = directory or lock_directory()
-    _make_own(directory)
-    paths = {server: directory / _digest(canonical(server)) for server in servers}
+    _make_directory(directory)
+    paths = {server: directory / _digest(normalize_address(server)) for server in servers}
     deadline_s, poll_s = clock.monotonic() + timeout_s, _FIRST_POLL_S
     while True:
         for server, path in paths.items():
@@ -157,10 +157,10 @@ def lock_directory() -> Path:
     return Path(tempfile.gettempdir(), f"pytest-vnc-use-{user}")
 
 
-def _make_own(directory: Path) -> None:
+def _make_directory(directory: Path) -> None:
     """Make the directory if it is missing. Raises DesktopError if something else has its name.
 
-    The temporary directory is everybody's.
+    All users share the temporary directory.
     """
     try:
         with suppress(FileExistsError):
@@ -184,16 +184,16 @@ def _digest(address: str) -> str:
     return hashlib.sha256(address.encode("utf-8", "replace")).hexdigest()[:24]
 
 
-def canonical(server: str) -> str:
-    """Return one spelling for all spellings of an address: `localhost:1` is `127.0.0.1::5901`."""
-    if found := host_and_port(server):
-        return f"{_machine(found[0])}::{found[1]}"
+def normalize_address(server: str) -> str:
+    """Return one format for all formats of an address: `localhost:1` is `127.0.0.1::5901`."""
+    if endpoint := host_and_port(server):
+        return f"{_machine(endpoint[0])}::{endpoint[1]}"
     if "://" in server:
-        scheme, rest = server.split("://", 1)
-        authority, slash, path = rest.partition("/")
+        scheme, remainder = server.split("://", 1)
+        authority, slash, path = remainder.partition("/")
         host, colon, number = authority.rpartition(":") if authority[-1:].isdecimal() else (authority, "", "")
         return f"{scheme.lower()}://{_machine(host)}{colon}{number}{slash}{path}"
-    return os.path.abspath(server)  # noqa: PTH100  # a link keeps its own name; ".." goes
+    return os.path.abspath(server)  # noqa: PTH100  # a link keeps its name; ".." is resolved
 
 
 def _machine(host: str) -> str:

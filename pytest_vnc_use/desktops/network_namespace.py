@@ -54,16 +54,16 @@ def open_network(path: str) -> tuple[int, tuple[int, ...]]:
 def join(namespaces: Iterable[int]) -> None:
     """Move this process into the namespaces, except those that it is in. Raises OSError."""
     for namespace, kind in zip(namespaces, ("user", "net"), strict=True):
-        if not os.path.sameopenfile(namespace, own := os.open(f"/proc/self/ns/{kind}", os.O_RDONLY)):
+        if not os.path.sameopenfile(namespace, current := os.open(f"/proc/self/ns/{kind}", os.O_RDONLY)):
             _call("setns", namespace, 0)
-        os.close(own)
+        os.close(current)
 
 
 def enter() -> None:
-    """Move this process, and those that it starts from now on, into a network of their own. Raises OSError.
+    """Move this process, and those that it starts from now on, into a network namespace. Raises OSError.
 
-    Root needs no user namespace for that; in one root may do less. Others keep their user in theirs, but programs that
-    run as another user, such as sudo, do not work there.
+    Root needs no user namespace for that; in one root may do less. Other users keep their user in theirs, but programs
+    that run as another user, such as sudo, do not work in it.
     """
     try:
         _call("unshare", _CLONE_NEWNET)

@@ -32,20 +32,20 @@ class QtDesktop(StartedDesktop):
     The program is the desktop: with an empty `command` there is no screen until `launch()`.
 
     `size` is in pixels. `environment` is added to that of the program; with `pinned=False` it draws as this machine's
-    user has set. The program ends with `stop()`, and with this
-    process, however it dies. `run` starts a command beside the program, on the machine's network. There is no display
-    to share: another Qt program that is started that way is not visible anywhere.
+    user has set. The program ends with `stop()`, and with this process, however it dies. `run` starts a command beside
+    the program, on the machine's network. There is no display to share: another Qt program that is started so is not
+    visible anywhere.
 
     Qt's server listens on all interfaces, asks for no password, and encrypts nothing (Qt 6.6 to 6.12, measured). So the
     program has its own network, with loopback only, and the server is reached at a unix socket that only this user can
-    open. With `is_open` the program has the machine's network, and everybody on it can reach the server. With
+    open. With `is_open` the program has the machine's network, and every user of it can reach the server. With
     `may_be_open` it is the same where the machine allows no network namespace, with one warning for this process. The
     server ignores wheel buttons and takes Latin-1 characters only. Linux only: the wheels of PySide6 for macOS and
     Windows lack the `vnc` platform.
 
     Raises ProgramCrashed if the program fails first, ProgramMissing if it cannot be run, DesktopError if it ends first
-    without a fault, DesktopRefused if it does not greet within `start_timeout_s`. Raises SettingsError for an invalid
-    size, without the fonts, and if the program must have its own network but cannot.
+    without a failure, DesktopRefused if it does not greet within `start_timeout_s`. Raises SettingsError for an invalid
+    size, without the fonts, and if the program must have a network namespace but cannot.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class QtDesktop(StartedDesktop):
         raise DesktopRefused(program.message(f"opened no VNC server within {self._timeout_s:g} s{_HINT}"))
 
     def program_hangs(self) -> bool:
-        """Return whether the program runs but no longer greets over VNC: its server has no thread of its own."""
+        """Return whether the program runs but no longer greets over VNC: its server has no separate thread."""
         runs = bool(self._server) and not (self._kept or self.fault() or self.program_fault())
         return runs and not greets_at(self._server, ANSWERS_WITHIN_S)
 
@@ -117,7 +117,7 @@ class QtDesktop(StartedDesktop):
 
 
 def check_network(*, may_be_open: bool) -> bool:
-    """Return whether a program can have a network of its own; warn once if it cannot, and need not.
+    """Return whether a program can have a network namespace; warn once if it cannot, and need not.
 
     Raises SettingsError if it cannot, and must.
     """
@@ -146,7 +146,7 @@ def _warn_once(reason: str) -> None:
 
 @functools.cache
 def why_not_closable() -> str:
-    """Return why no program can have a network of its own on this machine; "" if it can."""
+    """Return why no program can have a network namespace on this machine; "" if it can."""
     command = [sys.executable, "-I", "-S", network_namespace.__file__]
     tried = subprocess.run(command, stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL, check=False)
     return "" if tried.returncode == 0 else tried.stdout.strip() or f"exit code {tried.returncode}"
@@ -155,7 +155,7 @@ def why_not_closable() -> str:
 def listening_ports(session: int) -> list[int]:
     """Return the ports, in order, on which a process of the session listens; proc(5).
 
-    A server that chooses its port itself, and is found afterwards, is no other program that was quicker.
+    A server that chooses its port, and is found afterwards, cannot be another program that was quicker.
     """
     sockets = set()
     for process in Path("/proc").glob("[0-9]*"):

@@ -1,6 +1,6 @@
 """Desktops that a command such as `docker exec -i NAME` or `ssh HOST` reaches: their files, commands and program.
 
-Everything that runs there has a mark in its environment. The mark finds it and all its children, to kill them. The
+Everything that runs on it has a mark in its environment. The mark finds it and all its children, to kill them. The
 desktop must have `sh`, and for the killing Linux's /proc; proc(5).
 """
 
@@ -48,8 +48,8 @@ _PROGRAM = "program"
 _MARK = "VNC_USE_MARK"
 _FILE_S = 60.0
 _END_S = 20.0
-_HERE = b"here\n"
-"""The first line of every script's output: the command ran there, and the rest is its own output."""
+_STARTED_MARK = b"here\n"
+"""The first line of every script's output: the command was reached, and its output follows."""
 _MISSING = b"missing\n"
 _NO_FILE, _NOT_REGULAR, _TOO_LARGE = 44, 45, 46
 
@@ -81,8 +81,8 @@ done
 class RemoteExec:
     """The remote execution of commands: `command` with another command appended runs that on the desktop.
 
-    It runs in the desktop's working directory. For `ssh` the appended words are quoted, because the shell there reads
-    them once more. Files are read and written as UTF-8. Everything that is started has a `part`, by which it can be
+    It runs in the desktop's working directory. For `ssh` the appended arguments are quoted, because the remote shell
+    parses them again. Files are read and written as UTF-8. Everything that is started has a `part`, by which it can be
     ended separately.
     """
 
@@ -92,75 +92,77 @@ class RemoteExec:
         self._is_ssh = PurePath(command[0]).stem == "ssh"
 
     def run(self, command: Sequence[str], timeout_s: float) -> Ran:
-        """Run a command there until it ends. Its exit code is -n if signal n ended it, or if it is 128 + n.
+        """Run a remote command until it ends. Its exit code is -n if signal n ended it, or if it is 128 + n.
 
         Raises DesktopError if the desktop cannot be reached, or the command cannot be started, or it did not end within
-        `timeout_s`. Then it is killed there, with everything that it started.
+        `timeout_s`. Then it is killed, with everything that it started.
         """
-        part = secrets.token_hex(4)
+        group = secrets.token_hex(4)
         try:
-            done = self._call(self.argv(["sh", "-c", _RUN, "sh", *command], part), timeout_s)
+            result = self._call(self.argv(["sh", "-c", _RUN, "sh", *command], group), timeout_s)
         except subprocess.TimeoutExpired as exc:
-            self.end(part)
+            self.end(group)
             problem = f"the command {shlex.join(command)!r} did not end within {timeout_s:g} s"
             advice = "give it a longer timeout_s; what it leaves in the background must not keep its output open"
             raise DesktopError(f"{problem}; {advice}") from exc
-        if done.stdout == _MISSING:
+        if result.stdout == _MISSING:
             raise CommandMissing(f"cannot start {command[0]!r}: the desktop has no such program on its PATH")
-        self._check_led_there(done)
-        stdout, stderr = (text.decode("utf-8", "replace") for text in (done.stdout[len(_HERE) :], done.stderr))
-        return Ran(exit_code_elsewhere(done.returncode), stdout, stderr)
+        self._check_reached(result)
+        stdout, stderr = (
+            text.decode("utf-8", "replace") for text in (result.stdout[len(_STARTED_MARK) :], result.stderr)
+        )
+        return Ran(exit_code_elsewhere(result.returncode), stdout, stderr)
 
     def has(self, program: str) -> bool:
-        """Return whether `program` is there. Raises DesktopError if the desktop cannot be reached."""
-        done = self._script(_CHECK, program)
-        if done.stdout != _MISSING:
-            self._check_led_there(done)
-        return done.stdout != _MISSING
+        """Return whether `program` is installed. Raises DesktopError if the desktop cannot be reached."""
+        result = self._script(_CHECK, program)
+        if result.stdout != _MISSING:
+            self._check_reached(result)
+        return result.stdout != _MISSING
 
     def read(self, name: str) -> str:
-        """Return the text of a file in the working directory there.
+        """Return the text of a file in the remote working directory.
 
         Raises FileMissing. Raises FileUnreadable if it is not UTF-8 text, not a regular file, or too large.
         Raises DesktopError.
         """
-        done = self._file(_READ, name)
-        output = done.stdout[len(_HERE) :]
-        _check_regular(done, f"read {name!r}", FileUnreadable)
-        if done.returncode == _TOO_LARGE:
+        result = self._file(_READ, name)
+        output = result.stdout[len(_STARTED_MARK) :]
+        _check_regular(result, f"read {name!r}", FileUnreadable)
+        if result.returncode == _TOO_LARGE:
             problem = f"it must have at most {MAX_BYTES} bytes, it has {int(output or 0)}; {TOO_LARGE}"
             raise FileUnreadable(f"cannot read {name!r} in the program's working directory: {problem}")
-        if done.returncode == _NO_FILE:
+        if result.returncode == _NO_FILE:
             files = sorted(output.decode().splitlines())
-            listed = ", ".join(repr(each.removeprefix("./")) for each in files) or "no files"
-            raise FileMissing(f"the program's working directory has no file {name!r}; it has {listed}")
-        if done.returncode:
-            raise DesktopError(f"cannot read {name!r} in the program's working directory: {_last_line(done.stderr)}")
+            names = ", ".join(repr(file.removeprefix("./")) for file in files) or "no files"
+            raise FileMissing(f"the program's working directory has no file {name!r}; it has {names}")
+        if result.returncode:
+            raise DesktopError(f"cannot read {name!r} in the program's working directory: {_last_line(result.stderr)}")
         try:
             return output.decode()
         except UnicodeDecodeError as exc:
             raise FileUnreadable(f"cannot read {name!r} in the program's working directory: {exc}") from exc
 
     def write(self, name: str, text: str) -> None:
-        """Write a file in the working directory there, and make its directories. Raises DesktopError."""
+        """Write a file in the remote working directory, and make its directories. Raises DesktopError."""
         content = text.encode()
-        done = self._file(_WRITE, name, content)
-        _check_regular(done, f"write {name!r}")
-        if done.returncode:
-            raise DesktopError(f"cannot write {name!r} in the program's working directory: {_last_line(done.stderr)}")
-        if (arrived := int(done.stdout[len(_HERE) :])) != len(content):
-            problem = f"cannot write {name!r}: {arrived} of {len(content)} bytes arrived"
+        result = self._file(_WRITE, name, content)
+        _check_regular(result, f"write {name!r}")
+        if result.returncode:
+            raise DesktopError(f"cannot write {name!r} in the program's working directory: {_last_line(result.stderr)}")
+        if (received := int(result.stdout[len(_STARTED_MARK) :])) != len(content):
+            problem = f"cannot write {name!r}: {received} of {len(content)} bytes arrived"
             raise DesktopError(f"{problem}; {self!s} must pass standard input to the command, as 'docker exec -i' does")
 
-    def argv(self, command: Sequence[str], part: str) -> list[str]:
-        """Return the command here that runs `command` there, as that part of the started programs; "" is no part."""
-        there = ["env", f"{_MARK}={f'{self._mark}:{part};' if part else ''}", *command]
-        return [*self.command, *([shlex.join(there)] if self._is_ssh else there)]
+    def argv(self, command: Sequence[str], group: str) -> list[str]:
+        """Return the local command that runs `command` remotely, in that group of programs; "" is no group."""
+        remote_argv = ["env", f"{_MARK}={f'{self._mark}:{group};' if group else ''}", *command]
+        return [*self.command, *([shlex.join(remote_argv)] if self._is_ssh else remote_argv)]
 
     def end(self, part: str = "") -> None:
         """Kill that part of the started programs there; all of them if no part is given. Raises DesktopError."""
         try:
-            self._check_led_there(self._call(self.ending(part), _END_S))
+            self._check_reached(self._call(self.ending(part), _END_S))
         except subprocess.TimeoutExpired as exc:
             raise DesktopError(f"{self!s} did not stop the programs of the test within {_END_S:g} s") from exc
 
@@ -174,7 +176,7 @@ class RemoteExec:
 
     def _file(self, script: str, name: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         done = self._script(script, _inside(name), given)
-        self._check_led_there(done)
+        self._check_reached(done)
         return done
 
     def _script(self, script: str, argument: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
@@ -184,14 +186,14 @@ class RemoteExec:
         except subprocess.TimeoutExpired as exc:
             raise DesktopError(f"{self!s} did not answer within {_FILE_S:g} s") from exc
 
-    def _call(self, argv: Sequence[str], timeout_s: float, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        """Run a command here, in its own session, and keep the beginning and the end of a long output.
+    def _call(self, argv: Sequence[str], timeout_s: float, content: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        """Run a local command in a new session, and keep the start and the end of a long output.
 
-        In a session of its own `ssh` finds no terminal on which to ask for a password, and fails instead.
+        In a new session `ssh` finds no terminal on which to ask for a password, and fails instead.
         """
         try:
             with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-                stdin.write(given)
+                stdin.write(content)
                 stdin.seek(0)
                 done = subprocess.run(
                     argv,
@@ -208,8 +210,8 @@ class RemoteExec:
             problem = f"cannot start {argv[0]!r}: {exc.strerror}"
             raise DesktopError(f"{problem}; give a command that leads to the desktop, such as 'ssh HOST'") from exc
 
-    def _check_led_there(self, done: subprocess.CompletedProcess[bytes]) -> None:
-        if not done.stdout.startswith(_HERE):
+    def _check_reached(self, done: subprocess.CompletedProcess[bytes]) -> None:
+        if not done.stdout.startswith(_STARTED_MARK):
             problem = f"{self!s} does not lead to the desktop: {_last_line(done.stderr)}"
             raise DesktopError(f"{problem} (exit code {done.returncode}); try it in a shell, with 'true' appended")
 
@@ -278,22 +280,24 @@ class RemoteDesktop(ReachedDesktop):
         """Return the password of its VNC server; None if it asks for none, or only the user knows it."""
 
     @abstractmethod
-    def _reach(self, wish: str) -> RemoteExec:
-        """Return the remote execution. Raises DesktopError that says why `wish` is not possible."""
+    def _reach(self, request: str) -> RemoteExec:
+        """Return the remote execution. Raises DesktopError if `request` is not possible."""
 
     def launch(self, command: Sequence[str]) -> None:
         """Start the program under test in place of the one before, and wait until the screen has changed.
 
-        Linux only, here and there. Raises ProgramMissing if it cannot be run there, ProgramCrashed if it fails first,
-        DesktopError if the desktop cannot be reached or the program ends first without a fault, DesktopRefused if
+        Linux only, locally and remotely. Raises ProgramMissing if it cannot be run, ProgramCrashed if it fails first,
+        DesktopError if the desktop cannot be reached or the program ends first without a failure, DesktopRefused if
         nothing shows in time.
         """
-        wish = f"launch {shlex.join(command)!r}"
-        remote_exec = self._reach(wish)
+        request = f"launch {shlex.join(command)!r}"
+        remote_exec = self._reach(request)
         if sys.platform != "linux":
-            raise DesktopError(f"cannot {wish}: that needs Linux, got {sys.platform!r}; start it over there yourself")
+            raise DesktopError(
+                f"cannot {request}: that needs Linux, got {sys.platform!r}; start it over there yourself"
+            )
         self._end_program()
-        with closing(self._screen(wish)) as screen:
+        with closing(self._screen(request)) as screen:
             if not remote_exec.has(command[0]):
                 raise ProgramMissing(f"cannot start {command[0]!r}: the desktop has no such program on its PATH")
             if not self._session:
@@ -314,14 +318,14 @@ class RemoteDesktop(ReachedDesktop):
             return DesktopRefused(program.message(f"had not shown a window within {self._launch_timeout_s:g} s"))
         message = program.message(f"{program.end} and had not shown a window{'' if program.exit_code else STAY}")
         error = early_end(message, program.exit_code, program.output_tail(), elsewhere=True)
-        if isinstance(error, ProgramCrashed) and (fault := self.fault()):
-            return DesktopError(fault)  # the desktop ended, and the program with it
+        if isinstance(error, ProgramCrashed) and (failure := self.fault()):
+            return DesktopError(failure)  # the desktop ended, and the program with it
         return error
 
-    def _screen(self, wish: str) -> Controller:
+    def _screen(self, request: str) -> Controller:
         if self._connect is None:
             raise DesktopError(
-                f"cannot {wish}: this desktop has no VNC connection to look at its screen; give `connect`"
+                f"cannot {request}: this desktop has no VNC connection to look at its screen; give `connect`"
             )
         return self._connect(self.server, self.password)
 

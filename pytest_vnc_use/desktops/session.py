@@ -2,9 +2,9 @@
 
 Home      the home and working directory of the program under test, and of every command
 logs      the standard output and error of each process
-profile   what else a program knows of its user
+profile   other data of a program about its user
 lock      locked while this process or the supervisor lives; a directory whose lock is free was left behind
-commands  ends something elsewhere, such as a container; run when everything else has ended
+commands  end external processes, such as a container; run when everything else has ended
 files     the desktop's files elsewhere, such as its X server's socket
 
 The environment of what is started is made only here. With `pinned` programs draw alike on every machine, whatever its
@@ -44,14 +44,14 @@ _WITHHELD = {
     *("WAYLAND_DISPLAY", "WAYLAND_SOCKET", "VNC_USE_PASSWORD", "VNC_USE_API_KEY"),
     *("GOOGLE_API_KEY", "GEMINI_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "LMSTUDIO_API_KEY"),
 }
-"""Variables that would lead a program to the tester's own screen, or give it the tests' secrets."""
+"""Variables that would lead a program to the tester's screen, or give it the tests' secrets."""
 _PROFILE = {
     "XDG_CONFIG_HOME": "config",
     "XDG_DATA_HOME": "data",
     "XDG_STATE_HOME": "state",
     "XDG_RUNTIME_DIR": "run",
 }
-"""The directories in which a program keeps what it knows of its user (freedesktop.org, XDG Base Directory)."""
+"""The directories in which a program stores data about its user (freedesktop.org, XDG Base Directory)."""
 _FACES = ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf", "DejaVuSansMono.ttf", "DejaVuSerif.ttf")
 _UNSET = {
     *("LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_COLLATE", "LC_MESSAGES", "LC_MONETARY", "LC_NUMERIC", "LC_TIME"),
@@ -90,12 +90,12 @@ def withhold(*names: str) -> None:
 
 
 def inheritable() -> dict[str, str]:
-    """Return the part of this process's environment that a desktop may inherit."""
+    """Return the variables of this process that a desktop may inherit."""
     return {name: value for name, value in os.environ.items() if name not in _WITHHELD}
 
 
 def make_environment(directory: Path, home: Path, *, pinned: bool) -> dict[str, str]:
-    """Return the environment of a user whom no program knows: with new directories in `directory`, without a bus.
+    """Return the environment of a new user: with new directories in `directory`, without a bus.
 
     Fonts, packages of Python and caches of the tester, which are in a home directory too, stay as they are. With
     `pinned` programs draw in it as on every other machine; raises SettingsError where DejaVu is not installed.
@@ -107,12 +107,12 @@ def make_environment(directory: Path, home: Path, *, pinned: bool) -> dict[str, 
     fonts = Path(os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share"), "fonts")  # noqa: PTH111  # there may be no home
     if os.path.isdir(fonts):  # noqa: PTH112  # Path.is_dir raises where it may not look
         (paths["XDG_DATA_HOME"] / "fonts").symlink_to(fonts)
-    kept = {
+    inherited = {
         "XDG_CACHE_HOME": os.path.expanduser("~/.cache"),  # noqa: PTH111  # without a home it stays as it is
         "PYTHONUSERBASE": site.getuserbase(),
         **{name: value for name, value in inheritable().items() if name != "DBUS_SESSION_BUS_ADDRESS"},
     }
-    environment = {**kept, "HOME": str(home), **{variable: str(path) for variable, path in paths.items()}}
+    environment = {**inherited, "HOME": str(home), **{variable: str(path) for variable, path in paths.items()}}
     if not pinned:
         return environment
     if missing := missing_faces([Path("/usr/share/fonts"), Path("/usr/local/share/fonts"), fonts]):  # as in fonts.conf
@@ -131,17 +131,17 @@ def make_environment(directory: Path, home: Path, *, pinned: bool) -> dict[str, 
 
 def missing_faces(directories: Iterable[Path]) -> list[str]:
     """Return the files of DejaVu that are in none of these directories."""
-    there = {name for directory in directories for _, _, names in os.walk(directory) for name in names}
-    return [face for face in _FACES if face not in there]
+    installed = {name for directory in directories for _, _, names in os.walk(directory) for name in names}
+    return [face for face in _FACES if face not in installed]
 
 
 _PREFIX = "vnc-use-"
 _LEFT_OUT = re.compile(rb"\n\(\.\.\. (\d+) bytes are left out here\)\n")
 _TITLE_CHARACTERS = 80
-_ANSWERS_WITHIN_S = 60.0
+_ANSWER_TIMEOUT_S = 60.0
 _ENDS_WITHIN_S = supervisor.GIVE_UP_S + 2.0
-"""The longest wait for the supervisor, which itself gives up before."""
-_NOTHING: Mapping[str, str] = MappingProxyType({})
+"""The maximum wait for the supervisor, which itself gives up before."""
+_EMPTY: Mapping[str, str] = MappingProxyType({})
 
 
 class Process:
@@ -191,9 +191,9 @@ class Process:
             return f"exited with {code} ({signal.Signals(-code).name})" if code < 0 else f"exited with {code}"
         return f"exited with {code}"
 
-    def message(self, what: str) -> str:
+    def message(self, text: str) -> str:
         """Return a sentence about it, and the last lines of its output."""
-        return f"{self.title} {what}\n{self.output_tail() or '(it printed nothing)'}"
+        return f"{self.title} {text}\n{self.output_tail() or '(it printed nothing)'}"
 
     def close(self) -> None:
         """Close the descriptor; a second call does nothing."""
@@ -208,16 +208,15 @@ class Process:
 class Session:
     """A private directory, the processes started in it, and the supervisor that ends them, also after this process.
 
-    `environment` is added to that of a new user, whom no program knows, or with `as_tester` to this process's own;
-    with `pinned` the new user's programs draw as on every other machine. Sessions of the same `name` have their home at
-    the same path, one after the other; without a name that path is random.
-    Remains of earlier sessions are removed first. A session belongs to the process that made it: in a forked child it
-    counts as stopped. Linux only.
+    `environment` is added to that of a new user, or with `as_tester` to this process's; with `pinned` the new user's
+    programs draw as on every other machine. Sessions of the same `name` have their home at the same path, one after the
+    other; without a name that path is random. Remains of earlier sessions are removed first. A session belongs to the
+    process that made it: in a forked child it counts as stopped. Linux only.
     """
 
     def __init__(
         self,
-        environment: Mapping[str, str] = _NOTHING,
+        environment: Mapping[str, str] = _EMPTY,
         *,
         as_tester: bool = False,
         pinned: bool = False,
@@ -228,7 +227,7 @@ class Session:
         self._stopped = False
         self._sending = threading.Lock()
         self._control, other = socket.socketpair()
-        self._control.settimeout(_ANSWERS_WITHIN_S)
+        self._control.settimeout(_ANSWER_TIMEOUT_S)
         with other:
             descriptors = [other.fileno(), self._lock]
             self._supervisor = subprocess.Popen(
@@ -256,7 +255,7 @@ class Session:
         self,
         role: str,
         argv: Sequence[str],
-        environment: Mapping[str, str] = _NOTHING,
+        environment: Mapping[str, str] = _EMPTY,
         *,
         descriptors: Sequence[int] = (),
         client_of: Sequence[str] = (),
@@ -264,10 +263,10 @@ class Session:
     ) -> Process:
         """Start a process that runs until the session stops; `role` names it in messages and names its log.
 
-        Arguments that are relative paths with a slash, as seen from here, are made absolute first, because the process
+        Arguments that are relative paths with a slash, to this process, are made absolute first, because the process
         starts in another directory; there `descriptors` are 3, 4, … If the process is only a client, such as `docker
         exec`, `client_of` is the command that it runs elsewhere; messages name that one. With `network` it has a
-        network of its own, reached at that unix socket. Raises DesktopError if it cannot be started.
+        network namespace, reached at that unix socket. Raises DesktopError if it cannot be started.
         """
         log = self._logs / f"{role.replace(' ', '-')}.txt"
         with _private_file(log, os.O_TRUNC) as output:
@@ -295,11 +294,11 @@ class Session:
     def run(self, argv: Sequence[str], timeout_s: float) -> Ran:
         """Run a command until it ends. Raises DesktopError if it cannot start or does not end in time.
 
-        Of an output that is longer than a megabyte the beginning and the end are kept. A command that takes longer is
+        Of an output that is longer than a megabyte the start and the end are kept. A command that takes longer is
         killed, with everything that it has started. Background processes of a command stay until the desktop stops.
         """
         with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
-            pid, status = self._start(argv, _NOTHING, [stdout.fileno(), stderr.fileno()], "")
+            pid, status = self._start(argv, _EMPTY, [stdout.fileno(), stderr.fileno()], "")
             process = Process("", Path(), pid, status)
             try:
                 if (code := process.wait(timeout_s)) is None:
@@ -313,12 +312,12 @@ class Session:
             return Ran(code, text_of(stdout), text_of(stderr))
 
     def note_command(self, argv: Sequence[str]) -> None:
-        """Note a command that ends something elsewhere: a container, a program on another machine."""
+        """Note a command that ends an external process: a container, a program on another machine."""
         with _private_file(self.directory / "commands", os.O_APPEND) as file:
             file.write(marshal.dumps(list(argv)))
 
     def note_files(self, paths: Sequence[Path]) -> None:
-        """Note which files elsewhere are the desktop's own, in case its X server cannot remove them itself."""
+        """Note external files of the desktop, in case its X server cannot remove them."""
         noted = [(str(path), supervisor.identity(str(path))) for path in paths if path.exists()]
         with _private_file(self.directory / "files") as file:
             file.write(marshal.dumps(noted))
@@ -331,26 +330,26 @@ class Session:
         if self._stopped:
             return
         self._stopped = True
-        said = b""
+        report = b""
         try:
             with suppress(OSError):  # the supervisor was killed
                 self._control.settimeout(_ENDS_WITHIN_S)
                 self._control.shutdown(socket.SHUT_WR)
-                while part := self._control.recv(4096):
-                    said += part
+                while chunk := self._control.recv(4096):
+                    report += chunk
             self._supervisor.wait(_ENDS_WITHIN_S)
         except subprocess.TimeoutExpired:
             self._supervisor.kill()
             self._supervisor.wait()
-        left = said.decode("utf-8", "replace").split("\n")[:-2]
+        unended = report.decode("utf-8", "replace").split("\n")[:-2]
         supervisor.clean(str(self.directory), self._lock)
         for process in self._processes.values():
             process.close()
         self._control.close()
         os.close(self._lock)
-        if left:
-            pids = " ".join(line.split()[0] for line in left)
-            problem = f"cannot end process {', '.join(left)}: it belongs to another user, or it hangs"
+        if unended:
+            pids = " ".join(line.split()[0] for line in unended)
+            problem = f"cannot end process {', '.join(unended)}: it belongs to another user, or it hangs"
             raise DesktopError(f"{problem}; end it with: sudo kill -9 {pids}")
 
     def _start(
@@ -366,7 +365,7 @@ class Session:
                 self._request(("start", *request), [other, *descriptors])
             finally:
                 os.close(other)
-            if not select.select([status], [], [], _ANSWERS_WITHIN_S)[0]:
+            if not select.select([status], [], [], _ANSWER_TIMEOUT_S)[0]:
                 raise DesktopError(f"cannot start {argv[0]!r}: the desktop's supervisor does not answer")
             if not (record := os.read(status, supervisor.RECORD.size)):
                 raise DesktopError(f"cannot start {argv[0]!r}: the desktop's supervisor has ended")
@@ -403,7 +402,7 @@ _sessions: WeakSet[Session] = WeakSet()
 
 
 def _leave_all_to_parent() -> None:
-    """Give all sessions up in a forked child: the descriptors that it inherits would keep the desktops alive."""
+    """Abandon all sessions in a forked child: the descriptors that it inherits would keep the desktops alive."""
     for session in list(_sessions):
         if not session._stopped:
             session._stopped = True
@@ -423,7 +422,7 @@ def remove_leftovers() -> None:
             if status.st_uid == os.getuid() and stat.S_ISDIR(status.st_mode):
                 lock = os.open(directory / "lock", os.O_RDWR)
                 try:
-                    _lock_now(lock)
+                    _lock_file(lock)
                     supervisor.clean(str(directory), lock)
                 finally:
                     os.close(lock)
@@ -444,7 +443,7 @@ def _make_locked_directory(name: str) -> tuple[Path, int]:
             if number == 0:  # it may have been left behind
                 remove_leftovers()
     lock = os.open(directory / "lock.new", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-    _lock_now(lock)
+    _lock_file(lock)
     (directory / "lock.new").rename(directory / "lock")
     return directory, lock
 
@@ -453,19 +452,19 @@ def _private_file(path: Path, flags: int = 0) -> IO[bytes]:
     return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o600), "r+b")
 
 
-def _lock_now(descriptor: int) -> None:
+def _lock_file(descriptor: int) -> None:
     import fcntl  # Windows has none, and no desktops that are started
 
     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def text_of(file: IO[bytes]) -> str:
-    """Return the text in the file; of a long one, the beginning and the end."""
+    """Return the text in the file; of a long one, the start and the end."""
     return kept_of(file).decode("utf-8", "replace")
 
 
 def kept_of(file: IO[bytes], head_size: int = supervisor.HEAD) -> bytes:
-    """Return what is in the file; of a long one, the beginning and the end, and between them how much is left out."""
+    """Return the content of the file; of a long one, the start and the end, and between them how much is left out."""
     size = os.fstat(file.fileno()).st_size
     file.seek(0)
     if size <= head_size + supervisor.TAIL + 100:

@@ -1,4 +1,4 @@
-"""The program under test of a desktop and its files; desktops that are started here, whatever serves their screen."""
+"""The program under test of a desktop and its files; desktops that are started locally."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _CHANGED_S = 1577880000
 TOO_LARGE = "look at it there, with vnc_desktop.run(['grep', …]) or ['tail', '-n', '100', …]"
 """The advice about a file that is larger."""
 _MAX_LISTED = 1000
-"""The most files in a list of the directory's files."""
+"""The maximum number of files in a list of the directory's files."""
 _FILE_ERRORS = frozenset(
     (errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.ENXIO, errno.EINVAL, errno.EFBIG)  # of the file, not the desktop
 )
@@ -63,8 +63,8 @@ class WorkingDirectory:
     def read(self, name: str) -> str:
         """Return the text of a file.
 
-        Raises FileMissing if it is missing: the desktop is not at fault if a program did not write it. Raises
-        FileUnreadable if it is not UTF-8 text, not a regular file, or too large. Raises DesktopError if it lies outside
+        Raises FileMissing if it is missing: the desktop has not failed if a program did not write it. Raises
+        FileUnreadable if it is not UTF-8 text, not a regular file, or too large. Raises DesktopError if it is outside
         the directory, or cannot be read for another reason.
         """
         try:
@@ -81,7 +81,7 @@ class WorkingDirectory:
             raise kind(f"cannot read {name!r} in the program's working directory: {reason}{advice}") from exc
 
     def write(self, name: str, text: str) -> None:
-        """Write a file, and make the directories on its way.
+        """Write a file, and make its directories.
 
         Raises DesktopError if that fails or is outside the directory.
         """
@@ -110,15 +110,15 @@ class WorkingDirectory:
 
 
 STAY = "; it must stay in the foreground"
-"""The advice about a program that ended without a fault."""
+"""The advice about a program that ended without a failure."""
 _CANNOT_BE_RUN = (
     *(errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOEXEC, errno.ENOTDIR, errno.EISDIR),
     *(errno.ELOOP, errno.ENAMETOOLONG, errno.E2BIG, errno.EINVAL),
 )
 """Errors of execve(2) that the named file causes; others, such as ENOMEM, come from the machine."""
-_SHELL_SAYS_SO = (126, 127)
+_SHELL_START_FAILURES = (126, 127)
 """Exit codes of shells, `env` and `docker exec` whose program cannot be run, or cannot be found."""
-_ENGINE_OR_WAY_FAILED = (125, 255)
+_TRANSPORT_FAILURES = (125, 255)
 """Exit codes of `docker exec` and `ssh` for their own failure."""
 _NOT_FOUND = re.compile(
     r"can't open file .*\[Errno \d+\]"  # python nosuch.py
@@ -132,7 +132,7 @@ _NO_SCREEN = re.compile(
     r"Qt platform plugin|(?:cannot|could not|can't|unable to|failed to) (?:open|connect to) (?:the )?(?:X )?display",
     re.IGNORECASE,
 )
-"""Output of a program that could not reach a screen; its surroundings are at fault."""
+"""Output of a program that could not reach a screen; its environment has failed."""
 
 POINTER_PX = 64
 """The side of the largest pointer. TigerVNC draws it into the screenshot of a client that has not moved it yet."""
@@ -180,9 +180,9 @@ def early_end(message: str, exit_code: int | None, output: str, *, elsewhere: bo
 
     With `elsewhere` the exit code is that of a client, such as `ssh`, which may have failed itself.
     """
-    if not exit_code or _NO_SCREEN.search(output) or (elsewhere and exit_code in _ENGINE_OR_WAY_FAILED):
+    if not exit_code or _NO_SCREEN.search(output) or (elsewhere and exit_code in _TRANSPORT_FAILURES):
         return DesktopError(message)
-    if exit_code in _SHELL_SAYS_SO or _NOT_FOUND.search(output):
+    if exit_code in _SHELL_START_FAILURES or _NOT_FOUND.search(output):
         return ProgramMissing(message)
     return ProgramCrashed(message)
 
@@ -196,10 +196,10 @@ def shows_window(process: Process, screen: Controller, before: Glance, deadline:
     since_s = before.taken_at
     while not process.end and deadline.remaining_s:
         if screen.wait_changed(since_s, min(_NOTICE_S, deadline.remaining_s)):
-            now = screen.glance()
-            if _differ(now.pixels, before.pixels):
+            current = screen.glance()
+            if _differ(current.pixels, before.pixels):
                 return True
-            since_s = now.taken_at
+            since_s = current.taken_at
     return False
 
 
@@ -208,11 +208,11 @@ def shows_anything(screen: Controller, deadline: Deadline) -> bool:
 
     Raises DesktopError.
     """
-    now: Any = screen.glance()
-    while not _differ(now.pixels, now.pixels[-1, 0]):
-        if not screen.wait_changed(now.taken_at, deadline.remaining_s):
+    current: Any = screen.glance()
+    while not _differ(current.pixels, current.pixels[-1, 0]):
+        if not screen.wait_changed(current.taken_at, deadline.remaining_s):
             return False
-        now = screen.glance()
+        current = screen.glance()
     return True
 
 
@@ -221,14 +221,14 @@ def _differ(pixels: Any, others: Any) -> bool:
         return True
     differs = (pixels ^ others) & _COLOUR_BITS != 0
     edges = [np.flatnonzero(differs.any(axis=axis)) for axis in (0, 1)]
-    return any(places.size and np.ptp(places) >= POINTER_PX for places in edges)
+    return any(positions.size and np.ptp(positions) >= POINTER_PX for positions in edges)
 
 
 _MAX_SIDE = 16384
 
 
 class Reach(Protocol):
-    """What reaches a desktop's working directory: on this machine, or by a command that leads to another one."""
+    """Access to a desktop's working directory: local, or by a command that reaches a remote one."""
 
     def read(self, name: str) -> str:
         """Return the text of a file. Raises FileMissing, DesktopError."""
@@ -241,17 +241,17 @@ class Reach(Protocol):
 
 
 class ReachedDesktop(ABC):
-    """The files, commands and program under test of a desktop; the program, or its client, lives in a session."""
+    """The files, commands and program under test of a desktop; the program, or its client, is in a session."""
 
     def __init__(self, session: Session | None) -> None:
         self._session = session
         self._program: Process | None = None
         self._kept: tuple[str, str, Mapping[str, str]] | None = None
-        """Once stopped: the faults of the program and of the desktop, and the logs."""
+        """Once stopped: the failures of the program and of the desktop, and the logs."""
 
     @abstractmethod
-    def _reach(self, wish: str) -> Reach:
-        """Return what reaches the desktop. Raises DesktopError that says why `wish` is not possible."""
+    def _reach(self, request: str) -> Reach:
+        """Return the access to the desktop. Raises DesktopError if `request` is not possible."""
 
     def read_file(self, name: str) -> str:
         """Return the text of a file in the program's working directory. Raises FileMissing, DesktopError."""
@@ -285,7 +285,7 @@ class ReachedDesktop(ABC):
         return False
 
     def fault(self) -> str:
-        """Return how the desktop itself ended; "" while it is there, or if that is not known."""
+        """Return how the desktop ended; "" while it is there, or if that is not known."""
         return self._kept[1] if self._kept else self._fault_now()
 
     def _fault_now(self) -> str:
@@ -298,14 +298,14 @@ class ReachedDesktop(ABC):
     def _logs_now(self) -> Mapping[str, str]:
         return self._session.logs() if self._session else {}
 
-    def _check_not_stopped(self, wish: str) -> None:
+    def _check_not_stopped(self, request: str) -> None:
         if self._kept:
             raise DesktopError(
-                f"cannot {wish}: the desktop is stopped, and its working directory is removed; do it before stop()"
+                f"cannot {request}: the desktop is stopped, and its working directory is removed; do it before stop()"
             )
 
 
-class _Here(WorkingDirectory):
+class _LocalReach(WorkingDirectory):
     """The working directory of a session, and commands in it."""
 
     def __init__(self, session: Session) -> None:
@@ -319,16 +319,16 @@ class _Here(WorkingDirectory):
 
 
 class StartedDesktop(ReachedDesktop):
-    """A desktop that lives in a session of its own; a subclass adds the screen."""
+    """A desktop in a new session; a subclass adds the screen."""
 
     _session: Session
 
     def __init__(self, environment: Mapping[str, str], *, pinned: bool, name: str) -> None:
         super().__init__(Session(environment, pinned=pinned, name=name))
-        self._files = _Here(self._session)
+        self._files = _LocalReach(self._session)
 
-    def _reach(self, wish: str) -> Reach:
-        self._check_not_stopped(wish)
+    def _reach(self, request: str) -> Reach:
+        self._check_not_stopped(request)
         return self._files
 
     def _fault_now(self) -> str:
@@ -350,7 +350,7 @@ class StartedDesktop(ReachedDesktop):
         self._session.end_program()
         for directory, names, files in os.walk(self._files.path):
             for name in (*names, *files, "."):
-                with suppress(OSError):  # it has gone meanwhile, or is another user's
+                with suppress(OSError):  # it was removed, or belongs to another user
                     os.utime(os.path.join(directory, name), (_CHANGED_S, _CHANGED_S), follow_symlinks=False)  # noqa: PTH118
         with starting(command[0]):
             self._program = self._session.start("program", command, environment or {}, network=network)
@@ -364,11 +364,11 @@ class StartedDesktop(ReachedDesktop):
         return early_end(message, process.exit_code, process.output_tail())
 
 
-def check_linux(means: str, reason: str) -> None:
+def check_linux(server: str, reason: str) -> None:
     """Raise DesktopError if this is not Linux."""
     if sys.platform != "linux":
         raise DesktopError(
-            f"a desktop started by {means!r} needs Linux, {reason}, got {sys.platform!r}. Give the address of a "
+            f"a desktop started by {server!r} needs Linux, {reason}, got {sys.platform!r}. Give the address of a "
             "VNC server instead, such as --vnc-server=host::5901"
         )
 

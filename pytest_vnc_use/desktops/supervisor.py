@@ -6,7 +6,7 @@ A desktop waits for its start, so it runs with little of the standard library: w
 Its parent sends requests over a socket. When the other end of that socket closes, also by `kill -9` of the parent, the
 supervisor ends everything: SIGTERM first, after GRACE_S SIGKILL until no child is left. It is a child subreaper, see
 prctl(2): a process that leaves its session, loses its parent and overwrites its environment is still its descendant.
-Then it removes what the desktop has left elsewhere, and its directory.
+Then it removes what the desktop has left outside its directory, and the directory.
 
 A request is the length of a marshalled tuple, 4 bytes, with descriptors, and that tuple:
 
@@ -15,7 +15,7 @@ A request is the length of a marshalled tuple, 4 bytes, with descriptors, and th
 
 `status` gets records: `STARTED` with the process id, or `FAILED` with the error's number and nothing more; then
 `EXITED` with the exit code, -n for signal n, once all output is written. With `network`, the path of a unix socket, the
-process has a network of its own, see network_namespace.py. Formats of the files: proc(5).
+process has a network namespace, see network_namespace.py. Formats of the files: proc(5).
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ COMMAND = (
     "import sys; sys.path.append(sys.argv[1]); import supervisor; supervisor.supervise(*sys.argv[2:])",
     os.path.dirname(__file__),
 )
-"""The beginning of the supervisor's command; a module that is imported is compiled once, a script each time."""
+"""The prefix of the supervisor's command; a module that is imported is compiled once, a script each time."""
 PROCESS = "VNC_DESKTOP_PROCESS"
 """The variable that holds the id of the process that was started, in all its descendants."""
 HEAD, TAIL = 250_000, 750_000
-"""The bytes kept of the beginning and of the end of an output; on disk there are up to twice as many."""
+"""The bytes kept of the start and of the end of an output; on disk there are up to twice as many."""
 CUT = b"\n(... %d bytes are left out here)\n"
 GRACE_S, GIVE_UP_S = 3.0, 8.0
 """The time from SIGTERM to SIGKILL, and to the end of all tries."""
@@ -53,7 +53,7 @@ _COMMAND_S = 30.0
 _TICK_S = 0.02
 _CHUNK = 1 << 16
 _DRAINED = 32
-"""The most chunks that are read after a process's end: a mebibyte, twice the most that a pipe holds."""
+"""The maximum chunks read after a process's end: a mebibyte, twice the capacity of a pipe."""
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
 
 
@@ -85,8 +85,8 @@ class BoundedFile:
 
     def _cut(self) -> None:
         tail = os.pread(self.descriptor, TAIL, self._size - TAIL)
-        kept = self._tail_at or HEAD
-        self._left_out += self._size - TAIL - kept
+        kept_bytes = self._tail_at or HEAD
+        self._left_out += self._size - TAIL - kept_bytes
         mark = CUT % self._left_out
         os.pwrite(self.descriptor, mark + tail, HEAD)
         self._tail_at = HEAD + len(mark)
@@ -105,7 +105,7 @@ class Supervisor:
         self._outputs: dict[int, BoundedFile] = {}
         self._started = {os.getpid()}
         self._ending: dict[int, tuple[bool, float, int]] = {}
-        """For each process that is being ended: whether it is the program, since when, and what to close then."""
+        """For each process that is being ended: whether it is the program, since when, and the descriptor to close."""
         self._closing_since_s = 0.0
         self._network: tuple[int, ...] = ()
 
@@ -131,13 +131,13 @@ class Supervisor:
         return False
 
     def close(self, *_: object) -> None:
-        """Begin to end everything."""
+        """Start to end everything."""
         if not self._closing_since_s:
             self._closing_since_s = time.monotonic()
             _kill([*self.owners()], _signal.SIGTERM)
 
     def owners(self) -> dict[int, int]:
-        """Return, for each living descendant, the process that was started here and led to it; 0 if that is unknown."""
+        """Return, for each living descendant, the process started by this one that led to it; 0 if unknown."""
         children: dict[int, list[int]] = {}
         sessions: dict[int, int] = {}
         for name in filter(str.isdigit, os.listdir("/proc")):
@@ -147,11 +147,11 @@ class Supervisor:
                 if state not in (b"Z", b"X"):
                     children.setdefault(int(parent), []).append(int(name))
         owners = {os.getpid(): 0}
-        for pid in (found := [os.getpid()]):
+        for pid in (pids := [os.getpid()]):
             for child in children.get(pid, ()):
-                own = child if child in self._started else sessions[child]
-                owners[child] = own if own in self._started else owners[pid] or self._marked(child)
-                found.append(child)
+                owner = child if child in self._started else sessions[child]
+                owners[child] = owner if owner in self._started else owners[pid] or self._marked(child)
+                pids.append(child)
         del owners[os.getpid()]
         return owners
 
@@ -162,34 +162,34 @@ class Supervisor:
         return 0
 
     def _serve(self) -> None:
-        """Read one request and do it; close if there is none because the other end has closed."""
+        """Read and handle one request; close if the other end has closed."""
         head, ancillary, _, _ = self._control.recvmsg(LENGTH.size, _socket.CMSG_SPACE(4 * MAX_DESCRIPTORS))
-        descriptors = [each for _, _, data in ancillary for each in memoryview(data).cast("i")]
+        descriptors = [number for _, _, data in ancillary for number in memoryview(data).cast("i")]
         for descriptor in descriptors:
             os.set_inheritable(descriptor, False)
         missing = LENGTH.unpack(head)[0] if len(head) == LENGTH.size else 0
-        parts = []
-        while missing and (part := self._control.recv(missing)):
-            parts.append(part)
-            missing -= len(part)
-        if missing or not parts:
+        chunks = []
+        while missing and (chunk := self._control.recv(missing)):
+            chunks.append(chunk)
+            missing -= len(chunk)
+        if missing or not chunks:
             self.close()
             return
-        what, *arguments = marshal.loads(b"".join(parts))
-        if what == "start":
+        kind, *arguments = marshal.loads(b"".join(chunks))
+        if kind == "start":
             self._start(*arguments, *descriptors)
         else:
             self._end(*arguments, *descriptors)
 
     def _end(self, pid: int, is_program: bool, done: int) -> None:
-        """Begin to end the program under test, or kill another process."""
+        """Start to end the program under test, or kill another process."""
         self._ending[pid] = is_program, time.monotonic() - (0 if is_program else GRACE_S), done
-        _kill(self._part(pid, is_program), _signal.SIGTERM if is_program else _signal.SIGKILL)
+        _kill(self._descendants_of(pid, is_program), _signal.SIGTERM if is_program else _signal.SIGKILL)
 
-    def _part(self, pid: int, is_program: bool) -> list[int]:
-        """Return what a process led to; with the program also strays, because nobody else is known to own them."""
+    def _descendants_of(self, pid: int, is_program: bool) -> list[int]:
+        """Return the descendants of a process; with the program also strays, which have no known owner."""
         owned_by = {pid, 0} if is_program else {pid}
-        return [each for each, owner in self.owners().items() if owner in owned_by]
+        return [descendant for descendant, owner in self.owners().items() if owner in owned_by]
 
     def _proceed(self) -> None:
         """Kill what is late, and report each end that is complete."""
@@ -197,10 +197,10 @@ class Supervisor:
         if self._closing_since_s and now_s > self._closing_since_s + GRACE_S:
             _kill([*self.owners()], _signal.SIGKILL)
         for pid, (is_program, since_s, done) in [*self._ending.items()]:
-            part = self._part(pid, is_program)
-            if part and now_s > since_s + GRACE_S:
-                _kill(part, _signal.SIGKILL)
-            if not part or now_s > since_s + GIVE_UP_S:
+            descendants = self._descendants_of(pid, is_program)
+            if descendants and now_s > since_s + GRACE_S:
+                _kill(descendants, _signal.SIGKILL)
+            if not descendants or now_s > since_s + GIVE_UP_S:
                 del self._ending[pid]
                 os.close(done)
 
@@ -341,15 +341,15 @@ def _report(status: int, kind: bytes, number: int) -> None:
 
 def _kill(pids: list[int], number: int) -> None:
     for pid in pids:
-        with suppress(OSError):  # it has ended meanwhile, or is another user's
+        with suppress(OSError):  # it has exited, or belongs to another user
             os.kill(pid, number)
 
 
 def clean(directory: str, lock: int) -> None:
-    """Remove what a desktop has left elsewhere, and its directory, which goes last because it lists the rest.
+    """Remove what a desktop has left elsewhere, then its directory, which lists that.
 
     Its file `commands` has commands to run, such as `docker kill`, a marshalled list each. Its file `files` has paths
-    with identities, because another X server may have taken a path since. Whoever cleans holds the `lock`: a directory
+    with identities, because another X server may have taken a path since. The caller holds the `lock`: a directory
     with another one is a later desktop's.
     """
     import shutil  # these two take longer than all else here, and are for the end
@@ -373,7 +373,7 @@ def clean(directory: str, lock: int) -> None:
 
 
 def identity(path: str) -> tuple[int, ...]:
-    """Return what tells a file from another that later has the same path. Raises OSError."""
+    """Return what distinguishes a file from another that later has the same path. Raises OSError."""
     status = os.stat(path)
     return status.st_dev, status.st_ino, status.st_ctime_ns
 
@@ -395,12 +395,12 @@ def supervise(directory: str, *descriptors: str) -> None:
     _signal.signal(_signal.SIGCHLD, lambda *_: None)
     supervisor = Supervisor(directory, control)
     _signal.signal(_signal.SIGTERM, supervisor.close)
-    left, pids = b"", supervisor.owners() if supervisor.run(wakeup) else ()
+    unended, pids = b"", supervisor.owners() if supervisor.run(wakeup) else ()
     for pid in pids:
         with suppress(OSError), open(f"/proc/{pid}/comm", "rb") as name:
-            left += b"%d %s\n" % (pid, name.read().strip())
+            unended += b"%d %s\n" % (pid, name.read().strip())
     try:
-        control.send(left + b"\n")
+        control.send(unended + b"\n")
     except OSError:  # the parent is gone; else it cleans up, faster
         clean(directory, int(descriptors[1]))
     os._exit(0)  # its interpreter has nothing to end

@@ -21,10 +21,10 @@ from pytest_vnc_use.errors import DesktopError, DesktopRefused
 
 SERVERS = ("Xtigervnc", "Xvnc")
 WINDOW_MANAGER = ("openbox", "--sm-disable")
-_HOMES_OF_SETTINGS = ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME")
-"""Variables for the directories in which a window manager finds the user's settings and keeps its own.
+_SETTINGS_VARIABLES = ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME")
+"""Variables for the directories of a window manager's settings.
 
-They lead to the private directory, so that every desktop begins alike.
+They lead to the private directory, so that every desktop starts alike.
 """
 _MAX_SOCKET_PATH = 107  # unix(7): 108 bytes with the zero at the end
 _NO_LOCKOUT = "-BlacklistThreshold=1000000000"
@@ -39,18 +39,18 @@ _PASSWORD_FILE_KEY = bytes((23, 82, 107, 6, 35, 78, 88, 7))
 class XvncDesktop(StartedDesktop):
     """A desktop of TigerVNC, openbox if installed, and `command`, if there is one; it is made when all are ready.
 
-    Ready means: the VNC server greets, the window manager says that it runs, and the program has changed
+    Ready means: the VNC server greets, the window manager reports that it runs, and the program has changed
     the screen. `size` is in pixels. `environment` is added to that of the program; with `pinned=False` programs draw as
     this machine's user has set.
 
     The VNC server listens only on a unix socket in a private directory. So no other program can take its port first,
     and no other machine or user can reach it. It still asks for a random `password`. The X server chooses a free
-    display itself, and accepts clients that know its cookie. Everything ends with `stop()`, and with this process,
+    display, and accepts clients that know its cookie. Everything ends with `stop()`, and with this process,
     however it dies. Linux only.
 
     Raises SettingsError for an invalid size, or without the fonts. Raises DesktopError if the X server is
     not installed, or if it or the window manager ends first. Raises ProgramMissing if the program cannot be run,
-    ProgramCrashed if it fails first, DesktopError if it ends first without a fault. Raises DesktopRefused if not
+    ProgramCrashed if it fails first, DesktopError if it ends first without a failure. Raises DesktopRefused if not
     all are ready within `start_timeout_s`.
     """
 
@@ -106,7 +106,7 @@ class XvncDesktop(StartedDesktop):
         LibreOffice).
         """
         self._check_not_stopped(f"launch {shlex.join(command)!r}")
-        self._session.end_program()  # before the look at the screen, from which its window goes
+        self._session.end_program()  # before the screenshot, from which its window disappears
         if self._screen:
             self._screen.refresh()
         else:
@@ -116,13 +116,13 @@ class XvncDesktop(StartedDesktop):
             self._screen.move(0, 0)
         deadline, before = Deadline(self._timeout_s), self._screen.glance()
         program, shows = self._start_program(command), False
-        with suppress(DesktopError):  # the connection was lost: the end of the server says why
+        with suppress(DesktopError):  # the connection was lost: the end of the server is the reason
             shows = shows_window(program, self._screen, before, deadline)
             self._screen.rest()
         if not shows and program.end:
             raise self._ended_early(program, "had not shown a window")
         if not shows:
-            raise DesktopError(fault) if (fault := self.fault()) else self._late(program, "had not shown a window")
+            raise DesktopError(failure) if (failure := self.fault()) else self._late(program, "had not shown a window")
 
     def _start(self, server: str, size: tuple[int, int]) -> None:
         deadline = Deadline(self._timeout_s)
@@ -168,10 +168,10 @@ class XvncDesktop(StartedDesktop):
             while not line.endswith(b"\n"):
                 if not select.select([reader], [], [], deadline.remaining_s)[0]:
                     raise self._late(server, "had not taken connections")
-                if not (piece := os.read(reader, 16)):
+                if not (chunk := os.read(reader, 16)):
                     server.wait(deadline.remaining_s)
                     raise DesktopError(server.message(f"{server.end} and had not taken connections"))
-                line += piece
+                line += chunk
         return int(line)
 
     def stop(self) -> None:
@@ -193,7 +193,7 @@ class XvncDesktop(StartedDesktop):
             return None
         ready = self._session.directory / "window-manager-is-ready"
         os.mkfifo(ready, 0o600)
-        private = dict.fromkeys(_HOMES_OF_SETTINGS, str(self._session.directory))
+        private = dict.fromkeys(_SETTINGS_VARIABLES, str(self._session.directory))
         startup = shlex.join(["sh", "-c", f"echo >{shlex.quote(str(ready))}"])
         return self._session.start("window manager", [*WINDOW_MANAGER, "--startup", startup], private), ready
 

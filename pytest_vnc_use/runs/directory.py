@@ -1,4 +1,4 @@
-"""The run directory: its versioned format, the code that writes it, and the removal of what is no longer needed.
+"""The run directory: its versioned format, the code that writes it, and the removal of old data.
 
     runs/<run_id>/
       trace.jsonl         a header, then one event of `types.RunEvent` a line, each complete on its own
@@ -6,15 +6,15 @@
       screens/            the screenshot of each frame, once, as <sha256>.png
       execution.json      the actions, to repeat them; see runs/uitask_trace.py
       messages.jsonl      the messages that were sent to the VNC server, with vnc_rfb_log; see runs/logger.py
-      checkpoints.sqlite  the graph's own file, which this module never opens
+      checkpoints.sqlite  the graph's file, which this module never opens
       logs/               the output of the desktop's processes, <role>.txt
       result.json         how the test ended that made the run
 
-An event's `at_s` is the time since the run began, in seconds. The checkpoints of a run that has ended are removed:
-nobody can continue with it. `result.json` is written once the test has ended, so a test that was killed leaves none.
+An event's `at_s` is the time since the run started, in seconds. The checkpoints of a run that has ended are removed:
+it cannot be continued. `result.json` is written once the test has ended, so a test that was killed leaves none.
 
 A line is one write that ends in a newline. A line without a newline was cut off by the death of its writer:
-readers skip it, and the next writer removes it. Readers ignore unknown fields and unknown kinds of event; they refuse a
+readers skip it, and the next writer removes it. Readers ignore unknown fields and unknown kinds of event; they reject a
 higher version.
 """
 
@@ -58,7 +58,7 @@ def new_run_id() -> str:
 
 
 def path_of(runs_dir: Path, run_id: str) -> Path:
-    """Return the path of a run directory. Raises RunDirectoryError for a run id that leads elsewhere."""
+    """Return the path of a run directory. Raises RunDirectoryError for a run id that leads out of `runs_dir`."""
     is_name = Path(run_id).name == run_id == PureWindowsPath(run_id).name and run_id not in ("", "..")
     if not (is_name and run_id.isprintable()):
         raise RunDirectoryError(f"a run id must be the name of a directory in {str(runs_dir)!r}, got {run_id!r}")
@@ -92,7 +92,7 @@ class RunDirectory:
         self._requests: dict[str, JsonObject] = {}
         self._lock = Lock()
         self.began_s = clock.monotonic() - max(clock.epoch() - (began_at or clock.epoch()), 0.0)
-        """The time of the monotonic clock when the run began."""
+        """The time of the monotonic clock when the run started."""
 
     @classmethod
     def create(cls, runs_dir: Path, run_id: str, test_id: str = "") -> RunDirectory:
@@ -132,8 +132,8 @@ class RunDirectory:
         line = to_json(exchange)
         request, previous = line["request"], self._requests.get(exchange.purpose, {})
         repeats = {key: count for key, items in request.items() if (count := _count_shared(previous.get(key), items))}
-        rest = {key: items[repeats[key] :] if key in repeats else items for key, items in request.items()}
-        self._exchanges.append({**line, "request": rest, "repeats": repeats})
+        new_items = {key: items[repeats[key] :] if key in repeats else items for key, items in request.items()}
+        self._exchanges.append({**line, "request": new_items, "repeats": repeats})
         self._requests[exchange.purpose] = request
         if self._exchange_count is None:
             self._exchange_count = len(self._exchanges.lines())
@@ -142,7 +142,7 @@ class RunDirectory:
         return replace(exchange, request={"line": self._exchange_count}, response=None)
 
     def store(self, frame: Frame) -> FrameRef:
-        """Store a frame's screenshot, unless it is there already."""
+        """Store a frame's screenshot, unless it is stored already."""
         target = self._screen(frame.ref)
         if not target.exists():
             write_atomically(target, frame.png)
@@ -163,10 +163,10 @@ class RunDirectory:
         return self.path / "screens" / f"{ref.digest}.png"
 
 
-def _count_shared(before: Any, now: Any) -> int:
-    if not (isinstance(before, list) and isinstance(now, list)):
+def _count_shared(previous: Any, items: Any) -> int:
+    if not (isinstance(previous, list) and isinstance(items, list)):
         return 0
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, now, strict=False)))
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(previous, items, strict=False)))
 
 
 def read_exchanges(path: Path) -> Iterator[ModelExchange]:
@@ -177,8 +177,8 @@ def read_exchanges(path: Path) -> Iterator[ModelExchange]:
         previous = requests.get(exchange.purpose, {})
         counts = from_line(lines.path, dict[str, NonNegativeInt], line.get("repeats", {}))
         request = {
-            key: [*_list(previous.get(key))[: counts[key]], *_list(rest)] if key in counts else rest
-            for key, rest in exchange.request.items()
+            key: [*_list(previous.get(key))[: counts[key]], *_list(new_items)] if key in counts else new_items
+            for key, new_items in exchange.request.items()
         }
         requests[exchange.purpose] = request
         yield replace(exchange, request=request)
@@ -213,7 +213,7 @@ def keep_logs(run_dir: Path, logs: Mapping[str, str]) -> None:
 def read_logs(run_dir: Path) -> dict[str, str]:
     """Return text by role, in alphabetical order; empty if no logs were kept.
 
-    Of a long log it is the end, and the role says so. Of one that cannot be read it is the reason.
+    Of a long log it is the end, which the role states. Of one that cannot be read it is the reason.
     """
     logs: dict[str, str] = {}
     for path in sorted((run_dir / "logs").glob("*.txt")):
@@ -229,12 +229,12 @@ def read_logs(run_dir: Path) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class EndedTest:
-    """The result of a test, in pytest's words: `passed, failed, error, skipped, xfailed` or `xpassed`.
+    """The result of a test, by pytest's name: `passed, failed, error, skipped, xfailed` or `xpassed`.
 
-    `phase` is the part that decided it: setup, call or teardown. `triage`, `rule` and `message` say what a failure
-    means; `failure` is pytest's text about it. `attempt` counts from 1. `worker` is that of pytest-xdist.
-    `is_rehearsal` is true if the run rehearsed a recording that the test had just made. `screenshots` says why the run
-    directory holds none; it is empty if it does.
+    `phase` is the phase that decided it: setup, call or teardown. `triage`, `rule` and `message` explain a failure;
+    `failure` is pytest's text about it. `attempt` counts from 1. `worker` is that of pytest-xdist. `is_rehearsal` is
+    true if the run rehearsed a recording that the test had just made. `screenshots` states why the run directory holds
+    none; it is empty if it does.
     """
 
     test: str
@@ -255,7 +255,7 @@ class EndedTest:
 
     @property
     def is_bad(self) -> bool:
-        """Return whether the test failed or broke; a word that pytest does not know is no pass."""
+        """Return whether the test failed or raised an error; a result unknown to pytest is no pass."""
         return self.result not in FINE
 
 
@@ -277,7 +277,7 @@ def read_ended_test(run_dir: Path) -> EndedTest | None:
     except (OSError, ValueError, RecursionError) as exc:
         raise RunDirectoryError(f"{RESULT_FILE} cannot be read: {exc}") from exc
     match content:
-        case {"format": str(form), "version": int(version)} if form == RESULT_FORMAT and version <= RESULT_VERSION:
+        case {"format": str(name), "version": int(version)} if name == RESULT_FORMAT and version <= RESULT_VERSION:
             return from_json(EndedTest, content)
     raise RunDirectoryError(f"{RESULT_FILE} must be a {RESULT_FORMAT} up to version {RESULT_VERSION}")
 
@@ -286,9 +286,9 @@ _MEGABYTE = 1_000_000
 
 
 def drop_checkpoints(run_dir: Path) -> None:
-    """Remove the checkpoints of a run that has ended: nobody can continue with it."""
+    """Remove the checkpoints of a run that has ended: it cannot be continued."""
     for path in run_dir.glob("checkpoints.sqlite*"):
-        with suppress(OSError):  # another process may be looking at it; it does no harm where it stays
+        with suppress(OSError):  # another process may be reading it; a leftover does no harm
             path.unlink()
 
 
@@ -301,7 +301,7 @@ def drop_screenshots(run_dir: Path) -> None:
 
 
 def make_room(runs_dir: Path, megabytes: int, keep: Collection[Path]) -> str:
-    """Remove runs of ended tests until the directory is small enough. Return what was done, "" if nothing had to be.
+    """Remove runs of ended tests until the directory is small enough. Return a message, "" if nothing was removed.
 
     The oldest runs of tests that did not fail go first, then the oldest of those that did. A run stays if it is one of
     `keep`, or if no test has ended that made it.
@@ -314,21 +314,21 @@ def make_room(runs_dir: Path, megabytes: int, keep: Collection[Path]) -> str:
                 with suppress(OSError):
                     sizes[path] += file.lstat().st_size
     before = total = sum(sizes.values())
-    most = megabytes * _MEGABYTE
-    if total <= most:
+    max_bytes = megabytes * _MEGABYTE
+    if total <= max_bytes:
         return ""
-    kept, ended_runs, removed, bad = {path.resolve() for path in keep}, [], 0, 0
+    kept_paths, finished_runs, removed, bad = {path.resolve() for path in keep}, [], 0, 0
     for path in sizes:
         with suppress(RunDirectoryError):  # a directory that is not understood stays
-            if path.resolve() not in kept and (ended := read_ended_test(path)):
-                ended_runs.append((ended.is_bad, (path / RESULT_FILE).stat().st_mtime, path.name, path))
-    for is_bad, _, _, path in sorted(ended_runs):
-        if total <= most:
+            if path.resolve() not in kept_paths and (ended := read_ended_test(path)):
+                finished_runs.append((ended.is_bad, (path / RESULT_FILE).stat().st_mtime, path.name, path))
+    for is_bad, _, _, path in sorted(finished_runs):
+        if total <= max_bytes:
             break
         shutil.rmtree(path, ignore_errors=True)
         total -= sizes[path]
         removed, bad = removed + 1, bad + is_bad
     runs = "1 run was" if removed == 1 else f"{removed} runs were"
     message = f"{runs} removed, the oldest first" + (f", {bad} of them of tests that failed" if bad else "")
-    rest = "" if total <= most else f"; {total / _MEGABYTE:.0f} MB are left, in runs that stay"
-    return f"{message}: all runs had {before / _MEGABYTE:.0f} MB of at most {megabytes} (vnc_max_megabytes){rest}"
+    suffix = "" if total <= max_bytes else f"; {total / _MEGABYTE:.0f} MB are left, in runs that stay"
+    return f"{message}: all runs had {before / _MEGABYTE:.0f} MB of at most {megabytes} (vnc_max_megabytes){suffix}"

@@ -27,21 +27,21 @@ _INNER = frozenset({"logs", "screens"})
 """The directories of a run directory. The run directory itself may be a link: its user named it."""
 
 
-def read_whole(path: Path, most: int = LARGEST) -> bytes:
-    """Return the content of a regular file that is no link, of at most `most` bytes. Raises OSError."""
+def read_whole(path: Path, max_bytes: int = LARGEST) -> bytes:
+    """Return the content of a regular file that is no link, of at most `max_bytes` bytes. Raises OSError."""
     _check_no_link(path)
-    return read_regular(path, most)
+    return read_regular(path, max_bytes)
 
 
-def read_end(path: Path, most: int) -> tuple[bytes, int]:
-    """Return the last bytes of a regular file that is no link, at most `most`, and its size. Raises OSError."""
+def read_end(path: Path, max_bytes: int) -> tuple[bytes, int]:
+    """Return the last bytes of a regular file that is no link, at most `max_bytes`, and its size. Raises OSError."""
     _check_no_link(path)
     if not path.is_file():  # opening a FIFO would wait for its writer
         raise OSError(errno.EINVAL, "it must be a regular file", str(path))
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
-        file.seek(max(size - most, 0))
-        return file.read(most), size
+        file.seek(max(size - max_bytes, 0))
+        return file.read(max_bytes), size
 
 
 def _check_no_link(path: Path) -> None:
@@ -55,7 +55,7 @@ def private(path: str, flags: int) -> int:
 
 
 def to_json(value: Any) -> Any:
-    """Return a value of `types` in JSON's own types, foreign types as text. Only a Frame's `ref` has such a form."""
+    """Return a value of `types` in JSON's types, foreign types as text. Only a Frame's `ref` has such a form."""
     return to_jsonable_python(value, fallback=str)
 
 

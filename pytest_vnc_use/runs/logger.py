@@ -20,14 +20,14 @@ from pytest_vnc_use.types import JsonObject, RunEvent, RunStarted
 
 FILE = "messages.jsonl"
 MOST_BYTES = 16_000_000
-"""The largest file, about 200,000 messages. The line after them says that more were sent."""
+"""The largest file, about 200,000 messages. The line after them states that more were sent."""
 
 
 class RunLogger:
     """A RunObserver that writes every event into the run directory as it happens, without secrets.
 
     `start_redactor` is for the start of the run, because another process continues with its task and settings. It
-    leaves words alone that are the same as the desktop's password. In a reopened directory the logger continues where
+    keeps text that equals the desktop's password. In a reopened directory the logger continues where
     the previous one stopped. Raises RunDirectoryError if it cannot write.
     """
 
@@ -55,12 +55,12 @@ class MessageLog:
         self._lock = Lock()
         self._path: Path | None = None
         self._hide: Callable[[str], str] = str
-        self._began_s, self._left = 0.0, 0
+        self._started_s, self._left = 0.0, 0
 
-    def begin(self, directory: Path, began_s: float, hide: Callable[[str], str]) -> None:
-        """Write into this run directory from now on. The run began at `began_s` of the monotonic clock."""
+    def begin(self, directory: Path, started_s: float, hide: Callable[[str], str]) -> None:
+        """Write into this run directory from now on. The run started at `started_s` of the monotonic clock."""
         with self._lock:
-            self._path, self._began_s, self._hide = directory / FILE, began_s, hide
+            self._path, self._started_s, self._hide = directory / FILE, started_s, hide
             written = self._path.stat().st_size if self._path.exists() else 0
             self._left = max(MOST_BYTES - written, 0)
 
@@ -73,7 +73,7 @@ class MessageLog:
         with self._lock:
             if not (self._path and self._left):
                 return
-            at_s = round(clock.monotonic() - self._began_s, 4)
+            at_s = round(clock.monotonic() - self._started_s, 4)
             lines = b"".join(_line({"at_s": at_s, **message}) for message in messages)
             self._left -= len(lines)
             if self._left <= 0:

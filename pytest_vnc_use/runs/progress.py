@@ -1,7 +1,7 @@
 """The progress of a run on a terminal: one line below its output, which is rewritten, and erased completely.
 
 The cursor stays at the end of the earlier output, so the next output continues there. For that, a line is drawn one row
-below: the cursor moves down a row (the terminal scrolls if it must), notes its place, writes, returns, moves up.
+below: the cursor moves down a row (the terminal scrolls if it must), saves its position, writes, returns, moves up.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pytest_vnc_use.types import (
     Usage,
 )
 
-_EVERY_S = 0.25
+_INTERVAL_S = 0.25
 _DOWN_AND_NOTE, _UP = "\x1bD\x1b7\r", "\x1b8\x1b[A"
 _UNWRAPPED, _WRAPPED, _ERASED = "\x1b[?7l", "\x1b[?7h", "\x1b[J"
 
@@ -68,10 +68,10 @@ class LiveLine:
             case ModelAsked():
                 self._asks = True
                 self._activity = f"asks {'the judge' if event.purpose == 'judge' else event.model}{self._last}"
-            case ModelExchange(retry_in_s=again_s):
-                self._asks = again_s is not None
-                if again_s is not None:
-                    self._activity = f"asks {event.model} again in {again_s:.0f} s: {event.error}"
+            case ModelExchange(retry_in_s=retry_in_s):
+                self._asks = retry_in_s is not None
+                if retry_in_s is not None:
+                    self._activity = f"asks {event.model} again in {retry_in_s:.0f} s: {event.error}"
                 is_unknown = event.dollars is None and (event.uncounted or event.usage != Usage())
                 self._dollars += math.nan if is_unknown else event.dollars or 0.0  # a sum of NaN is not shown
             case StepStarted():
@@ -99,7 +99,7 @@ class LiveLine:
         return self._hide(plain(self._hide(text)))  # again, as control characters may have split a secret
 
     def _draw(self) -> None:
-        while not self._closed.wait(_EVERY_S):
+        while not self._closed.wait(_INTERVAL_S):
             with self._lock, suppress(OSError):  # the terminal may be gone
                 if self._is_shown and not self._closed.is_set() and not self._is_busy():
                     text = self.text(os.get_terminal_size(self._number).columns - 1)

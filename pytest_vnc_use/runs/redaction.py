@@ -25,17 +25,17 @@ from pytest_vnc_use.types.actions import SecretText
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SCREENSHOT = re.compile(r"sha256:[0-9a-f]{64}")
 _MIN_CORE = 8
-"""The fewest characters of base64 that identify a secret within a longer text; fewer would also match by chance."""
+"""The minimum characters of base64 that identify a secret within a longer text; fewer would also match by chance."""
 SHORT = 4
-"""A value of fewer characters is found only as a word of its own, because it would occur everywhere by chance."""
+"""A value of fewer characters is found only as a whole word, because it would occur everywhere by chance."""
 _PIECE = 6
-"""The fewest characters of a value in pieces by which it is recognised."""
+"""The minimum characters of a value in pieces by which it is recognised."""
 _MARGINS = re.compile(
     r"(?:\x1b|\\x1b|\\u001b)\[[0-9;]*m|\\[rnt]|[\x00-\x1f\x7f-\x9f\xad\u200b-\u200f\ufeff\s'\"E>|+?:\\-]"
 )
 """All that may be between the pieces of a value: quotes, the margins of a diff, colours of a terminal."""
 _SHORTENED = re.compile(r"identical (?:leading|trailing) char")
-"""The words by which pytest says that it shortened a diff."""
+"""The text by which pytest reports that it shortened a diff."""
 _MARK = re.compile(r"(<(?:secret|totp):\w+>)")
 _DOTS = ("...", "…")
 _STEP_S = 30
@@ -44,8 +44,8 @@ _STEP_S = 30
 class Redactor:
     """A redactor that replaces a secret's value with `<secret:NAME>`, and the placeholder with the value again.
 
-    `secrets` are values by name. Of a value with several lines, each long line is found too, and in base64 also a part
-    of a longer text, as in a Basic authorisation. Raises SettingsError for an empty value and for a name that is not
+    `secrets` are values by name. Of a value with several lines, each long line is found too, and in base64 also within
+    a longer text, as in a Basic authorisation. Raises SettingsError for an empty value and for a name that is not
     valid. With `acts`, the text is acted upon, so only whole values are hidden, and whole numbers in JSON stay, even if
     they are a secret's digits. `others` are names and values that are hidden too. `reveal` puts such a value back only
     if `hide` has replaced it before, so that a name alone reveals nothing.
@@ -71,9 +71,9 @@ class Redactor:
             return text
         return self._secrets.sub(self._mark, text)
 
-    def _mark(self, found: re.Match[str]) -> str:
-        mark = self._hidden.get(found.group(), found.group())
-        if found.group() in self._hidden and mark in self._others:
+    def _mark(self, match: re.Match[str]) -> str:
+        mark = self._hidden.get(match.group(), match.group())
+        if match.group() in self._hidden and mark in self._others:
             self._values.setdefault(mark, self._others[mark])
         return mark
 
@@ -81,8 +81,8 @@ class Redactor:
         """Return `text` as `hide` does, for a reader: without values broken over lines and the ends of cut ones too."""
         text = self.hide(text)
         is_shortened = bool(_SHORTENED.search(text))
-        parts = enumerate(_MARK.split(text))
-        return "".join(part if number % 2 else self._without_pieces(part, is_shortened) for number, part in parts)
+        pieces = enumerate(_MARK.split(text))
+        return "".join(piece if number % 2 else self._without_pieces(piece, is_shortened) for number, piece in pieces)
 
     def _without_pieces(self, text: str, is_shortened: bool) -> str:
         """Return a text without the runs of a value's characters that are a whole value or one that was cut."""
@@ -94,14 +94,14 @@ class Redactor:
                 if runs and at <= runs[-1][1]:
                     start, _, mark, whole = runs.pop()
                 runs.append((start, at + _PIECE, mark, whole))
-        margins = {place for margin in _MARGINS.finditer(text) for place in range(*margin.span())} if runs else set()
-        kept = [place for place in range(len(text)) if place not in margins] if runs else []
+        margins = {index for margin in _MARGINS.finditer(text) for index in range(*margin.span())} if runs else set()
+        text_indices = [index for index in range(len(text)) if index not in margins] if runs else []
         hidden, end = [], 0
         for start, stop, mark, whole in runs:
             is_cut = bare.startswith(_DOTS, stop) or bare[:start].endswith(_DOTS)
             if is_cut or is_shortened or stop - start >= whole:
-                hidden += [text[end : kept[start]], mark]
-                end = kept[stop - 1] + 1
+                hidden += [text[end : text_indices[start]], mark]
+                end = text_indices[stop - 1] + 1
         return "".join([*hidden, text[end:]])
 
     @cached_property
@@ -116,9 +116,9 @@ class Redactor:
         }
 
     def reveal(self, text: str) -> str:
-        """Return `text` with the secrets' values for their placeholders; only for the moment before it is typed.
+        """Return `text` with the secrets' values for their placeholders; only just before it is typed.
 
-        `<totp:NAME>` becomes the one-time code of this moment. Raises SettingsError where the secret is no key for one.
+        `<totp:NAME>` becomes the current one-time code. Raises SettingsError where the secret is no key for one.
         """
         revealed = SECRET_MARK.sub(self._reveal, text)
         return text if revealed == text else SecretText(revealed, text)
@@ -143,20 +143,20 @@ class Redactor:
         return self._hidden.get(str(value), value) if type(value) is int and not self._acts else value
 
     def hide_in_error(self, error: BaseException) -> None:
-        """Remove the secrets from an error that this package raised. An error of a user's own class stays as it is.
+        """Remove the secrets from an error that this package raised. An error of a user's class stays as it is.
 
-        An error of one of this package's own classes is redacted also if a user's code raised it: `except VncUseError`
+        An error of one of this package's classes is redacted also if a user's code raised it: `except VncUseError`
         must be safe to print, and only this package declares the secrets. Its class and its traceback stay.
         """
         if not isinstance(error, VncUseError):
             return
         text = faults.text_of(error)
-        tells = type(error).__module__ == VncUseError.__module__ and self.hide(text) != text
-        if tells or faults.is_ours(error):
+        has_secret = type(error).__module__ == VncUseError.__module__ and self.hide(text) != text
+        if has_secret or faults.is_ours(error):
             error.args, error.__cause__ = (self.hide(text),), None  # its cause may contain a secret
 
     def hide_in(self, value: Any) -> Any:
-        """Return a value of `types` without secrets. Frames, numbers, and the words that a type prescribes stay."""
+        """Return a value of `types` without secrets. Frames, numbers, and the values that a type prescribes stay."""
         match value:
             case FrameRef():
                 return value
@@ -207,20 +207,20 @@ def _base64_forms(raw: bytes) -> Iterator[str]:
 
 @cache
 def _free_fields(form: type) -> tuple[str, ...]:
-    """Return the fields of a dataclass that are not limited to prescribed words; none for any other class."""
+    """Return the fields of a dataclass that are not limited to prescribed values; none for any other class."""
     if not is_dataclass(form):
         return ()
     hints = get_type_hints(form)
     prescribed = {
-        name for name, hint in hints.items() if Literal in (get_origin(part) for part in (hint, *get_args(hint)))
+        name for name, hint in hints.items() if Literal in (get_origin(kind) for kind in (hint, *get_args(hint)))
     }
-    return tuple(each.name for each in fields(form) if each.name not in prescribed)
+    return tuple(field.name for field in fields(form) if field.name not in prescribed)
 
 
 def totp(key: str, *, digits: int = 6, now: Callable[[], float] = clock.epoch) -> str:
-    """Return the one-time code of this moment for a key in base32, as authenticator apps show it (RFC 6238, SHA-1).
+    """Return the current one-time code for a key in base32, as authenticator apps show it (RFC 6238, SHA-1).
 
-    Spaces, small letters and missing padding are fine. Raises ValueError for a key that is no base32.
+    Spaces, small letters and missing padding are allowed. Raises ValueError for a key that is not base32.
     """
     letters = "".join(key.split()).upper().rstrip("=")
     try:
@@ -239,7 +239,7 @@ class Secrets:
     """The values by name that a task may use, and three redactors.
 
     `declared` knows these values only, and puts them back when they are typed. `at_start` also knows API keys.
-    `everything` knows all keys and passwords: it redacts whatever is kept or reported. All three hide the secrets of
+    `everything` knows all keys and passwords: it redacts all that is stored or reported. All three hide the secrets of
     other tests too.
     """
 

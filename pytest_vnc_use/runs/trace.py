@@ -56,7 +56,7 @@ class Header:
 
 @dataclass(frozen=True)
 class TimedEvent:
-    """An event, and the seconds since the run began."""
+    """An event, and the seconds since the run started."""
 
     event: RunEvent
     at_s: float = 0.0
@@ -66,10 +66,10 @@ class TimedEvent:
 class Trace:
     """The content of a run directory.
 
-    `turns` hold the same steps as `steps`. `open_step` was started and never finished: nobody knows whether its action
-    was performed. `asked` is a question that waits for a person's answer. `exchanges` are without their bodies (see
-    `read_exchanges`). `ended` is None during a run, and after it was killed. `events` are all
-    events as they came, with their times.
+    `turns` hold the same steps as `steps`. `open_step` was started and never finished: it is unknown whether its action
+    was performed. `asked` is a question that waits for a user's answer. `exchanges` are without their bodies (see
+    `read_exchanges`). `ended` is None during a run, and after it was killed. `events` are all events in order, with
+    their times.
     """
 
     path: Path
@@ -94,30 +94,30 @@ class Trace:
 
     @property
     def seconds(self) -> float:
-        """The time of the last event since the run began."""
+        """The time of the last event since the run started."""
         return max((timed.at_s for timed in self.events), default=0.0)
 
     @property
     def all_steps(self) -> tuple[Step, ...]:
-        """The finished steps, and the one that was begun or waits for an answer."""
+        """The finished steps, and the one that was started or waits for an answer."""
         frame = self.last_frame
         if asked := self.asked:
             return *self.steps, Step(asked.number, len(self.turns), asked.proposal, asked.ruling, frame, frame)
-        if begun := self.open_step:
-            open_step = Step(begun.number, begun.turn, begun.proposal, begun.ruling, frame, frame, error=UNFINISHED)
+        if step := self.open_step:
+            open_step = Step(step.number, step.turn, step.proposal, step.ruling, frame, frame, error=UNFINISHED)
             return *self.steps, open_step
         return self.steps
 
     @property
     def usage(self) -> Usage:
         """Return the tokens of all answers, the planner's and the judge's."""
-        judged = [verdict.usage for verdict in self.verdicts] + [each.reading.usage for each in self.extracted]
+        judged = [verdict.usage for verdict in self.verdicts] + [event.reading.usage for event in self.extracted]
         return sum([turn.decision.usage for turn in self.turns] + judged, Usage())
 
     @property
     def dollars(self) -> float | None:
         """Return the cost of all model calls; None if there were none, or if a price is unknown."""
-        paid = [each.dollars for each in self.exchanges if each.uncounted or each.usage != Usage()]
+        paid = [exchange.dollars for exchange in self.exchanges if exchange.uncounted or exchange.usage != Usage()]
         return None if not paid or None in paid else sum(filter(None, paid))
 
 
@@ -150,7 +150,7 @@ def read_trace(path: Path, damage: list[str] | None = None) -> Trace:
     open_step: StepStarted | None = None
     decisions: dict[int, Decision] = {}
     steps: dict[int, Step] = {}
-    kept: dict[type[Any], list[Any]] = {kind: [] for kind in (ModelExchange, Judged, Extracted, Drifted, Transient)}
+    by_type: dict[type[Any], list[Any]] = {kind: [] for kind in (ModelExchange, Judged, Extracted, Drifted, Transient)}
     for event in (timed.event for timed in events):
         match event:
             case RunStarted():
@@ -167,12 +167,12 @@ def read_trace(path: Path, damage: list[str] | None = None) -> Trace:
                 open_step, asked, ended = None, None, None
             case RunEnded():
                 ended = event
-            case _ if type(event) in kept:  # the others are for observers
-                kept[type(event)].append(event)
+            case _ if type(event) in by_type:  # the others are for observers
+                by_type[type(event)].append(event)
     if started is None:
         reason = (ended.error or ended.message) if ended else ""
-        so = f"; it ended so: {reason}" if reason else ""
-        error = RunDirectoryError(f"the run in {str(path)!r} never started, it has no first frame{so}")
+        suffix = f"; it ended so: {reason}" if reason else ""
+        error = RunDirectoryError(f"the run in {str(path)!r} never started, it has no first frame{suffix}")
         error.never_started = reason
         raise error
     by_turn: dict[int, list[Step]] = {}
@@ -186,11 +186,11 @@ def read_trace(path: Path, damage: list[str] | None = None) -> Trace:
         steps=tuple(steps.values()),
         open_step=open_step,
         asked=asked,
-        exchanges=tuple(kept[ModelExchange]),
-        verdicts=tuple(judged.verdict for judged in kept[Judged]),
-        extracted=tuple(kept[Extracted]),
-        drifts=tuple(kept[Drifted]),
-        transients=tuple(kept[Transient]),
+        exchanges=tuple(by_type[ModelExchange]),
+        verdicts=tuple(judged.verdict for judged in by_type[Judged]),
+        extracted=tuple(by_type[Extracted]),
+        drifts=tuple(by_type[Drifted]),
+        transients=tuple(by_type[Transient]),
         ended=ended,
         events=tuple(events),
     )

@@ -1,4 +1,4 @@
-"""A run as text: the caption of a step, lines for a terminal or a log, and what a planner is told of replayed steps.
+"""A run as text: the caption of a step, lines for a terminal or a log, and the replayed steps in a planner's task.
 
 A caption is `click "Sign in" (button)`, or `click at (720, 372)` if its element is unknown. No part of it is escaped.
 The names of elements come from pages and programs: they are on one line, and cut. Lines are safe for a terminal.
@@ -43,14 +43,14 @@ from pytest_vnc_use.types import (
 )
 from pytest_vnc_use.types.elements import Element, Elements
 
-LONGEST_NAME = 200
+MAX_NAME_LENGTH = 200
 LAST_STEPS = 5
 _COUNTS = {1: "click", 2: "double-click", 3: "triple-click"}
 
 
 @dataclass(frozen=True)
 class CaptionPart:
-    """A part of a caption: words of this package, the `name` of an element, or a `quote` from elsewhere."""
+    """A part of a caption: `words` of this package, the `name` of an element, or an untrusted `quote`."""
 
     text: str
     kind: Literal["words", "name", "quote"] = "words"
@@ -70,12 +70,12 @@ def caption(action: Action, elements: Elements = ()) -> Caption:
 
 
 def action_in_words(action: Action, elements: Elements = ()) -> str:
-    """Return words such as `double-click at (10, 20)`, `type "apples", then press Enter`; text is a JSON string."""
+    """Format an action as `double-click at (10, 20)`, `type "apples", then press Enter`; text is a JSON string."""
     return "".join(_quote(part.text) if part.is_name else part.text for part in caption(action, elements))
 
 
 def is_named(step: Step) -> bool:
-    """Return whether the caption of a step names an element; else the report shows a screenshot of the place."""
+    """Return whether the caption of a step names an element; else the report shows a crop of the screen."""
     return any(part.is_name for part in caption(step.proposal.action, step.elements))
 
 
@@ -121,8 +121,8 @@ def _parts(action: Action, elements: Elements) -> Iterator[CaptionPart]:
         case TakeScreenshot():
             yield CaptionPart("look again")
         case CallFunction(name=name, arguments=arguments):
-            given = ", ".join(f"{key}={_quote(value)}" for key, value in arguments.items())
-            yield from _quoted("call ", f"{name}({given})")
+            fields = ", ".join(f"{key}={_quote(value)}" for key, value in arguments.items())
+            yield from _quoted("call ", f"{name}({fields})")
         case InvalidAction(name=name, problem=problem):
             yield CaptionPart(name, "quote")
             yield from _quoted(", which cannot be done: ", problem)
@@ -130,40 +130,39 @@ def _parts(action: Action, elements: Elements) -> Iterator[CaptionPart]:
             assert_never(action)
 
 
-def _quoted(words: str, quote: str) -> tuple[CaptionPart, CaptionPart]:
-    return CaptionPart(words), CaptionPart(quote, "quote")
+def _quoted(prefix: str, quote: str) -> tuple[CaptionPart, CaptionPart]:
+    return CaptionPart(prefix), CaptionPart(quote, "quote")
 
 
 def _target(
-    element: Element | None, at: tuple[int, int] | None, joint: str, joint_of_point: str
+    element: Element | None, at: tuple[int, int] | None, preposition: str, point_preposition: str
 ) -> Iterator[CaptionPart]:
-    """Yield an element by its name and role, by its role and place where it has no name, or else the place."""
+    """Yield an element by its name and role, by its role and point if it has no name, or else the point."""
     name, role = (_on_one_line(element.name), _on_one_line(element.role) or "element") if element else ("", "")
-    before, point = f" {joint} " if joint else " ", f" ({at[0]}, {at[1]})" if at else ""
+    before, point = f" {preposition} " if preposition else " ", f" ({at[0]}, {at[1]})" if at else ""
     if name:
         yield from (CaptionPart(before), CaptionPart(name, "name"), *_quoted(" (", role), CaptionPart(")"))
     elif role:
         yield from (*_quoted(f"{before}the ", role), CaptionPart(f" at{point}" if at else ""))
     elif at:
-        yield CaptionPart(f" {joint_of_point}{point}")
+        yield CaptionPart(f" {point_preposition}{point}")
 
 
 def _on_one_line(text: str) -> str:
-    return " ".join(plain(cut(text, LONGEST_NAME)).split())
+    return " ".join(plain(cut(text, MAX_NAME_LENGTH)).split())
 
 
 def _quote(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-# Lines.
-
-
 def format_action(action: Action) -> str:
     """Return an action as text: `click(x=10, y=20)`."""
     values = {name: value for name, value in vars(action).items() if name != "kind"}
-    given = ", ".join(f"{name}={value!r}" for name, value in values.items() if value is not None and value is not False)
-    return f"{action.kind}({line(given)})"
+    fields = ", ".join(
+        f"{name}={value!r}" for name, value in values.items() if value is not None and value is not False
+    )
+    return f"{action.kind}({line(fields)})"
 
 
 def action_line(action: Action, elements: Elements) -> str:
@@ -198,7 +197,7 @@ _ADVICE = {
 def format_run_failure(headline: str, result: RunResult) -> str:
     """Return a failure in a few lines: the headline, the task, the last steps with their reasons, the run directory."""
     lines = transcript(result.steps[-LAST_STEPS:]).splitlines()
-    steps = [f"last steps of {len(result.steps)}:", *(f"  {each}" for each in lines)] if lines else ["no step was made"]
+    steps = [f"last steps of {len(result.steps)}:", *(f"  {text}" for text in lines)] if lines else ["no step was made"]
     return "\n  ".join([headline, f"task: {line(result.task)}", *steps, f"run directory: {result.run_dir}"])
 
 
@@ -206,9 +205,6 @@ def format_end(result: RunResult) -> str:
     """Return the failure of a run that did not end as done, with advice if a setting may help."""
     text = format_run_failure(f"the task ended as {result.outcome}: {line(result.message)}", result)
     return f"{text}\n  {_ADVICE[result.outcome]}" if result.outcome in _ADVICE else text
-
-
-# Run directories.
 
 
 @dataclass(frozen=True)
@@ -231,7 +227,7 @@ class RunSummary(RunEntry):
 
 
 def line_of(path: Path) -> RunEntry:
-    """Return the list entry of the run in the directory `path`. If it cannot be read, its outcome says why."""
+    """Return the list entry of the run in the directory `path`. If it cannot be read, its outcome has the reason."""
     try:
         trace = read_trace(path)
     except RunDirectoryError as exc:
@@ -252,7 +248,7 @@ def only_waiting(paths: Iterable[Path]) -> str:
 
 
 def summary_of(trace: Trace) -> RunSummary:
-    """Return the run as it stands now, finished or not."""
+    """Return the run as it is now, finished or not."""
     ended = [trace.ended.message, trace.ended.error] if trace.ended else []
     return RunSummary(
         run_id=trace.path.name,
@@ -276,7 +272,7 @@ def outcome_of(trace: Trace) -> str:
 # that is resumed shows its planner the same.
 
 REPLAYED = "pytest_vnc_use.replayed"
-"""Provider details of a turn that was read from a recording. No planner has a word like it."""
+"""Provider details of a turn that was read from a recording. No planner uses this key."""
 ONLY_REPLAYED = "recording"
 """The name of a replay without a live planner."""
 _UNTIL_IT_DRIFTS = "recording, or where that drifts "
@@ -293,18 +289,18 @@ def live_name(name: str) -> str:
 
 
 def seen_by_live(observation: Observation) -> Observation:
-    """Return the live planner's observation: its own turns, and the replayed steps as text in the task.
+    """Return the live planner's observation: its turns, and the replayed steps as text in the task.
 
     The text has no names of elements, because those of a recording are only for readers.
     """
     before = list(takewhile(lambda turn: REPLAYED in turn.decision.provider_details, observation.turns))
     if not before:
         return observation
-    own = observation.turns[len(before) :]
-    done = [step_line(replace(step, elements=())) for turn in before for step in turn.steps]
+    live_turns = observation.turns[len(before) :]
+    replayed = [step_line(replace(step, elements=())) for turn in before for step in turn.steps]
     task = observation.task
-    if done:
-        steps = "\n".join(done)
+    if replayed:
+        steps = "\n".join(replayed)
         task += f"\n\nThese steps of it have been performed already; continue from what the screen shows:\n{steps}"
-    first = own[0].steps[0].frame_before if own and own[0].steps else observation.frame
-    return replace(observation, task=task, first_frame=first, turns=own)
+    first = live_turns[0].steps[0].frame_before if live_turns and live_turns[0].steps else observation.frame
+    return replace(observation, task=task, first_frame=first, turns=live_turns)

@@ -1,13 +1,13 @@
-"""The actions of a run in the words of UiPath's computer-use harness: `execution.json` in the run directory.
+"""The actions of a run in the format of UiPath's computer-use harness: `execution.json` in the run directory.
 
 It is a list of the actions that were performed, in order: `[{"action": …, "params": …}, …]`. Source:
 github.com/UiPath/uipath_enterprise_benchmark, DeterministicBenchmark/eval/uitask, `record_action` and `reenact` in
-computer_use/act.py and the types in tools/pointer.py. The harness has no words for the middle button, keys held down,
-addresses and functions: these are written as the action's `kind` and fields, and the harness skips them.
+computer_use/act.py and the types in tools/pointer.py. The harness has no names for the middle button, keys held down,
+URLs and functions: these are written as the action's `kind` and fields, and the harness skips them.
 
 Each record also has the step's number, the planner's name for the action, its intent, and the screenshot after it. An
-action that was refused or failed is left out. `task_marked_complete` is always null, "nobody looked": the run's
-verdicts say whether the task is done. A run that ended as done has a last record `finish`.
+action that was denied or failed is left out. `task_marked_complete` is always null, "not checked": the run's
+verdicts state whether the task is done. A run that ended as done has a last record `finish`.
 
 During a run, the file is named `partial_execution.json`, and is whole and valid after every step. A kill or a
 crash leaves it so; a crash also leaves its traceback in `error.txt`. Readers ignore unknown fields. The run directory's
@@ -63,12 +63,12 @@ FINAL, PARTIAL, ERROR = "execution.json", "partial_execution.json", "error.txt"
 FINISH = "finish"
 Record = tuple[str, dict[str, Any]]
 """The name of an action, and its params."""
-_OWN = Annotated[Action, Field(discriminator="kind")]
+_ACTION = Annotated[Action, Field(discriminator="kind")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExecutionStep:
-    """One action that was performed, as a part of step `number`.
+    """One action that was performed, within step `number`.
 
     `name` is the planner's name for it. `screenshot` is the one after it, relative to the run directory.
     """
@@ -90,7 +90,7 @@ class ExecutionStep:
 class Execution:
     """The actions of a run. Its id and task are set if a run directory around it has them.
 
-    `params` are the parameters that a user's own planner finished with.
+    `params` are the parameters that a custom planner finished with.
     """
 
     run_id: str = ""
@@ -99,11 +99,8 @@ class Execution:
     steps: tuple[ExecutionStep, ...] = ()
 
 
-# Writing.
-
-
 def words_for(action: Action) -> list[Record]:
-    """Return the action in the harness's words: several records if no single one covers it."""
+    """Return the action as records of the harness: several if no single one covers it."""
     match action:
         case Click(x, y, "left" | "right" as button, 1 | 2 | 3 as count):
             click_type = next(name for name, clicks in CLICKS.items() if clicks == count)
@@ -127,8 +124,8 @@ def words_for(action: Action) -> list[Record]:
         case Wait(duration_s):
             return [("wait", {"duration": duration_s})]
         case _:
-            own = to_json(action)
-            return [(own.pop("kind"), own)]
+            fields = to_json(action)
+            return [(fields.pop("kind"), fields)]
 
 
 def _mouse(name: str, **values: Any) -> Record:
@@ -148,7 +145,7 @@ class ExecutionLog:
         self._params: JsonObject = {}
 
     def observe(self, event: RunEvent) -> None:
-        """Write the event's part of the trace. If a resumed run repeated a step, the last time counts."""
+        """Write the event's records into the trace. If a resumed run repeated a step, the last time counts."""
         match event:
             case RunStarted():
                 self._lines = {}
@@ -209,17 +206,14 @@ def _records(step: Step) -> list[dict[str, Any]]:
         "intent": proposal.intent,
         "screenshot": f"screens/{step.frame_after.digest}.png",
     }
-    records = [_record(*words) | record for words in words_for(proposal.action)]
+    records = [_record(*name_and_params) | record for name_and_params in words_for(proposal.action)]
     if proposal.confirmation and records:
         records[0]["confirmation"] = to_json(proposal.confirmation)
     return records
 
 
-# Reading.
-
-
 def read_execution(path: Path) -> Execution:
-    """Return the action trace in a file or in a run directory, finished or not, made here or by the harness.
+    """Return the action trace in a file or in a run directory, finished or not, made by this package or by the harness.
 
     Raises RunDirectoryError if there is none, or if a record is wrong; the error names the record.
     """
@@ -241,7 +235,7 @@ def read_execution(path: Path) -> Execution:
         raise RunDirectoryError(f"{str(file)!r} is no action trace: {exc}") from exc
     finishes = (record["params"].get("params") for record in reversed(records) if record["action"] == FINISH)
     execution = Execution(params=next(finishes, {}) or {}, steps=steps)
-    with suppress(RunDirectoryError):  # it is not in one of our run directories
+    with suppress(RunDirectoryError):  # it is not in a run directory
         started = read_trace(file.parent).started
         return replace(execution, run_id=started.run_id, task=started.task)
     return execution
@@ -294,8 +288,8 @@ def _read(name: str, params: Any, pointer: Point | None) -> tuple[Action, ...]:
             direction = _one_of(scroll["direction"], "up", "down", "left", "right")
             return (Scroll(*_point(scroll["position"]), direction, int(scroll.get("repeat", 1))),)
         case "press_keys":
-            given = [params["keys"]] if isinstance(params["keys"], str) else params["keys"]
-            keys = [part for key in given for part in key.split() or [key] if part.lower() not in ("", "none")]
+            combos = [params["keys"]] if isinstance(params["keys"], str) else params["keys"]
+            keys = [word for key in combos for word in key.split() or [key] if word.lower() not in ("", "none")]
             return (KeyCombo(tuple(keys)),) if keys else ()
         case "type_text":
             return (TypeText(str(params["text"])),)
@@ -306,7 +300,7 @@ def _read(name: str, params: Any, pointer: Point | None) -> tuple[Action, ...]:
         case "finish":
             return ()
         case _:
-            return (from_json(_OWN, {**params, "kind": name}),)
+            return (from_json(_ACTION, {**params, "kind": name}),)
 
 
 def _one_of(value: Any, *choices: str) -> Any:
@@ -321,17 +315,17 @@ def _point(position: Any) -> Point:
     return int(position["x"]), int(position["y"])
 
 
-def secrets_of(execution: Execution, known: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the values for the placeholders `<secret:NAME>` in typed text, from the `known` values by name.
+def secrets_of(execution: Execution, values: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the values for the placeholders `<secret:NAME>` in typed text, from the `values` values by name.
 
     Raises SettingsError if one is unknown or empty.
     """
     texts = [(step.number, json.dumps(to_json(step.action))) for step in execution.steps]
-    found = {name: number for number, text in texts for name in SECRET_MARK.findall(text)}
-    for name, number in found.items():
-        if not known.get(name):
+    steps_by_name = {name: number for number, text in texts for name in SECRET_MARK.findall(text)}
+    for name, number in steps_by_name.items():
+        if not values.get(name):
             raise SettingsError(
                 f"step {number} of the action trace needs the secret {name!r}: set the environment variable of that "
                 f"name, and name it: --secret {name} (secrets= in Python)"
             )
-    return {name: known[name] for name in found}
+    return {name: values[name] for name in steps_by_name}
