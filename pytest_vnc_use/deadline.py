@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 T = TypeVar("T")
 
-_MEANWHILE_S = 1.0
+_POLL_S = 1.0
 _LOCK_POLL_S = 0.05
 
 
@@ -74,10 +74,9 @@ class Deadline:
     def call(self, work: Callable[[], Result], meanwhile: Callable[[], None] = lambda: None) -> Result:
         """Return `work()`, which runs in a daemon thread.
 
-        Raises DeadlineExceeded if it is late, and leaves the thread behind. The thread of its own is what keeps the
-        limit. A model's server may send a byte a minute, and a user's function may never return; this relies on no
-        time-out of theirs. While the work runs, `meanwhile` is called every second, and what it raises is raised at
-        once.
+        Raises DeadlineExceeded if it is late, and leaves the thread behind. The separate thread keeps the limit: a
+        model's server may send a byte a minute, and a user's function may never return. While the work runs,
+        `meanwhile` is called every second, and what it raises is raised at once.
         """
         if not self.remaining_s:
             raise DeadlineExceeded
@@ -98,7 +97,7 @@ class Deadline:
     def _await_result(self, answer: queue.SimpleQueue[T], meanwhile: Callable[[], None]) -> T:
         while True:
             try:
-                return answer.get(timeout=min(self.remaining_s, _MEANWHILE_S))
+                return answer.get(timeout=min(self.remaining_s, _POLL_S))
             except queue.Empty:
                 if not self.remaining_s:
                     raise DeadlineExceeded from None

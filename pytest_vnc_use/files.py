@@ -1,7 +1,7 @@
 """Files that are written as a whole or not at all, and files that a user names.
 
-No reader ever sees half of a written file. Only a regular file is read, and no more of it than fits: a FIFO or a device
-cannot hang.
+No reader ever reads half of a written file. Only a regular file is read, and no more of it than fits: a FIFO or a
+device cannot hang.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-LARGEST_TEXT = 16_000_000
+MAX_TEXT_BYTES = 16_000_000
 """No policy, table of prices, file of tasks or recording is larger."""
-_AT_ONCE = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
-def read_regular(path: Path | str, most: int = LARGEST_TEXT) -> bytes:
-    """Return the content of a regular file of at most `most` bytes; links are followed.
+def read_regular(path: Path | str, max_bytes: int = MAX_TEXT_BYTES) -> bytes:
+    """Return the content of a regular file of at most `max_bytes` bytes; links are followed.
 
     Raises OSError, also if no file can have that name.
     """
     try:
-        descriptor = os.open(path, _AT_ONCE)  # a FIFO without a writer does not block here
+        descriptor = os.open(path, _OPEN_FLAGS)  # a FIFO without a writer does not block here
     except ValueError as exc:
         raise OSError(errno.EINVAL, f"no file has that name ({exc})", str(path)) from exc
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "it must be a regular file", str(path))
-        if status.st_size > most:
-            raise OSError(errno.EFBIG, f"it must have at most {most} bytes, it has {status.st_size}", str(path))
+        if status.st_size > max_bytes:
+            raise OSError(errno.EFBIG, f"it must have at most {max_bytes} bytes, it has {status.st_size}", str(path))
         with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return file.read(most)
+            return file.read(max_bytes)
     finally:
         os.close(descriptor)
 
 
 def replace_file(target: Path, content: bytes, mode: int = 0o666) -> None:
-    """Write all of the content or nothing; replace the file that is there. Raises OSError.
+    """Write all of the content or nothing; replace an existing file. Raises OSError.
 
     The file has the rights `mode` without those that the umask withholds.
     """
@@ -55,7 +55,7 @@ def replace_file(target: Path, content: bytes, mode: int = 0o666) -> None:
 def draft_of(target: Path) -> Iterator[Path]:
     """Yield a new path in the directory of `target`. Remove the file at that path in the end, unless it was moved.
 
-    An OSError about that path becomes one about `target`: nobody knows the name of the draft.
+    An OSError about that path becomes one about `target`: the name of the draft is internal.
     """
     draft = target.parent / f".{secrets.token_hex(8)}.tmp"
     try:
@@ -70,5 +70,5 @@ def draft_of(target: Path) -> Iterator[Path]:
 
 
 def reason_of(error: OSError) -> str:
-    """Return why something could not be read or written, without the number of the error."""
+    """Return why a file could not be read or written, without the number of the error."""
     return error.strerror or str(error)

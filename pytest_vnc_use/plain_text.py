@@ -6,7 +6,7 @@ import re
 import unicodedata
 
 LONGEST = 2_000
-"""The most characters of a reason or a message that are shown. The run directory's exchanges hold the full text."""
+"""The maximum characters shown of a reason or a message. The run directory's exchanges hold the full text."""
 
 
 def plain(text: str) -> str:
@@ -21,28 +21,32 @@ _QUERY = re.compile(r"(\b(?:wss?://[^\s?#'\"]*(?=[?#])|\w+://[^\s?#'\"]*(?=\?|#\
 
 
 def without_query(text: str) -> str:
-    """Return the text with `?…` for the query and the fragment of each address: a token there opens the desktop."""
+    """Return the text with `?…` for the query and the fragment of each URL: a token in it opens the desktop."""
     return _QUERY.sub(rf"\1{HIDDEN_QUERY}", text)
 
 
 _SLACK = 100
-"""Extra length that `cut` allows, so that it does not cut a text again that is already cut and says so."""
+"""Extra length that `cut` allows, so that it does not cut a text again that is already cut and marked."""
 
 
-def cut(text: str, most: int = LONGEST) -> str:
-    """Return the text; if it is longer than `most` characters, its beginning and its length."""
-    return text if len(text) <= most + _SLACK else f"(the first {most} of {len(text)} characters) {text[:most]}"
+def cut(text: str, max_length: int = LONGEST) -> str:
+    """Return the text; if it is longer than `max_length` characters, its start and its length."""
+    return (
+        text
+        if len(text) <= max_length + _SLACK
+        else f"(the first {max_length} of {len(text)} characters) {text[:max_length]}"
+    )
 
 
 def got(value: object) -> str:
-    """Return a wrong value as a message shows it: cut, and in words if it cannot be shown."""
+    """Format an invalid value for a message: cut, and described if it cannot be shown."""
     try:
-        return cut(repr(value), _LONGEST_VALUE)
+        return cut(repr(value), _MAX_VALUE)
     except (RecursionError, ValueError):  # ValueError: Python does not print a number with so many digits
         return f"a {type(value).__name__} that is too long, or nested too deeply, to show"
 
 
-_LONGEST_VALUE = 300
+_MAX_VALUE = 300
 
 
 def line(text: object) -> str:
@@ -64,16 +68,16 @@ def _columns(character: str) -> int:
 
 
 def fit(text: str, columns: int) -> str:
-    """Return the text; if it takes more than `columns` on a terminal, its beginning and three dots."""
+    """Return the text; if it takes more than `columns` on a terminal, its start and three dots."""
     if columns_of(text) <= columns:
         return text
-    kept, left = "", columns - len(_DOTS)
+    shown, remaining = "", columns - len(_DOTS)
     for character in text:
-        left -= _columns(character)
-        if left < 0:
+        remaining -= _columns(character)
+        if remaining < 0:
             break
-        kept += character
-    return f"{kept.rstrip()}{_DOTS}"[: max(0, columns)]
+        shown += character
+    return f"{shown.rstrip()}{_DOTS}"[: max(0, columns)]
 
 
 _DOTS = "..."

@@ -48,22 +48,22 @@ from pytest_vnc_use.errors import (
 from pytest_vnc_use.errors.faults import asked, named, text_of
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.transcript import LAST_STEPS, format_end, plain
-from pytest_vnc_use.types import STALLED, Outcome, RunResult, Triage
+from pytest_vnc_use.types import REPEATED_NOTE, Outcome, RunResult, Triage
 from pytest_vnc_use.types.protocols import Desktop
 
-LONGEST_ERROR = 20_000
-"""The most characters that are shown of an error with the last output of a program."""
-_REAPED_WITHIN_S = 1.0
-"""How long after its connection closed the end of a program is noticed, at most."""
+MAX_ERROR = 20_000
+"""The maximum characters shown of an error with the last output of a program."""
+_REAP_TIMEOUT_S = 1.0
+"""The maximum time between the end of a connection and the notice of its program's end."""
 
-_OF_ITSELF = {getattr(signal, f"SIG{name}", None) for name in ("ILL", "TRAP", "ABRT", "BUS", "FPE", "SEGV", "SYS")}
-"""Signals by which a program ends through its own fault."""
+_CRASH_SIGNALS = {getattr(signal, f"SIG{name}", None) for name in ("ILL", "TRAP", "ABRT", "BUS", "FPE", "SEGV", "SYS")}
+"""Signals by which a program ends through its own failure."""
 _EXIT = re.compile(r"exited with (-?\d+)(?: \((\w+)\))?")
 
 
 @dataclass(frozen=True)
 class Fault:
-    """The end of something that a test needs, with its last output; false if nothing ended."""
+    """The end of a program or desktop that a test needs, with its last output; false if nothing ended."""
 
     text: str = ""
     of_program: bool = False
@@ -75,7 +75,7 @@ class Fault:
         return bool(self.text)
 
     @property
-    def broke(self) -> bool:
+    def has_failed(self) -> bool:
         """Return whether the program under test hangs, or ended by a signal or with an exit code that is not 0."""
         code = _EXIT.search(self.text.partition("\n")[0])
         return self.of_program and not (code and code[1] == "0")
@@ -87,7 +87,7 @@ class Fault:
 
 
 def format_program_end(program_fault: str, when: str = "") -> str:
-    """Return a program's fault after its signal or exit code: the fault itself begins with the command."""
+    """Format a program's failure after its signal or exit code: the failure starts with the command."""
     code = _EXIT.search(program_fault.partition("\n")[0])
     how = f" with {code[2] or f'exit code {code[1]}'}" if code else ""
     return f"the program ended{how}{when}: {program_fault}"
@@ -98,7 +98,7 @@ NO_FAULT = Fault()
 
 def fault_of(desktop: Desktop, error: BaseException | None = None) -> Fault:
     """Return the fault of the desktop or its program; after a ConnectionLost, wait for one that may explain it."""
-    deadline = Deadline(_REAPED_WITHIN_S if isinstance(error, ConnectionLost) else 0.0)
+    deadline = Deadline(_REAP_TIMEOUT_S if isinstance(error, ConnectionLost) else 0.0)
     stands_still = isinstance(error, (ScreenBlank, ScreenFrozen, DesktopSilent))
     while not (fault := _fault_now(desktop, stands_still=stands_still)) and deadline.remaining_s:
         time.sleep(0.02)  # the port has no event to wait for
@@ -108,7 +108,7 @@ def fault_of(desktop: Desktop, error: BaseException | None = None) -> Fault:
 
 
 def _fault_now(desktop: Desktop, *, stands_still: bool) -> Fault:
-    # a user's own vnc_desktop may lack these methods
+    # a custom vnc_desktop may lack these methods
     try:
         if ended := getattr(desktop, "program_fault", str)():
             return Fault(ended, of_program=True)
@@ -116,36 +116,36 @@ def _fault_now(desktop: Desktop, *, stands_still: bool) -> Fault:
         if not fault and stands_still and getattr(desktop, "program_hangs", bool)():
             return Fault("it runs, and answers nothing", of_program=True, hangs=True)
         return fault
-    except Exception as exc:  # noqa: BLE001  # a user's own may raise anything; this only explains another failure
+    except Exception as exc:  # noqa: BLE001  # it may raise anything; this only explains another failure
         return Fault(f"its state is unknown: {type(exc).__name__}: {exc}")
 
 
 def crash_of(desktop: Desktop, *, of_itself: bool = False) -> str:
     """Return the fault of the program under test if a signal ended it; "" while it runs, or if it ended on its own.
 
-    With `of_itself`, only signals count that a program causes by its own fault. For signal n, a shell reports exit code
+    With `of_itself`, only signals count that a program causes itself. For signal n, a shell reports exit code
     128 + n.
     """
     fault = str(getattr(desktop, "program_fault", str)())
     code = _EXIT.search(fault.partition("\n")[0])
     number = -int(code[1]) if code else 0
     number = number if number > 0 else -number - 128
-    return fault if (number in _OF_ITSELF if of_itself else 0 < number < 32) else ""
+    return fault if (number in _CRASH_SIGNALS if of_itself else 0 < number < 32) else ""
 
 
 def format_failure(error: BaseException, fault: Fault, places: Sequence[str], hide: Callable[[str], str]) -> str:
-    """Return the error, its places and the `fault`; of error and fault the cause comes first."""
+    """Return the error, its places and the `fault`; of the two the cause comes first."""
     if isinstance(error, VncUseError):
         headline = named(error) if isinstance(error, InfraError) else text_of(error)
     else:
         headline = f"the {asked(error) or 'test'} raised {named(error)}"
-    lines = [headline, *(f"  {place}" for place in places)]
+    lines = [headline, *(f"  {location}" for location in places)]
     if not isinstance(error, ProgramCrashed):  # it has its program's end
         is_lost = isinstance(error, (ConnectionLost, DesktopRefused))
-        is_cause = is_lost or (fault.broke and (fault.hangs or not isinstance(error, InfraError)))
+        is_cause = is_lost or (fault.has_failed and (fault.hangs or not isinstance(error, InfraError)))
         end, _, output = (str(fault) if fault else "").partition("\n")
         lines = [end, *lines, output] if is_cause else [*lines, end, output]
-    return cut(sanitize("\n".join(filter(None, lines)), hide), LONGEST_ERROR)
+    return cut(sanitize("\n".join(filter(None, lines)), hide), MAX_ERROR)
 
 
 def sanitize(text: str, hide: Callable[[str], str]) -> str:
@@ -187,8 +187,8 @@ def error_for_run(result: RunResult) -> VncUseError:
 
 def repeats_actions(result: RunResult) -> bool:
     """Return whether the planner, when the run ended, was repeating steps that had changed nothing before."""
-    noted = STALLED.partition("{")[0]
-    return any(step.note.startswith(noted) for step in result.steps[-LAST_STEPS:])
+    prefix = REPEATED_NOTE.partition("{")[0]
+    return any(step.note.startswith(prefix) for step in result.steps[-LAST_STEPS:])
 
 
 @dataclass(frozen=True)
@@ -206,8 +206,8 @@ class TriageRule:
 
 def rule_for(error: BaseException, fault: Fault = NO_FAULT) -> TriageRule:
     """Return the rule that decides the meaning of a failure. Of a group of errors, the gravest decides."""
-    found = [next(rule for rule in RULES if rule.holds(cause_of(part), fault)) for part in faults.parts(error)]
-    return min(found, key=lambda rule: _GRAVITY.index(rule.triage))
+    rules = [next(rule for rule in RULES if rule.holds(cause_of(member), fault)) for member in faults.parts(error)]
+    return min(rules, key=lambda rule: _GRAVITY.index(rule.triage))
 
 
 _GRAVITY: tuple[Triage | None, ...] = (None, "infra", "policy", "budget", "agent", "product", "inconclusive")
@@ -216,7 +216,9 @@ _GRAVITY: tuple[Triage | None, ...] = (None, "infra", "policy", "budget", "agent
 
 def cause_of(error: BaseException) -> BaseException:
     """Return the nearest error behind this one that this package, or a user's planner or judge, raised, or itself."""
-    return next((each for each in faults.chain(error) if isinstance(each, VncUseError) or faults.asked(each)), error)
+    return next(
+        (cause for cause in faults.chain(error) if isinstance(cause, VncUseError) or faults.asked(cause)), error
+    )
 
 
 def _is(*classes: type[BaseException]) -> Callable[[BaseException, Fault], bool]:
@@ -235,7 +237,7 @@ def _is_of_the_tool(error: BaseException, fault: Fault) -> bool:
 
 def _program_failed(error: BaseException, fault: Fault) -> bool:
     """Return whether the program ended by a signal, or with an exit code that is not 0."""
-    return isinstance(error, ProgramCrashed) or (bool(fault) and fault.broke)
+    return isinstance(error, ProgramCrashed) or (bool(fault) and fault.has_failed)
 
 
 def _is_of_users_code(error: BaseException) -> bool:

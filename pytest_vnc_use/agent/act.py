@@ -37,7 +37,7 @@ from pytest_vnc_use.types import (
 )
 from pytest_vnc_use.types.actions import Point, SecretText, points
 from pytest_vnc_use.types.elements import ASK_S, Elements
-from pytest_vnc_use.types.protocols import Controller, TellsUrl
+from pytest_vnc_use.types.protocols import Controller, SupportsUrl
 
 CROP_PX = (160, 60)
 """Width and height of the image of the place."""
@@ -223,7 +223,7 @@ class Actor:
         kept = dict.fromkeys(map(self._dir.store, self.controller.transient_frames()))  # each once
         times = Times(0.0, acted - started, stable - acted, clock.monotonic() - stable + started - asked)
         url = action.address if isinstance(action, OpenAddress) and not error else ""
-        if isinstance(self.controller, TellsUrl):
+        if isinstance(self.controller, SupportsUrl):
             with suppress(DeadlineExceeded):
                 url = deadline.call(self.controller.page_url) or url
         return replace(

@@ -55,7 +55,7 @@ from pytest_vnc_use.settings.settings import TIMING, Settings
 from pytest_vnc_use.triage import crash_of, format_program_end
 from pytest_vnc_use.types import (
     NO_FRAME,
-    STALLED,
+    REPEATED_NOTE,
     Action,
     ApprovalAsked,
     CallFunction,
@@ -87,7 +87,7 @@ from pytest_vnc_use.types import (
     Wait,
 )
 from pytest_vnc_use.types.actions import TOO_DEEP, is_shallow
-from pytest_vnc_use.types.protocols import Approver, Planner, Replaying, TellsElements, TellsUrl
+from pytest_vnc_use.types.protocols import Approver, Planner, Replaying, SupportsElements, SupportsUrl
 
 if TYPE_CHECKING:
     from pytest_vnc_use.agent.agent import VncUseAgent
@@ -304,7 +304,7 @@ class Run:
 
         def elements_of(action: Action) -> Any:
             """Find the elements of an action: as the recording knows them, else as the desktop's trees do."""
-            elements = acting.elements_of(action) if isinstance(acting, TellsElements) else None
+            elements = acting.elements_of(action) if isinstance(acting, SupportsElements) else None
             return elements_asker(settings, agent._place)(action) if elements is None else elements
 
         def verify(question: str) -> str:
@@ -494,7 +494,7 @@ class Run:
         With `after_yes`, a user has said yes to it.
         """
         agent, controller = self._agent, self._agent.controller
-        page_url = controller.page_url if isinstance(controller, TellsUrl) else str
+        page_url = controller.page_url if isinstance(controller, SupportsUrl) else str
         context = replace(
             agent._review_context, test_id=self.started.test_id, task=self.started.task, page_url=page_url
         )
@@ -525,7 +525,7 @@ class Run:
         watched = self._agent.settings.watch and bool(decision.model) and len(state["pending"]) == 1
         step = self._carried_out(step, self._model_s if first_of_turn else 0.0, watched=watched)
         if (times := repeats(step, state)) >= self.limits.stall:
-            step = replace(step, note=STALLED.format(times=times))
+            step = replace(step, note=REPEATED_NOTE.format(times=times))
         hidden: Step = self.hide(step)  # before it is cut: half a secret would not be recognised
         step = replace(
             hidden,

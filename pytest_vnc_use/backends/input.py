@@ -10,7 +10,7 @@ from pytest_vnc_use.backends.connection import RfbConnection
 from pytest_vnc_use.backends.quirks import Piece, ServerQuirks, Typed, key_event
 from pytest_vnc_use.backends.screen import SettleRules
 from pytest_vnc_use.errors import ActionError
-from pytest_vnc_use.types import PIXELS_A_NOTCH, Button, Direction, Scroll, ScrollMeans
+from pytest_vnc_use.types import PIXELS_PER_WHEEL_CLICK, Button, Direction, Scroll, ScrollMeans
 from pytest_vnc_use.types.keys import (
     BACKSPACE,
     CONTROL,
@@ -283,7 +283,7 @@ def scroll_of(
         raise ActionError(f"a scroll must have a direction, up, down, left or right, got {direction!r}")
     if magnitude is not None and magnitude < 1:
         raise ActionError(f"the magnitude of a scroll must be at least 1 pixel, got {magnitude!r}")
-    wheel_clicks = clicks if magnitude is None else max(1, round(magnitude / PIXELS_A_NOTCH))
+    wheel_clicks = clicks if magnitude is None else max(1, round(magnitude / PIXELS_PER_WHEEL_CLICK))
     if wheel_clicks < 1:
         raise ActionError(f"a scroll must be at least 1 click of the wheel, got {clicks!r}")
     return Scroll(x, y, direction, wheel_clicks, by)

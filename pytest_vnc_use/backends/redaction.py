@@ -34,7 +34,7 @@ from pytest_vnc_use.types import (
 )
 from pytest_vnc_use.types.actions import Point, SecretText, points
 from pytest_vnc_use.types.elements import Elements
-from pytest_vnc_use.types.protocols import ClickRules, Controller, ForwardingController, TellsElements, TellsUrl
+from pytest_vnc_use.types.protocols import ClickRules, Controller, ForwardingController, SupportsElements, SupportsUrl
 
 Edges = npt.NDArray[np.uint8]
 
@@ -275,11 +275,11 @@ class RedactingController(ForwardingController):
 
     def page_url(self) -> str:
         """Return the address of the browser's page; "" if it is unknown."""
-        return self.desktop.page_url() if isinstance(self.desktop, TellsUrl) else ""
+        return self.desktop.page_url() if isinstance(self.desktop, SupportsUrl) else ""
 
     def elements_of(self, action: Action) -> Elements | None:
         """Return the elements that an action acts on; None if the desktop must be asked."""
-        return self.desktop.elements_of(action) if isinstance(self.desktop, TellsElements) else None
+        return self.desktop.elements_of(action) if isinstance(self.desktop, SupportsElements) else None
 
     @property
     def doubles_only_near(self) -> bool:

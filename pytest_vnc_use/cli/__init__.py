@@ -49,7 +49,7 @@ from pytest_vnc_use.errors import VncUseError
 from pytest_vnc_use.plain_text import cut, without_query
 from pytest_vnc_use.settings.layers import read_value
 from pytest_vnc_use.settings.variables import use_named_env_file
-from pytest_vnc_use.triage import LONGEST_ERROR, sanitize
+from pytest_vnc_use.triage import MAX_ERROR, sanitize
 
 USAGE, CLOSED_PIPE = 2, 141
 
@@ -82,7 +82,7 @@ def _run(argv: Sequence[str] | None) -> int:
             root.error(_unknown(unknown))
         return int(arguments.command(arguments))
     except VncUseError as exc:
-        print(cut(sanitize(f"error: {exc}", hide=without_query), LONGEST_ERROR), file=sys.stderr)
+        print(cut(sanitize(f"error: {exc}", hide=without_query), MAX_ERROR), file=sys.stderr)
         return USAGE
 
 

@@ -29,7 +29,7 @@ from pytest_vnc_use.runs.redaction import Secrets
 from pytest_vnc_use.runs.transcript import line, only_waiting, plain, step_line
 from pytest_vnc_use.runs.uitask_trace import read_execution, secrets_of as secrets_in
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.triage import LONGEST_ERROR, sanitize
+from pytest_vnc_use.triage import MAX_ERROR, sanitize
 from pytest_vnc_use.types import ApprovalAsked, Outcome, RunEvent, RunResult, StepFinished
 from pytest_vnc_use.types.protocols import Approver
 from pytest_vnc_use.types.wire import host_and_port
@@ -240,7 +240,7 @@ def drive(agent: VncUseAgent, run: Callable[[], RunResult], claims: Sequence[str
 
 
 def _report_break(agent: VncUseAgent, word: str, message: str, code: int) -> int:
-    print(cut(sanitize(message, hide=str), LONGEST_ERROR), file=sys.stderr)
+    print(cut(sanitize(message, hide=str), MAX_ERROR), file=sys.stderr)
     print(word, *(plain(str(run)) for run in agent.runs[-1:]))
     return code
 

@@ -53,7 +53,7 @@ class VncUseError(Exception):
 
 
 class SettingsError(VncUseError):
-    """A setting, a marker argument or a policy file is wrong; the message says what would be right."""
+    """A setting, a marker argument or a policy file is invalid; the message has the remedy."""
 
 
 class KeyMissing(SettingsError):
@@ -76,7 +76,7 @@ class RunDirectoryError(VncUseError):
 
 
 class TaskFailed(VncUseError):
-    """A run did not end as done, or a claim is not shown to hold; the message is for the person who reads the log."""
+    """A run did not end as done, or a claim is not shown to hold; the message is for the reader of the log."""
 
 
 class ProductFailed(TaskFailed):
@@ -88,7 +88,7 @@ class ProgramCrashed(ProductFailed):
 
 
 class AgentFailed(TaskFailed):
-    """The planner gave up, or went in circles; this says nothing certain about the product under test."""
+    """The planner gave up, or repeated its actions; this says nothing certain about the product under test."""
 
 
 class BudgetExceeded(TaskFailed):
@@ -104,7 +104,7 @@ class Inconclusive(TaskFailed):
 
 
 class RecordingDrifted(Inconclusive):
-    """The screen is not as recorded: the product changed or broke. Only a model or a person can say which."""
+    """The screen is not as recorded: the product changed or failed. Only a model or a reviewer can decide which."""
 
     at_end = False
     """True if all recorded steps were performed, and the screen then is not as at their end."""
@@ -115,7 +115,7 @@ class ActionError(VncUseError):
 
 
 class InfraError(VncUseError):
-    """The tool or its surroundings broke; this says nothing about the product under test."""
+    """The tool or its surroundings failed; this does not concern the product under test."""
 
 
 class RunDirectoryUnwritable(RunDirectoryError, InfraError):
@@ -134,7 +134,7 @@ class DesktopError(InfraError):
 
 
 class DesktopRefused(DesktopError):
-    """The desktop cannot be reached, or did not answer within the time given."""
+    """The desktop cannot be reached, or did not answer in time."""
 
 
 class AuthenticationFailed(DesktopError):
@@ -177,7 +177,7 @@ class CommandRefused(DesktopError):
 
 
 class DesktopSilent(ConnectionLost):
-    """The desktop was connected, but did not answer within the time given."""
+    """The desktop was connected, but did not answer in time."""
 
 
 class PlannerError(InfraError):
@@ -185,7 +185,7 @@ class PlannerError(InfraError):
 
 
 class KeyRejected(PlannerError):
-    """The API key is refused."""
+    """The API key is rejected."""
 
 
 class QuotaExhausted(PlannerError):

@@ -1,6 +1,6 @@
 """Functions that find where an exception came from: the errors that led to it, the code that raised it, its topic.
 
-No function here changes an exception. No function trusts an exception either: a user's class may fail in its own
+No function here changes an exception. No function trusts an exception either: a user's class may fail in its
 `__str__`.
 """
 
@@ -21,8 +21,8 @@ ASKS = "_vnc_asks"
 """A local variable with this name marks a frame as `planner` or `judge`. It is read like `__tracebackhide__`."""
 
 _PACKAGE = Path(__file__).resolve().parents[1]
-_OWN_PLANNERS = f"{__name__.partition('.')[0]}.planners."
-_ASKS_USERS = tuple(_OWN_PLANNERS + name for name in ("local.callables", "local.scripted"))
+_PLANNERS_PACKAGE = f"{__name__.partition('.')[0]}.planners."
+_ASKS_USERS = tuple(_PLANNERS_PACKAGE + name for name in ("local.callables", "local.scripted"))
 """The only modules of `planners` that call a function of the user."""
 
 _NETWORK = re.compile(
@@ -44,7 +44,7 @@ _BLOCKS = {
     "reached over TCP with --allow-hosts=HOST",
     "Network is disabled": "pytest-recording blocks sockets. Allow desktops with --allowed-hosts=127.0.0.1,/",
 }
-"""How the errors of plugins begin that keep tests from the network; with -W error, pytest-socket's is a warning."""
+"""The prefixes of errors of plugins that keep tests from the network; with -W error, pytest-socket's is a warning."""
 
 
 def blocked(problem: str) -> str:
@@ -57,47 +57,47 @@ def chain(error: BaseException) -> Iterator[BaseException]:
     seen: set[int] = set()
     waiting = deque([error])
     while waiting:
-        now = waiting.popleft()
-        if id(now) not in seen:
-            seen.add(id(now))
-            yield now
-            waiting.extendleft([*_led_to(now)[::-1], *_members(now)[::-1]])
+        current = waiting.popleft()
+        if id(current) not in seen:
+            seen.add(id(current))
+            yield current
+            waiting.extendleft([*_led_to(current)[::-1], *_members(current)[::-1]])
 
 
 def parts(error: BaseException) -> Iterator[BaseException]:
     """Yield the members of a group, also of nested groups, and the errors that led to the group.
 
-    An error that is not a group is its own only part. So is a group that a user's planner or judge raised.
+    An error that is not a group is its only member. So is a group that a user's planner or judge raised.
     """
     seen: set[int] = set()
     waiting = deque([error])
     while waiting:
-        now = waiting.popleft()
-        if id(now) in seen:
+        current = waiting.popleft()
+        if id(current) in seen:
             continue
-        seen.add(id(now))
-        if (members := _members(now)) and not asked(now):
-            waiting.extendleft([*_led_to(now)[::-1], *members[::-1]])
+        seen.add(id(current))
+        if (members := _members(current)) and not asked(current):
+            waiting.extendleft([*_led_to(current)[::-1], *members[::-1]])
         else:
-            yield now
+            yield current
 
 
 def _led_to(error: BaseException) -> list[BaseException]:
-    return [each for each in (error.__cause__, error.__context__) if isinstance(each, BaseException)]
+    return [cause for cause in (error.__cause__, error.__context__) if isinstance(cause, BaseException)]
 
 
 def _members(error: BaseException) -> tuple[BaseException, ...]:
     """Return the members of an ExceptionGroup, also of the backport for Python 3.10."""
     if not any(kind.__name__ == "BaseExceptionGroup" for kind in type(error).__mro__):
         return ()
-    return tuple(each for each in getattr(error, "exceptions", ()) if isinstance(each, BaseException))
+    return tuple(member for member in getattr(error, "exceptions", ()) if isinstance(member, BaseException))
 
 
 def text_of(error: BaseException) -> str:
     """Return the text of the error, or a fixed text if its class cannot produce one."""
     try:
         return str(error)
-    except BaseException:  # noqa: BLE001  # a user's own class may raise anything, SystemExit too
+    except BaseException:  # noqa: BLE001  # a user's class may raise anything, SystemExit too
         return f"<a {type(error).__name__} whose text cannot be shown>"
 
 
@@ -120,10 +120,12 @@ def asked(error: BaseException) -> str:
     if isinstance(error, VncUseError):
         return ""
     frames = frames_of(error)
-    at = [number for number, frame in enumerate(frames) if _is_own(frame) and ASKS in frame.f_locals]
+    at = [number for number, frame in enumerate(frames) if _is_package_frame(frame) and ASKS in frame.f_locals]
     if not at:
         return ""
-    foreign = next((number for number, frame in enumerate(frames) if number > at[-1] and not _is_own(frame)), None)
+    foreign = next(
+        (number for number, frame in enumerate(frames) if number > at[-1] and not _is_package_frame(frame)), None
+    )
     if foreign is None or _calls_out(frames[foreign - 1]):
         return ""
     return str(frames[at[-1]].f_locals[ASKS])
@@ -132,12 +134,12 @@ def asked(error: BaseException) -> str:
 def _calls_out(frame: FrameType) -> bool:
     """Return whether a frame belongs to a planner or judge of this package, which calls no user's code."""
     module = str(frame.f_globals.get("__name__", ""))
-    return module.startswith(_OWN_PLANNERS) and module not in _ASKS_USERS
+    return module.startswith(_PLANNERS_PACKAGE) and module not in _ASKS_USERS
 
 
-def is_ours(error: BaseException) -> bool:
+def is_from_package(error: BaseException) -> bool:
     """Return whether the innermost frame is of this package, or there is none, whatever the class of the error."""
-    return all(map(_is_own, frames_of(error)[-1:]))
+    return all(map(_is_package_frame, frames_of(error)[-1:]))
 
 
 def is_users(file: str, test: Path) -> bool:
@@ -156,8 +158,8 @@ def is_users(file: str, test: Path) -> bool:
 def users_lines(error: BaseException, test: Path) -> list[str]:
     """Return the user's lines that the error came through, innermost first, such as `shop_plan.py:2, in look`."""
     entries = traceback.extract_tb(error.__traceback__)
-    own = [entry for entry in entries if not entry.filename.startswith("<") and is_users(entry.filename, test)]
-    return [f"{Path(entry.filename).name}:{entry.lineno}, in {entry.name}" for entry in reversed(own)]
+    user_entries = [entry for entry in entries if not entry.filename.startswith("<") and is_users(entry.filename, test)]
+    return [f"{Path(entry.filename).name}:{entry.lineno}, in {entry.name}" for entry in reversed(user_entries)]
 
 
 def lines_in(file: Path, error: BaseException) -> list[str]:
@@ -166,7 +168,7 @@ def lines_in(file: Path, error: BaseException) -> list[str]:
     return [f"at {file.name}:{frame.lineno}" for frame in frames[-1:]]
 
 
-def _is_own(frame: FrameType) -> bool:
+def _is_package_frame(frame: FrameType) -> bool:
     return _is_of_package(frame.f_code.co_filename)
 
 

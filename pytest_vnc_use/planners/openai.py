@@ -18,7 +18,7 @@ from typing import Any
 from pytest_vnc_use.errors import AnswerRefused
 from pytest_vnc_use.planners.common import prompts
 from pytest_vnc_use.planners.common.arguments import (
-    PIXELS_A_NOTCH,
+    PIXELS_PER_WHEEL_CLICK,
     Arguments,
     Reader,
     Unreadable,
@@ -112,7 +112,7 @@ def _scroll(args: Arguments) -> tuple[Action, ...]:
     vertical: Direction = "down" if down > 0 else "up"
     horizontal: Direction = "right" if right > 0 else "left"
     point, distances = args.target(), ((down, vertical), (right, horizontal))
-    scrolls = [Scroll(*point, direction, notches(px / PIXELS_A_NOTCH)) for px, direction in distances if px]
+    scrolls = [Scroll(*point, direction, notches(px / PIXELS_PER_WHEEL_CLICK)) for px, direction in distances if px]
     if not scrolls:
         raise Unreadable("'scroll_x' or 'scroll_y' must be a number of pixels other than 0")
     return while_held(args.keys("keys"), *scrolls)

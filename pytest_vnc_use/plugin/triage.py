@@ -111,7 +111,7 @@ def _show_beside(item: pytest.Item, report: pytest.TestReport, error: BaseExcept
     hide, longrepr = secrets_of(item.config).hide, cast("Any", report.longrepr)
     if fault:
         longrepr.addsection("program under test" if fault.of_program else "desktop", sanitize(str(fault), hide))
-    if fault.broke and getattr(longrepr, "chain", None) and longrepr.reprcrash:
+    if fault.has_failed and getattr(longrepr, "chain", None) and longrepr.reprcrash:
         end = sanitize(str(fault).partition("\n")[0], hide)
         crash = pytest.fail.Exception(end, pytrace=False).with_traceback(error.__traceback__)
         first: Any = item.repr_failure(pytest.ExceptionInfo.from_exception(crash))

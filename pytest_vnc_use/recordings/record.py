@@ -56,7 +56,7 @@ from pytest_vnc_use.types import (
     Wait,
 )
 from pytest_vnc_use.types.protocols import Controller, Judge, Planner
-from pytest_vnc_use.types.verdicts import PERSON_SAID, end_state_claim
+from pytest_vnc_use.types.verdicts import RECORDER_SAID, end_state_claim
 
 _READING = frozenset({"get_browser_state", "list_elements"})
 """The functions by which a model reads a page or a desktop, through `vnc_cdp` and `vnc_elements`."""
@@ -251,7 +251,7 @@ class _Run:
             claims = (*known.claims, *(each for each in self.claims if each not in known.claims))
             vouched_by = known.vouched_by
         elif self.expected and held.keys() >= set(self.expected):
-            vouched_by = "user" if held[self.expected[0]].reason.startswith(PERSON_SAID) else "judge"
+            vouched_by = "user" if held[self.expected[0]].reason.startswith(RECORDER_SAID) else "judge"
         return self.ended.model_copy(update={"claims": claims, "live": live, "vouched_by": vouched_by})
 
 

@@ -18,7 +18,7 @@ from pytest_vnc_use.runs.directory import FINE, Trace, from_json, read_trace, to
 from pytest_vnc_use.runs.json_lines import LARGEST, load_json, read_whole
 from pytest_vnc_use.runs.transcript import outcome_of
 from pytest_vnc_use.types import FrameRef, Usage
-from pytest_vnc_use.types.verdicts import PERSON_SAID
+from pytest_vnc_use.types.verdicts import RECORDER_SAID
 
 RESULTS = "vnc-results.json"
 FORMAT = "pytest-vnc-use results"
@@ -223,7 +223,7 @@ def figures_of(run_dir: Path) -> RunFigures:
 def _checked_by(trace: Trace) -> str:
     if trace.started.body_checks:
         return "body"
-    if any(PERSON_SAID in verdict.reason for verdict in trace.verdicts):
+    if any(RECORDER_SAID in verdict.reason for verdict in trace.verdicts):
         return "user"
     return "claim" if trace.started.expect else "end_state"
 

@@ -152,7 +152,7 @@ class Redactor:
             return
         text = faults.text_of(error)
         has_secret = type(error).__module__ == VncUseError.__module__ and self.hide(text) != text
-        if has_secret or faults.is_ours(error):
+        if has_secret or faults.is_from_package(error):
             error.args, error.__cause__ = (self.hide(text),), None  # its cause may contain a secret
 
     def hide_in(self, value: Any) -> Any:

@@ -13,5 +13,5 @@ def approve(agent: Any, run_id: str = "") -> Any:
 
 
 def deny(agent: Any, run_id: str = "") -> Any:
-    """Have an agent refuse the action for which a run of it waits: `VncUseAgent.deny`."""
+    """Have an agent deny the action for which a run of it waits: `VncUseAgent.deny`."""
     return agent.deny(run_id)

@@ -1,8 +1,8 @@
-"""The rule by which a user allows an action from now on, and what it changes in the policy file.
+"""The rule by which a user allows an action from now on, and its change of the policy file.
 
 The rule is as narrow as the action: its kind (`click` means any button), its text or keys, the surroundings of its
-points, the model's category, and the test, or else the task. Where the policy asked by a rule of its own, the new rule
-stands right before it.
+points, the model's category, and the test, or else the task. Where the policy asked by one of its rules, the new rule
+precedes that.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pytest_vnc_use.types import POLICY_PRESETS, ApprovalAsked, CallFunction, Op
 from pytest_vnc_use.types.actions import points
 
 NEAR_PX = 20
-"""How far from an allowed action's points its rule reaches."""
+"""The distance from an allowed action's points within which its rule applies."""
 _HEADER = re.compile(r"^(?:[ \t]*#[^\n]*\n)*[ \t]*\[\[[ \t]*rule[ \t]*\]\]", re.MULTILINE)
 """The head of a rule, with the comments right above it."""
 _ASKED_BY = re.compile(r"rule (\d+)")
@@ -71,8 +71,8 @@ def always_allowing(asked: ApprovalAsked, policy: str, context: ReviewContext, u
     except (OSError, UnicodeDecodeError) as exc:
         raise SettingsError(f"the policy file {policy!r} cannot be read: {exc}") from exc
     rule = "\n".join(["[[rule]]", *_fields(asked, context, user)])
-    by = _ASKED_BY.match(ruling.rule)
-    after = _with_rule(before, rule, int(by[1]) - 1 if by else None)
+    rule_number = _ASKED_BY.match(ruling.rule)
+    after = _with_rule(before, rule, int(rule_number[1]) - 1 if rule_number else None)
     if parse_policy(after, policy).review(asked.proposal, context).kind != "allow":
         raise SettingsError("no rule for this action alone can be added to the policy file: write one yourself")
     return PolicyChange(path, before, after)
@@ -90,7 +90,7 @@ def _fields(asked: ApprovalAsked, context: ReviewContext, user: str) -> Iterator
     elif len(pressed := keys_of(action, context.held)) == 1 and pressed[0]:
         yield f"keys = {_quoted(combination(pressed[0]))}"
     if at := points(action):
-        (left, *_, right), (top, *_, bottom) = (sorted(2 * [*each]) for each in zip(*at, strict=True))
+        (left, *_, right), (top, *_, bottom) = (sorted(2 * [*coordinates]) for coordinates in zip(*at, strict=True))
         yield f"region = [{max(0, left - NEAR_PX)}, {max(0, top - NEAR_PX)}, {right + NEAR_PX}, {bottom + NEAR_PX}]"
     if context.test_id:
         yield f"test = {_quoted(glob.escape(context.test_id) if set('*?') & {*context.test_id} else context.test_id)}"
@@ -115,14 +115,14 @@ def _with_rule(text: str, rule: str, before: int | None) -> str:
     rules, heads = tomllib.loads(text).get("rule", []), list(_HEADER.finditer(text))
     at = len(rules) if before is None else before
     if at < len(rules) and len(heads) == len(rules):
-        where = heads[at].start()
-        after = f"{text[:where]}{rule}\n\n{text[where:]}"
+        offset = heads[at].start()
+        after = f"{text[:offset]}{rule}\n\n{text[offset:]}"
     else:
         after = f"{text.rstrip()}\n\n{rule}\n".lstrip("\n")
     try:
-        is_right = tomllib.loads(after)["rule"] == [*rules[:at], *tomllib.loads(rule)["rule"], *rules[at:]]
+        is_valid = tomllib.loads(after)["rule"] == [*rules[:at], *tomllib.loads(rule)["rule"], *rules[at:]]
     except ValueError:  # as where `rule = [...]` is written inline
-        is_right = False
-    if not is_right:  # as where a text of several lines looks like a rule
+        is_valid = False
+    if not is_valid:  # as where a text of several lines looks like a rule
         raise SettingsError("no rule can be added to the policy file, as it is written: write one yourself")
     return after

@@ -1,4 +1,4 @@
-"""Policy files: their form, the function that loads them, and a policy in sentences. docs/policies.md has examples."""
+"""Policy files: their format, their loader, and a policy in sentences. docs/policies.md has examples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_vnc_use.files import read_regular
 from pytest_vnc_use.plain_text import got
 from pytest_vnc_use.safety.rules import (
     CONDITIONS,
-    MOST_SEARCH_S,
+    MAX_SEARCH_S,
     NotReviewed,
     OnDeny,
     Policy,
@@ -90,7 +90,7 @@ class _PolicyFile(BaseModel):
 
 
 def load_policy(path: Path | str, *, unmatched: Unmatched = "deny") -> Policy:
-    """Return the policy in a TOML file, or the preset "strict"; `unmatched` is "ask" where a person can be asked.
+    """Return the policy in a TOML file, or the preset "strict"; `unmatched` is "ask" if a user can be asked.
 
     Raises SettingsError, which names the file, and every wrong rule and field.
     """
@@ -112,9 +112,9 @@ def parse_policy(text: str, path: Path | str, *, unmatched: Unmatched = "deny") 
         tables = tomllib.loads(text)
         file = _PolicyFile.model_validate(tables)
     except ValidationError as exc:
-        complaints = [_complaint(error, tables) for error in exc.errors(include_url=False)]
+        complaints = [_format_error(error, tables) for error in exc.errors(include_url=False)]
         raise SettingsError("\n".join(f"{path}: {complaint}" for complaint in complaints)) from exc
-    except (ValueError, RecursionError) as exc:  # TOML that is none; a number of too many digits
+    except (ValueError, RecursionError) as exc:  # invalid TOML; a number of too many digits
         raise SettingsError(f"{path}: must be a TOML file in UTF-8: {exc}") from exc
     if file.addresses is not None and not file.extends:
         raise SettingsError(f'{path}: `addresses` needs extends = "strict", which is missing')
@@ -138,26 +138,26 @@ def _rule(path: Path, number: int, table: _RuleTable, file: _PolicyFile) -> Rule
     except SettingsError as exc:
         raise SettingsError(f"{path}: {rule_title(number, table.name)}: {exc}") from exc
     if file.extends and rule.decision != "deny" and rule.action is None and rule.keys is None and rule.text is None:
-        raise SettingsError(  # else what a model says of an action would open everything
+        raise SettingsError(  # else a model's description of an action would allow everything
             f"{path}: {rule_title(number, table.name)}: a rule that allows or asks must have `action`, `keys` or "
             f'`text`, such as action = "click", because it is read before the rules of {file.extends!r}'
         )
     return rule
 
 
-def _complaint(error: ErrorDetails, tables: dict[str, Any]) -> str:
+def _format_error(error: ErrorDetails, tables: dict[str, Any]) -> str:
     form: type[BaseModel] = _PolicyFile
-    place, title = error["loc"], ""
-    if len(place) > 1 and place[0] == "rule":
-        table = tables["rule"][place[1]]
+    location, title = error["loc"], ""
+    if len(location) > 1 and location[0] == "rule":
+        table = tables["rule"][location[1]]
         name = table.get("name", "") if isinstance(table, dict) else ""
-        title = f"{rule_title(int(place[1]) + 1, name if isinstance(name, str) else '')}: "
-        form, place = _RuleTable, place[2:]
-    field = f"`{place[0]}` " if place else ""
-    return f"{title}{field}{_fault(error, form)}"
+        title = f"{rule_title(int(location[1]) + 1, name if isinstance(name, str) else '')}: "
+        form, location = _RuleTable, location[2:]
+    field = f"`{location[0]}` " if location else ""
+    return f"{title}{field}{_problem(error, form)}"
 
 
-def _fault(error: ErrorDetails, form: type[BaseModel]) -> str:
+def _problem(error: ErrorDetails, form: type[BaseModel]) -> str:
     match error["type"], error["loc"]:
         case "extra_forbidden", _:
             return f"is not known; must be one of {', '.join(form.model_fields)}"
@@ -186,22 +186,22 @@ def explain(policy: Policy) -> str:
             ", ".join(sorted(preset.actions)),
             f"characters, {', '.join(sorted(map(combination, preset.keys)))}",
         )
-        own = [f"{title}: {words}; {no}" for title, words in zip(preset.titles, lists, strict=True)]
-        lines = [*own[:2], *lines, *own[2:]]
-    answer = "denied" if policy.unmatched == "deny" else "asked of a person"
-    rest = f"no rule matches: an action that the model wants confirmed is {answer}, others are allowed"
-    return "\n".join([*lines, f"{rest}; {no}"])
+        preset_lines = [f"{title}: {text}; {no}" for title, text in zip(preset.titles, lists, strict=True)]
+        lines = [*preset_lines[:2], *lines, *preset_lines[2:]]
+    answer = "denied" if policy.unmatched == "deny" else "asked of a user"
+    unmatched_line = f"no rule matches: an action that the model wants confirmed is {answer}, others are allowed"
+    return "\n".join([*lines, f"{unmatched_line}; {no}"])
 
 
 def _rule_line(title: str, rule: Rule, no: str) -> str:
-    given = ((condition, getattr(rule, condition)) for condition in CONDITIONS)
-    conditions = " and ".join(f"{condition} {_readable(value)}" for condition, value in given if value is not None)
+    values = ((condition, getattr(rule, condition)) for condition in CONDITIONS)
+    conditions = " and ".join(f"{condition} {_readable(value)}" for condition, value in values if value is not None)
     denied = "" if rule.decision == "allow" else f"; {_NO[rule.on_deny] if rule.on_deny else no}"
     patterns = (pattern for pattern in (rule.explanation, rule.text, rule.task) if pattern is not None)
-    return f"{title}: {rule.decision} where {conditions}{denied}{''.join(map(_slowness, patterns))}"
+    return f"{title}: {rule.decision} where {conditions}{denied}{''.join(map(_slow_pattern_note, patterns))}"
 
 
-def _slowness(pattern: re.Pattern[str]) -> str:
+def _slow_pattern_note(pattern: re.Pattern[str]) -> str:
     """Return what slows the search for a pattern: a character of it, many times over; "" if none was found."""
     characters = dict.fromkeys(["a", "0", " ", *filter(str.isalnum, pattern.pattern)])
     for character in list(characters)[:20]:
@@ -209,7 +209,7 @@ def _slowness(pattern: re.Pattern[str]) -> str:
             Search(pattern, limit_s=0.5).finds(character * 100 + "\0")
         except NotReviewed:
             reason = f"takes too long in {character!r} many times over, and an action that is not ruled on within"
-            return f"; too slow: {in_slashes(pattern)} {reason} {MOST_SEARCH_S:g} s is denied"
+            return f"; too slow: {in_slashes(pattern)} {reason} {MAX_SEARCH_S:g} s is denied"
     return ""
 
 

@@ -1,6 +1,6 @@
 """Rules on actions, and the policy that reads them in order.
 
-A rule sees what an action says of itself: its name, keys, text, address and place, and the model's reason. It sees no
+A rule reads the facts of an action: its name, keys, text, URL and points, and the model's reason. It sees no
 screenshot, and does not know what a program makes of keys. Secrets appear as placeholders: no rule sees their values.
 """
 
@@ -46,14 +46,14 @@ OnDeny = Literal["end", "continue"]
 BLOCKED = "blocked by the model's service"
 """The rule named in a ruling where the model's service blocked the action."""
 MOST_READ = 1_000_000
-"""The most characters of one action that rules on text read."""
-MOST_TYPED = 10_000
-"""The most characters of earlier typing that are remembered."""
+"""The maximum characters of one action that rules on text read."""
+MAX_TYPED = 10_000
+"""The maximum characters of earlier typing that are stored."""
 
-MOST_SEARCH_S = 2.0
-"""The most processor time that a rule may take to search for one pattern, in all texts of one action together."""
-MOST_PATTERN = 10_000
-"""The most characters of a pattern."""
+MAX_SEARCH_S = 2.0
+"""The maximum processor time of a rule to search for one pattern, in all texts of one action together."""
+MAX_PATTERN = 10_000
+"""The maximum characters of a pattern."""
 _BRACES = re.compile(r"(\\N\{[^}]*\}|\\.|\{\d+(?:,\d*)?\}|\{,\d*\})|\{", re.DOTALL)
 """A brace without a count is a plain brace to `re`; to `regex` "a{e}" would be an "a" with errors."""
 
@@ -68,7 +68,7 @@ class Search:
     Python's `re` has no limit, and may search for years.
     """
 
-    def __init__(self, pattern: re.Pattern[str], limit_s: float = MOST_SEARCH_S) -> None:
+    def __init__(self, pattern: re.Pattern[str], limit_s: float = MAX_SEARCH_S) -> None:
         self._pattern, self._compiled = pattern, _compiled(pattern)
         self._limit_s, self._until = limit_s, time.process_time() + limit_s
 
@@ -92,14 +92,14 @@ def in_slashes(pattern: re.Pattern[str]) -> str:
 @lru_cache(maxsize=1_000)
 def _compiled(pattern: re.Pattern[str]) -> regex.Pattern[str]:
     """Return the pattern as `regex` compiles it, with the meaning that it has in `re`. Raises SettingsError."""
-    if len(pattern.pattern) > MOST_PATTERN:
-        raise SettingsError(f"a pattern must have at most {MOST_PATTERN} characters, got {len(pattern.pattern)}")
+    if len(pattern.pattern) > MAX_PATTERN:
+        raise SettingsError(f"a pattern must have at most {MAX_PATTERN} characters, got {len(pattern.pattern)}")
     flags = regex.VERSION0
     for name in ("IGNORECASE", "MULTILINE", "DOTALL", "VERBOSE", "ASCII"):
         if pattern.flags & getattr(re, name):
             flags |= getattr(regex, name)
     try:
-        return regex.compile(_BRACES.sub(lambda found: found[1] or r"\{", pattern.pattern), flags)
+        return regex.compile(_BRACES.sub(lambda match: match[1] or r"\{", pattern.pattern), flags)
     except regex.error as exc:
         raise SettingsError(f"the pattern {in_slashes(pattern)} cannot be read ({exc})") from exc
 
@@ -110,7 +110,7 @@ _TYPED = {"space": " ", "enter": "\n", "tab": "\t"}
 
 
 def name_of(action: Action) -> str:
-    """Return the name that a rule's `action` matches: a click also tells its button and count."""
+    """Return the name that a rule's `action` matches: that of a click includes its button and count."""
     match action:
         case CallFunction(name=name) | InvalidAction(name=name):
             return name
@@ -142,7 +142,7 @@ def keys_of(action: Action, held: Keys = frozenset()) -> tuple[Keys, ...]:
 
 
 def combination(keys: Keys) -> str:
-    """Return keys as a person writes them: the modifiers first."""
+    """Return keys as a user writes them: the modifiers first."""
     return "+".join(sorted(keys, key=lambda key: (key not in ("ctrl", "alt", "shift", "super"), key)))
 
 
@@ -174,20 +174,20 @@ def texts_of(action: Action) -> list[str]:
 
 def _texts_in(arguments: Any) -> Iterator[str]:
     """Yield the names and values in the arguments of a function, in their order."""
-    left = [arguments]
-    while left:
-        match value := left.pop():
+    pending = [arguments]
+    while pending:
+        match value := pending.pop():
             case None:
                 pass
             case dict():
-                left.extend(part for item in reversed(value.items()) for part in reversed(item))
+                pending.extend(value_or_name for item in reversed(value.items()) for value_or_name in reversed(item))
             case list() | tuple():
-                left.extend(reversed(value))
+                pending.extend(reversed(value))
             case _:
                 yield str(value)
 
 
-def _begins_anew(action: Action) -> bool:
+def _starts_new_text(action: Action) -> bool:
     """Return whether the action clicks before it types, or opens an address."""
     is_typed_at_a_point = isinstance(action, TypeText) and action.x is not None
     return is_typed_at_a_point or action.kind in ("click", "mouse_down", "drag", "open_address")
@@ -195,10 +195,10 @@ def _begins_anew(action: Action) -> bool:
 
 @dataclass(frozen=True)
 class ReviewContext:
-    """The origin of a proposal: the test's pytest id (empty outside pytest) and the task's sentence.
+    """The origin of a proposal: the test's pytest id (empty outside pytest) and the task.
 
     `typed` is what was typed since the last click, Enter or Tab; `held` are the keys that earlier actions hold.
-    `page_url` returns the address of the browser's page now, "" where nobody knows.
+    `page_url` returns the current URL of the browser's page, "" if unknown.
     """
 
     test_id: str = ""
@@ -208,7 +208,7 @@ class ReviewContext:
     page_url: Callable[[], str] = str
 
     def after(self, step: Step) -> ReviewContext:
-        """Return the context after a step. A step that was not allowed was not done."""
+        """Return the context after a step. A step that was not allowed was not performed."""
         if step.ruling.kind != "allow":
             return self
         action, held = step.proposal.action, self.held
@@ -216,14 +216,14 @@ class ReviewContext:
             held |= key_set(action.key)
         elif isinstance(action, KeyUp) and not step.error:
             held -= key_set(action.key)
-        typed = "" if _begins_anew(action) else self.typed
+        typed = "" if _starts_new_text(action) else self.typed
         if self.held.isdisjoint(_SHORTCUTS):
-            typed = re.split(r"[\n\t]", typed + _typed_by(action))[-1][-MOST_TYPED:]
+            typed = re.split(r"[\n\t]", typed + _typed_by(action))[-1][-MAX_TYPED:]
         return replace(self, typed=typed, held=held)
 
 
 CONDITIONS = ("action", "category", "explanation", "text", "keys", "region", "test", "task")
-"""The fields of a rule that say when it applies."""
+"""The fields of a rule that decide when it applies."""
 
 
 def _is_like(glob: str | None, *values: str) -> bool:
@@ -243,12 +243,12 @@ def _is_found(pattern: re.Pattern[str] | None, text: str | None) -> bool:
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule of a policy; it applies where every given condition holds.
+    """One rule of a policy; it applies if all its conditions hold.
 
     - `action`: a glob on the action's kind, on the name that the model gave it, or on the name of a user's function; a
       click is also a right_click, middle_click, double_click or triple_click;
-    - `category`: a glob on the category of the model's wish for confirmation;
-    - `explanation`: found in the model's reason for that wish;
+    - `category`: a glob on the category of the model's request for confirmation;
+    - `explanation`: found in the model's reason for that request;
     - `text`: found in the typed or pasted text, in the opened address, or in an argument of a function. For a rule that
       allows, it must be found in each of these. For any other rule, it may also be found in the typed text joined to
       what was typed since the last click, Enter or Tab;
@@ -282,23 +282,23 @@ class Rule:
 
     def matches(self, proposal: Proposal, context: ReviewContext) -> bool:
         """Return whether the rule applies. Raises NotReviewed where the review would exceed a limit."""
-        action, wish = proposal.action, proposal.confirmation
+        action, confirmation = proposal.action, proposal.confirmation
         return (
             _is_like(self.action, action.kind, name_of(action), str(proposal.as_proposed.get("name", "")))
-            and _is_like(self.category, *([wish.category] if wish else ()))
-            and self._covers(points(action))
+            and _is_like(self.category, *([confirmation.category] if confirmation else ()))
+            and self._contains_points(points(action))
             and _is_like(self.test, context.test_id)
             and (self.keys is None or self._presses(self.keys, keys_of(action, context.held)))
-            and _is_found(self.explanation, wish.explanation if wish else None)
+            and _is_found(self.explanation, confirmation.explanation if confirmation else None)
             and _is_found(self.task, context.task)
             and (self.text is None or self._reads(Search(self.text), action, context))
         )
 
     def _presses(self, keys: Keys, pressed: tuple[Keys, ...]) -> bool:
-        named = on_us_keyboard(keys)
+        expected = on_us_keyboard(keys)
         if self.decision == "allow":
-            return bool(pressed) and all(each == named for each in pressed)
-        return any(each >= named for each in pressed)
+            return bool(pressed) and all(combo == expected for combo in pressed)
+        return any(combo >= expected for combo in pressed)
 
     def _reads(self, search: Search, action: Action, context: ReviewContext) -> bool:
         texts = texts_of(action)
@@ -308,11 +308,11 @@ class Rule:
             texts.append(" ".join(_texts_in([*action.arguments.values()])))
         if any(map(search.finds, texts)):
             return True
-        before = "" if _begins_anew(action) else context.typed
+        before = "" if _starts_new_text(action) else context.typed
         typed = _typed_by(action)
         return bool(before and typed) and search.finds(before + typed, after=len(before))
 
-    def _covers(self, at: tuple[Point, ...]) -> bool:
+    def _contains_points(self, at: tuple[Point, ...]) -> bool:
         if self.region is None:
             return True
         left, top, right, bottom = self.region.left, self.region.top, self.region.right, self.region.bottom
@@ -325,8 +325,8 @@ _ADDRESS = re.compile(
     r"(?:(https?)://)?([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::(\d{1,5}))?([/?#][^\s\x00-\x1f\x7f]*)?",
     re.IGNORECASE,
 )
-"""The one form of an address that can be in the list: no user, no escapes in its host, nothing that a browser drops."""
-_RULES_OF_PRESETS = (
+"""The one form of a URL that can be in the list: no user, no escapes in its host, nothing that a browser drops."""
+_PRESET_RULES = (
     "no address outside the list",
     "the page is in the list of addresses",
     "only listed actions",
@@ -337,7 +337,7 @@ _EMPTY_PAGES = ("", "about:blank", "about:home", "about:newtab", "chrome://newta
 
 @dataclass(frozen=True)
 class Preset:
-    """The actions, keys and addresses that are allowed; the rest is denied.
+    """The actions, keys and addresses that are allowed; all else is denied.
 
     An address has a host of the list: `shop.example`, `*.shop.example`, `localhost:8080` or `localhost:*`. Without a
     port, a host stands for the ports 80 and 443. Raises SettingsError for any other entry.
@@ -377,19 +377,21 @@ class Preset:
     @property
     def titles(self) -> list[str]:
         """The names of its rules in rulings."""
-        return [f"{self.name}: {rule}" for rule in _RULES_OF_PRESETS]
+        return [f"{self.name}: {rule}" for rule in _PRESET_RULES]
 
     def lists(self, address: str) -> bool:
         """Return whether the address is written plainly, and its host is in the list."""
-        found = _ADDRESS.fullmatch(address)
-        if not found:
+        match = _ADDRESS.fullmatch(address)
+        if not match:
             return False
-        scheme, host, port, rest = found.groups()
-        if not scheme and not port and not rest and "." not in host:  # a plain word
+        scheme, host, port, path = match.groups()
+        if not scheme and not port and not path and "." not in host:  # a plain word
             return False
-        for name, known in (_ENTRY.fullmatch(entry).groups() for entry in self.addresses):  # type: ignore[union-attr]
+        for name, listed_port in (_ENTRY.fullmatch(entry).groups() for entry in self.addresses):  # type: ignore[union-attr]
             is_host = host.lower().endswith(name[1:]) if name.startswith("*.") else host.lower() == name
-            if is_host and (known == "*" or (port == known if known else port in (None, "80", "443"))):
+            if is_host and (
+                listed_port == "*" or (port == listed_port if listed_port else port in (None, "80", "443"))
+            ):
                 return True
         return False
 
@@ -397,7 +399,7 @@ class Preset:
 _CONSEQUENCE: dict[RulingKind, str] = {
     "allow": "the action is allowed",
     "deny": "the action is denied",
-    "ask": "a person must say yes first",
+    "ask": "a user must approve it first",
 }
 
 
@@ -406,8 +408,8 @@ class Policy:
     """Rules, read in order; the first that matches decides, on harmless actions too.
 
     A `preset` has the last word on addresses; what else it denies, a rule may allow. Where none matches, the ruling is
-    `unmatched` for an action that the model wants confirmed; any other is allowed. `on_deny` says whether a denial ends
-    the run or is only reported to the planner. `source` names the origin of the rules, for messages.
+    `unmatched` for an action that the model wants confirmed; any other is allowed. `on_deny` states whether a denial
+    ends the run or is only reported to the planner. `source` names the origin of the rules, for messages.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -439,9 +441,9 @@ class Policy:
     def _ruling(self, kind: RulingKind, rule: str, proposal: Proposal, on_deny: OnDeny | None = None) -> Ruling:
         origin = f"{rule} (in {self.source})" if self.source else rule
         explanation = f"{origin}: {_CONSEQUENCE[kind]}"
-        if wish := proposal.confirmation:
-            says = "the model's service blocks it" if wish.blocks else "the model asks for confirmation"
-            explanation += f"; {says} because {wish.explanation!r}"
+        if confirmation := proposal.confirmation:
+            reason = "the model's service blocks it" if confirmation.blocks else "the model asks for confirmation"
+            explanation += f"; {reason} because {confirmation.explanation!r}"
         return Ruling(kind, rule, explanation, ends_run=(on_deny or self.on_deny) == "end")
 
 
@@ -451,11 +453,11 @@ def rule_title(number: int, name: str) -> str:
 
 
 def answer(asked: Ruling, *, yes: bool) -> Ruling:
-    """Return the ruling after a person's answer to an "ask"."""
+    """Return the ruling after a user's answer to an "ask"."""
     explanation = f"a person said {'yes' if yes else 'no'} ({asked.explanation})"
     return replace(asked, kind="allow" if yes else "deny", by="person", explanation=explanation)
 
 
 def deny_unasked(asked: Ruling) -> Ruling:
-    """Return the ruling where there is nobody to ask: a denial."""
+    """Return the ruling without a user to ask: a denial."""
     return replace(asked, kind="deny", explanation=f"there is no user to ask, so it is denied ({asked.explanation})")

@@ -1,6 +1,6 @@
 """The settings of a local vision agent. `vnc_toolset = local_agent` alone chooses its tools, its server, its limits.
 
-Its environment variables are read only then. Each setting that is given is stronger than its variable.
+Its environment variables are read only then. A setting overrides its variable.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ VARIABLES: dict[str, tuple[str, str]] = {
     "AGENT_DUMP_PREFIX": ("", "screen_"),
     "AGENT_DUMP_START": ("", "1"),
 }
-"""The variables, with the setting that each one is the default of, if there is one, and its own default."""
+"""The variables, with the setting that each one is the default of, if there is one, and the variable's default."""
 
 
 OPTIONS = {
@@ -49,16 +49,20 @@ def local_agent_value(name: str, environ: Mapping[str, str] = ENVIRON) -> str:
 
 def fallback_layer(layers: tuple[Layer, ...], environ: Mapping[str, str] = ENVIRON) -> Layer:
     """Return the layer of a local agent, weaker than all of `layers`; empty if they do not choose it."""
-    if _is_given("toolset", layers) != LOCAL_AGENT or _is_given("planner", layers) not in (None, "", "openai"):
+    if _strongest_value("toolset", layers) != LOCAL_AGENT or _strongest_value("planner", layers) not in (
+        None,
+        "",
+        "openai",
+    ):
         return {}, str
-    found: dict[str, object] = {
+    values: dict[str, object] = {
         field: local_agent_value(name, environ) for name, (field, _) in VARIABLES.items() if field
     }
     whole_s = None  # of a run that only its steps limit
     with suppress(ValueError):  # what is no number is rejected anyway
-        whole_s = str(float(str(found["max_steps"])) * (float(str(found["request_seconds"])) + 60.0))
+        whole_s = str(float(str(values["max_steps"])) * (float(str(values["request_seconds"])) + 60.0))
     names = {field: name for name, (field, _) in VARIABLES.items()}
-    return {**found, "planner": "openai", "max_seconds": whole_s}, lambda field: names.get(field, field)
+    return {**values, "planner": "openai", "max_seconds": whole_s}, lambda field: names.get(field, field)
 
 
 def fallbacks_in_words(toolset: str, environ: Mapping[str, str] = ENVIRON) -> Iterator[str]:
@@ -70,6 +74,6 @@ def fallbacks_in_words(toolset: str, environ: Mapping[str, str] = ENVIRON) -> It
         yield f"not read: {names}; they count with vnc_toolset = {LOCAL_AGENT}"
 
 
-def _is_given(field: str, layers: tuple[Layer, ...]) -> object:
+def _strongest_value(field: str, layers: tuple[Layer, ...]) -> object:
     values = (layer.get(field) for layer, _ in reversed(layers))
     return next((value for value in values if value is not None), None)

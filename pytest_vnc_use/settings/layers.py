@@ -19,9 +19,9 @@ from pytest_vnc_use.types import POLICY_PRESETS
 
 
 def read_value(field: str, value: object, origin: str) -> Any:
-    """Return the value of one field as `Settings` needs it. The field's own parser reads a string.
+    """Return the value of one field as `Settings` needs it. The field's parser reads a string.
 
-    Raises SettingsError that names `origin`, the value, and what would be right.
+    Raises SettingsError with `origin`, the value, and the valid format.
     """
     read = FIELDS[field].metadata["read"]
     try:
@@ -35,12 +35,12 @@ def _as_text(value: object) -> str:
     if value is None:
         return ""
     if not isinstance(value, (tuple, list)):
-        return _word(value)
-    is_size = bool(value) and all(isinstance(each, int) and not isinstance(each, bool) for each in value)
-    return ("x" if is_size else ",").join(map(_word, value))
+        return _scalar_text(value)
+    is_size = bool(value) and all(isinstance(side, int) and not isinstance(side, bool) for side in value)
+    return ("x" if is_size else ",").join(map(_scalar_text, value))
 
 
-def _word(value: object) -> str:
+def _scalar_text(value: object) -> str:
     if isinstance(value, (Mapping, list, tuple)):
         raise ValueError("text, a number, true or false, or a list of these")  # noqa: TRY004  # read_value names it
     return str(value)
@@ -49,7 +49,7 @@ def _word(value: object) -> str:
 def merge(*layers: tuple[Mapping[str, object], Callable[[str], str]]) -> Settings:
     """Return the settings merged from layers, weakest first.
 
-    A layer is its values, and a function from a field to the name that users know. A value of None counts as not given.
+    A layer is its values, and a function from a field to its name for users. A value of None counts as not set.
     """
     values = {
         field: read_value(field, value, name_of(field))
@@ -74,7 +74,7 @@ _DESKTOP = ("app", "exec", "server", "tls", "container_args")
 
 
 def absolute_files(settings: Settings, base: Path) -> Settings:
-    """Return the settings with the tests' own files and directories resolved against `base`."""
+    """Return the settings with the tests' files and directories resolved against `base`."""
     return _absolute(settings, _FILES, base)
 
 
@@ -110,33 +110,33 @@ def absolute_text(name: str, text: str, base: Path) -> str:
 
 def _sockets(servers: str, base: Path) -> str:
     stripped = map(str.strip, servers.split(","))
-    return ",".join(str(base / each) if "/" in each and ":" not in each else each for each in stripped)
+    return ",".join(str(base / server) if "/" in server and ":" not in server else server for server in stripped)
 
 
 def absolute_command(command_line: str, base: Path) -> str:
-    """Return the command line with each word that has a slash and is a file under `base` made absolute."""
+    """Return the command line with each argument that has a slash and is a file under `base` made absolute."""
     try:
-        words = shlex.split(command_line, posix=os.name == "posix")
+        argv = shlex.split(command_line, posix=os.name == "posix")
     except ValueError:  # the user of the command line reports it
         return command_line
-    absolute = [str(base / word) if "/" in word and (base / word).exists() else word for word in words]
-    return command_line if absolute == words else shlex.join(absolute)
+    absolute = [str(base / arg) if "/" in arg and (base / arg).exists() else arg for arg in argv]
+    return command_line if absolute == argv else shlex.join(absolute)
 
 
 def _container_args(text: str, base: Path) -> str:
     """Return the arguments with the directories of volumes made absolute."""
     try:
-        words = shlex.split(text)
+        argv = shlex.split(text)
     except ValueError:  # the user of the arguments reports it
         return text
     absolute = []
-    for before, word in zip(["", *words], words, strict=False):
-        option, here, there = before, *word.partition(":")[::2]
-        prefix = "--volume=" if here.startswith("--volume=") else "-v" if here.startswith("-v") else ""
-        here = here.removeprefix(prefix)
-        is_volume = bool(there and here) and (bool(prefix) or option in ("-v", "--volume"))
-        absolute.append(f"{prefix}{base / here}:{there}" if is_volume and (base / here).exists() else word)
-    return text if absolute == words else shlex.join(absolute)
+    for previous, arg in zip(["", *argv], argv, strict=False):
+        option, local, remote = previous, *arg.partition(":")[::2]
+        prefix = "--volume=" if local.startswith("--volume=") else "-v" if local.startswith("-v") else ""
+        local = local.removeprefix(prefix)
+        is_volume = bool(remote and local) and (bool(prefix) or option in ("-v", "--volume"))
+        absolute.append(f"{prefix}{base / local}:{remote}" if is_volume and (base / local).exists() else arg)
+    return text if absolute == argv else shlex.join(absolute)
 
 
 def policy_path(base: Path, policy: str) -> str:

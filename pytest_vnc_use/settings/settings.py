@@ -1,8 +1,8 @@
 """The frozen `Settings`.
 
-Each field carries its own help text and the parser of its text. One list makes the ini option `vnc_<field>`, the
+Each field has its help text and the parser of its text. One list makes the ini option `vnc_<field>`, the
 environment variable `VNC_USE_<FIELD>` and, for the fields in `OPTIONS`, the command line's `--vnc-<field>`. The comment
-above a group says why its fields are settings: nothing that can be known is one.
+above a group states why its fields are settings: nothing that can be detected is one.
 """
 
 import dataclasses
@@ -11,21 +11,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # pytest loads this module even if nobody uses the plugin
+if TYPE_CHECKING:  # pytest loads this module even if no test uses the plugin
     from pytest_vnc_use.types import ScrollMeans, TypingMeans
 
 
-def _words(text: str) -> tuple[str, ...]:
-    """Return the words, which commas or spaces separate."""
+def _items(text: str) -> tuple[str, ...]:
+    """Return the items, which commas or spaces separate."""
     return tuple(text.replace(",", " ").split())
 
 
 def _switch(text: str) -> bool:
     """Return true for `true`, `yes`, `on`, `1`, and false for `false`, `no`, `off`, `0`, in either case."""
-    known = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
-    if text.lower() not in known:
+    values = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+    if text.lower() not in values:
         raise ValueError("true or false")
-    return known[text.lower()]
+    return values[text.lower()]
 
 
 def _whole(fits: Callable[[int], bool], wanted: str) -> Callable[[str], int]:
@@ -60,7 +60,7 @@ def _limit(read: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 _count = _whole(lambda number: number >= 1, "a whole number, at least 1")
-_odd = _whole(lambda number: number % 2 == 1, "an odd number, at least 1")
+_odd_number = _whole(lambda number: number % 2 == 1, "an odd number, at least 1")
 _count_or_none = _whole(lambda number: True, "a whole number, 0 for none")
 _seconds = _number(lambda number: number > 0, "a number of seconds above 0")
 _dollars = _number(lambda number: number > 0, "a number of US dollars above 0")
@@ -68,11 +68,11 @@ _pause = _number(lambda number: number >= 0, "a number of seconds, 0 or more")
 
 
 def _pairs(text: str) -> tuple[str, ...]:
-    """Return the words NAME=VALUE, which commas or spaces separate; a value may have commas."""
-    found = tuple(re.split(r"[\s,]+(?=\w+=)", text.strip())) if text.strip() else ()
-    if not all(re.match(r"\w+=\S", word) and " " not in word for word in found):
+    """Return the pairs NAME=VALUE, which commas or spaces separate; a value may have commas."""
+    pairs = tuple(re.split(r"[\s,]+(?=\w+=)", text.strip())) if text.strip() else ()
+    if not all(re.match(r"\w+=\S", pair) and " " not in pair for pair in pairs):
         raise ValueError("words NAME=VALUE")
-    return found
+    return pairs
 
 
 def _size(text: str) -> tuple[int, int]:
@@ -228,8 +228,8 @@ class Settings:
         "the judge of claims: a service, or gemini:MODEL (default: the planner)",
         "JUDGE",
     )
-    votes: int = _setting(1, _odd, "number of votes that decide a claim; it must be odd", "N")
-    exclude: tuple[str, ...] = _setting((), _words, "actions that the model may not use, comma-separated")
+    votes: int = _setting(1, _odd_number, "number of votes that decide a claim; it must be odd", "N")
+    exclude: tuple[str, ...] = _setting((), _items, "actions that the model may not use, comma-separated")
     # What a run may do and take: the user's risk.
     policy: str = _setting(
         "", str, "TOML file with the actions that are allowed without a person; or strict, a preset", "FILE"
@@ -320,10 +320,10 @@ class Settings:
         "FILE",
     )
 
-    def __init__(self, **given: Any) -> None:
-        if unknown := given.keys() - FIELDS.keys():
+    def __init__(self, **values: Any) -> None:
+        if unknown := values.keys() - FIELDS.keys():
             raise TypeError(f"there is no setting {min(unknown)!r}; there are {', '.join(FIELDS)}")
-        vars(self).update({name: field.default for name, field in FIELDS.items()}, **given)
+        vars(self).update({name: field.default for name, field in FIELDS.items()}, **values)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise dataclasses.FrozenInstanceError(f"cannot set {name!r}; dataclasses.replace makes other settings")
@@ -335,8 +335,8 @@ class Settings:
         return hash(tuple(vars(self).values()))
 
     def __repr__(self) -> str:
-        given = {name: getattr(self, name) for name, field in FIELDS.items() if getattr(self, name) != field.default}
-        return f"Settings({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+        changed = {name: getattr(self, name) for name, field in FIELDS.items() if getattr(self, name) != field.default}
+        return f"Settings({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
 
 
 FIELDS = {field.name: field for field in dataclasses.fields(Settings)}

@@ -1,6 +1,6 @@
 """The variables in which settings, keys and secrets are looked up: the environment's, then those of `vnc_env_file`.
 
-The file's stay out of the environment, so no program that is started here inherits them; python-dotenv reads it. A
+The file's stay out of the environment, so no program that this process starts inherits them; python-dotenv reads it. A
 secret comes from a variable, a file, or the output of a command.
 """
 
@@ -32,13 +32,13 @@ VARIABLE = "VNC_USE_ENV_FILE"
 _MAX_BYTES = 1 << 20
 
 
-def use_env_file(named: object, base: Path) -> Callable[[], None]:
+def use_env_file(name: object, base: Path) -> Callable[[], None]:
     """Use the variables of a file instead of those of an earlier file; without a name, none.
 
     Return the function that restores the earlier ones. Raises SettingsError, without any value.
     """
     earlier = dict(from_file)
-    _put(read_env_file(base / str(named)) if named else {})
+    _put(read_env_file(base / str(name)) if name else {})
     return partial(_put, earlier)
 
 
@@ -58,8 +58,8 @@ def env_file_in_words() -> str:
         return ""
     used = [name for name in from_file if name not in os.environ]
     others = [name for name in from_file if name in os.environ]
-    words = [f"read from the file: {', '.join(used)}"] if used else []
-    return "; ".join([*words, f"the environment's own count: {', '.join(others)}"] if others else words)
+    parts = [f"read from the file: {', '.join(used)}"] if used else []
+    return "; ".join([*parts, f"the environment's own count: {', '.join(others)}"] if others else parts)
 
 
 def read_env_file(path: Path) -> dict[str, str]:
@@ -78,26 +78,26 @@ def read_env_file(path: Path) -> dict[str, str]:
     return {name: value or "" for name, value in dotenv_values(stream=StringIO(text)).items()}
 
 
-SPELLING = "NAME, NAME=env:VARIABLE, NAME=file:PATH or NAME=cmd:COMMAND"
+SECRET_FORMATS = "NAME, NAME=env:VARIABLE, NAME=file:PATH or NAME=cmd:COMMAND"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _COMMAND_S = 60.0
-"""The most seconds that a command may take, such as one that asks a password store."""
+"""The maximum seconds that a command may take, such as one that asks a password store."""
 
 
 def read_secret(text: str, origin: str, base: Path) -> tuple[str, SecretText]:
     """Return a secret's name and value from text such as `SHOP_PASSWORD=file:password.txt`.
 
     A name alone is the environment variable of that name. `base` is the directory of relative paths, and of commands.
-    Line feeds at the end of a file or an output are no part of the value. Raises SettingsError, without the value.
+    Line feeds at the end of a file or an output do not belong to the value. Raises SettingsError, without the value.
     """
-    name, equals, place = text.partition("=")
-    kind, colon, where = place.partition(":") if equals else ("env", ":", name)
-    if not _NAME.fullmatch(name) or not colon or not where or kind not in _READERS:
-        spelling = f"{name}=…" if equals else text  # what comes after the sign may be the value itself
-        raise SettingsError(f"{origin} must be {SPELLING}, got {spelling!r}")
-    value = _READERS[kind](where, f"{origin} {name}", base)
+    name, equals, source = text.partition("=")
+    kind, colon, location = source.partition(":") if equals else ("env", ":", name)
+    if not _NAME.fullmatch(name) or not colon or not location or kind not in _READERS:
+        shown = f"{name}=…" if equals else text  # what comes after the sign may be the value itself
+        raise SettingsError(f"{origin} must be {SECRET_FORMATS}, got {shown!r}")
+    value = _READERS[kind](location, f"{origin} {name}", base)
     if not value:
-        raise SettingsError(f"{origin} {name} comes from {kind}:{where}, which is empty")
+        raise SettingsError(f"{origin} {name} comes from {kind}:{location}, which is empty")
     return name, SecretText.of(name, value)
 
 
@@ -129,9 +129,9 @@ def _from_file(path: str, origin: str, base: Path) -> str:
 
 def _from_command(command: str, origin: str, base: Path) -> str:
     try:
-        words = shlex.split(command, posix=os.name == "posix")
-        ran = subprocess.run(words, cwd=base, stdout=subprocess.PIPE, timeout=_COMMAND_S, check=True)
-        return ran.stdout.decode("utf-8").rstrip("\r\n")
+        argv = shlex.split(command, posix=os.name == "posix")
+        result = subprocess.run(argv, cwd=base, stdout=subprocess.PIPE, timeout=_COMMAND_S, check=True)
+        return result.stdout.decode("utf-8").rstrip("\r\n")
     except subprocess.CalledProcessError as exc:
         problem = f"it exited with {exc.returncode}"
     except subprocess.TimeoutExpired:

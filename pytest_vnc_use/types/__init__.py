@@ -4,7 +4,7 @@ from pytest_vnc_use.types.actions import (
     CLICKS as CLICKS,
     HISTORY_KEYS as HISTORY_KEYS,
     NUMBERED_BUTTONS as NUMBERED_BUTTONS,
-    PIXELS_A_NOTCH as PIXELS_A_NOTCH,
+    PIXELS_PER_WHEEL_CLICK as PIXELS_PER_WHEEL_CLICK,
     POLICY_PRESETS as POLICY_PRESETS,
     SECRET_MARK as SECRET_MARK,
     Action as Action,
@@ -51,7 +51,7 @@ from pytest_vnc_use.types.frames import (
     Transient as Transient,
 )
 from pytest_vnc_use.types.model import (
-    STALLED as STALLED,
+    REPEATED_NOTE as REPEATED_NOTE,
     ApprovalAsked as ApprovalAsked,
     Confirmation as Confirmation,
     CUAState as CUAState,

@@ -20,11 +20,11 @@ JsonObject = Mapping[str, Any]
 NUMBERED_BUTTONS: Mapping[int, Button] = {1: "left", 2: "middle", 3: "right"}
 """The buttons by their numbers in VNC's protocol."""
 CLICKS: Mapping[str, int] = {"single": 1, "double": 2, "triple": 3}
-"""The counts of a click by their words, in traces of UiPath and in an agent of one's own."""
-PIXELS_A_NOTCH = 100
+"""The counts of a click by their names, in traces of UiPath and in custom agents."""
+PIXELS_PER_WHEEL_CLICK = 100
 """The pixels that a wheel click stands for, where a scroll is in pixels."""
 POLICY_PRESETS = ("strict",)
-"""The words that name a policy of this package, which rules on actions, in place of a policy file."""
+"""The names of built-in policies, in place of a policy file."""
 SECRET_MARK = re.compile(r"<(?:secret|totp):([A-Za-z_][A-Za-z0-9_]*)>")
 """The placeholder for a secret's value, or for the one-time code that the value is the key of, with the secret's name.
 
@@ -97,7 +97,7 @@ class Scroll:
 
 @dataclass(frozen=True)
 class TypeText:
-    """Type text at the focus. If (x, y) is given, click there first. `clear_first` selects all and types over it.
+    """Type text at the focus. With (x, y), click there first. `clear_first` selects all and types over it.
 
     With `paste` the text goes through the clipboard and ctrl+v where the server has one for it.
     """
@@ -137,7 +137,7 @@ class KeyUp:
 
 @dataclass(frozen=True)
 class OpenAddress:
-    """Open an address in the focused browser with the keys a person uses: ctrl+l, the address, enter.
+    """Open a URL in the focused browser with the keys that a user presses: ctrl+l, the URL, enter.
 
     With `in_new_window` the browser, asked through DevTools, opens a window for it.
     """
@@ -175,7 +175,7 @@ class TakeScreenshot:
 
 @dataclass(frozen=True)
 class CallFunction:
-    """Call one of the user's own Python functions by name."""
+    """Call one of the user's Python functions by name."""
 
     name: str
     arguments: JsonObject
@@ -210,7 +210,7 @@ DesktopAction = Union[
 """The actions that a Controller performs."""
 
 Action = Union[DesktopAction, CallFunction, InvalidAction]
-"""Every action that a planner can propose, in screen pixels, never in a model's own terms."""
+"""Every action that a planner can propose, in screen pixels, never in a model's coordinates."""
 
 
 def button_of(button: Button | int) -> Button:
@@ -244,7 +244,7 @@ def points(action: Action) -> tuple[Point, ...]:
 
 
 DEEPEST = 100
-"""The most levels of nested JSON. No model needs more, and deeper JSON breaks the programs that read it."""
+"""The maximum levels of nested JSON. No model needs more, and deeper JSON breaks the programs that read it."""
 TOO_DEEP = f"must not be more than {DEEPEST} levels of JSON deep"
 
 

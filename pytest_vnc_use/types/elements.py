@@ -26,6 +26,6 @@ class Element:
 
 
 ASK_S = 1.0
-"""The longest time that a step waits for its elements."""
+"""The maximum time that a step waits for its elements."""
 Elements = tuple[Union[Element, None], ...]
-"""The elements that an action acts on: one for each of its points, None where nobody knows; for typing, the focus."""
+"""The elements that an action acts on: one for each of its points, None if unknown; for typing, the focus."""

@@ -1,4 +1,4 @@
-"""Frames and glances of a desktop, regions of them, and the reasons why a wait for the screen ended."""
+"""Frames and raw frames of a desktop, regions of them, and the reasons why a wait for the screen ended."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class FrameRef:
 
 @dataclass(frozen=True)
 class Frame:
-    """The whole screen at one moment, as PNG (8-bit RGB). Frames with the same image are equal.
+    """The whole screen at one time, as PNG (8-bit RGB). Frames with the same image are equal.
 
-    `taken_at` is that moment on the monotonic clock. `changed` is where the screen changed since the previous frame of
+    `taken_at` is that time on the monotonic clock. `changed` is where the screen changed since the previous frame of
     the same connection. `moving` is where the screen keeps changing on its own (a spinner, a video); it may be in
     `changed` too. `pixels` are the pixels of the PNG as an array of shape (height, width), with blue in the lowest byte
-    and any value in the highest. They are None if they were not at hand when the frame was taken. Code must not write
-    to them. `redacted` are the boxes over typed secrets, which no comparison looks at.
+    and any value in the highest. They are None if they were not available when the frame was taken. Code must not write
+    to them. `redacted` are the boxes over typed secrets, which no comparison reads.
     """
 
     ref: FrameRef
@@ -42,7 +42,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Glance:
-    """The screen at one moment, as an array like a frame's `pixels`. It is not encoded and not kept."""
+    """The screen at one time, as an array like a frame's `pixels`. It is not encoded and not stored."""
 
     pixels: object = field(repr=False)
     taken_at: float = field(default_factory=clock.monotonic, compare=False)
@@ -52,7 +52,7 @@ class Glance:
 class Settled:
     """The reason why a wait for the screen ended.
 
-    It is quiet again, quiet except for animated tiles, it never changed, or time was up.
+    It is stable again, stable except for moving tiles, it never changed, or time was up.
     """
 
     reason: SettledReason
@@ -96,13 +96,13 @@ class Region:
         return Region(left, top, max(self.right, other.right), max(self.bottom, other.bottom))
 
     def part_of(self, screen: Any) -> Any:
-        """Return this part of an array of shape (height, width, …), as a view."""
+        """Return this region of an array of shape (height, width, …), as a view."""
         return screen[self.top : self.bottom, self.left : self.right]
 
 
 @dataclass(frozen=True)
 class Drifted:
-    """A screen that differs from its recording within `region`. `problem` says how.
+    """A screen that differs from its recording within `region`. `problem` states how.
 
     `healed` is true if a model continued. The recording is healed only if the test then passed, which is not known yet.
     """
@@ -117,7 +117,7 @@ class Drifted:
 
 @dataclass(frozen=True)
 class Transient:
-    """A transient frame of a replay that its recording did not have, within `region`. `problem` says where."""
+    """A transient frame of a replay that its recording did not have, within `region`. `problem` states where."""
 
     problem: str
     seen: FrameRef
@@ -127,7 +127,7 @@ class Transient:
 
 @dataclass(frozen=True)
 class DirectoryMade:
-    """A run has its directory now; it begins once the desktop is seen. Observers receive it; the trace does not."""
+    """A run has its directory now; it starts once the desktop is seen. Observers receive it; the trace does not."""
 
     directory: Path
     kind: Literal["directory_made"] = "directory_made"
@@ -135,7 +135,7 @@ class DirectoryMade:
 
 @dataclass(frozen=True)
 class GateAwaited:
-    """A wait for a recorded screen that already takes long, and takes `remaining_s` more at most.
+    """A wait for a recorded screen that already takes long, and takes at most `remaining_s` more.
 
     Observers receive it; the trace does not.
     """
@@ -145,7 +145,7 @@ class GateAwaited:
 
 
 REDACTED_COLOUR = 0x777A93
-"""The colour over a field in which a secret was typed, `0xRRGGBB`. No comparison looks at pixels that have it."""
+"""The colour over a field in which a secret was typed, `0xRRGGBB`. No comparison reads pixels that have it."""
 BAR_PX = (3, 48)
 """The width and height of the largest caret that is a bar, in pixels."""
 CARET_PX = (12, 48)

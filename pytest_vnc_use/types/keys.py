@@ -107,10 +107,10 @@ _FROM_SHIFTED = str.maketrans(_SHIFTED_TO, _SHIFTED_FROM)
 _CODE = re.compile(r"^(?:digit(?=.$)|(?:qt\.)?(?:key\.)?key(?!pad)(?=.))")
 """The prefixes of key names in browsers and Qt, as in `Digit1`, `KeyA`, `Key_Return`, `Qt.Key.Key_Return`."""
 _CONTROL_KEYS = {"\n": RETURN, "\r": RETURN, "\t": TAB, "\b": BACKSPACE, "\x1b": 0xFF1B, "\x7f": 0xFFFF}
-MOST_KEYS = 100
-"""The most keys in one combination."""
-_MOST_WORDS = 1_000
-"""The most characters in a combination that is written with spaces."""
+MAX_KEYS = 100
+"""The maximum number of keys in one combination."""
+_MAX_COMBINATION = 1_000
+"""The maximum characters in a combination that is written with spaces."""
 _EXAMPLES = (
     "ctrl, alt, shift, super, enter, esc, tab, space, backspace, delete, insert, home, end, page_up, page_down, "
     "left, right, up, down, caps_lock, menu, print_screen, kp_0 to kp_9, plus, minus, comma"
@@ -186,7 +186,7 @@ def chord_of(character: str) -> Chord:
 
 
 def parse_key(key: str) -> int:
-    """Return the keysym of one spelling. Raises ActionError if the spelling is unknown."""
+    """Return the keysym of a key name or alias. Raises ActionError if it is unknown."""
     keysym = _keysym(key)
     if keysym is None or 0xD800 <= keysym % _UNICODE <= 0xDFFF:  # half of a surrogate pair is no character
         raise ActionError(f"unknown key {key!r}; a key is a single character, 'f1' to 'f24', or one of {_EXAMPLES}")
@@ -200,17 +200,17 @@ def _keysym(key: str) -> int | None:
     return ord(name) if len(name) == 1 else _KEYSYMS.get(name)
 
 
-def split_words(name: str) -> list[str]:
+def split_combination(name: str) -> list[str]:
     """Return the keys of a combination that is written with spaces, such as "alt f"; "page down" is one key."""
-    head, _, rest = name.strip().partition(" ")
-    if not rest or len(name) > _MOST_WORDS or _keysym(head) not in MODIFIERS:
+    head, _, remainder = name.strip().partition(" ")
+    if not remainder or len(name) > _MAX_COMBINATION or _keysym(head) not in MODIFIERS:
         return [name]
-    others = split_words(rest.strip())
+    others = split_combination(remainder.strip())
     return [name] if any(_keysym(other) is None for other in others) else [head, *others]
 
 
 def key_of(keysym: int) -> str:
-    """Return the spelling of a key that a viewer sends: its character or its name; "" if the key is unknown."""
+    """Return the name of a key that a viewer sends: its character or its name; "" if the key is unknown."""
     character = _character(KEYPAD_CHARACTERS.get(keysym, keysym))
     return character if character.isprintable() and character else _NAMES.get(_SAME_AS.get(keysym, keysym), "")
 
@@ -230,33 +230,33 @@ def _character(keysym: int) -> str:
 
 
 def name_of(keysym: int) -> str:
-    """Return a spelling of a keysym, for messages."""
+    """Return a name of a keysym, for messages."""
     return _NAMES.get(keysym, chr(keysym & ~_UNICODE))
 
 
 def parse_combo(keys: str | Sequence[str], held: Collection[int] = ()) -> Chord:
     """Return the chord of `"control+a"`, of `["ctrl", "a"]`, or of a list with combinations inside.
 
-    Letters and symbols are read as a person means them: "ctrl+A" is ctrl+a, and "A" alone is shift+a. With shift among
+    Letters and symbols are read as a user means them: "ctrl+A" is ctrl+a, and "A" alone is shift+a. With shift among
     the keys or among `held`, "a" is the key with "A" on it. A number such as "-12" is a chord of its characters. Raises
     ActionError if a name is unknown.
     """
-    parts = [keys] if isinstance(keys, str) else keys
-    names = [name for part in parts for word in _split(part) for name in split_words(word)]
+    combinations = [keys] if isinstance(keys, str) else keys
+    names = [name for text in combinations for piece in _split(text) for name in split_combination(piece)]
     if not names:
         raise ActionError(f"a key combination must name at least one key, got {keys!r}")
-    if len(names) > MOST_KEYS:
-        raise ActionError(f"a key combination must name at most {MOST_KEYS} keys, got {len(names)}")
+    if len(names) > MAX_KEYS:
+        raise ActionError(f"a key combination must name at most {MAX_KEYS} keys, got {len(names)}")
     return _as_meant([parse_key(name) for name in names], held)
 
 
-def _split(part: str) -> list[str]:
-    if len(part) == 1 or re.fullmatch(r"-?\d+", part):
-        return list(part)
-    names = [*part[:-2].split("+"), "+"] if part.endswith("++") else part.split("+")
+def _split(combination: str) -> list[str]:
+    if len(combination) == 1 or re.fullmatch(r"-?\d+", combination):
+        return list(combination)
+    names = [*combination[:-2].split("+"), "+"] if combination.endswith("++") else combination.split("+")
     names = [name.strip() or name for name in names]
     if "" in names:
-        raise ActionError(f"a key combination must be keys joined by '+', as 'ctrl+a' or 'ctrl++', got {part!r}")
+        raise ActionError(f"a key combination must be keys joined by '+', as 'ctrl+a' or 'ctrl++', got {combination!r}")
     return names
 
 
@@ -295,18 +295,18 @@ _SEPARATOR = re.compile(r"(?<=.)\+(?=.)")  # a "+" at either end is the key itse
 
 
 def key_set(combination: str | Iterable[str]) -> frozenset[str]:
-    """Return the names of a combination's keys, in any spelling: "Control_L+Alt+Del" is {ctrl, alt, delete}.
+    """Return the names of a combination's keys, by any alias: "Control_L+Alt+Del" is {ctrl, alt, delete}.
 
-    Left and right modifiers are the same here, and so are the keys of the number pad and of the main block.
+    Left and right modifiers are the same, and so are the keys of the number pad and of the main block.
     """
-    parts = [combination] if isinstance(combination, str) else combination
-    keys = (key for part in parts for key in _SEPARATOR.split(part) if key)
-    words = (word for key in keys for word in split_words(key))
-    return frozenset(_name_of(word) or re.sub(r"[\s_-]", "", word).lower() for word in words)
+    combinations = [combination] if isinstance(combination, str) else combination
+    keys = (key for text in combinations for key in _SEPARATOR.split(text) if key)
+    key_names = (name for key in keys for name in split_combination(key))
+    return frozenset(_name_of(name) or re.sub(r"[\s_-]", "", name).lower() for name in key_names)
 
 
 def on_us_keyboard(keys: Iterable[str]) -> frozenset[str]:
-    """Return the keys that a person presses for these names: "!" is shift and "1"."""
+    """Return the keys that a user presses for these names: "!" is shift and "1"."""
     pressed: set[str] = set()
     for name in keys:
         base = name.translate(_FROM_SHIFTED) if len(name) == 1 else name

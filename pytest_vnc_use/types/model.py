@@ -122,7 +122,7 @@ class Step:
     crop: FrameRef | None = None
 
 
-STALLED = "This same action on this same screen was proposed {times} times. Try another way, or give up."
+REPEATED_NOTE = "This same action on this same screen was proposed {times} times. Try another way, or give up."
 """The note of a step that a run repeats without effect."""
 
 

@@ -1,4 +1,4 @@
-"""The ports of the package: the protocols that its exchangeable parts must implement."""
+"""The protocols that exchangeable components must implement."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Controller(Protocol):
     def changed_since(self, moment: float) -> bool:
         """Return whether a pixel changed after that moment, outside regions that keep changing. Raises DesktopError.
 
-        Carets, spinners, videos and clocks are known once they have moved for a second or a few. A region that stopped
-        moving counts as changed.
+        Carets, spinners, videos and clocks are recognised once they have moved for a second or a few. A region that
+        stopped moving counts as changed.
         """
 
     def wait_changed(self, moment: float, timeout_s: float) -> bool:
@@ -66,7 +66,7 @@ class Controller(Protocol):
         """Perform one action. Raises ActionError if it cannot be done, DesktopError if the desktop is gone."""
 
     def settle(self, *, briefly: bool = False) -> Settled:
-        """Wait until the screen has answered the last action and is quiet. Raises DesktopError.
+        """Wait until the screen has answered the last action and is stable. Raises DesktopError.
 
         With `briefly` a shorter wait is enough, because the caller continues watching the screen.
         """
@@ -76,26 +76,26 @@ class Controller(Protocol):
 
 
 class MessageTap(Protocol):
-    """A keeper of the messages that a connection sends."""
+    """A log of the messages that a connection sends."""
 
     def hide(self, text: str) -> str:
         """Return a text without secrets."""
 
     def note(self, messages: Iterable[JsonObject]) -> None:
-        """Keep messages that are sent together."""
+        """Store messages that are sent together."""
 
 
 @runtime_checkable
-class TellsUrl(Protocol):
-    """A Controller that knows the browser on its desktop."""
+class SupportsUrl(Protocol):
+    """A Controller that can read the browser on its desktop."""
 
     def page_url(self) -> str:
-        """Return the address of the browser's page; "" if the browser cannot be asked."""
+        """Return the URL of the browser's page; "" if the browser cannot be asked."""
 
 
 @runtime_checkable
-class TellsElements(Protocol):
-    """A Controller that knows what an action acts on without asking the desktop, as a recording tells it."""
+class SupportsElements(Protocol):
+    """A Controller that has the elements of an action without asking the desktop, as from a recording."""
 
     def elements_of(self, action: Action) -> Elements | None:
         """Return the elements that an action acts on; None if the desktop is to be asked."""
@@ -107,7 +107,7 @@ class ClickRules(Protocol):
 
     @property
     def doubles_only_near(self) -> bool:
-        """Return whether no program takes two clicks at different places for a double click, however fast they come."""
+        """Return whether no program takes two clicks at different points for a double click, however fast they come."""
 
 
 Connect = Callable[[str, str | None], Controller]
@@ -142,8 +142,8 @@ class Desktop(Protocol):
         """Start the program under test and wait until it shows.
 
         Its output is kept, and `program_fault` reports its end. Raises ProgramMissing if the program cannot be found or
-        run, ProgramCrashed if it fails before it shows anything, DesktopError if the desktop is at fault or the program
-        ends without a failure.
+        run, ProgramCrashed if it fails before it shows anything, DesktopError if the desktop fails or the program ends
+        without a failure.
         """
 
     def program_fault(self) -> str:
@@ -154,7 +154,7 @@ class Desktop(Protocol):
         """
 
     def fault(self) -> str:
-        """Return how the desktop itself ended: "" while it is there, or if nobody here knows.
+        """Return how the desktop ended: "" while it is there, or if that is unknown.
 
         Otherwise it is a line such as "the VNC server 'Xtigervnc …' exited with -9 (SIGKILL)", and the last lines of
         its output. The program then ended because of it, and `program_fault` is "".
@@ -199,7 +199,7 @@ class Replaying(Protocol):
 
 
 class Judge(Protocol):
-    """A judge that says whether a claim about the screen holds."""
+    """A judge that decides whether a claim about the screen holds."""
 
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
         """Return the verdict within `timeout_s`, and call `report` for each exchange. Raises PlannerError."""
@@ -217,7 +217,7 @@ class Reader(Protocol):
 
 
 class Approver(Protocol):
-    """A person, or a substitute, who answers yes or no about one action."""
+    """A user, or a substitute, who approves or denies one action."""
 
     def approve(self, asked: ApprovalAsked) -> bool:
         """Return whether the action may be performed."""
@@ -231,7 +231,7 @@ class RunObserver(Protocol):
 
 
 class ForwardingController:
-    """A Controller that does everything through another one, `desktop`. Override what is to be different."""
+    """A Controller that forwards everything to another one, `desktop`. Override what differs."""
 
     def __init__(self, desktop: Controller) -> None:
         self.desktop = desktop
@@ -245,7 +245,7 @@ class ForwardingController:
         self.desktop.perform(action)
 
     def settle(self, *, briefly: bool = False) -> Settled:
-        """Wait until the screen is quiet. Raises DesktopError."""
+        """Wait until the screen is stable. Raises DesktopError."""
         return self.desktop.settle(briefly=briefly)
 
     def changed_since(self, moment: float) -> bool:

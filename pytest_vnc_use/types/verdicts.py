@@ -15,8 +15,8 @@ T = TypeVar("T")
 VerdictKind = Literal["holds", "fails", "unsure"]
 Triage = Literal["product", "agent", "infra", "budget", "policy", "inconclusive"]
 TRIAGES: tuple[Triage, ...] = get_args(Triage)
-PERSON_SAID = "whoever recorded it said: "
-"""The beginning of the reason of a verdict that the user gave who recorded the test."""
+RECORDER_SAID = "whoever recorded it said: "
+"""The prefix of the reason of a verdict by the user who recorded the test."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ class Verdict:
 
     def __str__(self) -> str:
         votes = f" (votes: {', '.join(self.votes)})" if len(self.votes) > 1 else ""
-        looks = f" (asked on {self.looks} screens)" if self.looks > 1 else ""
-        return f"{self.kind}{votes}{looks}: {self.claim!r}: {line(self.reason)}"
+        screens = f" (asked on {self.looks} screens)" if self.looks > 1 else ""
+        return f"{self.kind}{votes}{screens}: {self.claim!r}: {line(self.reason)}"
 
     def __repr__(self) -> str:
         return f"<Verdict {self}>"
@@ -99,7 +99,7 @@ def error_for_verdicts(kinds: Sequence[VerdictKind]) -> type[TaskFailed]:
 
 
 def check_answer(judge: object, answer: T, kind: type[T]) -> T:
-    """Return the answer of a judge, which may be a user's own. Raises SettingsError if it is not of that class."""
+    """Return the answer of a judge, which may be custom. Raises SettingsError if it is not of that class."""
     if isinstance(answer, kind) and (not isinstance(answer, Verdict) or answer.kind in get_args(VerdictKind)):
         return answer
     wanted = 'Verdict(claim, "holds", reason), or "fails", or "unsure"' if kind is Verdict else kind.__name__

@@ -1,4 +1,4 @@
-"""The way between this process and a VNC server: its address, encryption, certificates, a user's name."""
+"""The connection between this process and a VNC server: its address, encryption, certificates, a user's name."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ _FIRST_PORT = 5900
 """VNC's port of display 0."""
 _FIRST_TO_BE_A_PORT = 100
 """The first number behind one colon that is a port and no display, as in TigerVNC's viewer."""
-_PLACE = re.compile(r"(\[[^\]]*\]|[^:/@\[\]]*)(?:(::?)([0-9]{1,5}))?")
+_ENDPOINT = re.compile(r"(\[[^\]]*\]|[^:/@\[\]]*)(?:(::?)([0-9]{1,5}))?")
 
 
 def host_and_port(address: str) -> tuple[str, int] | None:
-    """Return host ("" if none is given) and port of `host::port`, `host:display`, `host:port` or `vnc://host:port`.
+    """Return host ("" if there is none) and port of `host::port`, `host:display`, `host:port` or `vnc://host:port`.
 
     Return None for a WebSocket and the path of a unix socket. Raises SettingsError.
     """
-    shown = re.split(r"[?#]", address)[0]
-    scheme, separator, rest = shown.partition("://")
+    visible = re.split(r"[?#]", address)[0]
+    scheme, separator, remainder = visible.partition("://")
     kind = scheme.lower() if separator else ""
     if kind in ("ws", "wss") or (not kind and "/" in address):
         return None
-    if "@" in rest:
+    if "@" in remainder:
         raise SettingsError("the URL must not contain a user name or a password, because reports show it")
     if kind in ("http", "https"):
-        socket = f"{kind.replace('http', 'ws')}://{rest.partition('/')[0]}/websockify"
+        socket = f"{kind.replace('http', 'ws')}://{remainder.partition('/')[0]}/websockify"
         raise SettingsError(
-            f"a VNC server must be given by its own address, got the web page {shown!r}. If that is noVNC, write "
+            f"a VNC server must be given by its own address, got the web page {visible!r}. If that is noVNC, write "
             f"{socket!r}, or the path that its settings name"
         )
-    place = _PLACE.fullmatch(rest.rstrip("/") if kind == "vnc" else shown)
-    host, colons, number = place.groups() if place else ("", "", "")
+    endpoint = _ENDPOINT.fullmatch(remainder.rstrip("/") if kind == "vnc" else visible)
+    host, colons, number = endpoint.groups() if endpoint else ("", "", "")
     port = int(number or 0) + (_FIRST_PORT if colons != "::" and int(number or 0) < _FIRST_TO_BE_A_PORT else 0)
-    if not place or port > 65535 or host.isdecimal():
+    if not endpoint or port > 65535 or host.isdecimal():
         remedy = f". For a port of this machine write 'localhost::{host}'" if host.isdecimal() else ""
         raise SettingsError(
             "a VNC server must be 'host::port', 'host:display', 'vnc://host:port', 'ws://…', 'wss://…' or a socket's "
-            f"path, got {shown!r}{remedy}"
+            f"path, got {visible!r}{remedy}"
         )
     return host.strip("[]"), port
 
@@ -71,7 +71,7 @@ class Wire:
 
     @property
     def requires_tls(self) -> bool:
-        """Return whether a connection without TLS must be refused."""
+        """Return whether a connection without TLS must be rejected."""
         return self.tls == "require" or bool(self.tls_ca or self.tls_fingerprint)
 
     @property

@@ -42,7 +42,7 @@ from pytest_vnc_use.types import (
 from pytest_vnc_use.types.actions import points
 from pytest_vnc_use.types.keys import key_of, parse_key
 from pytest_vnc_use.types.protocols import Controller
-from pytest_vnc_use.types.verdicts import PERSON_SAID, end_state_claim
+from pytest_vnc_use.types.verdicts import RECORDER_SAID, end_state_claim
 from pytest_vnc_use.ui.link import Link, Watcher
 
 NOT_RECORDED = "{}, so nothing is recorded"
@@ -191,8 +191,10 @@ class PageUser:
         if answered[0] == "fails":
             raise Inconclusive(f"{NOT_HOLDING}\n  claim: {claim}")
         if answered[0] == "holds":
-            return Verdict(claim, "holds", f"{PERSON_SAID}it holds", answered[1], frame.ref)
-        return Verdict(claim, "unsure", f"{PERSON_SAID}nothing: the question was not answered", answered[1], frame.ref)
+            return Verdict(claim, "holds", f"{RECORDER_SAID}it holds", answered[1], frame.ref)
+        return Verdict(
+            claim, "unsure", f"{RECORDER_SAID}nothing: the question was not answered", answered[1], frame.ref
+        )
 
     def _ask(self, claim: str, frame: Frame) -> tuple[str, None]:
         image = base64.b64encode(frame.png).decode()

@@ -16,7 +16,7 @@ from pytest_vnc_use.planners.common import prompts
 from pytest_vnc_use.planners.common.arguments import (
     DIRECTIONS,
     GRID,
-    PIXELS_A_NOTCH,
+    PIXELS_PER_WHEEL_CLICK,
     Arguments,
     Unreadable,
     notches,
@@ -187,7 +187,7 @@ def _scroll_pixels(args: Arguments, *, ahead: Direction = "up", back: Direction 
     if not pixels:
         raise Unreadable(f"'pixels' must be a number above 0 for {ahead}, below 0 for {back}, got 0")
     x, y = args.at_pointer() if args.has_point() or args.pointer else args.middle()
-    return Scroll(x, y, ahead if pixels > 0 else back, clicks=notches(pixels / PIXELS_A_NOTCH))
+    return Scroll(x, y, ahead if pixels > 0 else back, clicks=notches(pixels / PIXELS_PER_WHEEL_CLICK))
 
 
 def _terminate(args: Arguments) -> EndOfRun:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Union
 
 from pytest_vnc_use.types import (
-    PIXELS_A_NOTCH as PIXELS_A_NOTCH,
+    PIXELS_PER_WHEEL_CLICK as PIXELS_PER_WHEEL_CLICK,
     Action,
     Direction,
     FrameRef,
@@ -17,7 +17,7 @@ from pytest_vnc_use.types import (
     JsonObject,
 )
 from pytest_vnc_use.types.actions import Point
-from pytest_vnc_use.types.keys import split_words
+from pytest_vnc_use.types.keys import split_combination
 
 MOST_NOTCHES = 50
 LONGEST_WAIT_S = 60.0
@@ -221,7 +221,7 @@ def split_keys(keys: Any) -> tuple[str, ...]:
     spelled = [keys] if isinstance(keys, str) else keys
     if not isinstance(spelled, (list, tuple)) or not all(isinstance(key, str) for key in spelled):
         raise Unreadable(f"'keys' must be a key or a list of keys, got {keys!r}")
-    split = tuple(word for text in spelled for key in _split(text) for word in split_words(key))
+    split = tuple(word for text in spelled for key in _split(text) for word in split_combination(key))
     if not split:
         raise Unreadable(f"'keys' must name at least one key, got {keys!r}")
     return split

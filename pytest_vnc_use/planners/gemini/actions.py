@@ -16,7 +16,7 @@ from typing import Any
 
 from pytest_vnc_use.planners.common.arguments import (
     GRID,
-    PIXELS_A_NOTCH,
+    PIXELS_PER_WHEEL_CLICK,
     Arguments,
     Reader,
     Unreadable,
@@ -172,7 +172,7 @@ def _scroll(args: Arguments, *, default: int) -> Action:
     else:
         size = args.screen.height if direction in ("up", "down") else args.screen.width
         magnitude = min(args.number("magnitude_in_pixels", "magnitude", default=default), GRID)
-        clicks = magnitude / GRID * size / PIXELS_A_NOTCH
+        clicks = magnitude / GRID * size / PIXELS_PER_WHEEL_CLICK
     return Scroll(x, y, direction, clicks=notches(clicks))
 
 
