@@ -75,7 +75,7 @@ PASSWORD = "builder"
 """The value of SHOP_PASSWORD, which a walk types as a secret."""
 PAGE = Region(240, 0, 1440, 900)
 SIGN_IN = TypeText("alice\twonderland\n")
-BASKET, ORDER_FORM, NOTES, STOCK, GIFT_BOX, TERMS = (Click(120, 200 + 56 * place) for place in range(6))
+BASKET, _, NOTES, STOCK, GIFT_BOX, TERMS = (Click(120, 200 + 56 * place) for place in range(6))
 APPLES, BREAD, HONEY, TEA = Click(417, 434), Click(1263, 434), Click(981, 798), Click(1263, 798)
 TOP_OF_SHELF, INSIDE_BOX = (400, 216), (1142, 600)
 

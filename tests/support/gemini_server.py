@@ -110,10 +110,6 @@ def overloaded() -> Reply:
     return error(503, "UNAVAILABLE", "The model is overloaded. Please try again later.")
 
 
-def html_502() -> Reply:
-    return Reply(b"<html><title>502 Bad Gateway</title></html>", 502, {"Content-Type": "text/html"})
-
-
 def not_json() -> Reply:
     return Reply(b'{"candidates": [{"ind', 200)
 
