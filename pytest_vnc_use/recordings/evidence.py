@@ -24,7 +24,7 @@ from pytest_vnc_use.recordings.moving import QUIET_S
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.types import REDACTED_COLOUR, Frame, JsonObject, Reading, Region, Report, Verdict
 from pytest_vnc_use.types.protocols import Controller, Judge, Reader
-from pytest_vnc_use.types.verdicts import PERSON_SAID, check_answer
+from pytest_vnc_use.types.verdicts import RECORDER_SAID, check_answer
 
 UNJUDGED = "have it judged again with --vnc-record=auto or rewrite and a judge (--vnc-planner, or --vnc-judge)"
 ONLY_MASKED = (
@@ -80,7 +80,7 @@ class RecordedJudge:
         verdict = ask(frame)
         by = Evidence(claim=claim, verdict="holds", region=verdict.region, screen=Screen())
         hides = next(filter(by.is_about, self.masks), None)
-        if hides is None or verdict.kind == "unsure" or verdict.reason.startswith(PERSON_SAID):
+        if hides is None or verdict.kind == "unsure" or verdict.reason.startswith(RECORDER_SAID):
             return verdict
         masked = self._without_masks(frame)
         again = ask(masked)
