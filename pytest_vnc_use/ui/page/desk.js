@@ -126,6 +126,7 @@ const running = () => [...tests.values()].filter((test) => test.state === "runni
 const isBad = (test) => test.state === "failed" || test.state === "error";
 
 function render() {
+  const focused = document.activeElement?.dataset?.key;
   if (!tests.has(selected)) selected = running()[0]?.id ?? tests.keys().next().value ?? "";
   const all = [...tests.values()];
   const count = (state) => all.filter((test) => test.state === state).length;
@@ -149,11 +150,13 @@ function render() {
   renderGroups(ci, session.can_run && !session.is_running, (id) => { chosen = id; schedule(); }, (ids) => send({ type: "run", tests: ids, accept: true }));
   const approvals = asked.filter(({ about }) => about === "approval");
   renderApprovals(approvals, (id, kind) => send({ type: "answer", id, kind }));
+  if (focused && document.activeElement === document.body) { // its list was made again
+    [...document.querySelectorAll("[data-key]")].find((each) => each.dataset.key === focused)?.focus({ preventScroll: true });
+  }
 }
 
 function renderTests(all) {
   const wanted = $("filter").value.toLowerCase();
-  const focused = document.activeElement?.dataset?.key;
   const rows = [];
   let file = null;
   for (const test of all.filter((each) => each.id.toLowerCase().includes(wanted))) {
@@ -175,7 +178,6 @@ function renderTests(all) {
     rows.push(row);
   }
   $("tests").replaceChildren(...rows);
-  if (focused) [...$("tests").querySelectorAll("button")].find((each) => each.dataset.key === focused)?.focus();
 }
 
 function runButton(name, ids) {
@@ -213,6 +215,7 @@ function renderScreen() {
 function small(test) {
   const item = element("li");
   const button = element("button", test.id.split("::").slice(1).join("::"), { onclick: () => { selected = test.id; follows = false; schedule(); } });
+  button.dataset.key = `other ${test.id}`;
   const place = element("div", "", { className: "screen" });
   place.append(screenOf(test.id).canvas);
   item.append(place, button);
@@ -263,6 +266,7 @@ function renderQuestion() {
   $("question-refused").textContent = isOfCi || question.claim ? "" : refused.map(([kind, why]) => `${answer(kind).textContent}: ${why}.`).join(" ");
   $("bug").hidden = true;
   $("bug-words").value = "";
+  $("question").setAttribute("closedby", isOfCi ? "closerequest" : "none"); // a second Escape closes despite `oncancel`
   if (!$("question").open) $("question").showModal();
 }
 

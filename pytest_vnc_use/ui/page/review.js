@@ -28,6 +28,7 @@ function card(group, canReplay, choose, replay) {
   controls.className = "controls";
   const review = made("button", "Review…");
   review.onclick = () => choose(group.id);
+  review.dataset.key = `review ${group.id}`;
   review.disabled = group.tests.every(({ result }) => /^(accepted|masked)/.test(result));
   controls.append(review);
   const accepted = group.tests.filter(({ result }) => /^(accepted|masked)/.test(result)).map(({ test }) => test);
@@ -35,6 +36,7 @@ function card(group, canReplay, choose, replay) {
     const again = made("button", "Replay here");
     again.title = "Replay these tests on this machine, and ask about what comes after that gate";
     again.disabled = !canReplay;
+    again.dataset.key = `replay ${group.id}`;
     again.onclick = () => replay(accepted);
     controls.append(again);
   }
