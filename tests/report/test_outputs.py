@@ -1,12 +1,15 @@
 """What the outputs show of a run: its page and its row in the session's, pytest-html's block, Markdown.
 
-What changed is shown by the failure; `python -m pytest tests/report/test_outputs.py --snapshot-update` accepts it.
+Of each run but the plain one, the snapshot has the lines that differ from the plain one's. To accept a change:
+`python -m pytest tests/report/test_outputs.py --snapshot-update`.
 """
 
 from __future__ import annotations
 
+import difflib
 import html
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -121,6 +124,7 @@ def ending(end: RunEnded | None, *events: RunEvent) -> Callable[..., tuple[dict[
 
 
 CLICK = Proposal(Click(60, 60))
+PLAIN = ending(DONE)
 RUNS: dict[str, Callable[..., tuple[dict[str, Any], EndedTest | None]]] = {
     "drifted": drifted,
     "healed": healed,
@@ -132,20 +136,35 @@ RUNS: dict[str, Callable[..., tuple[dict[str, Any], EndedTest | None]]] = {
 }
 
 
+@pytest.fixture
+def outputs(write_run, make_step, frames: list[Frame]) -> Callable[..., list[str]]:
+    """`outputs(run)`: the lines of all outputs."""
+
+    def outputs(run_of: Callable[..., tuple[dict[str, Any], EndedTest | None]]) -> list[str]:
+        values, ended = run_of(make_step, frames)
+        run: Path = write_run(**values)
+        if ended:
+            write_ended_test(run, ended)
+        (run / "logs").mkdir()
+        (run / "logs" / "program.txt").write_text("started\n")
+        write_report([run], run.parent)
+        pages = [(path / "index.html").read_text("utf-8") for path in (run.parent, run)]
+        texts = [*pages, run_html(run, link=data_uri, machine="runner-7"), run_markdown(run, run.parent)[0]]
+        lines = "\n-----\n".join(shown(text) for text in texts).replace(str(run), "<run>").splitlines()
+        shutil.rmtree(run.parent)
+        return lines
+
+    return outputs
+
+
+def test_plain_run_is_shown_as_before(outputs: Callable[..., list[str]], snapshot: SnapshotAssertion) -> None:
+    assert "\n".join(outputs(PLAIN)) == snapshot
+
+
 @pytest.mark.parametrize("name", RUNS)
-def test_run_is_shown_as_before(
-    write_run, make_step, frames: list[Frame], snapshot: SnapshotAssertion, name: str
-) -> None:
-    values, ended = RUNS[name](make_step, frames)
-    run: Path = write_run(**values)
-    if ended:
-        write_ended_test(run, ended)
-    (run / "logs").mkdir()
-    (run / "logs" / "program.txt").write_text("started\n")
-    write_report([run], run.parent)
-    pages = [(path / "index.html").read_text("utf-8") for path in (run.parent, run)]
-    texts = [*pages, run_html(run, link=data_uri, machine="runner-7"), run_markdown(run, run.parent)[0]]
-    assert "\n-----\n".join(shown(text) for text in texts).replace(str(run), "<run>") == snapshot
+def test_run_is_shown_as_before(outputs: Callable[..., list[str]], snapshot: SnapshotAssertion, name: str) -> None:
+    lines = [*difflib.unified_diff(outputs(PLAIN), outputs(RUNS[name]), n=0, lineterm="")][2:]
+    assert "\n".join(line for line in lines if not line.startswith("@@")) == snapshot
 
 
 def shown(text: str) -> str:
