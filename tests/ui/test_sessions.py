@@ -226,7 +226,7 @@ def test_drift_is_continued_by_keyboard(served: Served, browser: Any, tmp_path: 
 MANY = """
 import pytest
 
-@pytest.mark.parametrize("number", range(40))
+@pytest.mark.parametrize("number", range(20))
 def test_many(vnc_agent, number):
     vnc_agent.click(10, 10)
     vnc_agent.type_text(str(number))
@@ -246,7 +246,7 @@ def test_after(vnc_agent):
 """
 
 
-@pytest.mark.parametrize(("source", "workers", "result"), [(MANY, 4, "40 passed"), (KILLED, 2, "2 passed, 1 failed")])
+@pytest.mark.parametrize(("source", "workers", "result"), [(MANY, 4, "20 passed"), (KILLED, 2, "2 passed, 1 failed")])
 def test_tests_of_workers_are_shown(tmp_path: Path, browser: Any, source: str, workers: int, result: str) -> None:
     require("Xtigervnc")
     project = Project(tmp_path)
