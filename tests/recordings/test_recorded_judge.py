@@ -19,10 +19,11 @@ from support.fixed_judge import CLAIM, Says
 from support.memory_desktop import PaintedController
 from support.tills import ADD, LATER, TILL, Played, Steps, Tills
 
-pytestmark = pytest.mark.desktop
+desktop = pytest.mark.desktop
 
 
 @pytest.mark.slow
+@desktop
 def test_recorded_answers_are_given_without_judge(judged: Tills) -> None:
     judge = Says("unsure")
     with judged.agent("auto", Steps(), judge=judge) as played:
@@ -37,6 +38,7 @@ def test_recorded_answers_are_given_without_judge(judged: Tills) -> None:
     assert judge.asked == []
 
 
+@desktop
 def test_other_evidence_without_judge_is_unsure(judged: Tills) -> None:
     with judged.agent("replay") as played:
         result = played.run()
@@ -57,6 +59,7 @@ def test_other_evidence_without_judge_is_unsure(judged: Tills) -> None:
 
 
 @pytest.mark.slow
+@desktop
 def test_other_evidence_is_judged_again_and_healed(judged: Tills) -> None:
     tills, judge = judged, Says()
     with tills.agent("auto", Steps(), judge=judge) as played:
@@ -84,6 +87,7 @@ class Sees(Says):
         return super().judge(claim, frame, timeout_s=timeout_s, report=report)
 
 
+@desktop
 def test_claim_beside_mask_is_judged_again_once(judged: Tills) -> None:
     assert add_masks(judged.key.path, [Region(300, 110, 470, 170)])
     with judged.agent("replay") as played:
@@ -100,6 +104,7 @@ def test_claim_beside_mask_is_judged_again_once(judged: Tills) -> None:
         assert not played.recorded.healed
 
 
+@desktop
 def test_claim_by_what_mask_hides_is_unsure_with_remedy(judged: Tills) -> None:
     assert add_masks(judged.key.path, [Region(50, 110, 470, 170)])
     with judged.agent("auto", Steps(), judge=Sees()) as played:
@@ -120,6 +125,7 @@ def presses(played: Played) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("by_hand", [False, True])
+@desktop
 def test_clicks_of_two_runs_are_no_double_click(tmp_path: Path, by_hand: bool) -> None:
     def carry_out(played: Played) -> list[str]:
         played.run("Click")
@@ -154,11 +160,13 @@ def judge_after_click(played: Played) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("later", ["--error-after=1.0", "--vanish-after=0.6"])
+@desktop
 def test_evidence_after_hands_must_stay(clicked_once: Tills, later: str) -> None:
     with clicked_once.agent("replay", None, later) as played:
         assert judge_after_click(played) == "unsure"
 
 
+@desktop
 def test_transient_leaves_evidence_valid(clicked_once: Tills) -> None:
     recording = clicked_once.recording
     assert recording.runs[0].claims[0].screen.quiet_s > 1
