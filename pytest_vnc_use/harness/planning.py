@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from pytest_vnc_use.errors import ActionError, AgentFailed, InfraError, PlannerError, SettingsError
-from pytest_vnc_use.planners.local.callables import address_of, finish
+from pytest_vnc_use.planners.local.callables import finish, import_path_of
 from pytest_vnc_use.types import Decision, DesktopAction, Observation, Proposal, TakeScreenshot
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class HarnessPlanner:
         """Raise SettingsError if a field other than `output_dir` and `task` has no default."""
         self._agent = agent
         self._acting: Acting | None = None
-        self.name = f"harness ({address_of(agent)})"
+        self.name = f"harness ({import_path_of(agent)})"
         """The name in the report, with the class's address."""
         needed = [
             field.name
@@ -48,8 +48,8 @@ class HarnessPlanner:
         ]
         if missing := [name for name in needed if name not in ("output_dir", "task")]:
             raise SettingsError(
-                f"{address_of(agent)} cannot plan tests, because these fields have no default: {', '.join(missing)}. "
-                "Give each a default."
+                f"{import_path_of(agent)} cannot plan tests, because these fields have no default: "
+                f"{', '.join(missing)}. Give each a default."
             )
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
@@ -121,7 +121,7 @@ class Acting:
         [step] = self._observation.turns[number].steps
         if type(step.proposal.action) is not type(action):
             raise PlannerError(
-                f"{address_of(self._class)} must repeat what it did before the run was interrupted: "
+                f"{import_path_of(self._class)} must repeat what it did before the run was interrupted: "
                 f"{step.proposal.action!r}, got {action!r}"
             )
         is_newest = self.proposed == len(self._observation.turns)
@@ -142,7 +142,7 @@ class Acting:
         except _RunOver:
             pass
         except ActionError as exc:
-            error = exc if isinstance(exc, InfraError) else AgentFailed(f"{address_of(self._class)} failed: {exc}")
+            error = exc if isinstance(exc, InfraError) else AgentFailed(f"{import_path_of(self._class)} failed: {exc}")
             if error is not exc:
                 error.__cause__ = exc
             self.decisions.put(error)

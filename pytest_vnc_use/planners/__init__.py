@@ -1,8 +1,8 @@
-"""Planners and judges. A user's own planner needs the names below; they are loaded on first use.
+"""Planners and judges. A custom planner needs the names below; they are loaded on first use.
 
-A provider is a module: calls to actions, observation to request, answer to decision, and its judge; or a directory,
-where its tools or its answers take a module of their own. What all of them share is in `common/`: one HTTP client, the
-reader of toolsets and of arguments, the base of judges, the prompts.
+A provider is a module, or a directory if its tools or answers need a separate module: calls to actions, observation to
+request, answer to decision, and its judge. `common/` has the HTTP client, the reader of toolsets and of arguments, the
+base of judges, the prompts.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Claude as planner, with Anthropic's own computer use tools, and as judge: the Messages API, in plain JSON.
+"""Claude as planner, with Anthropic's computer use tools, and as judge: the Messages API, in plain JSON.
 
 Source of the format: platform.claude.com/docs, "Computer use tool", "Vision", "Preserved thinking", and the types of
 the anthropic SDK 2.12. The SDK itself is not used, because its retries and time-outs are not the run's, and fields
 unknown to its models would not go back unchanged.
 
 The actions are the members of `computer_toolset_20260801`; in the older `computer_20251124` and `computer_20250124`
-they are values of `action`. A modifier held around an action is a step of its own.
+they are values of `action`. A modifier held around an action is a separate step.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from pytest_vnc_use.planners.common.arguments import (
     Arguments,
     Reader,
     Unreadable,
-    notches,
     number_of,
     read_action,
     seconds_to_wait,
     split_keys,
+    wheel_clicks,
 )
 from pytest_vnc_use.planners.common.http import (
     ApiKey,
@@ -35,8 +35,8 @@ from pytest_vnc_use.planners.common.http import (
     Service,
     count_of,
     found_key,
-    found_url,
     malformed,
+    resolve_url,
 )
 from pytest_vnc_use.planners.common.judge import Grid, ServiceJudge
 from pytest_vnc_use.planners.common.planner import Answer, ComputerPlanner
@@ -109,11 +109,11 @@ TOOLS = {
 }
 
 
-MOST_REPEATS = 20
-"""The most presses of one `key`, each a step of its own. The documented limit is 100."""
+MAX_REPEATS = 20
+"""The maximum presses of one `key`, each a separate step. The documented limit is 100."""
 
 UNAVAILABLE = ("zoom", "cursor_position")
-"""Members that no desktop here supports. They are not offered; a model that uses one gets a message that says so."""
+"""Members that no desktop supports. They are not offered; a model that uses one gets an error."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Call:
     is_computer: bool
 
 
-def _words(args: Arguments) -> str:
+def _read_text(args: Arguments) -> str:
     text = args.first("text")
     if not isinstance(text, str) or not text:
         raise Unreadable(f"'text' must be text, got {text!r}")
@@ -137,21 +137,21 @@ def _click(args: Arguments, *, button: Button = "left", count: int = 1) -> tuple
 
 
 def _drag(args: Arguments) -> tuple[Action, ...]:
-    return while_held(args.keys("text"), Drag(*args.place("start_"), *args.target()))
+    return while_held(args.keys("text"), Drag(*args.point("start_"), *args.target()))
 
 
 def _scroll(args: Arguments) -> tuple[Action, ...]:
-    clicks = notches(number_of("scroll_amount", args.first("scroll_amount")))
+    clicks = wheel_clicks(number_of("scroll_amount", args.first("scroll_amount")))
     scroll = Scroll(*args.at_pointer(), args.direction("scroll_direction"), clicks)
     return while_held(args.keys("text"), scroll)
 
 
 def _key(args: Arguments) -> tuple[Action, ...]:
-    given = args.get("repeat")
-    repeat = 1 if given is None else number_of("repeat", given)
-    if not 1 <= repeat <= MOST_REPEATS or repeat != int(repeat):
-        raise Unreadable(f"'repeat' must be a whole number, 1 to {MOST_REPEATS}, got {given!r}")
-    return (KeyCombo(split_keys(_words(args))),) * int(repeat)
+    value = args.get("repeat")
+    repeat = 1 if value is None else number_of("repeat", value)
+    if not 1 <= repeat <= MAX_REPEATS or repeat != int(repeat):
+        raise Unreadable(f"'repeat' must be a whole number, 1 to {MAX_REPEATS}, got {value!r}")
+    return (KeyCombo(split_keys(_read_text(args))),) * int(repeat)
 
 
 def _wait(args: Arguments) -> Action:
@@ -179,9 +179,9 @@ READERS: Mapping[str, Reader] = {
     "left_mouse_down": lambda args: MouseDown(*args.at_pointer()),
     "left_mouse_up": lambda args: MouseUp(*args.at_pointer()),
     "scroll": _scroll,
-    "type": lambda args: TypeText(_words(args)),
+    "type": lambda args: TypeText(_read_text(args)),
     "key": _key,
-    "hold_key": lambda args: while_held(split_keys(_words(args)), _wait(args)),
+    "hold_key": lambda args: while_held(split_keys(_read_text(args)), _wait(args)),
     "wait": _wait,
     "zoom": _zoom,
     "cursor_position": _cursor_position,
@@ -197,10 +197,10 @@ def read_calls(
     functions: Collection[str] = (),
     excluded: Collection[str] = (),
 ) -> list[tuple[Proposal, ...]]:
-    """Return the proposals of each call, in order, at least one a call. `functions` are names of the user's own.
+    """Return the proposals of each call, in order, at least one a call. `functions` are the user's names.
 
-    `read` makes the arguments of a call, for the screen of the turn and the pointer's place before the call, which
-    was at `pointer` before the first one.
+    `read` makes the arguments of a call, for the turn's screen and the pointer position before the call. `pointer` is
+    the position before the first call.
     """
     offered = [name for name in MEMBERS if name not in (*excluded, *UNAVAILABLE)] + sorted(functions)
     proposals: list[tuple[Proposal, ...]] = []
@@ -218,7 +218,7 @@ def read_calls(
 
 def anthropic_service(model: str, api_key: ApiKey, base_url: str | None, beta: str = "") -> Service:
     """Return the service of a model. Raises KeyMissing, KeyRejected, SettingsError."""
-    key, url = found_key(api_key, (KEY_VARIABLE,)), found_url(base_url, URL_VARIABLE) or API_URL
+    key, url = found_key(api_key, (KEY_VARIABLE,)), resolve_url(base_url, URL_VARIABLE) or API_URL
     headers = {"x-api-key": key, "anthropic-version": API_VERSION, **({"anthropic-beta": beta} if beta else {})}
     return Service(f"{url.rstrip('/')}/v1/messages", model, key, headers, usage_of, api_key)
 
@@ -228,12 +228,12 @@ class AnthropicComputer(ComputerPlanner[Call]):
 
     `tool` is the version that the model takes; the newest models take only the toolset. `functions` are Python
     callables with docstrings and type hints; the model may call them by name, and the agent performs the call.
-    `excluded_actions` are names of the tool's actions. `include_thoughts` asks for summaries of thoughts, which models
-    before 4.6 refuse. `max_tokens` counts thinking too. `api_key` and `base_url` default to ANTHROPIC_API_KEY and
+    `excluded_actions` are names of the tool's actions. `include_thoughts` requests reasoning summaries, which models
+    before 4.6 reject. `max_tokens` counts thinking too. `api_key` and `base_url` default to ANTHROPIC_API_KEY and
     ANTHROPIC_BASE_URL. Raises SettingsError, and KeyMissing if no key is set.
     """
 
-    provider, kept_as, actions = "anthropic", "content", MEMBERS
+    provider, items_key, actions = "anthropic", "content", MEMBERS
 
     def __init__(
         self,
@@ -273,7 +273,7 @@ class AnthropicComputer(ComputerPlanner[Call]):
         }
 
     def _body(self, observation: Observation) -> JsonObject:
-        # only the toolset can leave out excluded actions, and it has no screen size
+        # Only the toolset can exclude actions, and it has no screen size.
         if not TOOLS[self._tool].beta:
             disabled = {name: {"enabled": False} for name in (*UNAVAILABLE, *sorted(self._excluded))}
             computer: JsonObject = {"type": self._tool, "configs": disabled}
@@ -282,8 +282,12 @@ class AnthropicComputer(ComputerPlanner[Call]):
             size = {"display_width_px": width, "display_height_px": height}
             computer = {"type": self._tool, "name": TOOLSET, **size}
         declared = [
-            {"name": each.name, "description": each.description, "input_schema": dict(each.parameters)}
-            for each in self._declarations
+            {
+                "name": declaration.name,
+                "description": declaration.description,
+                "input_schema": dict(declaration.parameters),
+            }
+            for declaration in self._declarations
         ]
         return {**self._fixed, "tools": [computer, *declared], "messages": self._messages(observation)}
 
@@ -292,7 +296,7 @@ class AnthropicComputer(ComputerPlanner[Call]):
         turns = [turn for turn in observation.turns if turn.steps]
         seen = screens_seen(turns, observation.frame)
         removed = removed_of(len(seen), self._keep)
-        in_words = max(0, removed - KEPT_TURNS)
+        summarized = max(0, removed - KEPT_TURNS)
 
         def image(number: int) -> JsonObject:
             """Return the screen of the request of turn `number`, counted from 0, as a content block."""
@@ -300,10 +304,10 @@ class AnthropicComputer(ComputerPlanner[Call]):
                 return _text(prompts.OLDER_SCREEN)
             return _image(self._limit.fit(observation.load_png(seen[number])))
 
-        task = prompts.task_in_words(observation.task, turns[:in_words])
+        task = prompts.format_task(observation.task, turns[:summarized])
         first = [*([image(0)] if self._shows_first else []), _text(task)]
         messages: list[JsonObject] = [{"role": "user", "content": first}]
-        for number, turn in list(enumerate(turns))[in_words:]:
+        for number, turn in list(enumerate(turns))[summarized:]:
             changed = removed_of(number + 1, self._keep) != removed
             messages.extend(_messages_of(turn, image(number + 1), without_thinking=changed))
         return messages
@@ -322,7 +326,7 @@ class AnthropicJudge(ServiceJudge):
     """A judge that asks Claude, without the computer use tool, with the answer bound to a schema.
 
     Source: platform.claude.com/docs, "Structured outputs", with the keywords that its schemas may not have. Models
-    without structured outputs are asked in words. `limit` is the largest screenshot that the model uses unscaled.
+    without structured outputs are asked in text. `limit` is the largest screenshot that the model uses unscaled.
     `max_tokens` counts thinking too. `api_key` and `base_url` default to ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL.
     Raises SettingsError, and KeyMissing if no key is set.
     """
@@ -344,9 +348,9 @@ class AnthropicJudge(ServiceJudge):
     def _grid(self, screen: FrameRef) -> Grid:
         return Grid(*self._limit.fitted(screen.width, screen.height))
 
-    def _body(self, part: str, asked: Observation) -> JsonObject:
+    def _body(self, rules: str, asked: Observation) -> JsonObject:
         question = [_image(self._limit.fit(asked.load_png(asked.frame))), _text(asked.task)]
-        return {**self._fixed, "system": part, "messages": [{"role": "user", "content": question}]}
+        return {**self._fixed, "system": rules, "messages": [{"role": "user", "content": question}]}
 
     def _binding(self, name: str, schema: JsonObject) -> JsonObject:
         return {"output_config": {"format": {"type": "json_schema", "schema": _drop_lengths(schema)}}}
@@ -381,13 +385,13 @@ def read_answer(body: JsonObject) -> Answer[Call] | Failure:
         uses = [block for block in content if block["type"] == "tool_use"]
         answer = Answer(
             items=content,
-            words=_join(content, "text"),
-            thoughts=_join(content, "thinking"),
+            text=_join(content, "text"),
+            reasoning=_join(content, "thinking"),
             calls=tuple(map(_call, uses)),
             usage=usage_of(body),
             model=str(body.get("model") or ""),
         )
-        is_whole = len({block["id"] for block in uses}) == len(uses) and bool(answer.calls or answer.words)
+        is_whole = len({block["id"] for block in uses}) == len(uses) and bool(answer.calls or answer.text)
     except (AttributeError, KeyError, TypeError, ValueError):
         is_whole = False
     return answer if is_whole else malformed(f"its content is {content!r}")
@@ -424,27 +428,27 @@ def usage_of(body: JsonObject) -> Usage:
 
 
 NOT_EXECUTED = "Not executed: an earlier computer action in this turn failed."
-"""The service's own words (platform.claude.com/docs, "Computer use tool"), which models were trained on."""
+"""The service's text (platform.claude.com/docs, "Computer use tool"), which models were trained on."""
 
 THINKING = ("thinking", "redacted_thinking")
 
 
 def _messages_of(turn: Turn, image: JsonObject, *, without_thinking: bool) -> Iterator[JsonObject]:
-    """Yield Claude's words and the results; if they are missing or incomplete, a summary in a user message."""
+    """Yield Claude's content and the results; if they are missing or incomplete, a summary in a user message."""
     calls = steps_by_call(turn)
     content: Sequence[JsonObject] = turn.decision.provider_details.get("content") or ()
     blocks = [block for block in content if block["type"] == "tool_use"]
     if calls is None or len(calls) != len(blocks):
         yield {"role": "user", "content": [_text(prompts.format_turn(turn)), image]}
         return
-    results = [_result(*each) for each in zip(blocks, calls, skipped(calls), strict=True)]
+    results = [_result(*call) for call in zip(blocks, calls, skipped(calls), strict=True)]
     results[-1]["content"].append(image)
     yield {"role": "assistant", "content": [block for block in content if _goes_back(block, without_thinking)]}
     yield {"role": "user", "content": results}
 
 
 def _goes_back(block: JsonObject, without_thinking: bool) -> bool:
-    """Return whether the block is sent back. The service refuses text without a letter, although it may send it."""
+    """Return whether the block is sent back. The service rejects blank text, although it may send it."""
     if block["type"] == "text":
         return bool(block["text"].strip())
     return not (without_thinking and block["type"] in THINKING)

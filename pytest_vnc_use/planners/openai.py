@@ -1,10 +1,10 @@
-"""OpenAI's models as planner, with their own computer tool, and as judge: the Responses API, in plain JSON.
+"""OpenAI's models as planner, with their computer tool, and as judge: the Responses API, in plain JSON.
 
 Source of the format: developers.openai.com, "Computer use", "Images and vision", and the types of the openai SDK 3.54.
 The SDK itself is not used, because its retries and time-outs are not the run's, and fields unknown to its models would
 not go back unchanged.
 
-A modifier held around an action is a step of its own, and so is each direction of a scroll that has two.
+A modifier held around an action is a separate step, and so is each direction of a diagonal scroll.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from pytest_vnc_use.planners.common.arguments import (
     Arguments,
     Reader,
     Unreadable,
-    notches,
     pixel_of,
     read_action,
     split_keys,
+    wheel_clicks,
 )
 from pytest_vnc_use.planners.common.http import (
     ApiKey,
@@ -34,13 +34,13 @@ from pytest_vnc_use.planners.common.http import (
     Service,
     count_of,
     found_key,
-    found_url,
     malformed,
+    resolve_url,
 )
 from pytest_vnc_use.planners.common.judge import Grid, ServiceJudge
 from pytest_vnc_use.planners.common.planner import Answer, ComputerPlanner
 from pytest_vnc_use.planners.common.screens import ImageLimit
-from pytest_vnc_use.planners.common.toolset import GIVE_UP, MOST_ACTIONS
+from pytest_vnc_use.planners.common.toolset import GIVE_UP, MAX_ACTIONS
 from pytest_vnc_use.planners.common.turns import (
     CallSteps,
     proposals_of,
@@ -84,7 +84,7 @@ CALLS = ("computer_call", "function_call")
 
 
 WAIT_S = 2.0
-"""The length of a wait, which the call does not give. The guide's own examples take two seconds."""
+"""The length of a wait, which the call does not give. The guide's examples take two seconds."""
 
 BUTTONS: Mapping[str, Button] = {"left": "left", "right": "right", "wheel": "middle", "middle": "middle"}
 MODIFIERS = frozenset({"ctrl", "control", "shift", "alt", "option", "meta", "cmd", "command", "super", "win"})
@@ -112,7 +112,9 @@ def _scroll(args: Arguments) -> tuple[Action, ...]:
     vertical: Direction = "down" if down > 0 else "up"
     horizontal: Direction = "right" if right > 0 else "left"
     point, distances = args.target(), ((down, vertical), (right, horizontal))
-    scrolls = [Scroll(*point, direction, notches(px / PIXELS_PER_WHEEL_CLICK)) for px, direction in distances if px]
+    scrolls = [
+        Scroll(*point, direction, wheel_clicks(px / PIXELS_PER_WHEEL_CLICK)) for px, direction in distances if px
+    ]
     if not scrolls:
         raise Unreadable("'scroll_x' or 'scroll_y' must be a number of pixels other than 0")
     return while_held(args.keys("keys"), *scrolls)
@@ -149,7 +151,7 @@ ACTIONS = tuple(READERS)
 
 def openai_service(model: str, api_key: ApiKey, base_url: str | None) -> Service:
     """Return the service of a model. Raises KeyMissing, KeyRejected, SettingsError."""
-    key, url = found_key(api_key, (KEY_VARIABLE,)), found_url(base_url, URL_VARIABLE) or API_URL
+    key, url = found_key(api_key, (KEY_VARIABLE,)), resolve_url(base_url, URL_VARIABLE) or API_URL
     return Service(f"{url.rstrip('/')}/responses", model, key, {"Authorization": f"Bearer {key}"}, usage_of, api_key)
 
 
@@ -157,12 +159,12 @@ class OpenAIComputer(ComputerPlanner[JsonObject]):
     """A planner that asks a model of OpenAI with its computer tool.
 
     `functions` are Python callables with docstrings and type hints; the model may call them by name, and the agent
-    performs the call. `excluded_actions` are names of the tool's actions. `include_thoughts` asks for summaries of
-    thoughts. `max_output_tokens` counts reasoning too. `api_key` and `base_url` (with its `/v1`) default to
+    performs the call. `excluded_actions` are names of the tool's actions. `include_thoughts` requests reasoning
+    summaries. `max_output_tokens` counts reasoning too. `api_key` and `base_url` (with its `/v1`) default to
     OPENAI_API_KEY and OPENAI_BASE_URL. Raises SettingsError, and KeyMissing if no key is set.
     """
 
-    provider, kept_as, actions, _limit = "openai", "output", ACTIONS, LIMIT
+    provider, items_key, actions, _limit = "openai", "output", ACTIONS, LIMIT
 
     def __init__(
         self,
@@ -189,15 +191,15 @@ class OpenAIComputer(ComputerPlanner[JsonObject]):
             include_initial_screenshot=include_initial_screenshot,
             keep_screenshots=keep_screenshots,
         )
-        declared = [  # not strict: a strict schema must require each parameter
+        declared = [  # A strict schema must require every parameter.
             {
                 "type": "function",
-                "name": each.name,
-                "description": each.description,
-                "parameters": dict(each.parameters),
+                "name": declaration.name,
+                "description": declaration.description,
+                "parameters": dict(declaration.parameters),
                 "strict": False,
             }
-            for each in self._declarations
+            for declaration in self._declarations
         ]
         self._fixed: JsonObject = {
             "model": model,
@@ -217,10 +219,10 @@ class OpenAIComputer(ComputerPlanner[JsonObject]):
         turns = [turn for turn in observation.turns if turn.steps]
         urls = [partial(_url, screen, observation) for screen in screens_seen(turns, observation.frame)]
         removed = removed_of(len(urls), self._keep)
-        in_words = max(0, removed - 1)
-        task = prompts.task_in_words(observation.task, turns[:in_words])
+        summarized = max(0, removed - 1)
+        task = prompts.format_task(observation.task, turns[:summarized])
         items = [_users(task, urls[0]() if self._shows_first and not removed else None)]
-        for turn, url in zip(turns[in_words:], urls[in_words + 1 :], strict=True):
+        for turn, url in zip(turns[summarized:], urls[summarized + 1 :], strict=True):
             items.extend(_items_of(turn, url()))
         return items
 
@@ -265,8 +267,8 @@ class OpenAIJudge(ServiceJudge):
     def _grid(self, screen: FrameRef) -> Grid:
         return Grid(*LIMIT.fitted(screen.width, screen.height))
 
-    def _body(self, part: str, asked: Observation) -> JsonObject:
-        return {**self._fixed, "instructions": part, "input": [_users(asked.task, _url(asked.frame, asked))]}
+    def _body(self, rules: str, asked: Observation) -> JsonObject:
+        return {**self._fixed, "instructions": rules, "input": [_users(asked.task, _url(asked.frame, asked))]}
 
     def _binding(self, name: str, schema: JsonObject) -> JsonObject:
         return {"text": {"format": {"type": "json_schema", "name": name, "strict": True, "schema": schema}}}
@@ -281,8 +283,8 @@ def read_computer_call(
     """
     confirmation = read_confirmation(item.get("pending_safety_checks"))
     actions = item.get("actions") or [item.get("action")]
-    if not isinstance(actions, list) or len(actions) > MOST_ACTIONS:
-        problem = f"'actions' must be a list of 1 to {MOST_ACTIONS} actions; nothing was done"
+    if not isinstance(actions, list) or len(actions) > MAX_ACTIONS:
+        problem = f"'actions' must be a list of 1 to {MAX_ACTIONS} actions; nothing was done"
         return proposals_of("computer", {}, [InvalidAction("computer", problem)], confirmation)
     proposals: list[Proposal] = []
     for asked in actions:
@@ -311,7 +313,7 @@ def read_function_call(item: JsonObject, *, functions: Collection[str]) -> tuple
 
 
 def read_confirmation(checks: Any) -> Confirmation | None:
-    """Return pending safety checks, each `{"id", "code", "message"}`, as a request for a person's confirmation."""
+    """Return pending safety checks, each `{"id", "code", "message"}`, as a request for the user's confirmation."""
     checks = [check for check in checks if isinstance(check, dict)] if isinstance(checks, list) else []
     if not checks:
         return None
@@ -329,20 +331,20 @@ def read_answer(body: JsonObject) -> Answer[JsonObject] | Failure:
     if body.get("status") != "completed":
         return malformed(f"its status is {body.get('status')!r} {reason}")
     try:
-        said = [part for item in output if item["type"] == "message" for part in item["content"]]
-        if refusal := _join(part.get("refusal") for part in said):
+        content = [part for item in output if item["type"] == "message" for part in item["content"]]
+        if refusal := _join(part.get("refusal") for part in content):
             return Failure(AnswerRefused(f"the model refused to answer: {refusal}"))
         summaries = [part for item in output if item["type"] == "reasoning" for part in item["summary"]]
         answer = Answer(
             items=output,
-            words=_join(part.get("text") for part in said),
-            thoughts=_join(part.get("text") for part in summaries),
+            text=_join(part.get("text") for part in content),
+            reasoning=_join(part.get("text") for part in summaries),
             calls=tuple(item for item in output if item["type"] in CALLS),
             usage=usage_of(body),
             model=str(body.get("model") or ""),
         )
         ids = {str(call["call_id"] or "") for call in answer.calls} - {""}
-        is_whole = bool(answer.calls or answer.words) and len(ids) == len(answer.calls)
+        is_whole = bool(answer.calls or answer.text) and len(ids) == len(answer.calls)
         is_whole = is_whole and output[-1]["type"] != "reasoning"  # the service takes no such history
     except (AttributeError, KeyError, TypeError):
         is_whole = False
@@ -369,7 +371,7 @@ def usage_of(body: JsonObject) -> Usage:
 
 
 def _items_of(turn: Turn, url: str) -> Iterator[JsonObject]:
-    """Yield the model's items and the outputs; if the service would refuse them, a summary in a user message."""
+    """Yield the model's items and the outputs; if the service would reject them, a summary in a user message."""
     output: Sequence[JsonObject] = turn.decision.provider_details.get("output") or ()
     asked = [item for item in output if item["type"] in CALLS]
     calls = steps_by_call(turn)

@@ -1,7 +1,7 @@
-"""The content of a chat completion, read from its JSON: words without thoughts, and tool calls in any place.
+"""The content of a chat completion, read from its JSON: text without reasoning, and tool calls wherever they are.
 
 Wire format: OpenAI's chat completions, as vLLM, llama.cpp and LM Studio serve it. If a server does not parse its
-model's tool calls, they are in the content, in a form of the model's own.
+model's tool calls, they are in the content, in the model's format.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ _PAIR = re.compile(
 )
 """An argument and its value: `<parameter=NAME>…</`, `<parameter name="NAME">…</`, `<arg_key>NAME</arg_key>…</`."""
 _JSON_BEGIN = re.compile(r'[\[{]\s*[{"]')
-_MOST_TRIES = 20
+_MAX_TRIES = 20
 _SPECIAL = r"<\|/?\w+\|>|<｜[\w▁]+｜>|</?(?:\w{1,12}:)?tool_calls?>|\[/?TOOL_CALLS\]"
 _BETWEEN = re.compile(rf"(?:[\s;,]|{_SPECIAL})*")
 _JSON_AFTER = re.compile(r"(?:[^{<]|<(?!/))*(?=\{)")
-_LOOKS = re.compile(
+_CALL_LIKE = re.compile(
     r"<[^\s<>]{0,12}(?:tool[_▁]|function|invoke\b|python_tag|action_start)|\[TOOL_CALLS\]|```tool_"
     r"|[\"'](?:arguments|parameters)[\"']\s*:|\A\s*\[?\w{1,50}\([^()]*\)\]?\s*\Z"
 )
-"""Text that is meant as a call, in whatever form."""
+"""Text that is meant as a call, in whatever format."""
 UNREAD = (
     'a call in the text of an answer must be <tool_call>{{"name": …, "arguments": {{…}}}}</tool_call>, got {!r:.200} '
     "(this server leaves calls in the text: vLLM parses them with --enable-auto-tool-choice --tool-call-parser=…, "
@@ -77,20 +77,20 @@ def read_answer(body: JsonObject) -> Answer[FunctionCall] | Failure:
     reason = str(choice.get("finish_reason") or "")
     if reason.lower().startswith(WITHHELD) or message.get("refusal"):
         return Failure(AnswerRefused(f"the model's service refused: {message.get('refusal') or reason!s:.500}"))
-    words, thoughts = split_thoughts(_text(message.get("content")))
+    text, reasoning = split_thoughts(_text(message.get("content")))
     calls: tuple[FunctionCall, ...] = ()
     if isinstance(message.get("tool_calls"), list) and message["tool_calls"]:
         calls = tuple(map(_tool_call, message["tool_calls"]))
-    else:  # the content is searched only if the server found no call
-        words, calls = _calls_in(words)
-    if reason.lower() in BROKEN or not (words or calls or reason.lower() in (*WHOLE, *CUT_OFF)):
-        broken = f"the model's service ended its answer with finish_reason {reason!r:.100}, after {words[:200]!r}"
-        return Failure(ModelUnavailable(broken), again=True)
-    for name in ("reasoning", "reasoning_content"):  # where the server splits the thoughts off
+    else:  # The server parsed no call.
+        text, calls = _calls_in(text)
+    if reason.lower() in BROKEN or not (text or calls or reason.lower() in (*WHOLE, *CUT_OFF)):
+        problem = f"the model's service ended its answer with finish_reason {reason!r:.100}, after {text[:200]!r}"
+        return Failure(ModelUnavailable(problem), again=True)
+    for name in ("reasoning", "reasoning_content"):  # Some servers return the reasoning separately.
         if isinstance(message.get(name), str) and message[name].strip():
-            thoughts = _THINK.sub("", message[name]).strip()
+            reasoning = _THINK.sub("", message[name]).strip()
     usage, model = usage_of(body), str(body.get("model") or "")
-    return Answer((), words, thoughts, calls, usage, model, cut_off=reason.lower() in CUT_OFF)
+    return Answer((), text, reasoning, calls, usage, model, cut_off=reason.lower() in CUT_OFF)
 
 
 def _text(content: Any) -> str:
@@ -101,26 +101,26 @@ def _text(content: Any) -> str:
 
 
 def split_thoughts(text: str) -> tuple[str, str]:
-    """Return the text outside of `<think>…</think>`, and the thoughts.
+    """Return the text outside of `<think>…</think>`, and the reasoning.
 
-    Everything before a lone closing tag, and after an unclosed one, is a thought too.
+    Everything before a lone closing tag, and after an unclosed one, is reasoning too.
     """
     kept: list[str] = []
-    thoughts: list[str] = []
+    reasoning: list[str] = []
     thinking = False
     for piece in _THINK.split(text):
         if not _THINK.fullmatch(piece):
-            (thoughts if thinking else kept).append(piece)
+            (reasoning if thinking else kept).append(piece)
             continue
         if piece.startswith("</") and not thinking:
-            thoughts += kept
+            reasoning += kept
             kept.clear()
         thinking = not piece.startswith("</")
-    return "".join(kept).strip(), "".join(thoughts).strip()
+    return "".join(kept).strip(), "".join(reasoning).strip()
 
 
 def _tool_call(call: Any) -> FunctionCall:
-    """Return one of the `tool_calls` of a message, even if parts of it are missing."""
+    """Return one of a message's `tool_calls`, even if fields are missing."""
     call = call if isinstance(call, Mapping) else {}
     function = call.get("function") if isinstance(call.get("function"), Mapping) else {}
     name, call_id = str(function.get("name") or ""), str(call.get("id") or "")
@@ -133,16 +133,16 @@ def _tool_call(call: Any) -> FunctionCall:
         return FunctionCall(name, {}, call_id, problem, kind, extra)
 
 
-def read_arguments(spelled: Any) -> JsonObject:
+def read_arguments(value: Any) -> JsonObject:
     """Return the arguments from an object or its JSON, encoded once or twice; {} for none. Raises NotJson."""
     for _ in range(2):
-        if isinstance(spelled, str):
-            spelled = read_value(spelled) if spelled.strip() else {}
-    if spelled is None:
+        if isinstance(value, str):
+            value = read_value(value) if value.strip() else {}
+    if value is None:
         return {}
-    if not isinstance(spelled, Mapping):
+    if not isinstance(value, Mapping):
         raise NotJson(NOT_AN_OBJECT)
-    return spelled
+    return value
 
 
 def read_value(text: str) -> Any:
@@ -153,47 +153,47 @@ def read_value(text: str) -> Any:
         raise NotJson(f"this is not JSON: {exc}") from exc
 
 
-def _calls_in(words: str) -> tuple[str, tuple[FunctionCall, ...]]:
-    """Return the words of the content without its calls, and the calls. One that is not read has a `problem`."""
-    found = _marked_calls(_TOOL_CALL, words) or _named_calls(words) or _marked_calls(_FENCED, words)
-    return found or _last_calls(words) or (words, (_unread(words),) if _LOOKS.search(words) else ())
+def _calls_in(content: str) -> tuple[str, tuple[FunctionCall, ...]]:
+    """Return the content without its calls, and the calls. An unreadable call has a `problem`."""
+    calls = _marked_calls(_TOOL_CALL, content) or _named_calls(content) or _marked_calls(_FENCED, content)
+    return calls or _last_calls(content) or (content, (_unread(content),) if _CALL_LIKE.search(content) else ())
 
 
-def _marked_calls(pattern: re.Pattern[str], words: str) -> tuple[str, tuple[FunctionCall, ...]] | None:
-    """Return the calls in texts that are marked as calls and begin as JSON."""
+def _marked_calls(pattern: re.Pattern[str], content: str) -> tuple[str, tuple[FunctionCall, ...]] | None:
+    """Return the calls in marked texts that begin as JSON."""
     calls: list[FunctionCall] = []
-    for text in pattern.findall(words):
+    for text in pattern.findall(content):
         try:
             calls += _written_calls(text) if text.lstrip().startswith(("{", "[")) else ()
         except NotJson:
             calls.append(_unread(text))
-    return (_without_marks(pattern.sub("", words)), tuple(calls)) if calls else None
+    return (_without_marks(pattern.sub("", content)), tuple(calls)) if calls else None
 
 
-def _named_calls(words: str) -> tuple[str, tuple[FunctionCall, ...]] | None:
-    """Return the calls whose names stand in their marks. The text after a name has the arguments."""
-    first, *named = _NAMED.split(words)
-    calls = [_named_call(name, rest) for name, rest in zip(named[::2], named[1::2], strict=True)]
+def _named_calls(content: str) -> tuple[str, tuple[FunctionCall, ...]] | None:
+    """Return the calls whose marks contain their names. The text after a name has the arguments."""
+    first, *named = _NAMED.split(content)
+    calls = [_named_call(name, text) for name, text in zip(named[::2], named[1::2], strict=True)]
     return (_without_marks(first), tuple(calls)) if calls else None
 
 
-def _named_call(name: str, rest: str) -> FunctionCall:
-    pairs = _PAIR.findall(rest)
+def _named_call(name: str, text: str) -> FunctionCall:
+    pairs = _PAIR.findall(text)
     args: JsonObject = {one or other: value.removeprefix("\n").removesuffix("\n") for one, other, value, _ in pairs}
-    json_begin = None if pairs else _JSON_AFTER.match(rest)
+    json_begin = None if pairs else _JSON_AFTER.match(text)
     try:
-        args = read_arguments(_decode(rest, json_begin.end())[0]) if json_begin else args
+        args = read_arguments(_decode(text, json_begin.end())[0]) if json_begin else args
     except NotJson:
-        return _unread(name + rest)
-    return FunctionCall(name, args) if all(closed for *_, closed in pairs) else _unread(name + rest)
+        return _unread(name + text)
+    return FunctionCall(name, args) if all(closed for *_, closed in pairs) else _unread(name + text)
 
 
-def _last_calls(words: str) -> tuple[str, tuple[FunctionCall, ...]] | None:
-    """Return the calls written as JSON at the end of the words, or as the whole of them."""
-    for begin in islice(_JSON_BEGIN.finditer(words), _MOST_TRIES):
+def _last_calls(content: str) -> tuple[str, tuple[FunctionCall, ...]] | None:
+    """Return the calls written as JSON at the end of the content, or as all of it."""
+    for begin in islice(_JSON_BEGIN.finditer(content), _MAX_TRIES):
         with suppress(NotJson):
-            calls, before = _written_calls(words[begin.start() :]), _without_marks(words[: begin.start()])
-            return (before, tuple(calls)) if calls and not _LOOKS.search(before) else None
+            calls, before = _written_calls(content[begin.start() :]), _without_marks(content[: begin.start()])
+            return (before, tuple(calls)) if calls and not _CALL_LIKE.search(before) else None
     return None
 
 
@@ -209,7 +209,7 @@ def _written_calls(text: str) -> list[FunctionCall]:
 
 
 def _decode(text: str, at: int) -> tuple[Any, int]:
-    """Return the JSON value that begins there, and its end. Raises NotJson."""
+    """Return the JSON value at index `at`, and its end. Raises NotJson."""
     try:
         _, end = json.JSONDecoder().raw_decode(text, at)
     except (ValueError, RecursionError) as exc:
@@ -222,8 +222,8 @@ def _end_of_marks(text: str, at: int) -> int:
     return marks.end() if marks else at
 
 
-def _without_marks(words: str) -> str:
-    return re.sub(_SPECIAL, "", words).strip()
+def _without_marks(text: str) -> str:
+    return re.sub(_SPECIAL, "", text).strip()
 
 
 def _unread(text: str) -> FunctionCall:
@@ -242,10 +242,10 @@ def call_of(item: Any) -> FunctionCall | None:
     named = next((name for name in NAMES if isinstance(item.get(name), str)), None)
     if named is None:
         return None
-    given = next((name for name in ARGUMENTS if name in item), None)
+    arguments = next((name for name in ARGUMENTS if name in item), None)
     try:
-        beside = {name: value for name, value in item.items() if name not in (named, given, *LABELS)}
-        return FunctionCall(item[named], {**beside, **(read_arguments(item[given]) if given else {})})
+        beside = {name: value for name, value in item.items() if name not in (named, arguments, *LABELS)}
+        return FunctionCall(item[named], {**beside, **(read_arguments(item[arguments]) if arguments else {})})
     except NotJson:
         return None
 

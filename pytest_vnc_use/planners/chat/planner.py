@@ -1,7 +1,7 @@
 """A planner that asks any model behind chat completions, as LM Studio, vLLM, llama.cpp and many services serve them.
 
-Nothing is kept between turns: the messages are rebuilt from the observation. Such models make no safety decisions of
-their own; the policy's rules hold for them as for any other.
+Nothing is kept between turns: the messages are rebuilt from the observation. Such models make no safety decisions;
+the policy's rules apply to them as to any other.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from pytest_vnc_use.planners.common.http import (
     Service,
     ask,
     found_key,
-    found_url,
     malformed,
+    resolve_url,
     shortened,
 )
 from pytest_vnc_use.planners.common.judge import Grid, ServiceJudge
@@ -47,27 +47,27 @@ from pytest_vnc_use.planners.common.toolset import (
     Toolset,
     check_at_least_one,
     left_at,
-    refused,
+    reject_call,
 )
 from pytest_vnc_use.planners.common.turns import screens_seen
 from pytest_vnc_use.types import CallFunction, Decision, FrameRef, JsonObject, Observation, Step, Turn, Usage
 
-WORDS_AGAIN, CALLS_AGAIN = 1, 3
-"""The most repeated requests in one turn: after words without a call, and after too many calls."""
+TEXT_RETRIES, CALLS_RETRIES = 1, 3
+"""The maximum retries in one turn: after text without a call, and after too many calls."""
 BRIEFLY = "answer with a short reason and a tool call"
 KEPT_TURNS = 10
 LONGEST_TEXT = 2000
-"""The most characters of the model's own words that are sent again."""
-LONGEST_RESULT = 20_000
-"""The most characters of a result: a long list of elements, or a page's text."""
+"""The maximum characters of the model's text that are sent again."""
+MAX_RESULT_LENGTH = 20_000
+"""The maximum characters of a result: a long list of elements, or a page's text."""
 
 Message = dict[str, Any]
-Refused = tuple[str, int]
-"""Why an answer is not performed, and how often that may be sent to the model in one turn."""
+Rejection = tuple[str, int]
+"""Why an answer is not performed, and the maximum retries for that in one turn."""
 
 _COORDINATES: dict[str, Coordinates] = {"vnc_command": "pixels", "local_agent": "1000"}
-"""The toolsets with a unit of their own."""
-_LISTED = re.compile(r"^\d+\. (.*) at \(-?\d+, -?\d+\), \[(-?\d+), (-?\d+), (-?\d+), (-?\d+)\].*$", re.MULTILINE)
+"""The toolsets with a fixed unit."""
+_ELEMENT = re.compile(r"^\d+\. (.*) at \(-?\d+, -?\d+\), \[(-?\d+), (-?\d+), (-?\d+), (-?\d+)\].*$", re.MULTILINE)
 
 
 class OpenAICompatible:
@@ -75,10 +75,10 @@ class OpenAICompatible:
 
     `toolset` is a toolset: `commands`, single VNC commands and batches for any model that calls tools;
     `computer_use`, the tool that Qwen's models know; `vnc_command`, the tools of an agent with a tool prompt; or
-    `local_agent`, those of a local vision agent. The latter two have coordinates of their own. `coordinates` is the
+    `local_agent`, those of a local vision agent. The latter two have fixed coordinates. `coordinates` is the
     model's unit: "1000" (Qwen3-VL, GLM-V, UI-TARS) or "pixels" (most others). `excluded_actions` are names in the
     toolset. `functions` are Python callables with docstrings and type hints, which the agent calls. If `temperature`
-    is None, the model's own holds. `keep_thoughts` is how many of the newest turns go back with the model's thoughts.
+    is None, the model's default applies. `keep_thoughts` is how many of the newest turns include reasoning.
     Raises SettingsError.
     """
 
@@ -103,9 +103,9 @@ class OpenAICompatible:
     ) -> None:
         check_at_least_one(keep_screenshots=keep_screenshots, max_tokens=max_tokens)
         choices = {"coordinates": (coordinates, get_args(Coordinates)), "toolset": (toolset, tuple(TABLES))}
-        for name, (value, known) in choices.items():
-            if value not in known:
-                raise SettingsError(f"{name} must be one of {', '.join(known)}, got {value!r}")
+        for name, (value, supported) in choices.items():
+            if value not in supported:
+                raise SettingsError(f"{name} must be one of {', '.join(supported)}, got {value!r}")
         self._coordinates = _COORDINATES.get(toolset, coordinates)
         self._toolset = Toolset(TABLES[toolset], functions, excluded_actions, call_in=call_of)
         self._service = chat_service(base_url, model, api_key)
@@ -129,8 +129,8 @@ class OpenAICompatible:
         makes no valid call after that has given up.
         """
         observation = _at_configured_size(observation)
-        messages, refusals, usage = self._messages(observation), 0, Usage()
-        if self._log and (not observation.turns or self._looks(observation.turns[-1])):
+        messages, rejections, usage = self._messages(observation), 0, Usage()
+        if self._log and (not observation.turns or self._shows_screen(observation.turns[-1])):
             self._log.dump(observation.frame.digest, observation.load_png(observation.frame))
 
         def note(request: JsonObject, attempt: Attempt[Decision]) -> Attempt[Decision]:
@@ -139,7 +139,7 @@ class OpenAICompatible:
             return attempt
 
         def read(body: JsonObject) -> Decision | Failure:
-            nonlocal refusals, usage
+            nonlocal rejections, usage
             answer = read_answer(body)
             if isinstance(answer, Failure):
                 return answer
@@ -147,12 +147,12 @@ class OpenAICompatible:
             decision = self._decision(answer, observation)
             if isinstance(decision, tuple):
                 line, again = decision
-                refusals += 1
+                rejections += 1
                 problem = f"nothing of the model's answer can be performed: {line}"
-                if refusals <= again:
+                if rejections <= again:
                     names = ", ".join(call.name for call in answer.calls[:20])
-                    words = answer.words or (f"(calls of {names})" if names else "(nothing)")
-                    messages.append({"role": "assistant", "content": _cut(words)})
+                    text = answer.text or (f"(calls of {names})" if names else "(nothing)")
+                    messages.append({"role": "assistant", "content": _cut(text)})
                     messages.append(user_message(f"Nothing was performed: {line}."))
                     return Failure(PlannerError(problem), again=True, after_s=0.0)
                 decision = Decision("gave_up", problem)
@@ -172,67 +172,67 @@ class OpenAICompatible:
     def _messages(self, observation: Observation) -> list[Message]:
         """Return the conversation so far. Its size has a limit, however long the run is.
 
-        A tool answers in text only, because most servers refuse images there; the screen follows in a user message. The
-        newest turns are in the model's own words. The turns before them are summarised in one line a step, and the
+        A tool answers in text only, because most servers reject images there; the screen follows in a user message. The
+        newest turns are in the model's text. The turns before them are summarised in one line a step, and the
         oldest of these are left out.
         """
         system = self._system_instruction
         if system is None:
-            where = prompts.coordinates_in_words(self._sent(observation))
+            where = prompts.format_coordinates(self._sent(observation))
             rules = "\n".join(f"- {rule}" for rule in (where, *self._toolset.rules))
             system = self._toolset.table.operator.format(rules=rules)
         turns = [turn for turn in observation.turns if turn.steps]
         recent, older = turns[-KEPT_TURNS:], turns[:-KEPT_TURNS]
-        looks = [*map(self._looks, recent)]
+        has_screen = [*map(self._shows_screen, recent)]
         first = observation.first_frame if turns else observation.frame
-        with_first = self._shows_first and not older and sum(looks) < self._keep_screenshots
-        task = prompts.task_in_words(observation.task, older)
+        with_first = self._shows_first and not older and sum(has_screen) < self._keep_screenshots
+        task = prompts.format_task(observation.task, older)
         messages: list[Message] = [
             {"role": "system", "content": system},
             user_message(task, observation.load_png(first) if with_first else None),
         ]
         seen = screens_seen(recent, observation.frame)[1:]
         for number, (turn, frame) in enumerate(zip(recent, seen, strict=True)):
-            is_sent = looks[number] and sum(looks[number + 1 :]) < self._keep_screenshots
+            is_sent = has_screen[number] and sum(has_screen[number + 1 :]) < self._keep_screenshots
             png = observation.load_png(frame) if is_sent else None
-            with_thoughts = len(recent) - number <= self._keep_thoughts
-            words = self._messages_of(turn, observation, with_thoughts=with_thoughts)
+            with_reasoning = len(recent) - number <= self._keep_thoughts
+            exchange = self._messages_of(turn, observation, with_reasoning=with_reasoning)
             screen = prompts.NEWER_SCREEN if png is not None else prompts.OLDER_SCREEN
-            messages += words or [user_message(f"{_cut(prompts.format_turn(turn))}\n{screen}", png)]
-            if words and looks[number]:
+            messages += exchange or [user_message(f"{_cut(prompts.format_turn(turn))}\n{screen}", png)]
+            if exchange and has_screen[number]:
                 messages.append(user_message(screen, png))
         return messages
 
-    def _looks(self, turn: Turn) -> bool:
+    def _shows_screen(self, turn: Turn) -> bool:
         """Return whether the model gets a screenshot after this turn."""
         chat = turn.decision.provider_details.get("chat") or {"message": {"tool_calls": []}}
         if {call["function"]["name"] for call in chat["message"]["tool_calls"]} == {self._toolset.table.batch}:
-            return self._toolset.table.looks_always  # the results of a batch are text only
-        return any(self._toolset.looks(str(step.proposal.as_proposed.get("name"))) for step in turn.steps)
+            return self._toolset.table.always_shows_screen  # the results of a batch are text only
+        return any(self._toolset.shows_screen(str(step.proposal.as_proposed.get("name"))) for step in turn.steps)
 
-    def _messages_of(self, turn: Turn, observation: Observation, *, with_thoughts: bool) -> list[Message]:
-        """Return the model's words and a result for each of its calls; [] if they cannot be sent back."""
+    def _messages_of(self, turn: Turn, observation: Observation, *, with_reasoning: bool) -> list[Message]:
+        """Return the model's message and a result for each of its calls; [] if they cannot be sent back."""
         details = turn.decision.provider_details.get("chat") or {"message": {}, "actions": []}
         if not details["actions"] or sum(details["actions"]) != len(turn.steps):
             return []
-        thoughts = details.get("thoughts", "") if with_thoughts else ""
-        words = details["message"]["content"]
-        content = f"<think>\n{thoughts}\n</think>\n\n{words}" if thoughts else words
+        reasoning = details.get("thoughts", "") if with_reasoning else ""
+        model_text = details["message"]["content"]
+        content = f"<think>\n{reasoning}\n</think>\n\n{model_text}" if reasoning else model_text
         messages: list[Message] = [{**details["message"], "content": content}]
         steps = iter(turn.steps)
         for call, count in zip(details["message"]["tool_calls"], details["actions"], strict=True):
-            own = [*islice(steps, count)]
-            results = [self._result_of(step, observation) for step in own]
+            call_steps = [*islice(steps, count)]
+            results = [self._result_of(step, observation) for step in call_steps]
             if len(results) == 1:
                 text = results[0]
             elif results:  # a batch
-                names = [step.proposal.as_proposed["name"] for step in own]
+                names = [step.proposal.as_proposed["name"] for step in call_steps]
                 lines = enumerate(zip(names, results, strict=True), start=1)
                 text = "\n".join(f"{number}. {name}: {result}" for number, (name, result) in lines)
-            else:  # only where one call is performed and the others are not
+            else:  # Only one call was performed.
                 problem = f"{call['function']['name']}: one call a turn is performed; call it again if need be"
                 text = json.dumps({"ok": False, "error": {"type": "too_many_tool_calls", "message": problem}})
-            messages.append({"role": "tool", "tool_call_id": call["id"], "content": _cut(text, LONGEST_RESULT)})
+            messages.append({"role": "tool", "tool_call_id": call["id"], "content": _cut(text, MAX_RESULT_LENGTH)})
         return messages
 
     def _result_of(self, step: Step, observation: Observation) -> str:
@@ -241,10 +241,10 @@ class OpenAICompatible:
             return prompts.typed_result(step)
         name, output = step.proposal.as_proposed.get("name"), step.output
         if name == "detect_elements":
-            output = _LISTED.sub(_with_size, output)
+            output = _ELEMENT.sub(_with_size, output)
         if name == "get_timing" and output and (sent := self._sent(observation)):
             output = f"{output}\nscreenshot: {sent[0]} x {sent[1]} pixels"
-        return prompts.result_in_words(replace(step, output=output))
+        return prompts.format_result(replace(step, output=output))
 
     def _sent(self, observation: Observation) -> tuple[int, int] | None:
         """Return the size of the newest screenshot if the model's coordinates are pixels of it."""
@@ -254,53 +254,55 @@ class OpenAICompatible:
         tools = [
             {
                 "type": "function",
-                "function": {"name": each.name, "description": each.description, "parameters": dict(each.parameters)},
+                "function": {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)},
             }
-            for each in self._toolset.declarations
+            for tool in self._toolset.declarations
         ]
         table = self._toolset.table
-        single = {"parallel_tool_calls": False} if table.most_actions == 1 and not table.typed_errors else {}
+        single = {"parallel_tool_calls": False} if table.max_actions == 1 and not table.typed_errors else {}
         base = {"model": self._service.model, "messages": list(messages), "tools": tools, "tool_choice": "auto"}
         return {**base, "max_tokens": self._max_tokens, **self._temperature, **single}
 
-    def _decision(self, answer: Answer[FunctionCall], observation: Observation) -> Decision | Refused:
+    def _decision(self, answer: Answer[FunctionCall], observation: Observation) -> Decision | Rejection:
         if answer.cut_off:
-            return f"your answer was cut off at max_tokens={self._max_tokens}; {BRIEFLY}", WORDS_AGAIN
-        if not answer.calls and self._toolset.table.words_end:
-            return Decision(self._toolset.table.words_end, answer.words)
+            return f"your answer was cut off at max_tokens={self._max_tokens}; {BRIEFLY}", TEXT_RETRIES
+        if not answer.calls and self._toolset.table.text_ends:
+            return Decision(self._toolset.table.text_ends, answer.text)
         if not answer.calls:
-            words = repr(answer.words[:200]) if answer.words else "nothing"
-            return f"you answered without a tool call, with {words}; {BRIEFLY}", WORDS_AGAIN
+            text = repr(answer.text[:200]) if answer.text else "nothing"
+            return f"you answered without a tool call, with {text}; {BRIEFLY}", TEXT_RETRIES
         pointer, sent = left_at(observation.turns), self._sent(observation)
-        spell = partial(Arguments, screen=observation.frame, sent=sent, pointer=pointer)
+        make_args = partial(Arguments, screen=observation.frame, sent=sent, pointer=pointer)
         table, declared = self._toolset.table, self._toolset.declarations
-        readings = [self._toolset.read(_typed(call, declared), spell) for call in answer.calls]
+        readings = [self._toolset.read(_typed(call, declared), make_args) for call in answer.calls]
         if table.typed_errors:
-            readings = readings[: table.most_actions]
+            readings = readings[: table.max_actions]
         actions = sum(1 if isinstance(reading, EndOfRun) else len(reading) for reading in readings)
-        if actions > (most := table.most_actions):
-            problem = f"one turn may hold {most} action{'s' if most > 1 else ''}, got {actions}; nothing was performed"
-            return problem, CALLS_AGAIN
-        # giving up ends the run whatever other calls there are; success must be visible first, so it ends it only alone
+        if actions > (maximum := table.max_actions):
+            problem = (
+                f"one turn may hold {maximum} action{'s' if maximum > 1 else ''}, got {actions}; nothing was performed"
+            )
+            return problem, CALLS_RETRIES
+        # Giving up ends the run despite other calls. Success must be visible first, so it must be the only call.
         for reading in readings:
             if isinstance(reading, EndOfRun) and (reading.kind == "gave_up" or len(readings) == 1):
-                return Decision(reading.kind, reading.words or answer.words)
+                return Decision(reading.kind, reading.text or answer.text)
         groups = [
-            (refused(call, prompts.TOO_EARLY),) if isinstance(reading, EndOfRun) else reading
+            (reject_call(call, prompts.TOO_EARLY),) if isinstance(reading, EndOfRun) else reading
             for call, reading in zip(answer.calls, readings, strict=False)
         ]
         counts = [*map(len, groups), *[0] * (len(answer.calls) - len(groups))]
         flat = tuple(proposal for group in groups for proposal in group)
         details = details_of(answer, counts, len(observation.turns) + 1)
-        return Decision("act", answer.words, flat, stop_at_error=True, provider_details=details)
+        return Decision("act", answer.text, flat, stop_at_error=True, provider_details=details)
 
 
 def _at_configured_size(observation: Observation) -> Observation:
     """Return the observation with screenshots no longer on any side than the newest call of `configure` allows."""
     steps = [step for turn in observation.turns for step in turn.steps if not prompts.problem_of(step)]
     configured = [step.proposal.action for step in steps if isinstance(step.proposal.action, CallFunction)]
-    given = (action.arguments.get("screenshot_max_side") for action in configured if action.name == "configure")
-    sides = [side for side in given if side]
+    values = (action.arguments.get("screenshot_max_side") for action in configured if action.name == "configure")
+    sides = [side for side in values if side]
     if not sides:
         return observation
 
@@ -312,9 +314,9 @@ def _at_configured_size(observation: Observation) -> Observation:
     return replace(observation, load_png=load)
 
 
-def _typed(call: FunctionCall, known: Sequence[Declaration]) -> FunctionCall:
+def _typed(call: FunctionCall, declarations: Sequence[Declaration]) -> FunctionCall:
     """Return the call with values of the types that its tool declares: in some forms each value is text."""
-    schemas = [each.parameters for each in known if each.name == call.name]
+    schemas = [declaration.parameters for declaration in declarations if declaration.name == call.name]
     properties: JsonObject = schemas[0].get("properties", {}) if schemas else {}
     args = dict(call.args)
     for name, value in args.items():
@@ -324,10 +326,10 @@ def _typed(call: FunctionCall, known: Sequence[Declaration]) -> FunctionCall:
     return replace(call, args=args)
 
 
-def _with_size(listed: re.Match[str]) -> str:
-    """Return an element of the list as its name with x, y, w and h."""
-    left, top, right, bottom = map(int, listed.groups()[1:])
-    return f"{listed[1]} (x={left}, y={top}, w={right - left}, h={bottom - top})"
+def _with_size(element: re.Match[str]) -> str:
+    """Return a listed element as its name with x, y, w and h."""
+    left, top, right, bottom = map(int, element.groups()[1:])
+    return f"{element[1]} (x={left}, y={top}, w={right - left}, h={bottom - top})"
 
 
 def user_message(text: str, png: bytes | None = None) -> Message:
@@ -344,23 +346,23 @@ def user_message(text: str, png: bytes | None = None) -> Message:
 def details_of(answer: Answer[FunctionCall], actions: Sequence[int], number: int) -> JsonObject:
     """Return the data of an answer to send back: its calls, each with an id, and the number of actions of each.
 
-    Its thoughts are kept apart. The arguments are written as JSON again, because servers fail on a history with other
+    Its reasoning is separate. The arguments are written as JSON again, because servers fail on a history with other
     arguments. `number` is the turn's.
     """
     ids = [call.id for call in answer.calls]
     if not all(ids) or len(set(ids)) < len(ids):
-        ids = [f"call_{number}_{place}" for place in range(len(ids))]
+        ids = [f"call_{number}_{index}" for index in range(len(ids))]
     calls: list[JsonObject] = []
     for call, call_id in zip(answer.calls, ids, strict=True):
         function = {"name": call.name or "unknown", "arguments": json.dumps(dict(call.args))}
         calls.append({"id": call_id, "type": "function", "function": function, **call.extra})
-    message = {"role": "assistant", "content": _cut(answer.words), "tool_calls": calls}
-    thoughts = {"thoughts": _cut(answer.thoughts)} if answer.thoughts else {}
-    return {"chat": {"message": message, "actions": list(actions), **thoughts}}
+    message = {"role": "assistant", "content": _cut(answer.text), "tool_calls": calls}
+    reasoning = {"thoughts": _cut(answer.reasoning)} if answer.reasoning else {}
+    return {"chat": {"message": message, "actions": list(actions), **reasoning}}
 
 
-def _cut(text: str, most: int = LONGEST_TEXT) -> str:
-    return text if len(text) <= most else f"{text[:most]} … (cut, of {len(text)} characters)"
+def _cut(text: str, max_length: int = LONGEST_TEXT) -> str:
+    return text if len(text) <= max_length else f"{text[:max_length]} … (cut, of {len(text)} characters)"
 
 
 def chat_service(base_url: str, model: str, api_key: ApiKey = None) -> Service:
@@ -373,19 +375,19 @@ def chat_service(base_url: str, model: str, api_key: ApiKey = None) -> Service:
         if not text:
             raise SettingsError(f"{name} must not be empty, got {text!r}")
     key = found_key(api_key, ()) if callable(api_key) or (api_key or "").strip() else ""
-    parts = urlsplit(found_url(base_url) or "")
-    if parts.username is not None:
+    split_url = urlsplit(resolve_url(base_url) or "")
+    if split_url.username is not None:
         raise SettingsError("base_url must be without a user and a password; pass the key as api_key")
-    path = parts.path.rstrip("/").removesuffix("/chat/completions") or "/v1"
-    url = urlunsplit(parts._replace(path=f"{path}/chat/completions"))
+    path = split_url.path.rstrip("/").removesuffix("/chat/completions") or "/v1"
+    url = urlunsplit(split_url._replace(path=f"{path}/chat/completions"))
     return Service(url, model, key, {"Authorization": f"Bearer {key}"} if key else {}, usage_of, api_key)
 
 
 class ChatJudge(ServiceJudge):
     """A judge that asks the model behind `base_url`, such as `http://localhost:1234/v1`.
 
-    `coordinates` is the model's unit, as for the planner. If `temperature` is None, the model's own holds. `max_tokens`
-    counts thinking too. Raises SettingsError, and KeyRejected if the key cannot be sent.
+    `coordinates` is the model's unit, as for the planner. Without a `temperature` the model's default applies.
+    `max_tokens` counts thinking too. Raises SettingsError, and KeyRejected if the key cannot be sent.
     """
 
     def __init__(
@@ -409,9 +411,9 @@ class ChatJudge(ServiceJudge):
     def _grid(self, screen: FrameRef) -> Grid:
         return Grid(screen.width, screen.height) if self._coordinates == "pixels" else Grid(GRID, GRID)
 
-    def _body(self, part: str, asked: Observation) -> JsonObject:
+    def _body(self, rules: str, asked: Observation) -> JsonObject:
         question = user_message(asked.task, asked.load_png(asked.frame))
-        return {**self._fixed, "messages": [{"role": "system", "content": part}, question]}
+        return {**self._fixed, "messages": [{"role": "system", "content": rules}, question]}
 
     def _binding(self, name: str, schema: JsonObject) -> JsonObject:
         described = {"name": name, "strict": True, "schema": schema}

@@ -2,7 +2,7 @@
 
 `commands` are single VNC commands, and batches of them, for any model that calls tools. `computer_use` is Qwen's tool.
 `vnc_command` are the tools of an agent with a tool prompt, and `local_agent` those of a local vision agent; both are
-contracts with users who come from there (docs/models.md).
+contracts with migrating users (docs/models.md).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from pytest_vnc_use.planners.common.arguments import (
     PIXELS_PER_WHEEL_CLICK,
     Arguments,
     Unreadable,
-    notches,
     numbers_of,
     pixel_of,
     seconds_to_wait,
     split_keys,
+    wheel_clicks,
 )
 from pytest_vnc_use.planners.common.functions import Declaration
-from pytest_vnc_use.planners.common.toolset import DONE, GIVE_UP, MOST_ACTIONS, EndKind, EndOfRun, Table, Tool, tool
+from pytest_vnc_use.planners.common.toolset import DONE, GIVE_UP, MAX_ACTIONS, EndKind, EndOfRun, Table, Tool, tool
 from pytest_vnc_use.types import (
     Action,
     Button,
@@ -70,8 +70,8 @@ def _any_click(args: Arguments) -> Action:
 
 
 def _drag(args: Arguments) -> Action:
-    start = args.place("from_", "start_", "source_")
-    return Drag(*start, *args.place("to_", "end_", "target_", "destination_"))
+    start = args.point("from_", "start_", "source_")
+    return Drag(*start, *args.point("to_", "end_", "target_", "destination_"))
 
 
 def _scroll(args: Arguments, *names: str) -> Action:
@@ -79,7 +79,7 @@ def _scroll(args: Arguments, *names: str) -> Action:
     direction = args.direction("direction")
     clicks = args.number(*names)
     x, y = args.target() if args.has_point() else args.middle()
-    return Scroll(x, y, OPPOSITE[direction] if clicks < 0 else direction, clicks=notches(clicks))
+    return Scroll(x, y, OPPOSITE[direction] if clicks < 0 else direction, clicks=wheel_clicks(clicks))
 
 
 def _type_text(args: Arguments) -> Action:
@@ -103,18 +103,18 @@ def _wait(args: Arguments, *names: str, unit_s: float = 1.0) -> Action:
     return Wait(seconds_to_wait(args.number(*names) * unit_s))
 
 
-def _look(_: Arguments) -> Action:
+def _take_screenshot(_: Arguments) -> Action:
     return TakeScreenshot()
 
 
-def _ends(kind: EndKind, description: str, words: str) -> Tool:
-    """Return the row of a tool that ends the run; its argument `words` says how."""
-    return tool(description, lambda args: EndOfRun(kind, str(args.get(words) or "")), {words: TEXT}, ends=True)
+def _ends(kind: EndKind, description: str, argument: str) -> Tool:
+    """Return the row of a tool that ends the run; `argument` names the one with the result."""
+    return tool(description, lambda args: EndOfRun(kind, str(args.get(argument) or "")), {argument: TEXT}, ends=True)
 
 
 def _command_rules(offered: Sequence[str]) -> Sequence[str]:
     return (
-        f"For up to {MOST_ACTIONS} actions that need no look in between, call batch.",
+        f"For up to {MAX_ACTIONS} actions that need no look in between, call batch.",
         "When the newest screenshot shows that the task is done, call task_complete, and nothing beside it.",
         prompts.GIVING_UP.format(call="call task_failed and say what you saw"),
         *([prompts.VERIFY_RULE] if "verify" in offered else []),
@@ -161,7 +161,7 @@ COMMANDS = Table(
         ),
         "go_back": tool("Go back in the focused browser.", lambda _: TraverseHistory("back")),
         "go_forward": tool("Go forward in the focused browser.", lambda _: TraverseHistory("forward")),
-        "take_screenshot": tool("Do nothing, and look again.", _look),
+        "take_screenshot": tool("Do nothing, and look again.", _take_screenshot),
         "task_complete": _ends("finished", DONE.description, "summary"),
         "task_failed": _ends("gave_up", GIVE_UP.description, "reason"),
     },
@@ -173,12 +173,12 @@ COMMANDS = Table(
 STATUSES = {"success": "finished", "failure": "gave_up"}
 
 
-def _click_there(args: Arguments, *, button: Button = "left", count: int = 1) -> Action:
+def _click_at_pointer(args: Arguments, *, button: Button = "left", count: int = 1) -> Action:
     return Click(*args.at_pointer(), button=button, count=count)
 
 
 def _drag_from_pointer(args: Arguments) -> Action:
-    start = args.pointer if args.pointer and not args.has_point("start_") else args.place("start_")
+    start = args.pointer if args.pointer and not args.has_point("start_") else args.point("start_")
     return Drag(*start, *args.target())
 
 
@@ -187,7 +187,7 @@ def _scroll_pixels(args: Arguments, *, ahead: Direction = "up", back: Direction 
     if not pixels:
         raise Unreadable(f"'pixels' must be a number above 0 for {ahead}, below 0 for {back}, got 0")
     x, y = args.at_pointer() if args.has_point() or args.pointer else args.middle()
-    return Scroll(x, y, ahead if pixels > 0 else back, clicks=notches(pixels / PIXELS_PER_WHEEL_CLICK))
+    return Scroll(x, y, ahead if pixels > 0 else back, clicks=wheel_clicks(pixels / PIXELS_PER_WHEEL_CLICK))
 
 
 def _terminate(args: Arguments) -> EndOfRun:
@@ -220,16 +220,16 @@ COMPUTER_USE = Table(
         "key": tool("", lambda args: KeyCombo(split_keys(args.first("keys", "key", "text")))),
         "type": tool("", lambda args: TypeText(args.text("text"))),
         "mouse_move": tool("", lambda args: Move(*args.at_pointer())),
-        "left_click": tool("", _click_there),
+        "left_click": tool("", _click_at_pointer),
         "left_click_drag": tool("", _drag_from_pointer),
-        "right_click": tool("", partial(_click_there, button="right")),
-        "middle_click": tool("", partial(_click_there, button="middle")),
-        "double_click": tool("", partial(_click_there, count=2)),
-        "triple_click": tool("", partial(_click_there, count=3)),
+        "right_click": tool("", partial(_click_at_pointer, button="right")),
+        "middle_click": tool("", partial(_click_at_pointer, button="middle")),
+        "double_click": tool("", partial(_click_at_pointer, count=2)),
+        "triple_click": tool("", partial(_click_at_pointer, count=3)),
         "scroll": tool("", _scroll_pixels),
         "hscroll": tool("", partial(_scroll_pixels, ahead="right", back="left")),
         "wait": tool("", lambda args: _wait(args, "time", "duration"), time={**NUMBER, "default": 1}),
-        "screenshot": tool("", _look),
+        "screenshot": tool("", _take_screenshot),
         "terminate": tool("", _terminate, ends=True),
         "answer": tool("", lambda args: EndOfRun("finished", args.text("text")), ends=True),
     },
@@ -243,9 +243,9 @@ COMPUTER_USE = Table(
     describe=_describe_computer,
     ends_inside=True,
     noun="action",
-    most_actions=1,
+    max_actions=1,
 )
-"""Source: the cookbook of Qwen3-VL, `utils/agent_function_call.py`. The model drags from the pointer's place, and
+"""Source: the cookbook of Qwen3-VL, `utils/agent_function_call.py`. The model drags from the pointer position, and
 scrolls by `pixels`: positive ones go up, or right. Qwen's own list has no screenshot; its models ask for one."""
 
 
@@ -257,22 +257,22 @@ def _drag_to(args: Arguments) -> Action:
 
 def _configure(args: Arguments) -> Action:
     params = args.get("params")
-    given = params if isinstance(params, dict) else {name: args.first(name) for name in args.values}
-    return CallFunction("configure", dict(given))
+    settings = params if isinstance(params, dict) else {name: args.first(name) for name in args.values}
+    return CallFunction("configure", dict(settings))
 
 
 def _describe_vnc(rows: Sequence[tuple[str, Tool]]) -> Declaration:
     commands = [row.declaration(name) for name, row in rows if not row.ends]
-    known = {name: each for command in commands for name, each in command.parameters["properties"].items()}
-    lines = [f"{each.name} {{{', '.join(each.parameters['properties'])}}}: {each.description}" for each in commands]
-    names: JsonObject = {"type": "string", "enum": [each.name for each in commands]}
-    schema = {"type": "object", "properties": {"action": names, **known}, "required": ["action"]}
+    args = {name: schema for row in commands for name, schema in row.parameters["properties"].items()}
+    lines = [f"{row.name} {{{', '.join(row.parameters['properties'])}}}: {row.description}" for row in commands]
+    names: JsonObject = {"type": "string", "enum": [row.name for row in commands]}
+    schema = {"type": "object", "properties": {"action": names, **args}, "required": ["action"]}
     return Declaration("vnc_command", "\n".join(["Perform one command.", *lines]), schema)
 
 
 VNC_COMMAND = Table(
     rows={
-        "screenshot": tool("Look at the screen: answers with an image.", _look, looks=True),
+        "screenshot": tool("Look at the screen: answers with an image.", _take_screenshot, shows_screen=True),
         "mouse_click": tool("Click.", _any_click, POINT, button=BUTTON),
         "mouse_double_click": tool("Click twice.", partial(_click, count=2), POINT),
         "mouse_drag": tool(
@@ -323,8 +323,8 @@ VNC_COMMAND = Table(
     selector="action",
     describe=_describe_vnc,
     batch="action_queue",
-    looks_always=False,
-    words_end="gave_up",
+    always_shows_screen=False,
+    text_ends="gave_up",
 )
 
 LABEL: JsonObject = {**TEXT, "description": "what is there, in a few words"}
@@ -369,8 +369,8 @@ def _press_known_key(args: Arguments) -> Action:
         raise Unreadable("'key' is missing: give enter, tab, escape, ctrl+c …", "missing_key")
     keys = split_keys(key)
     try:
-        for each in keys:
-            parse_key(each)
+        for name in keys:
+            parse_key(name)
     except ActionError as exc:
         raise Unreadable(str(exc), "invalid_key") from exc
     return KeyCombo(keys)
@@ -378,12 +378,14 @@ def _press_known_key(args: Arguments) -> Action:
 
 def _scroll_down(args: Arguments) -> Action:
     x, y = _box_centre(args)
-    return Scroll(x, y, "down", notches(args.number("amount") / 120))
+    return Scroll(x, y, "down", wheel_clicks(args.number("amount") / 120))
 
 
 LOCAL_AGENT = Table(
     rows={
-        "observe_screen": tool("Take a screenshot; it follows in the next message.", _look, looks=True),
+        "observe_screen": tool(
+            "Take a screenshot; it follows in the next message.", _take_screenshot, shows_screen=True
+        ),
         "click_element": tool(
             "Click what you name, in the middle of its box.", _click_element, {"label": LABEL, "box": BOX}
         ),
@@ -400,9 +402,9 @@ LOCAL_AGENT = Table(
     rules=prompts.local_agent_rules,
     operator=prompts.LOCAL_AGENT_OPERATOR,
     noun="tool",
-    most_actions=1,
-    looks_always=False,
-    words_end="finished",
+    max_actions=1,
+    always_shows_screen=False,
+    text_ends="finished",
     typed_errors=True,
 )
 

@@ -19,12 +19,12 @@ from pytest_vnc_use.types import (
 from pytest_vnc_use.types.actions import Point
 from pytest_vnc_use.types.keys import split_combination
 
-MOST_NOTCHES = 50
-LONGEST_WAIT_S = 60.0
+MAX_WHEEL_CLICKS = 50
+MAX_WAIT_S = 60.0
 
 DIRECTIONS: dict[str, Direction] = {"up": "up", "down": "down", "left": "left", "right": "right"}
 REASONS = ("intent", "reason", "reasoning", "thought", "explanation")
-"""The names under which a model gives the reason for a call. The first one that is given becomes the intent."""
+"""The names under which a model gives the reason for a call. The first one present becomes the intent."""
 
 
 class Unreadable(Exception):
@@ -42,8 +42,8 @@ class Unreadable(Exception):
 class Arguments:
     """The arguments of one call, and the screen of its coordinates.
 
-    `sent` is the size of the image that the model got, if its coordinates are pixels of it. `pointer` is the pointer's
-    place before the call, if it is known. `defaults` are those of the call's row.
+    `sent` is the size of the image that the model got, if its coordinates are pixels of it. `pointer` is the pointer
+    position before the call, if known. `defaults` are those of the call's row.
     """
 
     values: JsonObject
@@ -56,9 +56,9 @@ class Arguments:
 
     def get(self, *names: str) -> Any:
         """Return the first of these arguments that was given; None if none was."""
-        given = next((name for name in names if self.values.get(name) is not None), names[0])
-        self._asked.update({names[0]: None, given: None})
-        return self.values.get(given)
+        used = next((name for name in names if self.values.get(name) is not None), names[0])
+        self._asked.update({names[0]: None, used: None})
+        return self.values.get(used)
 
     def has(self, *names: str) -> bool:
         """Return whether one of these arguments was given."""
@@ -97,10 +97,10 @@ class Arguments:
 
     def direction(self, *names: str) -> Direction:
         """Return the direction under the first of these names that was given. Raises Unreadable."""
-        word = self.first(*names)
-        direction = DIRECTIONS.get(str(word).strip().lower())
+        value = self.first(*names)
+        direction = DIRECTIONS.get(str(value).strip().lower())
         if direction is None:
-            raise Unreadable(f"{names[0]!r} must be up, down, left or right, got {word!r:.100}")
+            raise Unreadable(f"{names[0]!r} must be up, down, left or right, got {value!r:.100}")
         return direction
 
     def keys(self, *names: str) -> tuple[str, ...]:
@@ -114,18 +114,18 @@ class Arguments:
 
     def target(self) -> Point:
         """Return the point of the call. Raises Unreadable."""
-        return self.place("")
+        return self.point("")
 
     def at_pointer(self) -> Point:
-        """Return the point of the call, or else the pointer's place. Raises Unreadable if neither is known."""
+        """Return the point of the call, or else the pointer position. Raises Unreadable if neither is known."""
         return self.pointer if self.pointer and not self.has_point() else self.target()
 
-    def place(self, *prefixes: str) -> Point:
+    def point(self, *prefixes: str) -> Point:
         """Return the point whose names have one of these prefixes, such as `from_`. Raises Unreadable."""
-        format_ = next((value for value in map(self._point_under, prefixes) if value is not None), None)
-        if format_ is None:
+        value = next((value for value in map(self._point_under, prefixes) if value is not None), None)
+        if value is None:
             raise Unreadable(f"a point is missing: give {prefixes[0]}x and {prefixes[0]}y")
-        return pixel_of(format_, self.screen, self.sent)
+        return pixel_of(value, self.screen, self.sent)
 
     def has_point(self, prefix: str = "") -> bool:
         """Return whether a point was given under this prefix."""
@@ -140,19 +140,19 @@ class Arguments:
         self._asked.update({prefix + name: None for name, value in corners.items() if value is not None})
         return {name: value for name, value in corners.items() if value is not None} or None
 
-    def check(self, call: str, known: Collection[str], takes: Collection[str] = ()) -> None:
+    def check(self, call: str, calls: Collection[str], takes: Collection[str] = ()) -> None:
         """Raise Unreadable if an argument was given that the reader did not look up.
 
-        `known` are the names of all calls. `takes` are the arguments of this one, for the message; without them it
-        lists the names that were looked up.
+        `calls` are the names of all calls. `takes` are the arguments of this one, for the message (default: the names
+        that were looked up).
         """
-        given = [name for name, value in self.values.items() if value not in (None, "", [], {})]
-        left = [name for name in given if name not in (*self._asked, *REASONS)]
-        if left:
+        present = [name for name, value in self.values.items() if value not in (None, "", [], {})]
+        unread = [name for name in present if name not in (*self._asked, *REASONS)]
+        if unread:
             names = ", ".join(takes or self._asked) or "none"
-            unknown = ", ".join(f"{name}={self.values[name]!r:.60}" for name in left)
+            unknown = ", ".join(f"{name}={self.values[name]!r:.60}" for name in unread)
             with_button = f"{self.values.get('button')}_click"
-            hint = f"; there is {with_button}" if with_button in known else ""
+            hint = f"; there is {with_button}" if with_button in calls else ""
             raise Unreadable(f"{call!r:.100} does not take {unknown}; its arguments: {names}{hint}")
 
 
@@ -176,7 +176,7 @@ def read_action(
 ) -> tuple[Action, ...]:
     """Return what a call means: its actions, or one that says why it cannot be performed.
 
-    `readers` are all known calls. `offered` are the names of those that the model may make in this run.
+    `readers` are all supported calls. `offered` are the names of those that the model may make in this run.
     """
     if name not in readers:
         problem = f"there is no {noun} {name!r:.100}; there are {', '.join(offered)}"
@@ -184,9 +184,9 @@ def read_action(
         problem = f"{name!r} is excluded in this run; use another {noun}"
     else:
         try:
-            meant = readers[name](args)
+            actions = readers[name](args)
             args.check(name, offered)
-            return meant if isinstance(meant, tuple) else (meant,)
+            return actions if isinstance(actions, tuple) else (actions,)
         except Unreadable as exc:
             problem = str(exc)
     return (InvalidAction(name, problem),)
@@ -206,10 +206,12 @@ def number_of(name: str, value: Any) -> float:
     return number
 
 
-def notches(count: float) -> int:
+def wheel_clicks(count: float) -> int:
     """Return whole wheel clicks, at least one, for either sign. Raises Unreadable for none or too many."""
-    if not 0 < abs(count) <= MOST_NOTCHES:
-        raise Unreadable(f"scrolling goes by more than 0 and at most {MOST_NOTCHES} clicks of the wheel, got {count:g}")
+    if not 0 < abs(count) <= MAX_WHEEL_CLICKS:
+        raise Unreadable(
+            f"scrolling goes by more than 0 and at most {MAX_WHEEL_CLICKS} clicks of the wheel, got {count:g}"
+        )
     return max(round(abs(count)), 1)
 
 
@@ -218,10 +220,10 @@ def split_keys(keys: Any) -> tuple[str, ...]:
 
     Raises Unreadable if there is no key.
     """
-    spelled = [keys] if isinstance(keys, str) else keys
-    if not isinstance(spelled, (list, tuple)) or not all(isinstance(key, str) for key in spelled):
+    texts = [keys] if isinstance(keys, str) else keys
+    if not isinstance(texts, (list, tuple)) or not all(isinstance(key, str) for key in texts):
         raise Unreadable(f"'keys' must be a key or a list of keys, got {keys!r}")
-    split = tuple(word for text in spelled for key in _split(text) for word in split_combination(key))
+    split = tuple(name for text in texts for key in _split(text) for name in split_combination(key))
     if not split:
         raise Unreadable(f"'keys' must name at least one key, got {keys!r}")
     return split
@@ -239,8 +241,8 @@ def _split(text: str) -> list[str]:
 
 def seconds_to_wait(duration_s: float) -> float:
     """Return the seconds of one wait. Raises Unreadable if they are too many or negative."""
-    if not 0 <= duration_s <= LONGEST_WAIT_S:
-        raise Unreadable(f"a wait takes 0 to {LONGEST_WAIT_S:g} seconds, got {duration_s:g}; wait again where needed")
+    if not 0 <= duration_s <= MAX_WAIT_S:
+        raise Unreadable(f"a wait takes 0 to {MAX_WAIT_S:g} seconds, got {duration_s:g}; wait again where needed")
     return duration_s
 
 
@@ -248,7 +250,7 @@ Coordinates = Literal["1000", "pixels"]
 """The unit of a model's coordinates: thousandths of the screen, whatever its shape, or pixels of the screenshot."""
 
 GRID = 1000
-LONGEST_SPELLING = 200
+MAX_VALUE_LENGTH = 200
 MAX_NUMBER = 1e300
 POINTS = ("point", "coordinate", "coordinates", "position", "box", "bbox", "bbox_2d", "point_2d")
 """The names under which models give a point, or a box around it, in one argument."""
@@ -269,7 +271,7 @@ def pixel_of(value: Any, screen: FrameRef, sent: tuple[int, int] | None = None) 
     numbers = numbers_of(value)
     if len(numbers) not in (2, 4) or not all(map(math.isfinite, numbers)):
         raise Unreadable(
-            f"a point must be [x, y], or a box [x1, y1, x2, y2], in numbers, got {repr(value)[:LONGEST_SPELLING]}"
+            f"a point must be [x, y], or a box [x1, y1, x2, y2], in numbers, got {repr(value)[:MAX_VALUE_LENGTH]}"
         )
     sides = [numbers[::2], numbers[1::2]]
     if sent is None:
@@ -296,7 +298,7 @@ def numbers_of(value: Any) -> list[float]:
     Text may be `(500, 250)`, `500 250` or `<point>500 250</point>`, but no sentence with numbers.
     """
     match value:
-        case str() if len(value) <= LONGEST_SPELLING and not _LETTER.search(bare := _TAG.sub(" ", value)):
+        case str() if len(value) <= MAX_VALUE_LENGTH and not _LETTER.search(bare := _TAG.sub(" ", value)):
             return [float(number) for number in _NUMBER.findall(bare)]
         case Mapping():  # a point, a box, or something around one
             named = next((names for names in CORNERS if all(name in value for name in names)), ())

@@ -66,7 +66,7 @@ def declare(function: Callable[..., Any]) -> Declaration:
 
 
 def declare_all(functions: Iterable[Offered], *, taken: Iterable[str]) -> tuple[Declaration, ...]:
-    """Return the declarations, each under a name of its own that is not `taken`. Raises SettingsError."""
+    """Return the declarations, with unique names that are not `taken`. Raises SettingsError."""
     declarations: dict[str, Declaration] = {}
     reserved = set(taken)
     for function in functions:
@@ -96,7 +96,7 @@ def _schema(hint: Any, where: str) -> JsonObject:
             return _schema(inner[0], where)
     if origin is list and arguments:
         return {"type": "array", "items": _schema(arguments[0], where)}
-    kind = next((name for known, name in _JSON_TYPES.items() if (origin or hint) is known), None)
+    kind = next((name for hint_type, name in _JSON_TYPES.items() if (origin or hint) is hint_type), None)
     if kind is None:
         raise SettingsError(f"{where} must be str, int, float, bool, list or dict, got {hint!r}")
     return {"type": kind}

@@ -50,7 +50,7 @@ MOST_BYTES = 4 * 2**20
 """The largest answer that is read. A turn of a model is a few thousand bytes."""
 
 CLEAN_UP_S = 1.0
-"""The extra seconds that a read may wait after our own time limit. A request that was given up then ends on its own."""
+"""The extra seconds that a read may wait after our time limit. An abandoned request then ends automatically."""
 
 PASSING = frozenset({408, 425, 429, 499, 500, 502, 503, 504, 529})
 """HTTP statuses after which the same request may succeed. 529 is Anthropic's "overloaded"."""
@@ -72,14 +72,14 @@ UNSENT = (
 )
 """Errors after which no request was sent."""
 
-LONGEST_ANSWER = 64_000
+MAX_ANSWER_TOKENS = 64_000
 """The assumed tokens of an answer if the request does not limit its length."""
 
 _WRONG_PATH = re.compile(r"\b(?:endpoint|route|not found)\b", re.IGNORECASE)
 ApiKey = Union[str, Callable[[str], str], None]
-"""A key, or a function that returns one other than the refused key that it gets: "" at first."""
+"""A key, or a function that gets the rejected key ("" at first) and returns another."""
 _DATA_URL = re.compile(r"data:(image/[\w.+-]+);base64,(.*)", re.DOTALL)
-_MOST_DIGITS = 18
+_MAX_DIGITS = 18
 
 
 @dataclass
@@ -96,10 +96,10 @@ class Service:
 
     def renew_key(self) -> bool:
         """Send a new key from now on, if a function gives one. Raises KeyMissing."""
-        refused = self.key
-        self.key = self.api_key(refused) if callable(self.api_key) else refused
-        self.headers = {name: value.replace(refused, self.key) for name, value in self.headers.items()}
-        return self.key != refused
+        old_key = self.key
+        self.key = self.api_key(old_key) if callable(self.api_key) else old_key
+        self.headers = {name: value.replace(old_key, self.key) for name, value in self.headers.items()}
+        return self.key != old_key
 
 
 def found_key(api_key: ApiKey, variables: Sequence[str]) -> str:
@@ -113,20 +113,20 @@ def found_key(api_key: ApiKey, variables: Sequence[str]) -> str:
     return key
 
 
-def found_url(base_url: str | None, variable: str = "") -> str | None:
+def resolve_url(base_url: str | None, variable: str = "") -> str | None:
     """Return the given URL, or the one in the environment, if any. Raises SettingsError if it is not http(s)."""
     url = base_url or VARIABLES.get(variable) or None
     try:
-        parts = urlsplit(url or "http://x")
+        split_url = urlsplit(url or "http://x")
     except ValueError:
-        parts = urlsplit("")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+        split_url = urlsplit("")
+    if split_url.scheme not in ("http", "https") or not split_url.hostname:
         raise SettingsError(f"base_url must be a URL such as https://host/path, got {url!r}")
     return url
 
 
 def is_loopback(url: str) -> bool:
-    """Return whether the URL names this machine. No proxy can reach what is meant by that."""
+    """Return whether the URL names this machine, which no proxy can reach."""
     try:
         host = (urlsplit(url).hostname or "").rstrip(".")
         if host == "localhost" or host.endswith(".localhost"):
@@ -204,7 +204,7 @@ def ask(
 
     `body` may be a function that makes the body of each attempt, `after` one that gets each body
     and its attempt, and may change that.
-    `report` is called before and after each attempt; if it raises before, the request is not sent. A refused key is
+    `report` is called before and after each attempt; if it raises before it, the request is not sent. A rejected key is
     renewed once, if a function gives one. Raises the last attempt's error if no attempt or time is left, or if another
     attempt cannot help.
     """
@@ -212,7 +212,7 @@ def ask(
     number, request, may_renew = 0, body() if callable(body) else body, True
     limits: JsonObject = {**request, **request.get("generationConfig", {})}
     names = ("max_tokens", "max_output_tokens", "maxOutputTokens")
-    answer_tokens = next((limits[name] for name in names if limits.get(name)), LONGEST_ANSWER)
+    answer_tokens = next((limits[name] for name in names if limits.get(name)), MAX_ANSWER_TOKENS)
     asked = ModelAsked(purpose, service.model, *_size(request), answer_tokens)
     while True:
         number += 1
@@ -262,7 +262,7 @@ def _size(value: Any) -> tuple[int, int]:
         case Mapping():
             sizes = [(len(name) + size[0], size[1]) for name, size in ((str(k), _size(v)) for k, v in value.items())]
         case list() | tuple():
-            sizes = [_size(each) for each in value]
+            sizes = [_size(item) for item in value]
         case _:
             return len(str(value)), 0
     return sum(size[0] for size in sizes), sum(size[1] for size in sizes)
@@ -275,7 +275,7 @@ def count_of(counts: Any, *path: str) -> int:
     """
     for name in path:
         counts = counts.get(name) if isinstance(counts, Mapping) else None
-    if isinstance(counts, str) and counts.isascii() and len(counts) <= _MOST_DIGITS and counts.isdecimal():
+    if isinstance(counts, str) and counts.isascii() and len(counts) <= _MAX_DIGITS and counts.isdecimal():
         counts = int(counts)
     return counts if isinstance(counts, int) and not isinstance(counts, bool) and counts > 0 else 0
 
@@ -302,7 +302,7 @@ def post_json(
 
 
 def _answered(service: Service, body: JsonObject | None, timeout_s: float) -> tuple[JsonObject, Failure | None]:
-    """Return the response's JSON, and a failure in our own words if there is none, or if it reports an error."""
+    """Return the response's JSON, and a failure if there is none, or if it reports an error."""
     unsent = False
     try:
         response = Deadline(timeout_s).call(partial(_send, service, body, timeout_s))
@@ -326,7 +326,7 @@ def _answered(service: Service, body: JsonObject | None, timeout_s: float) -> tu
 
 
 def _send(service: Service, body: JsonObject | None, timeout_s: float) -> httpx2.Response:
-    """Return the response as it came. It is requested uncompressed, so that few bytes cannot become many."""
+    """Return the response as it came. It is requested uncompressed, so that `MOST_BYTES` limits it."""
     ends_at = clock.monotonic() + timeout_s
     headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", **service.headers}
     method, sent = ("GET", None) if body is None else ("POST", json.dumps(body))
@@ -345,7 +345,7 @@ def _send(service: Service, body: JsonObject | None, timeout_s: float) -> httpx2
 
 @cache
 def load_certificates() -> ssl.SSLContext:
-    """Return httpx2's certificates. They are kept, because reading them takes longer than a request on this machine."""
+    """Return httpx2's certificates, cached because reading them takes longer than a local request."""
     return httpx2.create_ssl_context()
 
 
@@ -416,32 +416,32 @@ def failure_of_error(status: int, error: Any, *, service: Service, after_s: floa
 
     `error` is `{"type", "code", "message"}` (OpenAI, Anthropic, vLLM), `{"code", "status", "message", "details"}`
     (Google), text (LM Studio), or `{"detail": …}` (FastAPI). In a response of status 200 it counts as an error of the
-    status that it means; only what was sent is told.
+    status that it means; the message names only the status that was sent.
     """
     fields = error if isinstance(error, dict) else {"message": error}
     kinds = [str(fields[name]) for name in ("type", "code", "status") if fields.get(name)]
     details = fields.get("details")
-    details = [each for each in details if isinstance(each, dict)] if isinstance(details, list) else []
-    metadata = fields.get("metadata")  # OpenRouter's, with the words of the service behind it
+    details = [detail for detail in details if isinstance(detail, dict)] if isinstance(details, list) else []
+    metadata = fields.get("metadata")  # OpenRouter passes on the message of the service behind it.
     raw = metadata.get("raw") if isinstance(metadata, dict) else ""
-    text = shortened(" ".join(str(part) for part in (fields.get("message") or fields.get("detail"), raw) if part))
+    text = shortened(" ".join(str(line) for line in (fields.get("message") or fields.get("detail"), raw) if line))
     meant = status if status != 200 else _status_meant(kinds, text)
     sent = meant if str(meant) in kinds else status
     kind = next((kind for kind in kinds if kind != str(sent)), "")
     message = f"{sent} {kind}".rstrip() + f": {text or 'no message'}"
-    for each in details if after_s is None else ():
-        if str(each.get("@type")).endswith("google.rpc.RetryInfo"):
+    for detail in details if after_s is None else ():
+        if str(detail.get("@type")).endswith("google.rpc.RetryInfo"):
             with suppress(ValueError):
-                after_s = max(0.0, float(str(each.get("retryDelay")).rstrip("s")))
+                after_s = max(0.0, float(str(detail.get("retryDelay")).rstrip("s")))
     if after_s is not None:
         message += f" (it asks to wait {after_s:g} s)"
     if meant in (404, 405):
-        parts = urlsplit(service.url)
-        message += f"; asked at {parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}: "
-        message += "is that the right path?" if "/v1" in parts.path else "is /v1 missing in the base URL?"
-    is_daily = meant == 429 and any("PerDay" in str(each.get("violations")) for each in details)
+        split_url = urlsplit(service.url)
+        message += f"; asked at {split_url.scheme}://{split_url.netloc.rpartition('@')[2]}{split_url.path}: "
+        message += "is that the right path?" if "/v1" in split_url.path else "is /v1 missing in the base URL?"
+    is_daily = meant == 429 and any("PerDay" in str(detail.get("violations")) for detail in details)
     used_up = meant == 402 or is_daily or not USED_UP.isdisjoint(kinds)
-    if any(each.get("reason") == "API_KEY_INVALID" for each in details):
+    if any(detail.get("reason") == "API_KEY_INVALID" for detail in details):
         meant = 401  # Google's status is 400
     again = meant in PASSING and not used_up
     if used_up or meant == 429:

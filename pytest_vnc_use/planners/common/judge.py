@@ -50,8 +50,8 @@ SCHEMA = _schema("verdict", {"type": "string", "enum": ["holds", "fails", "unsur
 
 def value_schema(schema: JsonObject) -> JsonObject:
     """Return the schema of an answer whose value fits this schema or is null."""
-    own = {key: value for key, value in schema.items() if key != "$defs"}
-    whole = _schema("value", {"anyOf": [own, {"type": "null"}]})
+    inner = {key: value for key, value in schema.items() if key != "$defs"}
+    whole = _schema("value", {"anyOf": [inner, {"type": "null"}]})
     return {**whole, "$defs": schema["$defs"]} if "$defs" in schema else whole
 
 
@@ -91,8 +91,8 @@ class Grid:
     rows_first: bool = False
 
     @property
-    def in_words(self) -> str:
-        """Return the grid as text for the model."""
+    def description(self) -> str:
+        """The grid as text for the model."""
         box = "[ymin, xmin, ymax, xmax]" if self.rows_first else "[left, top, right, bottom]"
         return f"{box}, x from 0 to {self.width} and y from 0 to {self.height}"
 
@@ -122,7 +122,7 @@ def answer_in(text: str, form: type[AnyAnswer]) -> AnyAnswer | None:
 class ServiceJudge(ABC):
     """A Judge and Reader over a model's service. A subclass gives the model's grid, and the service's format.
 
-    `read` reads the answers. A service may refuse a request that binds the answer to its schema. It then gets the
+    `read` reads the answers. A service may reject a request that binds the answer to its schema. It then gets the
     request again without the binding, and from then on every request for an answer of that name. The answer is then
     found in the model's text.
     """
@@ -157,12 +157,12 @@ class ServiceJudge(ABC):
         """Return the grid that the model must count in."""
 
     @abstractmethod
-    def _body(self, part: str, asked: Observation) -> JsonObject:
-        """Return the request without the part that binds its answer. The question is the observation's task."""
+    def _body(self, rules: str, asked: Observation) -> JsonObject:
+        """Return the request without the binding of its answer. The question is the observation's task."""
 
     @abstractmethod
     def _binding(self, name: str, schema: JsonObject) -> JsonObject:
-        """Return the part of a request that binds the answer to the schema."""
+        """Return the fields of a request that bind the answer to the schema."""
 
     def _answer(
         self,
@@ -180,14 +180,14 @@ class ServiceJudge(ABC):
         """
         screen, name, deadline = frame.ref, "value" if form is Value else "verdict", Deadline(timeout_s)
         observation = Observation(question, screen, screen, (), lambda _: frame.png, report)
-        body = self._body(rules.format(box=self._grid(screen).in_words), observation)
+        body = self._body(rules.format(box=self._grid(screen).description), observation)
 
         def bound() -> JsonObject:
             return {**body, **({} if name in self._unbound else self._binding(name, schema))}
 
         def unbind(_: JsonObject, attempt: Attempt[Answer[Any]]) -> Attempt[Answer[Any]]:
             failure = attempt.result
-            # a subclass means the key, the quota or an outage: the request itself is right
+            # A subclass means the key, the quota or an outage: the request itself is valid.
             if isinstance(failure, Failure) and type(failure.error) is PlannerError and name not in self._unbound:
                 self._unbound.add(name)
                 return replace(attempt, result=replace(failure, again=True, after_s=0.0))
@@ -206,11 +206,11 @@ class ServiceJudge(ABC):
             )
 
         reply = requested()
-        if (answer := answer_in(reply.words, form)) is not None:
+        if (answer := answer_in(reply.text, form)) is not None:
             return answer, reply
         again = requested()
-        return answer_in(again.words, form), replace(again, usage=reply.usage + again.usage)
+        return answer_in(again.text, form), replace(again, usage=reply.usage + again.usage)
 
 
 def _unreadable(reply: Answer[Any]) -> str:
-    return f"the judge's answer was not the JSON that was asked for, twice; got {reply.words[:200]!r}"
+    return f"the judge's answer was not the JSON that was asked for, twice; got {reply.text[:200]!r}"

@@ -1,6 +1,6 @@
-"""What the planners over a model's service share: a request from the observation, an answer, a decision.
+"""The base of planners over a model's service: a request from the observation, an answer, a decision.
 
-Nothing is kept between turns, neither here nor at the service: each request is rebuilt from the observation.
+Nothing is kept between turns: each request is rebuilt from the observation.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ AnyAnswer = TypeVar("AnyAnswer")
 class Answer(Generic[Call]):
     """One answer: its `items` as they came, to be sent back, and the values read from them.
 
-    `words` are without `thoughts`. `cut_off` says that the limit of tokens ended it.
+    `text` excludes `reasoning`. `cut_off`: the token limit ended it.
     """
 
     items: Sequence[JsonObject] = ()
-    words: str = ""
-    thoughts: str = ""
+    text: str = ""
+    reasoning: str = ""
     calls: tuple[Call, ...] = ()
     usage: Usage = field(default_factory=Usage)
     model: str = ""
@@ -79,12 +79,12 @@ class ServicePlanner(ABC, Generic[AnyAnswer]):
 
 
 class ComputerPlanner(ServicePlanner[Answer[Call]]):
-    """A planner over a service with a computer tool of its own, whose coordinates are pixels of the screenshot.
+    """A planner over a service with a built-in computer tool, whose coordinates are pixels of the screenshot.
 
     The calls of an answer are performed in order, until one fails.
     """
 
-    kept_as: ClassVar[str]
+    items_key: ClassVar[str]
     """The name of the answer's items in a decision's provider_details."""
     actions: ClassVar[Sequence[str]]
     """The names of the tool's actions."""
@@ -102,10 +102,10 @@ class ComputerPlanner(ServicePlanner[Answer[Call]]):
         include_initial_screenshot: bool,
         keep_screenshots: int,
     ) -> None:
-        """Raise SettingsError. `reserved` are names that no function of the user's may have."""
+        """Raise SettingsError. `reserved` are names that no user function may have."""
         check_at_least_one(keep_screenshots=keep_screenshots)
         super().__init__(service, read, backoff)
-        self._excluded = check_excluded(excluded_actions, known=self.actions)
+        self._excluded = check_excluded(excluded_actions, supported=self.actions)
         self._declarations = (GIVE_UP, *declare_all(functions, taken=(*reserved, GIVE_UP.name)))
         self._functions = frozenset(declaration.name for declaration in self._declarations)
         self._keep, self._shows_first = keep_screenshots, include_initial_screenshot
@@ -113,18 +113,18 @@ class ComputerPlanner(ServicePlanner[Answer[Call]]):
     def _decision(self, answer: Answer[Call], observation: Observation) -> Decision:
         decided = partial(Decision, model=answer.model, usage=answer.usage, stop_at_error=True)
         if (reason := self._reason_to_give_up(answer.calls)) is not None:
-            return decided("gave_up", reason or answer.words)
+            return decided("gave_up", reason or answer.text)
         if not answer.calls:
-            return decided("finished", answer.words)
+            return decided("finished", answer.text)
         read = partial(Arguments, screen=observation.frame, sent=self._sent(observation))
         groups = self._proposals(answer.calls, read, observation)
         details: dict[str, Any] = {
-            self.kept_as: answer.items,
+            self.items_key: answer.items,
             "counts": [len(group) for group in groups],
             "screen": asdict(observation.frame),
         }
         flat = tuple(proposal for group in groups for proposal in group)
-        return decided("act", answer.words or answer.thoughts, flat, provider_details=details)
+        return decided("act", answer.text or answer.reasoning, flat, provider_details=details)
 
     def _sent(self, observation: Observation) -> tuple[int, int]:
         """Return the size of the newest screenshot as it is sent."""

@@ -87,12 +87,12 @@ NOTHING_OPENED = (
 )
 """The answer to `open_web_browser` where it opens nothing. After a bare "ok" a model calls it for ever."""
 OLDER_SCREEN = "[older screenshot left out]"
-MOST_LISTED_STEPS = 40
-LONGEST_LINE = 200
+MAX_LISTED_STEPS = 40
+MAX_LINE_LENGTH = 200
 
 
 def vnc_command_rules(offered: Collection[str]) -> tuple[str, ...]:
-    """Return the rules and the strategy of an agent with a tool prompt, for the functions that it is offered."""
+    """Return the rules and the strategy of an agent with a tool prompt."""
     verify = "verify" in offered
     check = "ask verify" if verify else "take a screenshot"
     costs = [
@@ -133,7 +133,7 @@ def local_agent_rules(offered: Collection[str]) -> tuple[str, ...]:
     )
 
 
-def coordinates_in_words(sent: tuple[int, int] | None) -> str:
+def format_coordinates(sent: tuple[int, int] | None) -> str:
     """Return the text about the model's coordinates: pixels of a screenshot of this size, or thousandths."""
     if sent:
         size = f"{sent[0]} x {sent[1]} pixels"
@@ -141,18 +141,18 @@ def coordinates_in_words(sent: tuple[int, int] | None) -> str:
     return "Coordinates go from 0 to 1000 over the whole width (x) and the whole height (y) of the screenshot."
 
 
-def task_in_words(task: str, earlier: Sequence[Turn]) -> str:
+def format_task(task: str, earlier: Sequence[Turn]) -> str:
     """Return the task, how a secret of it looks, and a line for each of the newest of these turns' steps."""
     lines = [_format_step(step) for turn in earlier for step in turn.steps]
-    lines = [line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} …" for line in lines]
-    left_out = len(lines) - MOST_LISTED_STEPS
+    lines = [line if len(line) <= MAX_LINE_LENGTH else f"{line[:MAX_LINE_LENGTH]} …" for line in lines]
+    left_out = len(lines) - MAX_LISTED_STEPS
     first = [f"- ({left_out} earlier steps)"] if left_out > 0 else []
-    done = "\n".join(["What was done so far:", *first, *lines[-MOST_LISTED_STEPS:]]) if lines else ""
+    done = "\n".join(["What was done so far:", *first, *lines[-MAX_LISTED_STEPS:]]) if lines else ""
     return "\n\n".join(filter(None, [task, REDACTED if SECRET_MARK.search(task) else "", done]))
 
 
 def format_turn(turn: Turn) -> str:
-    """Return a turn in the user's words, for when the model's own words cannot be sent back."""
+    """Return a turn as a user's message, for when the model's message cannot be sent back."""
     return "\n".join(["So far, in one turn:", *(_format_step(step) for step in turn.steps), "Go on from here."])
 
 
@@ -160,9 +160,9 @@ def _format_step(step: Step) -> str:
     """Return a line with the call as the model made it, or the action if it came from elsewhere, and its result."""
     call = step.proposal.as_proposed
     args = ", ".join(f"{name}={value!r}" for name, value in dict(call.get("args", {})).items())
-    words = f"{call['name']}({args})" if "name" in call else repr(step.proposal.action)
+    call_text = f"{call['name']}({args})" if "name" in call else repr(step.proposal.action)
     reason = f" ({step.proposal.intent})" if step.proposal.intent else ""
-    return f"- {words}{reason}: {result_in_words(step)}"
+    return f"- {call_text}{reason}: {format_result(step)}"
 
 
 def problem_of(step: Step) -> str:
@@ -185,7 +185,7 @@ def typed_result(step: Step) -> str:
     return json.dumps({**result, **({"note": step.note} if step.note else {})}, ensure_ascii=False)
 
 
-def result_in_words(step: Step) -> str:
+def format_result(step: Step) -> str:
     """Return the result of a step as text for the model, with the step's note."""
     called, action = step.proposal.as_proposed.get("name"), step.proposal.action
     done = NOTHING_OPENED if called == "open_web_browser" and isinstance(action, TakeScreenshot) else "ok"

@@ -12,7 +12,7 @@ from PIL import Image
 from pytest_vnc_use.types import Decision, FrameRef, Observation
 from pytest_vnc_use.types.protocols import Planner
 
-MOST_KILOBYTES = 200
+MAX_KILOBYTES = 200
 """The largest PNG that an agent in a browser sends in its full size."""
 
 
@@ -26,9 +26,9 @@ class ImageLimit:
 
     def fitted(self, width: int, height: int) -> tuple[int, int]:
         """Return the largest size of the same shape within the limit, in pixels."""
-        longest = max(width, height)
-        sides = range(min(self.longest_side, longest), 0, -1)
-        sizes = ((max(1, round(width * side / longest)), max(1, round(height * side / longest))) for side in sides)
+        longer = max(width, height)
+        sides = range(min(self.longest_side, longer), 0, -1)
+        sizes = ((max(1, round(width * side / longer)), max(1, round(height * side / longer))) for side in sides)
         return next(
             (across, down)
             for across, down in sizes
@@ -59,7 +59,7 @@ def resized(png: bytes, size: tuple[int, int]) -> bytes:
 
 @dataclass(frozen=True)
 class ScaledScreens:
-    """A planner that gets each screenshot in one size, whatever its shape; its points must be those of a grid."""
+    """A planner that gets every screenshot in one size; its points must be on a grid."""
 
     planner: Planner
     size: tuple[int, int]
@@ -81,7 +81,7 @@ class ScaledScreens:
 
 def halved(png: bytes) -> bytes:
     """Return the PNG; in half its width and height if it has more than 200 KB."""
-    if len(png) <= MOST_KILOBYTES * 1000:
+    if len(png) <= MAX_KILOBYTES * 1000:
         return png
     width, height = png_size(png)
     return resized(png, (max(1, width // 2), max(1, height // 2)))

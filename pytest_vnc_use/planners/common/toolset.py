@@ -18,8 +18,8 @@ from pytest_vnc_use.planners.common.turns import pointer_after
 from pytest_vnc_use.types import Action, CallFunction, InvalidAction, JsonObject, Proposal, Turn
 from pytest_vnc_use.types.actions import Point
 
-MOST_ACTIONS = 20
-"""The most actions of one turn, and of one batch."""
+MAX_ACTIONS = 20
+"""The maximum actions of one turn, and of one batch."""
 
 EndKind = Literal["finished", "gave_up"]
 
@@ -45,7 +45,7 @@ class EndOfRun:
     """The model's statement that the run is over, as the kind of a decision."""
 
     kind: EndKind
-    words: str
+    text: str
 
 
 Reading = Union[tuple[Proposal, ...], EndOfRun]
@@ -62,18 +62,18 @@ DONE = Declaration(
     "The task is done, as the newest screenshot shows. Say in one sentence what you see.",
     {"type": "object", "properties": {"message": {"type": "string"}}, "required": ["message"]},
 )
-"""The function that ends a run as done. An answer in words without a call means the same."""
+"""The function that ends a run as done. Text without a call means the same."""
 
 
-Spell = Callable[[JsonObject], Arguments]
+MakeArguments = Callable[[JsonObject], Arguments]
 """A function that makes the arguments of a call from its JSON, for the screen of the turn."""
 
 
 @dataclass(frozen=True)
 class Tool:
-    """One row: what the model is told, the arguments as JSON schemas, and what a call means.
+    """One row: its description, the arguments as JSON schemas, and what a call means.
 
-    A schema may have a `default`. `looks`: the model gets a screenshot after it, where not every turn ends with one.
+    A schema may have a `default`. `shows_screen`: a screenshot follows, where not every turn ends with one.
     """
 
     description: str
@@ -81,7 +81,7 @@ class Tool:
     required: JsonObject
     optional: JsonObject
     ends: bool = False
-    looks: bool = False
+    shows_screen: bool = False
 
     @property
     def defaults(self) -> JsonObject:
@@ -101,11 +101,11 @@ def tool(
     required: JsonObject | None = None,
     *,
     ends: bool = False,
-    looks: bool = False,
+    shows_screen: bool = False,
     **optional: JsonObject,
 ) -> Tool:
     """Return a row; other keywords are optional arguments."""
-    return Tool(description, read, required or {}, optional, ends, looks)
+    return Tool(description, read, required or {}, optional, ends, shows_screen)
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class Table:
     rules: Callable[[Sequence[str]], Sequence[str]]
     operator: str = prompts.TOOL_OPERATOR
     answered: Mapping[str, str] = field(default_factory=dict)
-    """The agent's functions that rows call, and what to do where a run does not have one. They are no tools."""
+    """The agent's functions that rows call, and the remedy where a run does not have one. They are no tools."""
     single: str = ""
     selector: str = "command"
     describe: Callable[[Sequence[tuple[str, Tool]]], Declaration] | None = None
@@ -129,10 +129,10 @@ class Table:
     ends_inside: bool = False
     """Whether the rows that end a run are called through the single tool too."""
     noun: str = "command"
-    most_actions: int = MOST_ACTIONS
-    looks_always: bool = True
-    """Whether each turn ends with a screenshot; else only the first message and the rows that look have one."""
-    words_end: EndKind | None = None
+    max_actions: int = MAX_ACTIONS
+    always_shows_screen: bool = True
+    """Whether each turn ends with a screenshot; else only the first message and rows with `shows_screen` have one."""
+    text_ends: EndKind | None = None
     """How an answer without a call ends the run; None if the model is asked once more."""
     typed_errors: bool = False
     """Whether results are JSON objects, with the type of an error."""
@@ -163,42 +163,42 @@ class Toolset:
         batch = [table.batch] if table.batch else []
         self._excluded = check_excluded(excluded, [*choices, *batch, *(declaration.name for declaration in declared)])
         self._missing = {
-            name: way for name, way in table.answered.items() if way and name not in {d.name for d in declared}
+            name: hint for name, hint in table.answered.items() if hint and name not in {d.name for d in declared}
         }
         hidden = {*self._excluded, *table.answered}
-        own = [declaration for declaration in declared if declaration.name not in hidden]
-        self._functions = frozenset(declaration.name for declaration in own)
+        custom = [declaration for declaration in declared if declaration.name not in hidden]
+        self._functions = frozenset(declaration.name for declaration in custom)
         rows = [(name, row) for name, row in table.rows.items() if name not in self._excluded]
         single = [table.describe(rows)] if table.describe else []
         singles = [row.declaration(name) for name, row in rows if not row.ends]
         ends = [] if table.ends_inside else [row.declaration(name) for name, row in rows if row.ends]
-        queued = [declaration.name for declaration in (*singles, *own)]
+        queued = [declaration.name for declaration in (*singles, *custom)]
         batches = [_batch(table, queued)] if table.batch and table.batch not in self._excluded else []
-        self.declarations = (*(single or singles), *batches, *own, *ends)
+        self.declarations = (*(single or singles), *batches, *custom, *ends)
         listed = [name for name, _ in rows] if single else [declaration.name for declaration in self.declarations]
         self._names = [*listed, *(sorted(self._functions) if single else ())]
         self.rules = table.rules([*queued, *(declaration.name for declaration in self.declarations)])
 
-    def read(self, call: FunctionCall, spell: Spell) -> Reading:
+    def read(self, call: FunctionCall, make_args: MakeArguments) -> Reading:
         """Return the meaning of a call. A batch becomes one proposal for each of its actions."""
         if call.problem:
-            return (self._refused(call, call.problem, call.kind),)
+            return (self._reject(call, call.problem, call.kind),)
         is_batch = self.table.batch and call.name == self.table.batch and call.name not in self._excluded
-        return self._read_batch(call, spell) if is_batch else self._read_single(call, spell)
+        return self._read_batch(call, make_args) if is_batch else self._read_single(call, make_args)
 
-    def looks(self, name: str) -> bool:
+    def shows_screen(self, name: str) -> bool:
         """Return whether the model gets a screenshot after a call of this row."""
-        return self.table.looks_always or (name in self._rows and self._rows[name].looks)
+        return self.table.always_shows_screen or (name in self._rows and self._rows[name].shows_screen)
 
-    def _read_single(self, call: FunctionCall, spell: Spell) -> Reading:
+    def _read_single(self, call: FunctionCall, make_args: MakeArguments) -> Reading:
         table = self.table
         if table.single and call.name == table.single:
             inner, name = self._call_in(dict(call.args)), str(call.args.get(table.selector) or "")
             if inner is None and name in self._rows:
                 problem = f"the arguments of {name!r} must be an object, got {dict(call.args)!r:.200}"
-                return (refused(call, problem),)
-            rest = {key: value for key, value in call.args.items() if key != table.selector}
-            call = inner or FunctionCall(name, rest)
+                return (reject_call(call, problem),)
+            remaining = {key: value for key, value in call.args.items() if key != table.selector}
+            call = inner or FunctionCall(name, remaining)
         if call.name in self._functions:
             return (proposal(call, CallFunction(call.name, dict(call.args))),)
         try:
@@ -207,7 +207,7 @@ class Toolset:
             if (row := self._rows.get(call.name)) is None:
                 problem = f"there is no {table.noun} {call.name!r:.100}; there are {', '.join(self._names)}"
                 raise Unreadable(problem, "unknown_tool")
-            args = replace(spell(call.args), defaults=row.defaults)
+            args = replace(make_args(call.args), defaults=row.defaults)
             meant = row.read(args)
             if isinstance(meant, EndOfRun):
                 return meant
@@ -216,32 +216,34 @@ class Toolset:
                 raise Unreadable(self._missing[meant.name])
             return (proposal(call, meant),)
         except Unreadable as exc:
-            return (self._refused(call, str(exc), exc.kind),)
+            return (self._reject(call, str(exc), exc.kind),)
 
-    def _refused(self, call: FunctionCall, problem: str, kind: str) -> Proposal:
-        return refused(call, problem, kind if self.table.typed_errors else "")
+    def _reject(self, call: FunctionCall, problem: str, kind: str) -> Proposal:
+        return reject_call(call, problem, kind if self.table.typed_errors else "")
 
-    def _read_batch(self, call: FunctionCall, spell: Spell) -> tuple[Proposal, ...]:
-        args = spell(call.args)
-        given = args.get("actions")
-        actions = given if isinstance(given, list) else []
+    def _read_batch(self, call: FunctionCall, make_args: MakeArguments) -> tuple[Proposal, ...]:
+        args = make_args(call.args)
+        value = args.get("actions")
+        actions = value if isinstance(value, list) else []
         try:
             args.check(call.name, self._names)
         except Unreadable as unknown:
-            return (refused(call, f"{unknown}; nothing was done"),)
-        if not 1 <= len(actions) <= MOST_ACTIONS:
-            problem = f"'actions' must be a list of 1 to {MOST_ACTIONS} commands, got {len(actions)}; nothing was done"
-            return (refused(call, problem),)
-        return tuple(self._read_item(item, spell) for item in actions)
+            return (reject_call(call, f"{unknown}; nothing was done"),)
+        if not 1 <= len(actions) <= MAX_ACTIONS:
+            problem = f"'actions' must be a list of 1 to {MAX_ACTIONS} commands, got {len(actions)}; nothing was done"
+            return (reject_call(call, problem),)
+        return tuple(self._read_item(item, make_args) for item in actions)
 
-    def _read_item(self, item: Any, spell: Spell) -> Proposal:
+    def _read_item(self, item: Any, make_args: MakeArguments) -> Proposal:
         batch, call = self.table.batch, self._call_in(item)
         if call is None:
             example = "{'action': …}" if self.table.selector == "action" else "{'command': …, 'arguments': …}"
-            return refused(FunctionCall(batch, {}), f"an action of a {batch} must be {example}, got {repr(item)[:200]}")
-        reading = None if call.name == batch else self._read_single(call, spell)
+            return reject_call(
+                FunctionCall(batch, {}), f"an action of a {batch} must be {example}, got {repr(item)[:200]}"
+            )
+        reading = None if call.name == batch else self._read_single(call, make_args)
         if reading is None or isinstance(reading, EndOfRun) or call.name in self._ends:
-            return refused(call, f"{call.name!r} cannot stand in a {batch}; call it on its own")
+            return reject_call(call, f"{call.name!r} cannot stand in a {batch}; call it on its own")
         return reading[0]
 
 
@@ -250,7 +252,7 @@ def _batch(table: Table, names: Sequence[str]) -> Declaration:
     item: JsonObject = {"type": "object", "properties": {table.selector: choice}, "required": [table.selector]}
     if table.selector == "command":
         item = {**item, "properties": {**item["properties"], "arguments": {"type": "object"}}}
-    actions = {"type": "array", "items": item, "minItems": 1, "maxItems": MOST_ACTIONS}
+    actions = {"type": "array", "items": item, "minItems": 1, "maxItems": MAX_ACTIONS}
     return Declaration(
         table.batch,
         "Perform several commands in order, without a look in between; after the first that fails, the rest is left.",
@@ -264,10 +266,10 @@ def proposal(call: FunctionCall, action: Action) -> Proposal:
     return Proposal(action, intent, {"name": call.name, "args": copy.deepcopy(dict(call.args))})
 
 
-def refused(call: FunctionCall, problem: str, kind: str = "") -> Proposal:
+def reject_call(call: FunctionCall, problem: str, kind: str = "") -> Proposal:
     """Return the proposal for a call that cannot be performed, with the reason, and the type of the error if any."""
-    found = proposal(call, InvalidAction(call.name, problem))
-    return replace(found, as_proposed={**found.as_proposed, "error_type": kind}) if kind else found
+    rejected = proposal(call, InvalidAction(call.name, problem))
+    return replace(rejected, as_proposed={**rejected.as_proposed, "error_type": kind}) if kind else rejected
 
 
 def left_at(turns: Sequence[Turn]) -> Point | None:
@@ -283,9 +285,9 @@ def check_at_least_one(**numbers: int) -> None:
             raise SettingsError(f"{name} must be at least 1, got {number!r}")
 
 
-def check_excluded(excluded: Sequence[str], known: Sequence[str]) -> frozenset[str]:
+def check_excluded(excluded: Sequence[str], supported: Sequence[str]) -> frozenset[str]:
     """Return the names if all are known. Raises SettingsError."""
-    unknown = sorted(set(excluded) - set(known))
+    unknown = sorted(set(excluded) - set(supported))
     if unknown:
-        raise SettingsError(f"excluded_actions must be among {sorted(known)}, got {unknown!r}")
+        raise SettingsError(f"excluded_actions must be among {sorted(supported)}, got {unknown!r}")
     return frozenset(excluded)

@@ -12,7 +12,7 @@ from pytest_vnc_use.types import Action, Confirmation, FrameRef, JsonObject, Key
 from pytest_vnc_use.types.actions import Point, points
 
 KEPT_TURNS = 20
-"""The most turns without images that go back in the model's own words."""
+"""The maximum turns without images that go back as the model's messages."""
 
 CallSteps = tuple[Step, ...]
 """The steps of one call, in order."""
@@ -24,7 +24,7 @@ def while_held(keys: Sequence[str], *actions: Action) -> tuple[Action, ...]:
 
 
 def pointer_after(actions: Iterable[Action], pointer: Point | None = None) -> Point | None:
-    """Return the pointer's place after the actions, if they determine it; before them it was at `pointer`."""
+    """Return the pointer position after the actions, if they determine it; before them it was `pointer`."""
     for action in actions:
         pointer = (points(action) or (pointer,))[-1]
     return pointer
@@ -35,15 +35,15 @@ def proposals_of(
 ) -> tuple[Proposal, ...]:
     """Return the actions of one call as proposals under the call's name, so that a rule about that name holds for each.
 
-    If there are several, each names its part of the call, so that no summary in words repeats an action.
+    Several proposals have their own arguments, so that no summary repeats an action.
     """
     if len(actions) == 1:
         inputs = [copy.deepcopy(dict(args))]
     else:
-        inputs = [{each.kind: {key: value for key, value in vars(each).items() if key != "kind"}} for each in actions]
+        inputs = [{item.kind: {key: value for key, value in vars(item).items() if key != "kind"}} for item in actions]
     return tuple(
-        Proposal(action, as_proposed={"name": name, "args": each}, confirmation=confirmation)
-        for action, each in zip(actions, inputs, strict=True)
+        Proposal(action, as_proposed={"name": name, "args": input_}, confirmation=confirmation)
+        for action, input_ in zip(actions, inputs, strict=True)
     )
 
 
@@ -66,7 +66,7 @@ def skipped(calls: Sequence[CallSteps]) -> list[bool]:
 
 
 def problem_of_call(steps: CallSteps) -> str:
-    """Return why the call was not carried out completely; "" if it was."""
+    """Return why the call was not performed completely; "" if it was."""
     return next(filter(None, map(prompts.problem_of, steps)), "")
 
 
@@ -79,7 +79,7 @@ def result_of_call(steps: CallSteps) -> str:
 def screens_seen(turns: Sequence[Turn], now: FrameRef) -> list[FrameRef]:
     """Return the screen of each turn's request, and `now`, the screen of the next request.
 
-    They stay the same in every later request, so that the part sent before does not change. The screen that is not
+    They stay the same in every later request, so that the prefix sent before does not change. A screen that is not
     noted in a decision is the one before the turn's first step.
     """
     noted: list[Any] = [turn.decision.provider_details.get("screen") for turn in turns]
@@ -100,7 +100,7 @@ def newest_with_images(turns: Sequence[Turn], keep: int) -> set[int]:
 def removed_of(count: int, keep: int) -> int:
     """Return how many of the oldest of `count` images or turns are not sent.
 
-    At most `keep` are sent, and at least half of it. Several are removed at a time, so that the part sent before does
+    At most `keep` are sent, and at least half of it. Several are removed at a time, so that the prefix sent before does
     not change in between.
     """
     at_once = keep // 2 + 1

@@ -1,6 +1,6 @@
-"""Gemini's function calls, in both dialects of Computer Use, read as actions in screen pixels.
+"""Gemini's function calls, in both tool formats of Computer Use, read as actions in screen pixels.
 
-The names in a call decide the dialect, not the model's name. Calls are read as models really send them: numbers as
+The names in a call decide the format, not the model's name. Calls are read as models really send them: numbers as
 strings or floats or off the grid, points as pairs, functions under their neighbours' names. An unreadable call becomes
 an `InvalidAction` that says why, for the model's next turn.
 """
@@ -20,7 +20,6 @@ from pytest_vnc_use.planners.common.arguments import (
     Arguments,
     Reader,
     Unreadable,
-    notches,
     number_of,
     on_grid,
     pixel_of,
@@ -28,6 +27,7 @@ from pytest_vnc_use.planners.common.arguments import (
     reason_in,
     seconds_to_wait,
     split_keys,
+    wheel_clicks,
 )
 from pytest_vnc_use.planners.common.prompts import TOO_EARLY
 from pytest_vnc_use.planners.common.toolset import DONE, GIVE_UP, FunctionCall
@@ -56,12 +56,12 @@ from pytest_vnc_use.types import (
 )
 
 NO_PAGE = "about:blank"
-"""The address of a new window, and in an answer where no browser has said another one."""
+"""The URL of a new window, and in an answer where no browser has reported another."""
 
 SAFETY_DECISION = ("safety_decision", "safetyDecision")
 GO = frozenset({"allow", "allowed", "regular"})
 ASK = frozenset({"require_confirmation", "requires_confirmation", "confirm"})
-"""Words of a safety decision: GO are harmless, ASK need a person. Any other word blocks."""
+"""Values of a safety decision: GO are harmless, ASK need a user's approval. Any other blocks."""
 
 
 def denorm_x(x: Any, width: int) -> int:
@@ -83,7 +83,7 @@ def denorm(x: Any, y: Any, width: int, height: int) -> tuple[int, int]:
 class FunctionNames:
     """The names of functions: the user's own, those excluded in this run, and those that the model is offered.
 
-    `search_page` is the URL that `search` opens; without one the browser's own key for it is pressed. With
+    `search_page` is the URL that `search` opens; without one the browser's shortcut for it is pressed. With
     `opens_windows`, `open_web_browser` opens a window; without, it changes nothing.
     """
 
@@ -94,14 +94,14 @@ class FunctionNames:
     opens_windows: bool = False
 
 
-def read_proposal(call: FunctionCall, screen: FrameRef, known: FunctionNames = FunctionNames()) -> Proposal:  # frozen
-    """Return one call as a proposal. An excluded function is refused under any of its names, in either dialect."""
+def read_proposal(call: FunctionCall, screen: FrameRef, names: FunctionNames = FunctionNames()) -> Proposal:  # frozen
+    """Return one call as a proposal. An excluded function is rejected under any of its names, in either tool format."""
     args = dict(call.args)
-    intent = str(args.pop("intent", None) or "") or ("" if call.name in known.functions else reason_in(args))
+    intent = str(args.pop("intent", None) or "") or ("" if call.name in names.functions else reason_in(args))
     decisions = [args.pop(name) for name in SAFETY_DECISION if name in args]
-    wishes = [wish for wish in map(read_confirmation, decisions) if wish]
-    confirmation = max(wishes, key=lambda wish: wish.blocks, default=None)
-    action = _read_action(call.name, args, screen, known)
+    requests = [request for request in map(read_confirmation, decisions) if request]
+    confirmation = max(requests, key=lambda request: request.blocks, default=None)
+    action = _read_action(call.name, args, screen, names)
     as_proposed = {"name": call.name, "args": copy.deepcopy(dict(call.args))}
     return Proposal(action, intent, as_proposed, confirmation)
 
@@ -109,33 +109,33 @@ def read_proposal(call: FunctionCall, screen: FrameRef, known: FunctionNames = F
 def read_confirmation(decision: Any) -> Confirmation | None:
     """Return the confirmation for the `safety_decision` in a call's arguments; None if the decision allows the action.
 
-    A known word, or none, asks a person. Any other word blocks the action.
+    A value of ASK, or none, asks the user. Any other blocks the action.
     """
     fields = decision if isinstance(decision, Mapping) else {"decision": decision}
-    word = fields.get("decision")
-    if str(word).strip().lower() in GO:
+    kind = fields.get("decision")
+    if str(kind).strip().lower() in GO:
         return None
     explanation = str(fields.get("explanation") or f"the model's safety decision is {decision!r}")
-    asks = word in (None, "") or str(word).strip().lower() in ASK
+    asks = kind in (None, "") or str(kind).strip().lower() in ASK
     return Confirmation(explanation, str(fields.get("category") or ""), blocks=not asks)
 
 
-def _read_action(name: str, args: dict[str, Any], screen: FrameRef, known: FunctionNames) -> Action:
-    if name in known.functions:
+def _read_action(name: str, args: dict[str, Any], screen: FrameRef, names: FunctionNames) -> Action:
+    if name in names.functions:
         return CallFunction(name, args)
-    if name in known.excluded and name not in PREDEFINED_FUNCTIONS:
+    if name in names.excluded and name not in PREDEFINED_FUNCTIONS:
         return InvalidAction(name, f"{name!r} is excluded in this run; use another action")
     meant = MADE_UP.get(name, name)
     if name == DONE.name:
         return InvalidAction(name, TOO_EARLY)
     readers = {name: READERS[meant]} if meant in READERS else {}
     arguments = Arguments(args, screen)
-    [action] = read_action(name, arguments, readers, offered=known.offered or READERS, noun="function")
-    if meant == "search" and known.search_page and isinstance(action, KeyCombo):
-        action = OpenAddress(known.search_page)
-    if meant == "open_web_browser" and known.opens_windows and isinstance(action, TakeScreenshot):
+    [action] = read_action(name, arguments, readers, offered=names.offered or READERS, noun="function")
+    if meant == "search" and names.search_page and isinstance(action, KeyCombo):
+        action = OpenAddress(names.search_page)
+    if meant == "open_web_browser" and names.opens_windows and isinstance(action, TakeScreenshot):
         action = OpenAddress(NO_PAGE, in_new_window=True)
-    excluding = excluding_name(meant, action, known.excluded)
+    excluding = excluding_name(meant, action, names.excluded)
     if excluding is None:
         return action
     return InvalidAction(name, f"{excluding!r} is excluded in this run; use another action")
@@ -146,14 +146,14 @@ def _click(args: Arguments, *, button: Button = "left", count: int = 1) -> Actio
 
 
 def _drag(args: Arguments) -> Action:
-    """Return the drag. Both dialects call it drag_and_drop; the names of the arguments decide which one it is."""
+    """Return the drag. Both tool formats call it drag_and_drop, with different arguments."""
     if args.has("path"):
         path = args.first("path")
         if not isinstance(path, (list, tuple)) or len(path) < 2:
             raise Unreadable(f"'path' must be a list of [x, y] pairs, got {path!r}")
         return Drag(*pixel_of(path[0], args.screen), *pixel_of(path[-1], args.screen))
-    start = args.place(*(prefix for prefix in ("start_", "source_", "from_") if args.has_point(prefix)), "")
-    return Drag(*start, *args.place("end_", "destination_", "target_", "to_"))
+    start = args.point(*(prefix for prefix in ("start_", "source_", "from_") if args.has_point(prefix)), "")
+    return Drag(*start, *args.point("end_", "destination_", "target_", "to_"))
 
 
 def _type(args: Arguments, *, press_enter: bool = False, clear_first: bool = False) -> Action:
@@ -164,7 +164,7 @@ def _type(args: Arguments, *, press_enter: bool = False, clear_first: bool = Fal
 
 
 def _scroll(args: Arguments, *, default: int) -> Action:
-    """Return the scroll. Models give wheel clicks, or a magnitude on the grid: a part of the side along the scroll."""
+    """Return the scroll. Models give wheel clicks, or a magnitude on the grid: a share of the side along the scroll."""
     direction = args.direction("direction", "scroll_direction")
     x, y = args.target() if args.has_point() else args.middle()
     if args.has("magnitude_in_wheel_clicks", "clicks", "amount"):
@@ -173,7 +173,7 @@ def _scroll(args: Arguments, *, default: int) -> Action:
         size = args.screen.height if direction in ("up", "down") else args.screen.width
         magnitude = min(args.number("magnitude_in_pixels", "magnitude", default=default), GRID)
         clicks = magnitude / GRID * size / PIXELS_PER_WHEEL_CLICK
-    return Scroll(x, y, direction, clicks=notches(clicks))
+    return Scroll(x, y, direction, clicks=wheel_clicks(clicks))
 
 
 def _keys(args: Arguments) -> Action:
@@ -210,7 +210,7 @@ DESKTOP: Mapping[str, Reader] = {
     "take_screenshot": lambda _: TakeScreenshot(),
     "scroll": partial(_scroll, default=300),
 }
-"""The newer dialect. `press_enter` is off by default, and typing clears nothing."""
+"""The newer tool format. `press_enter` is off by default, and typing clears nothing."""
 
 OLDER: Mapping[str, Reader] = {
     "drag_and_drop": _drag,
@@ -227,7 +227,7 @@ OLDER: Mapping[str, Reader] = {
     "go_forward": lambda _: TraverseHistory("forward"),
     "search": lambda _: KeyCombo(("ctrl", "k")),
 }
-"""The dialect of gemini-2.5-computer-use-preview-10-2025. Functions that a desktop lacks are done by keyboard."""
+"""The tool format of gemini-2.5-computer-use-preview-10-2025. Functions that a desktop lacks are done by keyboard."""
 
 READERS = {**DESKTOP, **OLDER}
 PREDEFINED_FUNCTIONS = frozenset(READERS)
@@ -244,7 +244,7 @@ MADE_UP = {
     "drag": "drag_and_drop",
     "screenshot": "take_screenshot",
 }
-"""Names that models use although no dialect has them, with their meanings."""
+"""Names that models use although no tool format has them, with their meanings."""
 
 SAME_AS = {
     "click_at": "click",
@@ -255,7 +255,7 @@ SAME_AS = {
     "scroll_document": "scroll",
     "wait_5_seconds": "wait",
 }
-"""Names of the older dialect, with the names of the newer one that do the same."""
+"""Names of the older tool format, with their equivalents in the newer one."""
 
 PRESSES = frozenset({"press_key", "hotkey", "key_combination"})
 """Functions that differ only in how many keys they are meant for."""
@@ -273,23 +273,23 @@ def excluding_name(name: str, action: Action, excluded: Collection[str]) -> str 
 
 
 BROWSER_ONLY = ("gemini-2.5-", "gemini-3-", "gemini-3.1-")
-"""Prefixes of models that know no desktop. They get a browser as environment, and use the older dialect."""
+"""Prefixes of models that know no desktop. They get a browser as environment, and use the older tool format."""
 
 BROWSER = frozenset({*DESKTOP, "navigate", "go_back", "go_forward"})
 MOBILE = frozenset({"click", "type", "drag_and_drop", "press_key", "go_back", "wait", "take_screenshot"})
 """The functions of a phone that a desktop has too."""
 
 
-def dialect_of(model: str, environment: str) -> tuple[bool, str]:
-    """Return whether a model knows the older dialect only, and its environment: such a model knows no desktop."""
+def resolve_tool_format(model: str, environment: str) -> tuple[bool, str]:
+    """Return whether a model has the older tool format only, and its environment, as such a model has no desktop."""
     older, environment = model.startswith(BROWSER_ONLY), environment.lower()
     return older, "browser" if older and environment == "desktop" else environment
 
 
-def in_dialect(names: Collection[str], environment: str, *, older: bool) -> list[str]:
-    """Return the names that a model is offered in this environment, and that the service knows there.
+def filter_supported(names: Collection[str], environment: str, *, older: bool) -> list[str]:
+    """Return the names that the service supports in this environment.
 
-    `older` marks a model of the older dialect, which it uses in every environment.
+    A model of the `older` tool format uses it in every environment.
     """
     newer: Mapping[str, Collection[str]] = {"desktop": DESKTOP, "browser": BROWSER, "mobile": MOBILE}
     offered = OLDER if older else newer[environment]
@@ -297,13 +297,13 @@ def in_dialect(names: Collection[str], environment: str, *, older: bool) -> list
 
 
 def offered_names(environment: str, excluded: Collection[str], *, older: bool) -> tuple[str, ...]:
-    """Return the names of the functions that a model may call there, with those beside the predefined ones."""
-    predefined = in_dialect(tuple(READERS), environment, older=older)
+    """Return the names of the functions that a model may call in this environment, with ours."""
+    predefined = filter_supported(tuple(READERS), environment, older=older)
     left = [name for name in predefined if excluding_name(name, TakeScreenshot(), excluded) is None]
     return (*left, DONE.name, GIVE_UP.name)
 
 
 def can_detect_injection(model: str) -> bool:
-    """Return whether the model's service can look for orders on the screen: from Gemini 3.5 on, by its name."""
-    found = re.match(r"gemini-(\d+)(?:\.(\d+))?-", model)
-    return found is not None and (int(found[1]), int(found[2] or 0)) >= (3, 5)
+    """Return whether the model's service detects prompt injection: from Gemini 3.5 on, by its name."""
+    version = re.match(r"gemini-(\d+)(?:\.(\d+))?-", model)
+    return version is not None and (int(version[1]), int(version[2] or 0)) >= (3, 5)

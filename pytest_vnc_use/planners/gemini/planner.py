@@ -2,7 +2,7 @@
 
 Nothing is kept between turns: a request is rebuilt from the observation. It repeats the model's own contents as they
 came (`Decision.provider_details`), each followed by one function response a call; the oldest turns are summarised in
-words. With the environment `browser`, the model works as an agent in a browser does: it ends a run only by `done`.
+text. With the environment `browser`, the model works as an agent in a browser does: it ends a run only by `done`.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from pytest_vnc_use.planners.common.http import (
     ask,
     count_of,
     found_key,
-    found_url,
     malformed,
     post_json,
+    resolve_url,
 )
 from pytest_vnc_use.planners.common.judge import Grid, ServiceJudge
 from pytest_vnc_use.planners.common.planner import Answer, ServicePlanner
@@ -44,10 +44,10 @@ from pytest_vnc_use.planners.gemini.actions import (
     PREDEFINED_FUNCTIONS,
     FunctionNames,
     can_detect_injection,
-    dialect_of,
-    in_dialect,
+    filter_supported,
     offered_names,
     read_proposal,
+    resolve_tool_format,
 )
 from pytest_vnc_use.types import (
     Decision,
@@ -83,7 +83,7 @@ SAFETY_POLICIES = (
     "LEGAL_TERMS_AND_AGREEMENTS",
 )
 ALL_TURNS = 40
-"""The turns that go back whole in the older dialect and in a browser: as many as a run has by default."""
+"""The turns that go back whole in the older tool format and in a browser: as many as a run has by default."""
 REFUSED = frozenset(
     "SAFETY RECITATION BLOCKLIST PROHIBITED_CONTENT SPII ESCALATION MODEL_ARMOR PUP_LIMITED_DISABLED IMAGE_SAFETY "
     "IMAGE_PROHIBITED_CONTENT IMAGE_RECITATION".split()
@@ -97,13 +97,14 @@ WHOLE = frozenset({"STOP", "FINISH_REASON_UNSPECIFIED", ""})
 class GeminiComputerUse(ServicePlanner[Answer[FunctionCall]]):
     """A planner that asks Gemini with its Computer Use tool.
 
-    `excluded_actions` are names of predefined functions of either dialect, or of `functions`. `environment` is desktop,
-    browser or mobile; a model that knows no desktop gets a browser. `detect_prompt_injection` has the service look for
-    orders on the screen; by default it does where the model can. `functions` are Python callables with docstrings and
-    type hints; the model may call them by name, and the agent performs the call. `keep_screenshots` is 3 by default;
-    the older dialect and a browser get each one of the newest turns. `search_page` is what the function `search` opens;
-    with `opens_windows` the function `open_web_browser` opens a window, once. `base_url` and `api_key` default to
-    GOOGLE_GEMINI_BASE_URL and GOOGLE_API_KEY. Raises SettingsError, and KeyMissing if no key is set.
+    `excluded_actions` are names of predefined functions of either tool format, or of `functions`. `environment` is
+    desktop, browser or mobile; a model that knows no desktop gets a browser. `detect_prompt_injection` enables the
+    service's detection (default: where the model supports it). `functions` are Python callables with docstrings
+    and type hints; the model may call them by name, and the agent performs the call. `keep_screenshots` is 3 by
+    default; the older tool format and a browser get all of the newest turns. `search_page` is what
+    `search` opens; with `opens_windows` the function `open_web_browser` opens a window, once. `base_url` and
+    `api_key` default to GOOGLE_GEMINI_BASE_URL and GOOGLE_API_KEY. Raises SettingsError,
+    and KeyMissing if no key is set.
     """
 
     provider = "gemini"
@@ -129,7 +130,7 @@ class GeminiComputerUse(ServicePlanner[Answer[FunctionCall]]):
         backoff: Backoff | None = None,
     ) -> None:
         self._in_browser = _member("environment", environment, ENVIRONMENTS) == "browser"
-        older, environment = dialect_of(model, environment)
+        older, environment = resolve_tool_format(model, environment)
         if keep_screenshots is not None:
             check_at_least_one(keep_screenshots=keep_screenshots)
         self._keep = keep_screenshots or (None if older or self._in_browser else 3)
@@ -142,7 +143,7 @@ class GeminiComputerUse(ServicePlanner[Answer[FunctionCall]]):
         excluded = check_excluded(excluded_actions or (), [*PREDEFINED_FUNCTIONS, *functions_of_user])
         declarations = [declaration for declaration in declared if declaration.name not in excluded]
         names = [declaration.name for declaration in declarations]
-        self._known = FunctionNames(
+        self._names = FunctionNames(
             functions=frozenset(names),
             excluded=excluded,
             offered=(*offered_names(environment, excluded, older=older), *names),
@@ -150,16 +151,16 @@ class GeminiComputerUse(ServicePlanner[Answer[FunctionCall]]):
             opens_windows=opens_windows and self._in_browser,
         )
         computer: dict[str, Any] = {"environment": f"ENVIRONMENT_{environment.upper()}"}
-        if left_out := in_dialect(sorted(excluded), environment, older=older):
+        if left_out := filter_supported(sorted(excluded), environment, older=older):
             computer["excludedPredefinedFunctions"] = left_out
-        if detects:  # older services refuse fields that they do not know
+        if detects:  # Older services reject unknown fields.
             computer["enablePromptInjectionDetection"] = True
         if disabled_safety_policies:
             policies = [_member("SafetyPolicy", name, SAFETY_POLICIES) for name in disabled_safety_policies]
             computer["disabledSafetyPolicies"] = policies
         declared_as = [
-            {"name": each.name, "description": each.description, "parametersJsonSchema": dict(each.parameters)}
-            for each in (DONE, GIVE_UP, *declarations)
+            {"name": tool.name, "description": tool.description, "parametersJsonSchema": dict(tool.parameters)}
+            for tool in (DONE, GIVE_UP, *declarations)
         ]
         operator = prompts.BROWSER_OPERATOR if self._in_browser else prompts.OPERATOR
         self._fixed: JsonObject = {
@@ -180,16 +181,16 @@ class GeminiComputerUse(ServicePlanner[Answer[FunctionCall]]):
     def _decision(self, answer: Answer[FunctionCall], observation: Observation) -> Decision:
         details = {"content": dict(answer.items[0])}
         decided = partial(Decision, model=answer.model, usage=answer.usage, provider_details=details)
-        words = answer.words or answer.thoughts
+        text = answer.text or answer.reasoning
         if self._in_browser and not answer.calls:
-            return decided("act", words, (Proposal(TakeScreenshot()),))
-        # giving up ends the run whatever other calls there are, and `done` only if it is the only one
+            return decided("act", text, (Proposal(TakeScreenshot()),))
+        # Giving up ends the run despite other calls, `done` only without them.
         for call in answer.calls:
             if call.name == GIVE_UP.name:
-                return decided("gave_up", str(call.args.get("reason") or answer.words))
+                return decided("gave_up", str(call.args.get("reason") or answer.text))
         if [call.name for call in answer.calls] in ([], [DONE.name]):
             message = answer.calls[0].args.get("message") if answer.calls else ""
-            return decided("finished", str(message or answer.words))
+            return decided("finished", str(message or answer.text))
         opened = any(
             step.proposal.as_proposed.get("name") == "open_web_browser" and not prompts.problem_of(step)
             for turn in observation.turns
@@ -197,15 +198,15 @@ class GeminiComputerUse(ServicePlanner[Answer[FunctionCall]]):
         )
         proposals: list[Proposal] = []
         for call in answer.calls:
-            known = replace(self._known, opens_windows=self._known.opens_windows and not opened)
-            proposals.append(read_proposal(call, observation.frame, known))
+            names = replace(self._names, opens_windows=self._names.opens_windows and not opened)
+            proposals.append(read_proposal(call, observation.frame, names))
             opened = opened or call.name == "open_web_browser"
-        return decided("act", words, tuple(proposals))
+        return decided("act", text, tuple(proposals))
 
     def _rebuild_contents(self, observation: Observation) -> list[JsonObject]:
         """Return the conversation so far. The newest turns have images, one a step, `keep_screenshots` or more."""
         turns = [*_with_urls([turn for turn in observation.turns if turn.steps])]
-        in_words = removed_of(len(turns) - self._keep, KEPT_TURNS) if self._keep else removed_of(len(turns), ALL_TURNS)
+        omitted = removed_of(len(turns) - self._keep, KEPT_TURNS) if self._keep else removed_of(len(turns), ALL_TURNS)
         steps = [step for turn in turns for step in turn.steps]
         seen = [*(step.frame_before for step in steps[1:]), observation.frame]  # the screen of the next request
         keep = self._keep or len(steps) + 1
@@ -219,23 +220,23 @@ class GeminiComputerUse(ServicePlanner[Answer[FunctionCall]]):
 
         first = observation.first_frame if steps else observation.frame
         with_first = self._shows_first and len(steps) < keep
-        task = prompts.task_in_words(observation.task, turns[:in_words])
+        task = prompts.format_task(observation.task, turns[:omitted])
         contents = [_user(task, observation.load_png(first) if with_first else None)]
-        for turn in turns[in_words:]:
+        for turn in turns[omitted:]:
             contents.extend(self._contents_of(turn, png_after))
         return contents
 
     def _contents_of(self, turn: Turn, png_after: Callable[[Step], bytes | None]) -> Iterator[JsonObject]:
-        """Yield the model's words and the responses; if the service would refuse them, a summary in a user message."""
+        """Yield the model's content and the responses; if the service would reject them, a summary."""
         content = turn.decision.provider_details.get("content") or {}
         calls, newest = extract_function_calls(content), png_after(turn.steps[-1])
         if content and not calls:
             yield {**content, "role": "model"}
             yield _user(prompts.CALLS_ONLY, newest)
             return
-        # the service accepts no history without the acknowledgement of a confirmation
-        refused = any(step.proposal.confirmation is not None and step.ruling.kind != "allow" for step in turn.steps)
-        if len(calls) != len(turn.steps) or refused:
+        # The service rejects a history without the acknowledgement of a confirmation.
+        is_denied = any(step.proposal.confirmation is not None and step.ruling.kind != "allow" for step in turn.steps)
+        if len(calls) != len(turn.steps) or is_denied:
             yield _user(prompts.format_turn(turn), newest)
             return
         yield {**content, "role": "model"}
@@ -245,13 +246,13 @@ class GeminiComputerUse(ServicePlanner[Answer[FunctionCall]]):
     def _response(self, call: FunctionCall, step: Step, png: bytes | None) -> JsonObject:
         """Return the one response to a call: its result, the browser's URL, and the screen after it if it is sent."""
         opens = self._in_browser and call.name == "open_web_browser"
-        result = {"error" if prompts.problem_of(step) else "output": prompts.result_in_words(step)}
+        result = {"error" if prompts.problem_of(step) else "output": prompts.format_result(step)}
         result["url"] = NO_PAGE if opens else step.url
         if step.proposal.confirmation is not None and step.ruling.kind == "allow":
             result["safety_acknowledgement"] = "true"
         return _function_response(call.name, result, png, call.id)
 
-    # The pieces of a turn, for code that has a loop of its own. google.genai takes half a second to load.
+    # The steps of a turn, for code with a custom loop. google.genai takes half a second to load.
 
     def start_contents(self, task: str, maybe_initial_png: bytes | None = None) -> list[types.Content]:
         """Return the contents of the first request: the task, and the screen if there is one."""
@@ -337,9 +338,9 @@ class GeminiJudge(ServiceJudge):
     def _grid(self, screen: FrameRef) -> Grid:
         return Grid(1000, 1000, rows_first=True)
 
-    def _body(self, part: str, asked: Observation) -> JsonObject:
+    def _body(self, rules: str, asked: Observation) -> JsonObject:
         question = _user(asked.task, asked.load_png(asked.frame))
-        return {"contents": [question], "systemInstruction": _user(part), "generationConfig": self._generation}
+        return {"contents": [question], "systemInstruction": _user(rules), "generationConfig": self._generation}
 
     def _binding(self, name: str, schema: JsonObject) -> JsonObject:
         ordered = {**schema, "propertyOrdering": schema["required"]}
@@ -350,8 +351,8 @@ class GeminiJudge(ServiceJudge):
 def read_answer(body: JsonObject, *, detects_injection: bool = False) -> Answer[FunctionCall] | Failure:
     """Return the first candidate of a generateContent response, or why it cannot be used.
 
-    Its only item is the model's `content` as it came. With `detects_injection`, a last answer without content counts as
-    refused, because the service does not document how it reports an injection.
+    Its only item is the model's `content` as it came. With `detects_injection`, a last answer without content counts
+    as withheld, because the service does not document how it reports an injection.
     """
     try:
         blocked = (body.get("promptFeedback") or {}).get("blockReason")
@@ -363,19 +364,19 @@ def read_answer(body: JsonObject, *, detects_injection: bool = False) -> Answer[
             what = "prompt" if blocked else "answer"
             return Failure(AnswerRefused(f"the model's service blocked the {what}: {why}"))
         if detects_injection and (reason == "OTHER" or (reason in WHOLE and not parts)):
-            refused = AnswerRefused(f"the model's service withheld its answer, as on a prompt injection: {why}")
-            return Failure(refused, again=reason != "OTHER")  # services also fall silent for no reason
+            error = AnswerRefused(f"the model's service withheld its answer, as on a prompt injection: {why}")
+            return Failure(error, again=reason != "OTHER")  # Services also return nothing for no reason.
         answer = Answer(
             items=(content,),
-            words=_join(parts, thoughts=False),
-            thoughts=_join(parts, thoughts=True),
+            text=_join(parts, is_reasoning=False),
+            reasoning=_join(parts, is_reasoning=True),
             calls=extract_function_calls(content),
             usage=usage_of(body),
             model=str(body.get("modelVersion") or ""),
         )
     except (AttributeError, LookupError, TypeError, ValueError):
         return malformed(f"got {body!r}")
-    return answer if reason in WHOLE and (answer.calls or answer.words) else malformed(why)
+    return answer if reason in WHOLE and (answer.calls or answer.text) else malformed(why)
 
 
 def extract_function_calls(content: JsonObject) -> tuple[FunctionCall, ...]:
@@ -386,8 +387,8 @@ def extract_function_calls(content: JsonObject) -> tuple[FunctionCall, ...]:
     )
 
 
-def _join(parts: Sequence[JsonObject], *, thoughts: bool) -> str:
-    return "".join(part.get("text") or "" for part in parts if bool(part.get("thought")) is thoughts).strip()
+def _join(parts: Sequence[JsonObject], *, is_reasoning: bool) -> str:
+    return "".join(part.get("text") or "" for part in parts if bool(part.get("thought")) is is_reasoning).strip()
 
 
 def usage_of(body: JsonObject) -> Usage:
@@ -413,7 +414,7 @@ def _with_urls(turns: Sequence[Turn]) -> Iterator[Turn]:
 
 def gemini_service(model: str, api_key: ApiKey = None, base_url: str | None = None) -> Service:
     """Return the service of a model. Raises KeyMissing, KeyRejected, SettingsError."""
-    key, base = found_key(api_key, KEY_VARIABLES), found_url(base_url, URL_VARIABLE) or API_URL
+    key, base = found_key(api_key, KEY_VARIABLES), resolve_url(base_url, URL_VARIABLE) or API_URL
     path = model if "/" in model else f"models/{model}"
     url = f"{base.rstrip('/')}/{API_VERSION}/{path}:generateContent"
     return Service(url, model, key, {"x-goog-api-key": key}, usage_of, api_key)
@@ -445,12 +446,12 @@ def _function_response(name: str, response: JsonObject, png: bytes | None, call_
     return named if png is None else {**named, "parts": [_image(png)]}
 
 
-def _member(kind: str, name: str, known: Sequence[str]) -> str:
+def _member(kind: str, name: str, members: Sequence[str]) -> str:
     """Return a member by its name in either case. Raises SettingsError."""
-    found = next((member for member in known if member.lower() == name.lower()), None)
-    if found is None:
-        raise SettingsError(f"{kind} must be one of {sorted(map(str.lower, known))}, got {name!r}")
-    return found
+    value = next((member for member in members if member.lower() == name.lower()), None)
+    if value is None:
+        raise SettingsError(f"{kind} must be one of {sorted(map(str.lower, members))}, got {name!r}")
+    return value
 
 
 def _as_json(value: Any) -> JsonObject:

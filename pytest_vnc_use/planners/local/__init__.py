@@ -1,1 +1,1 @@
-"""Planners and judges that ask no model: callables, scripts, traces, a person."""
+"""Planners and judges that ask no model: callables, scripts, traces."""

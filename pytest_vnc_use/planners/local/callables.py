@@ -1,4 +1,4 @@
-"""Planners of the user's own: a function, an object or a class that gets an observation and returns what to do.
+"""Custom planners: a function, an object or a class that gets an observation and returns what to do.
 
 def plan(observation):
     return [Click(120, 80), key("Ctrl+Shift+P")] if not observation.turns else finish({"order": 7})
@@ -39,12 +39,12 @@ class ActingPlanner(ABC):
 
     @property
     def name(self) -> str:
-        """The planner's name with the class's address."""
-        return f"callable ({address_of(type(self))})"
+        """The planner's name with the class's import path."""
+        return f"callable ({import_path_of(type(self))})"
 
     @abstractmethod
     def act(self, observation: Observation) -> Answer:
-        """Return what to do next, from everything that happened so far."""
+        """Return what to do next."""
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
         """Return the answer of `act` as a decision. Raises AgentFailed if it is none.
@@ -62,61 +62,61 @@ class CallablePlanner(ActingPlanner):
 
     @property
     def name(self) -> str:
-        """The planner's name with the callable's address."""
-        return f"callable ({address_of(self._act)})"
+        """The planner's name with the callable's import path."""
+        return f"callable ({import_path_of(self._act)})"
 
     def act(self, observation: Observation) -> Answer:
         """Return the callable's answer."""
         return self._act(observation)
 
 
-def as_planner(thing: object) -> Planner:
-    """Return `thing` as a planner: a planner, a class of planners, an object with `act`, or any callable.
+def as_planner(value: object) -> Planner:
+    """Return `value` as a planner: a planner, a class of planners, an object with `act`, or any callable.
 
     Raises SettingsError if it is none of these.
     """
-    if isinstance(thing, type):
-        return as_planner(thing.as_planner() if hasattr(thing, "as_planner") else _make(thing))
-    if callable(getattr(thing, "decide", None)):
-        if not hasattr(thing, "name"):
-            raise SettingsError(f"a planner with `decide` must have a `name` for the report too, got {thing!r}")
-        return cast(Planner, thing)
-    act = getattr(thing, "act", thing)
+    if isinstance(value, type):
+        return as_planner(value.as_planner() if hasattr(value, "as_planner") else _make(value))
+    if callable(getattr(value, "decide", None)):
+        if not hasattr(value, "name"):
+            raise SettingsError(f"a planner with `decide` must have a `name` for the report too, got {value!r}")
+        return cast(Planner, value)
+    act = getattr(value, "act", value)
     if not callable(act) or inspect.iscoroutinefunction(act):
         raise SettingsError(
             "a planner must have `decide`, have `act`, or be a function that takes an observation (no `async def`), "
-            f"got {thing!r}"
+            f"got {value!r}"
         )
     return CallablePlanner(act)
 
 
-def named_planner(address: str) -> Planner:
+def named_planner(import_path: str) -> Planner:
     """Return the planner that `package.module:name` names, such as a function. Raises SettingsError."""
-    if not all(address.partition(":")):
-        raise SettingsError(f"a custom planner must be named as package.module:name, got {address!r}")
+    if not all(import_path.partition(":")):
+        raise SettingsError(f"a custom planner must be named as package.module:name, got {import_path!r}")
     try:
-        thing = pkgutil.resolve_name(address)
-    except Exception as exc:  # a user's own module may raise anything
+        value = pkgutil.resolve_name(import_path)
+    except Exception as exc:  # A user's module may raise anything.
         raise SettingsError(
-            f"the planner {address!r} must be importable (see PYTHONPATH): {_format_error(exc)}"
+            f"the planner {import_path!r} must be importable (see PYTHONPATH): {_format_error(exc)}"
         ) from exc
-    return as_planner(thing)
+    return as_planner(value)
 
 
 def _make(planner: type) -> object:
     try:
         return planner()
-    except Exception as exc:  # a user's own class may raise anything
+    except Exception as exc:  # A user's class may raise anything.
         raise SettingsError(
-            f"the planner {address_of(planner)!r} must be made without arguments: {_format_error(exc)}"
+            f"the planner {import_path_of(planner)!r} must be made without arguments: {_format_error(exc)}"
         ) from exc
 
 
-def address_of(thing: Any) -> str:
-    """Return the address as `package.module:name`."""
-    thing = thing.func if isinstance(thing, partial) else thing
-    named = thing if hasattr(thing, "__qualname__") else type(thing)
-    return f"{named.__module__}:{named.__qualname__}"
+def import_path_of(value: Any) -> str:
+    """Return the import path as `package.module:name`."""
+    value = value.func if isinstance(value, partial) else value
+    owner = value if hasattr(value, "__qualname__") else type(value)
+    return f"{owner.__module__}:{owner.__qualname__}"
 
 
 def _format_error(error: Exception) -> str:

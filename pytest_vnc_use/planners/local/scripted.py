@@ -22,11 +22,11 @@ class ScriptedPlanner:
     """A planner that answers turn n with turn n of the script, and with finished after the last.
 
     `script` is a list or a generator of turns, or a function that gets the observation of each turn. `name` is for the
-    report. The planner's name begins with `scripted`, so that nobody takes the run for a model's.
+    report. The planner's name begins with `scripted`, so that the run is not taken for a model's.
     """
 
     def __init__(self, script: Script, *, name: str = "") -> None:
-        self._script = script if callable(script) else _follow(script)
+        self._script = script if callable(script) else _index_turns(script)
         self._name = f"scripted ({name})" if name else "scripted"
 
     @property
@@ -39,8 +39,8 @@ class ScriptedPlanner:
         return decision_of(self._script(observation), "a scripted turn")
 
 
-def _follow(turns: Iterable[ScriptedTurn]) -> Callable[[Observation], ScriptedTurn]:
-    """Return a function that gives turns by the number of turns so far, so that a resumed run continues."""
+def _index_turns(turns: Iterable[ScriptedTurn]) -> Callable[[Observation], ScriptedTurn]:
+    """Return a function that gives the turn of an observation, so that a resumed run continues."""
     source = iter(turns)
     drawn: list[ScriptedTurn] = []
 
@@ -77,7 +77,7 @@ UNJUDGED = "nothing was judged"
 class Reenactment:
     """A planner that answers turn n with the n-th action of the trace, and gives up after the first that fails.
 
-    It leaves out calls of functions that are not in `functions`, and says so in its last words. Every action passes the
+    It leaves out calls of functions that are not in `functions`, and states so at the end. Every action passes the
     policy like a model's. Raises RunDirectoryError if there is no action to perform.
     """
 
