@@ -40,8 +40,8 @@ from pytest_vnc_use.types.elements import ASK_S, Elements
 from pytest_vnc_use.types.protocols import Controller, SupportsUrl
 
 CROP_PX = (160, 60)
-"""Width and height of the image of the place."""
-_SLOW_S, _MOST_SLOW = 0.5, 3
+"""Width and height of a target's image."""
+_SLOW_S, _MAX_SLOW = 0.5, 3
 """After three slow answers in a row, stop asking, so that a heavy page is not delayed."""
 FIELDS = frozenset(
     {"textbox", "searchbox", "combobox", "spinbutton"}  # ARIA's roles
@@ -49,7 +49,7 @@ FIELDS = frozenset(
 )
 """The roles of elements that take text."""
 LONGEST_NAME = 200
-"""The most characters of a name, or of a role, that a step keeps."""
+"""The maximum length of a name or a role in a step."""
 
 ElementsOf = Callable[[Action], Elements]
 """A function that finds the elements of an action in a desktop's trees. It may be slow, and may raise any exception."""
@@ -72,17 +72,17 @@ class Asker:
 
     def __call__(self, action: Action, limit_s: float = ASK_S) -> Elements:
         """Return the elements that an action will act on; none if they are unknown."""
-        if self._ask is no_elements or self._slow >= _MOST_SLOW:
+        if self._ask is no_elements or self._slow >= _MAX_SLOW:
             return ()
         if not (points(action) or isinstance(action, TypeText)):
             return ()
         deadline = Deadline(min(ASK_S, limit_s))
         try:
-            found = deadline.call(lambda: self._ask(action))
-        except Exception:  # noqa: BLE001  # a name is only told: whatever a page or a program answers fails no step
-            found = ()
+            elements = deadline.call(lambda: self._ask(action))
+        except Exception:  # noqa: BLE001  # A name is only reported, so its errors fail no step.
+            elements = ()
         self._slow = self._slow + 1 if deadline.spent_s >= _SLOW_S else 0
-        return found if any(found) else ()
+        return elements if any(elements) else ()
 
 
 class Targets:
@@ -99,16 +99,16 @@ class Targets:
     def of(self, action: Action, frame: FrameRef, limit_s: float) -> tuple[Elements, FrameRef | None]:
         """Return the elements and the crop of an action's target, on the screen that `frame` shows.
 
-        Text without a place goes to the focus, or else to the field that the action before clicked.
+        Text without a point goes to the focus, or else to the field that the previous action clicked.
         """
-        elements, places = self._ask(action, limit_s), points(action)[:1]
-        if isinstance(action, TypeText) and not places:
-            elements, places = elements or self._field, self._clicked
+        elements, targets = self._ask(action, limit_s), points(action)[:1]
+        if isinstance(action, TypeText) and not targets:
+            elements, targets = elements or self._field, self._clicked
         elif not isinstance(action, (Wait, TakeScreenshot)):
             last = elements[-1:]
             self._field = last if last and last[0] and last[0].role in FIELDS else ()
             self._clicked = points(action)[-1:]
-        return elements, self._crop(frame, places[0]) if places else None
+        return elements, self._crop(frame, targets[0]) if targets else None
 
     def _crop(self, frame: FrameRef, at: Point) -> FrameRef | None:
         region = around(at, (frame.width, frame.height))
@@ -120,7 +120,7 @@ class Targets:
             try:
                 whole = Image.open(io.BytesIO(seen.png if seen else self._dir.load_png(frame)))
                 image = whole.crop((region.left, region.top, region.right, region.bottom)).convert("RGB")
-            except (OSError, ValueError):  # a user's own controller may return an invalid image
+            except (OSError, ValueError):  # A user's controller may return an invalid image.
                 return None
         image.save(file, "PNG")
         png = file.getvalue()
@@ -129,7 +129,7 @@ class Targets:
 
 def around(at: Point, screen: tuple[int, int]) -> Region:
     """Return the region of `CROP_PX` around a point, moved onto a screen of that size."""
-    width, height = (min(crop, most) for crop, most in zip(CROP_PX, screen, strict=True))
+    width, height = (min(crop, side) for crop, side in zip(CROP_PX, screen, strict=True))
     left = min(max(at[0] - width // 2, 0), screen[0] - width)
     top = min(max(at[1] - height // 2, 0), screen[1] - height)
     return Region(left, top, left + width, top + height)
@@ -137,12 +137,15 @@ def around(at: Point, screen: tuple[int, int]) -> Region:
 
 def cut_names(elements: Elements) -> Elements:
     """Return the elements with names and roles of limited length, which say how long they were."""
-    most = LONGEST_NAME
-    return tuple(each and replace(each, role=cut(each.role, most), name=cut(each.name, most)) for each in elements)
+    limit = LONGEST_NAME
+    return tuple(
+        element and replace(element, role=cut(element.role, limit), name=cut(element.name, limit))
+        for element in elements
+    )
 
 
 LONGEST_TEXT = 10_000
-"""The most characters of an error that are kept and sent to the planner."""
+"""The maximum characters of an error that are kept and sent to the planner."""
 LONGEST_OUTPUT = 100_000
 """The same of a function's output, such as the whole text of a page."""
 
@@ -166,7 +169,7 @@ class Actor:
         self.controller, self._dir, self._functions, self._reveal = controller, directory, functions, reveal
         self._step_delay_s, self._targets = step_delay_s, targets
 
-    def first_look(self) -> FrameRef:
+    def capture_first(self) -> FrameRef:
         """Store and return the screen as a run begins; forget earlier transient frames. Raises DesktopError."""
         frame = self.capture()
         self.controller.transient_frames()
@@ -194,10 +197,10 @@ class Actor:
         return self._dir.store(now)
 
     def carry_out(self, step: Step, deadline: Deadline, *, watched: bool = False) -> Step:
-        """Perform the step's action, wait for the screen to answer, look, and return the step with what came of it.
+        """Perform the step's action, wait for the screen, capture it, and return the step with its result.
 
         When the time is up, the controller is closed, so that nothing happens late. `watched`: the screen is watched
-        after the look. Raises DesktopError.
+        after the capture. Raises DesktopError.
         """
         action, output, error = step.proposal.action, "", ""
         asked = clock.monotonic()
@@ -300,8 +303,8 @@ def perform_text(controller: Controller, action: TypeText | OpenAddress) -> None
     except BaseException as exc:  # a time limit of pytest may also end the typing at any point
         if not isinstance(action.text if isinstance(action, TypeText) else action.address, SecretText):
             raise
-        for each in chain(exc):
-            each.__traceback__ = None  # its frames hold the keystrokes
+        for error in chain(exc):
+            error.__traceback__ = None  # its frames hold the keystrokes
         if isinstance(exc, ActionError) and not isinstance(exc, ActionInterrupted):
             raise ActionError(
                 "the desktop cannot type one character of this text. The text contains a secret, so the "

@@ -148,10 +148,10 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
     ) -> None:
         if settings is None:
             options = {"include_initial_screenshot": include_initial_screenshot, "include_thoughts": include_thoughts}
-            given = [f"{name}={str(value).lower()}" for name, value in options.items() if value is not None]
+            planner_options = [f"{name}={str(value).lower()}" for name, value in options.items() if value is not None]
             named = {"server": vnc_server, "screen_size": screen_size, "max_steps": step_limit, "model": model}
             named |= {"max_seconds": seconds_timeout, "exclude": excluded_actions, "planner": "gemini"}
-            settings = build.settings_of({**named, "planner_options": given or None})
+            settings = build.settings_of({**named, "planner_options": planner_options or None})
         self.settings = absolute_files(settings, Path.cwd())
         self.budget = budget or build.build_budget(self.settings)
         """The limits of this agent's models, and their use so far."""
@@ -171,11 +171,11 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         self._hides_typed = bool(secrets or other_secrets)
 
         self._desktop, self._password = desktop, vnc_password
-        self._place = desktop or build.given_desktop(self.settings)  # whose files and commands are used
+        self._place = desktop or build.given_desktop(self.settings)  # The desktop whose files and commands are used.
         self._controller = self._redacted(controller) if controller is not None else None
         self._connected_as: Settings | None = None
         self._messages = MessageLog()
-        self._is_at_rest = False
+        self._is_stable = False
 
         if functions is None:
             functions = build.desktop_functions(self.settings, self._place)
@@ -229,10 +229,10 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         The fixture's agent has each claim of `expect` judged, or without any, that the task is done; with None, the
         test's body alone checks it. Another agent keeps `expect` in the run directory and judges nothing: the outcome
         says how the run ended, not that the task was achieved. `limits`, `policy`, `planner`, `check` and `votes` hold
-        for this run in place of the agent's. `approver` is asked if an action waits for a person; without one the run
+        for this run in place of the agent's. `approver` is asked if an action waits for a user; without one the run
         returns as `WAITING`. Raises TaskFailed if a claim or the end does not surely hold, or if `check` asks for it
         and the run does not end as done; InfraError if a tool cannot be used; SettingsError if the task or a claim is
-        not a sentence, or if nobody can judge it.
+        empty, or if there is no judge.
         """
         if not task.strip():
             raise SettingsError(f"the task must be a sentence, got {task!r}")
@@ -248,13 +248,13 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
                 "check=False does not work in a test, where a task that does not end as done raises: catch its error, "
                 "as with pytest.raises(PolicyDenied)"
             )
-        own = None if planner is None else as_planner(planner)
-        given = policy, own, approver or self._approver
+        custom_planner = None if planner is None else as_planner(planner)
+        overrides = policy, custom_planner, approver or self._approver
         try:
-            return self._advance(lambda: run_task(self, task, expect, limits, run_id, *given), check, votes)
+            return self._advance(lambda: run_task(self, task, expect, limits, run_id, *overrides), check, votes)
         finally:
-            if isinstance(own, EndsRun):
-                own.end_run()
+            if isinstance(custom_planner, EndsRun):
+                custom_planner.end_run()
 
     def reenact(self, path: Path, *, approver: Approver | None = None, check: bool | None = None) -> RunResult:
         """Perform the actions of a run directory or its execution.json again, unchecked, up to the first that fails.
@@ -275,14 +275,14 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
 
         Without `run_id` it is the only waiting run of this agent; SettingsError lists them where there are several.
         With `step`, only if the run waits for an answer about that step. Another process must get the same policy,
-        planner, functions and secrets; pass those of the run itself here. Nothing of them is taken from the run
+        planner, functions and secrets; pass those of the run itself. Nothing of them is taken from the run
         directory. Raises RunDirectoryError, SettingsError.
         """
         return self._continue(run_id or only_waiting(self.runs), True, step, approver, again)
 
     @_noting_tool_failures
     def deny(self, run_id: str = "", *, step: int | None = None, **again: Unpack[Again]) -> RunResult:
-        """Refuse the action for which the run waits; the run ends as `denied`, or continues if the policy says so."""
+        """Deny the action for which the run waits; the run ends as `denied`, or continues if the policy says so."""
         return self._continue(run_id or only_waiting(self.runs), False, step, None, again)
 
     @_noting_tool_failures
@@ -294,13 +294,13 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         self, run_id: str, answer: bool | None, step: int | None, approver: Approver | None, again: Again
     ) -> RunResult:
         planner = again.get("planner")
-        given = again.get("policy"), None if planner is None else as_planner(planner), approver or self._approver
-        return self._advance(lambda: continue_run(self, run_id, answer, step, *given))
+        overrides = again.get("policy"), None if planner is None else as_planner(planner), approver or self._approver
+        return self._advance(lambda: continue_run(self, run_id, answer, step, *overrides))
 
     def _advance(
         self, advance: Callable[[], RunResult], check: bool | None = None, votes: int | None = None
     ) -> RunResult:
-        """Advance a run to its end, and judge it if a test carries it out."""
+        """Advance a run to its end, and judge it in a test."""
         runs = len(self.runs)
         try:
             result = advance()
@@ -475,7 +475,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         """Perform an action of the test's own; the first one waits until the program's first screen is stable."""
         if self._recorded:
             self._recorded.leave()
-        self._await_rest(self.controller)
+        self._await_stable(self.controller)
         perform(action)
         if self._newest_run:
             self._newest_run.frame_steps = ()
@@ -501,7 +501,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
                 self._controller.close()
             self._controller = None
         if self._controller is None:
-            self._connected_as, self._is_at_rest = settings, False
+            self._connected_as, self._is_stable = settings, False
             controller = build.connect(
                 settings,
                 self._password,
@@ -529,14 +529,14 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         masks = self._recorded.masks if self._recorded else ()
         return RedactingController(controller, self._secrets.everything.hide, redactions, masks)
 
-    def _await_rest(self, acting: Controller) -> None:
+    def _await_stable(self, acting: Controller) -> None:
         """Wait before the first action until the screen is quiet, as after any action. Raises DesktopError.
 
         A replay or a user that is `acting` waits on its own.
         """
-        if acting is self.controller and not self._is_at_rest:
+        if acting is self.controller and not self._is_stable:
             acting.settle()
-            self._is_at_rest = True
+            self._is_stable = True
 
     @property
     def planner(self) -> Planner:

@@ -105,8 +105,10 @@ def load_prices(path: str = "", *, today: date | None = None) -> Prices:
             raise SettingsError(f"vnc_prices={name!r} must be saved as UTF-8: {exc}") from exc
         except ValidationError as exc:
             first = exc.errors(include_url=False)[0]
-            place = ".".join(map(str, first["loc"]))
-            raise SettingsError(f"vnc_prices={name!r}: {place}: {first['msg']}, got {got(first['input'])}") from exc
+            field_path = ".".join(map(str, first["loc"]))
+            raise SettingsError(
+                f"vnc_prices={name!r}: {field_path}: {first['msg']}, got {got(first['input'])}"
+            ) from exc
         except (ValueError, RecursionError) as exc:  # also for a number with too many digits
             raise SettingsError(f"vnc_prices={name!r} must be TOML: {exc}") from exc
         for row in sorted(rows, key=lambda row: row.since):
@@ -150,15 +152,14 @@ class Ledger:
         self._file = directory / "ledger.json"
         self._lock = FileLock(directory / "ledger.lock", mode=0o600)
 
-    def reserve(self, expected: Amount, refuse: Callable[[Amount, float], None]) -> str:
+    def reserve(self, expected: Amount, check: Callable[[Amount, float], None]) -> str:
         """Count `expected` as used until it is settled under the returned name.
 
-        `refuse` is called first and may raise. It gets the sum of used and reserved, and the seconds since the session
-        began.
+        `check` is called first and may raise. It gets the sum of used and reserved, and the session's seconds so far.
         """
         name = uuid.uuid4().hex
         with self._changing() as account:
-            refuse(sum(account.reserved.values(), account.used), clock.monotonic() - account.began_s)
+            check(sum(account.reserved.values(), account.used), clock.monotonic() - account.began_s)
             account.reserved[name] = expected
         return name
 
@@ -250,21 +251,21 @@ class Spent:
         """Return all tokens: input, output and thinking, with the estimated ones."""
         return _tokens(self.usage) + self.reckoned.tokens
 
-    def add(self, model: str, usage: Usage, reckoned: Amount | None, dollars: float | None) -> None:
-        """Add one call. `reckoned` is set if no service counted it; `dollars` is None if the price is unknown."""
+    def add(self, model: str, usage: Usage, estimated: Amount | None, dollars: float | None) -> None:
+        """Add one call. `estimated` is set if no service counted it; `dollars` is None if the price is unknown."""
         self.calls += 1
         self.usage += usage
         self.dollars += dollars or 0.0
-        if reckoned:
+        if estimated:
             self.uncounted += 1
-            self.reckoned += reckoned
-        if dollars is None and (reckoned or _tokens(usage)):
+            self.reckoned += estimated
+        if dollars is None and (estimated or _tokens(usage)):
             self.unpriced.add(model)
 
 
 @dataclass(frozen=True)
 class _Call:
-    """A call under way. `name` is its reservation in the ledger, "" without one."""
+    """A pending call. `name` is its reservation in the ledger, "" without one."""
 
     model: str
     expected: Amount = field(default_factory=Amount)
@@ -272,7 +273,7 @@ class _Call:
 
 
 class Budget:
-    """The account of one test. Without a shared `ledger`, the test is a session of its own."""
+    """The account of one test, which without a shared `ledger` is also its session."""
 
     def __init__(
         self, prices: Prices, test: Most, session: Most, ledger: Ledger | None = None, judge_model: str = ""
@@ -282,16 +283,16 @@ class Budget:
         self._test, self._session = test, session
         self._ledger = ledger
         self._steps = 0
-        self._began_s = clock.monotonic()
-        self._under_way: dict[int, _Call] = {}
+        self._started_at = clock.monotonic()
+        self._pending: dict[int, _Call] = {}
         self._largest: dict[str, Usage] = {}
         self._judge_model, self._judgings = judge_model, 0
 
     @property
     def spent(self) -> Spent:
-        """Return the use so far. A call under way counts as estimated, also if an interrupt ended its test."""
+        """Return the use so far. A pending call counts as estimated, also if an interrupt ended its test."""
         spent = replace(self._settled, unpriced=set(self._settled.unpriced))
-        for call in list(self._under_way.values()):
+        for call in list(self._pending.values()):
             spent.add(
                 call.model, Usage(), call.expected, call.expected.dollars if self._prices.of(call.model) else None
             )
@@ -316,26 +317,26 @@ class Budget:
 
     def before(self, asked: ModelAsked) -> None:
         """Raise BudgetExceeded if the call must not be made, SettingsError if its dollars cannot be known."""
-        if given_up := self._under_way.pop(threading.get_ident(), None):
+        if given_up := self._pending.pop(threading.get_ident(), None):
             self._settle(given_up, Usage(), uncounted=True)
         if self._test.dollars or self._session.dollars:
             self._prices.check(asked.model)
-        most = expected = self._estimate(asked)
-        if asked.purpose == "planner":  # it leaves what the judge's calls at the end of this run may cost
+        maximum = expected = self._estimate(asked)
+        if asked.purpose == "planner":  # It reserves what the judge's calls at the end of this run may cost.
             judging = self._estimate(ModelAsked("judge", self._judge_model, _QUESTION, 1, _SHORT_ANSWER))
-            most = sum([judging] * self._judgings, expected)
+            maximum = sum([judging] * self._judgings, expected)
         spent, name = self.spent, ""
-        own = Amount(self._steps, spent.tokens, spent.dollars)
-        self._test.check(own, 0.0, most)
+        used = Amount(self._steps, spent.tokens, spent.dollars)
+        self._test.check(used, 0.0, maximum)
         if self._ledger is None:
-            self._session.check(own, clock.monotonic() - self._began_s, most)
+            self._session.check(used, clock.monotonic() - self._started_at, maximum)
         else:
-            name = self._ledger.reserve(expected, partial(self._session.check, expected=most))
-        self._under_way[threading.get_ident()] = _Call(asked.model, expected, name)
+            name = self._ledger.reserve(expected, partial(self._session.check, expected=maximum))
+        self._pending[threading.get_ident()] = _Call(asked.model, expected, name)
 
     def after(self, exchange: ModelExchange) -> ModelExchange:
         """Count the exchange, and return it with its price."""
-        call = self._under_way.pop(threading.get_ident(), _Call(exchange.model))
+        call = self._pending.pop(threading.get_ident(), _Call(exchange.model))
         usage, before = exchange.usage, self._largest.get(exchange.purpose, Usage())
         output = max(usage.output + usage.thinking, before.output)
         self._largest[exchange.purpose] = Usage(max(usage.input, before.input), 0, output)

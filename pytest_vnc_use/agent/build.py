@@ -81,19 +81,19 @@ _warned: set[str] = set()
 """The servers of which the user was warned in this process."""
 
 
-def settings_of(given: Mapping[str, object], *project: Layer) -> Settings:
+def settings_of(values: Mapping[str, object], *project: Layer) -> Settings:
     """Return settings from Python keyword arguments over the environment and the file that it names.
 
     Those of a project's configuration are weaker. Raises SettingsError.
     """
     if not from_file:
         use_named_env_file()
-    layers: tuple[Layer, ...] = (*project, environment_layer(), (given, str))
+    layers: tuple[Layer, ...] = (*project, environment_layer(), (values, str))
     return merge(fallback_layer(layers), *layers)
 
 
 def build_policy(settings: Settings, *, ask: bool = False) -> Policy:
-    """Return the policy file's rules. An action that no rule decides is asked about, or denied if nobody is there."""
+    """Return the policy file's rules. An undecided action is asked about, or denied without an approver."""
     if not settings.policy:
         return Policy(unmatched="ask" if ask else "deny")
     return load_policy(settings.policy, unmatched="ask" if ask else "deny")
@@ -119,35 +119,35 @@ def build_budget(settings: Settings, ledger: Ledger | None = None) -> Budget:
 
 def api_keys() -> dict[str, str]:
     """Return the keys of models in the environment, by the names of their variables."""
-    found = {name: VARIABLES.get(name, "").strip() for name in API_KEY_VARIABLES}
-    return {name: value for name, value in found.items() if value}
+    keys = {name: VARIABLES.get(name, "").strip() for name in API_KEY_VARIABLES}
+    return {name: value for name, value in keys.items() if value}
 
 
 def ambient_secrets(settings: Settings, password: str | None = None) -> dict[str, str]:
-    """Return the secrets that no test declares: the API keys, the VNC password, the queries of desktops' addresses."""
-    found = {name: VARIABLES.get(name, "").strip() for name in (settings.password_env, SERVER_KEY_VARIABLE)}
-    found["VNC_PASSWORD"] = password or ""
+    """Return the secrets that no test declares: the API keys, the VNC password, the queries of desktops' URLs."""
+    secrets = {name: VARIABLES.get(name, "").strip() for name in (settings.password_env, SERVER_KEY_VARIABLE)}
+    secrets["VNC_PASSWORD"] = password or ""
     queries = re.findall(r"://[^?#,]*[?#](?!…)([^,]*[^\s,])", settings.server)
-    found |= {f"vnc_server_query_{number}": query for number, query in enumerate(queries, 1)}
+    secrets |= {f"vnc_server_query_{number}": query for number, query in enumerate(queries, 1)}
     if settings.api_key_command:
-        found["vnc_api_key_command"] = _fetched_keys.get(settings.api_key_command, ("", ""))[0]
-    return api_keys() | {name: value for name, value in found.items() if value}
+        secrets["vnc_api_key_command"] = _fetched_keys.get(settings.api_key_command, ("", ""))[0]
+    return api_keys() | {name: value for name, value in secrets.items() if value}
 
 
-def fetched_key(command: str, refused: str = "") -> str:
-    """Return the key that the command prints; it stays in this process, and never gets into the environment.
+def fetch_key(command: str, rejected: str = "") -> str:
+    """Return the key that the command prints, which stays in this process, out of the environment.
 
-    The command runs once, and again if its key was `refused`. Raises KeyMissing, without its output.
+    The command runs once, and again if its key was `rejected`. Raises KeyMissing, without its output.
     """
     with _key_lock:
-        if command not in _fetched_keys or (refused and _fetched_keys[command][0] == refused):
+        if command not in _fetched_keys or (rejected and _fetched_keys[command][0] == rejected):
             key, problem = b"", ""
             try:
                 argv = shlex.split(command, posix=os.name == "posix")
-                ended = subprocess.run(
+                result = subprocess.run(
                     argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=KEY_COMMAND_S, check=True
                 )
-                key = ended.stdout.strip()
+                key = result.stdout.strip()
             except subprocess.TimeoutExpired:
                 problem = f"it did not end within {KEY_COMMAND_S:g} s"
             except subprocess.CalledProcessError as exc:
@@ -168,7 +168,7 @@ def _key_and_backoff(settings: Settings, service: str) -> dict[str, Any]:
     from pytest_vnc_use.planners.common.http import Backoff  # with httpx2, which an idle session does not need
 
     is_fetched = settings.api_key_command and service == settings.planner
-    key = partial(fetched_key, settings.api_key_command) if is_fetched else None
+    key = partial(fetch_key, settings.api_key_command) if is_fetched else None
     return {"api_key": key, "backoff": Backoff(each_s=settings.request_seconds)}
 
 
@@ -223,19 +223,24 @@ _OPTION_TYPES: dict[str, tuple[type, ...]] = {
 def _options(settings: Settings, planner: type, fixed: Collection[str]) -> dict[str, Any]:
     """Return the `planner_options` as keyword arguments of a planner's class. Raises SettingsError."""
     parameters = inspect.signature(planner).parameters.values()
-    kinds = {each.name: str(each.annotation).removesuffix(" | None") for each in parameters if each.name not in fixed}
-    known = sorted(name for name, kind in kinds.items() if kind in ("str", "Coordinates", *_OPTION_TYPES))
-    given: dict[str, tuple[str, str]] = {}
+    kinds = {
+        parameter.name: str(parameter.annotation).removesuffix(" | None")
+        for parameter in parameters
+        if parameter.name not in fixed
+    }
+    supported = sorted(name for name, kind in kinds.items() if kind in ("str", "Coordinates", *_OPTION_TYPES))
+    texts: dict[str, tuple[str, str]] = {}
     if settings.toolset == LOCAL_AGENT:
-        given |= {name: (local_agent_value(variable), variable) for name, variable in LOCAL_OPTIONS.items()}
-    for word in settings.planner_options:
-        name, _, text = word.partition("=")
-        given[name] = text, f"{name} of vnc_planner_options"
+        texts |= {name: (local_agent_value(variable), variable) for name, variable in LOCAL_OPTIONS.items()}
+    for option in settings.planner_options:
+        name, _, text = option.partition("=")
+        texts[name] = text, f"{name} of vnc_planner_options"
     options: dict[str, Any] = {}
-    for name, (text, origin) in given.items():
-        if name not in known:
+    for name, (text, origin) in texts.items():
+        if name not in supported:
             raise SettingsError(
-                f"the planner {settings.planner!r} has no option {name!r}; vnc_planner_options takes {', '.join(known)}"
+                f"the planner {settings.planner!r} has no option {name!r}; vnc_planner_options takes "
+                f"{', '.join(supported)}"
             )
         kind = kinds[name]
         options[name] = text
@@ -359,8 +364,8 @@ def model_that_judges(settings: Settings) -> str:
     """Return the judge's model: by default the planner's, unless that is of another service or cannot judge."""
     judge = judge_of(settings)
     acts_only = settings.model.startswith("gemini-2.5-computer-use")
-    own = "" if acts_only or judge != settings.planner else settings.model
-    return settings.judge.partition(":")[2] or own or MODELS.get(judge, "")
+    planner_model = "" if acts_only or judge != settings.planner else settings.model
+    return settings.judge.partition(":")[2] or planner_model or MODELS.get(judge, "")
 
 
 def is_given(settings: Settings) -> bool:
@@ -417,7 +422,7 @@ def program_of(settings: Settings) -> list[str]:
     return command
 
 
-def given_servers(settings: Settings) -> list[str]:
+def external_servers(settings: Settings) -> list[str]:
     """Return the addresses of desktops that another user started. Raises SettingsError if one is not an address."""
     from pytest_vnc_use.desktops.remote import remote_exec_of  # with numpy, which takes a tenth of a second
 
@@ -441,7 +446,7 @@ def start_desktop(settings: Settings, name: str = "") -> Desktop:
     """Start a desktop without a program; `name` as in `lease_desktop`. Raises DesktopError, SettingsError."""
     withhold(settings.password_env, SERVER_KEY_VARIABLE)
     started: dict[str, Any] = {"size": settings.screen_size, "start_timeout_s": settings.start_seconds}
-    own_home: dict[str, Any] = {"pinned": settings.rendering == "pinned", "name": name}
+    desktop_options: dict[str, Any] = {"pinned": settings.rendering == "pinned", "name": name}
     match settings.server:
         case "":
             raise SettingsError(
@@ -453,11 +458,11 @@ def start_desktop(settings: Settings, name: str = "") -> Desktop:
             from pytest_vnc_use.desktops.qt import QtDesktop
 
             qt_open = settings.qt_host_network
-            return QtDesktop(**started, is_open=qt_open == "always", may_be_open=qt_open != "false", **own_home)
+            return QtDesktop(**started, is_open=qt_open == "always", may_be_open=qt_open != "false", **desktop_options)
         case "xvnc":
             from pytest_vnc_use.desktops.xvnc import XvncDesktop
 
-            return XvncDesktop(**started, **own_home)
+            return XvncDesktop(**started, **desktop_options)
         case _:
             from pytest_vnc_use.backends import vnc
             from pytest_vnc_use.desktops.container import ContainerDesktop
@@ -495,7 +500,7 @@ def _given_desktop(settings: Settings, holder: str) -> Desktop:
     from pytest_vnc_use.desktops.remote import remote_exec_of
 
     withhold(settings.password_env, SERVER_KEY_VARIABLE)
-    servers = given_servers(settings)
+    servers = external_servers(settings)
 
     def look(server: str, _: str | None) -> Controller:
         return connect_to(settings, server, given_password(settings))
@@ -618,24 +623,25 @@ def devtools_url(settings: Settings, desktop: BrowsableDesktop) -> str:
     return await_devtools(lambda: desktop.browser, settings.start_seconds, is_over)
 
 
-def connect_to(settings: Settings, server: str, password: str | None, **given: Any) -> VNCController:
+def connect_to(settings: Settings, server: str, password: str | None, **arguments: Any) -> VNCController:
     """Return a connection as the settings want it; warn once of a server without encryption.
 
-    `given` are further arguments of `vnc.connect`. Raises DesktopError, SettingsError.
+    `arguments` are further arguments of `vnc.connect`. Raises DesktopError, SettingsError.
     """
     from pytest_vnc_use.backends import vnc
 
-    eyes = vnc.connect(server, password, type_by=settings.typing, wire=wire_of(settings), **given)
-    if eyes.exposure and server not in _warned:
+    controller = vnc.connect(server, password, type_by=settings.typing, wire=wire_of(settings), **arguments)
+    if controller.exposure and server not in _warned:
         _warned.add(server)
         try:
             warnings.warn(
-                f"the VNC connection to {eyes.server!r} is not encrypted: {eyes.exposure}; {PROTECT}", stacklevel=2
+                f"the VNC connection to {controller.server!r} is not encrypted: {controller.exposure}; {PROTECT}",
+                stacklevel=2,
             )
         except Warning:  # the user wants errors of warnings
-            eyes.close()
+            controller.close()
             raise
-    return eyes
+    return controller
 
 
 def connect(
@@ -664,7 +670,7 @@ def connect(
         scroll_by=settings.scroll,
         show_pointer=settings.toolset == LOCAL_AGENT,
         tap=tap,
-        # only a desktop that was started here tells its password; a whole screen in raw takes 10 ms longer to come
+        # Only a local desktop has a known password. A whole screen in raw arrives 10 ms later.
         encoding="tight" if settings.record == "manual" else "raw" if password else None,
         watch=vnc.Watch(None if may_stay_blank else settings.start_seconds, vnc.FROZEN_S, program_fault=program_fault),
         browser=partial(browser_at, settings.cdp, read_file) if settings.cdp else None,

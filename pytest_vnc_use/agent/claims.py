@@ -70,13 +70,13 @@ def judge_claim(
 
     deadline = Deadline(timeout_s)
     ballots: list[Verdict] = []
-    most = 0
-    while most <= votes // 2 and most + votes - len(ballots) > votes // 2:  # a majority may still come
+    majority = 0
+    while majority <= votes // 2 and majority + votes - len(ballots) > votes // 2:  # a majority may still come
         ballots.append(within(ask, deadline, "judges a claim"))
         kinds = tuple(ballot.kind for ballot in ballots)
-        most = max(map(kinds.count, kinds))
+        majority = max(map(kinds.count, kinds))
     won = ballots[kinds.index(max(kinds, key=kinds.count))]
-    if most <= votes // 2:
+    if majority <= votes // 2:
         sides = [kind for kind in get_args(VerdictKind) if kind in kinds]
         counts = ", ".join(f"{kinds.count(side)} {side}" for side in sides)
         reasons = "; ".join(f"{side}: {ballots[kinds.index(side)].reason}" for side in sides)
@@ -197,17 +197,17 @@ def _hidden(value: Any, hide: Callable[[str], str]) -> Any:
         case str():
             return hide(value)
         case Mapping():
-            return {key: _hidden(each, hide) for key, each in value.items()}
+            return {key: _hidden(item, hide) for key, item in value.items()}
         case list() | tuple():
-            return [_hidden(each, hide) for each in value]
+            return [_hidden(item, hide) for item in value]
         case _:
             return value
 
 
-def _bindable(schema: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """Return the schema as strict services need it, without keywords that they refuse. Raises SettingsError."""
+def _bindable(schema: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """Return the schema as strict services need it, without keywords that they reject. Raises SettingsError."""
     if "additionalProperties" in schema and schema["additionalProperties"] is not False:
-        raise SettingsError(f"extract needs named fields, {place} is a dict with any keys; make it a list of models")
+        raise SettingsError(f"extract needs named fields, {path} is a dict with any keys; make it a list of models")
     bound: dict[str, Any] = {key: value for key, value in schema.items() if key in _KEPT}
     if schema.get("format") in _FORMATS:
         bound["format"] = schema["format"]
@@ -215,17 +215,17 @@ def _bindable(schema: Mapping[str, Any], place: str) -> dict[str, Any]:
         bound["$defs"] = {name: _bindable(inner, name) for name, inner in schema["$defs"].items()}
     choices = schema.get("anyOf") or schema.get("oneOf")
     if choices:
-        bound["anyOf"] = [_bindable(choice, place) for choice in choices]
+        bound["anyOf"] = [_bindable(choice, path) for choice in choices]
     if schema.get("type") == "array":
         # of a tuple, an item may be any of its members; their number and order are checked on reading
-        members = [_bindable(member, place) for member in schema.get("prefixItems", ())]
-        bound["items"] = {"anyOf": members} if members else _bindable(schema.get("items", {}), place)
+        members = [_bindable(member, path) for member in schema.get("prefixItems", ())]
+        bound["items"] = {"anyOf": members} if members else _bindable(schema.get("items", {}), path)
     if schema.get("type") == "object":
         fields = schema.get("properties", {})
-        bound["properties"] = {name: _bindable(inner, f"{place}.{name}") for name, inner in fields.items()}
+        bound["properties"] = {name: _bindable(inner, f"{path}.{name}") for name, inner in fields.items()}
         bound |= {"required": list(fields), "additionalProperties": False}
     if not _TYPING.intersection(bound):
-        raise SettingsError(f"extract needs a concrete type everywhere, but {place} may be anything")
+        raise SettingsError(f"extract needs a concrete type everywhere, but {path} may be anything")
     return bound
 
 
@@ -242,7 +242,7 @@ def assess(agent: VncUseAgent, claim: str, *, within_s: float, votes: int | None
     claim = agent._secrets.declared.hide(claim)
     _conclude_replay(agent)
     verdicts = []
-    for frame in looks_within(agent.controller, within_s):
+    for frame in frames_within(agent.controller, within_s):
         verdicts.append(_judge_now(agent, claim, frame, votes))
         if verdicts[-1].holds:
             break
@@ -302,8 +302,8 @@ def extract(agent: VncUseAgent, model: type[T], question: str) -> T:
         value = form.adapter.validate_json(json.dumps(reading.value))
     except ValidationError as exc:
         errors = exc.errors(include_url=False)
-        found = [(".".join(map(str, each["loc"])), f"{each['msg']}, got {each['input']!r}") for each in errors]
-        problem = cut("; ".join(": ".join(filter(None, place_and_problem)) for place_and_problem in found))
+        problems = [(".".join(map(str, error["loc"])), f"{error['msg']}, got {error['input']!r}") for error in errors]
+        problem = cut("; ".join(": ".join(filter(None, path_and_problem)) for path_and_problem in problems))
     reading = replace(reading, reason=cut(reading.reason))
     agent.extracted.append(reading)
     agent._record(Extracted(reading, form.name, problem), [frame])
@@ -333,7 +333,7 @@ def _judge_now(agent: VncUseAgent, claim: str, frame: Frame, votes: int | None) 
 
 
 def _remember(agent: VncUseAgent, verdict: Verdict, all_of_it: Sequence[Verdict], frames: Sequence[Frame]) -> Verdict:
-    usage = sum((each.usage for each in all_of_it), Usage())
+    usage = sum((ballot.usage for ballot in all_of_it), Usage())
     judged: Verdict = agent._secrets.everything.hide_in(replace(verdict, looks=len(all_of_it), usage=usage))
     judged = replace(judged, reason=cut(judged.reason))  # after hiding: half a secret would not be recognised
     agent.verdicts.append(judged)
@@ -386,8 +386,8 @@ def held(verdict: Verdict) -> Verdict:
     raise error_for_verdicts([verdict.kind])(format_verdicts([verdict]))
 
 
-def looks_within(controller: Controller, within_s: float) -> Iterator[Frame]:
-    """Yield the screen now, and again each time that it has changed and become stable, until the time is up.
+def frames_within(controller: Controller, within_s: float) -> Iterator[Frame]:
+    """Yield the screen now, and whenever it has changed and become stable, until the time is up.
 
     A change during the judge's answer counts too, also if the time is up by then. Raises DesktopError.
     """

@@ -34,7 +34,7 @@ from pytest_vnc_use.types import CUAState, Proposal, Ruling
 from pytest_vnc_use.types.protocols import Replaying
 
 
-class NodeBroke(Exception):
+class NodeFailed(Exception):
     """Stands for a node's error where LangGraph sees it."""
 
 
@@ -44,7 +44,7 @@ class RunGraph:
     def __init__(self, run: Run) -> None:
         self._run, self._run_id = run, run.directory.path.name
         self._answer: bool | None = None
-        self._broke: BaseException | None = None
+        self._error: BaseException | None = None
 
     def start(self) -> CUAState:
         """Run until an outcome or an interrupt; the state then says which."""
@@ -88,11 +88,11 @@ class RunGraph:
         with self._compiled() as (graph, config):
             # a recording answers the same again, so one checkpoint is enough, written when its replay stops
             durability = "exit" if isinstance(self._run.planner, Replaying) else "sync"
-            with suppress(NodeBroke):
+            with suppress(NodeFailed):
                 graph.invoke(state, config, durability=durability)
-            if self._broke is None:
+            if self._error is None:
                 return cast(CUAState, graph.get_state(config).values)
-        raise self._broke  # here, where nothing is handled: what led to it stays as it was
+        raise self._error  # here, where nothing is handled: what led to it stays as it was
 
     @contextmanager
     def _compiled(self) -> Iterator[tuple[Any, Any]]:
@@ -142,13 +142,13 @@ class RunGraph:
         def run(state: CUAState) -> CUAState:
             try:
                 return node(state)
-            except (GraphBubbleUp, KeyboardInterrupt):  # an interrupt is no error
+            except (GraphBubbleUp, KeyboardInterrupt):  # An interrupt is no error.
                 raise
             except BudgetExceeded as exc:
                 return self._run.cut_short(exc)
-            except BaseException as exc:  # noqa: BLE001  # raised again, whatever it is, `pytest.fail` too, by _invoke
-                self._broke = exc
-            raise NodeBroke(type(self._broke).__name__)
+            except BaseException as exc:  # noqa: BLE001  # _invoke raises it again, `pytest.fail` too.
+                self._error = exc
+            raise NodeFailed(type(self._error).__name__)
 
         return run
 
@@ -156,7 +156,7 @@ class RunGraph:
         """Wait for a user."""
         ruling = from_json(Ruling, state["ruling"])
         resumed_with = interrupt({"step": state["step"] + 1, "proposal": state["pending"][0], "rule": ruling.rule})
-        # LangGraph repeats the first answer it was given, were this node to fail; the user's last one counts
+        # After a failure of this node LangGraph repeats the first answer, but the user's last one counts.
         answer = resumed_with if self._answer is None else self._answer
         return CUAState(ruling=answered(state, answer))
 
@@ -172,7 +172,7 @@ def next_node(state: CUAState) -> str:
 
 
 def answered(state: CUAState, answer: bool) -> dict[str, Any]:
-    """Return the ruling on the next call after a user's yes or no, as JSON."""
+    """Return the ruling on the next call after a user's approval or denial, as JSON."""
     ruling = from_json(Ruling, state["ruling"])
     after: dict[str, Any] = to_json(rules.answer(ruling, yes=answer))
     return after

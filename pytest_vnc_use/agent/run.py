@@ -96,10 +96,10 @@ CHECKPOINTS = "checkpoints.sqlite"
 """The file of the checkpoints in the run directory."""
 NO_CHECKPOINT = "run {!r} left no checkpoint to continue from; start its task again"
 MOST_AGAIN = 2
-"""The most repeats of one turn. The last answer is used even if the screen changed again."""
+"""The maximum repeats of one turn. The last answer is used even if the screen changed again."""
 RUN_ENDS = (DeadlineExceeded, AnswerRefused, BudgetExceeded)
-"""Errors that end a run with an outcome of its own."""
-LONGEST_DELAY_MS, SMALLEST_SIDE = 10_000, 100
+"""Errors that end a run with a separate outcome."""
+MAX_DELAY_MS, SMALLEST_SIDE = 10_000, 100
 
 STALE = "the screen changed again during this decision: check whether the action still made sense"
 INTERRUPTED = "the run stopped during this action, so its effect is unknown. Look at the screen before you repeat it"
@@ -286,20 +286,20 @@ class Run:
                 state = graph.resume(approver.approve(question), question.proposal)
         except BaseException as exc:  # whatever ended the run, Ctrl-C included, is written down before it continues
             error = cut(everything.hide_pieces(faults.named(exc)), LONGEST_TEXT)
-            way = cut(everything.hide_pieces(traceback.format_exc()), 10 * LONGEST_TEXT)
-            self.emit(RunEnded(None, "the run failed", error, way))
+            traceback_text = cut(everything.hide_pieces(traceback.format_exc()), 10 * LONGEST_TEXT)
+            self.emit(RunEnded(None, "the run failed", error, traceback_text))
             raise
         return self._result(state)
 
     def _prepare(self) -> None:
-        """Choose who plans and who acts, a recording first, and wait for the desktop's first quiet screen."""
+        """Choose who plans and who acts, a recording first, and wait for the desktop's first stable screen."""
         agent, run_id = self._agent, self.started.run_id
         settings, secrets, controller = agent.settings, agent._secrets, agent.controller
         self.planner, acting = agent._planners.get(run_id) or agent.planner, controller
         if agent._recorded and run_id not in agent._planners:
             self.planner, acting = agent._recorded.begin(self.started, self.planner, acting, self.directory, self.emit)
         agent._messages.begin(self.directory.path, self.directory.began_s, secrets.everything.hide)
-        agent._await_rest(acting)
+        agent._await_stable(acting)
         timing = Timing(settings.step_delay, {name: getattr(settings, name) for name in TIMING})
 
         def elements_of(action: Action) -> Any:
@@ -356,7 +356,7 @@ class Run:
 
     def observe(self, state: CUAState) -> CUAState:
         """Look at the first frame; the planner's first turn is about it."""
-        frame = self.actor.first_look()
+        frame = self.actor.capture_first()
         self.emit(replace(self.started, screen=frame, planner=self.planner.name))
         return CUAState(first_frame=to_json(frame), frame=to_json(frame), turn=0, step=0, pending=[], fingerprints=[])
 
@@ -389,18 +389,18 @@ class Run:
         return CUAState(turn=number, first_frame=first, frame=to_json(frame)) | after
 
     def act(self, state: CUAState) -> CUAState:
-        """Perform the first pending action, or refuse it, or run out of time."""
+        """Perform the first pending action, or deny it, or run out of time."""
         if not self._deadline.remaining_s:
             return self._out_of_time()
         number = state["step"] + 1
         step = next((step for step in self._steps if step.number == number), None) or self._new_step(state)
         self._check_program(number)
-        stall = self.limits.stall
-        fingerprints = [*state["fingerprints"], fingerprint(step)][-8 * stall :]
+        max_repeats = self.limits.stall
+        fingerprints = [*state["fingerprints"], fingerprint(step)][-8 * max_repeats :]
         after = CUAState(step=number, frame=to_json(step.frame_after), fingerprints=fingerprints)
         if step.ruling.kind != "allow" and step.ruling.ends_run:
             return after | self._end(Outcome.DENIED, step.ruling.explanation)
-        if repeats(step, state) > stall:
+        if repeats(step, state) > max_repeats:
             return after | self._end(Outcome.GAVE_UP, "it kept repeating the same action on the same screen")
         return after | self._next(state["pending"][1:], steps=number)
 
@@ -441,9 +441,9 @@ class Run:
                     raise
                 return last(), frame, exc
             proposals, is_model = answers[-1].proposals, bool(answers[-1].model)
-            looks = all(isinstance(proposal.action, (Wait, TakeScreenshot)) for proposal in proposals)
-            # a changed screen matters to what a model answered, unless it only waits or looks
-            matters = self._agent.settings.watch and is_model and not (answers[-1].kind == "act" and looks)
+            only_waits = all(isinstance(proposal.action, (Wait, TakeScreenshot)) for proposal in proposals)
+            # A changed screen matters to a model's answer, unless it only waits or takes a screenshot.
+            matters = self._agent.settings.watch and is_model and not (answers[-1].kind == "act" and only_waits)
             newer = self.actor.other_than(frame) if matters else None
             if newer is None or len(answers) > MOST_AGAIN:
                 return replace(last(), stale=newer is not None), frame, None
@@ -523,7 +523,7 @@ class Run:
             asked_again=decision.asked_again if first_of_turn else 0,
         )
         watched = self._agent.settings.watch and bool(decision.model) and len(state["pending"]) == 1
-        step = self._carried_out(step, self._model_s if first_of_turn else 0.0, watched=watched)
+        step = self._perform_step(step, self._model_s if first_of_turn else 0.0, watched=watched)
         if (times := repeats(step, state)) >= self.limits.stall:
             step = replace(step, note=REPEATED_NOTE.format(times=times))
         hidden: Step = self.hide(step)  # before it is cut: half a secret would not be recognised
@@ -540,7 +540,7 @@ class Run:
         self.emit(StepFinished(step))
         return step
 
-    def _carried_out(self, step: Step, model_s: float, *, watched: bool) -> Step:
+    def _perform_step(self, step: Step, model_s: float, *, watched: bool) -> Step:
         if step.ruling.kind != "allow":
             return replace(step, error=f"denied: {step.ruling.explanation}")
         if self._is_halted(step.proposal):
@@ -583,8 +583,8 @@ class Timing:
     def configure(self, step_delay_ms: float | None = None, screenshot_max_side: int | None = None) -> str:
         """Set the wait after each step of this run, or the longest side of the screenshots that are sent."""
         delay_ms = self.step_delay_s * 1000 if step_delay_ms is None else step_delay_ms
-        if isinstance(delay_ms, bool) or not 0 <= float(delay_ms) <= LONGEST_DELAY_MS:
-            raise ValueError(f"step_delay_ms must be 0 to {LONGEST_DELAY_MS}, got {delay_ms!r}")
+        if isinstance(delay_ms, bool) or not 0 <= float(delay_ms) <= MAX_DELAY_MS:
+            raise ValueError(f"step_delay_ms must be 0 to {MAX_DELAY_MS}, got {delay_ms!r}")
         side = SMALLEST_SIDE if screenshot_max_side is None else screenshot_max_side
         if type(side) is not int or side < SMALLEST_SIDE:
             raise ValueError(f"screenshot_max_side must be at least {SMALLEST_SIDE} pixels, got {side!r}")
