@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 from pytest_vnc_use.backends.browser import Browser
 from pytest_vnc_use.errors import ActionError, VncUseError
 from pytest_vnc_use.harness.actions import MouseClickAction, MouseDragAction, Position, ScrollAction
-from pytest_vnc_use.harness.planning import Acting, HarnessPlanner, acting_here
+from pytest_vnc_use.harness.planning import Acting, HarnessPlanner, current_acting
 from pytest_vnc_use.runs.directory import to_json, write_atomically
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.runs.uitask_trace import ERROR, FINAL, PARTIAL
@@ -87,7 +87,7 @@ class Agent(ABC):
         """Make the output directory, and connect. Raises DesktopError."""
         self.output_dir = Path(self.output_dir)
         self.output_dir.mkdir(parents=True, exist_ok=True)
-        self._is_planning = acting_here() is not None
+        self._is_planning = current_acting() is not None
         if not self._is_planning:
             self._hands()
 
@@ -172,7 +172,7 @@ class Agent(ABC):
     @record_action
     def finish(self, params: Mapping[str, Any] | None = None) -> bool:
         """Record the result of the task; return True, for `return self.finish({"total": 3})`."""
-        if self._is_planning and (acting := acting_here()):
+        if self._is_planning and (acting := current_acting()):
             acting.params = dict(params or {})
         return True
 
@@ -221,7 +221,7 @@ class Agent(ABC):
             desk.close()
 
     def _hands(self) -> Acting | Desk:
-        acting = acting_here() if self._is_planning else None
+        acting = current_acting() if self._is_planning else None
         return acting or self._desk or self._connect()
 
     def _connect(self, recording: Path | None = None) -> Desk:

@@ -30,13 +30,13 @@ class Desk:
         self._declared = Secrets.of(secrets, {}, {}).declared
         self.recorder = Recorder(recording) if recording else None
         factory = partial(RecordedFactory, self.recorder) if self.recorder else DesktopFactory
-        way: dict[str, Any] = {
+        options: dict[str, Any] = {
             "encoding": "tight" if self.recorder else None,  # a full screen is 4 MB raw, 20 kB tight
             "wire": build.wire_of(settings),
             "new_factory": factory,
         }
         try:
-            self._connection = RfbConnection(server, password, settings.start_seconds, **way)
+            self._connection = RfbConnection(server, password, settings.start_seconds, **options)
         except BaseException:
             if self.recorder:
                 self.recorder.close()
@@ -45,7 +45,7 @@ class Desk:
         self._eyes.attach(self._connection)
         redacts = secrets and not settings.show_secrets
         self._hands = RedactingController(self._eyes, self._declared.hide) if redacts else self._eyes
-        self._hands.settle()  # what draws until here is no answer to an action
+        self._hands.settle()  # What is drawn until now is no response to an action.
 
     @property
     def size(self) -> tuple[int, int]:

@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 _LATE_S = 1.0
 """The extra time that the planner waits for `act`, so that the loop's limit comes first."""
 
-_here = threading.local()
+_thread = threading.local()
 """The current thread's run, in `acting`, until the thread ends."""
 
 
-def acting_here() -> Acting | None:
+def current_acting() -> Acting | None:
     """Return the run to which this thread belongs, which may have ended; None in a script."""
-    return getattr(_here, "acting", None)
+    return getattr(_thread, "acting", None)
 
 
 class HarnessPlanner:
     """A Planner that has an agent of a class perform each task.
 
-    If a run continues after an interruption, another agent begins again: what was done is not done again.
+    If a run continues after an interruption, another agent starts over: what was done is not done again.
     """
 
     def __init__(self, agent: type[Agent]) -> None:
@@ -130,12 +130,12 @@ class Acting:
             raise ActionError(step.error)
 
     def _run(self) -> None:
-        _here.acting = self
+        _thread.acting = self
         try:
             with TemporaryDirectory(prefix="vnc-use-") as directory:
-                given: dict[str, Any] = {"task": self._observation.task, "output_dir": Path(directory)}
+                values: dict[str, Any] = {"task": self._observation.task, "output_dir": Path(directory)}
                 names = [field.name for field in fields(self._class) if field.init]
-                agent = self._class(**{name: given[name] for name in names if name in given})
+                agent = self._class(**{name: values[name] for name in names if name in values})
                 while not self._act(agent):
                     pass
             self.decisions.put(finish(self.params))

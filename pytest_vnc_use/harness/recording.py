@@ -47,7 +47,7 @@ class Recorder:
         self._total = 0
         self.drawn = 0
         """The bytes of the server that are drawn: so many make the screen as it is now again."""
-        self._began_s = clock.monotonic()
+        self._started_at = clock.monotonic()
         self._problem: OSError | None = None
         self._marks: Sequence[str] = ()
         self._is_marked = False
@@ -57,7 +57,7 @@ class Recorder:
     @property
     def seconds(self) -> float:
         """The seconds since the start of the recording."""
-        return clock.monotonic() - self._began_s
+        return clock.monotonic() - self._started_at
 
     def received(self, data: bytes) -> None:
         """Keep what the server sent; the time is that of its arrival."""

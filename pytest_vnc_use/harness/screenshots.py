@@ -25,7 +25,7 @@ from pytest_vnc_use.runs.json_lines import load_json
 from pytest_vnc_use.runs.uitask_trace import FINAL, PARTIAL
 
 SCREENSHOTS = "action_screenshots"
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 _STYLE = "body{font:15px sans-serif;margin:2em}img{max-width:100%;border:1px solid #999}pre{white-space:pre-wrap}"
 
 
@@ -89,7 +89,7 @@ class _Player:
         if not isinstance(server_bytes, int) or not self._data.tell() <= server_bytes <= size:
             return None
         while (left := server_bytes - self._data.tell()) > 0:
-            self._protocol.dataReceived(self._data.read(min(left, _MOST_BYTES)))
+            self._protocol.dataReceived(self._data.read(min(left, _MAX_BYTES)))
         try:
             return self._screen.glance().pixels if self._screen.wait_complete(0.0) else None  # type: ignore[return-value]
         except DesktopError:
