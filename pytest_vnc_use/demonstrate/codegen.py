@@ -70,10 +70,10 @@ class CodegenRequest:
         if self.out.suffix != ".py":
             raise SettingsError(f"--out must be a Python file, such as 'tests/test_basket.py', got {str(self.out)!r}")
         # the directories below it will be made
-        there = next(directory for directory in self.out.absolute().parents if os.path.exists(directory))  # noqa: PTH110  # Path.exists may raise
-        if not there.is_dir() or not os.access(there, os.W_OK):
+        parent = next(directory for directory in self.out.absolute().parents if os.path.exists(directory))  # noqa: PTH110  # Path.exists may raise
+        if not parent.is_dir() or not os.access(parent, os.W_OK):
             raise SettingsError(
-                f"--out={str(self.out)!r} must lie in a directory that can be written to, got {str(there)!r}"
+                f"--out={str(self.out)!r} must lie in a directory that can be written to, got {str(parent)!r}"
             )
         for path in (self.out, self.key.path):
             if path.exists():
@@ -121,8 +121,8 @@ def _recording(
 
 
 def _source(request: CodegenRequest, claims: Sequence[str]) -> str:
-    given = {"expect": list(claims), "secrets": sorted(request.secrets) or None, "app": request.app or None}
-    arguments = [_literal(request.task), *(f"{name}={_literal(value)}" for name, value in given.items() if value)]
+    keywords = {"expect": list(claims), "secrets": sorted(request.secrets) or None, "app": request.app or None}
+    arguments = [_literal(request.task), *(f"{name}={_literal(value)}" for name, value in keywords.items() if value)]
     judged = "The recording checks the claims above. Add an assertion about what a file or a program can show."
     if not request.expect:
         judged = "The claim above is only proposed: replace it, here and in the recording, by what must be seen."
@@ -160,11 +160,11 @@ def _arguments(trace: Trace) -> dict[str, object]:
     """Return the marker's keywords, without those that equal the defaults."""
     started, default = trace.started, Settings()
     secrets = SECRET_MARK.findall("\n".join([started.task, *started.expect]))
-    given = {
+    keywords = {
         "expect": list(started.expect) or None,
         "max_steps": started.limits.steps if started.limits.steps != default.max_steps else None,
         "max_seconds": started.limits.seconds if started.limits.seconds != default.max_seconds else None,
         "app": started.settings.get("app") or None,
         "secrets": list(dict.fromkeys(secrets)) or None,
     }
-    return {key: value for key, value in given.items() if value is not None}
+    return {key: value for key, value in keywords.items() if value is not None}

@@ -43,11 +43,11 @@ LONG_S = 1.0
 PAUSE_S = 1.0
 """The time without an event after which keys and wheel clicks begin another action."""
 BENT_PX = 40
-"""The distance that a hand may leave the straight line of a drag."""
+"""The maximum distance of a straight drag from its line."""
 _MODIFIERS = ("control", "controlr", "alt", "altr", "super", "superr", "shift", "shiftr", "altgr")
 _FOR_CHARACTERS = frozenset(("shift", "shiftr", "altgr"))
 """Modifiers that make another character. A viewer sends that character itself; alone they mean nothing."""
-_MEAN_SOMETHING_ALONE = frozenset(("alt", "super", "superr"))
+_HAVE_EFFECT_ALONE = frozenset(("alt", "super", "superr"))
 _LOCKS = frozenset(("capslock", "numlock", "scrolllock"))
 """Keys that change what the viewer's own keyboard sends."""
 
@@ -81,10 +81,10 @@ class Demonstration:
         self._on_desktop: list[str] = []
         self._pressed: MouseDown | None = None
         self._pressed_at = 0.0
-        self._way: list[tuple[int, int]] = []
+        self._path: list[tuple[int, int]] = []
         self._is_held_still = False
         self._latest_s = 0.0
-        """The moment of the newest event."""
+        """The time of the newest event."""
         self._is_open = False
 
     def actions(self, motion: Motion, at_s: float) -> Iterator[GestureAction]:
@@ -97,7 +97,7 @@ class Demonstration:
         self._latest_s = at_s
         match motion:
             case Move(x, y):
-                self._way.append((x, y))
+                self._path.append((x, y))
                 yield GestureAction(motion)
             case MouseDown():
                 yield from self._press(motion, at_s)
@@ -115,16 +115,16 @@ class Demonstration:
                 assert_never(motion)
 
     def end(self, at_s: float) -> Iterator[GestureAction]:
-        """Let go of everything that is held: the person is gone and cannot do it."""
+        """Release everything that is held, as the user is gone."""
         if self._pressed:
-            x, y = self._way[-1]
+            x, y = self._path[-1]
             yield from self._release(MouseUp(x, y, self._pressed.button), at_s)
         for key in tuple(self._on_desktop):
             yield from self._let_go(key)
 
     @property
-    def may_rest(self) -> bool:
-        """Return whether the pointer may rest as an action of its own: no button is down, and no text is open."""
+    def may_hover(self) -> bool:
+        """Return whether a hover may become an action: no button is down, and no text is open."""
         return not self._pressed and not (self.growing and isinstance(self.growing.action, TypeText))
 
     def close(self) -> None:
@@ -159,7 +159,7 @@ class Demonstration:
             return
         last, before = self.growing, self._pressed_at
         yield from self._hold_modifiers()
-        self._pressed, self._pressed_at, self._way = down, at_s, [(down.x, down.y)]
+        self._pressed, self._pressed_at, self._path = down, at_s, [(down.x, down.y)]
         self._is_held_still = False
         click = last.action if last and isinstance(last.action, Click) and last.action.button == down.button else None
         is_near = click is not None and near((click.x, click.y), (down.x, down.y))
@@ -175,9 +175,9 @@ class Demonstration:
             self._pressed = down
             return
         step, start = self.steps[-1], (down.x, down.y)
-        moved = not all(near(start, point) for point in [*self._way, (up.x, up.y)])
+        moved = not all(near(start, point) for point in [*self._path, (up.x, up.y)])
         if moved and up.button == "left":
-            is_bent = _is_bent(self._way, start, (up.x, up.y))
+            is_bent = _is_bent(self._path, start, (up.x, up.y))
             step.is_exact = step.action == Click(*start) and not is_bent and not self._is_held_still
             step.action, self._is_open = Drag(*start, up.x, up.y), False
             yield GestureAction(up)
@@ -187,16 +187,16 @@ class Demonstration:
         else:
             yield GestureAction(up)
 
-    def _turn(self, notch: Scroll) -> Iterator[GestureAction]:
+    def _turn(self, wheel_click: Scroll) -> Iterator[GestureAction]:
         yield from self._hold_modifiers()
         last = self.growing
         scroll = last.action if last and isinstance(last.action, Scroll) else None
-        is_near = scroll is not None and near((scroll.x, scroll.y), (notch.x, notch.y))
-        if last and scroll and is_near and scroll.direction == notch.direction:
+        is_near = scroll is not None and near((scroll.x, scroll.y), (wheel_click.x, wheel_click.y))
+        if last and scroll and is_near and scroll.direction == wheel_click.direction:
             last.action = replace(scroll, clicks=scroll.clicks + 1)
-            yield GestureAction(notch)
+            yield GestureAction(wheel_click)
         else:
-            yield GestureAction(notch, self._begin(notch, is_open=True))
+            yield GestureAction(wheel_click, self._begin(wheel_click, is_open=True))
 
     def _hold_modifiers(self) -> Iterator[GestureAction]:
         """Press the held modifiers on the desktop too, for a button or the wheel."""
@@ -237,16 +237,16 @@ class Demonstration:
         if key in self._on_desktop:
             self._on_desktop.remove(key)
             yield GestureAction(KeyUp(key), self._begin(KeyUp(key)))
-        elif not was_of_use and key in _MEAN_SOMETHING_ALONE:
+        elif not was_of_use and key in _HAVE_EFFECT_ALONE:
             yield GestureAction(KeyCombo((key,)), self._begin(KeyCombo((key,))))
 
 
 def near(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Return whether two points count as the same place."""
+    """Return whether two points count as the same."""
     return max(abs(one[0] - other[0]), abs(one[1] - other[1])) <= NEAR_PX
 
 
-def _is_bent(way: list[tuple[int, int]], start: tuple[int, int], end: tuple[int, int]) -> bool:
+def _is_bent(path: list[tuple[int, int]], start: tuple[int, int], end: tuple[int, int]) -> bool:
     across, down = end[0] - start[0], end[1] - start[1]
     length = max(1.0, (across**2 + down**2) ** 0.5)
-    return any(abs(across * (y - start[1]) - down * (x - start[0])) / length > BENT_PX for x, y in way)
+    return any(abs(across * (y - start[1]) - down * (x - start[0])) / length > BENT_PX for x, y in path)

@@ -26,18 +26,18 @@ class Rest:
     screen: Screen
 
 
-def needed(rests: Sequence[Rest], action: Action, screen: Screen) -> list[Rest]:
-    """Return the rests that changed how the action's target looks.
+def needed(hovers: Sequence[Rest], action: Action, screen: Screen) -> list[Rest]:
+    """Return the hovers that changed the appearance of the action's target.
 
-    A rest at the target itself is left out: the action moves the pointer there.
+    A hover at the target itself is left out, as the action moves the pointer there.
     """
     kept: list[Rest] = []
-    for rest in reversed(rests):
+    for hover in reversed(hovers):
         targets = points(action)
-        if not any(near(rest.at, target) for target in targets) and _shows(rest.screen, action, screen):
-            kept.insert(0, rest)
-            action = Move(*rest.at)
-        screen = rest.screen
+        if not any(near(hover.at, target) for target in targets) and _shows(hover.screen, action, screen):
+            kept.insert(0, hover)
+            action = Move(*hover.at)
+        screen = hover.screen
     return kept
 
 
@@ -48,10 +48,10 @@ def restored(before: Screen, resting: Screen, now: Screen) -> Screen:
     """
 
     def pixels() -> Pixels:
-        here: Pixels = now.pixels()
-        return np.where(resting.pixels() != here, before.pixels(), here)
+        current: Pixels = now.pixels()
+        return np.where(resting.pixels() != current, before.pixels(), current)
 
-    apart = [part for part in before.dynamic if not any(part.region.meets(other.region) for other in now.dynamic)]
+    apart = [motion for motion in before.dynamic if not any(motion.region.meets(other.region) for other in now.dynamic)]
     return Screen(dynamic=merged((*apart, *now.dynamic)), quiet_s=now.quiet_s, pixels=pixels)
 
 
@@ -63,8 +63,8 @@ def _shows(before: Screen, action: Action, after: Screen) -> bool:
 
 
 def differing(one: Screen, other: Screen) -> Mask:
-    """Mark where two screens differ, without parts that move on their own."""
+    """Mark where two screens differ, without regions that move on their own."""
     before, after = one.pixels(), other.pixels()
-    regions = [part.region for part in (*one.dynamic, *other.dynamic)]
+    regions = [motion.region for motion in (*one.dynamic, *other.dynamic)]
     differs: Mask = pixels_differing(before, after) & ~mask_of(regions, after.shape)
     return differs

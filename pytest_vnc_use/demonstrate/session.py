@@ -45,14 +45,14 @@ Notify = Callable[[str], None]
 INEXACT = " (not straight, held still, or right after a click: it is recorded as a plain drag; look at its replay)"
 HOVER_S = 0.5
 """The time without movement after which the pointer rests. Then it is moved there on the desktop."""
-_LOOK_AGAIN_S = 0.25
+_CAPTURE_INTERVAL_S = 0.25
 _MOVES_S, _SAMPLE_S = 1.35, 0.15
 """The time for which a moving part is watched to know it as a caret.
 
 A part that does not change in that time counts as resting.
 """
-_LOOKS = 8
-"""The most looks that are kept. Between actions, the session looks at the screen every `_LOOK_AGAIN_S`."""
+_FRAMES = 8
+"""The maximum frames that are kept. Between actions, the session captures the screen every `_CAPTURE_INTERVAL_S`."""
 _AT_HAND = 4
 """The most screens whose pixels are kept as they are: decoding one takes longer than a click may."""
 _REPEAT_S = 30.0
@@ -80,22 +80,22 @@ class ManualSession:
         self.lock = threading.Lock()
         self._elements_of = Asker(elements_of)
         self._desktop, self._notify, self._show = desktop, notify, show
-        self._eyes = eyes or desktop
+        self._controller = eyes or desktop
         self._size = desktop.size
-        self._look_again_s = 0.0
+        self._next_capture_at = 0.0
         self._motions: queue.SimpleQueue[tuple[Motion | None, float]] = queue.SimpleQueue()
         self._down: set[str] = set()
-        self._looks: deque[Frame] = deque(maxlen=_LOOKS)
+        self._frames: deque[Frame] = deque(maxlen=_FRAMES)
         self._shows_change = False
-        """Whether the newest look shows more change, since the growing action began, than its echo."""
+        """Whether the newest frame shows more change, since the growing action started, than its echo."""
         self._at_hand: deque[_Pixels] = deque()
         self._pressed_s = -math.inf
         """When a button was last pressed on the desktop."""
         self._at: tuple[int, int] | None = None
-        """The pointer's place on the desktop, without the places where it only rests."""
-        self._rests: list[Rest] = []
+        """The pointer position on the desktop, without hovers."""
+        self._hover_states: list[Rest] = []
         self._hovers: tuple[tuple[int, int], float] | None = None
-        """The place of the user's pointer, and since when it is there."""
+        """The position of the user's pointer, and since when."""
 
     def receive(self, motion: Motion | None, at_s: float) -> None:
         """Take in an event; None means that no more come. Any thread may call it."""
@@ -107,7 +107,7 @@ class ManualSession:
             self._take(*event)
             self._show(self.demonstration.steps)
         self._do(self.demonstration.end(clock.monotonic()))
-        screen = self._look(None, partial(screen_at_rest, self._eyes))
+        screen = self._await_screen(None, partial(screen_at_rest, self._controller))
         self._check_size()
         return screen
 
@@ -116,14 +116,14 @@ class ManualSession:
 
         Return whether all were: the first whose screen does not come is not, and the user continues there.
         """
-        steps = tuple(RecordedStep(action=each.action, screen=each.screen) for each in actions)  # type: ignore[arg-type]  # a user makes no waits, and each was looked at
+        steps = tuple(RecordedStep(action=item.action, screen=item.screen) for item in actions)  # type: ignore[arg-type]  # a user makes no waits, and each was looked at
         for number, action in enumerate(actions):
             gate, deadline = gate_to(RecordedRun(task="", steps=steps, end=Screen()), number), Deadline(_REPEAT_S)
-            while found := gate.mismatch(pixels_in(self._eyes.glance())):
+            while mismatch := gate.mismatch(pixels_in(self._controller.glance())):
                 if not deadline.remaining_s:
-                    self._notify(f"step {number + 1} was not repeated: {found.problem}. Continue from here")
+                    self._notify(f"step {number + 1} was not repeated: {mismatch.problem}. Continue from here")
                     return False
-                self._eyes.wait_changed(clock.monotonic(), _LOOK_AGAIN_S)
+                self._controller.wait_changed(clock.monotonic(), _CAPTURE_INTERVAL_S)
             self._perform(action.action)  # type: ignore[arg-type]  # as above
             self.demonstration.steps.append(action)
             self._show(self.demonstration.steps)
@@ -132,27 +132,27 @@ class ManualSession:
 
     def _next(self) -> tuple[Motion, float] | None:
         while True:
-            if self._motions.empty() and clock.monotonic() >= self._look_again_s:  # a moving pointer has events too
-                self._look_again_s = clock.monotonic() + _LOOK_AGAIN_S
+            if self._motions.empty() and clock.monotonic() >= self._next_capture_at:  # a moving pointer has events too
+                self._next_capture_at = clock.monotonic() + _CAPTURE_INTERVAL_S
                 self._note_change()
-                self._rest()
+                self._hover()
             try:
                 with uncounted():  # what is done and looked at counts in the run's limit
-                    motion, at_s = self._motions.get(timeout=_LOOK_AGAIN_S)
+                    motion, at_s = self._motions.get(timeout=_CAPTURE_INTERVAL_S)
             except queue.Empty:
                 continue
             return (motion, at_s) if motion else None
 
     def _note_change(self) -> None:
-        """Look at the screen ahead of the next action if it has changed, so that the action need not wait for that."""
-        seen_s = self._looks[-1].taken_at if self._looks else -math.inf
+        """Capture a changed screen before the next action, so that the action need not wait for that."""
+        seen_s = self._frames[-1].taken_at if self._frames else -math.inf
         # `changed_since` leaves out a caret, but raises if the desktop is gone
-        if not self._eyes.changed_since(seen_s) and self._desktop.screen.changed_at <= seen_s:
+        if not self._controller.changed_since(seen_s) and self._desktop.screen.changed_at <= seen_s:
             return
-        self._looks.append(self._eyes.frame())
+        self._frames.append(self._controller.frame())
         growing = self.demonstration.growing
         if growing and growing.screen:
-            differs = differing(growing.screen, Screen(pixels=partial(pixels_in, self._looks[-1])))
+            differs = differing(growing.screen, Screen(pixels=partial(pixels_in, self._frames[-1])))
             self._shows_change = any(box.bottom - box.top > _ECHO_PX for box in boxes_of(differs))
 
     def _take(self, motion: Motion, at_s: float) -> None:
@@ -177,9 +177,9 @@ class ManualSession:
     def _do(self, gestures: Iterable[GestureAction]) -> None:
         for gesture in gestures:
             if gesture.begins:
-                gesture.begins.screen = self._look(gesture.action, self._screen)
+                gesture.begins.screen = self._await_screen(gesture.action, self._screen)
                 gesture.begins.elements = self._elements_of(gesture.action)
-                if isinstance(gesture.action, MouseDown):  # clicks that are two in the recording are two there
+                if isinstance(gesture.action, MouseDown):  # Two clicks in the recording must not become a double click.
                     self._desktop.wait(max(0.0, self._pressed_s + AGAIN_S - clock.monotonic()))
             elif isinstance(gesture.action, MouseUp) and isinstance(
                 (drag := self.demonstration.steps[-1]).action, Drag
@@ -196,65 +196,62 @@ class ManualSession:
         if isinstance(action, MouseDown):
             self._pressed_s = clock.monotonic()
         with self.lock:
-            self._eyes.perform(action)
-        self._forget_looks()
+            self._controller.perform(action)
+        self._discard_frames()
         self._at = next(iter(points(action)[-1:]), self._at)
 
-    def _forget_looks(self) -> None:
-        self._looks.clear()
-        self._shows_change, self._look_again_s = False, clock.monotonic() + _LOOK_AGAIN_S
+    def _discard_frames(self) -> None:
+        self._frames.clear()
+        self._shows_change, self._next_capture_at = False, clock.monotonic() + _CAPTURE_INTERVAL_S
 
-    def _rest(self) -> None:
-        """Move the pointer to where it rests, so that anything that opens on hovering opens."""
-        if self._hovers is None or self._at is None or not self.demonstration.may_rest:
+    def _hover(self) -> None:
+        """Move the pointer to where the user's is stable, so that anything that opens on hovering opens."""
+        if self._hovers is None or self._at is None or not self.demonstration.may_hover:
             return
-        place, since = self._hovers
-        is_there = near(place, self._rests[-1].at if self._rests else self._at)
-        if not is_there and clock.monotonic() - since >= HOVER_S:
-            self._rests.append(Rest(place, self._screen()))
-            self._eyes.perform(Move(*place))
-            self._forget_looks()
+        position, since = self._hovers
+        is_current = near(position, self._hover_states[-1].at if self._hover_states else self._at)
+        if not is_current and clock.monotonic() - since >= HOVER_S:
+            self._hover_states.append(Rest(position, self._screen()))
+            self._controller.perform(Move(*position))
+            self._discard_frames()
 
-    def _look(self, action: Action | None, look: Callable[[], Screen]) -> Screen:
-        """Return the screen as a replay will see it.
-
-        In a replay the pointer rests only where that matters.
-        """
-        rests, self._rests = self._rests, []
-        if not rests:
-            return look()
+    def _await_screen(self, action: Action | None, capture: Callable[[], Screen]) -> Screen:
+        """Return the screen as a replay will see it: without the hovers that have no effect."""
+        hovers, self._hover_states = self._hover_states, []
+        if not hovers:
+            return capture()
         resting = self._screen()
-        kept = needed(rests, action, resting) if action else []
-        self.demonstration.insert([DemonstratedAction(Move(*rest.at), rest.screen) for rest in kept])
-        left_out = rests[rests.index(kept[-1]) + 1 :] if kept else rests
+        kept = needed(hovers, action, resting) if action else []
+        self.demonstration.insert([DemonstratedAction(Move(*hover.at), hover.screen) for hover in kept])
+        left_out = hovers[hovers.index(kept[-1]) + 1 :] if kept else hovers
         self._at = kept[-1].at if kept else self._at
         if not left_out or self._at is None or not differing(left_out[0].screen, resting).any():
-            return resting if action else look()  # at the end, watch for quiet
+            return resting if action else capture()  # At the end, wait until it is stable.
         self._perform(Move(*self._at))
-        return restored(left_out[0].screen, resting, look())
+        return restored(left_out[0].screen, resting, capture())
 
     def _screen(self) -> Screen:
-        """Return the screen that the person sees, once it is stable."""
-        self._eyes.settle()
-        if not self._looks or not self._is_current(self._looks[-1]):
-            self._looks.append(self._eyes.frame())
-        frame = self._looks[-1]
+        """Return the screen that the user sees, once it is stable."""
+        self._controller.settle()
+        if not self._frames or not self._is_current(self._frames[-1]):
+            self._frames.append(self._controller.frame())
+        frame = self._frames[-1]
         self._check_size()
         moving = Moving(frame)
-        for look in [*self._looks][:-1]:
-            if not self._eyes.changed_since(look.taken_at):  # before, it was another screen
-                moving.add(look)
+        for earlier in [*self._frames][:-1]:
+            if not self._controller.changed_since(earlier.taken_at):  # Earlier frames show another screen.
+                moving.add(earlier)
         deadline = Deadline(_MOVES_S)
         while not moving.is_known and deadline.remaining_s:
-            self._eyes.wait_changed(clock.monotonic(), _SAMPLE_S)
-            moving.add(self._eyes.glance())
+            self._controller.wait_changed(clock.monotonic(), _SAMPLE_S)
+            moving.add(self._controller.glance())
         return Screen(dynamic=tuple(moving.parts()), pixels=self._pixels_of(frame))
 
-    def _is_current(self, look: Frame) -> bool:
-        """Return whether the screen is still as in a look, but for the parts that moved then."""
-        if self._desktop.screen.changed_at <= look.taken_at:
+    def _is_current(self, frame: Frame) -> bool:
+        """Return whether the screen is still as in a frame, but for the regions that moved then."""
+        if self._desktop.screen.changed_at <= frame.taken_at:
             return True
-        return bool(look.moving) and not self._eyes.changed_since(look.taken_at)
+        return bool(frame.moving) and not self._controller.changed_since(frame.taken_at)
 
     def _pixels_of(self, frame: Frame) -> _Pixels:
         self._at_hand.append(_Pixels(frame))
