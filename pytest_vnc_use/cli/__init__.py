@@ -105,8 +105,8 @@ def parser() -> argparse.ArgumentParser:
     root: argparse.ArgumentParser = _Parser(
         prog="cua-vnc", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    ours = f"pytest-vnc-use {version('pytest-vnc-use')}"
-    root.add_argument("--version", action="version", version=ours, help="print the version")
+    plugin_version = f"pytest-vnc-use {version('pytest-vnc-use')}"
+    root.add_argument("--version", action="version", version=plugin_version, help="print the version")
     commands = root.add_subparsers(required=True, metavar="COMMAND")
     for module in (run, record, report, ui, recordings, screenshots, init, policy, doctor):
         module.add(commands)

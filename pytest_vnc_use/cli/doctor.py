@@ -127,12 +127,12 @@ def diagnose(settings: Settings, *, typing: bool = True, only_asked: bool = Fals
         "qt": ("Qt", "qt", partial(_qt, settings.qt_host_network)),
         "container": ("containers", "container:IMAGE", partial(_container_engine, settings.container_engine)),
     }
-    addresses = [] if kind in means else list(filter(None, map(str.strip, settings.server.split(","))))
+    servers = [] if kind in means else list(filter(None, map(str.strip, settings.server.split(","))))
     checks: list[tuple[str, bool, Callable[[], Iterable[Finding]]]] = [
         ("versions", False, _versions),
-        *((way[0], kind == name, partial(_means, *way, asked=kind == name)) for name, way in means.items()),
+        *((entry[0], kind == name, partial(_means, *entry, asked=kind == name)) for name, entry in means.items()),
         ("window manager", kind == "xvnc", _window_manager),
-        *(("server", True, partial(_external_desktop, address, settings, typing)) for address in addresses),
+        *(("server", True, partial(_external_desktop, server, settings, typing)) for server in servers),
         ("managed desktop", kind == "xvnc", partial(_managed_desktop, settings)),
         ("vnc_env_file", False, _env_file),
         ("model", bool(settings.planner), partial(_model, settings)),
@@ -147,17 +147,19 @@ def diagnose(settings: Settings, *, typing: bool = True, only_asked: bool = Fals
             raise
         except InfraError as exc:
             yield Finding("FAIL", about, str(exc))
-        except Exception as exc:  # noqa: BLE001  # a doctor reports what breaks, and the other checks continue
+        except Exception as exc:  # noqa: BLE001  # A failure is reported, and the other checks continue.
             yield Finding("FAIL", about, f"{type(exc).__name__}: {exc}")
 
 
 def _versions() -> Iterator[Finding]:
-    ours = f"pytest-vnc-use {version('pytest-vnc-use')}, Python {platform.python_version()} on {platform.system()}"
-    yield Finding("ok", "versions", ", ".join([ours, *(f"{name} {version(name)}" for name in PACKAGES)]))
+    plugin_version = (
+        f"pytest-vnc-use {version('pytest-vnc-use')}, Python {platform.python_version()} on {platform.system()}"
+    )
+    yield Finding("ok", "versions", ", ".join([plugin_version, *(f"{name} {version(name)}" for name in PACKAGES)]))
 
 
 def _means(about: str, option: str, find: Callable[[], str], *, asked: bool) -> Iterator[Finding]:
-    """Check a way to start desktops; `find` returns what is installed, or raises VncUseError with the remedy."""
+    """Check a method of starting desktops; `find` returns what is installed, or raises VncUseError with the remedy."""
     try:
         check_linux(option, "because its programs are made for it")
         yield Finding("ok", about, f"{find()}, for --vnc-server={option}")
@@ -259,8 +261,8 @@ def _external_desktop(server: str, settings: Settings, typing: bool) -> Iterator
         yield from _security(facts, controller.exposure)
         yield _pixels(facts)
         yield recipe_of(server, facts)
-        word, text = check_typing(controller, server) if typing else ("--", "not checked: --no-typing")
-        yield Finding(word, "typing", f"{text}; {controller.quirks}")
+        status, text = check_typing(controller, server) if typing else ("--", "not checked: --no-typing")
+        yield Finding(status, "typing", f"{text}; {controller.quirks}")
 
 
 def _security(facts: ServerFacts, exposure: str = "", *, opened: bool = True) -> Iterator[Finding]:
@@ -301,8 +303,8 @@ def _managed_desktop(settings: Settings) -> Iterator[Finding]:
         if not program:
             yield Finding("--", "typing", _NO_XTERM)
             return
-        word, text = check_lines(desktop)
-        yield Finding(word, "typing", text)
+        status, text = check_lines(desktop)
+        yield Finding(status, "typing", text)
     finally:
         desktop.stop()
 
@@ -327,7 +329,7 @@ def _model(settings: Settings) -> Iterator[Finding]:
         yield Finding("ok", "model", f"the key in {names[0]} works, and it may use {model!r}")
 
 
-def recipe_of(address: str, facts: ServerFacts) -> Finding:
+def recipe_of(server: str, facts: ServerFacts) -> Finding:
     """Return the finding that names the recipe, or says that no server was recognised."""
     signs = [
         ("macOS", facts.version == _APPLE_VERSION, f"RFB {_APPLE_VERSION}"),
@@ -339,7 +341,7 @@ def recipe_of(address: str, facts: ServerFacts) -> Finding:
         ("x11vnc", _X11VNC_NAME.fullmatch(facts.name), "probably: its desktop is named as a host and a display"),
     ]
     name, reason = next(((name, reason) for name, fits, reason in signs if fits), ("", ""))
-    if address.startswith(("ws://", "wss://")):
+    if server.startswith(("ws://", "wss://")):
         behind = f"; behind it {name} ({reason})" if name else "; the server behind it is not recognised"
         return Finding("ok", "recipe", f"a WebSocket (its address){behind}: {RECIPES}#websocket")
     if name:

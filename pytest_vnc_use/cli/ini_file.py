@@ -120,9 +120,9 @@ def _options(name: str, table: str, text: str) -> Mapping[str, Any] | None:
     """Return pytest's options in the text of a file; None if the text has no such table."""
     if not name.endswith(".toml"):
         return IniConfig("", data=text).sections.get(table)
-    found: Any = tomllib.loads(text)
-    for part in table.split("."):
-        found = found.get(part) if isinstance(found, Mapping) else None
-    if table == "tool.pytest" and isinstance(found, Mapping) and not found.keys() - {"ini_options"}:
+    section: Any = tomllib.loads(text)
+    for key in table.split("."):
+        section = section.get(key) if isinstance(section, Mapping) else None
+    if table == "tool.pytest" and isinstance(section, Mapping) and not section.keys() - {"ini_options"}:
         return None  # [tool.pytest] only holds the older table
-    return found if isinstance(found, Mapping) else None
+    return section if isinstance(section, Mapping) else None

@@ -175,7 +175,7 @@ def _answers(arguments: argparse.Namespace, directory: Path) -> tuple[Target, st
         example = 'cua-vnc init mousepad --task "Type Hello into the document"'
         raise SettingsError(f"{missing} must be given where there is no terminal to ask at, such as: {example}")
     target = _answer(PROGRAM, program, lambda text: read_target(text, arguments.vnc, directory))
-    return target, _answer(TASK, task, _sentence)
+    return target, _answer(TASK, task, _parse_task)
 
 
 def _answer(question: str, option: str | None, read: Callable[[str], T]) -> T:
@@ -189,7 +189,7 @@ def _answer(question: str, option: str | None, read: Callable[[str], T]) -> T:
             print(exc)
 
 
-def _sentence(text: str) -> str:
+def _parse_task(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as exc:
@@ -225,7 +225,7 @@ def read_target(program: str, where: str, directory: Path) -> Target:
     if program.startswith("container:"):
         server, _, command = program.partition(" ")
         return _on(where or server, command.strip(), directory)
-    if not where and _is_address(program):
+    if not where and _is_server(program):
         return Target("address", program)
     if not where and (unclear := _UNCLEAR.match(program)):
         host, port, path = unclear["host"], unclear["port"], unclear["path"] or ""
@@ -258,7 +258,7 @@ def _page(url: str, where: str) -> Target:
 def _on(server: str, command: str, directory: Path) -> Target:
     if server.startswith("container:") and server != "container:":
         return Target("container", server, command)
-    if _is_address(server):
+    if _is_server(server):
         return Target("address", server, command)
     if server not in ("xvnc", "qt"):
         raise SettingsError(f"--vnc must be xvnc, qt, container:IMAGE, host::port or host:display, got {server!r}")
@@ -270,7 +270,7 @@ def _on(server: str, command: str, directory: Path) -> Target:
     return Target("qt" if server == "qt" else "xvnc", server, app, qt_binding=_qt_binding(argv, directory))
 
 
-def _is_address(text: str) -> bool:
+def _is_server(text: str) -> bool:
     return all(_ADDRESS.match(name) or _is_kind(Path(name), stat.S_ISSOCK) for name in map(str.strip, text.split(",")))
 
 
@@ -314,8 +314,8 @@ class Project:
         """Return the directory of tests: the first that `testpaths` leads to, or `tests`."""
         named = self._ini.values("testpaths")
         find = partial(glob.glob, root_dir=self._directory, recursive=True)  # pathlib rejects absolute patterns
-        found = (path for pattern in named for path in sorted(find(pattern)))
-        directories = (path for path in found if (self._directory / path).is_dir())
+        paths = (path for pattern in named for path in sorted(find(pattern)))
+        directories = (path for path in paths if (self._directory / path).is_dir())
         fallback = next((name for name in named if not glob.has_magic(name)), "tests")
         return Path(os.path.relpath(self._directory / next(directories, fallback), self._directory))
 
@@ -349,8 +349,8 @@ class Project:
     def settings(self) -> Settings:
         """Return the settings with which the test starts. Raises SettingsError for an invalid variable."""
         kept = {name: self._ini.options.get(f"vnc_{name}") for name in ("server", "exec", "qt_host_network")}
-        given = {"server": self._target.server, "app": self._target.app}
-        return build.settings_of({**given, **{name: value for name, value in kept.items() if value is not None}})
+        target = {"server": self._target.server, "app": self._target.app}
+        return build.settings_of({**target, **{name: value for name, value in kept.items() if value is not None}})
 
     def _new(self, path: Path, text: str) -> str | None:
         return text if read_text(self._directory / path) is None else None
@@ -397,14 +397,14 @@ class Project:
 
     def _workflow_path(self) -> Path:
         """Return the path of the workflow, which GitHub reads in the repository's top directory only."""
-        place = self._subdirectory()
-        up = Path(*[".."] * len(Path(place).parts)) if place else Path()
-        return up / ".github" / "workflows" / f"{'-'.join([WORKFLOW, *Path(place).parts])}.yml"
+        subdirectory = self._subdirectory()
+        up = Path(*[".."] * len(Path(subdirectory).parts)) if subdirectory else Path()
+        return up / ".github" / "workflows" / f"{'-'.join([WORKFLOW, *Path(subdirectory).parts])}.yml"
 
     def _workflow(self) -> str:
         from jinja2 import Environment, StrictUndefined
 
-        target, place = self._target, self._subdirectory()
+        target, subdirectory = self._target, self._subdirectory()
         environment = Environment(
             block_start_string="<%",
             block_end_string="%>",
@@ -424,29 +424,31 @@ class Project:
             open_qt=" -o vnc_qt_host_network=true"
             if target.kind == "qt"
             else "",  # a container has no network namespace
-            subdirectory=place,
-            prefix=f"{place}/" if place else "",
+            subdirectory=subdirectory,
+            prefix=f"{subdirectory}/" if subdirectory else "",
         )
 
     def packages(self) -> list[str]:
         """Return the Debian packages that the desktop needs, and those of the program as far as dpkg knows it."""
-        own = []
+        program_packages = []
         if self._target.kind in ("xvnc", "qt"):
             commands = filter(None, map(shutil.which, _argv(self._target.app)))
-            own = [_package_of(Path(path).name) for path in commands if not Path(path).name.startswith("python")]
-        return list(dict.fromkeys([*PACKAGES[self._target.kind], *filter(None, own)]))
+            program_packages = [
+                _package_of(Path(path).name) for path in commands if not Path(path).name.startswith("python")
+            ]
+        return list(dict.fromkeys([*PACKAGES[self._target.kind], *filter(None, program_packages)]))
 
     def _requirements(self) -> list[str]:
         """Return what pip installs: this plugin, and the project with its requirements; without these its Qt."""
-        own = ["-r requirements.txt"] if (self._directory / "requirements.txt").is_file() else []
+        project = ["-r requirements.txt"] if (self._directory / "requirements.txt").is_file() else []
         pyproject = tomllib.loads(read_text(self._directory / "pyproject.toml") or "")
         if "project" in pyproject or (self._directory / "setup.py").is_file():
-            own.append("-e .")
-        binding = self._target.qt_binding if not own else ""
-        if self._target.kind == "qt" and not own and binding in ("", "PySide6"):
+            project.append("-e .")
+        binding = self._target.qt_binding if not project else ""
+        if self._target.kind == "qt" and not project and binding in ("", "PySide6"):
             return ['"pytest-vnc-use[demo]"']
         plugin = '"pytest-vnc-use[container]"' if self._target.kind == "container" else "pytest-vnc-use"
-        return [plugin, *own, *filter(None, [binding])]
+        return [plugin, *project, *filter(None, [binding])]
 
     @property
     def next_command(self) -> str:

@@ -90,8 +90,8 @@ def _errors_on_one_line(hide: Callable[[str], str], runs: Sequence[Path] = ()) -
         yield
     except VncUseError as exc:
         kind = ["infra", type(exc).__name__] if isinstance(exc, InfraError) else []
-        places = [f"run {run.name}" for run in runs[-1:]]
-        raise ToolError(plain(hide("; ".join([": ".join([*kind, str(exc)]), *places])))) from exc
+        locations = [f"run {run.name}" for run in runs[-1:]]
+        raise ToolError(plain(hide("; ".join([": ".join([*kind, str(exc)]), *locations])))) from exc
 
 
 def _question(asked: ApprovalAsked) -> ElicitRequestFormParams:
@@ -105,19 +105,19 @@ def _question(asked: ApprovalAsked) -> ElicitRequestFormParams:
 
 
 async def _answer(ctx: AnyContext, asked: ApprovalAsked, timeout_s: float) -> bool:
-    """Return the answer to a question within the call; False if nobody answers in time or the client fails to ask."""
+    """Return the answer to a question within the call; False if no user answers in time or the client fails to ask."""
     question = _question(asked)
     with anyio.move_on_after(timeout_s):
         try:
-            return _says_yes(await ctx.session.elicit_form(question.message, _ANSWER_SCHEMA, ctx.request_id))
+            return _is_approval(await ctx.session.elicit_form(question.message, _ANSWER_SCHEMA, ctx.request_id))
         except MCPError:
             return False
     return False
 
 
-def _says_yes(answer: object) -> bool:
-    given = isinstance(answer, ElicitResult) and answer.action == "accept" and answer.content
-    return bool(given and given.get("carry_out") is True)
+def _is_approval(answer: object) -> bool:
+    content = isinstance(answer, ElicitResult) and answer.action == "accept" and answer.content
+    return bool(content and content.get("carry_out") is True)
 
 
 class Watch:
@@ -219,24 +219,26 @@ class Tools:
             if ctx.request_state:  # this call brings the answer to the question of an earlier one
                 run_id, step, asked_at = json.loads(ctx.request_state)
                 in_time = clock.epoch() - asked_at <= self._answer_within_s
-                yes = in_time and _says_yes((ctx.input_responses or {}).get(_QUESTION))
-                advance = partial(_go_on, run_id, step, yes)
+                yes = in_time and _is_approval((ctx.input_responses or {}).get(_QUESTION))
+                advance = partial(_answer_run, run_id, step, yes)
             elif not self._settings.server:
                 raise SettingsError("no desktop is given to run tasks on: start `cua-vnc mcp` with --vnc=host::port")
             else:
                 limits_of_call = {"max_steps": steps, "max_seconds": seconds}
-                own = merge((vars(self._settings), str), (limits_of_call, lambda field: field.removeprefix("max_")))
-                limits = Limits(own.max_steps, own.max_seconds)
+                settings = merge(
+                    (vars(self._settings), str), (limits_of_call, lambda field: field.removeprefix("max_"))
+                )
+                limits = Limits(settings.max_steps, settings.max_seconds)
                 advance = partial(VncUseAgent.run, task=task, expect=expect, limits=limits)
             trace = await self._advanced(ctx, advance)
             while trace.asked and not trace.ended:
                 if is_version_at_least(ctx.protocol_version or "", _ASKS_BY_RESULT):
-                    # the client brings the state back with the answer, sealed against changes
+                    # the client brings the state back with the answer, signed against changes
                     state = json.dumps([trace.path.name, trace.asked.number, clock.epoch()])
                     question = ElicitRequest(params=_question(trace.asked))
                     return InputRequiredResult(input_requests={_QUESTION: question}, request_state=state)
                 yes = await _answer(ctx, trace.asked, self._answer_within_s)
-                trace = await self._advanced(ctx, partial(_go_on, trace.path.name, trace.asked.number, yes))
+                trace = await self._advanced(ctx, partial(_answer_run, trace.path.name, trace.asked.number, yes))
             return summary_of(trace)
 
     async def _advanced(self, ctx: AnyContext, advance: Callable[[VncUseAgent], RunResult]) -> Trace:
@@ -270,8 +272,8 @@ class Tools:
 
     def list_runs(self, limit: int = 20) -> list[RunEntry]:
         """List the newest runs, newest first: id, outcome, task, and the test that made it."""
-        found = self._runs_dir.glob("*/trace.jsonl")
-        newest = sorted((file.parent for file in found), key=lambda path: path.name, reverse=True)
+        traces = self._runs_dir.glob("*/trace.jsonl")
+        newest = sorted((file.parent for file in traces), key=lambda path: path.name, reverse=True)
         return [line_of(path) for path in newest[: max(0, limit)]]
 
     def read_run(self, run_id: str) -> RunSummary:
@@ -319,7 +321,7 @@ class Tools:
         return read_trace(self._runs_dir / run_id)
 
 
-def _go_on(run_id: str, step: int, yes: bool, agent: VncUseAgent) -> RunResult:
+def _answer_run(run_id: str, step: int, yes: bool, agent: VncUseAgent) -> RunResult:
     return agent.approve(run_id, step=step) if yes else agent.deny(run_id, step=step)
 
 
@@ -339,8 +341,8 @@ def serve(
 ) -> None:
     """Serve a client until it closes stdin; Ctrl-C and SIGTERM end the process, and its work, at once.
 
-    `given` are the settings that the user spelled out; for tests they override those of the project. An answer that
-    comes later than `answer_within_s` is a no. `secrets` are values by name, which tasks may have typed.
+    `given` are the user's explicit settings, which override the project's for tests. An answer that comes later than
+    `answer_within_s` is a denial. `secrets` are values by name, which tasks may have typed.
     """
     tools = Tools(settings, given, answer_within_s, secrets)
     for ending in (signal.SIGINT, signal.SIGTERM):

@@ -74,7 +74,7 @@ def add_secret(parser: argparse.ArgumentParser) -> None:
 
 def given(arguments: argparse.Namespace, options: Iterable[Mapping[str, str]]) -> dict[str, str | None]:
     """Return what the options give, by setting; None for an option that is not there."""
-    return {field: getattr(arguments, field) for each in options for field in each.values()}
+    return {field: getattr(arguments, field) for fields in options for field in fields.values()}
 
 
 def settings_of(arguments: argparse.Namespace) -> Settings:

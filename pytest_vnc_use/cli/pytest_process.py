@@ -75,8 +75,8 @@ class Suite:
         Raises InfraError if pytest takes longer, or does not report how the tests ended; SettingsError for wrong usage.
         """
         earlier = {path.name for path in self._runs_dir.glob("*")}
-        with TemporaryDirectory() as place:
-            report, output = Path(place, "junit.xml"), Path(place, "output.txt")
+        with TemporaryDirectory() as directory:
+            report, output = Path(directory, "junit.xml"), Path(directory, "output.txt")
             # Without -u a buffer would hold back stdout, and a warning there would come after the error on stderr.
             command = [sys.executable, "-u", "-m", "pytest", f"--junitxml={report}", "-o", "junit_family=xunit1"]
             with output.open("wb") as sink:

@@ -100,11 +100,11 @@ def _record(arguments: argparse.Namespace) -> int:
     if not os.environ.get(VARIABLE):  # else that file has been read
         use_env_file(ini.get("vnc_env_file"), Path.cwd())
     project = {name: ini[f"vnc_{name}"] for name in FIELDS if f"vnc_{name}" in ini}
-    given = {field: getattr(arguments, field) for field in OPTIONS.values()}
-    settings = build.settings_of(given, (project, _ini_name))
+    values = {field: getattr(arguments, field) for field in OPTIONS.values()}
+    settings = build.settings_of(values, (project, _ini_name))
     if not settings.server:
         raise SettingsError("cua-vnc record needs a desktop: give --vnc, or set vnc_server in pytest's configuration")
-    app = "" if settings.app == project.get("app") else settings.app  # a test has its project's by itself
+    app = "" if settings.app == project.get("app") else settings.app  # A test gets its project's automatically.
     names = tuple(dict.fromkeys(arguments.secret))
     request = CodegenRequest(arguments.task, Path(arguments.out), tuple(arguments.expect), names, app)
     request.check()

@@ -79,13 +79,13 @@ def _log(arguments: argparse.Namespace) -> int:
             raise RecordingError(f"{str(path)!r} cannot be read: {exc}") from exc
         recording = parse(text, repr(str(path)))
         test = path.parents[2] / recording.test
-        for each in recording.history:
-            at = each.region
-            where = f" {each.place}" if each.place else ""
+        for entry in recording.history:
+            at = entry.region
+            where = f" {entry.place}" if entry.place else ""
             where += f" {at.left},{at.top},{at.right},{at.bottom}" if at else ""
-            claim = f" for the claim {each.claim!r}" if each.claim else ""
-            steps = f": {each.steps}" if each.steps else ""
-            lines.append((each.at, f"{each.at:%Y-%m-%d %H:%M} {each.by} accepted {test}{where}{claim}{steps}"))
+            claim = f" for the claim {entry.claim!r}" if entry.claim else ""
+            steps = f": {entry.steps}" if entry.steps else ""
+            lines.append((entry.at, f"{entry.at:%Y-%m-%d %H:%M} {entry.by} accepted {test}{where}{claim}{steps}"))
     for _, line in sorted(lines, reverse=True):
         print(sanitize(line, hide=str))
     if not lines:

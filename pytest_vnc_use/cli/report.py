@@ -70,8 +70,8 @@ def _report(arguments: argparse.Namespace) -> int:
     from pytest_vnc_use.report import markdown, pages, sessions  # these bring Jinja2
 
     _check_options(arguments)
-    given = map(Path, arguments.path or arguments.merge)
-    paths = [path if path.name not in ("", "..") else path.resolve() for path in given]
+    named_paths = map(Path, arguments.path or arguments.merge)
+    paths = [path if path.name not in ("", "..") else path.resolve() for path in named_paths]
     jobs = int(arguments.jobs or 0)
     session, whole, read = (
         sessions.results_of_jobs(paths, jobs) if arguments.merge else (sessions.results_beside(paths), None, 0)

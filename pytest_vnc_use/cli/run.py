@@ -97,7 +97,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    approver = approver_here()
+    approver = terminal_approver()
     ask = approver is not None or arguments.wait_for_approval
     settings, secrets = _at_running_desktop(settings_of(arguments)), secrets_of(arguments.secret)
     printer = StepPrinter(settings, secrets)
@@ -122,7 +122,7 @@ def _continue_run(arguments: argparse.Namespace) -> int:
     expect, settings = read_trace(path).started.expect, _at_running_desktop(settings)
     printer = StepPrinter(settings, secrets)
     agent = VncUseAgent(settings=settings, secrets=secrets, observers=[printer])
-    again, approver = Again(planner=agent.planner if arguments.planner else None), approver_here()
+    again, approver = Again(planner=agent.planner if arguments.planner else None), terminal_approver()
     run_id, step = arguments.run_id, getattr(arguments, "step", None)
     advance: dict[str, Callable[[], RunResult]] = {
         "approve": lambda: agent.approve(run_id, step=step, approver=approver, **again),
@@ -134,7 +134,7 @@ def _continue_run(arguments: argparse.Namespace) -> int:
 
 def _reenact(arguments: argparse.Namespace) -> int:
     values = given(arguments, (DESKTOP_OPTIONS, REENACT_OPTIONS))
-    settings, approver = _at_running_desktop(build.settings_of({**values, "planner": ""})), approver_here()
+    settings, approver = _at_running_desktop(build.settings_of({**values, "planner": ""})), terminal_approver()
     execution = read_execution(Path(arguments.execution))
     planner, secrets = Reenactment(execution), secrets_in(execution, secrets_of(arguments.secret))
     printer = StepPrinter(settings, secrets)
@@ -210,7 +210,7 @@ def _terminal() -> int | None:
     return number if can_show(number) else None
 
 
-def approver_here() -> Approver | None:
+def terminal_approver() -> Approver | None:
     """Return an approver that asks at the terminal; None if there is no terminal."""
     return TerminalApprover() if sys.stdin is not None and sys.stdin.isatty() else None
 
@@ -225,7 +225,7 @@ def drive(agent: VncUseAgent, run: Callable[[], RunResult], claims: Sequence[str
     try:
         with printer, agent:
             return _conclude(agent, run(), claims)
-    except (InfraError, AgentFailed) as exc:  # AgentFailed: an own planner answers no action
+    except (InfraError, AgentFailed) as exc:  # AgentFailed: a custom planner answers no action.
         return _report_break(agent, "infra", f"infra: {type(exc).__name__}: {exc}", INFRA)
     except KeyboardInterrupt:
         return _report_break(agent, "interrupted", "`cua-vnc resume` continues with the run", CTRL_C)
@@ -239,9 +239,9 @@ def drive(agent: VncUseAgent, run: Callable[[], RunResult], claims: Sequence[str
         )
 
 
-def _report_break(agent: VncUseAgent, word: str, message: str, code: int) -> int:
+def _report_break(agent: VncUseAgent, outcome: str, message: str, code: int) -> int:
     print(cut(sanitize(message, hide=str), MAX_ERROR), file=sys.stderr)
-    print(word, *(plain(str(run)) for run in agent.runs[-1:]))
+    print(outcome, *(plain(str(run)) for run in agent.runs[-1:]))
     return code
 
 

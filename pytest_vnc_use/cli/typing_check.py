@@ -30,9 +30,9 @@ _LETTERS = 8
 """How many letters are compared with as many capitals: so many that a caret among them does not matter."""
 BEYOND = "é Ω Ж 日 😀"
 """Characters that a US keyboard does not have."""
-_BEFORE_S, _SHOWS_S, _TAKEN_BACK_S, _BLINK_S, _GLANCE_S = 2.2, 2.0, 2.0, 1.2, 0.1
-_FRAMES_AT_REST = 2
-"""The most frames of a stable screen: a blinking caret makes two, a clock with seconds three within `_BEFORE_S`."""
+_BEFORE_S, _SHOWS_S, _TAKEN_BACK_S, _BLINK_S, _FRAME_INTERVAL_S = 2.2, 2.0, 2.0, 1.2, 0.1
+_STABLE_FRAMES = 2
+"""The maximum frames of a stable screen: a blinking caret makes two, a clock with seconds three within `_BEFORE_S`."""
 _FIFO = "mkfifo line 2>/dev/null"
 READS_LINES = ("xterm", "-u8", "-geometry", "80x24+0+0", "-e", f"{_FIFO}; head -n 2 >line")
 _IN_XTERM = Move(100, 100)
@@ -63,12 +63,12 @@ class _Typing:
         self._before: set[bytes] = set()
         for png in self._frames(_BEFORE_S):
             self._before.add(png)
-            if len(self._before) > _FRAMES_AT_REST:
+            if len(self._before) > _STABLE_FRAMES:
                 break
 
     def check(self) -> Result:
         """Type a letter; then what the server's way of typing needs."""
-        if len(self._before) > _FRAMES_AT_REST:
+        if len(self._before) > _STABLE_FRAMES:
             return "--", "not checked: the screen moves, which would hide the effect of a letter"
         has_clipboard = self._controller.quirks.text == "clipboard"
         self._controller.perform(TypeText(LETTER))
@@ -127,7 +127,7 @@ class _Typing:
         shown = set(self._frames(_BLINK_S))
         differences = [differing(empty, png) for empty in self._before for png in shown]
         self._take_back(_LETTERS)
-        return min(int(each.sum()) for each in differences if each is not None)
+        return min(int(difference.sum()) for difference in differences if difference is not None)
 
     def _has_changed(self) -> bool:
         return any(png not in self._before for png in self._frames(_SHOWS_S))
@@ -142,7 +142,7 @@ class _Typing:
         deadline = Deadline(limit_s)
         while deadline.remaining_s:
             yield self._controller.frame().png
-            self._controller.perform(Wait(_GLANCE_S))
+            self._controller.perform(Wait(_FRAME_INTERVAL_S))
 
 
 def check_lines(desktop: Desktop) -> Result:

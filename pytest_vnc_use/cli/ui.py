@@ -59,7 +59,7 @@ def _last_results() -> dict[str, dict[str, Any]]:
         tests = read_results(runs / RESULTS).tests
     except RunDirectoryError:
         return {}
-    return {each.test: {"state": each.result, "triage": each.triage or "", "message": each.message} for each in tests}
+    return {test.test: {"state": test.result, "triage": test.triage or "", "message": test.message} for test in tests}
 
 
 def _waiting_runs(options: str) -> WaitingRuns:
