@@ -138,10 +138,7 @@ def around(at: Point, screen: tuple[int, int]) -> Region:
 def cut_names(elements: Elements) -> Elements:
     """Return the elements with names and roles of limited length, which say how long they were."""
     limit = LONGEST_NAME
-    return tuple(
-        element and replace(element, role=cut(element.role, limit), name=cut(element.name, limit))
-        for element in elements
-    )
+    return tuple(item and replace(item, role=cut(item.role, limit), name=cut(item.name, limit)) for item in elements)
 
 
 LONGEST_TEXT = 10_000

@@ -105,10 +105,8 @@ def load_prices(path: str = "", *, today: date | None = None) -> Prices:
             raise SettingsError(f"vnc_prices={name!r} must be saved as UTF-8: {exc}") from exc
         except ValidationError as exc:
             first = exc.errors(include_url=False)[0]
-            field_path = ".".join(map(str, first["loc"]))
-            raise SettingsError(
-                f"vnc_prices={name!r}: {field_path}: {first['msg']}, got {got(first['input'])}"
-            ) from exc
+            where = ".".join(map(str, first["loc"]))
+            raise SettingsError(f"vnc_prices={name!r}: {where}: {first['msg']}, got {got(first['input'])}") from exc
         except (ValueError, RecursionError) as exc:  # also for a number with too many digits
             raise SettingsError(f"vnc_prices={name!r} must be TOML: {exc}") from exc
         for row in sorted(rows, key=lambda row: row.since):

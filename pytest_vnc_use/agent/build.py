@@ -223,11 +223,7 @@ _OPTION_TYPES: dict[str, tuple[type, ...]] = {
 def _options(settings: Settings, planner: type, fixed: Collection[str]) -> dict[str, Any]:
     """Return the `planner_options` as keyword arguments of a planner's class. Raises SettingsError."""
     parameters = inspect.signature(planner).parameters.values()
-    kinds = {
-        parameter.name: str(parameter.annotation).removesuffix(" | None")
-        for parameter in parameters
-        if parameter.name not in fixed
-    }
+    kinds = {arg.name: str(arg.annotation).removesuffix(" | None") for arg in parameters if arg.name not in fixed}
     supported = sorted(name for name, kind in kinds.items() if kind in ("str", "Coordinates", *_OPTION_TYPES))
     texts: dict[str, tuple[str, str]] = {}
     if settings.toolset == LOCAL_AGENT:

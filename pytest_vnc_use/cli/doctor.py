@@ -152,10 +152,8 @@ def diagnose(settings: Settings, *, typing: bool = True, only_asked: bool = Fals
 
 
 def _versions() -> Iterator[Finding]:
-    plugin_version = (
-        f"pytest-vnc-use {version('pytest-vnc-use')}, Python {platform.python_version()} on {platform.system()}"
-    )
-    yield Finding("ok", "versions", ", ".join([plugin_version, *(f"{name} {version(name)}" for name in PACKAGES)]))
+    plugin = f"pytest-vnc-use {version('pytest-vnc-use')}, Python {platform.python_version()} on {platform.system()}"
+    yield Finding("ok", "versions", ", ".join([plugin, *(f"{name} {version(name)}" for name in PACKAGES)]))
 
 
 def _means(about: str, option: str, find: Callable[[], str], *, asked: bool) -> Iterator[Finding]:

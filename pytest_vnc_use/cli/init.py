@@ -430,13 +430,11 @@ class Project:
 
     def packages(self) -> list[str]:
         """Return the Debian packages that the desktop needs, and those of the program as far as dpkg knows it."""
-        program_packages = []
+        packages = []
         if self._target.kind in ("xvnc", "qt"):
             commands = filter(None, map(shutil.which, _argv(self._target.app)))
-            program_packages = [
-                _package_of(Path(path).name) for path in commands if not Path(path).name.startswith("python")
-            ]
-        return list(dict.fromkeys([*PACKAGES[self._target.kind], *filter(None, program_packages)]))
+            packages = [_package_of(Path(path).name) for path in commands if not Path(path).name.startswith("python")]
+        return list(dict.fromkeys([*PACKAGES[self._target.kind], *filter(None, packages)]))
 
     def _requirements(self) -> list[str]:
         """Return what pip installs: this plugin, and the project with its requirements; without these its Qt."""

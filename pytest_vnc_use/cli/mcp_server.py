@@ -225,10 +225,8 @@ class Tools:
                 raise SettingsError("no desktop is given to run tasks on: start `cua-vnc mcp` with --vnc=host::port")
             else:
                 limits_of_call = {"max_steps": steps, "max_seconds": seconds}
-                settings = merge(
-                    (vars(self._settings), str), (limits_of_call, lambda field: field.removeprefix("max_"))
-                )
-                limits = Limits(settings.max_steps, settings.max_seconds)
+                merged = merge((vars(self._settings), str), (limits_of_call, lambda field: field.removeprefix("max_")))
+                limits = Limits(merged.max_steps, merged.max_seconds)
                 advance = partial(VncUseAgent.run, task=task, expect=expect, limits=limits)
             trace = await self._advanced(ctx, advance)
             while trace.asked and not trace.ended:
