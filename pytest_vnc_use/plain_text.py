@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-LONGEST = 2_000
+MAX_LENGTH = 2_000
 """The maximum characters shown of a reason or a message. The run directory's exchanges hold the full text."""
 
 
@@ -29,7 +29,7 @@ _SLACK = 100
 """Extra length that `cut` allows, so that it does not cut a text again that is already cut and marked."""
 
 
-def cut(text: str, max_length: int = LONGEST) -> str:
+def cut(text: str, max_length: int = MAX_LENGTH) -> str:
     """Return the text; if it is longer than `max_length` characters, its start and its length."""
     return (
         text

@@ -48,7 +48,7 @@ FIELDS = frozenset(
     | {"text", "entry", "password text", "terminal", "combo box", "spin button"}  # AT-SPI's
 )
 """The roles of elements that take text."""
-LONGEST_NAME = 200
+MAX_NAME_LENGTH = 200
 """The maximum length of a name or a role in a step."""
 
 ElementsOf = Callable[[Action], Elements]
@@ -137,13 +137,13 @@ def around(at: Point, screen: tuple[int, int]) -> Region:
 
 def cut_names(elements: Elements) -> Elements:
     """Return the elements with names and roles of limited length, which say how long they were."""
-    limit = LONGEST_NAME
+    limit = MAX_NAME_LENGTH
     return tuple(item and replace(item, role=cut(item.role, limit), name=cut(item.name, limit)) for item in elements)
 
 
-LONGEST_TEXT = 10_000
+MAX_TEXT_LENGTH = 10_000
 """The maximum characters of an error that are kept and sent to the planner."""
-LONGEST_OUTPUT = 100_000
+MAX_OUTPUT_LENGTH = 100_000
 """The same of a function's output, such as the whole text of a page."""
 
 

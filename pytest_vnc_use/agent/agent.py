@@ -171,7 +171,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         self._hides_typed = bool(secrets or other_secrets)
 
         self._desktop, self._password = desktop, vnc_password
-        self._place = desktop or build.given_desktop(self.settings)  # The desktop whose files and commands are used.
+        self._place = desktop or build.external_desktop(self.settings)  # The desktop whose files and commands are used.
         self._controller = self._redacted(controller) if controller is not None else None
         self._connected_as: Settings | None = None
         self._messages = MessageLog()
@@ -201,7 +201,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         self._policies: dict[str, Policy] = {}
         self._planners: dict[str, Planner] = {}
         self._newest_run: Run | None = None
-        self.broken_task: InfraError | None = None
+        self.failed_task: InfraError | None = None
         """The error of the tool that ended a task, unless a later task was done and judged."""
         self._soft_checks: list[tuple[VerdictKind, str]] = []
 
@@ -310,7 +310,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
             if len(self.runs) > runs:
                 self._secrets.everything.hide_in_error(exc)
                 if isinstance(exc, InfraError) and not isinstance(exc, ProductFailed):
-                    self.broken_task = exc
+                    self.failed_task = exc
             raise
         if (self._check if check is None else check) and result.outcome is not Outcome.DONE:
             raise error_for_run(result)
@@ -331,7 +331,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
             if not end.holds:
                 kind = AgentFailed if end.kind == "fails" else Inconclusive
                 raise kind(format_run_failure(claims.format_end_state(end, result.task), result))
-        self.broken_task = None
+        self.failed_task = None
 
     def _why_unjudged(self, task: str, expect: Sequence[str]) -> str:
         """Return why no judge can decide a task and its claims; "" if one can."""
@@ -390,7 +390,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
     def saw(self, claim: str, *, steps: int = 1, votes: int | None = None) -> Verdict:
         """Judge whether a claim held at any time in the last `steps` steps, and return a verdict that holds.
 
-        The judge looks at the screen now and at up to `claims.MOST_FRAMES` kept frames, newest first, transient frames
+        The judge looks at the screen now and at up to `claims.MAX_FRAMES` kept frames, newest first, transient frames
         too. If the claim seems to hold on one, `claims.CONFIRMING_VOTES` votes must confirm it. Raises Inconclusive if
         it holds on none and the judge is unsure about one, else ProductFailed, and as `verify` does.
         """

@@ -233,7 +233,7 @@ class Spent:
     """The use so far: counts of services, and estimates for uncounted calls.
 
     `dollars` is the sum of the calls with a known price; `unpriced` are the models of the others. `usage` is the
-    services' count. `uncounted` calls have no count from the service; `reckoned` is their estimate. `tokens` and
+    services' count. `uncounted` calls have no count from the service; `estimated` is their estimate. `tokens` and
     `dollars` include it.
     """
 
@@ -242,12 +242,12 @@ class Spent:
     dollars: float = 0.0
     unpriced: set[str] = field(default_factory=set)
     uncounted: int = 0
-    reckoned: Amount = field(default_factory=Amount)
+    estimated: Amount = field(default_factory=Amount)
 
     @property
     def tokens(self) -> int:
         """Return all tokens: input, output and thinking, with the estimated ones."""
-        return _tokens(self.usage) + self.reckoned.tokens
+        return _tokens(self.usage) + self.estimated.tokens
 
     def add(self, model: str, usage: Usage, estimated: Amount | None, dollars: float | None) -> None:
         """Add one call. `estimated` is set if no service counted it; `dollars` is None if the price is unknown."""
@@ -256,7 +256,7 @@ class Spent:
         self.dollars += dollars or 0.0
         if estimated:
             self.uncounted += 1
-            self.reckoned += estimated
+            self.estimated += estimated
         if dollars is None and (estimated or _tokens(usage)):
             self.unpriced.add(model)
 

@@ -37,7 +37,7 @@ from pytest_vnc_use.settings.fallbacks import (
     OPTIONS as LOCAL_OPTIONS,
     Layer,
     fallback_layer,
-    fallbacks_in_words as fallbacks_in_words,
+    format_fallbacks as format_fallbacks,
     local_agent_value,
 )
 from pytest_vnc_use.settings.layers import environment_layer, merge, read_value
@@ -364,7 +364,7 @@ def model_that_judges(settings: Settings) -> str:
     return settings.judge.partition(":")[2] or planner_model or MODELS.get(judge, "")
 
 
-def is_given(settings: Settings) -> bool:
+def is_external(settings: Settings) -> bool:
     """Return whether another user started the desktop."""
     return settings.server not in ("", "qt", "xvnc") and not settings.server.startswith("container:")
 
@@ -374,7 +374,7 @@ def settings_at(settings: Settings, server: str) -> Settings:
 
     A desktop that is started here has a private socket, or a loopback address with a random password.
     """
-    if is_given(settings):
+    if is_external(settings):
         return replace(settings, server=server)
     return replace(settings, server=server, username="", tls="off")
 
@@ -391,7 +391,7 @@ def lease_desktop(settings: Settings, holder: str = "", name: str = "") -> Deskt
     from `name`. Raises DesktopError, SettingsError.
     """
     command = program_of(settings)
-    desktop = _given_desktop(settings, holder) if is_given(settings) else start_desktop(settings, name)
+    desktop = _given_desktop(settings, holder) if is_external(settings) else start_desktop(settings, name)
     try:
         if command:
             desktop.launch(command)
@@ -409,7 +409,7 @@ def program_of(settings: Settings) -> list[str]:
         raise SettingsError(f"--vnc-app must be a command line, got {settings.app!r}: {exc}") from exc
     if settings.server == "qt" and not command:
         raise SettingsError("--vnc-server=qt starts the program under test: --vnc-app must name its command, got ''")
-    if command and is_given(settings) and not settings.exec:
+    if command and is_external(settings) and not settings.exec:
         raise SettingsError(
             f"--vnc-app={settings.app!r} cannot be started on the desktop at {settings.server!r}, because only "
             "VNC reaches that desktop. Say with --vnc-exec how a command runs there, or remove --vnc-app and "
@@ -470,7 +470,7 @@ def start_desktop(settings: Settings, name: str = "") -> Desktop:
                 **_container_options(settings.container_args),
                 port=read_value("max_steps", port, "the port of container:IMAGE::PORT") if colons else 5901,
                 engine=settings.container_engine,
-                password=given_password(settings),
+                password=desktop_password(settings),
                 connect=partial(vnc.connect, encoding="raw"),
             )
 
@@ -499,7 +499,7 @@ def _given_desktop(settings: Settings, holder: str) -> Desktop:
     servers = external_servers(settings)
 
     def look(server: str, _: str | None) -> Controller:
-        return connect_to(settings, server, given_password(settings))
+        return connect_to(settings, server, desktop_password(settings))
 
     while True:
         leased = lease(servers, holder, timeout_s=settings.lease_seconds)
@@ -519,7 +519,7 @@ def _given_desktop(settings: Settings, holder: str) -> Desktop:
             raise
 
 
-def given_desktop(settings: Settings) -> Desktop:
+def external_desktop(settings: Settings) -> Desktop:
     """Return the desktop at the settings' address, without a lease; with `exec` also its files and commands.
 
     Raises SettingsError.
@@ -531,7 +531,7 @@ def given_desktop(settings: Settings) -> Desktop:
     return ExternalDesktop(settings.server, remote_exec_of(settings.exec, settings.server) if settings.exec else None)
 
 
-def given_password(settings: Settings) -> str | None:
+def desktop_password(settings: Settings) -> str | None:
     """Return the VNC password from the environment; None if there is none."""
     return VARIABLES.get(settings.password_env) or None
 
@@ -579,7 +579,7 @@ def desktop_functions(settings: Settings, desktop: Desktop) -> Sequence[Callable
 
         def elements_in_view() -> tuple[list[Element], tuple[int, int]]:
             server = settings_at(settings, desktop.server)
-            password = desktop.password or given_password(settings)
+            password = desktop.password or desktop_password(settings)
             elements = desktop_elements(desktop.run)
             with closing(connect_to(server, server.server, password)) as controller:
                 screen = controller.frame().ref
@@ -658,11 +658,11 @@ def connect(
     from pytest_vnc_use.backends import vnc
     from pytest_vnc_use.backends.browser import browser_at
 
-    read_file = read_file or given_desktop(settings).read_file
+    read_file = read_file or external_desktop(settings).read_file
     return connect_to(
         settings,
         settings.server,
-        password or given_password(settings),
+        password or desktop_password(settings),
         scroll_by=settings.scroll,
         show_pointer=settings.toolset == LOCAL_AGENT,
         tap=tap,

@@ -30,7 +30,7 @@ from pytest_vnc_use.types import (
     Verdict,
     VerdictKind,
     error_for_verdicts,
-    report_to_nobody,
+    ignore_report,
 )
 from pytest_vnc_use.types.actions import TOO_DEEP, is_shallow
 from pytest_vnc_use.types.protocols import Controller, Judge, Reader
@@ -52,7 +52,7 @@ def judge_claim(
     *,
     votes: int = 1,
     timeout_s: float = JUDGE_TIMEOUT_S,
-    report: Report = report_to_nobody,
+    report: Report = ignore_report,
 ) -> Verdict:
     """Return the verdict on a claim about this frame, by a majority of `votes`; unsure if there is none.
 
@@ -101,7 +101,7 @@ def within(work: Callable[[float], T], deadline: Deadline, what: str) -> T:
 class NoJudge:
     """The judge of a run without a configured model. It finds every claim unsure."""
 
-    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report = report_to_nobody) -> Verdict:
+    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report = ignore_report) -> Verdict:
         """Return unsure, with the advice to configure a model."""
         reason = (
             "no model is configured to judge claims; set GOOGLE_API_KEY and pass --vnc-planner=gemini, "
@@ -229,7 +229,7 @@ def _bindable(schema: Mapping[str, Any], path: str) -> dict[str, Any]:
     return bound
 
 
-MOST_FRAMES = 8
+MAX_FRAMES = 8
 """The most kept frames that `saw` judges, newest first."""
 CONFIRMING_VOTES = 5
 """The votes that must confirm a claim on a kept frame. Many frames mean many questions, so one wrong answer is likely.
@@ -256,7 +256,7 @@ def saw(agent: VncUseAgent, claim: str, *, steps: int, votes: int | None) -> Ver
     if steps < 1:
         raise SettingsError(f"steps must be at least 1, got {steps!r}")
     _conclude_replay(agent)
-    frames = list(islice(_kept_frames(agent, steps), MOST_FRAMES))
+    frames = list(islice(_kept_frames(agent, steps), MAX_FRAMES))
     verdicts = []
     for frame in frames:
         verdict = _judge_now(agent, claim, frame, votes)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.agent.act import LONGEST_OUTPUT, LONGEST_TEXT, Actor, Targets, cut_names
+from pytest_vnc_use.agent.act import MAX_OUTPUT_LENGTH, MAX_TEXT_LENGTH, Actor, Targets, cut_names
 from pytest_vnc_use.agent.build import elements_asker
 from pytest_vnc_use.agent.claims import answer_question
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
@@ -95,7 +95,7 @@ if TYPE_CHECKING:
 CHECKPOINTS = "checkpoints.sqlite"
 """The file of the checkpoints in the run directory."""
 NO_CHECKPOINT = "run {!r} left no checkpoint to continue from; start its task again"
-MOST_AGAIN = 2
+MAX_REPLANS = 2
 """The maximum repeats of one turn. The last answer is used even if the screen changed again."""
 RUN_ENDS = (DeadlineExceeded, AnswerRefused, BudgetExceeded)
 """Errors that end a run with a separate outcome."""
@@ -285,8 +285,8 @@ class Run:
                     break
                 state = graph.resume(approver.approve(question), question.proposal)
         except BaseException as exc:  # whatever ended the run, Ctrl-C included, is written down before it continues
-            error = cut(everything.hide_pieces(faults.named(exc)), LONGEST_TEXT)
-            traceback_text = cut(everything.hide_pieces(traceback.format_exc()), 10 * LONGEST_TEXT)
+            error = cut(everything.hide_pieces(faults.named(exc)), MAX_TEXT_LENGTH)
+            traceback_text = cut(everything.hide_pieces(traceback.format_exc()), 10 * MAX_TEXT_LENGTH)
             self.emit(RunEnded(None, "the run failed", error, traceback_text))
             raise
         return self._result(state)
@@ -445,7 +445,7 @@ class Run:
             # A changed screen matters to a model's answer, unless it only waits or takes a screenshot.
             matters = self._agent.settings.watch and is_model and not (answers[-1].kind == "act" and only_waits)
             newer = self.actor.other_than(frame) if matters else None
-            if newer is None or len(answers) > MOST_AGAIN:
+            if newer is None or len(answers) > MAX_REPLANS:
                 return replace(last(), stale=newer is not None), frame, None
             frame = newer
 
@@ -529,11 +529,11 @@ class Run:
         hidden: Step = self.hide(step)  # before it is cut: half a secret would not be recognised
         step = replace(
             hidden,
-            proposal=replace(hidden.proposal, intent=cut(hidden.proposal.intent, LONGEST_TEXT)),
-            ruling=replace(hidden.ruling, explanation=cut(hidden.ruling.explanation, LONGEST_TEXT)),
-            words=cut(hidden.words, LONGEST_TEXT),
-            output=cut(hidden.output, LONGEST_OUTPUT),
-            error=cut(hidden.error, LONGEST_TEXT),
+            proposal=replace(hidden.proposal, intent=cut(hidden.proposal.intent, MAX_TEXT_LENGTH)),
+            ruling=replace(hidden.ruling, explanation=cut(hidden.ruling.explanation, MAX_TEXT_LENGTH)),
+            words=cut(hidden.words, MAX_TEXT_LENGTH),
+            output=cut(hidden.output, MAX_OUTPUT_LENGTH),
+            error=cut(hidden.error, MAX_TEXT_LENGTH),
             elements=cut_names(hidden.elements),
         )
         self._turns[-1] = replace(turn, steps=(*turn.steps, step))
@@ -560,7 +560,7 @@ class Run:
             raise ProgramCrashed(format_program_end(crash, f" at step {step}"))
 
     def _end(self, outcome: Outcome, message: str) -> CUAState:
-        message = cut(self.hide(message), LONGEST_TEXT)
+        message = cut(self.hide(message), MAX_TEXT_LENGTH)
         return CUAState(outcome=outcome.value, message=message, pending=[], elapsed_s=self._deadline.spent_s)
 
     def _out_of_time(self, why: str = "") -> CUAState:

@@ -19,11 +19,11 @@ from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.types import Action, Drag, JsonObject, Region, TypeText
 from pytest_vnc_use.types.actions import points
 from pytest_vnc_use.types.elements import Element, Elements
-from pytest_vnc_use.types.protocols import Ran
+from pytest_vnc_use.types.protocols import CommandResult
 
 MAX_NAME = 200
 """The maximum number of characters of a name that a model gets."""
-MOST_READ = 10_000
+MAX_READ = 10_000
 """The maximum number of characters of a name read for a step. Once secrets are redacted, it is cut shorter."""
 MAX_ELEMENTS = 150
 Size = tuple[int, int]
@@ -43,7 +43,7 @@ class Node(BaseModel):
     def element(self) -> Element:
         """Return the node as an element."""
         left, top, width, height = self.box
-        role, name = cut(self.role, MOST_READ), cut(self.name, MOST_READ)
+        role, name = cut(self.role, MAX_READ), cut(self.name, MAX_READ)
         return Element(role, name, Region(left, top, left + width, top + height))
 
 
@@ -51,7 +51,7 @@ _NODES, _NODES_OR_NONE = TypeAdapter(list[Node]), TypeAdapter(list[Union[Node, N
 Nodes = TypeVar("Nodes")
 
 
-def desktop_elements(run: Callable[[list[str]], Ran]) -> list[Element]:
+def desktop_elements(run: Callable[[list[str]], CommandResult]) -> list[Element]:
     """Return the showing elements that have a name or can take the focus, in the order of the programs' trees.
 
     `run` is the `run` of a Desktop. On that desktop, python3-gi and x11-utils are installed. `at-spi-bus-launcher`
@@ -64,7 +64,7 @@ def desktop_elements(run: Callable[[list[str]], Ran]) -> list[Element]:
     return [node.element() for node in nodes if (node.name or node.focusable) and min(node.box[2:]) > 0]
 
 
-def probe(run: Callable[[list[str]], Ran], adapter: TypeAdapter[Nodes], *arguments: str) -> Nodes:
+def probe(run: Callable[[list[str]], CommandResult], adapter: TypeAdapter[Nodes], *arguments: str) -> Nodes:
     """Run the probe on the desktop, and return the nodes that it prints. Raises DesktopError."""
     result = run([_PYTHON, "-c", _PROBE.read_text(encoding="utf-8"), *arguments])
     if result.exit_code:
@@ -76,7 +76,7 @@ def probe(run: Callable[[list[str]], Ran], adapter: TypeAdapter[Nodes], *argumen
         raise DesktopError(f"the accessibility probe printed invalid data: {exc}") from exc
 
 
-def acted_on_program(run: Callable[[list[str]], Ran], action: Action) -> Elements:
+def acted_on_program(run: Callable[[list[str]], CommandResult], action: Action) -> Elements:
     """Return the elements at an action's points; for text without a point, the one with the focus.
 
     None stands for a point without a known element. `run` is as in `desktop_elements`. Raises DesktopError.
@@ -323,7 +323,7 @@ def _element(page: Page, window: Window, node: JsonObject, fallback: Region | No
         role = "textbox" if role in _NAMELESS_ROLES else role
         name = "" if name == _value(node, "value") else name
     role = "text" if role == "StaticText" else role
-    return Element(cut(role, MOST_READ), cut(name, MOST_READ), box) if box else None
+    return Element(cut(role, MAX_READ), cut(name, MAX_READ), box) if box else None
 
 
 def _has(node: JsonObject, name: str) -> bool:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from pytest_vnc_use.types import Frame, FrameRef, Glance, Region
+from pytest_vnc_use.types import Frame, FrameRef, RawFrame, Region
 
 try:
     from isal import isal_zlib as deflate
@@ -75,7 +75,7 @@ def frame_of(pixels: Pixels) -> Frame:
     return Frame(FrameRef(hashlib.sha256(png).hexdigest(), pixels.shape[1], pixels.shape[0]), png)
 
 
-def pixels_in(frame: Frame | Glance) -> Pixels:
+def pixels_in(frame: Frame | RawFrame) -> Pixels:
     """Return the pixels of a frame, 0xRRGGBB each. A PNG is decoded only if they are not stored."""
     if isinstance(frame.pixels, np.ndarray):
         visible: Pixels = frame.pixels & COLOUR_BITS

@@ -24,9 +24,9 @@ from pytest_vnc_use.types import (
     DesktopAction,
     Frame,
     FrameRef,
-    Glance,
     KeyCombo,
     OpenAddress,
+    RawFrame,
     Region,
     TakeScreenshot,
     TypeText,
@@ -129,12 +129,12 @@ class RedactingController(ForwardingController):
         self._redact_late(frame)
         return self._redacted_frame(frame)
 
-    def glance(self) -> Glance:
+    def raw_frame(self) -> RawFrame:
         """Return the pixels of the screen now, redacted. Raises DesktopError."""
-        glance = self.desktop.glance()
-        self._redact_late(glance)
-        boxes, redacted = self._redacted(glance)
-        return replace(glance, pixels=redacted) if boxes else glance
+        raw_frame = self.desktop.raw_frame()
+        self._redact_late(raw_frame)
+        boxes, redacted = self._redacted(raw_frame)
+        return replace(raw_frame, pixels=redacted) if boxes else raw_frame
 
     def transient_frames(self) -> tuple[Frame, ...]:
         """Return the transient frames since the last call, redacted, oldest first."""
@@ -147,7 +147,7 @@ class RedactingController(ForwardingController):
         shown, fields = frame_of(redacted), boxes[: len(boxes) - len(self._masks)]
         return replace(frame, ref=shown.ref, png=shown.png, pixels=redacted, redacted=fields)
 
-    def _redacted(self, seen: Frame | Glance) -> tuple[tuple[Region, ...], Pixels]:
+    def _redacted(self, seen: Frame | RawFrame) -> tuple[tuple[Region, ...], Pixels]:
         """Return what is redacted on a screen, the fields before the masks, and its pixels then."""
         screen = pixels_in(seen)
         boxes = (*(each.box for each in self._redactions.fields if each.is_on(screen)), *self._masks)
@@ -185,7 +185,7 @@ class RedactingController(ForwardingController):
             self._letters = ""
             self._begin(self._before_letters)
             self.desktop.settle()
-            self._redact(hidden, self._before_letters, [pixels_in(self.desktop.glance())])
+            self._redact(hidden, self._before_letters, [pixels_in(self.desktop.raw_frame())])
 
     def _hidden(self, text: str) -> str:
         """Return a text that holds a secret with the placeholder in its place; "" if it holds none."""
@@ -217,7 +217,7 @@ class RedactingController(ForwardingController):
         for piece in filter(None, (text[start : end - 1], text[end - 1 : end])):
             self.desktop.perform(TypeText(SecretText(piece, mark)))
             self.desktop.settle(briefly=not screens)
-            screens.append(pixels_in(self.desktop.glance()))
+            screens.append(pixels_in(self.desktop.raw_frame()))
         self._redact(mark, before, screens)
         if text[end:] or getattr(action, "press_enter", True):
             self._before = None
@@ -234,7 +234,7 @@ class RedactingController(ForwardingController):
             whole = reduce(Region.joined, boxes)
             raise SettingsError(_TOO_LARGE.format(mark=mark, share=share, box=whole, limit=MAX_SHARE))
 
-    def _redact_late(self, seen: Frame | Glance) -> None:
+    def _redact_late(self, seen: Frame | RawFrame) -> None:
         """Redact what shows late, beside what was seen of the secret before. A larger change is another screen."""
         if self._before is None or not all(each.is_on(pixels_in(seen)) for each in self._seen):
             return

@@ -5,7 +5,7 @@ settled after an action follows from a record of its changes per tile of 32 x 32
 
 Transient frames are screens shown briefly between two looks, such as a toast, a splash, "loading …". A screen is kept
 if one of its tiles has shown the same for `SHOWN_S` and is now drawn over. So spinners, videos and transitions are not
-kept, however long they last. Carets and clocks are kept a few times, because each tile counts only `MOST_A_TILE` times.
+kept, however long they last. Carets and clocks are kept a few times: each tile counts only `MAX_PER_TILE` times.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pytest_vnc_use import clock
 from pytest_vnc_use.backends.pixels import COLOUR_BITS, Pixels, Rectangle, encode_png
 from pytest_vnc_use.errors import VncUseError
 from pytest_vnc_use.same_screen import within_caret
-from pytest_vnc_use.types import Frame, FrameRef, Glance, Region, Settled, SettledReason
+from pytest_vnc_use.types import Frame, FrameRef, RawFrame, Region, Settled, SettledReason
 
 Tiles = npt.NDArray[np.bool_]
 
@@ -183,8 +183,8 @@ def decide(activity: Activity, mark: ActionWindow, rules: SettleRules, now_s: fl
 
 SHOWN_S = 0.2
 """The minimum time that counts; text to be read is shown longer."""
-MOST_A_TILE = 3
-MOST_FRAMES = 8
+MAX_PER_TILE = 3
+MAX_FRAMES = 8
 MOST_BYTES = 128 << 20
 
 Times = npt.NDArray[np.float64]
@@ -282,7 +282,7 @@ class TransientFrames:
         These tiles are now drawn over.
         """
         transient = drawn & (last_s >= self._known_s) & (last_s <= now_s - SHOWN_S) & ~moving
-        transient &= self._ended < MOST_A_TILE
+        transient &= self._ended < MAX_PER_TILE
         if not transient.any():
             return
         self._ended += transient
@@ -291,7 +291,7 @@ class TransientFrames:
         if self._base is None:
             self._base, self._base_s = capture.pixels, now_s
         self._kept.append((self._base, capture))
-        while len(self._kept) > MOST_FRAMES or len(self._kept) * pixels.nbytes > MOST_BYTES:
+        while len(self._kept) > MAX_FRAMES or len(self._kept) * pixels.nbytes > MOST_BYTES:
             del self._kept[0]
 
     def take(self) -> tuple[Capture, ...]:
@@ -405,11 +405,11 @@ class Framebuffer:
             self._transients.look(capture)
             return capture
 
-    def glance(self, *, pointer: bool = False) -> Glance:
+    def raw_frame(self, *, pointer: bool = False) -> RawFrame:
         """Return a copy of the pixels now, which does not count as a look; with `pointer`, draw the pointer on it."""
         with self._condition:
             pixels, drawn = self._pixels.copy(), self._pointer() if pointer else None
-        return Glance(drawn[0].drawn_on(pixels, *drawn[1:]) if drawn else pixels)
+        return RawFrame(drawn[0].drawn_on(pixels, *drawn[1:]) if drawn else pixels)
 
     def parts_since(self, time_s: float) -> tuple[float, list[tuple[Region, Pixels]]]:
         """Return the time now, and copies of all regions in which a pixel changed from `time_s` on."""

@@ -205,7 +205,7 @@ class SecuredClient(RFBClient):
         if wire.requires_tls and not has_tls:
             order = (_VENCRYPT,)
         elif can_start_tls:
-            order = (*order, _VENCRYPT) if stays_here(self) else (_VENCRYPT, *order)
+            order = (*order, _VENCRYPT) if is_local_connection(self) else (_VENCRYPT, *order)
         chosen = next((number for number in order if number in offered), None)
         if chosen is not None:
             self.factory.facts.security_used = _name(chosen)
@@ -338,7 +338,7 @@ class SecuredClient(RFBClient):
             return "TLS, with a certificate that was checked"
         if self.factory.websocket == "wss":
             return "wss, with a certificate that was checked"
-        return "it stays on this machine" if stays_here(self) else ""
+        return "it stays on this machine" if is_local_connection(self) else ""
 
 
 def mirrored_des(key: bytes, data: bytes) -> bytes:
@@ -348,7 +348,7 @@ def mirrored_des(key: bytes, data: bytes) -> bytes:
     return encryptor.update(data) + encryptor.finalize()
 
 
-def stays_here(protocol: SecuredClient) -> bool:
+def is_local_connection(protocol: SecuredClient) -> bool:
     """Return whether a connection does not leave this machine."""
     if protocol.factory.peers:
         peer, local = protocol.factory.peers

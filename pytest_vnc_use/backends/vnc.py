@@ -37,7 +37,7 @@ from pytest_vnc_use.types import (
     DesktopAction,
     Direction,
     Frame,
-    Glance,
+    RawFrame,
     ScrollMeans,
     Settled,
     TypingMeans,
@@ -304,12 +304,12 @@ class VNCController:
         """Wait at most `timeout_s` until `changed_since` is true; return whether it is. Raises DesktopError."""
         return self._surviving(lambda: self._screen.wait_changed(moment, timeout_s))
 
-    def glance(self) -> Glance:
+    def raw_frame(self) -> RawFrame:
         """Return the pixels of the screen now, without taking a frame. Raises DesktopError."""
 
-        def read_screen() -> Glance:
+        def read_screen() -> RawFrame:
             self._connection.round_trip()
-            return self._screen.glance(pointer=self._show_pointer)
+            return self._screen.raw_frame(pointer=self._show_pointer)
 
         return self._surviving(read_screen)
 

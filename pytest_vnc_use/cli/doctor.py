@@ -36,7 +36,7 @@ from pytest_vnc_use.errors import (
 from pytest_vnc_use.plain_text import plain, without_query
 from pytest_vnc_use.settings.layers import absolute_text
 from pytest_vnc_use.settings.settings import FIELDS, Settings
-from pytest_vnc_use.settings.variables import VARIABLE, env_file_in_words, use_env_file
+from pytest_vnc_use.settings.variables import VARIABLE, format_env_file, use_env_file
 
 if TYPE_CHECKING:
     from pytest_vnc_use.backends.security import ServerFacts
@@ -211,7 +211,7 @@ def _qt(host_network: str) -> str:
 
 
 def _env_file() -> Iterator[Finding]:
-    if text := env_file_in_words():
+    if text := format_env_file():
         yield Finding("ok", "vnc_env_file", text)
 
 
@@ -242,7 +242,7 @@ def _external_desktop(server: str, settings: Settings, typing: bool) -> Iterator
 
     facts, deadline = ServerFacts(), Deadline(LIMIT_S)
     try:
-        password = build.given_password(settings)
+        password = build.desktop_password(settings)
         wire = build.wire_of(settings)
         controller = connect(server, password, facts=facts, timeout_s=LIMIT_S, type_by=settings.typing, wire=wire)
     except DesktopError as exc:
@@ -308,7 +308,7 @@ def _managed_desktop(settings: Settings) -> Iterator[Finding]:
 
 
 def _model(settings: Settings) -> Iterator[Finding]:
-    yield from (Finding("--", "model", line) for line in build.fallbacks_in_words(settings.toolset))
+    yield from (Finding("--", "model", line) for line in build.format_fallbacks(settings.toolset))
     if settings.planner not in ("", "gemini"):
         yield Finding("--", "model", f"--planner={settings.planner} is not checked; doctor checks only Gemini")
         return

@@ -498,7 +498,7 @@ class Project:
         if kept == "qt" and target.kind != "qt":
             text = f"shows Qt programs only; set vnc_server = {target.server}, or pass --vnc qt if the program uses Qt"
             yield Finding("FAIL", "vnc_server", f"the project has vnc_server = {kept!r}, which {text}")
-        elif target.app and build.is_given(settings) and not settings.exec:
+        elif target.app and build.is_external(settings) and not settings.exec:
             text = f"starts no program; set vnc_exec to how a command runs there, or vnc_server = {target.server}"
             yield Finding(
                 "FAIL", "vnc_server", f"the project has vnc_server = {kept!r}, a running desktop, which {text}"

@@ -35,7 +35,7 @@ from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.runs.transcript import (
     RunEntry,
     RunSummary,
-    action_in_words,
+    format_caption,
     line,
     line_of,
     plain,
@@ -97,7 +97,7 @@ def _errors_on_one_line(hide: Callable[[str], str], runs: Sequence[Path] = ()) -
 def _question(asked: ApprovalAsked) -> ElicitRequestFormParams:
     confirmation = asked.proposal.confirmation
     lines = [
-        f"Step {asked.number} needs approval: {action_in_words(asked.proposal.action)}",
+        f"Step {asked.number} needs approval: {format_caption(asked.proposal.action)}",
         f"Reason of the model: {confirmation.explanation if confirmation else asked.proposal.intent}",
         f"Rule: {asked.ruling.rule}",
     ]

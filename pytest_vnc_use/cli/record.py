@@ -182,7 +182,7 @@ def _recorded(
     test, hide = request.key.test, Redactor(secrets).hide
     desktop = build.lease_desktop(absolute_desktop(settings, Path.cwd()), "cua-vnc record", test)
     try:
-        password = desktop.password or build.given_password(settings)
+        password = desktop.password or build.desktop_password(settings)
         at_desktop = build.settings_at(settings, desktop.server)
         with closing(build.connect_to(at_desktop, at_desktop.server, password)) as controller:
             user = PageUser(

@@ -147,7 +147,7 @@ def _reenact(arguments: argparse.Namespace) -> int:
 
 def _at_running_desktop(settings: Settings) -> Settings:
     """Return the settings. Raises SettingsError if their server is no address, because these commands start none."""
-    if settings.server and not build.is_given(settings):
+    if settings.server and not build.is_external(settings):
         raise SettingsError(
             "--vnc must be the address of a running desktop, host::port, host:display, ws://…, wss://… or "
             f"the path of a unix socket, got {settings.server!r}"

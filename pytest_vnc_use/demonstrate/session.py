@@ -119,7 +119,7 @@ class ManualSession:
         steps = tuple(RecordedStep(action=item.action, screen=item.screen) for item in actions)  # type: ignore[arg-type]  # a user makes no waits, and each was looked at
         for number, action in enumerate(actions):
             gate, deadline = gate_to(RecordedRun(task="", steps=steps, end=Screen()), number), Deadline(_REPEAT_S)
-            while mismatch := gate.mismatch(pixels_in(self._controller.glance())):
+            while mismatch := gate.mismatch(pixels_in(self._controller.raw_frame())):
                 if not deadline.remaining_s:
                     self._notify(f"step {number + 1} was not repeated: {mismatch.problem}. Continue from here")
                     return False
@@ -244,7 +244,7 @@ class ManualSession:
         deadline = Deadline(_MOVES_S)
         while not moving.is_known and deadline.remaining_s:
             self._controller.wait_changed(clock.monotonic(), _SAMPLE_S)
-            moving.add(self._controller.glance())
+            moving.add(self._controller.raw_frame())
         return Screen(dynamic=tuple(moving.parts()), pixels=self._pixels_of(frame))
 
     def _is_current(self, frame: Frame) -> bool:

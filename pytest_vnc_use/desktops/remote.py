@@ -41,7 +41,7 @@ from pytest_vnc_use.errors import (
     SettingsError,
     VncUseError,
 )
-from pytest_vnc_use.types.protocols import Connect, Controller, Ran
+from pytest_vnc_use.types.protocols import CommandResult, Connect, Controller
 from pytest_vnc_use.types.wire import host_and_port
 
 _PROGRAM = "program"
@@ -91,7 +91,7 @@ class RemoteExec:
         self._mark = secrets.token_hex(8)
         self._is_ssh = PurePath(command[0]).stem == "ssh"
 
-    def run(self, command: Sequence[str], timeout_s: float) -> Ran:
+    def run(self, command: Sequence[str], timeout_s: float) -> CommandResult:
         """Run a remote command until it ends. Its exit code is -n if signal n ended it, or if it is 128 + n.
 
         Raises DesktopError if the desktop cannot be reached, or the command cannot be started, or it did not end within
@@ -111,7 +111,7 @@ class RemoteExec:
         stdout, stderr = (
             text.decode("utf-8", "replace") for text in (result.stdout[len(_STARTED_MARK) :], result.stderr)
         )
-        return Ran(exit_code_elsewhere(result.returncode), stdout, stderr)
+        return CommandResult(exit_code_elsewhere(result.returncode), stdout, stderr)
 
     def has(self, program: str) -> bool:
         """Return whether `program` is installed. Raises DesktopError if the desktop cannot be reached."""
@@ -303,7 +303,7 @@ class RemoteDesktop(ReachedDesktop):
             if not self._session:
                 self._session = Session(as_tester=True)
                 self._session.note_command(remote_exec.ending(_PROGRAM))
-            before = screen.glance()
+            before = screen.raw_frame()
             argv = remote_exec.argv(command, _PROGRAM)
             self._program = program = self._session.start("program", argv, client_of=command)
             try:

@@ -38,7 +38,7 @@ from weakref import WeakSet
 
 from pytest_vnc_use.desktops import supervisor
 from pytest_vnc_use.errors import DesktopError, SettingsError
-from pytest_vnc_use.types.protocols import Ran
+from pytest_vnc_use.types.protocols import CommandResult
 
 _WITHHELD = {
     *("WAYLAND_DISPLAY", "WAYLAND_SOCKET", "VNC_USE_PASSWORD", "VNC_USE_API_KEY"),
@@ -52,7 +52,7 @@ _PROFILE = {
     "XDG_RUNTIME_DIR": "run",
 }
 """The directories in which a program stores data about its user (freedesktop.org, XDG Base Directory)."""
-_FACES = ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf", "DejaVuSansMono.ttf", "DejaVuSerif.ttf")
+_FONT_FILES = ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf", "DejaVuSansMono.ttf", "DejaVuSerif.ttf")
 _UNSET = {
     *("LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_COLLATE", "LC_MESSAGES", "LC_MONETARY", "LC_NUMERIC", "LC_TIME"),
     *("XDG_CURRENT_DESKTOP", "DESKTOP_SESSION", "GNOME_DESKTOP_SESSION_ID", "KDE_FULL_SESSION", "FONTCONFIG_PATH"),
@@ -132,14 +132,14 @@ def make_environment(directory: Path, home: Path, *, pinned: bool) -> dict[str, 
 def missing_faces(directories: Iterable[Path]) -> list[str]:
     """Return the files of DejaVu that are in none of these directories."""
     installed = {name for directory in directories for _, _, names in os.walk(directory) for name in names}
-    return [face for face in _FACES if face not in installed]
+    return [face for face in _FONT_FILES if face not in installed]
 
 
 _PREFIX = "vnc-use-"
 _LEFT_OUT = re.compile(rb"\n\(\.\.\. (\d+) bytes are left out here\)\n")
 _TITLE_CHARACTERS = 80
 _ANSWER_TIMEOUT_S = 60.0
-_ENDS_WITHIN_S = supervisor.GIVE_UP_S + 2.0
+_END_TIMEOUT_S = supervisor.GIVE_UP_S + 2.0
 """The maximum wait for the supervisor, which itself gives up before."""
 _EMPTY: Mapping[str, str] = MappingProxyType({})
 
@@ -291,7 +291,7 @@ class Session:
         """Return the output of each process so far, by its role; the last megabyte."""
         return {role: process.output for role, process in self._processes.items()}
 
-    def run(self, argv: Sequence[str], timeout_s: float) -> Ran:
+    def run(self, argv: Sequence[str], timeout_s: float) -> CommandResult:
         """Run a command until it ends. Raises DesktopError if it cannot start or does not end in time.
 
         Of an output that is longer than a megabyte the start and the end are kept. A command that takes longer is
@@ -309,7 +309,7 @@ class Session:
                 raise
             finally:
                 process.close()
-            return Ran(code, text_of(stdout), text_of(stderr))
+            return CommandResult(code, text_of(stdout), text_of(stderr))
 
     def note_command(self, argv: Sequence[str]) -> None:
         """Note a command that ends an external process: a container, a program on another machine."""
@@ -333,11 +333,11 @@ class Session:
         report = b""
         try:
             with suppress(OSError):  # the supervisor was killed
-                self._control.settimeout(_ENDS_WITHIN_S)
+                self._control.settimeout(_END_TIMEOUT_S)
                 self._control.shutdown(socket.SHUT_WR)
                 while chunk := self._control.recv(4096):
                     report += chunk
-            self._supervisor.wait(_ENDS_WITHIN_S)
+            self._supervisor.wait(_END_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self._supervisor.kill()
             self._supervisor.wait()
@@ -387,7 +387,7 @@ class Session:
                 self._request(("end", pid, is_program), [other])
             finally:
                 os.close(other)
-            select.select([done], [], [], _ENDS_WITHIN_S)
+            select.select([done], [], [], _END_TIMEOUT_S)
         finally:
             os.close(done)
 

@@ -30,8 +30,8 @@ from pytest_vnc_use.errors import (
     VncUseError,
 )
 from pytest_vnc_use.files import read_regular, reason_of
-from pytest_vnc_use.types import Glance
-from pytest_vnc_use.types.protocols import Controller, Ran
+from pytest_vnc_use.types import RawFrame
+from pytest_vnc_use.types.protocols import CommandResult, Controller
 
 MAX_BYTES = 64 * 2**20
 """The size of the largest file that is read, in bytes."""
@@ -187,7 +187,7 @@ def early_end(message: str, exit_code: int | None, output: str, *, elsewhere: bo
     return ProgramCrashed(message)
 
 
-def shows_window(process: Process, screen: Controller, before: Glance, deadline: Deadline) -> bool:
+def shows_window(process: Process, screen: Controller, before: RawFrame, deadline: Deadline) -> bool:
     """Wait until the screen differs from `before`; return False if the process ends, or time is up, first.
 
     Differences within one box of a pointer's size do not count: a caret, a clock. Raises DesktopError if the connection
@@ -196,7 +196,7 @@ def shows_window(process: Process, screen: Controller, before: Glance, deadline:
     since_s = before.taken_at
     while not process.end and deadline.remaining_s:
         if screen.wait_changed(since_s, min(_NOTICE_S, deadline.remaining_s)):
-            current = screen.glance()
+            current = screen.raw_frame()
             if _differ(current.pixels, before.pixels):
                 return True
             since_s = current.taken_at
@@ -208,11 +208,11 @@ def shows_anything(screen: Controller, deadline: Deadline) -> bool:
 
     Raises DesktopError.
     """
-    current: Any = screen.glance()
+    current: Any = screen.raw_frame()
     while not _differ(current.pixels, current.pixels[-1, 0]):
         if not screen.wait_changed(current.taken_at, deadline.remaining_s):
             return False
-        current = screen.glance()
+        current = screen.raw_frame()
     return True
 
 
@@ -236,7 +236,7 @@ class Reach(Protocol):
     def write(self, name: str, text: str) -> None:
         """Write a file. Raises DesktopError."""
 
-    def run(self, command: Sequence[str], timeout_s: float) -> Ran:
+    def run(self, command: Sequence[str], timeout_s: float) -> CommandResult:
         """Run a command until it ends. Raises DesktopError."""
 
 
@@ -261,7 +261,7 @@ class ReachedDesktop(ABC):
         """Write a text file, relative to the program's working directory. Raises DesktopError."""
         self._reach(f"write the file {name!r}").write(name, text)
 
-    def run(self, command: Sequence[str], *, timeout_s: float = 60.0) -> Ran:
+    def run(self, command: Sequence[str], *, timeout_s: float = 60.0) -> CommandResult:
         """Run a command in the program's working directory, until it ends.
 
         Raises DesktopError; its subclass CommandMissing if the command's program cannot be found or run.
@@ -312,7 +312,7 @@ class _LocalReach(WorkingDirectory):
         super().__init__(session.home)
         self._session = session
 
-    def run(self, command: Sequence[str], timeout_s: float) -> Ran:
+    def run(self, command: Sequence[str], timeout_s: float) -> CommandResult:
         """Run a command in the program's environment, until it ends. Raises DesktopError."""
         with starting(command[0], CommandMissing):
             return self._session.run(command, timeout_s)

@@ -114,7 +114,7 @@ class XvncDesktop(StartedDesktop):
             # TigerVNC draws the pointer for a client that has not put it where it is, and counts (0, 0) as put. So no
             # first screen has a pointer, whose theme and size another machine may lack.
             self._screen.move(0, 0)
-        deadline, before = Deadline(self._timeout_s), self._screen.glance()
+        deadline, before = Deadline(self._timeout_s), self._screen.raw_frame()
         program, shows = self._start_program(command), False
         with suppress(DesktopError):  # the connection was lost: the end of the server is the reason
             shows = shows_window(program, self._screen, before, deadline)

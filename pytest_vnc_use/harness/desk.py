@@ -26,7 +26,7 @@ class Desk:
     def __init__(self, server: str, secrets: Mapping[str, str], recording: Path | None = None) -> None:
         """Connect, with what the environment says of the connection. Raises DesktopError, SettingsError."""
         settings = build.settings_of({"server": server})
-        password = build.given_password(settings)
+        password = build.desktop_password(settings)
         self._declared = Secrets.of(secrets, {}, {}).declared
         self.recorder = Recorder(recording) if recording else None
         factory = partial(RecordedFactory, self.recorder) if self.recorder else DesktopFactory

@@ -91,7 +91,7 @@ class _Player:
         while (left := server_bytes - self._data.tell()) > 0:
             self._protocol.dataReceived(self._data.read(min(left, _MAX_BYTES)))
         try:
-            return self._screen.glance().pixels if self._screen.wait_complete(0.0) else None  # type: ignore[return-value]
+            return self._screen.raw_frame().pixels if self._screen.wait_complete(0.0) else None  # type: ignore[return-value]
         except DesktopError:
             return None
 

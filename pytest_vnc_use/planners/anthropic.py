@@ -34,8 +34,8 @@ from pytest_vnc_use.planners.common.http import (
     Failure,
     Service,
     count_of,
-    found_key,
     malformed,
+    resolve_key,
     resolve_url,
 )
 from pytest_vnc_use.planners.common.judge import Grid, ServiceJudge
@@ -99,8 +99,8 @@ class Tool:
     limit: ImageLimit
 
 
-SMALLER = ImageLimit(longest_side=1568, patch=28, patches=1568)
-LARGER = ImageLimit(longest_side=2576, patch=28, patches=4784)
+SMALLER = ImageLimit(max_side=1568, patch=28, patches=1568)
+LARGER = ImageLimit(max_side=2576, patch=28, patches=4784)
 
 TOOLS = {
     "computer_toolset_20260801": Tool("", LARGER),
@@ -218,7 +218,7 @@ def read_calls(
 
 def anthropic_service(model: str, api_key: ApiKey, base_url: str | None, beta: str = "") -> Service:
     """Return the service of a model. Raises KeyMissing, KeyRejected, SettingsError."""
-    key, url = found_key(api_key, (KEY_VARIABLE,)), resolve_url(base_url, URL_VARIABLE) or API_URL
+    key, url = resolve_key(api_key, (KEY_VARIABLE,)), resolve_url(base_url, URL_VARIABLE) or API_URL
     headers = {"x-api-key": key, "anthropic-version": API_VERSION, **({"anthropic-beta": beta} if beta else {})}
     return Service(f"{url.rstrip('/')}/v1/messages", model, key, headers, usage_of, api_key)
 

@@ -33,8 +33,8 @@ from pytest_vnc_use.planners.common.http import (
     Failure,
     Service,
     count_of,
-    found_key,
     malformed,
+    resolve_key,
     resolve_url,
 )
 from pytest_vnc_use.planners.common.judge import Grid, ServiceJudge
@@ -78,7 +78,7 @@ from pytest_vnc_use.types.actions import TOO_DEEP, is_shallow
 API_URL = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"
 URL_VARIABLE = "OPENAI_BASE_URL"
-LIMIT = ImageLimit(longest_side=6000, patch=32, patches=10_000)
+LIMIT = ImageLimit(max_side=6000, patch=32, patches=10_000)
 """The largest screenshot that `detail: original` uses unscaled: 10.24 million pixels, 6000 a side."""
 CALLS = ("computer_call", "function_call")
 
@@ -151,7 +151,7 @@ ACTIONS = tuple(READERS)
 
 def openai_service(model: str, api_key: ApiKey, base_url: str | None) -> Service:
     """Return the service of a model. Raises KeyMissing, KeyRejected, SettingsError."""
-    key, url = found_key(api_key, (KEY_VARIABLE,)), resolve_url(base_url, URL_VARIABLE) or API_URL
+    key, url = resolve_key(api_key, (KEY_VARIABLE,)), resolve_url(base_url, URL_VARIABLE) or API_URL
     return Service(f"{url.rstrip('/')}/responses", model, key, {"Authorization": f"Bearer {key}"}, usage_of, api_key)
 
 

@@ -19,7 +19,7 @@ from pytest_vnc_use.plugin.state import SETTINGS, ItemState
 ACCOUNT = pytest.StashKey[Path]()
 """The directory of the session's ledger, if the session has a limit."""
 _COSTS = ("calls", "tokens_in", "tokens_cached", "tokens_out", "calls_uncounted", "tokens_reckoned", "dollars")
-"""The notes on a test's cost. Cached tokens are input tokens too; reckoned ones are estimates for uncounted calls."""
+"""The notes on a test's cost. Cached tokens are input tokens too; estimated ones are estimates for uncounted calls."""
 _MAX_TESTS = 20
 
 
@@ -63,7 +63,7 @@ def notes_of(state: ItemState) -> dict[str, Any]:
             "tokens_out": spent.usage.output + spent.usage.thinking,
         }
         if spent.uncounted:
-            notes |= {"calls_uncounted": spent.uncounted, "tokens_reckoned": spent.reckoned.tokens}
+            notes |= {"calls_uncounted": spent.uncounted, "tokens_reckoned": spent.estimated.tokens}
         if not spent.unpriced:
             notes["dollars"] = round(spent.dollars, 6)
     add(notes, state.rehearsed_costs)

@@ -26,8 +26,8 @@ from pytest_vnc_use.report.html import AssetLink, block_style, keep_asset, run_h
 from pytest_vnc_use.report.junit import add_attachments, workspace
 from pytest_vnc_use.report.screenshots import DIFF_MIME, data_uri, image_diff
 from pytest_vnc_use.report.templates import render
-from pytest_vnc_use.runs.directory import EndedTest, RunDirectory, read_trace
-from pytest_vnc_use.runs.transcript import action_in_words
+from pytest_vnc_use.runs.directory import FinishedTest, RunDirectory, read_trace
+from pytest_vnc_use.runs.transcript import format_caption
 from pytest_vnc_use.settings.settings import Settings
 
 ASSETS = "assets/"
@@ -49,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
             config.pluginmanager.register(TriageColumns())
 
 
-def add_runs(item: pytest.Item, report: pytest.TestReport, runs: list[Path], ended: EndedTest) -> None:
+def add_runs(item: pytest.Item, report: pytest.TestReport, runs: list[Path], ended: FinishedTest) -> None:
     """Add the runs to the reports that are written in this session; `ended` is the test's result so far."""
     if item.config.pluginmanager.has_plugin("allure_listener"):
         for run in runs:
@@ -58,7 +58,7 @@ def add_runs(item: pytest.Item, report: pytest.TestReport, runs: list[Path], end
         _add_extras(report, item.config, runs, replace(ended, failure=""))  # pytest-html shows that text itself
 
 
-def _add_extras(report: pytest.TestReport, config: pytest.Config, runs: list[Path], ended: EndedTest) -> None:
+def _add_extras(report: pytest.TestReport, config: pytest.Config, runs: list[Path], ended: FinishedTest) -> None:
     """Put the runs into pytest-html's report: beside it as files, or, in a self-contained report, within it."""
     is_embedded = config.getoption("self_contained_html")
     limit = MAX_MEGABYTES * 1_000_000 // getattr(config, "workerinput", {}).get("workercount", 1)
@@ -142,7 +142,7 @@ def _add_steps(run: Path) -> None:
             except RunDirectoryError as exc:
                 allure.attach(str(exc), drift.problem, text)
         for step in trace.steps:
-            with allure.step(f"{step.number}. {action_in_words(step.proposal.action, step.elements)}"):
+            with allure.step(f"{step.number}. {format_caption(step.proposal.action, step.elements)}"):
                 if words := "\n".join(filter(None, [step.proposal.intent or step.words, step.error])):
                     allure.attach(words, "words", text)
                 try:

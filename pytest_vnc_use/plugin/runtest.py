@@ -40,7 +40,7 @@ from pytest_vnc_use.plugin.state import (
 )
 from pytest_vnc_use.plugin.terminal import print_line
 from pytest_vnc_use.report.results import RunFigures, figures_of
-from pytest_vnc_use.runs.directory import EndedTest, drop_screenshots, keep_logs, to_json, write_ended_test
+from pytest_vnc_use.runs.directory import FinishedTest, drop_screenshots, keep_logs, to_json, write_finished_test
 from pytest_vnc_use.runs.transcript import step_line
 from pytest_vnc_use.settings.layers import merge
 from pytest_vnc_use.triage import crash_of, format_program_end, rule_for, sanitize
@@ -134,7 +134,7 @@ def check_end(item: pytest.Item) -> None:
     """Raise the failure at the end of a test that would pass: a failed task, a replay's missing end, a crash."""
     if agent := state_of(item).agent:
         agent.end_body()
-        if (failed_task := agent.broken_task) and not failed_task.is_expected:
+        if (failed_task := agent.failed_task) and not failed_task.is_expected:
             raise failed_task
     if (desktop := desktop_of(item)) is not None and (crash := crash_of(desktop, of_itself=True)):
         raise ProgramCrashed(format_program_end(crash, " before the test did"))
@@ -273,7 +273,7 @@ def _attach(item: pytest.Item, report: pytest.TestReport, figures: list[RunFigur
         properties[:] = [*without_notes(properties, state), *notes_as_properties(state)]
 
 
-def _result_so_far(item: pytest.Item, report: pytest.TestReport) -> EndedTest:
+def _result_so_far(item: pytest.Item, report: pytest.TestReport) -> FinishedTest:
     """Note the report, and return the test's result by its reports so far."""
     state = state_of(item)
     state.duration_s += report.duration
@@ -282,7 +282,7 @@ def _result_so_far(item: pytest.Item, report: pytest.TestReport) -> EndedTest:
         state.decided = report
     deciding, hide = state.decided or report, secrets_of(item.config).hide
     attached = attached_to(deciding)
-    return EndedTest(
+    return FinishedTest(
         test=item.nodeid,
         result=result_of(deciding),
         phase=deciding.when or "call",
@@ -298,7 +298,7 @@ def _result_so_far(item: pytest.Item, report: pytest.TestReport) -> EndedTest:
     )
 
 
-def _keep_result(item: pytest.Item, report: pytest.TestReport, ended: EndedTest) -> None:
+def _keep_result(item: pytest.Item, report: pytest.TestReport, ended: FinishedTest) -> None:
     """Write the test's result into the directories of its runs."""
     mode = item.config.stash[SETTINGS].artifacts
     if mode == "off" or (mode == "retain-on-failure" and not ended.is_bad):
@@ -307,6 +307,6 @@ def _keep_result(item: pytest.Item, report: pytest.TestReport, ended: EndedTest)
         try:
             if ended.screenshots:
                 drop_screenshots(run)
-            write_ended_test(run, ended)
+            write_finished_test(run, ended)
         except (OSError, RunDirectoryUnwritable) as exc:
             report.sections.append(("run directory", f"the test's result is not in it: {exc}"))

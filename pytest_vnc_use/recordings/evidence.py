@@ -169,7 +169,7 @@ class RecordedJudge:
         blinking = [part for part in evidence.screen.dynamic if part.kind == "blinks"]
         blinking = [part for part in blinking if about is None or about.meets(part.region)]
         blinks, deadline = BlinkWatch(blinking), Deadline(_BLINKS_S)
-        while blinking and (found := blinks.note(pixels_in(eyes.glance()))) and deadline.remaining_s:
+        while blinking and (found := blinks.note(pixels_in(eyes.raw_frame()))) and deadline.remaining_s:
             eyes.wait_changed(clock.monotonic(), LOOK_FOR_BLINK_S)
         return found, frame
 

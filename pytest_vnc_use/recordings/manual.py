@@ -7,7 +7,7 @@ from typing import Union
 
 from pytest_vnc_use.recordings.format import PERSON, RecordedRun, Screen
 from pytest_vnc_use.recordings.images import frame_of
-from pytest_vnc_use.types import Action, Decision, DesktopAction, Frame, Glance, Observation, Settled, Wait
+from pytest_vnc_use.types import Action, Decision, DesktopAction, Frame, Observation, RawFrame, Settled, Wait
 from pytest_vnc_use.types.elements import Elements
 from pytest_vnc_use.types.protocols import Controller, ForwardingController
 
@@ -65,9 +65,9 @@ class ManualRun(ForwardingController):
         """Return the screen now; after the user's part, the screen as it was after the newest step."""
         return frame_of(self.screen().pixels()) if self._done else self.desktop.frame()
 
-    def glance(self) -> Glance:
+    def raw_frame(self) -> RawFrame:
         """Return the pixels of the screen that `frame` shows."""
-        return Glance(self.screen().pixels()) if self._done else self.desktop.glance()
+        return RawFrame(self.screen().pixels()) if self._done else self.desktop.raw_frame()
 
     def perform(self, action: DesktopAction) -> None:
         """Count the step, and do nothing on the desktop."""

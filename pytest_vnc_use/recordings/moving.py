@@ -13,7 +13,7 @@ from pytest_vnc_use import clock
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.recordings.format import DynamicRegion, Screen, dynamic_region, merged
 from pytest_vnc_use.recordings.images import Mask, Pixels, differing, pixels_in, pixels_of
-from pytest_vnc_use.types import BAR_PX, CARET_PX, Frame, Glance, Region
+from pytest_vnc_use.types import BAR_PX, CARET_PX, Frame, RawFrame, Region
 from pytest_vnc_use.types.protocols import Controller
 
 QUIET_S = 1.2
@@ -49,7 +49,7 @@ def screen_at_rest(eyes: Controller, quiet_s: float = QUIET_S) -> Screen:
     for samples in (_SAMPLES, _MORE_SAMPLES):  # what is more than a caret is watched until its variants come back
         for _ in range(0 if moving.is_known else samples):
             eyes.wait_changed(clock.monotonic(), _SAMPLE_S)
-            moving.add(eyes.glance())
+            moving.add(eyes.raw_frame())
     dynamic = merged(moving.parts())
     return screen_of(frame).model_copy(update={"dynamic": dynamic, "quiet_s": quiet_s if is_quiet else 0.0})
 
@@ -69,7 +69,7 @@ class Moving:
         ]
         self.add(frame)
 
-    def add(self, screen: Frame | Glance) -> None:
+    def add(self, screen: Frame | RawFrame) -> None:
         """Note the whole screen at another moment."""
         for _, grown, samples in self._samples:
             samples.append(grown.part_of(pixels_in(screen)).copy())

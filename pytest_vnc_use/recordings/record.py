@@ -416,7 +416,7 @@ class RecordedTest:
         """Return the run to replay; None where none is recorded. Raises RecordingError, DesktopError."""
         where, known = repr(str(self.key.path)), self.known_run(task)
         if known and self._recording:
-            (height, width), size = pixels_in(desktop.glance()).shape, self._recording.screen_size
+            (height, width), size = pixels_in(desktop.raw_frame()).shape, self._recording.screen_size
             if size != (width, height):
                 raise RecordingError(
                     f"{where} was recorded on a screen of {'x'.join(map(str, size))} pixels, but this one has "
@@ -518,7 +518,7 @@ class RecordedTest:
     def _report_end(self, run: _Run, desktop: Controller) -> None:
         """Report what passed after the last step of a replay, or note whether the recorded end stays."""
         if run.ended and run.is_live and not run.is_left:
-            stays = evidence_gate(run.ended.end).mismatch(pixels_in(desktop.glance())) is None
+            stays = evidence_gate(run.ended.end).mismatch(pixels_in(desktop.raw_frame())) is None
             run.ended = run.ended.model_copy(update={"stays": stays})
         if run.is_replayed:
             passed = map(run.directory.store, desktop.transient_frames())

@@ -31,7 +31,7 @@ from pytest_vnc_use.recordings.gates import (
 from pytest_vnc_use.recordings.images import Pixels, changed_tiles, frame_of, pixels_in, pixels_of
 from pytest_vnc_use.recordings.moving import QUIET_S
 from pytest_vnc_use.recordings.rehearse import Rehearsal
-from pytest_vnc_use.runs.transcript import ONLY_REPLAYED, REPLAYED, action_in_words, replaying_name, seen_by_live
+from pytest_vnc_use.runs.transcript import ONLY_REPLAYED, REPLAYED, format_caption, replaying_name, seen_by_live
 from pytest_vnc_use.types import (
     Action,
     CallFunction,
@@ -42,11 +42,11 @@ from pytest_vnc_use.types import (
     Frame,
     FrameRef,
     GateAwaited,
-    Glance,
     KeyCombo,
     MouseDown,
     MouseUp,
     Observation,
+    RawFrame,
     Region,
     Settled,
     Step,
@@ -385,7 +385,7 @@ class Replay(ForwardingController):
         place.is_awaited = True
         again_s = _LOOK_FOR_CARET_S if place.gate.caret else LOOK_FOR_BLINK_S if place.gate.blinking else _LOOK_AGAIN_S
         while True:
-            seen = self.desktop.glance()
+            seen = self.desktop.raw_frame()
             found = self._difference(pixels_in(seen))
             is_late = not deadline.remaining_s or (found is not None and self._is_other(seen, deadline.spent_s))
             if found is None or is_late:
@@ -427,7 +427,7 @@ class Replay(ForwardingController):
             self._review.note(self._screen, place.gate, seen, self._due_at)
         return found
 
-    def _is_other(self, seen: Glance, spent_s: float) -> bool:
+    def _is_other(self, seen: RawFrame, spent_s: float) -> bool:
         """Return whether the first screen is plainly another one, and would have changed by now if it were to."""
         gate, first_s = self._place.gate, self.run.first_s
         if not gate.is_first or first_s is None or spent_s < max(_OTHER_S, _SLOWER * first_s):
@@ -458,7 +458,7 @@ class Replay(ForwardingController):
             left_s = max(0.0, place.opened_at + self._watch_s - clock.monotonic())
             if not self.desktop.wait_changed(seen_at, left_s):
                 break
-            seen = self.desktop.glance()
+            seen = self.desktop.raw_frame()
             seen_at = seen.taken_at
             if self._difference(pixels_in(seen)):
                 if self._await_gate(BACK_S):
@@ -504,7 +504,7 @@ class Replay(ForwardingController):
         """
         steps = self.run.steps
         captions = [
-            f"step {number}: {action_in_words(step.action, step.elements)}" for number, step in enumerate(steps, 1)
+            f"step {number}: {format_caption(step.action, step.elements)}" for number, step in enumerate(steps, 1)
         ]
         done = review.hand(self.run.task, captions[self._next :], self.desktop)
         self.desktop.transient_frames()  # what passed meanwhile, the reviewer saw

@@ -19,7 +19,7 @@ from pytest_vnc_use.report.annotate import open_png
 from pytest_vnc_use.report.pages import Assets, EmbeddedShots, shared_text
 from pytest_vnc_use.report.run_view import show_run
 from pytest_vnc_use.report.templates import render
-from pytest_vnc_use.runs.directory import EndedTest
+from pytest_vnc_use.runs.directory import FinishedTest
 from pytest_vnc_use.runs.json_lines import LARGEST, read_whole
 
 _THUMB = (320, 200)
@@ -42,7 +42,7 @@ def block_style() -> str:
     return f"<style>.vnc-run {{ {style} {_BLOCK_STYLE} }}</style>"
 
 
-def run_html(run: Path, *, link: Link, machine: str = "", page: str = "", ended: EndedTest | None = None) -> str:
+def run_html(run: Path, *, link: Link, machine: str = "", page: str = "", ended: FinishedTest | None = None) -> str:
     """Return the block of a run, with what is missing or damaged in the run directory.
 
     `link` makes the URL of each screenshot. `machine` is the one that has the run directory, if the reader may be on

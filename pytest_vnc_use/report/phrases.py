@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 from typing import Any, Literal
 
-from pytest_vnc_use.plain_text import LONGEST, cut
+from pytest_vnc_use.plain_text import MAX_LENGTH, cut
 from pytest_vnc_use.runs.directory import Trace
 from pytest_vnc_use.types import Outcome, Ruling, RulingKind, SettledReason, Usage, Verdict
 
@@ -50,7 +50,7 @@ def sanitize(value: object) -> object:
     return _HIDDEN.sub(lambda match: f"⟨U+{ord(match.group()):04X}⟩", value.replace("\r\n", "\n"))
 
 
-def short(text: object, max_length: int = LONGEST) -> str:
+def short(text: object, max_length: int = MAX_LENGTH) -> str:
     """Return the text; if it is longer than `max_length` characters, its start and its length."""
     return cut(str(text), max_length)
 
@@ -80,7 +80,7 @@ def free_name(name: str, taken: set[str]) -> str:
     return free
 
 
-def ruling_in_words(ruling: Ruling) -> str:
+def format_ruling(ruling: Ruling) -> str:
     """Return text such as `denied by the policy: rule 1 'no deletes': …`; empty if the action was plainly harmless."""
     if ruling.kind == "allow" and ruling.rule == "harmless":
         return ""
@@ -89,7 +89,7 @@ def ruling_in_words(ruling: Ruling) -> str:
     return f"{_RULINGS[ruling.kind]}{who}: {rule}{ruling.explanation}"
 
 
-def outcome_in_words(trace: Trace) -> tuple[str, Tone]:
+def format_outcome(trace: Trace) -> tuple[str, Tone]:
     """Return the outcome of the run, and its colour."""
     if trace.ended is None:
         return _OUTCOMES[Outcome.WAITING] if trace.asked else ("no end recorded: still running, or killed", "bad")
@@ -102,7 +102,7 @@ def outcome_in_words(trace: Trace) -> tuple[str, Tone]:
     return _OUTCOMES[trace.ended.outcome]
 
 
-def planner_in_words(trace: Trace) -> str:
+def format_planner(trace: Trace) -> str:
     """Format who decided, or that no model did."""
     models = sorted({turn.decision.model for turn in trace.turns} - {""})
     name = trace.started.planner
@@ -112,7 +112,7 @@ def planner_in_words(trace: Trace) -> str:
     return f"{name}, answered by {', '.join(unnamed)}" if unnamed else name
 
 
-def tokens_in_words(usage: Usage) -> str:
+def format_tokens(usage: Usage) -> str:
     """Return the tokens as text; empty if there are none."""
     if usage == Usage():
         return ""

@@ -17,8 +17,8 @@ from pytest_vnc_use.errors import RunDirectoryError
 from pytest_vnc_use.report import phrases
 from pytest_vnc_use.report.phrases import Tone, short, without_parent_path
 from pytest_vnc_use.report.screenshots import Compare, Pair, Shot, Shots
-from pytest_vnc_use.runs.directory import EndedTest, Trace, read_ended_test, read_exchanges, read_logs, read_trace
-from pytest_vnc_use.runs.transcript import Caption, action_in_words, caption, is_named, outcome_of
+from pytest_vnc_use.runs.directory import FinishedTest, Trace, read_exchanges, read_finished_test, read_logs, read_trace
+from pytest_vnc_use.runs.transcript import Caption, caption, format_caption, is_named, outcome_of
 from pytest_vnc_use.types import (
     Drifted,
     Judged,
@@ -178,7 +178,7 @@ class RunPage:
     view: RunView
     added: dict[str, bytes]
     trace: Trace | None = None
-    ended: EndedTest | None = None
+    ended: FinishedTest | None = None
     is_result_damaged: bool = False
     ways: Mapping[str, int] = field(default_factory=dict)
     page: str = ""
@@ -213,7 +213,7 @@ class RunPage:
         return DID_NOT_END if self.trace.started.test_id else outcome_of(self.trace)
 
 
-def show_run(path: Path, *, compare: Compare = "all", copy: bool = False, ended: EndedTest | None = None) -> RunPage:
+def show_run(path: Path, *, compare: Compare = "all", copy: bool = False, ended: FinishedTest | None = None) -> RunPage:
     """Return the view of a run directory, with what is missing or damaged. `copy` is that of `Shots`.
 
     `ended` is the test's result for a directory that has none yet.
@@ -221,7 +221,7 @@ def show_run(path: Path, *, compare: Compare = "all", copy: bool = False, ended:
     damage: list[str] = []
     damage_of_trace: list[str] = []
     try:
-        ended = read_ended_test(path) or ended
+        ended = read_finished_test(path) or ended
     except RunDirectoryError as exc:
         damage.append(without_parent_path(exc, path))
     is_good, has_passed = ended is not None and not ended.is_bad, ended is not None and ended.result == "passed"
@@ -241,7 +241,7 @@ def show_run(path: Path, *, compare: Compare = "all", copy: bool = False, ended:
     return RunPage(path, view, shots.added, trace, ended, is_result_damaged=bool(damage), ways=ways)
 
 
-def _view(trace: Trace, ended: EndedTest | None, shots: Shots, damage: Sequence[str], *, compares: bool) -> RunView:
+def _view(trace: Trace, ended: FinishedTest | None, shots: Shots, damage: Sequence[str], *, compares: bool) -> RunView:
     # the steps come before the deciding pair, which has the screens of the last of them
     steps = _steps(trace, shots, has_passed=ended is not None and ended.result == "passed")
     deciding = _deciding(trace, ended, shots, compares=compares)
@@ -269,14 +269,14 @@ def _failing_drift(trace: Trace) -> bool:
     return any(not drift.healed for drift in trace.drifts)
 
 
-def _badges(trace: Trace, ended: EndedTest | None) -> Iterator[Badge]:
+def _badges(trace: Trace, ended: FinishedTest | None) -> Iterator[Badge]:
     if ended:
         yield Badge(short(ended.result, 40), RESULT_TONES.get(ended.result, "plain"))
         if ended.triage:
             yield Badge(short(ended.triage, 40), "bad" if ended.is_bad else "plain")
     elif trace.started.test_id:
         yield Badge(DID_NOT_END, "bad")
-    yield Badge("not as recorded", "bad") if _failing_drift(trace) else Badge(*phrases.outcome_in_words(trace))
+    yield Badge("not as recorded", "bad") if _failing_drift(trace) else Badge(*phrases.format_outcome(trace))
     yield from transient_badge(len(trace.transients))
     for verdict in trace.verdicts[:8]:
         yield Badge(f"claim {verdict.kind}", VERDICT_TONES[verdict.kind])
@@ -287,7 +287,7 @@ def transient_badge(count: int) -> list[Badge]:
     return [Badge(f"{count} transient{'' if count == 1 else 's'}", "doubt")] if count else []
 
 
-def _sentence(trace: Trace, ended: EndedTest | None) -> tuple[str, str]:
+def _sentence(trace: Trace, ended: FinishedTest | None) -> tuple[str, str]:
     """Return the result of the run in words, and the rule that decided it."""
     message = ""
     if trace.ended:
@@ -305,11 +305,11 @@ def _sentence(trace: Trace, ended: EndedTest | None) -> tuple[str, str]:
     return f"{text}: {ended.message or message}" if ended.message or message else text, ended.rule
 
 
-def _facts(trace: Trace, ended: EndedTest | None) -> Iterator[tuple[str, str]]:
-    yield "planner", phrases.planner_in_words(trace)
+def _facts(trace: Trace, ended: FinishedTest | None) -> Iterator[tuple[str, str]]:
+    yield "planner", phrases.format_planner(trace)
     yield "steps", f"{len(trace.steps)} of at most {trace.started.limits.steps}"
     yield "time", f"{trace.seconds:.1f} s"
-    tokens, dollars = phrases.tokens_in_words(trace.usage), "" if trace.dollars is None else f"${trace.dollars:.4f}"
+    tokens, dollars = phrases.format_tokens(trace.usage), "" if trace.dollars is None else f"${trace.dollars:.4f}"
     yield "cost", ": ".join(filter(None, [tokens, dollars])) or ("" if trace.exchanges else "none")
     unjudged = "on purpose: with expect=None the test's body alone checks" if trace.started.body_checks else ""
     yield "verdicts", "" if trace.verdicts else f"none, {unjudged or 'no claim was judged'}"
@@ -327,7 +327,7 @@ def _facts(trace: Trace, ended: EndedTest | None) -> Iterator[tuple[str, str]]:
     yield "desktop", trace.started.server
 
 
-def _deciding(trace: Trace, ended: EndedTest | None, shots: Shots, *, compares: bool) -> Deciding:
+def _deciding(trace: Trace, ended: FinishedTest | None, shots: Shots, *, compares: bool) -> Deciding:
     """Return the difference that failed the run, or else the screens that a reviewer would look at first."""
     steps = trace.all_steps
     if drifts := [drift for drift in trace.drifts if not drift.healed]:
@@ -369,7 +369,7 @@ def _deciding(trace: Trace, ended: EndedTest | None, shots: Shots, *, compares: 
     last = steps[-1]
     action, refs = last.proposal.action, (last.frame_before, last.frame_after)
     pair = shots.pair(("before", "after"), refs, action=action, compares=compares)
-    text = f"{why}the last step: {action_in_words(action, last.elements)}"
+    text = f"{why}the last step: {format_caption(action, last.elements)}"
     text = f"{text}; {last.error}" if last.error else text
     return Deciding(pair, text, last.number, is_cause=bool(error or last.error))
 
@@ -379,7 +379,7 @@ def _drift_pair(drift: Drifted, shots: Shots, *, compares: bool) -> Pair:
     return shots.pair(("recorded", "now"), refs, region=drift.region, compares=compares)
 
 
-def _assertion(ended: EndedTest) -> str:
+def _assertion(ended: FinishedTest) -> str:
     """Return the statement of the test's body that failed, and pytest's explanation of it; "" if none did."""
     if not ended.is_bad or ended.phase != "call" or not _ASSERTION.search(ended.failure):
         return ""
@@ -461,20 +461,20 @@ def _steps(trace: Trace, shots: Shots, *, has_passed: bool) -> list[StepView]:
             ("point", " to ".join(map(str, points(action))) if is_named(step) else ""),
             ("answer", f"action {numbers.index(step.number) + 1} of {len(numbers)}" if len(numbers) > 1 else ""),
             ("at", f"{at_s[step.number]:.1f} s" if step.number in at_s else ""),
-            ("tokens", phrases.tokens_in_words(step.usage)),
+            ("tokens", phrases.format_tokens(step.usage)),
             ("cost", f"${sum(dollars):.4f}" if dollars else ""),
             ("asked again", f"{step.asked_again} times, as the screen had changed" if step.asked_again else ""),
             ("URL", step.url),
         ]
         lines = [
-            ("ruling", phrases.ruling_in_words(step.ruling)),
+            ("ruling", phrases.format_ruling(step.ruling)),
             ("error", "" if step.ruling.kind == "deny" else step.error),
             ("output", f"returned: {step.output}" if step.output else ""),
             ("note", f"note to the planner: {step.note}" if step.note else ""),
         ]
         view = StepView(
             number=step.number,
-            title=short(action_in_words(action, step.elements), 600),
+            title=short(format_caption(action, step.elements), 600),
             caption=tuple(replace(piece, text=short(piece.text, 300)) for piece in caption(action, step.elements)),
             words=short(step.proposal.intent or (step.words if numbers[0] == step.number else "")),
             badges=_step_badges(step),

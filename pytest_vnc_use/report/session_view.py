@@ -13,7 +13,7 @@ from pytest_vnc_use.report.reliability import reliability_rows
 from pytest_vnc_use.report.results import ItemResult, Reliability
 from pytest_vnc_use.report.run_view import DID_NOT_END, RESULT_TONES, Badge, RunPage, transient_badge
 from pytest_vnc_use.report.summaries import checked_by_body
-from pytest_vnc_use.runs.directory import EndedTest
+from pytest_vnc_use.runs.directory import FinishedTest
 
 REHEARSAL = "rehearsal"
 """The result of a line for a rehearsal whose test is missing."""
@@ -250,7 +250,7 @@ def runs_together(runs: Iterable[RunPage]) -> list[list[RunPage]]:
     return together
 
 
-def _continues(group: Sequence[RunPage], ended: EndedTest) -> bool:
+def _continues(group: Sequence[RunPage], ended: FinishedTest) -> bool:
     """Return whether a run belongs to the same test as the runs before it: an attempt after the first, for example."""
     if ended.is_rehearsal:
         return True

@@ -228,7 +228,7 @@ def read_logs(run_dir: Path) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class EndedTest:
+class FinishedTest:
     """The result of a test, by pytest's name: `passed, failed, error, skipped, xfailed` or `xpassed`.
 
     `phase` is the phase that decided it: setup, call or teardown. `triage`, `rule` and `message` explain a failure;
@@ -259,13 +259,13 @@ class EndedTest:
         return self.result not in FINE
 
 
-def write_ended_test(run_dir: Path, ended: EndedTest) -> None:
+def write_finished_test(run_dir: Path, ended: FinishedTest) -> None:
     """Write the result of the test into the directory of one of its runs. Raises RunDirectoryUnwritable."""
     text = json.dumps(to_json(ended), ensure_ascii=False, indent=1)
     write_atomically(run_dir / RESULT_FILE, text.encode("utf-8", "replace"))
 
 
-def read_ended_test(run_dir: Path) -> EndedTest | None:
+def read_finished_test(run_dir: Path) -> FinishedTest | None:
     """Return the result of the test that made a run; None if none is written.
 
     Raises RunDirectoryError if it is damaged.
@@ -278,7 +278,7 @@ def read_ended_test(run_dir: Path) -> EndedTest | None:
         raise RunDirectoryError(f"{RESULT_FILE} cannot be read: {exc}") from exc
     match content:
         case {"format": str(name), "version": int(version)} if name == RESULT_FORMAT and version <= RESULT_VERSION:
-            return from_json(EndedTest, content)
+            return from_json(FinishedTest, content)
     raise RunDirectoryError(f"{RESULT_FILE} must be a {RESULT_FORMAT} up to version {RESULT_VERSION}")
 
 
@@ -320,7 +320,7 @@ def make_room(runs_dir: Path, megabytes: int, keep: Collection[Path]) -> str:
     kept_paths, finished_runs, removed, bad = {path.resolve() for path in keep}, [], 0, 0
     for path in sizes:
         with suppress(RunDirectoryError):  # a directory that is not understood stays
-            if path.resolve() not in kept_paths and (ended := read_ended_test(path)):
+            if path.resolve() not in kept_paths and (ended := read_finished_test(path)):
                 finished_runs.append((ended.is_bad, (path / RESULT_FILE).stat().st_mtime, path.name, path))
     for is_bad, _, _, path in sorted(finished_runs):
         if total <= max_bytes:

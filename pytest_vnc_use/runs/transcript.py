@@ -69,7 +69,7 @@ def caption(action: Action, elements: Elements = ()) -> Caption:
     return tuple(part for part in _parts(action, elements) if part.text)
 
 
-def action_in_words(action: Action, elements: Elements = ()) -> str:
+def format_caption(action: Action, elements: Elements = ()) -> str:
     """Format an action as `double-click at (10, 20)`, `type "apples", then press Enter`; text is a JSON string."""
     return "".join(_quote(part.text) if part.is_name else part.text for part in caption(action, elements))
 
@@ -168,7 +168,7 @@ def format_action(action: Action) -> str:
 def action_line(action: Action, elements: Elements) -> str:
     """Return an action by the names of its elements, or, where there are none, as `format_action` does."""
     if any(part.is_name for part in caption(action, elements)):
-        return line(action_in_words(action, elements))
+        return line(format_caption(action, elements))
     return format_action(action)
 
 

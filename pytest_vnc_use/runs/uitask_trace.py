@@ -99,7 +99,7 @@ class Execution:
     steps: tuple[ExecutionStep, ...] = ()
 
 
-def words_for(action: Action) -> list[Record]:
+def records_for(action: Action) -> list[Record]:
     """Return the action as records of the harness: several if no single one covers it."""
     match action:
         case Click(x, y, "left" | "right" as button, 1 | 2 | 3 as count):
@@ -114,11 +114,11 @@ def words_for(action: Action) -> list[Record]:
         case KeyCombo(keys):
             return [("press_keys", {"keys": list(keys)})]
         case TypeText(text, x, y):
-            at = [] if x is None or y is None else words_for(Click(x, y))
-            cleared = words_for(KeyCombo(("ctrl", "a"))) if action.clear_first else []
-            removed = words_for(KeyCombo(("backspace",))) if action.clear_first and not text else []
+            at = [] if x is None or y is None else records_for(Click(x, y))
+            cleared = records_for(KeyCombo(("ctrl", "a"))) if action.clear_first else []
+            removed = records_for(KeyCombo(("backspace",))) if action.clear_first and not text else []
             typed: list[Record] = [("type_text", {"text": text})] if text else removed
-            return [*at, *cleared, *typed, *(words_for(KeyCombo(("enter",))) if action.press_enter else [])]
+            return [*at, *cleared, *typed, *(records_for(KeyCombo(("enter",))) if action.press_enter else [])]
         case TraverseHistory(direction):
             return [("page_navigation", {"direction": direction})]
         case Wait(duration_s):
@@ -206,7 +206,7 @@ def _records(step: Step) -> list[dict[str, Any]]:
         "intent": proposal.intent,
         "screenshot": f"screens/{step.frame_after.digest}.png",
     }
-    records = [_record(*name_and_params) | record for name_and_params in words_for(proposal.action)]
+    records = [_record(*name_and_params) | record for name_and_params in records_for(proposal.action)]
     if proposal.confirmation and records:
         records[0]["confirmation"] = to_json(proposal.confirmation)
     return records

@@ -45,7 +45,7 @@ OnDeny = Literal["end", "continue"]
 
 BLOCKED = "blocked by the model's service"
 """The rule named in a ruling where the model's service blocked the action."""
-MOST_READ = 1_000_000
+MAX_READ = 1_000_000
 """The maximum characters of one action that rules on text read."""
 MAX_TYPED = 10_000
 """The maximum characters of earlier typing that are stored."""
@@ -167,8 +167,8 @@ def texts_of(action: Action) -> list[str]:
             typed = _typed_by(action)
             texts = [typed] if typed else []
     length = sum(map(len, texts))
-    if length > MOST_READ:
-        raise NotReviewed(f"the action has {length} characters; a review reads at most {MOST_READ}")
+    if length > MAX_READ:
+        raise NotReviewed(f"the action has {length} characters; a review reads at most {MAX_READ}")
     return texts
 
 

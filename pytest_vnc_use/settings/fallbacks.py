@@ -65,7 +65,7 @@ def fallback_layer(layers: tuple[Layer, ...], environ: Mapping[str, str] = ENVIR
     return {**values, "planner": "openai", "max_seconds": whole_s}, lambda field: names.get(field, field)
 
 
-def fallbacks_in_words(toolset: str, environ: Mapping[str, str] = ENVIRON) -> Iterator[str]:
+def format_fallbacks(toolset: str, environ: Mapping[str, str] = ENVIRON) -> Iterator[str]:
     """Yield a line about the variables that are set: they are read, or when they would be read."""
     names = ", ".join(name for name in VARIABLES if environ.get(name))
     if names and toolset == LOCAL_AGENT:

@@ -52,7 +52,7 @@ def _put(variables: Mapping[str, str]) -> None:
     from_file.update(variables)
 
 
-def env_file_in_words() -> str:
+def format_env_file() -> str:
     """Return the names of the file's variables, for `doctor`, and never a value; "" where there are none."""
     if not from_file:
         return ""

@@ -44,7 +44,7 @@ from pytest_vnc_use.types.frames import (
     Frame as Frame,
     FrameRef as FrameRef,
     GateAwaited as GateAwaited,
-    Glance as Glance,
+    RawFrame as RawFrame,
     Region as Region,
     Settled as Settled,
     SettledReason as SettledReason,
@@ -78,7 +78,7 @@ from pytest_vnc_use.types.model import (
     Times as Times,
     Turn as Turn,
     TurnDecided as TurnDecided,
-    report_to_nobody as report_to_nobody,
+    ignore_report as ignore_report,
 )
 from pytest_vnc_use.types.verdicts import (
     TRIAGES as TRIAGES,

@@ -41,7 +41,7 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class Glance:
+class RawFrame:
     """The screen at one time, as an array like a frame's `pixels`. It is not encoded and not stored."""
 
     pixels: object = field(repr=False)

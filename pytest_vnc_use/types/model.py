@@ -176,7 +176,7 @@ If it raises on a ModelAsked, the request is not sent.
 """
 
 
-def report_to_nobody(_: ModelAsked | ModelExchange) -> None:
+def ignore_report(_: ModelAsked | ModelExchange) -> None:
     """Ignore the report: the callback for when nobody needs it."""
 
 
@@ -193,7 +193,7 @@ class Observation:
     frame: FrameRef
     turns: tuple[Turn, ...]
     load_png: Callable[[FrameRef], bytes] = field(repr=False)
-    report: Report = field(default=report_to_nobody, repr=False)
+    report: Report = field(default=ignore_report, repr=False)
     request_s: float | None = None
 
 

@@ -12,9 +12,9 @@ from pytest_vnc_use.types import (
     Decision,
     DesktopAction,
     Frame,
-    Glance,
     JsonObject,
     Observation,
+    RawFrame,
     Reading,
     Report,
     RunEvent,
@@ -25,7 +25,7 @@ from pytest_vnc_use.types.elements import Elements
 
 
 @dataclass(frozen=True)
-class Ran:
+class CommandResult:
     """A command that ended, and its output as text. `exit_code` is -n if signal n ended it."""
 
     exit_code: int
@@ -49,7 +49,7 @@ class Controller(Protocol):
     def wait_changed(self, moment: float, timeout_s: float) -> bool:
         """Wait until such a change, at most `timeout_s`, and return whether there was one. Raises DesktopError."""
 
-    def glance(self) -> Glance:
+    def raw_frame(self) -> RawFrame:
         """Return the screen as it is now. It does not count as a frame that was taken. Raises DesktopError."""
 
     def transient_frames(self) -> tuple[Frame, ...]:
@@ -131,7 +131,7 @@ class Desktop(Protocol):
     def write_file(self, name: str, text: str) -> None:
         """Write a text file in the program's working directory. Raises DesktopError."""
 
-    def run(self, command: Sequence[str], *, timeout_s: float = 60.0) -> Ran:
+    def run(self, command: Sequence[str], *, timeout_s: float = 60.0) -> CommandResult:
         """Run a command on the desktop, in the program's working directory, until it ends.
 
         Its background processes stay alive and end with the desktop. Raises DesktopError if the command cannot be
@@ -256,9 +256,9 @@ class ForwardingController:
         """Wait at most `timeout_s` until `changed_since` is true; return whether it is. Raises DesktopError."""
         return self.desktop.wait_changed(moment, timeout_s)
 
-    def glance(self) -> Glance:
+    def raw_frame(self) -> RawFrame:
         """Return the pixels of the screen now, without taking a frame. Raises DesktopError."""
-        return self.desktop.glance()
+        return self.desktop.raw_frame()
 
     def transient_frames(self) -> tuple[Frame, ...]:
         """Return the transient frames since the last call, oldest first."""

@@ -16,7 +16,7 @@ from pytest_vnc_use.deadline import uncounted
 from pytest_vnc_use.errors import RunDirectoryError, SettingsError
 from pytest_vnc_use.runs.directory import RunDirectory, to_json
 from pytest_vnc_use.runs.trace import Trace, read_trace
-from pytest_vnc_use.runs.transcript import action_in_words, outcome_of
+from pytest_vnc_use.runs.transcript import format_caption, outcome_of
 from pytest_vnc_use.safety.allow_always import PolicyChange, always_allowing
 from pytest_vnc_use.safety.rules import ReviewContext
 from pytest_vnc_use.types import ApprovalAsked, Outcome
@@ -52,7 +52,7 @@ def question_of(trace: Trace, asked: ApprovalAsked, policy: str) -> tuple[dict[s
         "task": trace.started.task,
         "run": str(trace.path.resolve()),
         "step": asked.number,
-        "action": action_in_words(action),
+        "action": format_caption(action),
         "call": json.dumps(to_json(action), ensure_ascii=False),
         "explanation": confirmation.explanation if confirmation else asked.proposal.intent,
         "rule": ruling.explanation or ruling.rule,

@@ -23,7 +23,7 @@ from pytest_vnc_use.backends.pixels import encode_png
 from pytest_vnc_use.deadline import uncounted
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.recordings.accept import NO, Answer, AnswerKind, Question
-from pytest_vnc_use.runs.transcript import action_in_words, is_named
+from pytest_vnc_use.runs.transcript import format_caption, is_named
 from pytest_vnc_use.types import (
     ApprovalAsked,
     FrameRef,
@@ -276,7 +276,7 @@ class Watcher:
 
     def _tell_step(self, number: int, proposal: Proposal, ruling: str, done: Step | None = None) -> None:
         """Tell of a step, once it is done with what it acted on: its name, else an image of the place."""
-        caption = self._hide(proposal.intent or action_in_words(proposal.action, done.elements if done else ()))
+        caption = self._hide(proposal.intent or format_caption(proposal.action, done.elements if done else ()))
         crop = self.stored(done.crop) if done and done.crop and not is_named(done) else None
         facts: dict[str, object] = {
             "caption": caption,

@@ -25,7 +25,7 @@ from pytest_vnc_use.errors import ActionError, Inconclusive
 from pytest_vnc_use.recordings.format import PERSON, RecordedRun, Screen
 from pytest_vnc_use.recordings.moving import screen_at_rest
 from pytest_vnc_use.runs.redaction import Redactor
-from pytest_vnc_use.runs.transcript import action_in_words
+from pytest_vnc_use.runs.transcript import format_caption
 from pytest_vnc_use.types import (
     Frame,
     KeyDown,
@@ -215,7 +215,7 @@ class PageUser:
         done = action.action
         if isinstance(done, TypeText):
             done = TypeText(self._hide(done.text))
-        return self._hide(action_in_words(done, action.elements)) + ("" if action.is_exact else INEXACT)
+        return self._hide(format_caption(done, action.elements)) + ("" if action.is_exact else INEXACT)
 
     def _hide(self, text: str) -> str:
         return self._ambient.hide(self._declared.hide(text))
@@ -349,7 +349,7 @@ class _RedactedScreen:
     def parts_since(self, moment: float) -> tuple[float, list[tuple[Region, Pixels]]]:
         taken_s = clock.monotonic()
         with self._lock:
-            pixels = pixels_in(self._eyes.glance())
+            pixels = pixels_in(self._eyes.raw_frame())
         last, self._last = self._last, pixels
         height, width = pixels.shape
         if last is None or last.shape != pixels.shape or moment < 0:

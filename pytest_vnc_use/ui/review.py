@@ -40,9 +40,9 @@ from pytest_vnc_use.recordings.gates import Gate
 from pytest_vnc_use.recordings.images import Pixels, differing, frame_of, pixels_of
 from pytest_vnc_use.recordings.replay import gate_to
 from pytest_vnc_use.recordings.store import AFTER, BEFORE, Key, add_masks, load, recordings_of, save
-from pytest_vnc_use.runs.directory import EndedTest, RunDirectory, read_ended_test
+from pytest_vnc_use.runs.directory import FinishedTest, RunDirectory, read_finished_test
 from pytest_vnc_use.runs.trace import Trace, read_trace
-from pytest_vnc_use.runs.transcript import action_in_words
+from pytest_vnc_use.runs.transcript import format_caption
 from pytest_vnc_use.types import Drifted, StepFinished
 from pytest_vnc_use.types.actions import Point, points
 from pytest_vnc_use.ui.link import facts_of
@@ -152,11 +152,11 @@ class CiReview:
             self.close()
             raise
         known = set[tuple[Path, int, int]]()
-        newest: dict[tuple[Path, str], EndedTest] = {}
+        newest: dict[tuple[Path, str], FinishedTest] = {}
         unrepeated = set[tuple[Path, str]]()
         for path in found:
             try:
-                if ended := read_ended_test(path):
+                if ended := read_finished_test(path):
                     test = path.parent, ended.test
                     if ended.is_rehearsal:
                         unrepeated |= {test} if ended.is_bad and test not in newest else set()
@@ -308,7 +308,7 @@ def _lines_of(recording: Recording) -> Iterator[str]:
     """Yield the steps and claims of a recording, as a user reads them."""
     for run in recording.runs:
         yield run.task
-        yield from (f"  {action_in_words(step.action, step.elements)}" for step in run.steps)
+        yield from (f"  {format_caption(step.action, step.elements)}" for step in run.steps)
         yield from (f"  {claim.verdict}: {claim.claim}" for claim in run.claims)
 
 

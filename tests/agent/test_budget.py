@@ -118,7 +118,7 @@ def test_uncounted_call_costs_its_estimate() -> None:
     budget.after(replace(NO_ANSWER, uncounted=False))
     spent = budget.spent
     assert (spent.calls, spent.uncounted, spent.usage) == (3, 1, Usage(input=50, output=20))
-    assert (spent.tokens, spent.reckoned.tokens) == (SMALL_TOKENS + 70, SMALL_TOKENS)
+    assert (spent.tokens, spent.estimated.tokens) == (SMALL_TOKENS + 70, SMALL_TOKENS)
     assert spent.dollars == pytest.approx(SMALL_DOLLARS + (50 * 0.75 + 20 * 3.75) / 1e6)
     budget.before(SMALL)
     budget.after(NO_ANSWER)

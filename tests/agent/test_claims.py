@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use import VncUseAgent
-from pytest_vnc_use.agent.claims import MOST_FRAMES
+from pytest_vnc_use.agent.claims import MAX_FRAMES
 from pytest_vnc_use.errors import AgentFailed, Inconclusive, ModelUnavailable, ProductFailed, SettingsError
 from pytest_vnc_use.plugin.markers import TaskSpec
 from pytest_vnc_use.plugin.runtest import run_tasks, soft_checks
@@ -93,7 +93,7 @@ def test_only_so_many_of_newest_frames_are_looked_through_each_once(tmp_path: Pa
     controller = PassingController(1, passed=[*range(20, 40), 39, 1])
     with pytest.raises(ProductFailed):
         agent_before(judge, tmp_path, controller).saw(CLAIM)
-    assert judge.asked == [painted(shade).ref for shade in (1, *range(39, 40 - MOST_FRAMES, -1))]
+    assert judge.asked == [painted(shade).ref for shade in (1, *range(39, 40 - MAX_FRAMES, -1))]
 
 
 class Toasting(PaintedController):

@@ -25,7 +25,7 @@ def test_key_variables_stay_out_of_commands(server: str, monkeypatch: pytest.Mon
     if server == "xvnc":
         require("Xtigervnc")
     external = replace(settings, exec="env")
-    desktop = build.given_desktop(external) if build.is_given(settings) else build.lease_desktop(settings)
+    desktop = build.external_desktop(external) if build.is_external(settings) else build.lease_desktop(settings)
     try:
         environment = json.loads(desktop.run(PRINTS).stdout)
     finally:

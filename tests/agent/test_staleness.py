@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use import Outcome, RunResult, VncUseAgent
-from pytest_vnc_use.agent.run import MOST_AGAIN, STALE
+from pytest_vnc_use.agent.run import MAX_REPLANS, STALE
 from pytest_vnc_use.errors import AnswerRefused, BudgetExceeded, ConnectionLost
 from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.settings.settings import Settings
@@ -70,12 +70,12 @@ def test_stale_answer_is_asked_again_and_counted(controller: PaintedController, 
 
 
 def test_stale_answer_is_used_after_maximum_repeats(controller: PaintedController, run: Runs) -> None:
-    model = Model(controller, [*range(71, 71 + MOST_AGAIN + 1)], CLICK, finished())
+    model = Model(controller, [*range(71, 71 + MAX_REPLANS + 1)], CLICK, finished())
     result = run(model)
-    assert len(model.seen) == MOST_AGAIN + 2
+    assert len(model.seen) == MAX_REPLANS + 2
     assert controller.performed == [Click(10, 10)]
     (step,) = result.steps
-    assert (step.asked_again, step.note) == (MOST_AGAIN, STALE)
+    assert (step.asked_again, step.note) == (MAX_REPLANS, STALE)
     assert model.seen[-1].turns[0].decision.stale
 
 

@@ -17,7 +17,7 @@ from pytest_vnc_use.desktops.external import ExternalDesktop
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.types import Action, Click, Drag, Region, TypeText
 from pytest_vnc_use.types.elements import Element
-from pytest_vnc_use.types.protocols import Ran
+from pytest_vnc_use.types.protocols import CommandResult
 from support import accessible, vnc_servers
 from support.paths import PROGRAMS
 from support.vnc_servers import VncServer, require, wait_for
@@ -76,9 +76,9 @@ def test_list_counts_as_model_does_and_names_fault() -> None:
     assert nothing_runs.startswith("no list of elements is available here: cannot run '/usr/bin/python3 --version'")
     assert len(nothing_runs.splitlines()) == 1
     for ran, problem in (
-        (Ran(0, '[{"role": 1}]', ""), "the accessibility probe printed invalid data"),
-        (Ran(3, "", ""), "failed on this desktop: exit code 3"),
-        (Ran(1, "", "xprop is missing there"), "failed on this desktop: xprop is missing there"),
+        (CommandResult(0, '[{"role": 1}]', ""), "the accessibility probe printed invalid data"),
+        (CommandResult(3, "", ""), "failed on this desktop: exit code 3"),
+        (CommandResult(1, "", "xprop is missing there"), "failed on this desktop: xprop is missing there"),
     ):
         with pytest.raises(DesktopError, match=problem):
             desktop_elements(lambda command: ran)  # noqa: B023  # called at once
@@ -106,10 +106,10 @@ def test_content_of_field_is_never_name() -> None:
 def test_elements_of_program(tigervnc: VncServer, connected: Callable[..., VNCController], tmp_path: Path) -> None:
     accessible.needed()
 
-    def run(command: list[str]) -> Ran:
+    def run(command: list[str]) -> CommandResult:
         environment = {**os.environ, **tigervnc.environment}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30)
-        return Ran(done.returncode, done.stdout, done.stderr)
+        return CommandResult(done.returncode, done.stdout, done.stderr)
 
     def boxes() -> dict[str, list[Element]]:
         found: dict[str, list[Element]] = {}

@@ -14,9 +14,9 @@ from pytest_vnc_use.types import (
     Click,
     DesktopAction,
     Frame,
-    Glance,
     KeyCombo,
     OpenAddress,
+    RawFrame,
     Region,
     TypeText,
     Wait,
@@ -41,10 +41,10 @@ def type_secret(
 
 
 def seen_by(controller: RedactingController) -> Pixels:
-    """Return the screen that the controller shows: the same in a frame, its PNG, a glance and a transient frame."""
+    """Return the screen that the controller shows: the same in a frame, its PNG, a raw_frame and a transient frame."""
     frame = controller.frame()
     pixels = pixels_in(frame)
-    others = pixels_of(frame.png), pixels_in(controller.glance()), pixels_in(controller.transient_frames()[-1])
+    others = pixels_of(frame.png), pixels_in(controller.raw_frame()), pixels_in(controller.transient_frames()[-1])
     assert all(np.array_equal(pixels, other) for other in others)
     return pixels
 
@@ -220,13 +220,13 @@ def test_secret_typed_letter_by_letter_is_redacted() -> None:
 
 
 class LateForm(PaintedForm):
-    """A form that shows what was typed only from its fourth glance on."""
+    """A form that shows what was typed only from its fourth raw_frame on."""
 
     glances = 0
 
-    def glance(self) -> Glance:
+    def raw_frame(self) -> RawFrame:
         self.glances += 1
-        return super().glance()
+        return super().raw_frame()
 
     def pixels(self) -> Pixels:
         return super().pixels() if self.glances > 3 else PaintedForm().pixels()
@@ -237,7 +237,7 @@ def test_text_that_shows_late_is_redacted() -> None:
     type_secret(controller)
     controller.perform(Wait(0.1))
     for _ in range(4):
-        controller.glance()
+        controller.raw_frame()
     assert redacted_in(seen_by(controller))[INSIDE].all()
 
 

@@ -18,8 +18,8 @@ import pytest
 from pytest_vnc_use.backends import pixels as pixels_module
 from pytest_vnc_use.backends.pixels import encode_png
 from pytest_vnc_use.backends.screen import (
-    MOST_A_TILE,
-    MOST_FRAMES,
+    MAX_FRAMES,
+    MAX_PER_TILE,
     TILE_PX,
     ActionWindow,
     Activity,
@@ -104,7 +104,7 @@ def test_resting_connection_gets_no_changes_until_refresh(tigervnc: VncServer, c
     tigervnc.paint(5)  # the server still owes an answer to the last request
     wait_for(lambda: resting.screen.changed_at > 0, "the last answer")
     answered_at = resting.screen.changed_at
-    before = watching.glance()
+    before = watching.raw_frame()
     tigervnc.paint(9)
     assert watching.wait_changed(before.taken_at, 10)
     assert resting.screen.changed_at == answered_at
@@ -394,13 +394,13 @@ def test_transients_are_limited_in_number() -> None:
     clock = Tiles()
     for tick in range(30):
         clock.paint(11.0 + tick, tick + 1, (1, 1))
-    assert clock.colours_passed(1, 1) == [1, 2, 3][:MOST_A_TILE]
+    assert clock.colours_passed(1, 1) == [1, 2, 3][:MAX_PER_TILE]
     screen = Tiles()
     for tick in range(COLUMNS):
         screen.paint(11.0 + tick, tick + 1, (0, tick))
         screen.paint(11.5 + tick, 0, (0, tick))
     kept = screen.passed.take()
-    assert [int(seen.pixels.max()) for seen in kept] == list(range(COLUMNS + 1 - MOST_FRAMES, COLUMNS + 1))
+    assert [int(seen.pixels.max()) for seen in kept] == list(range(COLUMNS + 1 - MAX_FRAMES, COLUMNS + 1))
 
 
 def test_look_keeps_transients_before_and_during_it() -> None:

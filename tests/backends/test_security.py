@@ -135,7 +135,7 @@ def test_server_that_cheats_before_tls_is_refused() -> None:
 @pytest.fixture
 def _far(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every server counts as one on another machine."""
-    monkeypatch.setattr(security, "stays_here", lambda _: False)
+    monkeypatch.setattr(security, "is_local_connection", lambda _: False)
 
 
 @pytest.mark.desktop

@@ -86,7 +86,7 @@ def inside(asked: argparse.Namespace) -> int:
     while time.monotonic() < until_s and (not asked.sessions or number < asked.sessions):
         number += 1
         project, way = projects[-1 if number % 3 == 0 else 0], WAYS[number % len(WAYS)]
-        actions = plan(f"{asked.seed}/{number}", arena.kinds(given=project.is_given), SESSION_S, asked.every)
+        actions = plan(f"{asked.seed}/{number}", arena.kinds(given=project.is_external), SESSION_S, asked.every)
         project.forget()
         before, started_s, here = world.files(), time.monotonic(), Counter[str]()
         say(f"session {number} ({project.path.name}, {' '.join(way) or 'no more options'})")
@@ -116,7 +116,7 @@ def run(project: Project, arena: Arena, actions: list[Action], options: list[str
     with tempfile.TemporaryFile("w+", dir=project.path, errors="replace") as output:
         command = project.command(*options)
         process = subprocess.Popen(command, cwd=project.path, env=env, stdout=output, stderr=subprocess.STDOUT)
-        arena.controller, arena.is_given = process.pid, project.is_given
+        arena.controller, arena.is_external = process.pid, project.is_external
         started_s, waiting = time.monotonic(), list(actions)
         while process.poll() is None:
             at_s = time.monotonic() - started_s

@@ -31,7 +31,7 @@ from ratios import head, machine, row
 from pytest_vnc_use import types as t
 from pytest_vnc_use.backends.pixels import encode_png
 from pytest_vnc_use.report.pages import write_report
-from pytest_vnc_use.runs.directory import EndedTest, RunDirectory, read_trace, write_ended_test
+from pytest_vnc_use.runs.directory import FinishedTest, RunDirectory, read_trace, write_finished_test
 from support.paths import EXAMPLES
 
 MB, STEPS, ROUNDS = 1_000_000, 10, 5
@@ -129,8 +129,8 @@ def write_run(runs_dir: Path, number: int, steps: Sequence[t.Step], frames: Sequ
         directory.append(t.StepFinished(step))
     directory.append(t.RunEnded(t.Outcome.DONE, "the order is placed"))
     bad = number % 20 == 0
-    ended = EndedTest(test, "failed" if bad else "passed", triage="product" if bad else "", seconds=10.0)
-    write_ended_test(directory.path, ended)
+    ended = FinishedTest(test, "failed" if bad else "passed", triage="product" if bad else "", seconds=10.0)
+    write_finished_test(directory.path, ended)
 
 
 if __name__ == "__main__":

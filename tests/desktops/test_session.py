@@ -85,7 +85,7 @@ def test_leftovers_of_killed_session_are_removed(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.slow
 def test_stopped_supervisor_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_module, "_ENDS_WITHIN_S", 2.0)
+    monkeypatch.setattr(session_module, "_END_TIMEOUT_S", 2.0)
     session = Session()
     session.run(["true"], timeout_s=30)
     program = session.start("program", ["sleep", "300"])
@@ -298,6 +298,6 @@ def test_missing_dejavu_names_faces_and_package(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "dejavu" / "DejaVuSans.ttf").touch()
     expected = ["DejaVuSans-Bold.ttf", "DejaVuSansMono.ttf", "DejaVuSerif.ttf"]
     assert missing_faces([tmp_path, tmp_path / "none"]) == expected
-    monkeypatch.setattr(session_module, "_FACES", ("Absent.ttf",))
+    monkeypatch.setattr(session_module, "_FONT_FILES", ("Absent.ttf",))
     with pytest.raises(SettingsError, match=r"Absent\.ttf is not installed.*apt-get install fonts-dejavu-core"):
         make_environment(tmp_path, tmp_path, pinned=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use.planners.chat.answers import NotJson, read_arguments, split_thoughts
+from pytest_vnc_use.planners.chat.answers import NotJson, read_arguments, split_reasoning
 from pytest_vnc_use.types import Click, Decision, InvalidAction, TypeText, Usage, Wait
 from support.chat_server import call, said
 from support.conversations import History, chat
@@ -36,7 +36,7 @@ def decide(*script: Any, **settings: Any) -> Decision:
     ],
 )
 def test_split_thoughts_leaves_them_out(text: str, words: str) -> None:
-    assert split_thoughts(text)[0] == words
+    assert split_reasoning(text)[0] == words
 
 
 CODER = "<function=wait>\n<parameter=seconds>\n2\n</parameter>\n</function>"

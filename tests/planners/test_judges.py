@@ -223,7 +223,7 @@ def test_claude_counts_in_pixels_of_sent_screenshot(limit: ImageLimit) -> None:
     def left_half(request: Any) -> Reply:
         data = base64.b64decode(request["messages"][0]["content"][0]["source"]["data"])
         width, height = Image.open(io.BytesIO(data)).size
-        assert max(width, height) <= limit.longest_side
+        assert max(width, height) <= limit.max_side
         assert f"x from 0 to {width} and y from 0 to {height}" in request["system"]
         return text(opinion(box_2d=[0, 0, width / 2, height]))
 

@@ -19,7 +19,7 @@ import pytest
 from markupsafe import escape
 
 from pytest_vnc_use import Outcome, RunResult, VncUseAgent, planners
-from pytest_vnc_use.agent.act import LONGEST_OUTPUT
+from pytest_vnc_use.agent.act import MAX_OUTPUT_LENGTH
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.anthropic import AnthropicComputer
 from pytest_vnc_use.planners.chat.planner import OpenAICompatible
@@ -415,18 +415,18 @@ def test_large_result_is_cut_everywhere_and_secret_hidden_whole(run: Run) -> Non
 
     def lookup() -> str:
         """All that there is."""
-        return "x" * (LONGEST_OUTPUT - len(secret) // 2) + secret + "y" * (20 * LONGEST_OUTPUT)
+        return "x" * (MAX_OUTPUT_LENGTH - len(secret) // 2) + secret + "y" * (20 * MAX_OUTPUT_LENGTH)
 
     with player.replying([player.call("lookup"), player.done], functions=[lookup]) as (server, planner):
         result = run(planner, functions=[lookup], secrets={"WORD": secret})
         assert (result.outcome, server.refusals) == (Outcome.DONE, [])
-        assert max(server.sizes) < 10 * LONGEST_OUTPUT
-        assert says(server.requests[1], f"(the first {LONGEST_OUTPUT} of ")
+        assert max(server.sizes) < 10 * MAX_OUTPUT_LENGTH
+        assert says(server.requests[1], f"(the first {MAX_OUTPUT_LENGTH} of ")
     assert result.steps[0].output.endswith("x<secret:W")
     files = [file.read_bytes() for file in result.run_dir.rglob("*") if file.is_file()]
-    assert sum(map(len, files)) < 20 * LONGEST_OUTPUT
+    assert sum(map(len, files)) < 20 * MAX_OUTPUT_LENGTH
     assert not any(b"swordfish" in content for content in files)
-    assert f"(the first {LONGEST_OUTPUT} of " in shown(result)
+    assert f"(the first {MAX_OUTPUT_LENGTH} of " in shown(result)
 
 
 ASKS = call("verify", question="The basket is open, and <secret:PIN> is not shown")

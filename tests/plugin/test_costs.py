@@ -17,7 +17,7 @@ pytestmark = pytest.mark.desktop
 
 A_DOLLAR_A_MILLION = '[[price]]\nmodels = ["gemini-3.8-flash"]\ninput = 1\noutput = 1\n'
 CALL_DOLLARS = 1600 / 1e6
-"""Of an answer of the fake server's at these prices. A call is reckoned at about 4,100 tokens before."""
+"""Of an answer of the fake server's at these prices. A call is estimated at about 4,100 tokens before."""
 
 TESTS = """
 import dataclasses

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.runs.directory import EndedTest, RunDirectory, read_ended_test
+from pytest_vnc_use.runs.directory import FinishedTest, RunDirectory, read_finished_test
 from support.pad_sessions import QUIET, results
 from support.paths import PAD_LINE
 from support.scripted import scripted_conftest
@@ -100,11 +100,11 @@ def session(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Sessi
     return run
 
 
-def ended(directory: Path) -> dict[str, list[EndedTest]]:
+def ended(directory: Path) -> dict[str, list[FinishedTest]]:
     """The results in the run directories, by the test's name, oldest first."""
-    tests: dict[str, list[EndedTest]] = {}
+    tests: dict[str, list[FinishedTest]] = {}
     for trace in sorted(directory.glob("runs/*/trace.jsonl")):
-        if test := read_ended_test(trace.parent):
+        if test := read_finished_test(trace.parent):
             tests.setdefault(test.test.partition("::")[2], []).append(test)
     return tests
 
@@ -125,7 +125,7 @@ def test_run_directories_and_page_tell_how_tests_ended(session: Session, pyteste
     assert sorted("not kept: --vnc-artifacts=retain-on-failure" in page for page in pages) == [False, True]
     assert (passed.screenshots, failed.screenshots) == ("not kept: --vnc-artifacts=retain-on-failure", "")
     (kept_screens,) = pytester.path.glob("runs/*/screens")
-    assert read_ended_test(kept_screens.parent) == failed
+    assert read_finished_test(kept_screens.parent) == failed
     kept = [path.read_text() for path in pytester.path.glob("runs/*/result.json")]
     assert "wonderland" not in "".join([page, *kept])
     for trace in pytester.path.glob("runs/*/trace.jsonl"):

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use import VncUseAgent
-from pytest_vnc_use.agent.act import LONGEST_OUTPUT, LONGEST_TEXT
+from pytest_vnc_use.agent.act import MAX_OUTPUT_LENGTH, MAX_TEXT_LENGTH
 from pytest_vnc_use.errors import Inconclusive
-from pytest_vnc_use.plain_text import LONGEST
+from pytest_vnc_use.plain_text import MAX_LENGTH
 from pytest_vnc_use.report.html import run_html
 from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.runs.transcript import transcript
@@ -60,11 +60,11 @@ def test_reason_of_judge_is_cut(agent_of: AgentOf) -> None:
     verdict = agent.assess("it is red")
     html = run_html(result.run_dir, link=lambda png: "")
     for told in (str(verdict), repr(verdict), read_trace(result.run_dir).verdicts[0].reason, html):
-        assert f"(the first {LONGEST} of {len(EVIL + LONG)} characters)" in told
+        assert f"(the first {MAX_LENGTH} of {len(EVIL + LONG)} characters)" in told
         assert len(told) < 100_000
     with pytest.raises(Inconclusive) as unread:
         agent.extract(int, "how many?")
-    assert len(str(unread.value)) < 4 * LONGEST
+    assert len(str(unread.value)) < 4 * MAX_LENGTH
     assert f"of {len(EVIL + LONG)} characters" in str(unread.value)
 
 
@@ -99,10 +99,10 @@ def test_text_of_planner_and_functions_is_bounded(agent_of: AgentOf) -> None:
     proposals = [Proposal(CallFunction("talk", {}), EVIL + LONG), Proposal(TypeText(LONG), EVIL + LONG)]
     turns = act(*proposals, words=EVIL + LONG), finished(EVIL + LONG)
     result = agent_of(*turns, functions=[talk]).run("talk")
-    assert len(result.message) < LONGEST_TEXT + 100
+    assert len(result.message) < MAX_TEXT_LENGTH + 100
     for step in result.steps:
-        assert max(len(step.words), len(step.proposal.intent)) < LONGEST_TEXT + 100
-        assert len(step.output) < LONGEST_OUTPUT + 100
+        assert max(len(step.words), len(step.proposal.intent)) < MAX_TEXT_LENGTH + 100
+        assert len(step.output) < MAX_OUTPUT_LENGTH + 100
     assert len(transcript(result.steps)) < 20_000
     assert f"of {len(EVIL + LONG)} characters" in transcript(result.steps)
     assert len(run_html(result.run_dir, link=lambda png: "")) < 200_000

@@ -17,7 +17,7 @@ from pytest_vnc_use.recordings.format import RecordedRun, Screen
 from pytest_vnc_use.recordings.moving import QUIET_S
 from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.runs.directory import read_trace
-from pytest_vnc_use.types import CallFunction, Click, Frame, FrameRef, Glance, Region
+from pytest_vnc_use.types import CallFunction, Click, Frame, FrameRef, RawFrame, Region
 from support.fixed_judge import Says
 from support.tills import LATER, Played, Steps, Tills
 
@@ -212,8 +212,8 @@ class Watched:
     def changed_since(self, moment: float) -> bool:
         return any(moment < at_s <= self.now_s for at_s in self._changes)
 
-    def glance(self) -> Glance:
-        return Glance(self.shown(), self.now_s)
+    def raw_frame(self) -> RawFrame:
+        return RawFrame(self.shown(), self.now_s)
 
     def frame(self) -> Frame:
         return Frame(FrameRef("0" * 64, 2, 2), b"", self.now_s, pixels=self.shown())

@@ -194,7 +194,7 @@ def test_asset_is_link_or_copy_of_runs_file(tmp_path):
 CONFTEST = """
 import base64, pathlib, pytest
 from pytest_vnc_use.plugin.reporting import add_runs
-from pytest_vnc_use.runs.directory import EndedTest
+from pytest_vnc_use.runs.directory import FinishedTest
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
@@ -203,7 +203,7 @@ def pytest_runtest_makereport(item, call):
         others = base64.b64encode(pathlib.Path({screenshot!r}).read_bytes()).decode()
         image = dict(name="another's", format_type="image", content=others, mime_type="image/png", extension="png")
         report.extras = [image]
-        add_runs(item, report, [pathlib.Path({run!r}), pathlib.Path("no run")], EndedTest(item.nodeid, "passed"))
+        add_runs(item, report, [pathlib.Path({run!r}), pathlib.Path("no run")], FinishedTest(item.nodeid, "passed"))
     return report
 """
 

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from pytest_vnc_use.report.junit import add_attachments, workspace
-from pytest_vnc_use.runs.directory import EndedTest, write_ended_test
+from pytest_vnc_use.runs.directory import FinishedTest, write_finished_test
 from pytest_vnc_use.types import Click, Region, RunEnded
 from pytest_vnc_use.types.elements import Element
 
@@ -57,7 +57,7 @@ def test_nothing_is_attached(run: Path, why: str) -> None:
     if why == "bracket":  # GitLab cannot read such a path
         run = run.rename(run.with_name("run[2]"))
     if why == "no screenshots":
-        write_ended_test(run, EndedTest("test_a", "failed", screenshots="not kept: --vnc-artifacts=off"))
+        write_finished_test(run, FinishedTest("test_a", "failed", screenshots="not kept: --vnc-artifacts=off"))
         for screenshot in (run / "screens").iterdir():
             screenshot.unlink()
     assert (

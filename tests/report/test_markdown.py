@@ -13,7 +13,7 @@ import pytest
 from pytest_vnc_use.cli import main
 from pytest_vnc_use.report.markdown import block, code, run_markdown
 from pytest_vnc_use.report.pages import write_report
-from pytest_vnc_use.runs.directory import EndedTest, RunDirectory, read_trace, write_ended_test
+from pytest_vnc_use.runs.directory import FinishedTest, RunDirectory, read_trace, write_finished_test
 from pytest_vnc_use.types import (
     CallFunction,
     Click,
@@ -70,8 +70,8 @@ def drifted(write_run, make_step, frames) -> Path:
     end = RunEnded(None, "the run failed", "RecordingDrifted: 312 pixels differ")
     path: Path = write_run(steps, end, events=[drift, claim], planner="recording", task="Buy <secret:CARD> apples")
     append_start(path, test_id="tests/test_shop.py::test_buy[a b]")
-    write_ended_test(
-        path, EndedTest("tests/test_shop.py::test_buy[a b]", "failed", triage="inconclusive", rule="a gate")
+    write_finished_test(
+        path, FinishedTest("tests/test_shop.py::test_buy[a b]", "failed", triage="inconclusive", rule="a gate")
     )
     return path
 
@@ -102,7 +102,7 @@ def test_text_of_anybody_stays_within_its_quote(write_run, make_step, frames) ->
     run = write_run(steps, RunEnded(Outcome.GAVE_UP, EVIL, EVIL), task=EVIL, planner=EVIL, model=EVIL, events=events)
     started = replace(read_trace(run).started, test_id=EVIL, expect=(EVIL,), server=EVIL)
     RunDirectory.open(run).append(started)
-    write_ended_test(run, EndedTest(EVIL, EVIL, EVIL, EVIL, EVIL, EVIL, EVIL, worker=EVIL))
+    write_finished_test(run, FinishedTest(EVIL, EVIL, EVIL, EVIL, EVIL, EVIL, EVIL, worker=EVIL))
     text = run_markdown(run, run.parent)[0]
     found = tokens(text)
     types = {each.type for each in found}
@@ -150,7 +150,7 @@ def test_test_id_is_no_option_of_pytest(drifted: Path, directory: str) -> None:
     (line,) = (each for each in run_markdown(drifted, drifted)[0].splitlines() if each.startswith("python -m pytest"))
     assert shlex.split(line)[3] == f"./{directory}/test_it.py::test_it"
     append_start(drifted, test_id="")  # a result that was laid beside a run names no test
-    write_ended_test(drifted, EndedTest(f"{directory}/evil-run/pytest.ini", "failed"))
+    write_finished_test(drifted, FinishedTest(f"{directory}/evil-run/pytest.ini", "failed"))
     assert "cua-vnc run " in run_markdown(drifted, drifted)[0]
     assert "python -m pytest" not in run_markdown(drifted, drifted)[0]
 

@@ -20,7 +20,7 @@ from pytest_vnc_use.report.html import run_html
 from pytest_vnc_use.report.markdown import run_markdown
 from pytest_vnc_use.report.pages import write_report
 from pytest_vnc_use.report.screenshots import data_uri
-from pytest_vnc_use.runs.directory import EndedTest, write_ended_test
+from pytest_vnc_use.runs.directory import FinishedTest, write_finished_test
 from pytest_vnc_use.types import (
     ApprovalAsked,
     Click,
@@ -67,19 +67,19 @@ HIDDEN = {
 }
 
 
-def drifted(step: Callable[..., Any], frames: list[Frame]) -> tuple[dict[str, Any], EndedTest | None]:
+def drifted(step: Callable[..., Any], frames: list[Frame]) -> tuple[dict[str, Any], FinishedTest | None]:
     """A recording whose gate stayed closed after its second step."""
     shapes: dict[str, Any] = {"times": Times(2.0, 0.5, 1.0)}
     steps = [step(1, Click(5, 6), "open it", elements=(BASKET,), **shapes), step(2, TypeText("al"), elements=(USER,))]
     drift = Drifted("312 pixels differ", frames[0].ref, frames[2].ref, Region(30, 40, 50, 60))
     run = {"steps": steps, "planner": "recording", "task": "Buy <secret:CARD> apples", "events": [drift]}
     end = RunEnded(None, "the run failed", "RecordingDrifted: 312 pixels differ")
-    return {**run, "end": end}, EndedTest(
+    return {**run, "end": end}, FinishedTest(
         "test_it", "failed", "call", "inconclusive", "a gate", attempt=2, worker="gw1"
     )
 
 
-def healed(step: Callable[..., Any], frames: list[Frame]) -> tuple[dict[str, Any], EndedTest | None]:
+def healed(step: Callable[..., Any], frames: list[Frame]) -> tuple[dict[str, Any], FinishedTest | None]:
     """A model continued where the recording drifted; the replay showed what no recording has."""
     drift = Drifted("another button", frames[0].ref, frames[1].ref, BOX, healed=True)
     asked = ModelExchange(
@@ -88,10 +88,10 @@ def healed(step: Callable[..., Any], frames: list[Frame]) -> tuple[dict[str, Any
     steps = [step(1, Click(5, 5), model="g-3", times=Times(3.0, 0.5, 1.0, 0.25), passed=(frames[2].ref,))]
     events = [ModelExchange("judge", 1, {}, {}, 1.25, model="g-3"), Transient("a toast", frames[2].ref, BOX)]
     run = {"steps": steps, "first": [drift, asked], "events": events, "end": DONE, "model": "g-3"}
-    return {**run, "planner": "recording, or where that drifts gemini"}, EndedTest("test_it", "passed", seconds=3.0)
+    return {**run, "planner": "recording, or where that drifts gemini"}, FinishedTest("test_it", "passed", seconds=3.0)
 
 
-def judged(step: Callable[..., Any], frames: list[Frame]) -> tuple[dict[str, Any], EndedTest | None]:
+def judged(step: Callable[..., Any], frames: list[Frame]) -> tuple[dict[str, Any], FinishedTest | None]:
     """A live run, denied once, whose claim fails."""
     denial = Ruling("deny", "rule 1 'no'", "rule 1 'no' (in p.toml): the action is denied")
     steps = [
@@ -109,23 +109,23 @@ def judged(step: Callable[..., Any], frames: list[Frame]) -> tuple[dict[str, Any
     unsure = Verdict("sent", "unsure", "no model is configured")
     events = [again, *map(Judged, (apples, unsure)), Extracted(read, "Basket"), wrong]
     run = {"steps": steps, "end": DONE, "events": events, "planner": "gemini (g-3)", "model": "g-3"}
-    return {**run, "usage": Usage(900, 40, 70)}, EndedTest("test_it", "failed", "call", "product", "a claim failed")
+    return {**run, "usage": Usage(900, 40, 70)}, FinishedTest("test_it", "failed", "call", "product", "a claim failed")
 
 
-def asserted(step: Callable[..., Any], frames: list[Frame]) -> tuple[dict[str, Any], EndedTest | None]:
+def asserted(step: Callable[..., Any], frames: list[Frame]) -> tuple[dict[str, Any], FinishedTest | None]:
     """The body's assertion failed."""
-    failed = EndedTest("test_it", "failed", triage="product", failure=FAILURE, message="assert '2' in '1'")
+    failed = FinishedTest("test_it", "failed", triage="product", failure=FAILURE, message="assert '2' in '1'")
     return {"steps": [step(1, Click(5, 5))], "end": DONE}, failed
 
 
-def ending(end: RunEnded | None, *events: RunEvent) -> Callable[..., tuple[dict[str, Any], EndedTest | None]]:
+def ending(end: RunEnded | None, *events: RunEvent) -> Callable[..., tuple[dict[str, Any], FinishedTest | None]]:
     """A run without a test that ended so, or not at all."""
     return lambda step, frames: ({"steps": [step(1, Click(5, 5))], "end": end, "events": events}, None)
 
 
 CLICK = Proposal(Click(60, 60))
 PLAIN = ending(DONE)
-RUNS: dict[str, Callable[..., tuple[dict[str, Any], EndedTest | None]]] = {
+RUNS: dict[str, Callable[..., tuple[dict[str, Any], FinishedTest | None]]] = {
     "drifted": drifted,
     "healed": healed,
     "judged": judged,
@@ -140,11 +140,11 @@ RUNS: dict[str, Callable[..., tuple[dict[str, Any], EndedTest | None]]] = {
 def outputs(write_run, make_step, frames: list[Frame]) -> Callable[..., list[str]]:
     """`outputs(run)`: the lines of all outputs."""
 
-    def outputs(run_of: Callable[..., tuple[dict[str, Any], EndedTest | None]]) -> list[str]:
+    def outputs(run_of: Callable[..., tuple[dict[str, Any], FinishedTest | None]]) -> list[str]:
         values, ended = run_of(make_step, frames)
         run: Path = write_run(**values)
         if ended:
-            write_ended_test(run, ended)
+            write_finished_test(run, ended)
         (run / "logs").mkdir()
         (run / "logs" / "program.txt").write_text("started\n")
         write_report([run], run.parent)

@@ -26,7 +26,7 @@ from pytest_vnc_use.report.pages import write_report
 from pytest_vnc_use.report.run_view import show_run
 from pytest_vnc_use.report.session_view import session_view
 from pytest_vnc_use.report.sessions import find_runs
-from pytest_vnc_use.runs.directory import EndedTest, RunDirectory, write_ended_test
+from pytest_vnc_use.runs.directory import FinishedTest, RunDirectory, write_finished_test
 from pytest_vnc_use.types import (
     Click,
     Drifted,
@@ -75,7 +75,7 @@ def drifted(write_run, make_step, frames, paint) -> Callable[..., Path]:
         problem = f"the screen is not as recorded ({at} pixels)"
         directory.append(Drifted(problem, frames[0].ref, seen.ref, Region(at - 5, 45, at + 35, 75)))
         directory.append(BROKE)
-        write_ended_test(path, EndedTest(test, "failed", triage="product", rule="it drifted", message=problem))
+        write_finished_test(path, FinishedTest(test, "failed", triage="product", rule="it drifted", message=problem))
         return path.rename(path.with_name(name))
 
     return drifted
@@ -142,7 +142,7 @@ def test_step_after_takeover_is_healed_only_if_test_passed(result: str, way: str
     planner = "recording, or where that drifts callable (plans:plan)"
     path = write_run([make_step(1, Click(6, 6))], planner=planner, first=[drift])
     if result:
-        write_ended_test(path, EndedTest("test_it.py::test_it", result))
+        write_finished_test(path, FinishedTest("test_it.py::test_it", result))
     assert [step.way for step in show_run(path).view.steps] == [way]
 
 
@@ -191,7 +191,7 @@ def test_one_file_holds_each_screenshot_once(drifted, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("result", "is_same"), [("failed", True), ("passed", False)])
 def test_copied_screens_are_lossless_unless_test_passed(drifted, result: str, *, is_same: bool) -> None:
     run = drifted()
-    write_ended_test(run, EndedTest("test_it", result))
+    write_finished_test(run, FinishedTest("test_it", result))
     shown = show_run(run, copy=True)
     assert shown.view.deciding is not None
     copy = Image.open(io.BytesIO(shown.added[shown.view.deciding.pair.right.address])).convert("RGB")
@@ -265,7 +265,7 @@ def test_text_of_anybody_is_harmless(write_run, make_step, frames, tmp_path: Pat
     path = write_run([step], end, task=HOSTILE, planner=HOSTILE, events=[Judged(verdict), exchange])
     (path / "logs").mkdir()
     (path / "logs" / "<b>role.txt").write_text(HOSTILE)
-    write_ended_test(path, EndedTest(HOSTILE, "failed", HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE))
+    write_finished_test(path, FinishedTest(HOSTILE, "failed", HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE))
     path = path.rename(path.with_name('run"><script>'))
     for one_file in (False, True):
         out = tmp_path / f"out-{one_file}"
@@ -288,7 +288,7 @@ def test_huge_texts_of_model_program_and_result_are_cut(write_run, make_step, fr
     path = write_run([step], RunEnded(Outcome.DONE, huge), task=huge, planner=huge, events=[Judged(verdict)])
     (path / "logs").mkdir()
     (path / "logs" / "program.txt").write_text(huge)
-    write_ended_test(path, EndedTest(huge, "failed", huge, huge, huge, huge, huge))
+    write_finished_test(path, FinishedTest(huge, "failed", huge, huge, huge, huge, huge))
     page = html_of([path], tmp_path / "out", "run-1/index.html")
     sizes = len(page), len((tmp_path / "out" / "index.html").read_text("utf-8"))
     assert max(sizes) < 500_000, sizes
@@ -354,7 +354,7 @@ def test_same_difference_is_one_group_and_comes_first(drifted, write_run, make_s
     for name in ("run-d", "run-e"):
         path = write_run([make_step(1, Click(5, 5))], DONE)
         runs.append(path.rename(path.with_name(name)))
-        write_ended_test(runs[-1], EndedTest("test_fine", "passed", seconds=3.0))
+        write_finished_test(runs[-1], FinishedTest("test_fine", "passed", seconds=3.0))
     view = session_view([show_run(run) for run in reversed(runs)])
     assert [sorted(test.test for test in group) for group in view.groups] == [["test_a", "test_b"], ["test_c"]]
     assert view.title == "3 of 4 tests did not pass"

@@ -15,7 +15,7 @@ from PIL import Image
 from pytest_vnc_use.report.html import block_style, run_html
 from pytest_vnc_use.report.pages import write_report
 from pytest_vnc_use.report.screenshots import data_uri
-from pytest_vnc_use.runs.directory import EndedTest, write_ended_test
+from pytest_vnc_use.runs.directory import FinishedTest, write_finished_test
 from pytest_vnc_use.types import Click, Drifted, Outcome, Region, RunEnded
 from pytest_vnc_use.types.elements import Element
 from support.vnc_servers import require, require_package
@@ -42,7 +42,7 @@ def runs(write_run, make_step, frames) -> list[Path]:
     """A run that passed, and one whose screen drifted after its three steps."""
     passed = write_run([make_step(1, Click(5, 5))], RunEnded(Outcome.DONE, "done"))
     passed = passed.rename(passed.with_name("run-passed"))
-    write_ended_test(passed, EndedTest("test_fine", "passed"))
+    write_finished_test(passed, FinishedTest("test_fine", "passed"))
     named = {"elements": (Element("button", "Sign in", Region(60, 50, 100, 70)),)}
     with_images = {"crop": frames[0].ref}  # no name of what is there
     steps = [
@@ -51,8 +51,8 @@ def runs(write_run, make_step, frames) -> list[Path]:
     ]
     drift = Drifted("it is other", frames[0].ref, frames[2].ref, Region(20, 30, 60, 50))
     failed = write_run(steps, RunEnded(None, "the run failed", "RecordingDrifted: other"), events=[drift])
-    write_ended_test(
-        failed, EndedTest("test_bad", "failed", triage="product", rule="it drifted", message="it is other")
+    write_finished_test(
+        failed, FinishedTest("test_bad", "failed", triage="product", rule="it drifted", message="it is other")
     )
     return [passed, failed]
 

@@ -38,7 +38,7 @@ DONE = RunEnded(Outcome.DONE, "")
     ],
 )
 def test_ruling_in_words(ruling, text) -> None:
-    assert phrases.ruling_in_words(ruling) == text
+    assert phrases.format_ruling(ruling) == text
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_ruling_in_words(ruling, text) -> None:
 def test_planner_in_words(write_run, make_step, planner, model, judge, text) -> None:
     judged = [Judged(Verdict("it holds", "holds", "seen", model=judge))] if judge else []
     run = write_run([make_step(1, Wait())], planner=planner, model=model, events=judged)
-    assert phrases.planner_in_words(read_trace(run)) == text
+    assert phrases.format_planner(read_trace(run)) == text
 
 
 @pytest.mark.parametrize(
@@ -75,12 +75,12 @@ def test_planner_in_words(write_run, make_step, planner, model, judge, text) -> 
     ],
 )
 def test_no_outcome_is_shown_as_success(write_run, planner, events, end, text) -> None:
-    assert phrases.outcome_in_words(read_trace(write_run(end=end, planner=planner, events=events))) == text
+    assert phrases.format_outcome(read_trace(write_run(end=end, planner=planner, events=events))) == text
 
 
 def test_tokens_of_planner_and_judge_are_summed(write_run, make_step) -> None:
     judged = [Judged(Verdict("it", "holds", "", usage=Usage(1000, 0, 5)))]
     steps = [make_step(number, Wait()) for number in (1, 2)]
     usage = read_trace(write_run(steps, usage=Usage(10, 4, 3, 2), events=judged)).usage
-    assert phrases.tokens_in_words(usage) == "1,020 in (8 cached), 11 out + 4 thinking"
-    assert phrases.tokens_in_words(Usage()) == ""
+    assert phrases.format_tokens(usage) == "1,020 in (8 cached), 11 out + 4 thinking"
+    assert phrases.format_tokens(Usage()) == ""

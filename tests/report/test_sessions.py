@@ -27,7 +27,7 @@ from pytest_vnc_use.report.results import (
 from pytest_vnc_use.report.run_view import show_run
 from pytest_vnc_use.report.session_view import KnownResults, session_view
 from pytest_vnc_use.report.sessions import links, merged, results_beside
-from pytest_vnc_use.runs.directory import EndedTest, RunDirectory, write_ended_test
+from pytest_vnc_use.runs.directory import FinishedTest, RunDirectory, write_finished_test
 from pytest_vnc_use.types import Click, Outcome, RunEnded, RunStarted
 
 DONE = RunEnded(Outcome.DONE, "the basket is open")
@@ -44,11 +44,11 @@ Made = Callable[..., Path]
 def made(write_run, make_step) -> Made:
     """`made(name, ended)`: the directory of a done run, whose test ended so."""
 
-    def made(name: str, ended: EndedTest | None = None) -> Path:
+    def made(name: str, ended: FinishedTest | None = None) -> Path:
         path = write_run([make_step(1, Click(5, 5))], DONE)
         path = path.rename(path.with_name(name))
         if ended:
-            write_ended_test(path, ended)
+            write_finished_test(path, ended)
         return path
 
     return made
@@ -67,7 +67,7 @@ def part(*tests: ItemResult, started: str = "2026-01-01T03:00:00", **more: objec
 
 
 def test_failed_test_without_run_is_listed(made: Made, tmp_path: Path) -> None:
-    run = made("made-1", EndedTest("test_fine", "passed"))
+    run = made("made-1", FinishedTest("test_fine", "passed"))
     known = KnownResults([ItemResult("test_fine", "passed", runs=figures(run)), LOST])
     view = session_view(shown(run), known)
     assert view.title == "1 of 2 tests did not pass"
@@ -84,8 +84,8 @@ def test_failed_test_without_run_is_listed(made: Made, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("has_results", [False, True])
-@pytest.mark.parametrize("stored", [None, EndedTest("test_it", "crashed"), EndedTest("test_it", "failed")])
-def test_result_of_session_or_run_is_no_pass(made: Made, stored: EndedTest | None, has_results: bool) -> None:
+@pytest.mark.parametrize("stored", [None, FinishedTest("test_it", "crashed"), FinishedTest("test_it", "failed")])
+def test_result_of_session_or_run_is_no_pass(made: Made, stored: FinishedTest | None, has_results: bool) -> None:
     """A word that pytest does not know is no pass, nor is a damaged file."""
     run = made("made-1", stored)
     if stored and stored.result == "failed":
@@ -96,7 +96,7 @@ def test_result_of_session_or_run_is_no_pass(made: Made, stored: EndedTest | Non
 
 
 def test_pass_that_run_directory_denies_is_no_pass(made: Made) -> None:
-    run = made("made-1", EndedTest("test_a", "failed", message="the basket is empty"))
+    run = made("made-1", FinishedTest("test_a", "failed", message="the basket is empty"))
     view = session_view(shown(run), KnownResults([ItemResult("test_a", "passed", runs=figures(run))]))
     assert view.title == "1 of 1 test did not pass"
     (line,) = view.tests
@@ -114,9 +114,9 @@ def test_test_without_result_did_not_end(tmp_path: Path, frames) -> None:
 
 
 TRIES = [
-    EndedTest("test_it", "failed", triage="product", seconds=1.0),
-    EndedTest("test_it", "passed", attempt=2, seconds=2.0),
-    EndedTest("test_it", "failed", is_rehearsal=True, seconds=3.0),
+    FinishedTest("test_it", "failed", triage="product", seconds=1.0),
+    FinishedTest("test_it", "passed", attempt=2, seconds=2.0),
+    FinishedTest("test_it", "failed", is_rehearsal=True, seconds=3.0),
 ]
 
 
@@ -137,7 +137,7 @@ def test_last_attempt_decides_test(made: Made, has_results: bool) -> None:
 
 
 def test_second_session_and_rehearsal_alone_are_no_attempts(made: Made) -> None:
-    runs = [made(f"made-{number}", EndedTest("test_it", "passed", seconds=number)) for number in (1, 2)]
+    runs = [made(f"made-{number}", FinishedTest("test_it", "passed", seconds=number)) for number in (1, 2)]
     assert session_view(shown(*runs)).title == "2 tests, none failed"
     view = session_view(shown(made("made-3", TRIES[2]), made("made-4", TRIES[1])))
     assert view.title == "1 test, none failed"
@@ -173,7 +173,7 @@ def test_title_names_other_problems_and_missing_results(made: Made, tmp_path: Pa
     assert session_view([], KnownResults([PASSED], problems)).title.endswith("status 7; and 1 more")
     lost = ItemResult("test_it", "passed", runs=(RunFigures("runs/lost"),))
     assert session_view([], KnownResults([lost])).tests[0].more == "1 of its runs is not here"
-    run = made("made-1", EndedTest("test_fine", "passed"))
+    run = made("made-1", FinishedTest("test_fine", "passed"))
     assert main(["report", str(run), "-o", str(tmp_path / "out")]) == 0
     page = (tmp_path / "out" / "index.html").read_text("utf-8")
     assert "1 test known here did not fail; but the results of the session were not found" in page
@@ -184,12 +184,12 @@ def test_title_names_other_problems_and_missing_results(made: Made, tmp_path: Pa
 def test_last_session_of_run_directory_is_reported(
     made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    earlier = made("made-1", EndedTest("test_a", "failed", message="of yesterday"))
+    earlier = made("made-1", FinishedTest("test_a", "failed", message="of yesterday"))
     trace = earlier / "trace.jsonl"
     header, rest = trace.read_text().split("\n", 1)
     trace.write_text(json.dumps({**json.loads(header), "began_at": 1e9}) + "\n" + rest)
     runs = tmp_path / "runs"
-    tests = [ItemResult("test_a", "passed", runs=figures(made("made-2", EndedTest("test_a", "passed"))))]
+    tests = [ItemResult("test_a", "passed", runs=figures(made("made-2", FinishedTest("test_a", "passed"))))]
     write_results(runs / RESULTS, part(*tests, started="2002-01-01T03:00:00+00:00"))
     assert main(["report", str(runs)]) == 0
     assert capsys.readouterr().err == "1 run of earlier sessions is left out. To see one, name its directory\n"
@@ -313,7 +313,7 @@ def test_unwritable_job_summary_is_no_failure(
 
 
 def test_merge_shows_runs_of_jobs(made: Made, tmp_path: Path) -> None:
-    run = made("made-1", EndedTest("test_it", "passed"))
+    run = made("made-1", FinishedTest("test_it", "passed"))
     tests = [ItemResult("test_it", "passed", runs=figures(run)), ItemResult("test_twice", "passed")]
     write_results(tmp_path / "1" / RESULTS, part(*tests))
     write_results(tmp_path / "2" / RESULTS, part(ItemResult("test_twice", "failed", "product", message="no basket")))

@@ -14,7 +14,7 @@ from pytest_vnc_use.cli import main
 from pytest_vnc_use.errors import RunDirectoryError, SettingsError
 from pytest_vnc_use.planners.local.callables import Answer, finish, key
 from pytest_vnc_use.planners.local.scripted import Reenactment
-from pytest_vnc_use.runs.uitask_trace import ExecutionLog, actions_of, read_execution, secrets_of, words_for
+from pytest_vnc_use.runs.uitask_trace import ExecutionLog, actions_of, read_execution, records_for, secrets_of
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
     Action,
@@ -121,14 +121,17 @@ def test_read_execution_of_harness_gives_actions(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("action", [*(a for _, actions in RECORDS for a in actions), *OWN], ids=lambda a: a.kind)
 def test_written_action_is_read_as_it_was(action: Action) -> None:
-    [(name, params)] = words_for(action)
+    [(name, params)] = records_for(action)
     assert [read for _, read in actions_of([record(name, **params)])] == [action]
     own = action in OWN or isinstance(action, (MouseDown, MouseUp))
     assert (name in {each["action"] for each, _ in RECORDS}) != own
 
 
 def test_text_with_point_and_enter_is_several_records() -> None:
-    both = words_for(TypeText("x", 1, 2, press_enter=True, clear_first=True)), words_for(TypeText("", clear_first=True))
+    both = (
+        records_for(TypeText("x", 1, 2, press_enter=True, clear_first=True)),
+        records_for(TypeText("", clear_first=True)),
+    )
     assert [[(name, params.get("keys")) for name, params in words] for words in both] == [
         [("mouse_click", None), ("press_keys", ["ctrl", "a"]), ("type_text", None), ("press_keys", ["enter"])],
         [("press_keys", ["ctrl", "a"]), ("press_keys", ["backspace"])],

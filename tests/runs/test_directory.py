@@ -17,7 +17,7 @@ from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.errors import RunDirectoryError
 from pytest_vnc_use.report.results import session_results, write_results
 from pytest_vnc_use.runs.directory import (
-    EndedTest,
+    FinishedTest,
     RunDirectory,
     drop_screenshots,
     from_json,
@@ -25,11 +25,11 @@ from pytest_vnc_use.runs.directory import (
     make_room,
     new_run_id,
     path_of,
-    read_ended_test,
     read_exchanges,
+    read_finished_test,
     read_trace,
     to_json,
-    write_ended_test,
+    write_finished_test,
 )
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
@@ -323,7 +323,7 @@ def run_of_megabyte(runs_dir: Path, name: str, result: str = "", *, age_s: int =
     path = RunDirectory.create(runs_dir, name).path
     (path / "screens" / "a.png").write_bytes(bytes(1_000_000))
     if result:
-        write_ended_test(path, EndedTest("test_it", result))
+        write_finished_test(path, FinishedTest("test_it", result))
         at = (path / "result.json").stat().st_mtime - age_s
         os.utime(path / "result.json", (at, at))
     return path
@@ -356,17 +356,17 @@ def test_screenshots_go_and_trace_stays(directory: RunDirectory) -> None:
 
 
 def test_result_is_read_as_it_was_written(tmp_path: Path) -> None:
-    ended = EndedTest("test_ä", "failed", triage="product", failure="<b>\ud800", seconds=1.5, dollars=0.25)
-    write_ended_test(tmp_path, ended)
-    assert read_ended_test(tmp_path) == EndedTest(**{**vars(ended), "failure": "<b>?"})
-    assert read_ended_test(tmp_path / "nothing") is None
+    ended = FinishedTest("test_ä", "failed", triage="product", failure="<b>\ud800", seconds=1.5, dollars=0.25)
+    write_finished_test(tmp_path, ended)
+    assert read_finished_test(tmp_path) == FinishedTest(**{**vars(ended), "failure": "<b>?"})
+    assert read_finished_test(tmp_path / "nothing") is None
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"format": "other", "version": 1}', "[" * 100_000])
 def test_damaged_result_is_error(tmp_path: Path, content: str) -> None:
     (tmp_path / "result.json").write_text(content)
     with pytest.raises(RunDirectoryError, match=r"result\.json"):
-        read_ended_test(tmp_path)
+        read_finished_test(tmp_path)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has other rights")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use.runs.transcript import REPLAYED, CaptionPart, action_in_words, action_line, caption, seen_by_live
+from pytest_vnc_use.runs.transcript import REPLAYED, CaptionPart, action_line, caption, format_caption, seen_by_live
 from pytest_vnc_use.types import (
     NO_FRAME,
     Action,
@@ -69,7 +69,7 @@ EVIL = 'a"\x1b[31m\u202e\n# b'
     ],
 )
 def test_action_is_named_by_its_elements(action: Action, elements: Elements, words: str) -> None:
-    assert action_in_words(action, elements) == words
+    assert format_caption(action, elements) == words
 
 
 def test_name_is_separate_part_and_is_cut() -> None:

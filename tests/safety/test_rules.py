@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.safety.rules import MOST_READ, Policy, ReviewContext, Rule, Search, answer, deny_unasked
+from pytest_vnc_use.safety.rules import MAX_READ, Policy, ReviewContext, Rule, Search, answer, deny_unasked
 from pytest_vnc_use.types import (
     Action,
     CallFunction,
@@ -185,7 +185,7 @@ def test_search_on_busy_machine_counts_own_time() -> None:
 
 
 def test_text_over_limit_denied() -> None:
-    for action in (TypeText("a" * (MOST_READ + 1)), CallFunction("f", {"a": ["b" * MOST_READ]})):
+    for action in (TypeText("a" * (MAX_READ + 1)), CallFunction("f", {"a": ["b" * MAX_READ]})):
         for decision in ("allow", "deny", "ask"):
             rule = Rule(decision, "a rule", text=re.compile("rm"))  # type: ignore[arg-type]
             ruling = Policy((rule,)).review(proposed(action), CONTEXT)

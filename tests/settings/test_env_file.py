@@ -13,9 +13,9 @@ from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.agent import build
 from pytest_vnc_use.desktops.session import inheritable
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.planners.common.http import found_key
+from pytest_vnc_use.planners.common.http import resolve_key
 from pytest_vnc_use.settings import Settings
-from pytest_vnc_use.settings.variables import env_file_in_words, read_env_file, read_secret, use_env_file
+from pytest_vnc_use.settings.variables import format_env_file, read_env_file, read_secret, use_env_file
 
 VALUE = secrets.token_hex(12)
 
@@ -32,15 +32,15 @@ def test_environment_overrules_file(file: Path, monkeypatch: pytest.MonkeyPatch)
     file.write_text(f"GOOGLE_API_KEY={VALUE}\nVNC_USE_MAX_STEPS=7\nVNC_USE_PASSWORD='pass word'\nSHOP={VALUE}\n")
     put_back = use_env_file(".env", file.parent)
     settings = build.settings_of({})
-    assert (settings.max_steps, build.given_password(settings)) == (7, "pass word")
-    assert found_key(None, ("GOOGLE_API_KEY",)) == VALUE
+    assert (settings.max_steps, build.desktop_password(settings)) == (7, "pass word")
+    assert resolve_key(None, ("GOOGLE_API_KEY",)) == VALUE
     assert read_secret("SHOP", "--vnc-secret", file.parent) == ("SHOP", VALUE)
     assert build.ambient_secrets(Settings())["GOOGLE_API_KEY"] == VALUE
     assert VALUE not in repr((dict(os.environ), inheritable()))
     monkeypatch.setenv("VNC_USE_MAX_STEPS", "9")
     monkeypatch.setenv("GOOGLE_API_KEY", "the environment's")
-    assert (build.settings_of({}).max_steps, found_key(None, ("GOOGLE_API_KEY",))) == (9, "the environment's")
-    assert env_file_in_words() == (
+    assert (build.settings_of({}).max_steps, resolve_key(None, ("GOOGLE_API_KEY",))) == (9, "the environment's")
+    assert format_env_file() == (
         "read from the file: VNC_USE_PASSWORD, SHOP; the environment's own count: GOOGLE_API_KEY, VNC_USE_MAX_STEPS"
     )
     monkeypatch.delenv("VNC_USE_MAX_STEPS")

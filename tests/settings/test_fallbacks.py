@@ -6,7 +6,7 @@ import pytest
 
 from pytest_vnc_use.agent import build
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.settings.fallbacks import VARIABLES, fallbacks_in_words
+from pytest_vnc_use.settings.fallbacks import VARIABLES, format_fallbacks
 
 CHOSEN = {"toolset": "local_agent"}
 
@@ -41,9 +41,9 @@ def test_wrong_value_is_refused_by_its_variable(monkeypatch: pytest.MonkeyPatch)
 
 def test_doctor_names_variables_and_no_value() -> None:
     found = {"LMSTUDIO_ENDPOINT": "http://secret.example", "AGENT_MAX_STEPS": "12"}
-    said = {toolset: [*fallbacks_in_words(toolset, found)] for toolset in ("local_agent", "commands")}
+    said = {toolset: [*format_fallbacks(toolset, found)] for toolset in ("local_agent", "commands")}
     assert said == {
         "local_agent": ["read where no setting says otherwise: LMSTUDIO_ENDPOINT, AGENT_MAX_STEPS"],
         "commands": ["not read: LMSTUDIO_ENDPOINT, AGENT_MAX_STEPS; they count with vnc_toolset = local_agent"],
     }
-    assert [*fallbacks_in_words("local_agent", {})] == []
+    assert [*format_fallbacks("local_agent", {})] == []

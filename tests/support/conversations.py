@@ -26,7 +26,7 @@ from pytest_vnc_use.types import (
     Ruling,
     Step,
     Turn,
-    report_to_nobody,
+    ignore_report,
 )
 from pytest_vnc_use.types.protocols import Planner
 from support import images
@@ -37,7 +37,7 @@ from support.responses_server import ResponsesServer
 
 Server = TypeVar("Server")
 ALLOWED = Ruling("allow", "rule 1")
-QUICK = Backoff(first_wait_s=0.01, longest_wait_s=0.02)
+QUICK = Backoff(first_wait_s=0.01, max_wait_s=0.02)
 
 
 def into(exchanges: list[ModelExchange]) -> Report:
@@ -70,7 +70,7 @@ class History:
         self.pngs[frame.ref.digest] = frame.png
         return frame.ref
 
-    def observation(self, report: Report = report_to_nobody) -> Observation:
+    def observation(self, report: Report = ignore_report) -> Observation:
         turns = tuple(self.turns)
         return Observation(self.task, self.first, self.screen, turns, lambda ref: self.pngs[ref.digest], report)
 

@@ -13,10 +13,10 @@ from pytest_vnc_use.types import (
     Decision,
     DesktopAction,
     Frame,
-    Glance,
     KeyCombo,
     Observation,
     Proposal,
+    RawFrame,
     Settled,
     TakeScreenshot,
     TypeText,
@@ -71,8 +71,8 @@ class PaintedController:
     def wait_changed(self, moment: float, timeout_s: float) -> bool:
         return self.changed_since(moment)
 
-    def glance(self) -> Glance:
-        return Glance(pixels_in(self.frame()))
+    def raw_frame(self) -> RawFrame:
+        return RawFrame(pixels_in(self.frame()))
 
     def transient_frames(self) -> tuple[Frame, ...]:
         return ()

@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from pytest_vnc_use.recordings.images import Pixels, frame_of
-from pytest_vnc_use.types import DesktopAction, Frame, Glance, KeyCombo, OpenAddress, Region, Settled, TypeText
+from pytest_vnc_use.types import DesktopAction, Frame, KeyCombo, OpenAddress, RawFrame, Region, Settled, TypeText
 
 SIZE = (480, 320)
 FIELD = Region(40, 60, 280, 86)
@@ -93,8 +93,8 @@ class PaintedForm:
         frame = frame_of(self.pixels())
         return Frame(frame.ref, frame.png, moving=self.moving)
 
-    def glance(self) -> Glance:
-        return Glance(self.pixels())
+    def raw_frame(self) -> RawFrame:
+        return RawFrame(self.pixels())
 
     def perform(self, action: DesktopAction) -> None:
         self.typed.append(action)

@@ -77,7 +77,7 @@ def read_answer(body: JsonObject) -> Answer[FunctionCall] | Failure:
     reason = str(choice.get("finish_reason") or "")
     if reason.lower().startswith(WITHHELD) or message.get("refusal"):
         return Failure(AnswerRefused(f"the model's service refused: {message.get('refusal') or reason!s:.500}"))
-    text, reasoning = split_thoughts(_text(message.get("content")))
+    text, reasoning = split_reasoning(_text(message.get("content")))
     calls: tuple[FunctionCall, ...] = ()
     if isinstance(message.get("tool_calls"), list) and message["tool_calls"]:
         calls = tuple(map(_tool_call, message["tool_calls"]))
@@ -100,7 +100,7 @@ def _text(content: Any) -> str:
     return content if isinstance(content, str) else ""
 
 
-def split_thoughts(text: str) -> tuple[str, str]:
+def split_reasoning(text: str) -> tuple[str, str]:
     """Return the text outside of `<think>…</think>`, and the reasoning.
 
     Everything before a lone closing tag, and after an unclosed one, is reasoning too.

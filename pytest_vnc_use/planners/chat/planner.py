@@ -33,8 +33,8 @@ from pytest_vnc_use.planners.common.http import (
     Failure,
     Service,
     ask,
-    found_key,
     malformed,
+    resolve_key,
     resolve_url,
     shortened,
 )
@@ -56,7 +56,7 @@ TEXT_RETRIES, CALLS_RETRIES = 1, 3
 """The maximum retries in one turn: after text without a call, and after too many calls."""
 BRIEFLY = "answer with a short reason and a tool call"
 KEPT_TURNS = 10
-LONGEST_TEXT = 2000
+MAX_TEXT_LENGTH = 2000
 """The maximum characters of the model's text that are sent again."""
 MAX_RESULT_LENGTH = 20_000
 """The maximum characters of a result: a long list of elements, or a page's text."""
@@ -361,7 +361,7 @@ def details_of(answer: Answer[FunctionCall], actions: Sequence[int], number: int
     return {"chat": {"message": message, "actions": list(actions), **reasoning}}
 
 
-def _cut(text: str, max_length: int = LONGEST_TEXT) -> str:
+def _cut(text: str, max_length: int = MAX_TEXT_LENGTH) -> str:
     return text if len(text) <= max_length else f"{text[:max_length]} … (cut, of {len(text)} characters)"
 
 
@@ -374,7 +374,7 @@ def chat_service(base_url: str, model: str, api_key: ApiKey = None) -> Service:
     for name, text in (("base_url", base_url), ("model", model)):
         if not text:
             raise SettingsError(f"{name} must not be empty, got {text!r}")
-    key = found_key(api_key, ()) if callable(api_key) or (api_key or "").strip() else ""
+    key = resolve_key(api_key, ()) if callable(api_key) or (api_key or "").strip() else ""
     split_url = urlsplit(resolve_url(base_url) or "")
     if split_url.username is not None:
         raise SettingsError("base_url must be without a user and a password; pass the key as api_key")

@@ -102,7 +102,7 @@ class Service:
         return self.key != old_key
 
 
-def found_key(api_key: ApiKey, variables: Sequence[str]) -> str:
+def resolve_key(api_key: ApiKey, variables: Sequence[str]) -> str:
     """Return the given key, or the key in the environment. Raises KeyMissing, or KeyRejected if it cannot be sent."""
     keys = [api_key("") if callable(api_key) else api_key, *(VARIABLES.get(name) for name in variables)]
     key = next((key.strip() for key in keys if key and key.strip()), "")
@@ -144,14 +144,14 @@ class Backoff:
     attempts: int = 5
     each_s: float = 120.0
     first_wait_s: float = 1.0
-    longest_wait_s: float = 30.0
+    max_wait_s: float = 30.0
 
     def wait_s(self, attempt: int) -> float:
         """Return the wait after an attempt (counted from 1).
 
         It doubles with every attempt. Up to a quarter is added, so that parallel runs do not ask at the same time.
         """
-        return min(self.longest_wait_s, self.first_wait_s * 2.0 ** (attempt - 1)) * random.uniform(1.0, 1.25)
+        return min(self.max_wait_s, self.first_wait_s * 2.0 ** (attempt - 1)) * random.uniform(1.0, 1.25)
 
     def within(self, request_s: float | None) -> Backoff:
         """Return the same backoff with this time limit for each request, if one is given."""

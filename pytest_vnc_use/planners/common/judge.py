@@ -23,7 +23,7 @@ from pytest_vnc_use.types import (
     Region,
     Report,
     Verdict,
-    report_to_nobody,
+    ignore_report,
 )
 
 _BOX = {
@@ -132,7 +132,7 @@ class ServiceJudge(ABC):
         self._backoff = backoff or Backoff()
         self._unbound: set[str] = set()
 
-    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report = report_to_nobody) -> Verdict:
+    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report = ignore_report) -> Verdict:
         """Return the model's verdict; unsure if its answer cannot be read. Raises PlannerError."""
         rules, question = prompts.JUDGE_RULES, f"Claim: {claim}\nDoes it hold in this screenshot?"
         opinion, reply = self._answer(Opinion, rules, question, SCHEMA, frame, timeout_s, report)
@@ -142,7 +142,7 @@ class ServiceJudge(ABC):
         return Verdict(claim, opinion.verdict, opinion.reason, region, frame.ref, reply.model, reply.usage)
 
     def read(
-        self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report = report_to_nobody
+        self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report = ignore_report
     ) -> Reading:
         """Return the model's reading in the schema's form. Raises PlannerError, Inconclusive if it is unreadable."""
         asked, whole = prompts.value_question(question, schema), value_schema(schema)

@@ -20,14 +20,14 @@ MAX_KILOBYTES = 200
 class ImageLimit:
     """The largest image that a service uses unscaled: its longest side, and how many square patches cover it."""
 
-    longest_side: int
+    max_side: int
     patch: int
     patches: int
 
     def fitted(self, width: int, height: int) -> tuple[int, int]:
         """Return the largest size of the same shape within the limit, in pixels."""
         longer = max(width, height)
-        sides = range(min(self.longest_side, longer), 0, -1)
+        sides = range(min(self.max_side, longer), 0, -1)
         sizes = ((max(1, round(width * side / longer)), max(1, round(height * side / longer))) for side in sides)
         return next(
             (across, down)

@@ -29,9 +29,9 @@ from pytest_vnc_use.planners.common.http import (
     Service,
     ask,
     count_of,
-    found_key,
     malformed,
     post_json,
+    resolve_key,
     resolve_url,
 )
 from pytest_vnc_use.planners.common.judge import Grid, ServiceJudge
@@ -60,7 +60,7 @@ from pytest_vnc_use.types import (
     TakeScreenshot,
     Turn,
     Usage,
-    report_to_nobody,
+    ignore_report,
 )
 
 if TYPE_CHECKING:
@@ -266,7 +266,7 @@ class GeminiComputerUse(ServicePlanner[Answer[FunctionCall]]):
         config: types.GenerateContentConfig | None = None,
         *,
         timeout_s: float = 120.0,
-        report: Report = report_to_nobody,
+        report: Report = ignore_report,
     ) -> types.GenerateContentResponse:
         """Return the model's response. `config` replaces the planner's own. Raises PlannerError.
 
@@ -414,7 +414,7 @@ def _with_urls(turns: Sequence[Turn]) -> Iterator[Turn]:
 
 def gemini_service(model: str, api_key: ApiKey = None, base_url: str | None = None) -> Service:
     """Return the service of a model. Raises KeyMissing, KeyRejected, SettingsError."""
-    key, base = found_key(api_key, KEY_VARIABLES), resolve_url(base_url, URL_VARIABLE) or API_URL
+    key, base = resolve_key(api_key, KEY_VARIABLES), resolve_url(base_url, URL_VARIABLE) or API_URL
     path = model if "/" in model else f"models/{model}"
     url = f"{base.rstrip('/')}/{API_VERSION}/{path}:generateContent"
     return Service(url, model, key, {"x-goog-api-key": key}, usage_of, api_key)

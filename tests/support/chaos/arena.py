@@ -94,7 +94,7 @@ class Arena:
     model: Model
     given: list[GivenDesktop]
     controller: int = 0
-    is_given: bool = False
+    is_external: bool = False
     due: list[tuple[float, Callable[[], object]]] = field(default_factory=list)
 
     def kinds(self, *, given: bool) -> list[str]:
@@ -178,13 +178,13 @@ class Arena:
         _send(target.pid, _SIGNALS[verb])
         if verb == "stop":
             self._later(action, partial(_send, target.pid, signal.SIGCONT))
-        elif self.is_given and what in ("X server", "window manager"):
+        elif self.is_external and what in ("X server", "window manager"):
             hit = [each for each in self.given if target.pid in [process.pid for process in each.processes]]
             self._later(action, lambda: list(map(GivenDesktop.restart, hit)))
         return Done(action, f"{target.name} {target.pid}", test)
 
     def _targets(self, what: str) -> list[Process]:
-        found = [each for each in processes() if self.is_given or each.pid not in self._of_given()]
+        found = [each for each in processes() if self.is_external or each.pid not in self._of_given()]
         if what == "worker":
             return [each for each in found if each.parent == self.controller and _WORKER in each.argv]
         if what == "program":

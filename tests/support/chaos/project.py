@@ -67,7 +67,7 @@ class Project:
     broken: Path
 
     @property
-    def is_given(self) -> bool:
+    def is_external(self) -> bool:
         return any("--vnc-exec" in option for option in self.server)
 
     @property

@@ -30,7 +30,7 @@ from pytest_vnc_use.report.markdown import run_markdown
 from pytest_vnc_use.report.pages import write_report
 from pytest_vnc_use.report.results import figures_of
 from pytest_vnc_use.report.sessions import find_runs, results_beside
-from pytest_vnc_use.runs.directory import EndedTest, RunDirectory, read_exchanges, read_trace, write_ended_test
+from pytest_vnc_use.runs.directory import FinishedTest, RunDirectory, read_exchanges, read_trace, write_finished_test
 from pytest_vnc_use.runs.transcript import line_of, summary_of
 from pytest_vnc_use.safety.policy_file import load_policy
 from support.fuzzing.mutations import hostile, mutated, mutated_json
@@ -117,7 +117,7 @@ def _write_run(runs: Path) -> Path:
     directory.append(t.ApprovalAsked(7, t.Proposal(t.Click(1, 1), "why"), t.Ruling("ask", "rule")))
     directory.append(t.Judged(t.Verdict("it is open", "holds", "because", None, frames[0], "m")))
     directory.append(t.RunEnded(t.Outcome.DONE, "it is open"))
-    write_ended_test(directory.path, EndedTest("a.py::b", "failed", triage="product", message="m", failure="f"))
+    write_finished_test(directory.path, FinishedTest("a.py::b", "failed", triage="product", message="m", failure="f"))
     return directory.path
 
 

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from pytest_vnc_use.planners.common.http import Backoff
-from pytest_vnc_use.types import Click, Drag, KeyCombo, Move, Observation, Scroll, TypeText, Wait, report_to_nobody
+from pytest_vnc_use.types import Click, Drag, KeyCombo, Move, Observation, Scroll, TypeText, Wait, ignore_report
 from support.conversations import frame_of
 from support.fuzzing.mutations import mutated, mutated_json, text_of
 from support.fuzzing.trial import Target, Try
@@ -67,7 +67,7 @@ def _planner(name: str, _dir: Path) -> Iterator[Try]:
             server.requests.clear()
             answer = _malformed(random, random.choice(replies))
             server.answer = lambda _: answer
-            seen = Observation("a task", _SCREEN, _SCREEN, (), lambda _: _FRAME.png, report_to_nobody)
+            seen = Observation("a task", _SCREEN, _SCREEN, (), lambda _: _FRAME.png, ignore_report)
             decision = planner.decide(seen, timeout_s=8.0)
             for proposal in decision.proposals:
                 _check(proposal.action)
@@ -101,7 +101,7 @@ def _judge(name: str, _dir: Path) -> Iterator[Try]:
             else:
                 answer = _malformed(random, say(json.dumps(said)))
             server.answer = lambda _: answer
-            verdict = judge.judge("a claim", _FRAME, timeout_s=8.0, report=report_to_nobody)
+            verdict = judge.judge("a claim", _FRAME, timeout_s=8.0, report=ignore_report)
             assert verdict.kind in ("holds", "fails", "unsure"), verdict
             if region := verdict.region:
                 assert 0 <= region.left <= region.right <= _SCREEN.width, verdict
