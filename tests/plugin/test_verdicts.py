@@ -7,6 +7,7 @@ import json
 import pytest
 
 from support.pad_sessions import ON_PAD, results
+from support.vnc_servers import require_package
 
 pytestmark = pytest.mark.desktop
 
@@ -307,3 +308,59 @@ def test_recording_replays_by_who_vouched_for_its_end(
     assert outcomes() == {**ends, "file_end_holds": "passed", "file_body_alone": "passed"}
     assert ": mv " in results()["new_name"].message
     assert written() == before
+
+
+FEATURE = """
+Feature: orders
+  Scenario: alone
+    When I click with nobody judging
+    Then the body says so
+  Scenario: judged
+    When I click what fails
+    Then the body says so
+"""
+STEPS = """
+from pytest_bdd import scenarios, then, when
+scenarios("orders.feature")
+
+@when("I click with nobody judging")
+def click(vnc_agent): vnc_agent.run("Click what fails", expect=None)
+
+@when("I click what fails")
+def judged(vnc_agent): vnc_agent.run("Click what fails")
+
+@then("the body says so")
+def body(vnc_desktop): assert vnc_desktop.server
+"""
+COROUTINES = f"""
+{IMPORTS}
+pytestmark = pytest.mark.asyncio
+
+@task("Click what fails")
+async def test_marker(): raise KeyError("the coroutine has begun")
+
+@task("Click", expect="it holds")
+async def test_marker_holds(vnc_desktop): assert await asyncio.to_thread(lambda: vnc_desktop.server)
+
+@task("Click", expect=None)
+async def test_body(): assert await asyncio.sleep(0, result=False)
+
+async def test_run(vnc_agent): await asyncio.to_thread(vnc_agent.run, "Click", expect="it fails")
+"""
+
+
+def test_bdd_scenarios_follow_rule(pytester: pytest.Pytester) -> None:
+    require_package("pytest_bdd")
+    pytester.makeconftest(CONFTEST)
+    pytester.makefile(".feature", orders=FEATURE)
+    pytester.makepyfile(test_it=STEPS)
+    pytester.runpytest_subprocess(*ON_PAD, timeout=400)
+    assert outcomes() == {"alone": "passed", "judged": "agent"}
+
+
+def test_asyncio_coroutines_follow_rule(pytester: pytest.Pytester) -> None:
+    require_package("pytest_asyncio.plugin")
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(test_it=COROUTINES)
+    pytester.runpytest_subprocess(*ON_PAD, "-oasyncio_default_fixture_loop_scope=function", timeout=400)
+    assert outcomes() == {"marker": "agent", "marker_holds": "passed", "body": "product", "run": "product"}
