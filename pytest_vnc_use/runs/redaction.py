@@ -189,7 +189,7 @@ def _forms(value: str) -> set[str]:
     written = {value, *lines}
     as_json = {json.dumps(text, ensure_ascii=is_ascii)[1:-1] for text in written for is_ascii in (True, False)}
     # a failure of pytest has a text as `repr` shows it, and with -vv as `ascii` does
-    written |= as_json | {show(text)[1:-1] for text in written for show in (repr, ascii)}
+    written |= as_json | {show(text)[1:-1] for text in written for show in (repr, ascii)} | {repr(raw)[2:-1]}
     written |= {html.escape(text, quote=quotes) for text in written for quotes in (True, False)}
     written |= {text.replace("&#x27;", "&#39;").replace("&quot;", "&#34;") for text in written}
     return written | encoded | lowered | set(_base64_forms(raw))

@@ -3,9 +3,10 @@
 `watch`: an xterm clears its screen in another colour; how soon that is on the page of `--vnc-ui`, and how soon in the
 test's own framebuffer, which both stand on.
 
-`click`: an xterm changes its colour at each click; how soon, from a click to the pixels, in Chromium with the page of a
-task that is recorded, and in TigerVNC's viewer, each on a desktop of its own. The floor is what that Chromium needs for
-a page that fills its canvas at a press of the button, without any server.
+`click`: an xterm changes its colour at each click; how soon a click in the canvas of a task that is recorded is on the
+page, and how soon one of a VNC client at that client. Then the same as a user has it: Chromium with the page, and
+TigerVNC's viewer, each on a desktop of its own, from a click there to the pixels there. The floor is what that Chromium
+needs for a page that fills its canvas at a press of the button, without any server.
 
 `cost`: a test that is replayed, without `--vnc-ui`, with it, and with a page open.
 """
@@ -32,6 +33,7 @@ from pytest_vnc_use.backends import vnc
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.types import MouseDown, MouseUp, Move, Region, Wait
 from pytest_vnc_use.ui.link import Link, Watcher
+from pytest_vnc_use.ui.manual import PageUser
 from pytest_vnc_use.ui.server import Desk, DeskServer
 from support.desks import Recording, chromium
 from support.forked_python import ForkedPython
@@ -45,11 +47,13 @@ XTERM = "-geometry", "100x40+0+0", "-e"
 
 
 def main(times: int, parts: Sequence[str]) -> None:
+    """Measure the parts, or all."""
     for part in parts or PARTS:
         PARTS[part](times)
 
 
 def watch(times: int) -> None:
+    """Print how soon a change is on the page."""
     with tempfile.TemporaryDirectory() as directory:
         fifo = Path(directory, "colours")
         os.mkfifo(fifo)
@@ -64,6 +68,10 @@ def watch(times: int) -> None:
 
 
 def click(times: int) -> None:
+    """Print how soon a click has its pixels."""
+    on_page, direct = _measure_clicks(times)
+    _print(("click to pixels on the page", on_page), ("click to pixels of a VNC client", direct))
+    print(f"ratio: {statistics.median(on_page) / statistics.median(direct):.2f}")
     on_page, direct, floor = _measure_as_seen(times)
     _print(
         ("click to pixels as seen in Chromium", on_page),
@@ -113,6 +121,61 @@ def _measure(controller: vnc.VNCController, fifo: Path, times: int) -> tuple[lis
 
 CLICKED = r"""stty raw -echo; printf '\033[?1000h'; n=0
 while IFS= read -rsn6 event; do n=$((n % 6 + 1)); printf "\033[4${n}m\033[2J"; done"""
+
+
+def _measure_clicks(times: int) -> tuple[list[float], list[float]]:
+    """Return how long a click took to its pixels: by the page, and by a VNC client."""
+    desktop = XvncDesktop(["xterm", *XTERM, "bash", "-c", CLICKED])
+    try:
+        with closing(vnc.connect(desktop.server, desktop.password, encoding="tight")) as controller:  # as recordings
+            controller.settle()
+            direct = [_click(controller) for _ in range(times)]
+            return _click_on_page(controller, times), direct
+    finally:
+        desktop.stop()
+
+
+def _click(controller: vnc.VNCController) -> float:
+    controller.perform(Wait(PAUSE_S))
+    started = clock.monotonic()
+    controller.perform(MouseDown(100, 100))
+    controller.screen.wait_until(lambda: controller.screen.changed_at > started, 10)
+    took = controller.screen.changed_at - started  # the press itself takes longer
+    controller.perform(MouseUp(100, 100))
+    return took
+
+
+def _click_on_page(controller: vnc.VNCController, times: int) -> list[float]:
+    desk = Desk()
+    server = DeskServer(desk)
+    threading.Thread(target=server.run, daemon=True).start()
+    link = Link(server.session_url, desk.session_token, "", lambda: None)
+    watcher, user = Watcher(link, "bench", str), PageUser(link, "bench", secrets={}, ambient={})
+    recording = threading.Thread(target=user.record, args=("click", [], controller, watcher), daemon=True)
+    cookie = {"Cookie": f"vnc_use_desk={desk._cookie}"}
+    taken = []
+    with connect(f"{server.address.replace('http', 'ws')}/page", additional_headers=cookie, proxy=None) as page:
+        watcher.start()
+        recording.start()
+        question: dict[str, str] = {}
+        while question.get("about") != "record":
+            message = page.recv(30)
+            question = json.loads(message) if isinstance(message, str) else {}
+        event = {"type": "input", "id": question["id"]}
+        for _ in range(times):
+            _drain(page)
+            started = clock.monotonic()
+            page.send(json.dumps({**event, "event": ["down", 100, 100, "left"]}))
+            while not isinstance(page.recv(10), bytes):
+                pass
+            taken.append(clock.monotonic() - started)
+            page.send(json.dumps({**event, "event": ["up", 100, 100, "left"]}))
+        page.send(json.dumps({"type": "answer", "id": question["id"], "kind": "no"}))
+        recording.join(30)
+    watcher.close()
+    link.close()
+    server.end()
+    return taken
 
 
 FILLS = """<body style="margin: 0"><canvas width="1024" height="768"></canvas><script>
@@ -178,6 +241,7 @@ def _await(controller: vnc.VNCController, is_shown: Callable[[], bool], shown: l
 
 
 def cost(times: int) -> None:
+    """Print what watching costs a replayed test."""
     ways = {"without the page": [], "--vnc-ui, no page open": ["--vnc-ui"], "--vnc-ui, watched": ["--vnc-ui"]}
     taken: dict[str, list[float]] = {name: [] for name in ways}
     with tempfile.TemporaryDirectory() as directory:
@@ -194,6 +258,7 @@ def cost(times: int) -> None:
 
 
 def _replay(project: Project, options: Sequence[str], *, is_watched: bool) -> float:
+    """Return the seconds of a session, as pytest prints them."""
     app = shlex.join([sys.executable, str(TILL)])
     command = ["pytest", "-p", "no:pytest-vnc", "-p", "no:cacheprovider", "--vnc-server=qt", f"--vnc-app={app}"]
     command += ["--vnc-screen-size=800x400", "--vnc-record=replay", *options]

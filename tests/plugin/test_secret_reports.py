@@ -119,7 +119,7 @@ class Holder:
     def __str__(self): return "holds " + PASSWORD
 
 def test_properties(vnc_password, record_property):
-    for value in (PASSWORD, pathlib.Path(PASSWORD), {PASSWORD}, Holder(), 12345678):
+    for value in (PASSWORD, PASSWORD.encode(), pathlib.Path(PASSWORD), {PASSWORD}, Holder(), 12345678):
         record_property("vnc_login", value)
     print("\\x1b[31m" + PASSWORD[:6] + "\\x1b[0m" + PASSWORD[6:])
     assert vnc_password == 1
