@@ -33,7 +33,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from pytest_vnc_use.report.annotate import mark_action
 from pytest_vnc_use.runs.directory import RunDirectory, read_trace
-from pytest_vnc_use.runs.transcript import action_in_words
+from pytest_vnc_use.runs.transcript import format_caption
 
 ROOT = Path(__file__).parents[2]
 SCREENSHOTS = ROOT / "docs" / "images"
@@ -272,7 +272,7 @@ def screenshots(run: Path) -> Iterator[Image.Image]:
     for step in trace.steps:
         marked = mark_action(directory.load_png(step.frame_before), step.proposal.action)
         yield captioned(
-            marked, trace.started.task, f"{step.number} of {len(trace.steps)}: {action_in_words(step.proposal.action)}"
+            marked, trace.started.task, f"{step.number} of {len(trace.steps)}: {format_caption(step.proposal.action)}"
         )
     yield captioned(directory.load_png(trace.steps[-1].frame_after), trace.started.task, "the end is as recorded")
 

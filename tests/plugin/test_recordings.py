@@ -118,7 +118,8 @@ def test_attempts(vnc_desktop):
 CAUSE = "Fonts differ from the recording's machine: sans-serif is {} here, Nimbus there. drift before step 2 of 4"
 
 
-@pytest.mark.parametrize("mode", ["pass", pytest.param("fail", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["pass", "fail"])
 def test_healed_drift_and_transient_are_reported(recorded: Project, mode: str) -> None:
     app = shlex.join([sys.executable, str(TILL), "--fault=toast"])
     recorded.write("test_till.py", HEALED.replace("APP", repr(app)))
