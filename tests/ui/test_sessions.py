@@ -196,6 +196,9 @@ def test_drift_is_continued_by_keyboard(served: Served, browser: Any, tmp_path: 
 
     with ThreadPoolExecutor() as pool:
         answer = pool.submit(link.ask, question, str)
+        page.get_by_role("dialog").wait_for()
+        for _ in range(3):
+            page.keyboard.press("Escape")  # a question stays until it is answered
         press("It is a bug…")
         page.keyboard.type("misspelt")
         page.keyboard.press("Enter")
