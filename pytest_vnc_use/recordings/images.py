@@ -37,8 +37,14 @@ def same_image(one: bytes, other: bytes) -> bool:
 
 
 def size_of(image: bytes) -> tuple[int, int]:
-    """Return width and height of a WebP, and read nothing else."""
-    return Image.open(io.BytesIO(image), formats=["WEBP"]).size
+    """Return width and height of a WebP, and read nothing else.
+
+    Raises ValueError where it is no WebP, or a decompression bomb.
+    """
+    try:
+        return Image.open(io.BytesIO(image), formats=["WEBP"]).size
+    except (OSError, Image.DecompressionBombError) as exc:
+        raise ValueError(str(exc)) from exc
 
 
 def differing(one: Pixels, other: Pixels) -> Mask:

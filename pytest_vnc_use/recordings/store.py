@@ -178,8 +178,11 @@ def _with_pixels(recording: Recording, path: Path) -> Recording:
 
     def read(image: str, box: Region | None, at: tuple[int, int] = (0, 0)) -> bytes:
         """Return an image that must have the size of a box, or lie on the screen."""
-        content = _read_image(path, image)  # whole, by the digest in its name
-        width, height = size_of(content)
+        content = _read_image(path, image)
+        try:
+            width, height = size_of(content)
+        except ValueError as exc:
+            raise RecordingError(f"{image!r} of {str(path)!r} is no image: {exc}; {ANEW}") from exc
         due = (box.right - box.left, box.bottom - box.top) if box else recording.screen_size
         if (width, height) != due if box else at[0] + width > due[0] or at[1] + height > due[1]:
             what = f"{width} x {height} pixels at {at} are not {'what its region has' if box else 'on the screen'}"

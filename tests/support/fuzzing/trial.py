@@ -33,7 +33,7 @@ class Target:
     name: str
     open: Callable[[Path], AbstractContextManager[Try]]
     examples: int = 100
-    most_s: float = 10.0
+    most_s: float = 60.0
 
 
 @contextmanager
