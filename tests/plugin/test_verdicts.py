@@ -333,6 +333,7 @@ def judged(vnc_agent): vnc_agent.run("Click what fails")
 def body(vnc_desktop): assert vnc_desktop.server
 """
 COROUTINES = f"""
+import asyncio
 {IMPORTS}
 pytestmark = pytest.mark.asyncio
 
