@@ -21,7 +21,7 @@ from pytest_vnc_use.demonstrate.hovering import Rest, differing, needed, restore
 from pytest_vnc_use.errors import ActionError, SettingsError
 from pytest_vnc_use.recordings.format import RecordedRun, RecordedStep, Screen
 from pytest_vnc_use.recordings.images import pixels_in, pixels_of
-from pytest_vnc_use.recordings.moving import Moving, screen_at_rest
+from pytest_vnc_use.recordings.moving import Moving, stable_screen
 from pytest_vnc_use.recordings.replay import gate_to
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.types import (
@@ -107,7 +107,7 @@ class ManualSession:
             self._take(*event)
             self._show(self.demonstration.steps)
         self._do(self.demonstration.end(clock.monotonic()))
-        screen = self._await_screen(None, partial(screen_at_rest, self._controller))
+        screen = self._await_screen(None, partial(stable_screen, self._controller))
         self._check_size()
         return screen
 

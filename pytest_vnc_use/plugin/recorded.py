@@ -146,7 +146,7 @@ def recorded_test(
         marked_off=state.overruled == "off",
         left_over=left_over,
         follows=state.follows,
-        look_at_machine=lambda: machine_of(desktop, settings),
+        describe_machine=lambda: machine_of(desktop, settings),
     )
     if not state.recorded.redacts and redacts:
         warnings.warn(NOT_REDACTED.format(key.path, AGAIN), stacklevel=2)

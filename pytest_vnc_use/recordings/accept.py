@@ -159,7 +159,7 @@ class Reviewer:
     @property
     def accepted(self) -> list[_Answered]:
         """The changes of screens that were accepted."""
-        return [each for each in self.answered if each.answer.kind == "accept" and not each.claim]
+        return [answered for answered in self.answered if answered.answer.kind == "accept" and not answered.claim]
 
     def ask(self, question: Question, changes: Iterable[Change], covered: tuple[Point, ...] = ()) -> Answer:
         """Return the answer to a question about changes, and keep it for all tests of the session."""
@@ -215,12 +215,14 @@ class Review:
             self._used[id(screen)] = changes
 
     def _fitting(self, gate: Gate, seen: Pixels, due: Sequence[Point]) -> list[Change]:
-        fitting = [each for each in self.reviewer.accepted if each.change.is_in(gate.expected, seen, gate.ignored)]
-        return [each.change for each in fitting if each.covers(due, gate.expected, seen)]
+        shown = (gate.expected, seen, gate.ignored)
+        fitting = [accepted for accepted in self.reviewer.accepted if accepted.change.is_in(*shown)]
+        return [accepted.change for accepted in fitting if accepted.covers(due, gate.expected, seen)]
 
     def known(self, screen: Pixels) -> Pixels:
         """Return a recorded screen as the product has it now, as far as that was accepted."""
-        return painted(screen, [each.change for each in self.reviewer.accepted if each.change.is_in(screen)])
+        changes = [accepted.change for accepted in self.reviewer.accepted]
+        return painted(screen, [change for change in changes if change.is_in(screen)])
 
     def ask(
         self, gate: Gate, frame: Frame, problem: str, run: RecordedRun, due: Sequence[Point], *, is_over: bool = False
@@ -233,16 +235,16 @@ class Review:
         changes = changes_of(gate, seen, self.opened(gate, seen, due))
         acts, moved = self._acts(changes, run, seen)
         self.moved = moved[0] if moved else ""
-        others = [each for each in self.reviewer.answered if each.answer.kind != "accept" and not each.claim]
-        others = [each for each in others if each.change.is_in(gate.expected, seen, gate.ignored)]
+        others = [other for other in self.reviewer.answered if other.answer.kind != "accept" and not other.claim]
+        others = [other for other in others if other.change.is_in(gate.expected, seen, gate.ignored)]
         held = [
-            (each.answer, change.cell)
+            (other.answer, change.cell)
             for change in changes
-            for each in [other for other in others if change.box.is_part_of(other.change.box)][:1]
+            for other in [other for other in others if change.box.is_part_of(other.change.box)][:1]
         ]
         for kind in ("bug", "no"):
-            if given := next((answer for answer, _ in held if answer.kind == kind), None):
-                return self._take(given, ())
+            if standing := next((answer for answer, _ in held if answer.kind == kind), None):
+                return self._take(standing, ())
         if held:  # masked already
             return self._take(Answer("mask"), [cell for _, cell in held])
         masks = () if moved else offered_masks(gate, [change.box for change in changes], seen)
@@ -283,8 +285,8 @@ class Review:
                 if not any(change.is_in(recorded) for change in inside):
                     continue
                 acts.append((f"step {number}, {step.action.kind} at {point}", point))
-                if there := _moved_to(point, recorded, seen):
-                    moved.append(f"the target of step {number} at {point} is at {there} now")
+                if now_at := _moved_to(point, recorded, seen):
+                    moved.append(f"the target of step {number} at {point} is at {now_at} now")
         return acts, moved
 
     def _images(
@@ -298,7 +300,7 @@ class Review:
         if self.opened(gate, seen).mismatch(seen):
             return False
         about = evidence.region
-        is_other = about and not any(about.meets(each.cell) for each in self._fitting(gate, seen, ()))
+        is_other = about and not any(about.meets(change.cell) for change in self._fitting(gate, seen, ()))
         if not (evidence.is_end or is_other):
             return False
         self.note(evidence.screen, gate, seen)
@@ -310,10 +312,10 @@ class Review:
         if evidence.is_end or self.directory is None or seen.shape != gate.expected.shape:
             return NO
         changes = changes_of(gate, seen)
-        asked = [each for each in self.reviewer.answered if each.claim == claim]
-        asked = [each for each in asked if each.change.is_in(gate.expected, seen, gate.ignored)]
-        if asked and all(any(change.box.is_part_of(each.change.box) for each in asked) for change in changes):
-            answer, changes = asked[-1].answer, [each.change for each in asked]
+        asked = [answered for answered in self.reviewer.answered if answered.claim == claim]
+        asked = [answered for answered in asked if answered.change.is_in(gate.expected, seen, gate.ignored)]
+        if asked and all(any(change.box.is_part_of(answered.change.box) for answered in asked) for change in changes):
+            answer, changes = asked[-1].answer, [answered.change for answered in asked]
         else:
             boxes = tuple(change.box for change in changes)
             images = self._images(gate.expected, frame, changes, ())
@@ -325,7 +327,8 @@ class Review:
     def accepted(self, recording: Recording) -> Recording:
         """Return the recording with what was accepted, with who accepted it and when, and with the new masks."""
         for run in recording.runs:
-            for step, after in zip(run.steps, [*(each.screen for each in run.steps[1:]), run.end], strict=True):
+            following = [*(step.screen for step in run.steps[1:]), run.end]
+            for step, after in zip(run.steps, following, strict=True):
                 used = [*self._used.get(id(step.screen), ()), *self._used.get(id(after), ())]
                 for passed in step.transients if used else ():  # it shows what was accepted before and after it
                     self._used[id(passed)] = [change for change in used if change.is_in(passed.pixels())]
@@ -347,14 +350,14 @@ class Review:
         accepted = [
             Accepted(
                 by=name,
-                at=each.at,
-                place=places.get(id(each.change), ""),
-                region=each.change.cell,
-                claim=each.claim,
-                pixels=held(each.change.new),
+                at=answered.at,
+                place=places.get(id(answered.change), ""),
+                region=answered.change.cell,
+                claim=answered.claim,
+                pixels=held(answered.change.new),
             )
-            for each in self.reviewer.answered
-            if id(each.change) in used_ids
+            for answered in self.reviewer.answered
+            if id(answered.change) in used_ids
         ]
         history = (*recording.history, *accepted, *self.replaced)
         masks = (*recording.masks, *(mask for mask in self.masks if mask not in recording.masks))
@@ -386,9 +389,9 @@ def _moved_to(point: Point, recorded: Pixels, seen: Pixels) -> Point | None:
     down, across = np.argwhere(target == rarest)[0]
     places = np.argwhere(seen == rarest) - [down, across]
     for top, left in places[:_MAX_PLACES].tolist():
-        there = Region(left, top, left + target.shape[1], top + target.shape[0])
-        now = there.part_of(seen) if left >= 0 and top >= 0 else target[:0]
-        if now.shape == target.shape and (now == target).all() and differing(there.part_of(recorded), target).any():
+        place = Region(left, top, left + target.shape[1], top + target.shape[0])
+        now = place.part_of(seen) if left >= 0 and top >= 0 else target[:0]
+        if now.shape == target.shape and (now == target).all() and differing(place.part_of(recorded), target).any():
             return x + left - near.left, y + top - near.top
     return None
 
@@ -412,6 +415,6 @@ def images_of(
         outer.part_of(marked)[edge] = 0xE00000
     for x, y in at:
         marked[max(0, y - 8) : y + 9, x] = marked[y, max(0, x - 8) : x + 9] = 0x0000E0
-    stored = [directory.store(each) for each in (frame_of(recorded), frame, frame_of(marked))]
+    stored = [directory.store(image) for image in (frame_of(recorded), frame, frame_of(marked))]
     was, now, differs = (directory.path / "screens" / f"{ref.digest}.png" for ref in stored)
     return was, now, differs

@@ -32,8 +32,8 @@ _ON = "or do the steps from here by hand on the page: --vnc-record=accept --vnc-
 _BUG = "If it is wrong, the product has a bug: the report shows both screens."
 _NO_MASK = "If the screen is empty or another one, check that the program, or the server of its page, is running."
 _LEARN = "The difference is tiny: if the product is the same, record again with vnc_rehearse=2, which learns it."
-MOST_MASKS = 4
-LARGEST_MASK = 0.25
+MAX_OFFERED_MASKS = 4
+MAX_OFFERED_SHARE = 0.25
 """The largest part of a screen for which a mask is proposed."""
 _BORDER_PX, _ROWS_PX = 3, 2
 """How far a border reaches beyond the text in a cell; the largest gap between the rows of one line of text."""
@@ -76,13 +76,13 @@ def machine_of(desktop: Desktop, settings: Settings) -> dict[str, str]:
     return known
 
 
-def difference(recorded: Mapping[str, str], here: Mapping[str, str]) -> str:
+def difference(recorded: Mapping[str, str], now: Mapping[str, str]) -> str:
     """Return in a sentence or two how this machine differs from the recording's; "" if nothing is known to."""
-    differs = {name: was for name, was in recorded.items() if here.get(name, was) != was}
+    differs = {name: was for name, was in recorded.items() if now.get(name, was) != was}
     fonts, others = ([name for name in differs if (name in FAMILIES) == is_font] for is_font in (True, False))
     sentences = []
     for start, names in (("Fonts differ from the recording's machine", fonts), (_DIFFERS, others)):
-        values = ", ".join(f"{name} is {here[name]} here, {differs[name]} there" for name in names)
+        values = ", ".join(f"{name} is {now[name]} here, {differs[name]} there" for name in names)
         sentences += [f"{start}: {values}."] if names else []
     return " ".join(sentences)
 
@@ -95,7 +95,7 @@ def mask_command(test: str, masks: Iterable[Region]) -> str:
 
 def is_maskable(masks: Iterable[Region], shape: tuple[int, ...]) -> bool:
     """Return whether masks leave enough of the screen to propose them."""
-    return float(mask_of(masks, shape).mean()) <= LARGEST_MASK
+    return float(mask_of(masks, shape).mean()) <= MAX_OFFERED_SHARE
 
 
 def cell_around(box: Region, recorded: Pixels, seen: Pixels) -> Region:
@@ -152,10 +152,10 @@ def _grown(kinds: np.ndarray, start: int, stop: int, gap_px: int) -> tuple[int, 
     return start - ends[0], stop + ends[1]
 
 
-def _blank_until(outward: np.ndarray, most: int) -> int:
-    """Return the number of blank lines next to a box, at most so many."""
-    used = np.flatnonzero(outward[:most] != _BLANK)
-    return int(used[0]) if used.size else len(outward[:most])
+def _blank_until(outward: np.ndarray, maximum: int) -> int:
+    """Return the number of blank lines next to a box, at most `maximum`."""
+    used = np.flatnonzero(outward[:maximum] != _BLANK)
+    return int(used[0]) if used.size else len(outward[:maximum])
 
 
 def offered_masks(gate: Gate, boxes: Sequence[Region], seen: Pixels) -> tuple[Region, ...]:
@@ -176,7 +176,7 @@ def offered_masks(gate: Gate, boxes: Sequence[Region], seen: Pixels) -> tuple[Re
 
 
 def remedies(
-    found: Mismatch,
+    mismatch: Mismatch,
     gate: Gate,
     seen: Pixels,
     run: RecordedRun,
@@ -195,11 +195,11 @@ def remedies(
     else:
         lines = [f"No user was asked whether the screen is right: {unasked}."] if unasked else []
         lines += [*_REMEDIES, _BUG]
-    if not found.boxes:
+    if not mismatch.boxes:
         return lines
     if Rehearsal.opened(gate, seen, acted_on):
         lines.append(_LEARN)
-    boxes = found.boxes if len(found.boxes) <= MOST_MASKS else (found.region,)
+    boxes = mismatch.boxes if len(mismatch.boxes) <= MAX_OFFERED_MASKS else (mismatch.region,)
     if not is_maskable(boxes, seen.shape):
         lines.append(_NO_MASK)
     elif masks := offered_masks(gate, boxes, seen):

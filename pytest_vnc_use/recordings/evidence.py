@@ -45,15 +45,15 @@ class RecordedJudge:
     Beside each evidence is the recorded end of its run, if nothing acted on the desktop since: what passed by between
     the two may still be there, outside the claim's region. The `live` judge answers everything else; without one the
     verdict is unsure. `hide` takes secrets out of a claim.
-    `masks` are left out of all comparisons, so they are no evidence. `eyes` watch blinking parts. `compared` gets
-    for each claim the frame that was compared, the evidence for it if there is any, and how the frame differs from it.
+    `masks` are left out of all comparisons, so they are no evidence. The `controller` watches what blinks. `compared`
+    gets for each claim the frame that was compared, its evidence if there is any, and how the frame differs from that.
     A screen must stay so for `watch_s`, unless `is_watched` says that it did, or is seen to.
     """
 
     evidence: Sequence[tuple[Evidence, Screen | None]]
     live: Callable[[], Judge] | None
     masks: tuple[Region, ...]
-    eyes: Callable[[], Controller]
+    controller: Callable[[], Controller]
     hide: Callable[[str], str]
     compared: dict[str, Comparison]
     rehearsal: Rehearsal | None = None
@@ -118,24 +118,24 @@ class RecordedJudge:
         """Return the evidence that the screen shows again, or None and the reason, and the frame that was compared."""
         sanitized, mismatch, compared = self.hide(claim), None, frame
         self.compared[sanitized] = frame, None, None
-        for each, end in self.evidence:
-            if each.claim == sanitized and (each.verdict == "read") == reading:
-                mismatch, compared = self._mismatch(each, end, frame)
-                self.compared[sanitized] = compared, each, mismatch
+        for evidence, end in self.evidence:
+            if evidence.claim == sanitized and (evidence.verdict == "read") == reading:
+                mismatch, compared = self._mismatch(evidence, end, frame)
+                self.compared[sanitized] = compared, evidence, mismatch
                 if mismatch is None:
-                    return each, "", compared
-        _, evidence, _ = self.compared[sanitized]
-        if evidence is None or mismatch is None:
+                    return evidence, "", compared
+        _, nearest, _ = self.compared[sanitized]
+        if nearest is None or mismatch is None:
             return None, "it has no recorded verdict, and no judge is configured", frame
         where = f"drift from the recorded evidence: {mismatch.problem}"
         if self.review and mismatch.boxes and not self.live:  # after a model has continued, the judge is asked
-            gate = evidence_gate(evidence.screen, self.masks)
-            answer = self.review.ask_claim(evidence, gate, compared, where)
+            gate = evidence_gate(nearest.screen, self.masks)
+            answer = self.review.ask_claim(nearest, gate, compared, where)
             if answer.kind == "bug":
                 raise ProductFailed(f"{claim!r}: {answer.words or 'it is a bug'} (said the reviewer)\n{where}")
             if answer.kind == "accept":
-                self.compared[sanitized] = compared, evidence, None
-                return evidence, "", compared
+                self.compared[sanitized] = compared, nearest, None
+                return nearest, "", compared
             where += f"; the reviewer was not asked: {answer.words}" if answer.words else ""
         return None, f"{where}; no judge is configured", compared
 
@@ -148,30 +148,30 @@ class RecordedJudge:
         comparison looks at, except those no larger than a caret.
         """
         about = evidence.region
-        hidden = [*self.masks, *(each.region for each in evidence.screen.dynamic if each.kind == "always_changing")]
+        hidden = [*self.masks, *(part.region for part in evidence.screen.dynamic if part.kind == "always_changing")]
         for region in () if evidence.is_end else hidden:
             if evidence.is_about(region):
                 why = f"the claim's region is masked or always changing, {format_region(region)}"
                 return Mismatch(f"{why}, so it cannot be compared", region), frame
-        found, seen, eyes = self._other(evidence, end, frame), frame, self.eyes()
+        mismatch, seen, controller = self._other(evidence, end, frame), frame, self.controller()
         quiet_s = 0.0 if self.is_watched(pixels_in(frame)) or not evidence.screen.quiet_s else self.watch_s
-        boxes = found.boxes if found else ()
+        boxes = mismatch.boxes if mismatch else ()
         moves = bool(boxes) and all(any(map(box.meets, frame.moving)) for box in boxes)
-        if moves or (not found and eyes.changed_since(clock.monotonic() - quiet_s)):
-            while (left_s := frame.taken_at + quiet_s + (BACK_S if found else 0.0) - clock.monotonic()) > 0:
-                left_s = min(left_s, LOOK_FOR_BLINK_S) if found else left_s
-                if not eyes.wait_changed(seen.taken_at, left_s) and not found:
+        if moves or (not mismatch and controller.changed_since(clock.monotonic() - quiet_s)):
+            while (left_s := frame.taken_at + quiet_s + (BACK_S if mismatch else 0.0) - clock.monotonic()) > 0:
+                left_s = min(left_s, LOOK_FOR_BLINK_S) if mismatch else left_s
+                if not controller.wait_changed(seen.taken_at, left_s) and not mismatch:
                     break
-                seen = eyes.frame()
-                found = self._other(evidence, end, seen)
-        if found:
-            return found, seen
+                seen = controller.frame()
+                mismatch = self._other(evidence, end, seen)
+        if mismatch:
+            return mismatch, seen
         blinking = [part for part in evidence.screen.dynamic if part.kind == "blinks"]
         blinking = [part for part in blinking if about is None or about.meets(part.region)]
         blinks, deadline = BlinkWatch(blinking), Deadline(_BLINKS_S)
-        while blinking and (found := blinks.note(pixels_in(eyes.raw_frame()))) and deadline.remaining_s:
-            eyes.wait_changed(clock.monotonic(), LOOK_FOR_BLINK_S)
-        return found, frame
+        while blinking and (mismatch := blinks.note(pixels_in(controller.raw_frame()))) and deadline.remaining_s:
+            controller.wait_changed(clock.monotonic(), LOOK_FOR_BLINK_S)
+        return mismatch, frame
 
     def _other(self, evidence: Evidence, end: Screen | None, frame: Frame) -> Mismatch | None:
         """Return where a frame differs from the judged one. In a rehearsal, what may be learnt does not count."""
@@ -179,10 +179,11 @@ class RecordedJudge:
         gate = evidence_gate(screen, self.masks)
         if self.rehearsal and self.rehearsal.accepts(screen, gate, seen):
             return None
-        found = gate.mismatch(seen)
-        if found and found.boxes and end and evidence.region:
+        mismatch = gate.mismatch(seen)
+        if mismatch and mismatch.boxes and end and evidence.region:
             shown = end.pixels()
             boxes = boxes_of(differing(gate.expected, shown) & ~gate.ignored)
-            apart = (box for box in boxes if not box.meets(evidence.region))
-            found = gate.mismatch(seen, passing=[dynamic_region(box, "unstable", box.part_of(shown)) for box in apart])
-        return None if found and self.review and self.review.keeps(evidence, gate, seen) else found
+            boxes = [box for box in boxes if not box.meets(evidence.region)]
+            passing = [dynamic_region(box, "unstable", box.part_of(shown)) for box in boxes]
+            mismatch = gate.mismatch(seen, passing=passing)
+        return None if mismatch and self.review and self.review.keeps(evidence, gate, seen) else mismatch

@@ -65,7 +65,7 @@ Repeatable = Union[
 ]
 """The actions that are recorded. Gates take the place of waits and looks."""
 _IMAGE = r"^([\w-]+\.webp)?$"
-LONGEST_QUIET_S = 60.0
+MAX_QUIET_S = 60.0
 _Place = Annotated[int, Field(ge=0, le=65535)]
 _Length = Annotated[int, Field(ge=1, le=65535)]
 """A number of pixels that VNC can express."""
@@ -111,7 +111,7 @@ def dynamic_region(
     region: Region, kind: Literal["caret", "blinks", "unstable", "always_changing"], *variants: Pixels
 ) -> DynamicRegion:
     """Return a dynamic region that has shown these variants."""
-    return DynamicRegion(**vars(region), kind=kind, variants=tuple(Variant(pixels=held(each)) for each in variants))
+    return DynamicRegion(**vars(region), kind=kind, variants=tuple(Variant(pixels=held(pixels)) for pixels in variants))
 
 
 def held(pixels: Pixels) -> Callable[[], Pixels]:
@@ -123,7 +123,7 @@ def merged(parts: Iterable[DynamicRegion]) -> tuple[DynamicRegion, ...]:
     """Return the dynamic regions, each region once, without those that lie within another."""
     distinct = tuple({part.region: part for part in parts}.values())
     regions = [part.region for part in distinct]
-    return tuple(each for each in distinct if sum(map(each.region.is_part_of, regions)) == 1)
+    return tuple(part for part in distinct if sum(map(part.region.is_part_of, regions)) == 1)
 
 
 class Screen(_Drawn):
@@ -136,7 +136,7 @@ class Screen(_Drawn):
     at: tuple[_Place, _Place] = (0, 0)
     dynamic: tuple[DynamicRegion, ...] = ()
     redacted: tuple[Region, ...] = ()
-    quiet_s: float = Field(default=0.0, ge=0, le=LONGEST_QUIET_S)
+    quiet_s: float = Field(default=0.0, ge=0, le=MAX_QUIET_S)
 
 
 class RecordedStep(_Part):
@@ -242,7 +242,7 @@ class RecordedRun(_Part):
         """Return why the recording judges not all these claims, or without any, not the end; "" if it does."""
         if not claims:
             return "" if self.vouched_by != "body" else "no user or judge vouched for its recording's end"
-        judged = {each.claim for each in self.claims if each.verdict != "read"}
+        judged = {evidence.claim for evidence in self.claims if evidence.verdict != "read"}
         missing = [claim for claim in claims if claim not in judged]
         return f"its recording has no verdict on {missing[0]!r}" if missing else ""
 
@@ -255,9 +255,9 @@ class RecordedRun(_Part):
     def claims_hidden_by(self, masks: Sequence[Region]) -> list[str]:
         """Return the claims that masks leave without evidence: these must be judged again, the end not."""
         return [
-            each.claim
-            for each in self.claims
-            if each.claim != end_state_claim(self.task) and any(map(each.is_about, masks))
+            evidence.claim
+            for evidence in self.claims
+            if evidence.claim != end_state_claim(self.task) and any(map(evidence.is_about, masks))
         ]
 
 
@@ -316,7 +316,8 @@ class Recording(_Part):
             for x, y in points(step.action):
                 if not (0 <= x < width and 0 <= y < height):
                     raise ValueError(f"({x}, {y}) is not on a screen of {width} x {height} pixels")
-        regions = [region for each in screens(self) for region in (*(d.region for d in each.dynamic), *each.redacted)]
+        regions = [part.region for screen in screens(self) for part in screen.dynamic]
+        regions += [region for screen in screens(self) for region in screen.redacted]
         whole = Region(0, 0, width, height)
         for region in (*self.masks, *regions):
             if region.left >= region.right or region.top >= region.bottom or not region.is_part_of(whole):
@@ -333,14 +334,14 @@ def named_screens(recording: Recording) -> Iterator[tuple[str, Screen]]:
 
     Each image shows the difference from the screen before.
     """
-    yield from ((f"0-claim{number}", each.screen) for number, each in enumerate(recording.claims, 1))
+    yield from ((f"0-claim{number}", evidence.screen) for number, evidence in enumerate(recording.claims, 1))
     for run_number, run in enumerate(recording.runs, 1):
         for step_number, step in enumerate(run.steps, 1):
             name = f"{run_number}-{step_number:02}"
             yield f"{name}-screen", step.screen
-            yield from ((f"{name}-transient{number}", each) for number, each in enumerate(step.transients, 1))
+            yield from ((f"{name}-transient{number}", screen) for number, screen in enumerate(step.transients, 1))
         yield f"{run_number}-last", run.end
-        yield from ((f"{run_number}-claim{number}", each.screen) for number, each in enumerate(run.claims, 1))
+        yield from ((f"{run_number}-claim{number}", evidence.screen) for number, evidence in enumerate(run.claims, 1))
 
 
 def screens(recording: Recording) -> Iterator[Screen]:
@@ -353,7 +354,7 @@ def with_screens(recording: Recording, replaced: Callable[[Screen], Screen]) -> 
     new = map(replaced, screens(recording))
 
     def judged(claims: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
-        return tuple(each.model_copy(update={"screen": next(new)}) for each in claims)
+        return tuple(evidence.model_copy(update={"screen": next(new)}) for evidence in claims)
 
     def stepped(step: RecordedStep) -> RecordedStep:
         transients = step.transients

@@ -95,7 +95,7 @@ class Gate:
 
     def with_parts(self, parts: Sequence[DynamicRegion]) -> Gate:
         """Return a gate that also accepts any variant of these parts. Each replaces the known parts within it."""
-        kept = [part for part in self.parts if not any(part.region.is_part_of(each.region) for each in parts)]
+        kept = [part for part in self.parts if not any(part.region.is_part_of(new.region) for new in parts)]
         ignored = self.ignored | mask_of((part.region for part in parts), self.expected.shape)
         return replace(self, ignored=ignored, parts=(*kept, *parts))
 
@@ -144,7 +144,7 @@ def gate(
 
     A step turned the screen `before` into it; `before` is None where nothing was done yet.
     """
-    with_variants = tuple(each for each in parts if each.variants and not any(map(each.region.is_part_of, masks)))
+    with_variants = tuple(part for part in parts if part.variants and not any(map(part.region.is_part_of, masks)))
     hidden = mask_of((*masks, *(part.region for part in parts if not part.variants)), expected.shape)
     ignored = hidden | mask_of((part.region for part in parts), expected.shape)
     nothing = np.zeros(expected.shape, np.bool_)
@@ -200,12 +200,12 @@ def unknown_parts(seen: Pixels, known: Iterable[Pixels], left_out: Mask) -> list
         if screen.shape != seen.shape:
             return []
         marked &= differing(seen, screen)
-    found = []
+    boxes = []
     for box in boxes_of(marked):
         pixels = box.part_of(seen)[box.part_of(marked)]
         if not box.is_within(CARET_PX) and (pixels != pixels[0]).any():
-            found.append(box)
-    return found
+            boxes.append(box)
+    return boxes
 
 
 def is_recoloured(box: Region, targets: Iterable[Point], before: Pixels, seen: Pixels) -> bool:
@@ -215,9 +215,9 @@ def is_recoloured(box: Region, targets: Iterable[Point], before: Pixels, seen: P
     was, now = (box.part_of(screen)[_BORDER_PX:-_BORDER_PX, _BORDER_PX:-_BORDER_PX] for screen in (before, seen))
     colours, kinds = np.unique(was, return_inverse=True)
     for level in (now >> shift & 0xFF for shift in (0, 8, 16)):
-        least, most = np.full(len(colours), 0xFF), np.zeros(len(colours), np.int64)
+        least, greatest = np.full(len(colours), 0xFF), np.zeros(len(colours), np.int64)
         np.minimum.at(least, kinds.ravel(), level.ravel())
-        np.maximum.at(most, kinds.ravel(), level.ravel())
-        if (most - least > _SAME_COLOUR_LEVELS).any():
+        np.maximum.at(greatest, kinds.ravel(), level.ravel())
+        if (greatest - least > _SAME_COLOUR_LEVELS).any():
             return False
     return len(colours) <= 1 or len(np.unique(now)) > 1

@@ -52,10 +52,10 @@ def differing(one: Pixels, other: Pixels) -> Mask:
     marked: Mask = one != other
     places = np.flatnonzero(marked)
     if places.size:
-        found = [screen.ravel()[places].astype("<u4") for screen in (one, other)]
-        levels, others = (pixels.view(np.uint8).reshape(-1, 4) for pixels in found)  # a row for a pixel's channels
+        compared = [screen.ravel()[places].astype("<u4") for screen in (one, other)]
+        levels, others = (pixels.view(np.uint8).reshape(-1, 4) for pixels in compared)  # a row for a pixel's channels
         same = (np.maximum(levels, others) - np.minimum(levels, others) <= SAME_LEVELS).all(axis=1)
-        for pixels in found:
+        for pixels in compared:
             same |= pixels == REDACTED_COLOUR
         marked.ravel()[places[same]] = False
     return marked

@@ -32,24 +32,24 @@ _REACH_PX = 4
 """How far a moving part may extend beyond the tiles where it was seen to move."""
 _CLEAR_PX = 16
 """The number of resting rows between a caret and anything else that moves, needed to tell them apart."""
-_LEAST_BAR_PX = 8
+_MIN_BAR_PX = 8
 
 
-def screen_at_rest(eyes: Controller, quiet_s: float = QUIET_S) -> Screen:
+def stable_screen(controller: Controller, quiet_s: float = QUIET_S) -> Screen:
     """Wait until the screen has been quiet for so long; return it with its dynamic regions. Raises DesktopError.
 
     One that does not become stable is returned as it is, with `quiet_s` 0.
     """
     deadline, is_quiet = Deadline(quiet_s + _GIVE_UP_S), False
     while not is_quiet and deadline.remaining_s:
-        eyes.wait_changed(clock.monotonic(), _SAMPLE_S)
-        is_quiet = not eyes.changed_since(clock.monotonic() - quiet_s)
-    frame = eyes.frame()
+        controller.wait_changed(clock.monotonic(), _SAMPLE_S)
+        is_quiet = not controller.changed_since(clock.monotonic() - quiet_s)
+    frame = controller.frame()
     moving = Moving(frame)
     for samples in (_SAMPLES, _MORE_SAMPLES):  # what is more than a caret is watched until its variants come back
         for _ in range(0 if moving.is_known else samples):
-            eyes.wait_changed(clock.monotonic(), _SAMPLE_S)
-            moving.add(eyes.raw_frame())
+            controller.wait_changed(clock.monotonic(), _SAMPLE_S)
+            moving.add(controller.raw_frame())
     dynamic = merged(moving.parts())
     return screen_of(frame).model_copy(update={"dynamic": dynamic, "quiet_s": quiet_s if is_quiet else 0.0})
 
@@ -118,7 +118,7 @@ def _changing(region: Region, grown: Region, samples: Sequence[Pixels]) -> Itera
     for band in bands:
         inside = marked[band.top - region.top : band.bottom - region.top]
         caret = _caret_of(inside, band) if inside.any() else None
-        is_bar = caret and caret.right - caret.left <= BAR_PX[0] and caret.bottom - caret.top >= _LEAST_BAR_PX
+        is_bar = caret and caret.right - caret.left <= BAR_PX[0] and caret.bottom - caret.top >= _MIN_BAR_PX
         bars.append(caret if is_bar else None)
     if not any(bars):
         yield _with_variants(grown, samples)

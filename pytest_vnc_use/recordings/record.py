@@ -27,7 +27,7 @@ from pytest_vnc_use.recordings.format import (
 from pytest_vnc_use.recordings.gates import Mismatch, evidence_gate, format_region, mask_of, unknown_parts
 from pytest_vnc_use.recordings.images import Pixels, frame_of, pixels_in, pixels_of
 from pytest_vnc_use.recordings.manual import ManualRun, Show
-from pytest_vnc_use.recordings.moving import QUIET_S, screen_at_rest, screen_of
+from pytest_vnc_use.recordings.moving import QUIET_S, screen_of, stable_screen
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.recordings.store import Key, check_writable, load, load_of, save
@@ -206,10 +206,10 @@ class _Run:
         return screen
 
     def report(
-        self, expected: Pixels, found: Mismatch, problem: str, seen: FrameRef, *, is_healed: bool = False
+        self, expected: Pixels, mismatch: Mismatch, problem: str, seen: FrameRef, *, is_healed: bool = False
     ) -> None:
         """Report a screen that differs from the recorded one. It is healed where a model or a judge continues."""
-        self.emit(Drifted(problem, self.directory.store(frame_of(expected)), seen, found.region, is_healed))
+        self.emit(Drifted(problem, self.directory.store(frame_of(expected)), seen, mismatch.region, is_healed))
 
     def complete(self) -> None:
         """Complete the recorded run: the known one if it was replayed completely, else one with the live steps.
@@ -225,10 +225,10 @@ class _Run:
         following = [*(step.screen for step in steps[1:]), end]  # without steps, only the end
         for number, (step, after) in enumerate(zip(steps, following, strict=False)):
             known = [step.screen.pixels(), after.pixels()] if step.transients else []
-            kept = [each for each in step.transients if unknown_parts(each.pixels(), known, left_out)]
+            kept = [screen for screen in step.transients if unknown_parts(screen.pixels(), known, left_out)]
             steps[number] = step.model_copy(update={"transients": tuple(kept)})
         for number, step in enumerate(steps):
-            if not any(each.transients for each in steps[number : number + 2]):  # nothing passed whose time matters
+            if not any(near.transients for near in steps[number : number + 2]):  # nothing passed whose time matters
                 steps[number] = step.model_copy(update={"took_s": 0.0})
         first_s = self.known.first_s if self.known else self._first_s
         self.ended = RecordedRun(
@@ -246,9 +246,9 @@ class _Run:
         known = None if self.is_live else self.known
         live = known.live if known else None if self.replay or self.planner == PERSON else self.meter.live()
         claims, vouched_by = tuple(self.claims), "body"
-        held = {each.claim: each for each in self.claims if each.verdict == "holds"}
+        held = {evidence.claim: evidence for evidence in self.claims if evidence.verdict == "holds"}
         if known and not self.expected:
-            claims = (*known.claims, *(each for each in self.claims if each not in known.claims))
+            claims = (*known.claims, *(evidence for evidence in self.claims if evidence not in known.claims))
             vouched_by = known.vouched_by
         elif self.expected and held.keys() >= set(self.expected):
             vouched_by = "user" if held[self.expected[0]].reason.startswith(RECORDER_SAID) else "judge"
@@ -262,7 +262,7 @@ class RecordedTest:
     `rehearsal` holds the recording to replay, and learns from the replay; a `review` has a reviewer accept what
     differs. `redacts` says whether the settings want typed secrets redacted, `marked_off` that the marker has
     `record="off"`, `left_over` which recording of a test that is gone may be this test's, `follows` which test had
-    the shared desktop before, `look_at_machine` what draws the screens here. Raises RecordingError if it is unusable.
+    the shared desktop before, `describe_machine` what draws the screens here. Raises RecordingError if it is unusable.
     """
 
     def __init__(
@@ -277,10 +277,10 @@ class RecordedTest:
         marked_off: bool = False,
         left_over: str = "",
         follows: str = "",
-        look_at_machine: Callable[[], Mapping[str, str]] = dict,
+        describe_machine: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self.key, self.mode, self._show, self._rehearsal, self._review = key, mode, show, rehearsal, review
-        self._marked_off, self._left_over, self._look_at_machine = marked_off, left_over, look_at_machine
+        self._marked_off, self._left_over, self._describe_machine = marked_off, left_over, describe_machine
         self._follows = follows
         self._records = mode in ("auto", "rewrite", "manual")
         self.healed: list[str] = []
@@ -354,8 +354,8 @@ class RecordedTest:
             self._runs.append(_Run(started, user.name, directory, emit, user.screen))
             return user, user
         known = self._known(started.task, desktop)
-        at_rest = partial(screen_at_rest, desktop, max(QUIET_S, self._watch_s))
-        run = _Run(started, planner.name, directory, emit, at_rest, known)
+        stable = partial(stable_screen, desktop, max(QUIET_S, self._watch_s))
+        run = _Run(started, planner.name, directory, emit, stable, known)
         self._runs.append(run)
         if known is None:
             return planner, desktop
@@ -511,8 +511,8 @@ class RecordedTest:
         run.is_over = True
         self.conclude()
         if run.replay and run.is_replayed and run.known and run.known.stays and not run.is_left:
-            found = run.replay.look_at_end()
-            self._check_end(run, run.replay.watch_end() if run.replay.is_accepted(found) else found)
+            mismatch = run.replay.look_at_end()
+            self._check_end(run, run.replay.watch_end() if run.replay.is_accepted(mismatch) else mismatch)
         self._report_end(run, desktop)
 
     def _report_end(self, run: _Run, desktop: Controller) -> None:
@@ -526,7 +526,7 @@ class RecordedTest:
 
     @cached_property
     def _machine(self) -> dict[str, str]:
-        return dict(self._look_at_machine())
+        return dict(self._describe_machine())
 
     def _blame(self, problem: str) -> str:
         """Return the message of a drift; first how this machine differs from the recording's, where it does."""
@@ -568,15 +568,15 @@ class RecordedTest:
         if self._recording:
             is_left = self._newest is None or self._newest.is_left
             runs = self._recording.runs
-            evidence += [(each, None) for each in self._recording.claims]
-            evidence += [(each, None if is_left else run.end) for run in runs for each in run.evidence]
+            evidence += [(answer, None) for answer in self._recording.claims]
+            evidence += [(answer, None if is_left else run.end) for run in runs for answer in run.evidence]
         return RecordedJudge(
             evidence,
             None if self.mode == "replay" else live,
             masks=self.masks,
             rehearsal=self._rehearsal,
             review=self._review,
-            eyes=controller,
+            controller=controller,
             hide=hide,
             compared=self._compared,
             watch_s=self._watch_s,
@@ -603,7 +603,7 @@ class RecordedTest:
         answers = run.claims if run else self._claims
         if evidence and not mismatch:
             known = run.known.claims if run and run.known and evidence.is_end else ()
-            answers.append(next((each for each in known if each.claim == claim), evidence))
+            answers.append(next((recorded for recorded in known if recorded.claim == claim), evidence))
             return
         if evidence and mismatch:
             problem = f"the evidence for {claim!r} is not on the screen again: {mismatch.problem}"
@@ -614,13 +614,13 @@ class RecordedTest:
                 self.healed.append(problem)
         if not self._records or self._controller is None or (isinstance(judged, Verdict) and judged.kind == "unsure"):
             return
-        seen, at_rest = pixels_in(frame), screen_at_rest(self._controller())
+        seen, stable = pixels_in(frame), stable_screen(self._controller())
         end = run.ended.end if run and run.ended else None
         shows_end = end is not None and evidence_gate(end).mismatch(seen) is None
-        dynamic = merged((*at_rest.dynamic, *(end.dynamic if end and shows_end else ())))
-        at_rest, screen = (each.model_copy(update={"dynamic": dynamic}) for each in (at_rest, screen_of(frame)))
-        if evidence_gate(at_rest).mismatch(seen) is None:
-            screen = screen.model_copy(update={"quiet_s": at_rest.quiet_s})
+        dynamic = merged((*stable.dynamic, *(end.dynamic if end and shows_end else ())))
+        stable, screen = (screen.model_copy(update={"dynamic": dynamic}) for screen in (stable, screen_of(frame)))
+        if evidence_gate(stable).mismatch(seen) is None:
+            screen = screen.model_copy(update={"quiet_s": stable.quiet_s})
         answer = {"verdict": judged.kind} if isinstance(judged, Verdict) else {"verdict": "read", "value": judged.value}
         region, model = judged.region, judged.model
         answers.append(Evidence(claim=claim, reason=judged.reason, region=region, model=model, screen=screen, **answer))
@@ -642,7 +642,7 @@ class RecordedTest:
                 )
             return accepted != self._recording and save(self.key.path, accepted)
         runs = tuple(filter(None, [run.recorded() for run in self._runs]))
-        screens = [each.screen for each in self._claims] + [run.end for run in runs]
+        screens = [answer.screen for answer in self._claims] + [run.end for run in runs]
         if not self._records or self.unrecorded or not screens or len(runs) < len(self._runs):
             return False
         (height, width), known = screens[0].pixels().shape, self._recording

@@ -27,11 +27,11 @@ from pytest_vnc_use.recordings.moving import distinct
 from pytest_vnc_use.recordings.same_text import really_differing
 from pytest_vnc_use.types import Region
 
-MOST_DIFFERENCES = 4
+MAX_DIFFERENCES = 4
 """The most places that may differ. With more it is another screen: other fonts, another theme, another list."""
-SMALL_SHARE = 0.005
+MAX_LEARNT_SHARE = 0.005
 """The largest share of the screen that may differ: 6,480 pixels of 1440x900. A line of text has less than 1,500."""
-_MOST_AREA = 0.02
+_MAX_LEARNT_AREA = 0.02
 """The largest share of the screen that the boxes around the differences may cover."""
 MAX_VARIANTS = 4
 NEAR_LEVELS = 32
@@ -68,11 +68,11 @@ class Rehearsal:
     @staticmethod
     def opened(gate: Gate, seen: Pixels, acted_on: Pixels | None = None) -> Gate | None:
         """Return the gate, opened to the screen by more variants; None if more differs than may be learnt."""
-        for _ in range(2 * MOST_DIFFERENCES):
-            found = gate.mismatch(seen, acted_on)
-            if found is None:
+        for _ in range(2 * MAX_DIFFERENCES):
+            mismatch = gate.mismatch(seen, acted_on)
+            if mismatch is None:
                 return gate
-            parts = list(_other_variants(found, gate, seen))
+            parts = list(_other_variants(mismatch, gate, seen))
             if not parts or not all(_may_be(part) for part in parts):
                 return None
             gate = gate.with_parts(parts)
@@ -126,11 +126,11 @@ def _join(parts: Sequence[DynamicRegion], more: Sequence[DynamicRegion]) -> tupl
     return (*kept, *more)
 
 
-def _other_variants(found: Mismatch, gate: Gate, seen: Pixels) -> Iterator[DynamicRegion]:
+def _other_variants(mismatch: Mismatch, gate: Gate, seen: Pixels) -> Iterator[DynamicRegion]:
     """Yield parts whose variants include the current one; none where the difference is not small and local."""
     unstable = [part for part in gate.parts if part.kind == "unstable"]
-    if not found.boxes:
-        known = next((part for part in unstable if part.region == found.region), None)
+    if not mismatch.boxes:
+        known = next((part for part in unstable if part.region == mismatch.region), None)
         if known:
             yield _part(known.region, [known], gate, seen)
         return
@@ -138,8 +138,8 @@ def _other_variants(found: Mismatch, gate: Gate, seen: Pixels) -> Iterator[Dynam
     # with a pixel around each, so that a move of its content can be seen
     boxes = [box.grown(1, *differs.shape[::-1]) for box in _thin_boxes(differs)]
     area = sum((box.right - box.left) * (box.bottom - box.top) for box in boxes)
-    is_small = differs.mean() <= SMALL_SHARE and area <= _MOST_AREA * differs.size
-    if len(found.boxes) > MOST_DIFFERENCES or not is_small:
+    is_small = differs.mean() <= MAX_LEARNT_SHARE and area <= _MAX_LEARNT_AREA * differs.size
+    if len(mismatch.boxes) > MAX_DIFFERENCES or not is_small:
         return
     if any(box.meets(part.region) for box in boxes for part in gate.blinking):
         return
@@ -178,9 +178,9 @@ def is_same_drawing(one: Pixels, other: Pixels) -> bool:
     """
     height, width = one.shape
     for down, across in product((-1, 0, 1), repeat=2):
-        here = one[max(0, down) : height + min(0, down), max(0, across) : width + min(0, across)]
-        there = other[max(0, -down) : height + min(0, -down), max(0, -across) : width + min(0, -across)]
-        if (np.abs(levels_of(here) - levels_of(there)) <= NEAR_LEVELS).all():
+        moved = one[max(0, down) : height + min(0, down), max(0, across) : width + min(0, across)]
+        beside = other[max(0, -down) : height + min(0, -down), max(0, -across) : width + min(0, -across)]
+        if (np.abs(levels_of(moved) - levels_of(beside)) <= NEAR_LEVELS).all():
             return True
     return False
 

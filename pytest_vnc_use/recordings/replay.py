@@ -241,9 +241,9 @@ class Replay(ForwardingController):
     def _format_place(self) -> str:
         return f"before step {self._next + 1} of {len(self.run.steps)}" if self._due else "at the end"
 
-    def _in_words(self, found: Mismatch) -> str:
+    def _format_drift(self, mismatch: Mismatch) -> str:
         unlike = self._unlike if self._place.gate.is_first else ""
-        return self._blame(f"{unlike}drift {self._format_place()}: {found.problem}")
+        return self._blame(f"{unlike}drift {self._format_place()}: {mismatch.problem}")
 
     @property
     def _place(self) -> _Place:
@@ -263,7 +263,7 @@ class Replay(ForwardingController):
         # the frames that passed while the planner was asked are recorded with the step that it then took
         passed = (*newest.transients, *due.transients)
         known = [newest.screen.pixels(), due.screen.pixels()] if passed else []
-        for pixels in (each.pixels() for each in passed):
+        for pixels in (screen.pixels() for screen in passed):
             for box in unknown_parts(pixels, known, gate.ignored):
                 yield self._left.left_at + newest.took_s, dynamic_region(box, "unstable", box.part_of(pixels))
 
@@ -272,16 +272,16 @@ class Replay(ForwardingController):
 
         Raises RecordingDrifted where there is no live planner.
         """
-        if not self.is_live and (found := self._problem(observation)):
-            message, is_first = self._in_words(found), self._place.gate.is_first
+        if not self.is_live and (mismatch := self._problem(observation)):
+            message, is_first = self._format_drift(mismatch), self._place.gate.is_first
             live = None if is_first and self._unlike else self._live
             expected, is_healed = self._place.gate.expected, live is not None
-            self._report(expected, found, message, observation.frame, is_healed=is_healed)
+            self._report(expected, mismatch, message, observation.frame, is_healed=is_healed)
             last = _last_step(observation)
             has_failed = last is not None and bool(last.error)
             if live is None:
                 seen = pixels_of(observation.load_png(observation.frame))
-                raise self.error(message, found, seen, performed=not has_failed)
+                raise self.error(message, mismatch, seen, performed=not has_failed)
             self.taken_over_at = self._next
             self.carried_out = self.run.steps[: self._next - has_failed]
         if self._live is not None and self.is_live:
@@ -305,14 +305,14 @@ class Replay(ForwardingController):
             return Mismatch(f"{action.name} {answers}", Region(0, 0, width, height))
         return self._compare(observation.frame, lambda: pixels_of(observation.load_png(observation.frame)))
 
-    def error(self, message: str, found: Mismatch, seen: Pixels, *, performed: bool = True) -> TaskFailed:
+    def error(self, message: str, mismatch: Mismatch, seen: Pixels, *, performed: bool = True) -> TaskFailed:
         """Return the error for a drift: the reviewer's words where it is a bug, else a line for each remedy."""
         review, place = self._review, self._place
         if review and review.bug is not None:
             return ProductFailed(f"{review.bug or 'it is a bug'} (said the reviewer)\n{message}")
-        moved, unasked = (review.moved, review.unasked) if review else ("", "")
+        asked = {"moved": review.moved, "unasked": review.unasked} if review else {}
         acted_on = self._left.seen if self._left else None
-        lines = remedies(found, place.gate, seen, self.run, self._test, acted_on=acted_on, moved=moved, unasked=unasked)
+        lines = remedies(mismatch, place.gate, seen, self.run, self._test, acted_on=acted_on, **asked)
         drift = RecordingDrifted("\n".join([message, *lines]))
         drift.at_end = self._due is None and performed
         return drift
@@ -374,10 +374,10 @@ class Replay(ForwardingController):
 
         Return what still differs; None where the gate is open.
         """
-        found = self._await_gate(self._limit_s)
-        while self.is_accepted(found):
-            found = None if self._is_by_hand else self._await_gate(self._limit_s)
-        return self.watch_end() if found is None and not self._due and not self.is_watched_later else found
+        mismatch = self._await_gate(self._limit_s)
+        while self.is_accepted(mismatch):
+            mismatch = None if self._is_by_hand else self._await_gate(self._limit_s)
+        return self.watch_end() if mismatch is None and not self._due and not self.is_watched_later else mismatch
 
     def _await_gate(self, limit_s: float) -> Mismatch | None:
         """Wait until the gate is open; return None then, else what differs. A rehearsal learns what it may of that."""
@@ -386,20 +386,20 @@ class Replay(ForwardingController):
         again_s = _LOOK_FOR_CARET_S if place.gate.caret else LOOK_FOR_BLINK_S if place.gate.blinking else _LOOK_AGAIN_S
         while True:
             seen = self.desktop.raw_frame()
-            found = self._difference(pixels_in(seen))
-            is_late = not deadline.remaining_s or (found is not None and self._is_other(seen, deadline.spent_s))
-            if found is None or is_late:
+            mismatch = self._difference(pixels_in(seen))
+            is_late = not deadline.remaining_s or (mismatch is not None and self._is_other(seen, deadline.spent_s))
+            if mismatch is None or is_late:
                 frame = place.frame = self.desktop.frame()
-                found = self._compare(frame.ref, partial(pixels_in, frame))
-                if found and is_late and self._rehearsal:
+                mismatch = self._compare(frame.ref, partial(pixels_in, frame))
+                if mismatch and is_late and self._rehearsal:
                     acted_on = self._left.seen if self._left else None
                     if opened := Rehearsal.opened(place.gate, pixels_in(frame), acted_on):
                         place.gate = opened
-                        found = self._compare(frame.ref, partial(pixels_in, frame))
-                if found is None:
+                        mismatch = self._compare(frame.ref, partial(pixels_in, frame))
+                if mismatch is None:
                     place.opened_at = frame.taken_at
-                if found is None or is_late:
-                    return found
+                if mismatch is None or is_late:
+                    return mismatch
             if deadline.spent_s > _LONG_S and not is_reported:
                 is_reported = True
                 self._emit(GateAwaited(deadline.remaining_s))
@@ -419,13 +419,13 @@ class Replay(ForwardingController):
         if frame == place.opening:
             return None
         seen = load()
-        found = self._difference(seen)
-        place.opening, place.seen = (None, None) if found else (frame, seen)
-        if not found and self._rehearsal:
+        mismatch = self._difference(seen)
+        place.opening, place.seen = (None, None) if mismatch else (frame, seen)
+        if not mismatch and self._rehearsal:
             self._rehearsal.note(self._screen, place.gate, seen)
-        if not found and self._review:
+        if not mismatch and self._review:
             self._review.note(self._screen, place.gate, seen, self._due_at)
-        return found
+        return mismatch
 
     def _is_other(self, seen: RawFrame, spent_s: float) -> bool:
         """Return whether the first screen is plainly another one, and would have changed by now if it were to."""
@@ -439,10 +439,10 @@ class Replay(ForwardingController):
 
     def watch_end(self) -> Mismatch | None:
         """Watch the end, and have what differs then reviewed; return what still differs. Raises DesktopError."""
-        found = self._watch_end()
-        while self.is_accepted(found):
-            found = None if self._is_by_hand else self._watch_end()
-        return found
+        mismatch = self._watch_end()
+        while self.is_accepted(mismatch):
+            mismatch = None if self._is_by_hand else self._watch_end()
+        return mismatch
 
     def _watch_end(self) -> Mismatch | None:
         """Watch until the end has stayed unchanged for its time; return what differs then.
@@ -478,11 +478,11 @@ class Replay(ForwardingController):
         """Return whether a screen is the recorded end, once all steps were performed."""
         return self._due is None and self._difference(seen) is None
 
-    def is_accepted(self, found: Mismatch | None) -> bool:
+    def is_accepted(self, mismatch: Mismatch | None) -> bool:
         """Have a difference from the gate reviewed, where that can be asked; return whether to look again."""
-        if self._review is None or self.is_live or found is None or not found.boxes:
+        if self._review is None or self.is_live or mismatch is None or not mismatch.boxes:
             return False
-        problem = self._in_words(found)
+        problem = self._format_drift(mismatch)
         gate, frame = self._place.gate, self.last_frame
         answer = self._review.ask(gate, frame, problem, self.run, self._due_at, is_over=self._is_over)
         if answer.kind == "model" and self._let_model:
@@ -552,18 +552,18 @@ class Replay(ForwardingController):
             return []
         steps = self.run.steps
         shown = [*(step.screen for step in steps), self.run.end]
-        known = [*beside, *(each.pixels() for step in steps for each in step.transients)]
-        known += [each.pixels() for each in shown[self._next + 1 : self._next + 2]]
+        known = [*beside, *(screen.pixels() for step in steps for screen in step.transients)]
+        known += [screen.pixels() for screen in shown[self._next + 1 : self._next + 2]]
         targets = [point for step in steps[: self._next] for point in points(step.action)]
-        found = [
+        regions = [
             part
             for part in unknown_parts(transient, known, left_out)
-            if not any(is_recoloured(part, targets, each, transient) for each in beside)
+            if not any(is_recoloured(part, targets, screen, transient) for screen in beside)
         ]
-        for each in shown if found else ():
-            unlike = unknown_parts(transient, [*known, each.pixels()], left_out)
-            found = [part for part in found if any(map(part.meets, unlike))]
-        return found
+        for screen in shown if regions else ():
+            unlike = unknown_parts(transient, [*known, screen.pixels()], left_out)
+            regions = [part for part in regions if any(map(part.meets, unlike))]
+        return regions
 
     def elements_of(self, action: Action) -> Any:
         """Return the elements that the recorded step acted on; None once the live planner has taken over."""

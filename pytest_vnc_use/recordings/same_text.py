@@ -20,9 +20,9 @@ from pytest_vnc_use.types import Region
 Coverage = npt.NDArray[np.float32]
 """Shape (height, width, 3): the distance of each channel from the background; 1 is the contrast of the line."""
 
-SMALLEST_PX, LARGEST_PX = 14, 64
+MIN_PX, MAX_PX = 14, 64
 """The height of a line, from its highest to its lowest pixel. In smaller text a digit may hide in the noise."""
-SMALLEST_HINTED_PX = 17
+MIN_HINTED_PX = 17
 """The smallest height of a line that may be hinted another way."""
 MAX_LINES = 128
 """More lines than that are not fitted: it is another screen, and a comparison must stay fast."""
@@ -91,17 +91,17 @@ def _groups(marked: Mask) -> Iterator[Region]:
     while left:
         group = [left.pop()]
         for row, column in group:  # the list grows meanwhile
-            found = {(row + down, column + across) for down, across in near} & left
-            left -= found
-            group.extend(found)
+            neighbours = {(row + down, column + across) for down, across in near} & left
+            left -= neighbours
+            group.extend(neighbours)
         tops, lefts = ([tile[axis] * _TILE_PX for tile in group] for axis in (0, 1))
         yield Region(min(lefts), min(tops), min(max(lefts) + _TILE_PX, width), min(max(tops) + _TILE_PX, height))
 
 
 def _pieces(region: Region, marked: Mask, one: Pixels, other: Pixels) -> Iterator[Region]:
     """Yield the pieces of a region with marked pixels: cut at rows of one colour, and at gaps wider than a space."""
-    found = region.part_of(marked)
-    rows, columns = np.flatnonzero(found.any(axis=1)), np.flatnonzero(found.any(axis=0))
+    inside = region.part_of(marked)
+    rows, columns = np.flatnonzero(inside.any(axis=1)), np.flatnonzero(inside.any(axis=0))
     top, left = region.top + int(rows[0]), region.left + int(columns[0])
     region = Region(left, top, left + int(np.ptp(columns)) + 1, top + int(np.ptp(rows)) + 1)
     before, now = region.part_of(one), region.part_of(other)
@@ -139,8 +139,8 @@ def _whole_line(piece: Region, marked: Mask, one: Pixels, other: Pixels) -> Regi
     """
     height, width = marked.shape
     area = Region(
-        max(0, piece.left - LARGEST_PX), max(0, piece.top - LARGEST_PX),
-        min(width, piece.right + LARGEST_PX), min(height, piece.bottom + LARGEST_PX),
+        max(0, piece.left - MAX_PX), max(0, piece.top - MAX_PX),
+        min(width, piece.right + MAX_PX), min(height, piece.bottom + MAX_PX),
     )  # fmt: skip
     colours, counts = np.unique(piece.part_of(one), return_counts=True)
     background = colours[counts.argmax()]
@@ -163,7 +163,7 @@ def _whole_line(piece: Region, marked: Mask, one: Pixels, other: Pixels) -> Regi
             left -= 1
         while right < drawn.shape[1] and drawn[top:bottom, right].any():
             right += 1
-        if bottom - top > LARGEST_PX:
+        if bottom - top > MAX_PX:
             return None
         gap, half = _gap(bottom - top), (bottom - top) // 2
         for side, nearest in ((slice(max(0, left - gap), left), -1), (slice(right, right + gap), 0)):
@@ -176,7 +176,7 @@ def _whole_line(piece: Region, marked: Mask, one: Pixels, other: Pixels) -> Regi
                 return None  # a glyph that did not change; what is higher is a border beside the line
         grown = before != (top, bottom, left, right)
     is_inside = min(top, left) > 0 and bottom < drawn.shape[0] and right < drawn.shape[1]
-    if not is_inside or bottom - top < SMALLEST_PX:
+    if not is_inside or bottom - top < MIN_PX:
         return None
     return Region(area.left + left - 1, area.top + top - 1, area.left + right + 1, area.top + bottom + 1)
 
@@ -209,7 +209,7 @@ def is_same_text(one: Pixels, other: Pixels) -> bool:
     moves = ((down, across) for down in (-1, 0, 1) for across in (-1, 0, 1))
     if any(not differing(np.roll(one, move, (0, 1)), other).any() for move in moves):
         return False  # the same drawing, at another place
-    ways = (_fits_hinted, _fits_offset) if len(one) - 2 >= SMALLEST_HINTED_PX else (_fits_offset,)
+    ways = (_fits_hinted, _fits_offset) if len(one) - 2 >= MIN_HINTED_PX else (_fits_offset,)
     fitting = (fits(before, now, starts) and fits(now, before, starts) for fits in ways)
     return any(fitting) and _keeps_ink(before, now)
 
@@ -240,7 +240,7 @@ def _fits_hinted(before: Coverage, now: Coverage, starts: npt.NDArray[np.intp]) 
 
 def _fits_offset(before: Coverage, now: Coverage, starts: npt.NDArray[np.intp]) -> bool:
     """Return whether one move to the side for each glyph, nearly the same for all, turns one line into the other."""
-    before, now = (_blurred(_blurred(each, 1), 1) for each in (before, now))
+    before, now = (_blurred(_blurred(coverage, 1), 1) for coverage in (before, now))
     moves = _MOVES[np.abs(_MOVES) <= _MAX_ASIDE]
     moved = np.stack([_moved(before, move, 1) for move in moves])
     best = np.add.reduceat(((moved - now) ** 2).sum(axis=(1, 3)), starts, axis=1).argmin(axis=0)
@@ -268,7 +268,7 @@ def _of_columns(of_glyphs: npt.NDArray[np.intp], starts: npt.NDArray[np.intp], w
 
 def _keeps_ink(before: Coverage, now: Coverage) -> bool:
     """Return whether each connected part, such as a stem, a dot or a comma, has about as much ink in both images."""
-    inks = [np.abs(each).mean(axis=2) for each in (before, now)]
+    inks = [np.abs(coverage).mean(axis=2) for coverage in (before, now)]
     inked = np.maximum(*inks) > _FAINT
     parts = np.where(inked, np.arange(1, inked.size + 1).reshape(inked.shape), 0)
     spread = np.zeros_like(parts)

@@ -52,14 +52,14 @@ from pytest_vnc_use.types import JsonObject, Region
 DIRECTORY = "__vnc_recordings__"
 BEFORE, AFTER = Path("proposed", "before.json"), Path("proposed", "after.json")
 """In a run directory: the text of the recording that was replayed, and the recording as a model has healed it in CI."""
-_LONGEST_NAME = 100
+_MAX_NAME = 100
 _LOCK_S = 60.0
 _LFS_POINTER = b"version https://git-lfs"
 _CONFLICT = re.compile(r"^(<{7}|={7}|>{7})( |$)", re.MULTILINE)
-_LONGEST_VALUE = 300
+_MAX_VALUE = 300
 MAX_MASKED = 0.5
 """The largest share of a screen that masks may hide."""
-ANEW = f"take it back from version control, or {AGAIN}"
+RESTORE = f"take it back from version control, or {AGAIN}"
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Key:
 def _file_name(test: str) -> str:
     """Return the test's name in characters that every file system takes; with a digest where that changes the name."""
     name = test.partition("::")[2].replace("::", ".") or test
-    safe = re.sub(r"[^A-Za-z0-9_.=,+\[\]-]", "_", name)[:_LONGEST_NAME]
+    safe = re.sub(r"[^A-Za-z0-9_.=,+\[\]-]", "_", name)[:_MAX_NAME]
     return safe if safe == name else f"{safe}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
@@ -124,11 +124,11 @@ def parse(text: str, where: str) -> Recording:
     try:
         data = load_json(text.encode())
     except (ValueError, RecursionError) as exc:
-        raise RecordingError(f"{where} is cut off, or no JSON: {exc}; {ANEW}") from exc
+        raise RecordingError(f"{where} is cut off, or no JSON: {exc}; {RESTORE}") from exc
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise RecordingError(f'{where} is no recording: "format" must be {FORMAT!r}; {ANEW}')
+        raise RecordingError(f'{where} is no recording: "format" must be {FORMAT!r}; {RESTORE}')
     if type(version := data.get("version")) is not int:
-        raise RecordingError(f'{where} is damaged: "version" must be a number, got {version!r}; {ANEW}')
+        raise RecordingError(f'{where} is damaged: "version" must be a number, got {version!r}; {RESTORE}')
     if version != VERSION:
         age, remedy = ("a newer", f"upgrade pytest-vnc-use, or {AGAIN}") if version > VERSION else ("an older", AGAIN)
         raise RecordingError(
@@ -140,8 +140,8 @@ def parse(text: str, where: str) -> Recording:
         first = exc.errors(include_url=False)[0]
         parts = "".join(f" {part + 1}" if isinstance(part, int) else f", {part}" for part in first["loc"])
         place = parts.removeprefix(", ") or "it"  # as `runs 1, steps 2, action`, counted from 1
-        got = cut(repr(first["input"]), _LONGEST_VALUE)
-        raise RecordingError(f"{where} is damaged: {place}: {first['msg']}, got {got}; {ANEW}") from exc
+        got = cut(repr(first["input"]), _MAX_VALUE)
+        raise RecordingError(f"{where} is damaged: {place}: {first['msg']}, got {got}; {RESTORE}") from exc
 
 
 def load(path: Path) -> Recording | None:
@@ -151,7 +151,7 @@ def load(path: Path) -> Recording | None:
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as exc:
-        raise RecordingError(f"{str(path)!r} cannot be read: {exc}; {ANEW}") from exc
+        raise RecordingError(f"{str(path)!r} cannot be read: {exc}; {RESTORE}") from exc
     return _with_pixels(parse(text, repr(str(path))), path)
 
 
@@ -164,9 +164,9 @@ def load_of(key: Key) -> Recording | None:
     # it may have another test's name: that is how a renamed test keeps its recording
     if recording and (recording.parameters, recording.secrets) != (key.parameters, key.secrets):
         names = "{!r} with parameters {} and secrets {}".format
-        theirs = names(recording.test, list(recording.parameters), list(recording.secrets))
-        ours = names(key.test, list(key.parameters), list(key.secrets))
-        raise RecordingError(f"{str(key.path)!r} belongs to {theirs}, but this test is {ours}; {AGAIN}")
+        recorded_names = names(recording.test, list(recording.parameters), list(recording.secrets))
+        test_names = names(key.test, list(key.parameters), list(key.secrets))
+        raise RecordingError(f"{str(key.path)!r} belongs to {recorded_names}, but this test is {test_names}; {AGAIN}")
     return recording
 
 
@@ -182,22 +182,23 @@ def _with_pixels(recording: Recording, path: Path) -> Recording:
         try:
             width, height = size_of(content)
         except ValueError as exc:
-            raise RecordingError(f"{image!r} of {str(path)!r} is no image: {exc}; {ANEW}") from exc
+            raise RecordingError(f"{image!r} of {str(path)!r} is no image: {exc}; {RESTORE}") from exc
         due = (box.right - box.left, box.bottom - box.top) if box else recording.screen_size
         if (width, height) != due if box else at[0] + width > due[0] or at[1] + height > due[1]:
             what = f"{width} x {height} pixels at {at} are not {'what its region has' if box else 'on the screen'}"
-            raise RecordingError(f"{image!r} of {str(path)!r} does not fit: {what}; {ANEW}")
+            raise RecordingError(f"{image!r} of {str(path)!r} does not fit: {what}; {RESTORE}")
         return content
 
     def with_pixels(screen: Screen) -> Screen:
         parts = []
         for part in screen.dynamic:
-            loads = [lru_cache(1)(partial(pixels_of, read(each.image, part.region))) for each in part.variants]
+            loads = [lru_cache(1)(partial(pixels_of, read(variant.image, part.region))) for variant in part.variants]
             variants = (v.model_copy(update={"pixels": load}) for v, load in zip(part.variants, loads, strict=True))
             parts.append(part.model_copy(update={"variants": tuple(variants)}))
         return screen.model_copy(update={"dynamic": tuple(parts), "pixels": partial(chain.pixels, next(numbers))})
 
-    changes = [(read(each.image, None, each.at) if each.image else b"", each.at) for each in screens(recording)]
+    stored = [(screen.image, screen.at) for screen in screens(recording)]
+    changes = [(read(image, None, at) if image else b"", at) for image, at in stored]
     chain, numbers = Chain(recording.screen_size, changes), count()
     return with_screens(recording, with_pixels)
 
@@ -207,11 +208,11 @@ def _read_image(path: Path, image: str) -> bytes:
     try:
         content = read_regular(source)
     except OSError as exc:
-        raise RecordingError(f"an image of {str(path)!r} cannot be read: {exc}; {ANEW}") from exc
+        raise RecordingError(f"an image of {str(path)!r} cannot be read: {exc}; {RESTORE}") from exc
     if content.startswith(_LFS_POINTER):
         raise RecordingError(f"{str(source)!r} is a pointer of Git LFS and no image yet: run git lfs pull")
     if _digest(content) not in image:
-        raise RecordingError(f"{str(source)!r} is damaged: its digest is not in its name; {ANEW}")
+        raise RecordingError(f"{str(source)!r} is damaged: its digest is not in its name; {RESTORE}")
     return content
 
 
@@ -222,7 +223,7 @@ def _digest(image: bytes) -> str:
 def check_writable(path: Path) -> None:
     """Raise RecordingError where no recording can be written at `path`; make nothing."""
     for directory in (path.parent, path.with_suffix("")):
-        nearest = next(each for each in (directory, *directory.parents) if os.path.lexists(each))
+        nearest = next(parent for parent in (directory, *directory.parents) if os.path.lexists(parent))
         try:
             tempfile.TemporaryFile(dir=nearest).close()
         except OSError as exc:
@@ -249,7 +250,7 @@ def save(path: Path, recording: Recording) -> bool:
         is_other = not path.exists() or path.read_bytes() != text
         if is_other:
             write_atomically(path, text, opener=None)
-        kept = {directory / name for name in (*images, *(each.image for each in recording.history))}
+        kept = {directory / name for name in (*images, *(change.image for change in recording.history))}
         for stale in set(directory.glob("*.webp")) - kept:
             stale.unlink(missing_ok=True)
         return is_other
@@ -277,9 +278,11 @@ def _with_images(recording: Recording, directory: Path) -> tuple[Recording, dict
         nonlocal before
         name, now, parts = next(names), screen.pixels(), []
         for number, part in enumerate(screen.dynamic, 1):
-            named = ((f"{name}-part{number}-variant{place}", each) for place, each in enumerate(part.variants, 1))
-            variants = tuple(each.model_copy(update={"image": add(of_it, each.pixels())}) for of_it, each in named)
-            parts.append(part.model_copy(update={"variants": variants}))
+            variants = []
+            for place, variant in enumerate(part.variants, 1):
+                image = add(f"{name}-part{number}-variant{place}", variant.pixels())
+                variants.append(variant.model_copy(update={"image": image}))
+            parts.append(part.model_copy(update={"variants": tuple(variants)}))
         visible, before = changed_tiles(before, now), now
         image, at = "", (0, 0)
         if visible.any():
@@ -340,9 +343,9 @@ def recordings_of(test: str) -> list[Path]:
         recorded, called = parse(path.read_text(encoding="utf-8"), repr(str(path))).test, f"{module_path.name}::{name}"
         if path.stem == _file_name(called) or f"{recorded}[".startswith((f"{called}[", f"{called}::")):
             wanted.append(path)
-    if not (found := wanted if name else paths):
+    if not (selected := wanted if name else paths):
         raise RecordingError(f"there is no recording of {test!r} beside {str(module_path)!r}")
-    return found
+    return selected
 
 
 @contextmanager

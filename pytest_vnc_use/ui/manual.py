@@ -23,7 +23,7 @@ from pytest_vnc_use.demonstrate.gestures import DemonstratedAction, Motion
 from pytest_vnc_use.demonstrate.session import INEXACT, ManualSession, recorded_steps
 from pytest_vnc_use.errors import ActionError, Inconclusive
 from pytest_vnc_use.recordings.format import PERSON, RecordedRun, Screen
-from pytest_vnc_use.recordings.moving import screen_at_rest
+from pytest_vnc_use.recordings.moving import stable_screen
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.runs.transcript import format_caption
 from pytest_vnc_use.types import (
@@ -162,7 +162,7 @@ class PageUser:
         session = ManualSession(desktop, notify, self._elements_of, hidden and hidden.over(desktop), show)
         inbox = _Inbox(session, desktop.size, self._secrets, notify, watcher.hurry)
         screen = _RedactedScreen(hidden.over(desktop), session.lock, desktop.screen) if hidden else desktop.screen
-        screen_at_rest(desktop)  # so that moving parts are known from the start
+        stable_screen(desktop)  # so that moving parts are known from the start
         question = {
             "about": "record",
             "test": self._test,

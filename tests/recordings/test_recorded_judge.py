@@ -192,7 +192,7 @@ class Blinking(PaintedController):
 )
 def test_evidence_waits_for_what_moves_now(box: Region, moving: tuple[Region, ...], kind: str) -> None:
     judged = Evidence(claim=CLAIM, verdict="holds", region=box, screen=Screen(pixels=lambda: SAVED))
-    judge = RecordedJudge([(judged, None)], None, masks=(), eyes=Blinking, hide=str, compared={})
+    judge = RecordedJudge([(judged, None)], None, masks=(), controller=Blinking, hide=str, compared={})
     seen = SAVED.copy()
     box.part_of(seen)[:] = 0
     frame = replace(frame_of(seen), moving=moving)
@@ -220,5 +220,5 @@ def test_evidence_without_what_passed_at_end(
 ) -> None:
     judged = Evidence(claim=CLAIM, verdict="holds", region=region, screen=Screen(pixels=lambda: SAVED))
     recorded_end = Screen(pixels=lambda: PASSING) if end is not None else None
-    judge = RecordedJudge([(judged, recorded_end)], None, masks=(), eyes=PaintedController, hide=str, compared={})
+    judge = RecordedJudge([(judged, recorded_end)], None, masks=(), controller=PaintedController, hide=str, compared={})
     assert judge.judge(CLAIM, frame_of(shown), timeout_s=9, report=lambda _: None).kind == kind

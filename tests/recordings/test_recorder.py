@@ -9,7 +9,7 @@ import pytest
 
 from pytest_vnc_use.recordings.format import dynamic_region, merged
 from pytest_vnc_use.recordings.images import Pixels, frame_of
-from pytest_vnc_use.recordings.moving import screen_at_rest
+from pytest_vnc_use.recordings.moving import stable_screen
 from pytest_vnc_use.types import Frame, Region, Report, Verdict
 from support.drawings import drawn
 from support.fixed_judge import CLAIM, Says
@@ -63,7 +63,7 @@ REACHES = Turning(
     ids=["spinner", "reaches out", "at the edge", "caret", "caret in next tile", "lamp", "clock"],
 )
 def test_dynamic_regions_of_moving_tiles(eyes: Turning, parts: list[tuple[Region, str, int]]) -> None:
-    found = screen_at_rest(eyes).dynamic
+    found = stable_screen(eyes).dynamic
     assert [(part.region, part.kind, len(part.variants)) for part in found] == parts
 
 
@@ -82,7 +82,7 @@ def test_caret_below_moving_part_stands_apart(below: Region, parts: list[Region]
     both = turned.copy()
     below.part_of(both)[:] = 0
     eyes = Turning(BLANK, both, turned, moving=(Region(64, 64, 96, 128),))
-    assert [part.region for part in screen_at_rest(eyes).dynamic] == parts
+    assert [part.region for part in stable_screen(eyes).dynamic] == parts
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_caret_below_moving_part_stands_apart(below: Region, parts: list[Region]
 )
 def test_change_beside_tile_is_no_part_of_it(beside: Region) -> None:
     """A tile that the caret has left still counts as moving for a while."""
-    assert screen_at_rest(Turning(BLANK, filled(beside), moving=(TILE,))).dynamic == ()
+    assert stable_screen(Turning(BLANK, filled(beside), moving=(TILE,))).dynamic == ()
 
 
 def test_merged_drops_regions_within_others() -> None:
