@@ -178,6 +178,29 @@ def test_steps_by_hand_become_part_of_recording(project: Project) -> None:
     assert again.code == 0, again.out
 
 
+def test_button_pressed_while_list_changes_is_clicked(served: Served, browser: Any) -> None:
+    link, page = served.link(), browser.new_page()
+    for name in ("one", "two", "three"):
+        link.send(type="test", test=f"test_it.py::{name}", state="running")
+    with page.expect_websocket() as sockets:
+        page.goto(served.server.url)
+    for name, state, press, release in (
+        ("two", "passed", page.mouse.down, page.mouse.up),
+        ("three", "failed", lambda: page.keyboard.down("Space"), lambda: page.keyboard.up("Space")),
+    ):
+        button = page.locator("#tests").get_by_role("button", name=name)
+        button.hover()
+        button.focus()
+        press()
+        with sockets.value.expect_event("framereceived", lambda message, state=state: state in str(message)):
+            link.send(type="test", test="test_it.py::one", state=state)
+        page.evaluate("() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+        release()
+        page.get_by_role("heading", name=f"test_it.py::{name}").wait_for()
+        page.locator("#tests").get_by_text(state).wait_for()
+    page.close()
+
+
 def test_drift_is_continued_by_keyboard(served: Served, browser: Any, tmp_path: Path) -> None:
     link, events = served.link(), queue.Queue[dict[str, Any]]()
     image = tmp_path / "image.png"

@@ -113,7 +113,13 @@ let scheduled = false;
 function schedule() {
   if (scheduled) return;
   scheduled = true;
-  requestAnimationFrame(() => { scheduled = false; render(); });
+  requestAnimationFrame(renderUnlessPressed);
+}
+
+function renderUnlessPressed() {
+  if (document.querySelector("button:active")) return requestAnimationFrame(renderUnlessPressed); // else its click is lost
+  scheduled = false;
+  render();
 }
 
 function element(name, text = "", properties = {}) {
