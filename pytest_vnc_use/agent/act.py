@@ -251,7 +251,7 @@ class Actor:
                 raise ActionError(problem)
             case CallFunction(name=name, arguments=arguments):
                 if name not in self._functions:
-                    raise ActionError(f"there is no function {name!r}; there are {sorted(self._functions)}")
+                    raise ActionError(f"unknown function {name!r}. Use one of {sorted(self._functions)}")
                 try:
                     return str(self._functions[name](**self._arguments(arguments)))
                 except (Exception, SystemExit) as exc:  # a user's function may raise anything; the planner gets it

@@ -235,7 +235,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         empty, or if there is no judge.
         """
         if not task.strip():
-            raise SettingsError(f"the task must be a sentence, got {task!r}")
+            raise SettingsError(f"the task must be non-empty text, got {task!r}")
         expect = (expect,) if isinstance(expect, str) else expect
         if not isinstance(expect, (list, tuple, type(None))):
             raise SettingsError(f"expect must be a claim, a list of claims, or None, got {expect!r}")
@@ -245,8 +245,8 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
             raise SettingsError(NO_JUDGE.format(task, why))
         if self._test_id and check is False:
             raise SettingsError(
-                "check=False does not work in a test, where a task that does not end as done raises: catch its error, "
-                "as with pytest.raises(PolicyDenied)"
+                "check=False does not work in a test, where a task that does not end as done raises. Catch its error, "
+                "such as pytest.raises(PolicyDenied)"
             )
         custom_planner = None if planner is None else as_planner(planner)
         overrides = policy, custom_planner, approver or self._approver
@@ -407,8 +407,8 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
             claim = self.assess(claim, within_s=within_s, votes=votes)
         if not message and not isinstance(claim, Verdict):
             raise SettingsError(
-                f"`check` needs a `message` for the condition {claim!r}, got {message!r}: for example check(total "
-                '== 3, "the total is 3")'
+                f"`check` needs a `message` for the condition {claim!r}, got {message!r}. Write, for example, "
+                'check(total == 3, "the total is 3")'
             )
         kind: VerdictKind = claim.kind if isinstance(claim, Verdict) else "holds" if claim else "fails"
         line = ": ".join(filter(None, [message, str(claim) if isinstance(claim, Verdict) else ""]))

@@ -86,7 +86,7 @@ class Prices:
             raise SettingsError(
                 f"the price of the model {model!r} is unknown, so a limit in dollars cannot be checked. Put the "
                 f'price into a file (-o vnc_prices=prices.toml): [[price]] models = ["{model}"], with input and '
-                "output in dollars for a million tokens. Or set a limit in tokens"
+                "output in dollars per million tokens, or set a limit in tokens"
             )
 
 
@@ -178,8 +178,8 @@ class Ledger:
             lock = acquire(self._lock, LOCK_S)
         except Timeout as exc:
             raise InfraError(
-                f"the session's account in {str(self.directory)!r} stayed locked for {LOCK_S} s; "
-                "another process of the session hangs while it writes there"
+                f"the session's account in {str(self.directory)!r} stayed locked for {LOCK_S} s. "
+                "End the process of the session that hangs while writing it"
             ) from exc
         with lock:
             account = _Account(clock.monotonic())

@@ -191,7 +191,7 @@ def build_planner(settings: Settings, functions: Sequence[Callable[..., object]]
     """Build the planner that the settings name. Raises SettingsError; KeyMissing if its key is missing."""
     if not settings.planner:
         raise SettingsError(
-            "no planner is configured: do the task once yourself with --vnc-record=manual, pass "
+            "no planner is configured. Do the task once yourself with --vnc-record=manual, pass "
             "--vnc-planner=gemini with a key in GOOGLE_API_KEY (each run then costs money), or override the fixture "
             "vnc_planner"
         )
@@ -235,7 +235,7 @@ def _options(settings: Settings, planner: type, fixed: Collection[str]) -> dict[
     for name, (text, origin) in texts.items():
         if name not in supported:
             raise SettingsError(
-                f"the planner {settings.planner!r} has no option {name!r}; vnc_planner_options takes "
+                f"the planner {settings.planner!r} has no option {name!r}. vnc_planner_options supports "
                 f"{', '.join(supported)}"
             )
         kind = kinds[name]
@@ -408,11 +408,11 @@ def program_of(settings: Settings) -> list[str]:
     except ValueError as exc:
         raise SettingsError(f"--vnc-app must be a command line, got {settings.app!r}: {exc}") from exc
     if settings.server == "qt" and not command:
-        raise SettingsError("--vnc-server=qt starts the program under test: --vnc-app must name its command, got ''")
+        raise SettingsError("--vnc-server=qt needs --vnc-app, the command of the program under test, got ''")
     if command and is_external(settings) and not settings.exec:
         raise SettingsError(
             f"--vnc-app={settings.app!r} cannot be started on the desktop at {settings.server!r}, because only "
-            "VNC reaches that desktop. Say with --vnc-exec how a command runs there, or remove --vnc-app and "
+            "VNC reaches that desktop. Set --vnc-exec, such as 'ssh HOST', or remove --vnc-app and "
             "start the program yourself"
         )
     return command
@@ -486,7 +486,7 @@ def _container_options(text: str) -> dict[str, Any]:
     except (argparse.ArgumentError, ValueError) as exc:
         raise SettingsError(f"vnc_container_args must be arguments of docker run, got {text!r}: {exc}") from None
     if others:
-        raise SettingsError(f"vnc_container_args may have -e, -v and --network, got {shlex.join(others)!r}")
+        raise SettingsError(f"vnc_container_args supports only -e, -v and --network, got {shlex.join(others)!r}")
     return vars(options)
 
 
@@ -683,6 +683,6 @@ def vnc_behind(controller: Controller) -> VNCController:
     if isinstance(controller, VNCController):
         return controller
     raise SettingsError(
-        f"--vnc-record=manual needs the plugin's own controller, got a {type(controller).__name__!r}. Do not "
-        "pass `controller`, or let a planner do the task"
+        f"--vnc-record=manual needs the plugin's own controller, got a {type(controller).__name__!r}. Remove "
+        "`controller`, or use a planner"
     )

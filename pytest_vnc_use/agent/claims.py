@@ -104,7 +104,7 @@ class NoJudge:
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report = ignore_report) -> Verdict:
         """Return unsure, with the advice to configure a model."""
         reason = (
-            "no model is configured to judge claims; set GOOGLE_API_KEY and pass --vnc-planner=gemini, "
+            "no model is configured to judge claims. Set GOOGLE_API_KEY and pass --vnc-planner=gemini, "
             "or check the program's own state in the test's body"
         )
         return Verdict(claim, "unsure", reason, frame=frame.ref)
@@ -125,7 +125,7 @@ def answer_question(judge: Judge, question: str, frame: Frame, report: Report) -
 def check_asked(claim: object, votes: object, within_s: object = 0.0) -> None:
     """Raise SettingsError for a claim that cannot be judged, before any judge is asked."""
     if not (isinstance(claim, str) and claim.strip()):
-        raise SettingsError(f"a claim must be a sentence about the screen, got {claim!r}")
+        raise SettingsError(f"a claim must be text about the screen, got {claim!r}")
     if not (isinstance(votes, int) and votes > 0 and votes % 2):
         raise SettingsError(f"votes must be an odd number, at least 1, got {votes!r}")
     if not (isinstance(within_s, (int, float)) and 0 <= within_s < math.inf):
@@ -180,7 +180,7 @@ class Form(Generic[T]):
         _vnc_asks = "judge"
         if not isinstance(reader, Reader):
             name = type(reader).__name__
-            raise Inconclusive(f"no planner can read values: {name} only judges claims; configure --vnc-judge=gemini")
+            raise Inconclusive(f"no planner can read values: {name} only judges claims. Configure --vnc-judge=gemini")
 
         def read(left_s: float) -> Reading:
             return reader.read(question, _hidden(self.schema, hide), frame, timeout_s=left_s, report=report)
@@ -207,7 +207,7 @@ def _hidden(value: Any, hide: Callable[[str], str]) -> Any:
 def _bindable(schema: Mapping[str, Any], path: str) -> dict[str, Any]:
     """Return the schema as strict services need it, without keywords that they reject. Raises SettingsError."""
     if "additionalProperties" in schema and schema["additionalProperties"] is not False:
-        raise SettingsError(f"extract needs named fields, {path} is a dict with any keys; make it a list of models")
+        raise SettingsError(f"extract needs named fields, but {path} is a dict with any keys. Use a list of models")
     bound: dict[str, Any] = {key: value for key, value in schema.items() if key in _KEPT}
     if schema.get("format") in _FORMATS:
         bound["format"] = schema["format"]

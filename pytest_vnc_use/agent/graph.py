@@ -63,16 +63,16 @@ class RunGraph:
                 raise RunDirectoryError(NO_CHECKPOINT.format(run_id))
             if outcome := values.get("outcome"):
                 raise RunDirectoryError(
-                    f"run {run_id!r} is over, it ended as {outcome!r}; only an unfinished run continues"
+                    f"run {run_id!r} is finished, with {outcome!r}. Only an unfinished run can continue"
                 )
             ruling = values["ruling"]
             was_answered = bool(values["pending"] and ruling and ruling["by"] == "person")  # the last answer counts
             if answer is not None and not snapshot.interrupts and not was_answered:
-                raise RunDirectoryError(f"run {run_id!r} does not wait for approval; `resume` continues with it")
+                raise RunDirectoryError(f"run {run_id!r} does not wait for approval. Continue it with `resume`")
             if answer and self._run.hide(from_json(Proposal, values["pending"][0])) != asked:
                 raise RunDirectoryError(
-                    f"the checkpoint of run {run_id!r} holds another action than the one that was asked about; "
-                    "deny it, or start its task again"
+                    f"the checkpoint of run {run_id!r} holds another action than the one that was asked about. "
+                    "Deny it, or start its task again"
                 )
             if answer is None and snapshot.next == ("act",) and values["pending"]:
                 ruling = to_json(self._run.rule_on(from_json(Proposal, values["pending"][0])))
@@ -133,7 +133,7 @@ class RunGraph:
                 raise
             raise RunDirectoryError(
                 f"the checkpoints of run {self._run_id!r} are damaged ({type(exc).__name__}: {exc}), so it cannot "
-                "continue. Its run directory shows what it did; start the task again"
+                "continue. Its run directory shows what it did. Start the task again"
             ) from exc
 
     def _isolated(self, node: Callable[[CUAState], CUAState]) -> Callable[[CUAState], CUAState]:

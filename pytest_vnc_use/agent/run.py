@@ -94,7 +94,7 @@ if TYPE_CHECKING:
 
 CHECKPOINTS = "checkpoints.sqlite"
 """The file of the checkpoints in the run directory."""
-NO_CHECKPOINT = "run {!r} left no checkpoint to continue from; start its task again"
+NO_CHECKPOINT = "run {!r} left no checkpoint to continue from. Start its task again"
 MAX_REPLANS = 2
 """The maximum repeats of one turn. The last answer is used even if the screen changed again."""
 RUN_ENDS = (DeadlineExceeded, AnswerRefused, BudgetExceeded)
@@ -158,11 +158,11 @@ def continue_run(
         outcome = trace.ended.outcome if trace.ended else None
         if outcome is not None:  # a run that broke has none
             raise RunDirectoryError(
-                f"run {run_id!r} is over, it ended as {str(outcome)!r}; only an unfinished run can continue"
+                f"run {run_id!r} is finished, with {str(outcome)!r}. Only an unfinished run can continue"
             )
         if step is not None and (trace.asked is None or trace.asked.number != step):
             raise RunDirectoryError(
-                f"run {run_id!r} does not wait for an answer about step {step!r}; look which step it waits for now"
+                f"run {run_id!r} does not wait for an answer about step {step!r}. Check which step it waits for now"
             )
         if not (directory.path / CHECKPOINTS).exists():
             raise RunDirectoryError(NO_CHECKPOINT.format(run_id))
@@ -189,9 +189,7 @@ def _only_driver(directory: RunDirectory) -> Iterator[None]:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise RunDirectoryError(
-            f"this or another process is performing run {directory.path.name!r} right now"
-        ) from None
+        raise RunDirectoryError(f"run {directory.path.name!r} is being performed by this or another process") from None
     try:
         yield
     finally:
@@ -202,18 +200,18 @@ def _missing(agent: VncUseAgent, started: RunStarted) -> Iterator[str]:
     """Yield what the run was started with and the agent lacks, and how to give it again."""
     settings, run_id = agent.settings, started.run_id
     for name in sorted(set(started.secrets) - set(agent._secrets.values)):
-        yield f"its secret {name!r} is missing: give it again with --secret {name} (secrets={{{name!r}: …}})"
+        yield f"its secret {name!r} is missing. Pass it again with --secret {name} (secrets={{{name!r}: …}})"
     if functions := sorted(set(started.functions) - set(agent._functions)):
-        yield f"its functions {', '.join(functions)} are missing: give them again as functions=[…] in Python"
+        yield f"its functions {', '.join(functions)} are missing. Pass them again as functions=[…] in Python"
     if not (agent._planners.get(run_id) or agent._given_planner):
         yield from other_planner(started, settings, lambda: agent.planner)
     has_policy = agent._given_policy is not None or run_id in agent._policies
     if started.own_policy and not has_policy:
-        yield "it was started with a policy object: give it again as policy=…"
+        yield "it was started with a policy object. Pass it again as policy=…"
     elif (policy := started.settings.get("policy")) and not (settings.policy or has_policy):
-        yield f"its policy was {plain(str(policy))!r}: give it again with --policy FILE (policy=…)"
+        yield f"its policy was {plain(str(policy))!r}. Pass it again with --policy FILE (policy=…)"
     if started.own_judge and started.expect and agent._given_judge is None:
-        yield "it was started with a judge object: give it again as judge=…"
+        yield "it was started with a judge object. Pass it again as judge=…"
 
 
 def other_planner(started: RunStarted, settings: Settings, build: Callable[[], Planner]) -> Iterator[str]:
@@ -231,7 +229,7 @@ def other_planner(started: RunStarted, settings: Settings, build: Callable[[], P
         yield f"its planner was {plain(before)!r}, {would}. Pass the same planner again (planner=…, --planner NAME)"
     if excluded := sorted(set(started.settings.get("exclude") or ()) - set(settings.exclude)):
         names = ", ".join(map(plain, excluded))
-        yield f"its planner was not allowed to use {names}: give that again as excluded_actions=[…]"
+        yield f"its planner was not allowed to use {names}. Pass these again as excluded_actions=[…]"
 
 
 class Run:

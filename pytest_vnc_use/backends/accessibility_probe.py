@@ -36,10 +36,10 @@ def bus_address() -> str:
     try:
         xprop = subprocess.run(["xprop", "-root", "-notype", "AT_SPI_BUS"], stdout=subprocess.PIPE, check=False)
     except FileNotFoundError:
-        sys.exit("xprop is missing there (apt-get install x11-utils)")
+        sys.exit("xprop is missing (apt-get install x11-utils)")
     match = re.search(rb'= "(.*)"', xprop.stdout)
     if not match:
-        sys.exit("no at-spi-bus-launcher runs there (apt-get install at-spi2-core, and start it before the program)")
+        sys.exit("at-spi-bus-launcher is not running (apt-get install at-spi2-core, and start it before the program)")
     return match.group(1).decode()
 
 
@@ -144,7 +144,7 @@ def main() -> None:
     try:
         from gi.repository import Gio, GLib  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
-        sys.exit("the system's Python has no GLib there (apt-get install python3-gi)")
+        sys.exit("the system's Python has no GLib (apt-get install python3-gi)")
     bus, arguments = Bus(Gio, GLib), sys.argv[1:]
     if not arguments:
         nodes: list[dict[str, object] | None] = [*bus.all()]

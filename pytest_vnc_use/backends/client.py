@@ -138,7 +138,7 @@ class DesktopFactory(RFBFactory):
         if isinstance(reason.value, ValueError):  # the host is neither a DNS name nor an IP address
             error: VncUseError = SettingsError(
                 f"no VNC connection to {self.server!r}: the host {self.host!r} must be an IP address or a host "
-                "name. Each part of a name has 1 to 63 letters, digits and '-', and does not begin or end with '-'"
+                "name. Each label of a name has 1 to 63 letters, digits and '-', and does not begin or end with '-'"
             )
         else:
             dialled = f", host {self.host!r}, port {self.port}" if self.port else ""

@@ -90,7 +90,7 @@ class DevTools:
             raise DesktopError(f"no browser answered at {self.address!r} in time") from None
         except OSError as exc:
             raise DesktopError(
-                f"no browser answers at {self.address!r} ({exc}): start Chrome or Chromium there with "
+                f"no browser answers at {self.address!r} ({exc}). Start Chrome or Chromium there with "
                 "--remote-debugging-port and a separate --user-data-dir"
             ) from exc
         except (HTTPException, ValueError, KeyError, TypeError) as exc:
@@ -194,7 +194,7 @@ class Page:
         if "id" in message:
             self._answers[message["id"]] = message
         elif message["method"] == "Inspector.targetCrashed":
-            raise DesktopError(f"{self} has crashed; load it again")
+            raise DesktopError(f"{self} has crashed. Load it again")
         else:
             self._events.append(message)
 

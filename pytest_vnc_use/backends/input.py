@@ -254,12 +254,12 @@ class Keyboard:
         if not self._screen.wait_until(lambda: protocol.fetched_texts > before, _FETCH_S):
             raise ActionError(
                 f"no program fetched the text from the clipboard within {_FETCH_S} s after "
-                f"{'ctrl+v' if chord == PASTE else 'shift+insert'}; is a text field focused?"
+                f"{'ctrl+v' if chord == PASTE else 'shift+insert'}. Focus a text field first"
             )
         if self._screen.wait_settled(_PASTED).reason == "nothing_changed":
             raise ActionError(
-                "a program fetched the text from the clipboard, perhaps one that keeps it, "
-                f"and no pixel changed within {_PASTED.first_change_s} s; is a text field focused?"
+                "a program fetched the text from the clipboard, perhaps a clipboard manager, "
+                f"and no pixel changed within {_PASTED.first_change_s} s. Focus a text field first"
             )
 
 
@@ -280,7 +280,7 @@ def scroll_of(
         direction, pixels = x or direction, magnitude if y is None else y
         x, y, magnitude = size[0] // 2, size[1] // 2, _DEFAULT_SCROLL_PX if pixels is None else pixels
     if direction not in _WHEEL or y is None:
-        raise ActionError(f"a scroll must have a direction, up, down, left or right, got {direction!r}")
+        raise ActionError(f"the direction of a scroll must be up, down, left or right, got {direction!r}")
     if magnitude is not None and magnitude < 1:
         raise ActionError(f"the magnitude of a scroll must be at least 1 pixel, got {magnitude!r}")
     wheel_clicks = clicks if magnitude is None else max(1, round(magnitude / PIXELS_PER_WHEEL_CLICK))

@@ -43,7 +43,7 @@ def start_reactor() -> None:
         if _started_in and _started_in != [os.getpid()]:
             raise InfraError(
                 f"process {os.getpid()!r} cannot use VNC: process {_started_in[0]!r} used it, and then forked "
-                "this one; start processes with 'spawn' instead of 'fork'"
+                "this one. Start processes with 'spawn' instead of 'fork'"
             )
         if reactor.running:
             return

@@ -260,7 +260,7 @@ class SecuredClient(RFBClient):
             return
         self.factory.facts.security_used = f"VeNCrypt {_name(chosen)}"
         if chosen == _X509_PLAIN and not wire.user:
-            self._reject("wants a user name (X509Plain), but none is set: set vnc_username", AuthenticationFailed)
+            self._reject("wants a user name (X509Plain), but none is set. Set vnc_username", AuthenticationFailed)
         elif chosen != _X509_NONE and not has_password:
             self._reject("wants a password, but none is set", AuthenticationFailed)
         else:

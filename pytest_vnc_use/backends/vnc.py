@@ -188,7 +188,7 @@ class VNCController:
 
         def __getattr__(self, name: str) -> NoReturn:
             if name in ("_quirks", "_connection", "_screen", "_pointer", "_keyboard"):
-                raise DesktopError("the controller is not connected: call connect(server, password) first")
+                raise DesktopError("the controller is not connected. Call connect(server, password) first")
             raise AttributeError(f"a VNCController has no {name!r}")
 
     @property
@@ -262,8 +262,8 @@ class VNCController:
             colour = screen.only_colour(watch.blank_s)
             if colour and not watch.program_fault():
                 raise ScreenBlank(
-                    f"the screen of {server!r} has had only one colour ({colour}) for {watch.blank_s:g} s: "
-                    "start a program on it before the run, by --vnc-app or by app in the task's file, or wait longer "
+                    f"the screen of {server!r} has had only one colour ({colour}) for {watch.blank_s:g} s. "
+                    "Start a program on it before the run, by --vnc-app or by app in the task's file, or wait longer "
                     "with vnc_start_seconds"
                 )
         for is_fresh in (False, True):
@@ -477,7 +477,7 @@ class VNCController:
             case act.KeyUp(key):
                 self.key_up(key)
             case act.OpenAddress(in_new_window=True):
-                raise ActionError("only DevTools can open a new window: set vnc_cdp")
+                raise ActionError("only DevTools can open a new window. Set vnc_cdp")
             case act.OpenAddress(address):
                 self.open_address(address)
             case act.TraverseHistory(direction):
@@ -559,7 +559,7 @@ class VNCController:
                 action, self._unconfirmed_action = self._unconfirmed_action, ""
                 raise ActionInterrupted(
                     f"the connection was lost before the desktop had answered a {action}. The watchdog reconnected, "
-                    f"but it is unknown whether the {action} took effect: look at the screen, and repeat it if needed"
+                    f"but it is unknown whether the {action} took effect. Check the screen, and repeat it if needed"
                 ) from lost
         return work()
 

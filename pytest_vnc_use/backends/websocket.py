@@ -38,7 +38,7 @@ _SILENT = logging.Logger("vnc-websocket", logging.CRITICAL)  # DEBUG would log t
 def parse_url(url: str, wire: Wire) -> WebSocketURI:
     """Return the parsed `ws://HOST:PORT/PATH` or `wss://…`. Raises SettingsError, also if the rules contradict it."""
     if url.endswith(HIDDEN_QUERY):
-        raise SettingsError(f"the query of {url!r} is stored nowhere, as it may let other users in: give the whole URL")
+        raise SettingsError(f"the query of {url!r} is not stored, because it may grant access. Give the whole URL")
     try:
         parsed = parse_uri(url)
     except (InvalidURI, ValueError) as exc:
@@ -49,7 +49,7 @@ def parse_url(url: str, wire: Wire) -> WebSocketURI:
     if parsed.user_info:
         raise SettingsError("the URL must not contain a user name or a password, because reports show it")
     if wire.requires_tls and not parsed.secure:
-        raise SettingsError(f"{wire.demand} requires TLS, but ws:// has none: give wss://, got {without_query(url)!r}")
+        raise SettingsError(f"{wire.demand} requires TLS, but ws:// has none. Use wss://, got {without_query(url)!r}")
     if parsed.secure and wire.tls == "off":
         raise SettingsError(
             "wss:// always checks the certificate, but vnc_tls=off switches the check off. Remove vnc_tls. For a "
@@ -155,8 +155,5 @@ def _format_handshake_error(error: Exception) -> str:
     response = error.response
     location = line(without_query(response.headers.get("Location", "")))
     if 300 <= response.status_code < 400 and location:
-        return (
-            f"redirects to {location!r} (HTTP {response.status_code}). Redirects are not followed: give that address "
-            "yourself"
-        )
-    return f"opens no WebSocket: HTTP {response.status_code}; is the path right, such as /websockify?"
+        return f"redirects to {location!r} (HTTP {response.status_code}). Redirects are not followed. Use that URL "
+    return f"opens no WebSocket: HTTP {response.status_code}. Check the path, such as /websockify"

@@ -202,7 +202,7 @@ def _qt(host_network: str) -> str:
         raise DesktopError(f"{exc}: apt-get install {' '.join(QT_LIBRARIES)}") from exc
     plugin = Path(str(package.__file__)).parent / _QT_DIRS[name] / "plugins" / "platforms" / "libqvnc.so"
     if not plugin.exists():
-        raise DesktopError(f"{name} with Qt {qt_version} lacks the platform vnc, {plugin}: reinstall {name}")
+        raise DesktopError(f"{name} with Qt {qt_version} lacks the platform vnc, {plugin}. Reinstall {name}")
     reach = f"which everybody can reach: vnc_qt_host_network is {host_network}"
     if host_network != "always" and not (host_network == "true" and qt.why_not_closable()):
         qt.check_network(may_be_open=False)
@@ -233,7 +233,7 @@ def _container_engine(name: str) -> str:
     try:
         return f"{Deadline(LIMIT_S).call(partial(find_engine, name)).name} answers"
     except DeadlineExceeded as exc:
-        raise DesktopError(f"no engine answered within {LIMIT_S:g} s: restart it") from exc
+        raise DesktopError(f"no engine answered within {LIMIT_S:g} s. Restart it") from exc
 
 
 def _external_desktop(server: str, settings: Settings, typing: bool) -> Iterator[Finding]:
@@ -322,7 +322,7 @@ def _model(settings: Settings) -> Iterator[Finding]:
     model = settings.model or build.MODELS["gemini"]
     described = describe_model(model, timeout_s=LIMIT_S)
     if (actions := described.get("supportedGenerationMethods")) and "generateContent" not in actions:
-        yield Finding("FAIL", "model", f"the model {model!r} cannot generate content: choose another --model")
+        yield Finding("FAIL", "model", f"the model {model!r} cannot generate content. Choose another --model")
     else:
         yield Finding("ok", "model", f"the key in {names[0]} works, and it may use {model!r}")
 

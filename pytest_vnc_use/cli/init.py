@@ -173,7 +173,7 @@ def _answers(arguments: argparse.Namespace, directory: Path) -> tuple[Target, st
     if (program is None or task is None) and not (sys.stdin is not None and sys.stdin.isatty()):
         missing = " and ".join(name for name, value in (("PROGRAM", program), ("--task", task)) if value is None)
         example = 'cua-vnc init mousepad --task "Type Hello into the document"'
-        raise SettingsError(f"{missing} must be given where there is no terminal to ask at, such as: {example}")
+        raise SettingsError(f"{missing} must be given without a terminal, such as: {example}")
     target = _answer(PROGRAM, program, lambda text: read_target(text, arguments.vnc, directory))
     return target, _answer(TASK, task, _parse_task)
 
@@ -195,7 +195,7 @@ def _parse_task(text: str) -> str:
     except UnicodeEncodeError as exc:
         raise SettingsError(f"the task must be text in UTF-8, got {text!r}") from exc
     if not text.strip():
-        raise SettingsError(f"the task must be a sentence, got {text!r}")
+        raise SettingsError(f"the task must be non-empty text, got {text!r}")
     return text.strip()
 
 
@@ -244,13 +244,13 @@ def _page(url: str, where: str) -> Target:
         has_location, has_user = False, False
     if has_user:
         raise SettingsError(
-            "a URL must have no user name and no password, as it is written into the project's files; "
-            "let the task sign in, with <secret:NAME>"
+            "a URL must not contain a user name or a password, because project files show it. "
+            "Let the task sign in with <secret:NAME>"
         )
     if " " in url or not has_location:
         raise SettingsError(f"a URL must be like http://localhost:8000/ or file:///srv/shop.html, got {url!r}")
     if where not in ("", "xvnc"):
-        raise SettingsError(f"a URL is shown on --vnc=xvnc, got --vnc={where!r}. Leave that out")
+        raise SettingsError(f"a URL needs --vnc=xvnc, got --vnc={where!r}. Remove --vnc")
     browser = next(filter(shutil.which, _BROWSERS), _BROWSERS[0])
     return Target("page", "xvnc", f"{browser} {SHOWS_PAGE} {shlex.quote(url)}", url)
 

@@ -140,7 +140,7 @@ class Watch:
         if not isinstance(event, (TurnDecided, StepFinished)):
             return
         if self._stopped.is_set():
-            raise InfraError("the run was stopped: the client cancelled it, or went away")
+            raise InfraError("the run was stopped: the client cancelled it or disconnected")
         if isinstance(event, StepFinished):
             report = self._ctx.report_progress(event.step.number, message=step_line(event.step))
             asyncio.run_coroutine_threadsafe(report, self._loop)
@@ -156,7 +156,7 @@ class Desk:
     async def do(self, work: Callable[[], T], stop: Callable[[], None]) -> T:
         """Return the result of `work()`; call `stop()` if nobody waits for it any more. Raises ToolError if busy."""
         if not self._free.acquire(blocking=False):
-            raise ToolError("another task or test run is under way here; wait for its end, or cancel it")
+            raise ToolError("another task or test run is in progress. Wait for it, or cancel it")
         self._stop = stop
         done: Future[T] = Future()
         done.set_running_or_notify_cancel()
@@ -222,7 +222,7 @@ class Tools:
                 yes = in_time and _is_approval((ctx.input_responses or {}).get(_QUESTION))
                 advance = partial(_answer_run, run_id, step, yes)
             elif not self._settings.server:
-                raise SettingsError("no desktop is given to run tasks on: start `cua-vnc mcp` with --vnc=host::port")
+                raise SettingsError("no desktop is configured. Start `cua-vnc mcp` with --vnc=host::port")
             else:
                 limits_of_call = {"max_steps": steps, "max_seconds": seconds}
                 merged = merge((vars(self._settings), str), (limits_of_call, lambda field: field.removeprefix("max_")))

@@ -112,7 +112,7 @@ class Suite:
                 except subprocess.TimeoutExpired:
                     self._process.kill()
                 raise InfraError(
-                    f"the tests took longer than {timeout_s:g} s and were stopped; choose fewer, or allow more seconds"
+                    f"the tests took longer than {timeout_s:g} s and were stopped. Choose fewer, or allow more seconds"
                 ) from None
 
     def _runs_by_test(self, earlier: Collection[str]) -> dict[str, list[str]]:
@@ -131,7 +131,7 @@ def _inside(directory: Path, path: str) -> str:
     except (OSError, ValueError, RuntimeError):  # no file can have that name; RuntimeError: links in a circle
         is_inside = False
     if path.startswith(("-", "@")) or not is_inside:
-        raise SettingsError(f"a path of tests must lie in the directory {str(directory.resolve())!r}, got {path!r}")
+        raise SettingsError(f"a test path must be in the directory {str(directory.resolve())!r}, got {path!r}")
     return path
 
 

@@ -103,7 +103,7 @@ def _record(arguments: argparse.Namespace) -> int:
     values = {field: getattr(arguments, field) for field in OPTIONS.values()}
     settings = build.settings_of(values, (project, _ini_name))
     if not settings.server:
-        raise SettingsError("cua-vnc record needs a desktop: give --vnc, or set vnc_server in pytest's configuration")
+        raise SettingsError("cua-vnc record needs a desktop. Give --vnc, or set vnc_server in pytest's configuration")
     app = "" if settings.app == project.get("app") else settings.app  # A test gets its project's automatically.
     names = tuple(dict.fromkeys(arguments.secret))
     request = CodegenRequest(arguments.task, Path(arguments.out), tuple(arguments.expect), names, app)
@@ -112,7 +112,7 @@ def _record(arguments: argparse.Namespace) -> int:
     hide = Redactor(secrets).hide
     if hide(app) != app:
         raise SettingsError(
-            "--app contains a secret, and the test would contain it too: let the program read it elsewhere"
+            "--app contains a secret, which the test would contain too. Let the program read it elsewhere"
         )
     try:
         with _page(request) as (link, url):

@@ -44,7 +44,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def _region(text: str) -> Region:
     if not re.fullmatch(r"\d+,\d+,\d+,\d+", text):
-        raise argparse.ArgumentTypeError(f"a region is LEFT,TOP,RIGHT,BOTTOM in pixels, got {text!r}")
+        raise argparse.ArgumentTypeError(f"a region must be LEFT,TOP,RIGHT,BOTTOM in pixels, got {text!r}")
     region = Region(*map(int, text.split(",")))
     if region.left >= region.right or region.top >= region.bottom:
         raise argparse.ArgumentTypeError(f"right and bottom must be beyond left and top, got {text!r}")

@@ -123,7 +123,7 @@ def _check_options(arguments: argparse.Namespace) -> None:
     if bool(arguments.path) == bool(arguments.merge):
         raise SettingsError("report needs either PATH or --merge DIR")
     if arguments.merge and not arguments.directory and not arguments.links:
-        raise SettingsError("--merge needs -o DIR: the pages and results go there")
+        raise SettingsError("--merge needs -o DIR, the directory of pages and results")
     if arguments.jobs and not arguments.merge:
         raise SettingsError("--jobs needs --merge DIR")
     if arguments.jobs and not re.fullmatch("[1-9][0-9]*", arguments.jobs):

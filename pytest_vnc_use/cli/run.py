@@ -116,8 +116,7 @@ def _continue_run(arguments: argparse.Namespace) -> int:
         waiting = sorted(file.parent.name for file in path.parent.glob("*/checkpoints.sqlite"))[-_MAX_NAMED:]
         names = ", ".join(map(repr, waiting)) or "none"
         raise RunDirectoryError(
-            f"there is no run directory {str(path)!r}; those that wait or were interrupted in {str(path.parent)!r}: "
-            f"{names}"
+            f"there is no run directory {str(path)!r}. Waiting or interrupted runs in {str(path.parent)!r}: {names}"
         )
     expect, settings = read_trace(path).started.expect, _at_running_desktop(settings)
     printer = StepPrinter(settings, secrets)
@@ -234,9 +233,7 @@ def drive(agent: VncUseAgent, run: Callable[[], RunResult], claims: Sequence[str
     except Exception as exc:  # noqa: BLE001  # a defect must not exit with the code of a failed claim
         if users_error := faults.text_of_users_error(exc):
             return _report_break(agent, "infra", f"infra: {users_error}", INFRA)
-        return _report_break(
-            agent, "defect", f"{type(exc).__name__}: {exc}; please report it with the run directory", DEFECT
-        )
+        return _report_break(agent, "defect", f"{type(exc).__name__}: {exc}. Report it with the run directory", DEFECT)
 
 
 def _report_break(agent: VncUseAgent, outcome: str, message: str, code: int) -> int:

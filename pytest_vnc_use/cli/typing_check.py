@@ -75,7 +75,7 @@ class _Typing:
         if not self._has_changed():
             if has_clipboard and self._paste()[0] == "ok":
                 text = f"the key {LETTER!r} had no effect, but pasting {BEYOND[0]!r} worked. The keyboard layout has no"
-                return "FAIL", f"{text} Latin letters: set vnc_typing=clipboard or another layout"
+                return "FAIL", f"{text} Latin letters. Set vnc_typing=clipboard or another layout"
             text = "typing changed nothing: focus a text field to check typing"
             return "--", f"{text} (a read-only server drops keys too, without an error)"
         if not self._take_back():

@@ -64,20 +64,18 @@ class CodegenRequest:
     def check(self) -> None:
         """Raise SettingsError if the request is not clear, or a file would be overwritten."""
         if not self.task.strip():
-            raise SettingsError(f"--task must be a sentence, got {self.task!r}")
+            raise SettingsError(f"--task must be non-empty text, got {self.task!r}")
         if not all(claim.strip() for claim in self.expect):
-            raise SettingsError(f"--expect must be a sentence about the screen, got {list(self.expect)!r}")
+            raise SettingsError(f"--expect must be text about the screen, got {list(self.expect)!r}")
         if self.out.suffix != ".py":
             raise SettingsError(f"--out must be a Python file, such as 'tests/test_basket.py', got {str(self.out)!r}")
         # the directories below it will be made
         parent = next(directory for directory in self.out.absolute().parents if os.path.exists(directory))  # noqa: PTH110  # Path.exists may raise
         if not parent.is_dir() or not os.access(parent, os.W_OK):
-            raise SettingsError(
-                f"--out={str(self.out)!r} must lie in a directory that can be written to, got {str(parent)!r}"
-            )
+            raise SettingsError(f"--out={str(self.out)!r} must be in a writable directory, got {str(parent)!r}")
         for path in (self.out, self.key.path):
             if path.exists():
-                raise SettingsError(f"{str(path)!r} exists and is not overwritten: give another --out, or remove it")
+                raise SettingsError(f"{str(path)!r} already exists. Give another --out, or remove it")
 
 
 def write(request: CodegenRequest, demonstration: RecordedRun) -> None:

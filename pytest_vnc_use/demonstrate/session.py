@@ -320,8 +320,8 @@ def _without_secrets(number: int, action: Action, declared: Redactor, ambient: R
     if (hidden := ambient.hide(text)) != text:
         name = hidden.partition("<secret:")[2].partition(">")[0]
         raise SettingsError(
-            f"step {number} types the value of {name!r}, so nothing is written: declare it as a secret, with "
-            f"--secret {name}, or as secrets={name!r} in the marker"
+            f"step {number} types the value of {name!r}, so nothing is written. Declare it: "
+            f"--secret {name}, or secrets={name!r} in the marker"
         )
     return replace(action, text=text)
 
@@ -335,7 +335,7 @@ def _check_pieces(steps: Sequence[RecordedStep], declared: Redactor) -> None:
         else:
             without_deleted += _typed([step])
     if any(declared.hide(text) != text for text in (_typed(steps), without_deleted)):
-        raise SettingsError("a secret was typed in several pieces, so nothing is written: type it in one go")
+        raise SettingsError("a secret was typed in several pieces, so nothing is written. Type it in one go")
 
 
 def _typed(steps: Iterable[DemonstratedAction | RecordedStep]) -> str:

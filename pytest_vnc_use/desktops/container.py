@@ -80,7 +80,9 @@ class ContainerDesktop(RemoteDesktop):
         if not image or image.startswith("-") or image != "".join(image.split()):
             raise SettingsError(f"an image must have a name, such as 'desktop:latest', got {image!r}")
         if network not in ("", "none"):
-            raise SettingsError(f"a container's network must be none, or empty for the engine's own, got {network!r}")
+            raise SettingsError(
+                f"a container's network must be none, or empty for the engine's default, got {network!r}"
+            )
         self._image, self._start_timeout_s = image, start_timeout_s
         mounts = [_volume(text) for text in volumes]
         self._password = password or secrets.token_urlsafe(6)  # VNC's password check uses no more
@@ -279,17 +281,17 @@ def find_engine(engine: str = "") -> Engine:
                 problems.append(str(exc))
         else:
             problems.append(f"{name} is not on PATH")
-    raise DesktopError(f"nothing here runs containers: {'; '.join(problems)}; start one, or apt-get install podman")
+    raise DesktopError(f"no container engine runs: {'; '.join(problems)}. Start one, or apt-get install podman")
 
 
 def _variable(entry: str) -> tuple[str, str]:
     name, equals, value = entry.partition("=")
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
         raise SettingsError(
-            f"a container's variable must be NAME=VALUE, or NAME for the value it has here, got {entry!r}"
+            f"a container's variable must be NAME=VALUE, or NAME for this machine's value, got {entry!r}"
         )
     if not equals and name not in os.environ:
-        raise SettingsError(f"the variable {entry!r} is not set on this machine: set it, or write NAME=VALUE")
+        raise SettingsError(f"the variable {entry!r} is not set on this machine. Set it, or write NAME=VALUE")
     value = value if equals else os.environ[name]
     if "\n" in value:
         raise SettingsError(f"the variable {name!r} must be one line, got several")
@@ -301,7 +303,7 @@ def _volume(text: str) -> tuple[str, str, str]:
     match = re.fullmatch(r"([^:]+):(/[^:]*)(?::(ro|rw))?", text)
     if match is None:
         raise SettingsError(
-            f"a volume must be HERE:THERE or HERE:THERE:ro with an absolute path in the container, got {text!r}"
+            f"a volume must be HOST:CONTAINER or HOST:CONTAINER:ro with an absolute path in the container, got {text!r}"
         )
     local = Path(match[1]).expanduser().absolute()
     if not local.exists():

@@ -103,7 +103,7 @@ class ExternalDesktop(RemoteDesktop):
     def _reach(self, request: str) -> RemoteExec:
         if self._remote is None:
             raise DesktopError(
-                f"cannot {request}: only VNC reaches the desktop at {self._server!r}. Say how a command runs there "
+                f"cannot {request}: only VNC reaches the desktop at {self._server!r}. Set how a command runs there "
                 "(--vnc-exec='docker exec -i NAME' or 'ssh HOST'), or let the test start a desktop "
                 "(--vnc-server=xvnc, qt or container:IMAGE)"
             )

@@ -106,7 +106,7 @@ class QtDesktop(StartedDesktop):
         """
         if not self._server:
             raise DesktopError(
-                "the desktop has no screen yet: launch a program first. With --vnc-server=qt the program is the desktop"
+                "the desktop has no screen yet. Launch a program first: with --vnc-server=qt the program is the desktop"
             )
         return self._server
 
@@ -138,7 +138,7 @@ def _warn_once(reason: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("always")  # a setting allows it: where warnings are errors, this is none
         warnings.warn(
-            "Qt's VNC server is on all interfaces without a password, use a firewall; no network namespace here: "
+            "Qt's VNC server is on all interfaces without a password, so use a firewall. No network namespace: "
             f"{reason} (vnc_qt_host_network allows it)",
             stacklevel=4,
         )

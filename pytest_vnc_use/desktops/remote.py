@@ -103,8 +103,8 @@ class RemoteExec:
         except subprocess.TimeoutExpired as exc:
             self.end(group)
             problem = f"the command {shlex.join(command)!r} did not end within {timeout_s:g} s"
-            advice = "give it a longer timeout_s; what it leaves in the background must not keep its output open"
-            raise DesktopError(f"{problem}; {advice}") from exc
+            advice = "Increase its timeout_s; what it leaves in the background must not keep its output open"
+            raise DesktopError(f"{problem}. {advice}") from exc
         if result.stdout == _MISSING:
             raise CommandMissing(f"cannot start {command[0]!r}: the desktop has no such program on its PATH")
         self._check_reached(result)
@@ -208,12 +208,12 @@ class RemoteExec:
                 return subprocess.CompletedProcess(argv, done.returncode, kept_of(out, MAX_BYTES), kept_of(err))
         except OSError as exc:
             problem = f"cannot start {argv[0]!r}: {exc.strerror}"
-            raise DesktopError(f"{problem}; give a command that leads to the desktop, such as 'ssh HOST'") from exc
+            raise DesktopError(f"{problem}. Give a command prefix for the desktop, such as 'ssh HOST'") from exc
 
     def _check_reached(self, done: subprocess.CompletedProcess[bytes]) -> None:
         if not done.stdout.startswith(_STARTED_MARK):
             problem = f"{self!s} does not lead to the desktop: {_last_line(done.stderr)}"
-            raise DesktopError(f"{problem} (exit code {done.returncode}); try it in a shell, with 'true' appended")
+            raise DesktopError(f"{problem} (exit code {done.returncode}). Try it in a shell, with 'true' appended")
 
 
 def remote_exec_of(command_line: str, server: str) -> RemoteExec:
@@ -293,9 +293,7 @@ class RemoteDesktop(ReachedDesktop):
         request = f"launch {shlex.join(command)!r}"
         remote_exec = self._reach(request)
         if sys.platform != "linux":
-            raise DesktopError(
-                f"cannot {request}: that needs Linux, got {sys.platform!r}; start it over there yourself"
-            )
+            raise DesktopError(f"cannot {request}: that needs Linux, got {sys.platform!r}. Start it there yourself")
         self._end_program()
         with closing(self._screen(request)) as screen:
             if not remote_exec.has(command[0]):
@@ -325,7 +323,7 @@ class RemoteDesktop(ReachedDesktop):
     def _screen(self, request: str) -> Controller:
         if self._connect is None:
             raise DesktopError(
-                f"cannot {request}: this desktop has no VNC connection to look at its screen; give `connect`"
+                f"cannot {request}: this desktop has no VNC connection to read its screen. Pass `connect`"
             )
         return self._connect(self.server, self.password)
 

@@ -117,7 +117,7 @@ def make_environment(directory: Path, home: Path, *, pinned: bool) -> dict[str, 
         return environment
     if missing := missing_faces([Path("/usr/share/fonts"), Path("/usr/local/share/fonts"), fonts]):  # as in fonts.conf
         raise SettingsError(
-            f"Programs are drawn with the fonts DejaVu, and {', '.join(missing)} is not installed. Install it "
+            f"Programs need the DejaVu fonts, but {', '.join(missing)} is not installed. Install it "
             "(Debian: apt-get install fonts-dejavu-core; Fedora: dejavu-sans-fonts dejavu-sans-mono-fonts "
             "dejavu-serif-fonts), or set vnc_rendering = system, with which recordings fit this machine only"
         )
@@ -303,7 +303,7 @@ class Session:
             try:
                 if (code := process.wait(timeout_s)) is None:
                     problem = f"the command {_shorten(argv)!r} did not end within {timeout_s:g} s"
-                    raise DesktopError(f"{problem}; give it a longer timeout_s, or end it with '&' in a shell")
+                    raise DesktopError(f"{problem}. Increase its timeout_s, or end it with '&' in a shell")
             except BaseException:  # also Ctrl-C: the command ends
                 self._end(pid, is_program=False)
                 raise
@@ -350,7 +350,7 @@ class Session:
         if unended:
             pids = " ".join(line.split()[0] for line in unended)
             problem = f"cannot end process {', '.join(unended)}: it belongs to another user, or it hangs"
-            raise DesktopError(f"{problem}; end it with: sudo kill -9 {pids}")
+            raise DesktopError(f"{problem}. End it with: sudo kill -9 {pids}")
 
     def _start(
         self, argv: Sequence[str], environment: Mapping[str, str], descriptors: Sequence[int], network: str
@@ -372,8 +372,8 @@ class Session:
             kind, number = supervisor.RECORD.unpack(record)
             if kind != supervisor.STARTED:
                 error = OSError(number, os.strerror(number))
-                advice = "give a program that is on PATH, or its path"
-                raise DesktopError(f"cannot start {argv[0]!r}: {error.strerror}; {advice}") from error
+                advice = "Use a program on PATH, or its path"
+                raise DesktopError(f"cannot start {argv[0]!r}: {error.strerror}. {advice}") from error
         except BaseException:
             os.close(status)
             raise

@@ -49,7 +49,7 @@ _FILE_ERRORS = frozenset(
 def outside(name: str) -> DesktopError:
     """Return the error for a name that leads out of the working directory."""
     return DesktopError(
-        f"a file must lie in the program's working directory, got {name!r}; give a name relative to that directory, "
+        f"a file must lie in the program's working directory, got {name!r}. Give a name relative to that directory, "
         "without '..'"
     )
 
@@ -160,7 +160,7 @@ def starting(program: str, missing: type[ProgramMissing] = ProgramMissing) -> It
             raise missing(str(exc)) from cause
         raise
     except ValueError as exc:  # a command with a zero character in it
-        raise missing(f"cannot start {program!r}: {exc}; give a program that can be run") from exc
+        raise missing(f"cannot start {program!r}: {exc}. Use another program") from exc
 
 
 def greets_at(address: str, timeout_s: float) -> bool:
@@ -301,7 +301,7 @@ class ReachedDesktop(ABC):
     def _check_not_stopped(self, request: str) -> None:
         if self._kept:
             raise DesktopError(
-                f"cannot {request}: the desktop is stopped, and its working directory is removed; do it before stop()"
+                f"cannot {request}: the desktop is stopped, and its working directory is removed. Do it before stop()"
             )
 
 

@@ -149,7 +149,7 @@ class XvncDesktop(StartedDesktop):
         _write_private(password_file, mirrored_des(_PASSWORD_FILE_KEY, self._password.encode()))
         if len(os.fsencode(self.server)) > _MAX_SOCKET_PATH:
             problem = f"a unix socket's path must have at most {_MAX_SOCKET_PATH} bytes, got {self.server!r}"
-            raise DesktopError(f"{problem}; set TMPDIR to a shorter directory")
+            raise DesktopError(f"{problem}. Set TMPDIR to a shorter path")
         screen = ["-geometry", f"{size[0]}x{size[1]}", "-depth", "24", "-AcceptSetDesktopSize=0"]
         vnc = ["-rfbport", "-1", "-rfbunixpath", self.server, "-rfbunixmode", str(0o600)]
         security = ["-SecurityTypes", "VncAuth", "-PasswordFile", str(password_file), _NO_LOCKOUT]

@@ -56,10 +56,10 @@ def task_spec(args: tuple[object, ...], kwargs: Mapping[str, object]) -> TaskSpe
     unknown = sorted(set(kwargs) - {"expect", "secrets", *MARKER_SETTINGS})
     if unknown:
         raise SettingsError(
-            f"vnc_task has no argument {unknown[0]!r}; it takes a task, expect, secrets, {', '.join(MARKER_SETTINGS)}"
+            f"vnc_task has no argument {unknown[0]!r}. It supports task, expect, secrets, {', '.join(MARKER_SETTINGS)}"
         )
     if len(args) != 1 or not isinstance(args[0], str) or not args[0].strip():
-        raise SettingsError(f"vnc_task needs exactly one task, a sentence, got {args!r}")
+        raise SettingsError(f"vnc_task needs exactly one task as text, got {args!r}")
     settings = {name: kwargs[name] for name in MARKER_SETTINGS if kwargs.get(name) is not None}
     if not isinstance(settings.get("app", ""), str):
         raise SettingsError(f"vnc_task(app=…) must be a command line in one string, got {settings['app']!r}")
@@ -102,7 +102,7 @@ def read(item: pytest.Item) -> None:
         name = str(getattr(getattr(item, "callspec", None), "id", ""))
         hidden = secrets_of(item.config).hide_in_id(name) if SECRETS in item.config.stash else name
         if hidden != name:
-            raise SettingsError(f"the id of a parameter contains a secret: [{hidden}]; give it another id with ids=…")
+            raise SettingsError(f"the id of a parameter contains a secret: [{hidden}]. Give it another id with ids=…")
     except SettingsError as exc:
         problem = sanitize(f"{item.nodeid}: {exc}", secrets_of(item.config).hide)
         if not hasattr(item.config, "workerinput"):
@@ -130,7 +130,7 @@ def check(item: pytest.Item) -> None:
     """Raise the error in the markers, if any. A marker that was added after collection is an error too."""
     problem = state_of(item).problem
     if not problem and len(_marks(item)) != len(state_of(item).specs):
-        problem = "vnc_task was added after the test was collected; put it on the function or its class"
+        problem = "vnc_task was added after the test was collected. Put it on the function or its class"
     if problem:
         register_plugins(item.config)
         raise SettingsError(problem)
@@ -153,7 +153,7 @@ def declared_secrets(item: pytest.Item) -> dict[str, str]:
     for name, value in secrets.items():
         if not value:
             raise SettingsError(
-                f"vnc_task(secrets=…) names the environment variable {name!r}, which is not set; set it, or name "
+                f"vnc_task(secrets=…) names the environment variable {name!r}, which is not set. Set it, or name "
                 f"another source: --vnc-secret {name}=file:PATH"
             )
     return secrets
@@ -164,7 +164,7 @@ def _specs(item: pytest.Item) -> tuple[TaskSpec, ...]:
     kind = getattr(item, "cls", None)
     if kind and issubclass(kind, TestCase) and needs_desktop(item):
         raise SettingsError(
-            f"pytest-vnc-use does not work in a unittest.TestCase, got {kind.__name__!r}; use a function, or a method "
+            f"pytest-vnc-use does not work in a unittest.TestCase, got {kind.__name__!r}. Use a function, or a method "
             "of a plain class"
         )
     if specs and not isinstance(item, pytest.Function):  # pytest does not call the hook that runs tasks
@@ -173,7 +173,7 @@ def _specs(item: pytest.Item) -> tuple[TaskSpec, ...]:
         # a plugin runs it: by a custom item, as a fixture (anyio), or by a mark
         is_run = type(item) is not pytest.Function or "anyio_backend" in item.fixturenames
         if not (is_run or item.get_closest_marker("asyncio") or item.get_closest_marker("trio")):
-            raise SettingsError("vnc_task does not work on an `async def` that no plugin runs; write `def`")
+            raise SettingsError("vnc_task does not work on an `async def` that no plugin runs. Write `def`")
     for path in {str(spec.settings["policy"]) for spec in specs if "policy" in spec.settings}:
         load_policy(path)
     for name, unset in (("model", None), *((name, "") for name in TEST_SETTINGS)):

@@ -33,8 +33,8 @@ def context(request: pytest.FixtureRequest) -> Iterator[BrowserContext]:
     engine = request.getfixturevalue("browser_name")
     if engine != "chromium":
         raise SettingsError(
-            f"the browser on a desktop is driven through Chrome's DevTools, and this test asks for {engine!r}: "
-            "mark it with @pytest.mark.only_browser('chromium')"
+            f"the browser on a desktop is driven through Chrome's DevTools, but this test asks for {engine!r}. "
+            "Mark it with @pytest.mark.only_browser('chromium')"
         )
     playwright = request.getfixturevalue("playwright")
     url = build.devtools_url(request.getfixturevalue("vnc_settings"), request.getfixturevalue("vnc_desktop"))

@@ -56,7 +56,7 @@ except ImportError:  # pytest 8 has no subtests
 if TYPE_CHECKING:
     from pytest_vnc_use.ui.manual import PageUser
 
-NO_PROGRAM = "no program is started on this desktop: name one by --vnc-app, or by app in the task's file"
+NO_PROGRAM = "no program is started on this desktop. Set --vnc-app, or app in the task's file"
 
 NOT_REDACTED = (
     "{} was recorded without redaction: where the program shows a typed secret, its screenshots show it, as do those "

@@ -35,7 +35,7 @@ UNWRITTEN, LOST = "not written", "not written, though --vnc-record"
 """The prefixes of the result for a recording that cannot be written; the second if the session should write it."""
 
 ONE_USER = (
-    "--vnc-record=manual needs one process, as one user does one task after the other: leave out pytest-xdist's -n "
+    "--vnc-record=manual needs one process, as one user does one task after the other. Leave out pytest-xdist's -n "
     "and --dist, or add -n 0 where addopts has them"
 )
 

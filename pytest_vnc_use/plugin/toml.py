@@ -135,9 +135,9 @@ def _tests_of(base: Path, line: int, table: Table) -> Iterator[FileTest]:
     text = "\n".join([*tasks, *(_listed(claims) if claims else ()), str(arguments.get("app", ""))])
     if unknown := set(SECRET_MARK.findall(text)) - set(arguments.get("secrets", ())):
         name = min(unknown)
-        raise SettingsError(f"'<secret:{name}>' stands for a secret: add {name!r} to 'secrets'")
+        raise SettingsError(f"'<secret:{name}>' stands for a secret. Add {name!r} to 'secrets'")
     if unused := [name for name in parameters if f"{{{name}}}" not in text]:
-        raise SettingsError(f"the parameter {unused[0]!r} is never used: write {{{unused[0]}}} in task, expect or app")
+        raise SettingsError(f"the parameter {unused[0]!r} is never used. Write {{{unused[0]}}} in task, expect or app")
     for combination in itertools.product(*parameters.values()):
         values = dict(zip(parameters, combination, strict=True))
         suffix = f"[{'-'.join(map(str, values.values()))}]" if values else ""
@@ -165,7 +165,7 @@ def _fill(text: str, values: Table) -> str:
     def value_of(match: re.Match[str]) -> str:
         if match[1] not in values:
             names = ", ".join(map(repr, values)) or "none"
-            raise SettingsError(f"{match[0]!r} is not a parameter of this test; its parameters are: {names}")
+            raise SettingsError(f"{match[0]!r} is not a parameter of this test. Its parameters are: {names}")
         return str(values[match[1]])
 
     return _PLACEHOLDER.sub(value_of, text)
@@ -178,7 +178,7 @@ def _mistakes(base: Path, data: Table) -> Iterator[tuple[Location, str]]:
             yield (key,), problem
     tables = data.get("test", [])
     if not (isinstance(tables, list) and all(isinstance(table, dict) for table in tables)):
-        yield ("test",), "begins with two brackets: write [[test]]"
+        yield ("test",), "begins with two brackets. Write [[test]]"
         return
     if not tables:
         yield ("test",), "is missing"
@@ -197,17 +197,17 @@ def _problem(base: Path, key: str, value: Any, valid_keys: Sequence[str]) -> str
     are_texts = isinstance(texts, list) and all(isinstance(text, str) and text.strip() for text in texts)
     match key:
         case _ if key not in valid_keys:
-            return f"is unknown; it must be one of {', '.join(valid_keys)}"
+            return f"is unknown. It must be one of {', '.join(valid_keys)}"
         case "name" if not (isinstance(value, str) and re.fullmatch(r"\w[\w -]*", value)):
             return f"must be letters, digits, spaces, - and _, got {got(value)}"
         case "task" if not (are_texts and texts):
-            return f"must be a sentence, or a list of some, got {got(value)}"
+            return f"must be text, or a list of texts, got {got(value)}"
         case "expect" if not (are_texts or value is False):
-            return f"must be a sentence, a list of some, or false, got {got(value)}"
+            return f"must be text, a list of texts, or false, got {got(value)}"
         case "secrets" if not (
             isinstance(value, list) and all(re.fullmatch(r"[A-Za-z_]\w*", str(name)) for name in value)
         ):
-            return "must name environment variables; do not write the secret itself into a file"
+            return "must name environment variables. Do not write the secret itself into a file"
         case "parameters" if not (
             isinstance(value, dict)
             and all(isinstance(values, list) and values for values in value.values())

@@ -169,7 +169,7 @@ def _desk_of(config: pytest.Config) -> tuple[str, str, str]:
         return url, token, ""
     if os.environ.get("CI"):
         raise pytest.UsageError(
-            "--vnc-ui and --vnc-record=manual need a user at a browser, but CI is set. Leave them out in CI"
+            "--vnc-ui and --vnc-record=manual need a user at a browser, but CI is set. Remove them in CI"
         )
     command = [sys.executable, "-m", "pytest_vnc_use.ui"]
     stdin, _ = os.pipe()  # its other end stays open as long as this process: then the desk knows that it has ended
@@ -178,6 +178,6 @@ def _desk_of(config: pytest.Config) -> tuple[str, str, str]:
     assert desk.stdout is not None
     first = desk.stdout.readline()
     if not first:
-        raise pytest.UsageError(f"the page's server ended with exit code {desk.wait(_START_TIMEOUT_S)}")
+        raise pytest.UsageError(f"the page's server exited with code {desk.wait(_START_TIMEOUT_S)}")
     page, url, token = json.loads(first)
     return url, token, page

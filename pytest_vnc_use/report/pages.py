@@ -140,7 +140,7 @@ def _check_replaceable(directory: Path, names: Iterable[str]) -> None:
     for name in names:
         file = directory / name
         if file.is_file() and _SIGNATURES[name] not in file.read_bytes()[:_SIGNATURE_BYTES]:
-            problem = f"{str(file)!r} is no part of a report, and stays as it is: name another directory"
+            problem = f"{str(file)!r} is no part of a report, and stays as it is. Name another directory"
             raise RunDirectoryUnwritable(problem)
 
 

@@ -213,6 +213,6 @@ def open_trace(path: Path) -> tuple[Header, JsonLines, list[bytes]]:
     if header.version > VERSION:
         raise RunDirectoryError(
             f"{str(file.path)!r} was written by a newer pytest-vnc-use: its version is {header.version}, "
-            f"this one reads up to {VERSION}; upgrade pytest-vnc-use"
+            f"this one reads up to {VERSION}. Upgrade pytest-vnc-use"
         )
     return header, file, lines

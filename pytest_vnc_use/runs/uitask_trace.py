@@ -325,7 +325,7 @@ def secrets_of(execution: Execution, values: Mapping[str, str] = os.environ) -> 
     for name, number in steps_by_name.items():
         if not values.get(name):
             raise SettingsError(
-                f"step {number} of the action trace needs the secret {name!r}: set the environment variable of that "
+                f"step {number} of the action trace needs the secret {name!r}. Set the environment variable of that "
                 f"name, and name it: --secret {name} (secrets= in Python)"
             )
     return {name: values[name] for name in steps_by_name}

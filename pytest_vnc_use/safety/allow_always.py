@@ -61,11 +61,11 @@ def always_allowing(asked: ApprovalAsked, policy: str, context: ReviewContext, u
     `policy` is what the settings name.
     """
     if not policy or policy in POLICY_PRESETS:
-        raise SettingsError("no policy file is set: name one by vnc_policy or --policy to allow an action always")
+        raise SettingsError("no policy file is set. Set vnc_policy or --policy to always allow an action")
     path, ruling = Path(policy), asked.ruling
     source = ruling.explanation.removeprefix(f"{ruling.rule} (in ").partition("): ")[0]
     if Path(source).resolve() != path.resolve():
-        raise SettingsError(f"the action was ruled on by {source!r}, and the settings name {policy!r}")
+        raise SettingsError(f"the action was ruled on by {source!r}, but the settings name {policy!r}")
     try:
         before = path.read_bytes().decode()
     except (OSError, UnicodeDecodeError) as exc:
@@ -74,7 +74,7 @@ def always_allowing(asked: ApprovalAsked, policy: str, context: ReviewContext, u
     rule_number = _ASKED_BY.match(ruling.rule)
     after = _with_rule(before, rule, int(rule_number[1]) - 1 if rule_number else None)
     if parse_policy(after, policy).review(asked.proposal, context).kind != "allow":
-        raise SettingsError("no rule for this action alone can be added to the policy file: write one yourself")
+        raise SettingsError("no rule for this action alone can be added to the policy file. Write one yourself")
     return PolicyChange(path, before, after)
 
 
@@ -124,5 +124,5 @@ def _with_rule(text: str, rule: str, before: int | None) -> str:
     except ValueError:  # as where `rule = [...]` is written inline
         is_valid = False
     if not is_valid:  # as where a text of several lines looks like a rule
-        raise SettingsError("no rule can be added to the policy file, as it is written: write one yourself")
+        raise SettingsError("no rule can be added to the policy file, as it is written. Write one yourself")
     return after

@@ -275,7 +275,7 @@ class Rule:
 
     def __post_init__(self) -> None:
         if all(getattr(self, condition) is None for condition in CONDITIONS):
-            raise SettingsError(f"a rule must have a condition, at least one of {', '.join(CONDITIONS)}; got none")
+            raise SettingsError(f"a rule must have a condition, at least one of {', '.join(CONDITIONS)}, got none")
         for pattern in (self.explanation, self.text, self.task):
             if pattern is not None:
                 _compiled(pattern)

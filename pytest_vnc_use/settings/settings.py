@@ -71,7 +71,7 @@ def _pairs(text: str) -> tuple[str, ...]:
     """Return the pairs NAME=VALUE, which commas or spaces separate; a value may have commas."""
     pairs = tuple(re.split(r"[\s,]+(?=\w+=)", text.strip())) if text.strip() else ()
     if not all(re.match(r"\w+=\S", pair) and " " not in pair for pair in pairs):
-        raise ValueError("words NAME=VALUE")
+        raise ValueError("pairs NAME=VALUE")
     return pairs
 
 
@@ -322,11 +322,11 @@ class Settings:
 
     def __init__(self, **values: Any) -> None:
         if unknown := values.keys() - FIELDS.keys():
-            raise TypeError(f"there is no setting {min(unknown)!r}; there are {', '.join(FIELDS)}")
+            raise TypeError(f"unknown setting {min(unknown)!r}. Use one of {', '.join(FIELDS)}")
         vars(self).update({name: field.default for name, field in FIELDS.items()}, **values)
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise dataclasses.FrozenInstanceError(f"cannot set {name!r}; dataclasses.replace makes other settings")
+        raise dataclasses.FrozenInstanceError(f"cannot set {name!r}. Use dataclasses.replace")
 
     def __eq__(self, other: object) -> bool:
         return vars(self) == vars(other) if isinstance(other, Settings) else NotImplemented

@@ -189,7 +189,7 @@ def parse_key(key: str) -> int:
     """Return the keysym of a key name or alias. Raises ActionError if it is unknown."""
     keysym = _keysym(key)
     if keysym is None or 0xD800 <= keysym % _UNICODE <= 0xDFFF:  # half of a surrogate pair is no character
-        raise ActionError(f"unknown key {key!r}; a key is a single character, 'f1' to 'f24', or one of {_EXAMPLES}")
+        raise ActionError(f"unknown key {key!r}. A key is a single character, 'f1' to 'f24', or one of {_EXAMPLES}")
     return keysym
 
 

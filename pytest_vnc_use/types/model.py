@@ -248,7 +248,7 @@ class RunResult:
 
     def __bool__(self) -> bool:
         """Raise TypeError: not even the outcome `done` says that the task is done."""
-        raise TypeError("a RunResult is neither true nor false: compare its `outcome`, and `verify` what matters")
+        raise TypeError("a RunResult is neither true nor false. Compare its `outcome`, and `verify` what matters")
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,7 @@ class WaitingRuns:
         if run in self._running:
             return "it is answered already"
         if kind == "always" and not (change and change.write()):
-            return "the policy file has changed: look at the rule again"
+            return "the policy file has changed. Check the rule again"
         command = "approve" if kind in ("allow", "always") else "deny"
         arguments = [command, Path(run).name, "--step", str(question["step"]), "--runs-dir", str(self._runs_dir)]
         self._running[run] = process = subprocess.Popen(

@@ -340,5 +340,5 @@ def _file_of(test: str) -> Path:
     path = Key(Path(module).resolve(), f"{Path(module).name}::{name}").path
     path = path if path.exists() else recordings_of(test)[0]
     if not path.resolve().is_relative_to(Path.cwd()):
-        raise RunDirectoryError(f"{test!r} is not a test of this directory: start `cua-vnc ui` where pytest is started")
+        raise RunDirectoryError(f"{test!r} is not a test of this directory. Start `cua-vnc ui` where pytest is started")
     return path.resolve()

@@ -412,8 +412,8 @@ class DeskServer:
     def __init__(self, desk: Desk, host: str = "127.0.0.1", port: int = 0, cert: str = "", key: str = "") -> None:
         if host not in LOOPBACK and not cert:
             raise SettingsError(
-                f"--host={host} can be reached from other machines, so it needs TLS: give --cert and --key, or leave "
-                f"--host out and use ssh -L"
+                f"--host={host} can be reached from other machines, so it needs TLS. Give --cert and --key, or remove "
+                "--host and use ssh -L"
             )
         self._desk = desk
         try:

@@ -81,7 +81,7 @@ def test_planner_of_users_own_is_found_by_its_name(tmp_path: Path, monkeypatch: 
     ("settings", "build_it", "problem"),
     [
         (Settings(), build.lease_desktop, "--vnc-server must name a desktop, got ''"),
-        (Settings(server="qt"), build.lease_desktop, "--vnc-app must name its command, got ''"),
+        (Settings(server="qt"), build.lease_desktop, "needs --vnc-app, the command of the program under test, got ''"),
         (
             Settings(server="localhost::1", app="xterm"),
             build.lease_desktop,
@@ -95,7 +95,7 @@ def test_planner_of_users_own_is_found_by_its_name(tmp_path: Path, monkeypatch: 
         ),
         (Settings(server="container:"), build.lease_desktop, "an image must have a name"),
         (Settings(server="xvnc", screen_size=(99999, 1)), build.lease_desktop, r"1 to 16384 each, got \(99999, 1\)"),
-        (Settings(), build.build_planner, "no planner is configured: do the task once yourself"),
+        (Settings(), build.build_planner, "no planner is configured. Do the task once yourself"),
         (Settings(planner="gemini", base_url=LOCAL), build.build_planner, "--vnc-base-url needs .*, got .*'gemini'"),
         (Settings(planner="openai", base_url=LOCAL), build.build_planner, "--vnc-model must name the model"),
         (Settings(planner="no_such_module:plan"), build.build_planner, "'no_such_module:plan' must be importable"),
@@ -141,7 +141,7 @@ def test_container_args_are_those_of_docker_run() -> None:
     options = {"environment": ["A=two words", "B"], "volumes": ["x:/y:ro"], "network": "none"}
     assert build._container_options("-e 'A=two words' --env B -v x:/y:ro --network=none") == options
     for text, problem in (
-        ("--privileged x", r"may have -e, -v and --network, got '--privileged x'"),
+        ("--privileged x", r"supports only -e, -v and --network, got '--privileged x'"),
         ("-e", "must be arguments of docker run, got '-e': .*expected one argument"),
         ("-e 'A", "must be arguments of docker run, got .*No closing quotation"),
     ):

@@ -188,7 +188,7 @@ def test_approver_is_asked_each_time(agent_of: AgentOf) -> None:
 def test_only_unfinished_run_continues(agent_of: AgentOf) -> None:
     agent = agent_of(finished())
     run_id = agent.run("look").run_id
-    with pytest.raises(RunDirectoryError, match="is over, it ended as 'done'"):
+    with pytest.raises(RunDirectoryError, match="is finished, with 'done'"):
         agent.approve(run_id)
     for name in ("nosuchrun", "x" * 5000):
         with pytest.raises(RunDirectoryError, match="there is no run directory"):
@@ -237,7 +237,7 @@ def test_run_has_one_driver(agent_of: AgentOf) -> None:
     told: list[str] = []
 
     def meddle() -> Decision:
-        with pytest.raises(RunDirectoryError, match="is performing run") as caught:
+        with pytest.raises(RunDirectoryError, match="is being performed") as caught:
             agent.resume("r1")
         told.append(str(caught.value))
         return finished()
@@ -253,7 +253,7 @@ def test_check_raises_for_run_not_done(agent_of: AgentOf) -> None:
         agent_of(gave_up, check=True).run("open the basket")
     assert "\x1b" not in str(caught.value)
     assert agent_of(gave_up, check=True).run("look", check=False).outcome is Outcome.GAVE_UP
-    with pytest.raises(TypeError, match="compare its `outcome`"):
+    with pytest.raises(TypeError, match="Compare its `outcome`"):
         bool(agent_of(finished()).run("look"))
 
 

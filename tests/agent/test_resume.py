@@ -144,7 +144,7 @@ def test_damaged_checkpoints_are_told_as_such(
     run = waiting_run(agent_of)
     harm(run / "checkpoints.sqlite")
     for go_on in (VncUseAgent.approve, VncUseAgent.deny, VncUseAgent.resume):
-        with pytest.raises(RunDirectoryError, match=r"the checkpoints of run .* are damaged .*start the task again"):
+        with pytest.raises(RunDirectoryError, match=r"the checkpoints of run .* are damaged .*Start the task again"):
             go_on(agent_of(act(RISKY), finished()), run.name)  # type: ignore[operator]
     assert controller.performed == []
 

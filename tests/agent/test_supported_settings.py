@@ -77,7 +77,7 @@ def test_planner_options_become_arguments(planner: str) -> None:
     [
         ("temperature=hot", "temperature of vnc_planner_options must be float, got 'hot'"),
         ("max_tokens=true", "max_tokens of vnc_planner_options must be int, got 'true'"),
-        ("colour=red", "has no option 'colour'; vnc_planner_options takes base_url, "),
+        ("colour=red", "has no option 'colour'. vnc_planner_options supports base_url, "),
         ("log=x", "has no option 'log'"),
     ],
 )

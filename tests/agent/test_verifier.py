@@ -102,7 +102,7 @@ def test_all_votes_share_time() -> None:
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        *[((claim, 1), "a claim must be a sentence about the screen, got ") for claim in ("  \n", None, ["open"])],
+        *[((claim, 1), "a claim must be text about the screen, got ") for claim in ("  \n", None, ["open"])],
         *[(("open", votes), "votes must be an odd number, at least 1, got ") for votes in (0, 2, -1, 1.0, None)],
         *[
             (("open", 1, within_s), "within_s must be a number of seconds, 0 for now, got ")

@@ -249,7 +249,7 @@ NO_PAGE = {
     '[{"type": "page", "url": "http://a", "id": "1"}]': "the page 'http://a' cannot be reached through DevTools",
     '{"type": "page"}': "is not Chrome's DevTools",
     "[1": "is not Chrome's DevTools",
-    "": "no browser answers at '127.0.0.1:.*: start Chrome or Chromium there with",
+    "": "no browser answers at '127.0.0.1:.*. Start Chrome or Chromium there with",
 }
 
 
@@ -317,7 +317,7 @@ def test_addresses_history_and_windows_by_devtools_or_keys(
     with browser._visible_page(Deadline(10.0)) as page:
         page.call("Page.close")
     browser.wait_for_text("Apples")
-    with pytest.raises(ActionError, match="only DevTools can open a new window: set vnc_cdp"):
+    with pytest.raises(ActionError, match=r"only DevTools can open a new window\. Set vnc_cdp"):
         hands.perform(OpenAddress("about:blank", in_new_window=True))
     gone = Browser(f"127.0.0.1:{vnc_servers.free_port()}")
     with pytest.raises(ActionError, match="no browser answers at"):

@@ -78,7 +78,7 @@ def test_list_counts_as_model_does_and_names_fault() -> None:
     for ran, problem in (
         (CommandResult(0, '[{"role": 1}]', ""), "the accessibility probe printed invalid data"),
         (CommandResult(3, "", ""), "failed on this desktop: exit code 3"),
-        (CommandResult(1, "", "xprop is missing there"), "failed on this desktop: xprop is missing there"),
+        (CommandResult(1, "", "xprop is missing"), "failed on this desktop: xprop is missing"),
     ):
         with pytest.raises(DesktopError, match=problem):
             desktop_elements(lambda command: ran)  # noqa: B023  # called at once

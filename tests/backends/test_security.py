@@ -215,11 +215,11 @@ def test_addresses_that_make_no_sense() -> None:
     for address, wire, message in (
         ("ws://", Wire(), r"ws://HOST:PORT/PATH or wss://…, got 'ws://'"),
         ("ws://alice:secret@h/", Wire(), "because reports show it"),
-        ("ws://h/path?…", Wire(), "the query of 'ws://h/path\\?…' is stored nowhere.*give the whole URL"),
-        ("ws://h:1/?a=s3cret", Wire(tls="require"), r"give wss://, got 'ws://h:1/\?…'$"),
+        ("ws://h/path?…", Wire(), "the query of 'ws://h/path\\?…' is not stored.*Give the whole URL"),
+        ("ws://h:1/?a=s3cret", Wire(tls="require"), r"Use wss://, got 'ws://h:1/\?…'$"),
         ("ws://h:x/?a=s3cret", Wire(), r"or wss://…, got 'ws://h:x/\?…'$"),
         ("ws://h/#s3cret", Wire(), r"or wss://…, got 'ws://h/\?…'$"),
-        ("ws://h:1/", Wire(tls="require"), "vnc_tls=require requires TLS, but ws:// has none: give wss://"),
+        ("ws://h:1/", Wire(tls="require"), "vnc_tls=require requires TLS, but ws:// has none. Use wss://"),
         ("wss://h:1/", Wire(tls="off"), "wss:// always checks the certificate, but vnc_tls=off"),
     ):
         with pytest.raises(SettingsError, match=message):
@@ -289,7 +289,7 @@ def test_websocket_without_vnc_is_refused() -> None:
 REDIRECT = b"HTTP/1.1 302 Found\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n"
 NO_WEBSOCKET = {
     REDIRECT % b"wss://elsewhere.example/?token=s3cret": r"redirects to 'wss://elsewhere.example/\?…' \(HTTP 302\)",
-    b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n": "HTTP 404; is the path right, such as /websockify",
+    b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n": "HTTP 404. Check the path, such as /websockify",
     b"RFB 003.008\n" + 200 * b"x": "opens no WebSocket: did not receive a valid HTTP response",
     b"HTTP/1.1 200 OK\r\nX: " + 100_000 * b"x": "opens no WebSocket",
     b"HTTP/1.1 101": "showed no screen within 1",

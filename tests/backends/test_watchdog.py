@@ -162,7 +162,7 @@ def test_silent_server_ends_run(desktop: VncServer, watch: Watch, monkeypatch: p
 
 def test_blank_screen_is_named_unless_program_ended(desktop: VncServer, watch: Watch) -> None:
     desktop.output_of("xsetroot", "-solid", "#102030")
-    with pytest.raises(DesktopError, match=r"only one colour \(#102030\) for 0.2 s: start a program .*--vnc-app"):
+    with pytest.raises(DesktopError, match=r"only one colour \(#102030\) for 0.2 s. Start a program .*--vnc-app"):
         watch(desktop.address).frame()
     options = {"blank_s": 60.0, "frozen_s": 0.01, "program_fault": lambda: "the program exited with 1"}
     started_s = time.monotonic()
@@ -189,7 +189,7 @@ def test_run_survives_loss_and_planner_or_user_knows(line: Wire, tmp_path: Path)
     with VncUseAgent(settings=settings, planner=ScriptedPlanner([[CLICK], [Move(1, 1)]])) as agent:
         result = agent.run("Click it")
     assert result.outcome is Outcome.DONE
-    assert ["took effect: look at the screen" in step.error for step in result.steps] == [True, False]
+    assert ["took effect. Check the screen" in step.error for step in result.steps] == [True, False]
     assert line.from_client.count(PRESS) == 1
     line.from_client.clear()
     with VncUseAgent(settings=settings, planner=ScriptedPlanner([])) as agent:

@@ -106,7 +106,7 @@ def test_waiting_run_gets_its_settings_from_command(
         pad.write_file("events.txt", "")
         approve = ["approve", *desktop, *elements, trace.parent.name]
         rejected(at_server(server, tmp_path, *approve, *policy), "--secret PW")
-        rejected(at_server(server, tmp_path, *approve, *secret), "policy.toml': give it again with --policy FILE")
+        rejected(at_server(server, tmp_path, *approve, *secret), "policy.toml'. Pass it again with --policy FILE")
         assert pad.read_file("events.txt") == ""
         approved = at_server(server, tmp_path, *approve, *secret, *policy)
         assert (approved.returncode, server.refusals, "no rm" in approved.stdout) == (5, [], True), approved.stderr
@@ -142,7 +142,7 @@ def test_callable_planner_must_be_given_again(
 
 def test_missing_run_is_named_beside_waiting_ones(tmp_path: Path, pad: QtDesktop) -> None:
     done = cua_vnc(tmp_path, [], "approve", "--vnc", pad.server, "nosuchrun")
-    rejected(done, "no run directory 'runs/nosuchrun'; those that wait or were interrupted in 'runs': none")
+    rejected(done, "no run directory 'runs/nosuchrun'. Waiting or interrupted runs in 'runs': none")
     for number in range(1, 8):
         (tmp_path / "runs" / f"run-{number}").mkdir(parents=True)
         if number != 6:
@@ -232,7 +232,7 @@ def test_missing_key_is_named(tmp_path: Path, pad: QtDesktop) -> None:
     words = ("run", "--vnc", pad.server, "--task", "x")
     done = run_python("pytest_vnc_use.cli", *words, cwd=tmp_path, env=without, timeout=400)
     assert done.returncode == 2
-    assert "no API key is set; set GOOGLE_API_KEY. In Python a planner or judge also takes api_key=…" in done.stderr
+    assert "no API key is set. Set GOOGLE_API_KEY. In Python a planner or judge also takes api_key=…" in done.stderr
 
 
 @pytest.mark.slow

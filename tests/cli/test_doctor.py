@@ -335,7 +335,7 @@ def test_layout_without_latin_letters_fails_typing(
         lost = finding(Settings(server=tigervnc.address), "typing", typing=True)
         pasted = finding(Settings(server=tigervnc.address, typing="clipboard"), "typing", typing=True)
     assert lost.word == "FAIL"
-    assert "The keyboard layout has no Latin letters: set vnc_typing=clipboard" in lost.text
+    assert "The keyboard layout has no Latin letters. Set vnc_typing=clipboard" in lost.text
     assert pasted == Finding("ok", "typing", "typing a letter works; all text goes by the clipboard")
 
 

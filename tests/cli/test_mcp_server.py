@@ -197,12 +197,12 @@ def test_steps_are_reported_and_risky_one_is_denied(conversation: Conversation, 
 def test_task_that_cannot_be_run_is_told_in_line(tmp_path: Path, desktop: XvncDesktop) -> None:
     with conversation_with(tmp_path, desktop, address=None) as conversation:
         assert conversation.result_of("list_runs") == {"result": []}
-        assert "no desktop is given to run tasks on" in conversation.error_of("run_task", task="Look")
+        assert "no desktop is configured" in conversation.error_of("run_task", task="Look")
     with conversation_with(tmp_path, desktop, address="127.0.0.1::1") as conversation:
         refused = conversation.error_of("run_task", task="Look")
         assert "infra: DesktopRefused: " in refused
-        assert "the task must be a sentence, got ' '" in conversation.error_of("run_task", task=" ")
-        assert "a claim must be a sentence about the screen, got ' '" in conversation.error_of(
+        assert "the task must be non-empty text, got ' '" in conversation.error_of("run_task", task=" ")
+        assert "a claim must be text about the screen, got ' '" in conversation.error_of(
             "run_task", task="Look", expect=[" "]
         )
         assert "steps must be a whole number, at least 1, got 0" in conversation.error_of("run_task", task="x", steps=0)
@@ -219,7 +219,7 @@ def test_one_thing_is_done_at_time_and_what_is_cancelled_ends(conversation: Conv
         lambda: len(list(conversation.directory.glob("runs/*/screens/*.png"))) and not conversation.replies,
         "the model's turn",
     )
-    assert "another task or test run is under way" in conversation.error_of("run_tests")
+    assert "another task or test run is in progress" in conversation.error_of("run_tests")
     running.cancel()
     wait_for(lambda: "under way" not in conversation.error_of("run_tests", paths=["none.py"]), "the end of the run")
     (run,) = set(conversation.directory.glob("runs/*")) - earlier
@@ -324,7 +324,7 @@ def test_tests_that_cannot_be_run_are_told_in_line(conversation: Conversation) -
     wrong = conversation.error_of("run_tests", paths=["test_it.py"], keyword="and and")
     assert ("Wrong expression passed to '-k'" in wrong, "infra" in wrong) == (True, False)
     for path in ("../test_it.py", "-pwhatever", str(conversation.directory.parent)):
-        assert "a path of tests must lie in the directory" in conversation.error_of("run_tests", paths=[path])
+        assert "a test path must be in the directory" in conversation.error_of("run_tests", paths=[path])
     endless = conversation.error_of("run_tests", paths=["test_it.py::test_endless"], seconds=1)
     assert "took longer than 1 s and were stopped" in endless
     broken = conversation.result_of("run_tests", paths=["test_broken.py"])

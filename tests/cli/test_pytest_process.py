@@ -54,5 +54,5 @@ def test_suite_stopped_before_it_starts_ends_too(tmp_path: Path) -> None:
 def test_path_that_is_no_path_of_tests_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "args.txt").write_text("/etc/test_it.py\n", encoding="utf-8")
     for path in ("@args.txt", "-pevil", "--rootdir=/", "../test_it.py", "/etc/test_it.py::test", "a\0b.py"):
-        with pytest.raises(SettingsError, match="a path of tests must lie in the directory"):
+        with pytest.raises(SettingsError, match="a test path must be in the directory"):
             Suite(tmp_path, tmp_path / "runs", [path], "", {})

@@ -168,14 +168,14 @@ def test_secret_is_never_written(record_till: Callable[..., Recorder], tmp_path:
     [
         (["--task", " ", "--out", "test_a.py"], "--task"),
         (["--task", "Go", "--out", "test_a.txt"], "'test_a.txt'"),
-        (["--task", "Go", "--out", "test_there.py/new/test_a.py"], "written to, got '"),
+        (["--task", "Go", "--out", "test_there.py/new/test_a.py"], "a writable directory, got '"),
         (["--task", "Go", "--out", "test_there.py"], "'test_there.py' exists"),
         (["--task", "Go", "--out", "test_recorded.py"], "test_recorded.json' exists"),
         (["--task", "Go", "--out", "test_a.py", "--expect", ""], "--expect"),
         (["--task", "Go", "--out", "test_a.py", "--secret", "NOT_SET_ANYWHERE"], "'NOT_SET_ANYWHERE'"),
         (["--task", "Go", "--out", "test_a.py", "--secret", "not a name"], "'not a name'"),
         (["--task", "Go", "--out", "test_a.py", "--secret", "TILL_NAME", "--app", f"till {SECRET}"], "--app"),
-        (["--task", "Go", "--out", "test_a.py", "--vnc", ""], "give --vnc, or set vnc_server in pytest's config"),
+        (["--task", "Go", "--out", "test_a.py", "--vnc", ""], "Give --vnc, or set vnc_server in pytest's config"),
     ],
 )
 def test_wrong_usage_is_named_before_anything_is_done(

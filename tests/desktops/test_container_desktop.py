@@ -96,10 +96,10 @@ BAD: list[tuple[dict[str, Any], type[VncUseError], str]] = [
     ({"image": "--privileged"}, SettingsError, "an image must have a name, .* got '--privileged'"),
     ({"image": "localhost:1/no-such-image"}, DesktopError, "cannot pull .*, which is not here: .*refused; build it"),
     ({"image": "No:Such:Image"}, DesktopError, r"podman cannot .* 'No:Such:Image'.*: .*invalid ref"),
-    ({"environment": ["1=2"]}, SettingsError, r"or NAME for the value it has here, got '1=2'"),
+    ({"environment": ["1=2"]}, SettingsError, r"or NAME for this machine's value, got '1=2'"),
     ({"environment": ["NO_SUCH_NAME"]}, SettingsError, r"variable 'NO_SUCH_NAME' is not set"),
     ({"environment": ["A=1\n2"]}, SettingsError, r"the variable 'A' must be one line, got several"),
-    ({"volumes": ["here"]}, SettingsError, r"must be HERE:THERE or HERE:THERE:ro.*, got 'here'"),
+    ({"volumes": ["here"]}, SettingsError, r"must be HOST:CONTAINER or HOST:CONTAINER:ro.*, got 'here'"),
     ({"volumes": ["/no/such:/there"]}, SettingsError, r"got '/no/such:/there': there is no '/no/such'"),
     ({"command": ["no-such-program"]}, ProgramMissing, r"cannot start 'no-such-program'"),
     ({"environment": ["VNC_DEPTH=13"]}, DesktopError, r"exited with 1 and had not shown a desktop\n(.*\n)*.*TigerVNC"),
@@ -123,7 +123,7 @@ def test_missing_engine_names_what_was_tried(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "docker").write_text("#!/bin/sh\necho Cannot connect to the Docker daemon >&2\nexit 1\n")
     (tmp_path / "docker").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}")
-    tried = "docker cannot list containers: Cannot connect to the Docker daemon; podman is not on PATH; .* podman"
+    tried = "docker cannot list containers: Cannot connect to the Docker daemon; podman is not on PATH. .* podman"
     with pytest.raises(DesktopError, match=tried):
         find_engine()
 

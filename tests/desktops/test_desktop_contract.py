@@ -123,7 +123,7 @@ def test_files_and_commands_share_one_directory(desktop: Desktop) -> None:
         desktop.read_file("orders.csv")
     with pytest.raises(CommandMissing, match="cannot start 'no-such-command'"):
         desktop.run(["no-such-command"])
-    with pytest.raises(DesktopError, match=r"'sleep 60' did not end within 0.1 s; give it a longer timeout_s"):
+    with pytest.raises(DesktopError, match=r"'sleep 60' did not end within 0.1 s. Increase its timeout_s"):
         desktop.run(["sleep", "60"], timeout_s=0.1)
 
 

@@ -162,5 +162,5 @@ def test_desktop_by_address_alone_names_remedy(tmp_path: Path) -> None:
         with pytest.raises(DesktopError, match=problem):
             use()
     reached = ExternalDesktop("lab-7:1", RemoteExec(["env", "-C", str(tmp_path)]))
-    with pytest.raises(DesktopError, match=r"has no VNC connection to look at its screen; give `connect`"):
+    with pytest.raises(DesktopError, match=r"has no VNC connection to read its screen. Pass `connect`"):
         reached.launch(["xterm"])

@@ -125,5 +125,5 @@ def test_stopped_program_hangs_until_its_end(desktop: QtDesktop, monkeypatch: py
 
 
 def test_desktop_without_program_has_no_screen(start: Start) -> None:
-    with pytest.raises(DesktopError, match="the desktop has no screen yet: launch a program first"):
+    with pytest.raises(DesktopError, match=r"the desktop has no screen yet\. Launch a program first"):
         assert start().server

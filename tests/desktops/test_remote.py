@@ -113,7 +113,7 @@ def test_command_arrives_word_by_word_and_answers(reach: RemoteExec) -> None:
 def test_command_out_of_time_is_killed_there(reach: RemoteExec) -> None:
     mine, its_childs = f"3{os.getpid()}", f"4{os.getpid()}"
     script = f"setsid sleep {its_childs} & exec sleep {mine}"
-    with pytest.raises(DesktopError, match=r"'?sh -c .* did not end within 0.5 s; give it a longer timeout_s"):
+    with pytest.raises(DesktopError, match=r"'?sh -c .* did not end within 0.5 s. Increase its timeout_s"):
         reach.run(["sh", "-c", script], 0.5)
     wait_for(lambda: not sleeping(mine) and not sleeping(its_childs), "the end of both")
 
@@ -142,7 +142,7 @@ NOWHERE = [
     (["no-such-client"], r"cannot start 'no-such-client': No such file"),
     (
         ["ssh", "no-such-host.invalid"],
-        r"'ssh no-such-host.invalid' does not lead to the desktop: .*resolve.* \(exit code 255\); try it in a shell",
+        r"'ssh no-such-host.invalid' does not lead to the desktop: .*resolve.* \(exit code 255\). Try it in a shell",
     ),
     (["echo", "hello"], r"'echo hello' does not lead to the desktop: it printed nothing"),
 ]

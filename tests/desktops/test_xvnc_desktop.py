@@ -139,7 +139,7 @@ def test_machine_that_cannot_start_it_is_named(tmp_path: Path, monkeypatch: pyte
     deep = tmp_path / ("d" * 100)
     deep.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(deep))
-    with pytest.raises(DesktopError, match=r"at most 107 bytes.*set TMPDIR to a shorter directory"):
+    with pytest.raises(DesktopError, match=r"at most 107 bytes.*Set TMPDIR to a shorter path"):
         XvncDesktop()
     assert list(deep.iterdir()) == []
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -221,5 +221,5 @@ def test_wrong_marker_argument_is_rejected(arguments: dict[str, object], problem
 
 @pytest.mark.parametrize("args", [(), ("a", "b"), ("  ",)])
 def test_marker_without_one_task_is_rejected(args: tuple[object, ...]) -> None:
-    with pytest.raises(SettingsError, match="vnc_task needs exactly one task, a sentence, got "):
+    with pytest.raises(SettingsError, match="vnc_task needs exactly one task as text, got "):
         task_spec(args, {})

@@ -94,5 +94,5 @@ def test_page_of_other_browser_is_rejected(pytester: pytest.Pytester) -> None:
     options = ("-p", "no:pytest-vnc", "-p", "no:cacheprovider", "-ovnc_cdp=127.0.0.1:9", "--browser=firefox")
     result = pytester.runpytest_subprocess(*options, "--vnc-server=localhost::1")
     result.assert_outcomes(errors=1)
-    problem = "*this test asks for 'firefox': mark it with @pytest.mark.only_browser*"
+    problem = "*this test asks for 'firefox'. Mark it with @pytest.mark.only_browser*"
     result.stdout.fnmatch_lines([problem, "vnc-use: 1 failed: 1 settings"])

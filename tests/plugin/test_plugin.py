@@ -165,7 +165,7 @@ WRONG_MARKERS = {
         "@pytest.mark.usefixtures('vnc_agent')\nclass TestIt(unittest.TestCase):\n    def test_it(self): ...",
         "does not work in a unittest.TestCase, got 'TestIt'",
     ),
-    "coroutine": ("@task\nasync def test_it(): ...", "`async def` that no plugin runs; write `def`"),
+    "coroutine": ("@task\nasync def test_it(): ...", "`async def` that no plugin runs. Write `def`"),
     "two models": (
         "@pytest.mark.vnc_task('Pay', model='gemini-2', expect=None)\n@task\ndef test_it(): ...",
         "the same in all markers of a test, got 'None' and 'gemini-2'",
@@ -271,7 +271,7 @@ def test_missing_desktop_planner_or_key_is_named(pytester: pytest.Pytester, monk
     pytester.makepyfile(BY_HAND)
     result = pytester.runpytest_subprocess("--vnc-server=qt", f"--vnc-app={PAD_LINE}", "--vnc-scope=session")
     result.assert_outcomes(passed=1, failed=2)
-    missing = ["*no planner is configured: *--vnc-record=manual*--vnc-planner=gemini*", "*no API key*"]
+    missing = ["*no planner is configured. *--vnc-record=manual*--vnc-planner=gemini*", "*no API key*"]
     result.stdout.fnmatch_lines(missing)
 
 

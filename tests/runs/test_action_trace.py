@@ -353,7 +353,7 @@ def test_reenact_types_secret_obeys_policy_and_stops_at_error(tmp_path: Path, pa
 def test_reenact_wrong_trace_is_one_line(tmp_path: Path, reenact: Reenact) -> None:
     for wrong, message in (
         (record("fly"), "record 1 must be an action with `params`"),
-        (record("type_text", text="<secret:PIN>"), "needs the secret 'PIN': set the environment variable"),
+        (record("type_text", text="<secret:PIN>"), "needs the secret 'PIN'. Set the environment variable"),
     ):
         code, _, errors = reenact(trace_of(tmp_path, wrong), "--vnc", "localhost::1")
         assert (code, errors.count("\n"), message in errors) == (2, 1, True)

@@ -306,7 +306,7 @@ def test_rule_without_file_to_change_is_rejected(file: Path, monkeypatch: pytest
         ("", ASKING, "no policy file is set"),
         ("strict", ASKING, "no policy file is set"),
         ("other.toml", ASKING, "was ruled on by"),
-        ("policy.toml", 'rule = [{decision = "ask", action = "*"}]\n', "write one yourself"),
+        ("policy.toml", 'rule = [{decision = "ask", action = "*"}]\n', "Write one yourself"),
     ):
         file.write_text(text, encoding="utf-8")
         with pytest.raises(SettingsError, match=error):

@@ -377,7 +377,7 @@ def chat_service(base_url: str, model: str, api_key: ApiKey = None) -> Service:
     key = resolve_key(api_key, ()) if callable(api_key) or (api_key or "").strip() else ""
     split_url = urlsplit(resolve_url(base_url) or "")
     if split_url.username is not None:
-        raise SettingsError("base_url must be without a user and a password; pass the key as api_key")
+        raise SettingsError("base_url must not contain a user name or a password. Pass the key as api_key")
     path = split_url.path.rstrip("/").removesuffix("/chat/completions") or "/v1"
     url = urlunsplit(split_url._replace(path=f"{path}/chat/completions"))
     return Service(url, model, key, {"Authorization": f"Bearer {key}"} if key else {}, usage_of, api_key)

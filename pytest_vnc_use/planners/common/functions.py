@@ -72,7 +72,7 @@ def declare_all(functions: Iterable[Offered], *, taken: Iterable[str]) -> tuple[
     for function in functions:
         declaration = function if isinstance(function, Declaration) else declare(function)
         if declaration.name in reserved or declaration.name in declarations:
-            raise SettingsError(f"another function already has the name {declaration.name!r}; rename one of them")
+            raise SettingsError(f"another function already has the name {declaration.name!r}. Rename one of them")
         declarations[declaration.name] = declaration
     return tuple(declarations.values())
 

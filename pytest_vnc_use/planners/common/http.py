@@ -107,7 +107,7 @@ def resolve_key(api_key: ApiKey, variables: Sequence[str]) -> str:
     keys = [api_key("") if callable(api_key) else api_key, *(VARIABLES.get(name) for name in variables)]
     key = next((key.strip() for key in keys if key and key.strip()), "")
     if not key:
-        raise KeyMissing(f"no API key is set; set {variables[0]}. In Python a planner or judge also takes api_key=…")
+        raise KeyMissing(f"no API key is set. Set {variables[0]}. In Python a planner or judge also takes api_key=…")
     if not (key.isascii() and key.isprintable()):
         raise KeyRejected("the API key must contain only printable ASCII characters")
     return key

@@ -68,7 +68,7 @@ class NoPlanner:
         """Raise `why`; PlannerError where it is None."""
         if self.why is not None:
             raise self.why
-        raise PlannerError(f"no planner is configured for {observation.task!r}: pass --vnc-planner=gemini")
+        raise PlannerError(f"no planner is configured for {observation.task!r}. Pass --vnc-planner=gemini")
 
 
 UNJUDGED = "nothing was judged"
