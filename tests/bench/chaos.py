@@ -2,10 +2,9 @@
 
     python tests/bench/run.py chaos [--minutes 30] [--seed 1] [--every 3]
 
-It takes sessions of `-n 4` one after the other, ten tests replayed and ten live against a model's fake server, on
-desktops that the sessions start and on given ones behind a proxy, in namespaces of its own, which end with it. Exit
-code 1 says that something did not hold: a hang, a pass of a broken program, a triage that nothing explains, a test told
-twice or not at all, a lost run directory, or something left behind.
+It takes sessions of `-n 4` one after the other, ten tests replayed and ten live against a model's fake server, in
+namespaces of its own. Exit code 1 says that something did not hold: a hang, a pass of a broken program, a triage that
+nothing explains, a test told twice or not at all, a lost run directory, or something left behind.
 
 Needs `unshare` and `ip`, and either root or user namespaces.
 """
@@ -23,7 +22,7 @@ from collections import Counter
 from pathlib import Path
 
 from support.chaos import checks, world
-from support.chaos.arena import Arena, Model, given_desktops
+from support.chaos.arena import Arena, Model
 from support.chaos.disturbances import Action, Done, plan
 from support.chaos.project import Project, environment
 
@@ -43,7 +42,6 @@ def main() -> int:
     parser.add_argument("--seed", default="1")
     parser.add_argument("--every", type=float, default=3.0, help="seconds between two disturbances, on average")
     parser.add_argument("--sessions", type=int, default=0, help="at most so many (0: as time allows)")
-    parser.add_argument("--only", choices=("started", "given"), help="only desktops that are started here, or given")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.inside:
@@ -66,40 +64,34 @@ def inside(asked: argparse.Namespace) -> int:
     """Perform all sessions, as the first process of this world."""
     say(f"seed {asked.seed}, a disturbance each {asked.every:g} s")
     world.settle_in()
-    desktops, way_there = given_desktops()
     broken = Path("/tmp/broken")
     broken.mkdir()
-    arena = Arena(Model(broken), desktops)
-    projects = [
-        Project(Path("/tmp", name), world.SMALL / name, way, broken)
-        for name, way in (("started", ("--vnc-server=xvnc",)), ("given", way_there))
-        if asked.only in (None, name)
-    ]
-    for project in projects:
-        project.write()
-        code, output, _ = run(project, arena, [], ["-n4", "--vnc-record=rewrite", "test_replayed.py"])
-        if code:
-            raise SystemExit(f"all tests must pass while nothing is disturbed:\n{output}")
-    projects[0].break_programs()
+    arena = Arena(Model(broken))
+    project = Project(Path("/tmp/project"), world.SMALL / "runs", broken)
+    project.write()
+    code, output, _ = run(project, arena, [], ["-n4", "--vnc-record=rewrite", "test_replayed.py"])
+    if code:
+        raise SystemExit(f"all tests must pass while nothing is disturbed:\n{output}")
+    project.break_programs()
     until_s = time.monotonic() + asked.minutes * 60
     number, wrong, came, kinds = 0, 0, Counter[str](), Counter[str]()
     while time.monotonic() < until_s and (not asked.sessions or number < asked.sessions):
         number += 1
-        project, way = projects[-1 if number % 3 == 0 else 0], WAYS[number % len(WAYS)]
-        actions = plan(f"{asked.seed}/{number}", arena.kinds(given=project.is_external), SESSION_S, asked.every)
+        way = WAYS[number % len(WAYS)]
+        actions = plan(f"{asked.seed}/{number}", SESSION_S, asked.every)
         project.forget()
         before, started_s, here = world.files(), time.monotonic(), Counter[str]()
-        say(f"session {number} ({project.path.name}, {' '.join(way) or 'no more options'})")
+        say(f"session {number} ({' '.join(way) or 'no more options'})")
         code, output, done = run(project, arena, actions, ["-n4", *way])
         lines = [*checks.wrong_results(project, code, done, here)]
         say(f"session {number} took {time.monotonic() - started_s:.0f} s: {dict(here)}")
-        if any(each.action.kind.endswith("supervisor") for each in done):
+        if any(hit.action.kind.endswith("supervisor") for hit in done):
             subprocess.run([sys.executable, "-c", CLEAN], check=True)
         lines += checks.left_over(arena.own, before)
         if lines:
             say("\n".join([output, *(f"WRONG in session {number}: {line}" for line in lines)]))
         wrong, came = wrong + len(lines), came + here
-        kinds.update(each.action.kind for each in done)
+        kinds.update(hit.action.kind for hit in done)
     say(f"{number} sessions, {came.total()} tests: {dict(came)}")
     say(f"{kinds.total()} disturbances: {dict(kinds)}")
     say(f"{wrong} things were wrong")
@@ -116,7 +108,7 @@ def run(project: Project, arena: Arena, actions: list[Action], options: list[str
     with tempfile.TemporaryFile("w+", dir=project.path, errors="replace") as output:
         command = project.command(*options)
         process = subprocess.Popen(command, cwd=project.path, env=env, stdout=output, stderr=subprocess.STDOUT)
-        arena.controller, arena.is_external = process.pid, project.is_external
+        arena.controller = process.pid
         started_s, waiting = time.monotonic(), list(actions)
         while process.poll() is None:
             at_s = time.monotonic() - started_s

@@ -70,9 +70,9 @@ def left_over(own: Callable[[], set[int]], files_before: set[Path]) -> list[str]
 
 
 def _left_now(own: set[int], files_before: set[Path]) -> list[str]:
-    stay = [each for each in processes() if each.pid not in own]
-    stay = [each for each in stay if not (each.parent in own and each.name.startswith("openbox"))]
+    stay = [process for process in processes() if process.pid not in own]
     new = sorted(path for path in files() - files_before if not path.name.startswith(_OF_OTHERS))
-    return [f"process {each.pid} stays: {' '.join(each.argv)[:150] or each.name}" for each in stay] + [
-        f"the file {path} stays" for path in new
+    return [
+        *(f"process {process.pid} stays: {' '.join(process.argv)[:150] or process.name}" for process in stay),
+        *(f"the file {path} stays" for path in new),
     ]

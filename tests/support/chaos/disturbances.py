@@ -13,7 +13,7 @@ T = TypeVar("T")
 EXPLAINS: dict[str, frozenset[str]] = {
     "kill program": frozenset({"product", "inconclusive"}),
     "stop program": frozenset({"product", "inconclusive", "agent", "budget", "infra"}),
-    "kill X server": frozenset({"infra", "inconclusive"}),  # a given one comes back before its window manager does
+    "kill X server": frozenset({"infra", "inconclusive"}),
     "stop X server": frozenset({"infra"}),
     "kill window manager": frozenset({"infra"}),
     "stop window manager": frozenset({"infra", "inconclusive", "budget"}),
@@ -25,9 +25,6 @@ EXPLAINS: dict[str, frozenset[str]] = {
     "stop model": frozenset({"infra", "budget"}),
     "fill disk": frozenset({"infra"}),
     "resize screen": frozenset({"inconclusive", "infra"}),
-    "cut link": frozenset({"infra"}),
-    "stall link": frozenset({"infra", "budget", "inconclusive"}),
-    "delay link": frozenset({"budget", "inconclusive"}),
 }
 """Each disturbance, and what a test on a sound program may then be reported as, if it did not pass.
 
@@ -35,9 +32,6 @@ Only the program's own end or standstill may read as `product`: nobody can tell 
 """
 OF_ALL = frozenset({"kill model", "stop model", "fill disk", "kill worker", "stop worker"})
 """Disturbances that any test of the session may notice; the others hit one desktop."""
-ONLY_GIVEN = frozenset({"cut link", "stall link", "delay link"})
-ONLY_STARTED = frozenset({"kill supervisor", "stop supervisor", "resize screen"})
-"""Disturbances that there are only on desktops that are given by their address, and only on those that we start."""
 _WEIGHTS = {"kill program": 3, "stop program": 2, "kill worker": 3, "kill X server": 2, "fill disk": 2}
 """How often a disturbance comes, against 1 for the others."""
 _FOR_EVER = ("stop program", "stop X server", "stop window manager", "stop supervisor")
@@ -62,13 +56,12 @@ class Action:
         return targets[int(self.pick * len(targets))]
 
 
-def plan(seed: str, kinds: Sequence[str], seconds: float, every_s: float) -> list[Action]:
-    """Return the actions of one session, `every_s` apart on average: the same for the same arguments."""
-    chance = random.Random(seed)
-    actions = []
+def plan(seed: str, seconds: float, every_s: float) -> list[Action]:
+    """Return the actions of one session, `every_s` apart on average, as the seed determines."""
+    chance, actions, kinds = random.Random(seed), [], list(EXPLAINS)
     at_s = chance.uniform(0.5, every_s)
     while at_s < seconds:
-        kind = chance.choices(kinds, [_WEIGHTS.get(each, 1) for each in kinds])[0]
+        kind = chance.choices(kinds, [_WEIGHTS.get(kind, 1) for kind in kinds])[0]
         for_s, never = round(chance.uniform(0.5, 8.0), 3), chance.random() < 0.3
         actions.append(Action(round(at_s, 3), kind, chance.random(), None if never and kind in _FOR_EVER else for_s))
         at_s += chance.uniform(0.3, 2 * every_s - 0.3)
@@ -102,5 +95,4 @@ class Done:
 
 def explained(done: Sequence[Done], number: int, times: Sequence[tuple[float, float]] = ()) -> set[str]:
     """Return the triages that these disturbances explain for a test on a sound program, which ran at these times."""
-    hits = [each for each in done if each.touches(number, times)]
-    return {triage for each in hits for triage in EXPLAINS[each.action.kind]}
+    return {triage for hit in done if hit.touches(number, times) for triage in EXPLAINS[hit.action.kind]}

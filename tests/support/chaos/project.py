@@ -59,16 +59,11 @@ def pytest_runtest_logfinish(nodeid):
 
 @dataclass(frozen=True)
 class Project:
-    """A directory with the tests. `runs` is where the run directories go, `server` are the options of the desktops."""
+    """A directory with the tests. `runs` is where the run directories go."""
 
     path: Path
     runs: Path
-    server: tuple[str, ...]
     broken: Path
-
-    @property
-    def is_external(self) -> bool:
-        return any("--vnc-exec" in option for option in self.server)
 
     @property
     def results(self) -> Path:
@@ -76,8 +71,8 @@ class Project:
 
     def forget(self) -> None:
         shutil.rmtree(self.runs, ignore_errors=True)
-        for each in (self.results, self.path / "times.jsonl"):
-            each.unlink(missing_ok=True)
+        for file in (self.results, self.path / "times.jsonl"):
+            file.unlink(missing_ok=True)
 
     def times(self) -> dict[str, list[tuple[float, float]]]:
         """Return when each test ran, from and to; to infinity where its worker was killed in it."""
@@ -104,7 +99,7 @@ class Project:
             (self.broken / f"{number:02}").write_text(fault)
 
     def command(self, *options: str) -> list[str]:
-        own = ["--vnc-planner=gemini", *self.server, "--vnc-screen-size=640x400"]
+        own = ["--vnc-planner=gemini", "--vnc-server=xvnc", "--vnc-screen-size=640x400"]
         own += [f"--vnc-runs-dir={self.runs}", f"--vnc-results={self.results}"]
         return [sys.executable, "-m", "pytest", *own, *options]
 
