@@ -9,7 +9,6 @@ import socket
 import socketserver
 import struct
 import threading
-import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -182,38 +181,24 @@ def _gradient(pixels: Pixels) -> bytes:
 
 
 @contextmanager
-def playing(
-    *sessions: bytes, then_silent: bool = False, again: bytes = b"", is_deaf: bool = False, piece: int = 0
-) -> Iterator[str]:
+def playing(*sessions: bytes, then_silent: bool = False, again: bytes = b"") -> Iterator[str]:
     """Yield the address of a server that says each session to one client, then `again` for ever, then hangs up.
 
-    With `then_silent` it does not hang up. What it is told it does not heed; one that `is_deaf` does not even take it
-    from the socket. A slow one says `piece` bytes every 10 ms.
+    With `then_silent` it does not hang up. What it is told it takes, and does not heed.
     """
     left = iter(sessions)
 
     class Player(socketserver.BaseRequestHandler):
         def handle(self) -> None:
             drain = threading.Thread(target=self._drain, daemon=True)
-            if not is_deaf:
-                drain.start()
+            drain.start()
             with suppress(OSError):
-                self._say(next(left))
+                self.request.sendall(next(left))
                 while again:
                     self.request.sendall(again)
                 if not then_silent:
                     self.request.shutdown(socket.SHUT_WR)
-            if is_deaf:
-                drain.start()  # until the client hangs up
             drain.join()
-
-        def _say(self, session: bytes) -> None:
-            if not piece:
-                self.request.sendall(session)
-                return
-            for start in range(0, len(session), piece):
-                self.request.sendall(session[start : start + piece])
-                time.sleep(0.01)
 
         def _drain(self) -> None:
             with suppress(OSError):

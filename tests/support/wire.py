@@ -1,4 +1,4 @@
-"""A TCP proxy between a VNC client and its server: it is slow, stalls or breaks on demand.
+"""A TCP proxy between a VNC client and its server: it is slow, or breaks on demand.
 
 Packets that get lost or overtake each other are not seen by a user of TCP: the kernel sends them again, and in order.
 """
@@ -32,22 +32,11 @@ class Wire:
     def __init__(self, target: str, port: int = 0, *, delay_s: float = 0.0, bytes_a_second: float = math.inf) -> None:
         self.targets, self.delay_s, self._bytes_a_second = [target], delay_s, bytes_a_second
         self.from_client, self.from_server, self.break_at = bytearray(), 0, b""
-        self._flows = threading.Event()
-        self._flows.set()
         self._ends: set[socket.socket] = set()
         self._listener = socket.create_server(("127.0.0.1", port))
         self.port: int = self._listener.getsockname()[1]
         self.address = f"127.0.0.1::{self.port}"
         _start(self._accept)
-
-    def stall(self) -> None:
-        """Carry nothing until `flow`."""
-        self._flows.clear()
-
-    def flow(self) -> None:
-        """Carry everything at once again."""
-        self.delay_s = 0.0
-        self._flows.set()
 
     def cut(self) -> None:
         """Reset all connections; new ones are taken."""
@@ -93,7 +82,6 @@ class Wire:
         while data:
             due_s, data = under_way.get()
             time.sleep(max(0.0, due_s - time.monotonic()))
-            self._flows.wait()
             with suppress(OSError):  # The other end is gone; what is under way is dropped.
                 sink.sendall(data)
             if to_server:

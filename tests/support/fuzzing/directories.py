@@ -145,21 +145,17 @@ def _change_image(random: Random, run: Path) -> None:
 
 
 def _malform(random: Random, run: Path) -> None:
-    for _ in range(random.randint(1, 2)):
-        match random.randrange(6):
-            case 0 | 1:
-                _change_lines(random, run / "trace.jsonl")
-            case 2:
-                file = run / random.choice(("exchanges.jsonl", "result.json", "trace.jsonl"))
-                file.write_bytes(mutated(random, file.read_bytes()))
-            case 3:
-                _change_image(random, run)
-            case 4:
-                names = "exchanges.jsonl result.json trace.jsonl screens page index.html execution.json"
-                _replace_by_oddity(random, run / random.choice(names.split()))
-                return
-            case _:
-                _change_lines(random, run / "exchanges.jsonl")
+    file = run / random.choice(("exchanges.jsonl", "result.json", "trace.jsonl", "trace.jsonl"))
+    match random.randrange(6):
+        case 0:
+            file.write_bytes(mutated(random, file.read_bytes()))
+        case 1:
+            _change_image(random, run)
+        case 2:
+            others = ("screens", "page", "index.html", "execution.json")
+            _replace_by_oddity(random, random.choice((file, *(run / name for name in others))))
+        case _:
+            _change_lines(random, file)
 
 
 @contextmanager
