@@ -48,7 +48,7 @@ def pages() -> Iterator[Site]:
 
 @pytest.fixture(scope="module")
 def shared_browser(desktop: VncServer, pages: Site) -> Iterator[Browser]:
-    with browser_with_devtools(desktop, pages.address) as browser:
+    with browser_with_devtools(desktop, pages.address, window_manager=True) as browser:
         yield browser
 
 

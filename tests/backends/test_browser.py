@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import threading
 import time
 from collections.abc import Callable
@@ -21,7 +20,7 @@ from pytest_vnc_use.errors import ActionError, DesktopError, SettingsError, Task
 from pytest_vnc_use.types import Click, Drag, Move, OpenAddress, Scroll, TraverseHistory, TypeText
 from pytest_vnc_use.types.elements import Element
 from support import vnc_servers
-from support.browsers import QUIET, Site, chromium, element
+from support.browsers import Site, element
 from support.json_server import Reply
 from support.vnc_servers import VncServer, wait_for
 from support.witness_programs import assert_becomes, serving_pages
@@ -87,6 +86,13 @@ def test_elements_in_view(browser: Browser, hands: VNCController, pages: Site) -
     assert_becomes(has_come_to_rest, True)
     hands.click(*element(browser, "Far below").centre)
     assert_becomes(lambda: pages.told, ["far"])
+    browser.navigate(pages.address)
+    hands.key_combo("ctrl+plus")  # zooms
+    hands.settle()
+    for name in ("Coupon", "Framed", "Add an apple"):
+        hands.click(*element(browser, name).centre)
+    assert_becomes(lambda: sorted(pages.told), ["apple", "coupon", "far", "framed"])
+    hands.key_combo("ctrl+0")
     browser.navigate(COVERED)
     assert [each.name for each in browser.elements()] == ["Agree", "First", "Over"]
 
@@ -147,20 +153,6 @@ def test_elements_acted_on(browser: Browser, hands: VNCController) -> None:
     assert focused() == "password"
 
 
-@pytest.mark.browser
-def test_click_on_element_meets_it_in_zoomed_window(
-    tigervnc: VncServer, connected: Callable[..., VNCController], pages: Site
-) -> None:
-    hands = connected(tigervnc)
-    with chromium(tigervnc, pages.address, "--force-device-scale-factor=1.5", window_manager=True) as browser:
-        hands.key_combo("ctrl+plus")
-        hands.settle()
-        pages.told.clear()
-        for name in ("Coupon", "Framed", "Add an apple"):
-            hands.click(*element(browser, name).centre)
-        assert_becomes(lambda: sorted(pages.told), ["apple", "coupon", "framed"])
-
-
 def test_navigating_and_back_and_forward(browser: Browser, pages: Site) -> None:
     browser.navigate(f"{pages.address}/second")
     assert (browser.title, browser.text().splitlines()[0]) == ("Second", "The second page")
@@ -179,6 +171,13 @@ def test_navigating_and_back_and_forward(browser: Browser, pages: Site) -> None:
     browser.back()
     browser.navigate(f"{pages.address}/file")  # a download
     assert browser.url == f"{pages.address}/"
+    with pytest.raises(ActionError, match="ERR_ABORTED"):
+        browser.navigate("chrome://crash")
+    with pytest.raises(DesktopError, match="has crashed"):
+        browser.text()
+    assert browser.url == f"{pages.address}/"
+    browser.navigate(pages.address)
+    assert "Apples" in browser.text()
     with pytest.raises(DesktopError, match=r"refuses Page\.navigate"):
         browser.navigate("example.org")
     with pytest.raises(ActionError, match=r"cannot open 'http://127.0.0.1:\d+': net::ERR_CONNECTION_REFUSED"):
@@ -204,21 +203,6 @@ def test_text_in_tab_that_comes_to_front(browser: Browser, hands: VNCController)
     assert_becomes(lambda: browser.title, "Second")
     hands.key_combo("ctrl+w")
     assert_becomes(lambda: browser.title, "The shop")
-
-
-@pytest.mark.browser
-def test_crash_of_page_and_end_of_browser_are_named(tigervnc: VncServer, pages: Site) -> None:
-    with chromium(tigervnc, pages.address) as browser, ThreadPoolExecutor() as pool:
-        with pytest.raises(ActionError, match="ERR_ABORTED"):
-            browser.navigate("chrome://crash")
-        with pytest.raises(DesktopError, match="has crashed"):
-            browser.text()
-        assert browser.url == f"{pages.address}/"
-        browser.navigate(pages.address)
-        assert "Apples" in browser.text()
-        failure = pool.submit(_failure, lambda: browser.wait_for_text("plums", 60))
-        tigervnc.kill()
-        assert re.search("was closed|no browser answers|cannot be reached|no page open", failure.result(30))
 
 
 def _failure(ask: Callable[[], object]) -> str:
@@ -322,48 +306,3 @@ def test_addresses_history_and_windows_by_devtools_or_keys(
     gone = Browser(f"127.0.0.1:{vnc_servers.free_port()}")
     with pytest.raises(ActionError, match="no browser answers at"):
         connected(desktop, browser=lambda: gone).perform(TraverseHistory("back"))
-
-
-READS_PAGES = """
-import pytest
-from pytest_vnc_use.planners import finish
-from pytest_vnc_use.types import CallFunction, OpenAddress, TraverseHistory
-
-STATE = CallFunction("get_browser_state", {{}})
-TURNS = [[STATE, CallFunction("list_elements", {{}})], OpenAddress({basket!r}), STATE, TraverseHistory("back"), STATE]
-TOLD = []
-
-def script(observation):
-    TOLD.extend(step.output for turn in observation.turns[-1:] for step in turn.steps)
-    return TURNS[len(observation.turns)] if len(observation.turns) < len(TURNS) else finish()
-
-@pytest.fixture
-def vnc_planner():
-    return script
-
-@pytest.fixture
-def page(vnc_desktop):
-    vnc_desktop.browser.wait_for_text("Two apples")
-
-@pytest.mark.vnc_task("Look into the basket and come back", expect=None)
-def test_it(page, vnc_desktop, vnc_agent):
-    assert vnc_desktop.browser.url == {shop!r}
-    state, elements, _, in_basket, _, back = TOLD
-    assert "Two apples" in state and "Buy" in elements
-    assert "Three pears" in in_basket and "Two apples" in back
-"""
-
-
-@pytest.mark.browser
-@pytest.mark.desktop
-def test_planner_and_test_read_page_through_devtools(pytester: pytest.Pytester) -> None:
-    for program in ("Xtigervnc", "chromium"):
-        vnc_servers.require(program)
-    (pytester.path / "shop.html").write_text("<title>Shop</title><h1>Two apples</h1><button>Buy</button>")
-    (pytester.path / "basket.html").write_text("<title>Basket</title><h1>Three pears</h1>")
-    shop, basket = (f"file://{pytester.path}/{name}.html" for name in ("shop", "basket"))
-    pytester.makepyfile(READS_PAGES.format(shop=shop, basket=basket))
-    app = shlex.join(["chromium", *QUIET, "--user-data-dir=profile", "--remote-debugging-port=0", shop])
-    options = ["--vnc-server=xvnc", "-p", "no:cacheprovider", "-p", "no:pytest-vnc", "-p", "no:html"]
-    result = pytester.runpytest_inprocess(*options, f"--vnc-app={app}", "-ovnc_cdp=profile/DevToolsActivePort")
-    result.assert_outcomes(passed=1)
