@@ -10,11 +10,9 @@ import pytest
 from pytest_vnc_use.backends.browser import Browser
 from pytest_vnc_use.backends.vnc import VNCController
 from support import vnc_servers
+from support.browsers import Site, chromium as browser_with_devtools, site
 from support.vnc_servers import VncServer
-
-pytest.register_assert_rewrite("witnesses")
-from support.browsers import Site, chromium as browser_with_devtools, site  # noqa: E402
-from support.witness_programs import Page, chromium_page, openbox  # noqa: E402
+from support.witness_programs import Page, chromium_page, openbox
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -29,6 +27,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module")
 def desktop() -> Iterator[VncServer]:
+    with vnc_servers.tigervnc() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def tigervnc() -> Iterator[VncServer]:
+    """A second desktop, which has nothing but what a test starts."""
     with vnc_servers.tigervnc() as server:
         yield server
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import subprocess
 import sys
@@ -11,7 +10,6 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 import pytest_socket
@@ -23,7 +21,6 @@ from pytest_vnc_use.errors import ConnectionLost, DesktopRefused, SettingsError,
 from support import vnc_servers
 from support.rfb_server import playing
 from support.vnc_servers import VncServer
-from support.witness_programs import assert_becomes, xterm
 
 Connect = Callable[..., VNCController]
 
@@ -33,16 +30,6 @@ def assert_refused(address: str, error: type[VncUseError], message: str, **optio
     with pytest.raises(error, match=message):
         connect(address, **options)  # type: ignore[arg-type]
     assert time.monotonic() - started_s < 15.0
-
-
-@pytest.mark.desktop
-def test_none_beside_password_used_without_password(tmp_path: Path) -> None:
-    file = vnc_servers.password_file(tmp_path, "geheim")
-    with vnc_servers.tigervnc(password_file=file, options=["-SecurityTypes", "VncAuth,None"]) as server:
-        for password, used in ((None, "None"), ("geheim", "VncAuth")):
-            facts = ServerFacts()
-            connect(server.address, password, facts=facts).close()
-            assert (sorted(facts.security_types), facts.security_used) == (["None", "VncAuth"], used)
 
 
 @pytest.mark.filterwarnings("ignore:A test tried to use socket")
@@ -95,12 +82,51 @@ def python(code: str, server: VncServer) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def test_process_with_open_connection_exits_at_once(tigervnc: VncServer) -> None:
-    code = "import sys, time; print(sys.excepthook is sys.__excepthook__, time.time(), flush=True)"
-    out, err = python(code, tigervnc).communicate(timeout=400)
-    hook, before_s = out.split()
-    assert (hook, err) == (b"True", b"")
-    assert time.time() - float(before_s) < 15.0
+def test_server_out_of_reach_is_refused() -> None:
+    port = vnc_servers.free_port()
+    for address in (f"127.0.0.1::{port}", f"vnc://127.0.0.1:{port}"):
+        message = f"no VNC connection to '{address}', host '127.0.0.1', port {port}: .*refused"
+        assert_refused(address, DesktopRefused, message)
+    assert_refused("/nonexistent/socket", DesktopRefused, "there is no unix socket '/nonexistent/socket'")
+    assert_refused("198.51.100.1::5900", DesktopRefused, "no", timeout_s=0.5)  # it swallows packets
+
+
+def test_server_without_screen_is_refused_in_time() -> None:
+    for greeting in (b"", b"RFB 003.008\n"):
+        with playing(greeting, then_silent=True) as address, freeze_time("2030-01-02"):  # a clock that a test stops
+            assert_refused(address, DesktopRefused, "showed no screen within", timeout_s=0.5)
+
+
+@pytest.mark.desktop
+def test_connect_takes_every_form_of_address(tigervnc: VncServer, tmp_path: Path) -> None:
+    port, file = int(tigervnc.address.rpartition(":")[2]), vnc_servers.password_file(tmp_path, "geheim")
+    for address in (
+        *(f"127.0.0.1::{port}", f"127.0.0.1:{port - 5900}", f"localhost::{port}", f"localhost:{port - 5900}"),
+        *(f"localhost:{port}", f"vnc://localhost:{port}", f"VNC://127.0.0.1:{port}/", f"vnc://localhost:{port - 5900}"),
+    ):
+        with closing(connect(address)) as hands:
+            assert hands.size == (1024, 768)
+    types = ["-SecurityTypes", "VncAuth,None"]
+    with vnc_servers.tigervnc(interface="::1", password_file=file, options=types) as server:
+        for password, used in ((None, "None"), ("geheim", "VncAuth")):
+            facts = ServerFacts()
+            connect(f"[::1]::{server.address.rpartition(':')[2]}", password, facts=facts).close()
+            assert (sorted(facts.security_types), facts.security_used) == (["None", "VncAuth"], used)
+
+
+def test_connected_process_forks_and_exits_at_once(tigervnc: VncServer) -> None:
+    code = (
+        "import os, sys, time\n"
+        "if os.fork() == 0:\n"
+        f"    try: connect({tigervnc.address!r})\n"
+        "    except Exception as error: print(type(error).__name__, 'spawn' in str(error), flush=True)\n"
+        "    os._exit(0)\n"
+        "os.wait(); print(hands.frame().ref.width, sys.excepthook is sys.__excepthook__, time.time(), flush=True)"
+    )
+    out, _ = python(code, tigervnc).communicate(timeout=400)
+    child, parent = out.splitlines()
+    assert (child, parent.split()[:2]) == (b"InfraError True", [b"1024", b"True"])
+    assert time.time() - float(parent.split()[2]) < 15.0
 
 
 def test_reactor_of_process_running_holds_nothing_up(tigervnc: VncServer) -> None:
@@ -115,47 +141,6 @@ def test_reactor_of_process_running_holds_nothing_up(tigervnc: VncServer) -> Non
     )
     out, err = python(code, tigervnc).communicate(timeout=60)
     assert (out, err) == (b"False\n1024 True\n1024\n", b"")
-
-
-def test_forked_process_is_told(tigervnc: VncServer) -> None:
-    code = (
-        "import os\n"
-        "if os.fork() == 0:\n"
-        f"    try: connect({tigervnc.address!r})\n"
-        "    except Exception as error: print(type(error).__name__, 'spawn' in str(error), flush=True)\n"
-        "    os._exit(0)\n"
-        "os.wait(); print(hands.frame().ref.width)"
-    )
-    out, _ = python(code, tigervnc).communicate(timeout=400)
-    assert out == b"InfraError True\n1024\n"
-
-
-@pytest.mark.desktop
-def test_connect_takes_every_form_of_address(tigervnc: VncServer) -> None:
-    port = int(tigervnc.address.rpartition(":")[2])
-    with vnc_servers.tigervnc(interface="::1") as other:
-        for address in (
-            *(f"127.0.0.1::{port}", f"127.0.0.1:{port - 5900}", f"localhost::{port}", f"localhost:{port - 5900}"),
-            *(f"localhost:{port}", f"vnc://localhost:{port}", f"VNC://127.0.0.1:{port}/"),
-            *(f"vnc://localhost:{port - 5900}", f"[::1]::{other.address.rpartition(':')[2]}"),
-        ):
-            with closing(connect(address)) as hands:
-                assert hands.size == (1024, 768)
-
-
-def test_server_out_of_reach_is_refused() -> None:
-    port = vnc_servers.free_port()
-    for address in (f"127.0.0.1::{port}", f"vnc://127.0.0.1:{port}"):
-        message = f"no VNC connection to '{address}', host '127.0.0.1', port {port}: .*refused"
-        assert_refused(address, DesktopRefused, message)
-    assert_refused("/nonexistent/socket", DesktopRefused, "there is no unix socket '/nonexistent/socket'")
-    assert_refused("198.51.100.1::5900", DesktopRefused, "no", timeout_s=0.5)  # it swallows packets
-
-
-def test_server_without_screen_is_refused_in_time() -> None:
-    for greeting in (b"", b"RFB 003.008\n"):
-        with playing(greeting, then_silent=True) as address, freeze_time("2030-01-02"):  # a clock that a test stops
-            assert_refused(address, DesktopRefused, "showed no screen within", timeout_s=0.5)
 
 
 def test_ctrl_c_ends_wait_and_no_connection(tigervnc: VncServer) -> None:
@@ -176,18 +161,16 @@ def test_ctrl_c_ends_wait_and_no_connection(tigervnc: VncServer) -> None:
     assert err.rstrip().endswith(b"KeyboardInterrupt")
 
 
-def test_connection_logs_and_prints_nothing(
-    tigervnc: VncServer, connected: Connect, tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: Any
+def test_lost_connection_logs_and_prints_nothing(
+    connected: Connect, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    with xterm(tigervnc, f"cat > {tmp_path}/typed"):
-        hands = connected(tigervnc)
-        hands.click(50, 50)
-        hands.type_text("gehéim", press_enter=True)
-        assert_becomes((tmp_path / "typed").read_text, "gehéim\n")
-    capfd.readouterr()
-    os.kill(tigervnc.process.pid, signal.SIGKILL)
-    with pytest.raises(ConnectionLost, match="was lost"):
-        hands.wait(5)
+    with vnc_servers.tigervnc() as server:
+        hands = connected(server)
+        hands.type_text("geheim", press_enter=True)
+        capfd.readouterr()
+        server.kill()
+        with pytest.raises(ConnectionLost, match="was lost"):
+            hands.wait(5)
     assert capfd.readouterr() == ("", "")
     assert caplog.records == []

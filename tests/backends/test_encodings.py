@@ -127,14 +127,14 @@ def test_slow_client_keeps_large_screen(monkeypatch: pytest.MonkeyPatch) -> None
         assert connection.framebuffer.size == size
 
 
-def test_text_that_scrolled_and_window_that_moved_are_as_raw(desktop: VncServer) -> None:
+def test_text_that_scrolled_and_window_that_moved_are_as_raw(tigervnc: VncServer) -> None:
     """TigerVNC then tells where on the screen the pixels are already."""
     with ExitStack() as stack:
-        raw, *small = (stack.enter_context(closing(connect(desktop.address, encoding=each))) for each in ENCODINGS)
+        raw, *small = (stack.enter_context(closing(connect(tigervnc.address, encoding=each))) for each in ENCODINGS)
         lines = "printf '\033[?25l'; for n in $(seq 40); do seq $n $((n + 9)); sleep 0.02; done; exec sleep 99"
-        stack.enter_context(xterm(desktop, lines, geometry="83x21+201+303"))
+        stack.enter_context(xterm(tigervnc, lines, geometry="83x21+201+303"))
         for x, y in ((333, 355), (340, 340), (7, 11)):
-            desktop.output_of("xdotool", "search", "--name", "terminal", "windowmove", "--sync", str(x), str(y))
+            tigervnc.output_of("xdotool", "search", "--name", "terminal", "windowmove", "--sync", str(x), str(y))
             for hands in small:
                 wait_for(lambda: raw.frame().ref == hands.frame().ref, "the same screen as raw")  # noqa: B023
         assert len(np.unique(decoded(raw.frame()))) > 10

@@ -99,27 +99,6 @@ def test_screen_is_what_server_shows(stage: Stage, connected: Connect) -> None:
     assert hands.frame().png == before.png
 
 
-@pytest.mark.parametrize(("depth", "name"), [(16, "tigervnc"), (16, "qt"), *((8, name) for name in that_can("8 bit"))])
-def test_few_colours(depth: int, name: str, tmp_path: Path, connected: Connect) -> None:
-    with KINDS[name].start(tmp_path, Wish(depth=depth)) as stage:
-        hands = connected(stage.server)
-        move_the_pointer(hands)
-        wait_to_see(stage, hands)
-        assert colours(hands.frame()) >= 15
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["tigervnc", "qt"])
-def test_large_screen(name: str, tmp_path: Path, connected: Connect) -> None:
-    size = (5120, 2880)
-    with KINDS[name].start(tmp_path, Wish(size)) as stage:
-        hands = connected(stage.server, timeout_s=60.0)
-        hands.click(size[0] - 1, size[1] - 1)
-        assert_becomes(lambda: heard(stage, "down")[-1:], ["down left 5119 2879"])
-        assert hands.size == size
-        wait_to_see(stage, hands)
-
-
 @pytest.mark.parametrize("name", that_can("password"))
 def test_password_right_wrong_and_missing(name: str, tmp_path: Path, connected: Connect) -> None:
     kind = KINDS[name]

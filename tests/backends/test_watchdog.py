@@ -16,9 +16,7 @@ import pytest
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.backends import vnc
 from pytest_vnc_use.backends.vnc import VNCController, Watch as Patience
-from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.errors import ActionInterrupted, ConnectionLost, DesktopError, InfraError
-from pytest_vnc_use.planners.local.callables import Answer, finish
 from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
@@ -27,7 +25,6 @@ from pytest_vnc_use.types import (
     KeyCombo,
     KeyDown,
     Move,
-    Observation,
     TakeScreenshot,
     TypeText,
     Wait,
@@ -228,27 +225,3 @@ def test_frozen_screen_is_named_and_resting_one_is_not(desktop: VncServer, watch
     act_and_look(watchdog, CLICK, Move(5, 5), Wait(0.1), TypeText("a"), TakeScreenshot())
     with pytest.raises(DesktopError, match=r"is frozen. No pixel changed for \d+ s, although 3 actions were perf"):
         act_and_look(watchdog, KeyCombo(("enter",)))
-
-
-def test_run_continues_on_resized_desktop(tmp_path: Path) -> None:
-    for program in ("Xtigervnc", "xrandr", "xterm"):
-        vnc_servers.require(program)
-    desktop = XvncDesktop(size=(1024, 768))
-
-    def resize(seen: Observation) -> Answer:
-        if not seen.turns:
-            assert desktop.run(["xrandr", "-s", "800x600"]).exit_code == 0
-            vnc_servers.wait_for(lambda: agent.controller.frame().ref.width == 800, "the new size")
-            return Click(1023, 767)
-        return Click(799, 599) if len(seen.turns) == 1 else finish()
-
-    settings = Settings(server=desktop.server, runs_dir=str(tmp_path))
-    try:
-        desktop.launch(["xterm", "-geometry", "40x10"])
-        with VncUseAgent(vnc_password=desktop.password, settings=settings, planner=resize) as agent:
-            result = agent.run("Click into the corner")
-    finally:
-        desktop.stop()
-    old, new = result.steps
-    assert (result.outcome, new.error, bool(old.error)) == (Outcome.DONE, "", True), "a click at an old point"
-    assert (new.frame_after.width, new.frame_after.height) == (800, 600)

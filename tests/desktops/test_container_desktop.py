@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import subprocess
@@ -52,37 +51,30 @@ def test_container_has_what_was_asked_for(start: Start, tmp_path: Path, monkeypa
     monkeypatch.setenv("HANDED_ON", "plums # and more")
     tmp_path.chmod(0o755)  # the user in the container is another one
     (tmp_path / "list.txt").write_text("apples")
-    environment = ["FRUIT=two pears", "HANDED_ON"]
-    desktop = start("xterm", environment=environment, volumes=[f"{tmp_path}:/shared:ro"], password="sesame")
-    with closing(connect(desktop.server, "sesame")) as controller:
-        assert controller.size == (1024, 768)
+    terminal = ("xterm", "-e", "touch ready; read line; echo $line >typed; exec sleep 300")
+    options: dict[str, Any] = {"environment": ["FRUIT=two pears", "HANDED_ON"], "volumes": [f"{tmp_path}:/shared:ro"]}
+    desktop = start(*terminal, network="none", password="sesame", **options)
     with pytest.raises(AuthenticationFailed):
         connect(desktop.server, "wrong")
     lines = (path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists())
     assert not any(b"sesame" in line for line in lines)
-    ran = desktop.run(["sh", "-c", 'cat /shared/list.txt; echo ";$FRUIT;$HANDED_ON;$PWD"; touch /shared/new'])
-    assert ran.stdout == "apples;two pears;plums # and more;/home/tester\n"
+    wait_for(lambda: desktop.run(["ls", "ready"]).exit_code == 0, "the terminal")
+    with closing(connect(desktop.server, "sesame")) as controller:
+        assert controller.size == (1024, 768)
+        controller.perform(TypeText("two apples", press_enter=True))
+    wait_for(lambda: desktop.run(["cat", "typed"]).stdout == "two apples\n", "the typed line")
+    script = 'cat /shared/list.txt; echo ";$FRUIT;$HANDED_ON;$PWD"; ls /sys/class/net; touch /shared/new'
+    ran = desktop.run(["sh", "-c", script])
+    assert ran.stdout == "apples;two pears;plums # and more;/home/tester\nlo\n"
     assert "Read-only" in ran.stderr
     assert (desktop.fault(), desktop.program_fault()) == ("", "")
     engine("kill", desktop.container)
     wait_for(desktop.fault, "the end of the container")
     assert "exited with 137" in desktop.fault()
     wait_for(lambda: desktop.program_fault() == "", "the program to be cleared of it")
-    desktop.stop()
-    assert desktop.program_fault() == ""
-
-
-@pytest.mark.container
-def test_container_without_network_takes_input(start: Start) -> None:
-    desktop = start("xterm", "-e", "touch ready; read line; echo $line >typed", network="none")
-    wait_for(lambda: desktop.run(["ls", "ready"]).exit_code == 0, "the terminal")
-    with closing(connect(desktop.server, desktop.password)) as controller:
-        assert controller.size == (1024, 768)
-        controller.perform(TypeText("two apples", press_enter=True))
-    wait_for(lambda: desktop.run(["cat", "typed"]).stdout == "two apples\n", "the typed line")
-    assert desktop.run(["ls", "/sys/class/net"]).stdout == "lo\n"
     socket_path = Path(desktop.server)
     desktop.stop()
+    assert desktop.program_fault() == ""
     assert "Xvnc TigerVNC" in desktop.logs()["container"]
     assert (exists(desktop.container), socket_path.exists()) == (False, False)
     assert processes_naming(Path(desktop.container)) == {}
@@ -92,17 +84,14 @@ BAD: list[tuple[dict[str, Any], type[VncUseError], str]] = [
     ({"size": (0, 900)}, SettingsError, r"1 to 16384 each, got \(0, 900\)"),
     ({"network": "host"}, SettingsError, "a container's network must be none, or empty"),
     ({"engine": "lxc"}, SettingsError, r"one of docker, podman, got 'lxc'"),
-    ({"image": ""}, SettingsError, "an image must have a name, .* got ''"),
     ({"image": "--privileged"}, SettingsError, "an image must have a name, .* got '--privileged'"),
     ({"image": "localhost:1/no-such-image"}, DesktopError, "cannot pull .*, which is not here: .*refused; build it"),
     ({"image": "No:Such:Image"}, DesktopError, r"podman cannot .* 'No:Such:Image'.*: .*invalid ref"),
-    ({"environment": ["1=2"]}, SettingsError, r"or NAME for this machine's value, got '1=2'"),
     ({"environment": ["NO_SUCH_NAME"]}, SettingsError, r"variable 'NO_SUCH_NAME' is not set"),
     ({"environment": ["A=1\n2"]}, SettingsError, r"the variable 'A' must be one line, got several"),
     ({"volumes": ["here"]}, SettingsError, r"must be HOST:CONTAINER or HOST:CONTAINER:ro.*, got 'here'"),
     ({"volumes": ["/no/such:/there"]}, SettingsError, r"got '/no/such:/there': there is no '/no/such'"),
     ({"command": ["no-such-program"]}, ProgramMissing, r"cannot start 'no-such-program'"),
-    ({"environment": ["VNC_DEPTH=13"]}, DesktopError, r"exited with 1 and had not shown a desktop\n(.*\n)*.*TigerVNC"),
     ({"port": 5902, "start_timeout_s": 1.5}, DesktopRefused, "not ready after 1.5 s: .* greet at port 5902"),
 ]
 
@@ -119,37 +108,15 @@ def test_bad_input_is_named_and_leaves_nothing(tmp_path: Path, monkeypatch: pyte
     assert str(tmp_path) not in engine("ps", "--all", "--format", "{{.Labels}}")  # others may start and stop theirs
 
 
-def test_missing_engine_names_what_was_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engine_that_does_not_answer_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "docker").write_text("#!/bin/sh\necho Cannot connect to the Docker daemon >&2\nexit 1\n")
     (tmp_path / "docker").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}")
     tried = "docker cannot list containers: Cannot connect to the Docker daemon; podman is not on PATH. .* podman"
     with pytest.raises(DesktopError, match=tried):
         find_engine()
-
-
-@pytest.mark.container
-def test_engine_that_does_not_answer_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    desktop_image()
-    (tmp_path / "docker").write_text("#!/bin/sh\nexit 1\n")
-    (tmp_path / "docker").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    (tmp_path / "podman").symlink_to("/bin/true")
     assert find_engine().name == "podman"
-
-
-@pytest.mark.container
-def test_image_is_desktop_on_its_own() -> None:
-    name = f"vnc-use-test-{os.getpid()}"
-    engine("run", "-d", "--rm", "--name", name, "-p", "127.0.0.1::5901", "-e", "VNC_GEOMETRY=640x480", desktop_image())
-    try:
-        port = engine("port", name).strip().rpartition(":")[2]
-        wait_for(lambda: "window" in engine("exec", name, "xprop", "-root", "_NET_CLIENT_LIST"), "the window manager")
-        with closing(connect(f"127.0.0.1::{port}")) as controller:
-            assert controller.size == (640, 480)
-        engine("exec", name, "sh", "-c", "kill $(grep -l Xtigervnc /proc/[0-9]*/comm | cut -d/ -f3)")
-        wait_for(lambda: not exists(name), "the end of the container with its X server")
-    finally:
-        engine("rm", "--force", name)
 
 
 def test_compose_file_agrees_with_its_readme() -> None:

@@ -20,8 +20,6 @@ pytestmark = pytest.mark.desktop
 
 TESTS = """
 import os
-import signal
-import sys
 import time
 from pathlib import Path
 import pytest
@@ -32,7 +30,7 @@ def test_it(vnc_desktop, number):
     note = Path({notes!r}, f"{{number}}.new")
     note.write_text(f"{{os.getpid()}} {{display[1:]}}")
     note.rename(note.with_suffix(".txt"))
-    {end}
+    time.sleep(300)
 """
 
 
@@ -75,10 +73,10 @@ class Running:
 
 
 @contextmanager
-def running_pytest(directory: Path, *options: str, count: int, end: str) -> Iterator[Running]:
+def running_pytest(directory: Path, *options: str, count: int) -> Iterator[Running]:
     for name in ("t", "notes"):
         (directory / name).mkdir()
-    (directory / "test_it.py").write_text(TESTS.format(count=count, notes=str(directory / "notes"), end=end))
+    (directory / "test_it.py").write_text(TESTS.format(count=count, notes=str(directory / "notes")))
     own = ["--vnc-server=xvnc", "--vnc-app=xterm", "-p", "no:cacheprovider", f"--rootdir={directory}", "-c", os.devnull]
     with subprocess.Popen(
         [sys.executable, "-m", "pytest", "test_it.py", *own, *options],
@@ -100,22 +98,19 @@ def expect_nothing_left(run: Running, displays: list[OneFile]) -> None:
     assert [display for display in displays if display.exists()] == []
 
 
-@pytest.mark.parametrize("end", ["SIGKILL", "os._exit(3)"])
-def test_ended_pytest_leaves_nothing(directory: Path, end: str) -> None:
-    by = getattr(signal, end, None)
-    with running_pytest(directory, count=1, end="time.sleep(300)" if by else end) as run:
+def test_killed_pytest_leaves_nothing(directory: Path) -> None:
+    with running_pytest(directory, count=1) as run:
         displays = run.desktops(1)[1]
-        if by:
-            processes = {"Xtigervnc", "openbox", "xterm", "sleep"}
-            wait_for(lambda: processes <= set(run.left()), "all processes of a desktop")
-            os.killpg(run.process.pid, by)
+        processes = {"Xtigervnc", "openbox", "xterm", "sleep"}
+        wait_for(lambda: processes <= set(run.left()), "all processes of a desktop")
+        os.killpg(run.process.pid, signal.SIGKILL)
         run.process.communicate(timeout=400)
         expect_nothing_left(run, displays)
 
 
 @pytest.mark.slow
 def test_worker_or_pytest_killed_leaves_nothing(directory: Path) -> None:
-    with running_pytest(directory, "-n2", count=2, end="time.sleep(300)") as run:
+    with running_pytest(directory, "-n2", count=2) as run:
         workers, displays = run.desktops(2)
         os.kill(workers[0], signal.SIGKILL)
         wait_for(lambda: not displays[0].exists(), "the end of the killed worker's desktop")

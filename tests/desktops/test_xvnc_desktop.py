@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
-import subprocess
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -45,10 +43,6 @@ def _needs_tigervnc_and_xterm() -> None:
 def start(stopping: Callable[[XvncDesktop], XvncDesktop]) -> Start:
     """`XvncDesktop(…)`, stopped after the test."""
     return lambda *args, **options: stopping(XvncDesktop(*args, **options))
-
-
-def socket_path(number: int) -> Path:
-    return Path(f"/tmp/.X11-unix/X{number}")
 
 
 def directory_of(desktop: XvncDesktop) -> Path:
@@ -109,16 +103,6 @@ def test_missing_window_manager_is_done_without(start: Start, tmp_path: Path, mo
     assert "window manager" not in desktop.logs()
 
 
-def test_desktops_started_at_once_share_nothing(start: Start) -> None:
-    with ThreadPoolExecutor(2) as pool:
-        desktops = list(pool.map(lambda _: start(["xterm"]), range(2)))
-    Session().stop()  # a next start leaves living desktops alone
-    for distinct in (lambda d: d.display, lambda d: d.server, lambda d: d.password):
-        assert len({distinct(desktop) for desktop in desktops}) == 2
-    for desktop in desktops:
-        connect(desktop.server, desktop.password).close()
-
-
 BAD: list[tuple[list[str], dict[str, Any], type[VncUseError], str]] = [
     (["no-such-program"], {}, ProgramMissing, r"cannot start 'no-such-program': No such file.* on PATH"),
     (["xterm"], {"start_timeout_s": 0.001}, DesktopError, r"'Xtigervnc .*' had not taken connections within 0.001 s"),
@@ -147,33 +131,22 @@ def test_machine_that_cannot_start_it_is_named(tmp_path: Path, monkeypatch: pyte
         XvncDesktop()
 
 
-def test_display_files_left_over_stop_no_start(start: Start) -> None:
-    number = next(number for number in range(1000) if not socket_path(number).exists())
-    lock = Path(f"/tmp/.X{number}-lock")
-    with socket.socket(socket.AF_UNIX) as abandoned, subprocess.Popen(["true"]) as dead:
-        abandoned.bind(str(socket_path(number)))
-    lock.write_text(f"{dead.pid:>10}\n")
-    left = OneFile(socket_path(number))
-    try:
-        desktop = start(["xterm"])
-        connect(desktop.server, desktop.password).close()
-    finally:
-        lock.unlink(missing_ok=True)
-        if left.exists():
-            socket_path(number).unlink()
-
-
-@pytest.mark.parametrize("killed", ["", "Xtigervnc", "vnc-supervisor"])
-def test_stop_ends_everything_and_removes_all_files(start: Start, killed: str) -> None:
+def test_desktops_started_at_once_share_nothing_and_leave_nothing(start: Start) -> None:
     own = "exec env -i DISPLAY=$DISPLAY XAUTHORITY=$XAUTHORITY /usr/bin/xterm -e cat"  # an environment of its own
-    desktop = start(["sh", "-c", own])
-    display = OneFile(socket_path(int(desktop.display[1:])))
-    pids = processes_naming(directory_of(desktop))
-    assert display.exists()
-    if killed:
-        os.kill(next(pid for pid, name in pids.items() if name == killed), signal.SIGKILL)
-    desktop.stop()
-    desktop.stop()
-    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "the end of all processes")
-    assert not display.exists()
-    assert not directory_of(desktop).exists()
+    with ThreadPoolExecutor() as pool:
+        desktops = list(pool.map(lambda _: start(["sh", "-c", own]), range(3)))
+    Session().stop()  # a next start leaves living desktops alone
+    for distinct in (lambda d: d.display, lambda d: d.server, lambda d: d.password):
+        assert len({distinct(desktop) for desktop in desktops}) == 3
+    for desktop, killed in zip(desktops, ("", "Xtigervnc", "vnc-supervisor"), strict=True):
+        connect(desktop.server, desktop.password).close()
+        display = OneFile(Path(f"/tmp/.X11-unix/X{desktop.display[1:]}"))
+        pids = processes_naming(directory_of(desktop))
+        assert display.exists()
+        if killed:
+            os.kill(next(pid for pid, name in pids.items() if name == killed), signal.SIGKILL)
+        desktop.stop()
+        desktop.stop()
+        wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "the end of all processes")  # noqa: B023
+        assert not display.exists()
+        assert not directory_of(desktop).exists()

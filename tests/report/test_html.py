@@ -124,15 +124,6 @@ def test_block_has_screens_of_claims_drifts_and_transients(write_run, make_step,
     assert block.screenshots == [first, judged, judged, first, judged, first, first], "what decides comes first"
 
 
-def test_block_before_end_of_test_heals_nothing(write_run, make_step, frames):
-    """pytest-html's block is made before the test's teardown, so whether the test passes is not known yet."""
-    drift = Drifted("another button", frames[0].ref, frames[1].ref, BOX, healed=True)
-    toast = Transient("a toast", frames[2].ref, BOX)
-    block = block_of(write_run([make_step(1, Click(5, 5), passed=(frames[2].ref,))], DONE, events=[drift, toast]))
-    assert "healed" not in block.text
-    assert block.screenshots.count(data_uri(frames[2].png)) == 2
-
-
 def test_block_of_thumbnails_leads_to_page(write_run, make_step):
     run = write_run([make_step(1, Click(5, 5)), make_step(2, Click(6, 6))], DONE)
     content = run_html(run, link=thumbnail, page="runs/run-1/index.html")

@@ -106,16 +106,12 @@ def test_failed_run_is_seen_without_scrolling_and_read_by_keys(opened: Any) -> N
         opened.wait_for_url(f"**#step-{step}")
     opened.goto(opened.url.replace("#step-2", "#step-3"))
     assert opened.locator("#step-3").bounding_box()["y"] < 720
-
-
-def test_layers_and_ways_to_compare(opened: Any) -> None:
     for layer in ("mark", "shade", "boxes"):
         shown = opened.locator(f"#step-1 .{layer} >> nth=0")
         opened.check(f"[name={layer}]")
         assert shown.evaluate(DISPLAY) != "none", layer
         opened.uncheck(f"[name={layer}]")
         assert shown.evaluate(DISPLAY) == "none", layer
-    left, right = opened.locator("#deciding .left"), opened.locator("#deciding .right")
     opened.check("[value=slider]")
     opened.locator("[name=slide]").fill("20")
     assert right.evaluate("each => getComputedStyle(each).clipPath") == "inset(0px 0px 0px 20%)"
@@ -128,6 +124,25 @@ def test_layers_and_ways_to_compare(opened: Any) -> None:
     assert (left.is_visible(), right.is_visible()) == (False, True)
 
 
+def test_axe_finds_nothing(browser: Any, runs: list[Path], tmp_path: Path) -> None:
+    address = write_report(runs, tmp_path / "out").as_uri()
+    one_file = write_report(runs, tmp_path / "one", one_file=True).as_uri()
+    for scheme, width, place in (
+        ("light", 360, address),
+        ("dark", 360, address.replace("index.html", "run-1/index.html")),
+        ("light", 1600, f"{one_file}#run-2"),
+    ):
+        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        page.goto(place)
+        if "run" in place:
+            assert page.locator("article.step .name").text_content() == "Sign in"
+            assert page.locator("article.step .crop").count() == 1
+        found = axe.Axe().run(page)
+        assert not found.response["violations"], found.generate_report()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.close()
+
+
 MEASURE = """path => {
   const [, x, y] = path.getAttribute("d").match(/M(\\S+) (\\S+)h0$/).map(Number);
   const end = new DOMPoint(x, y).matrixTransform(path.getScreenCTM());
@@ -138,20 +153,8 @@ MEASURE = """path => {
 """The middle of the mark as a point of the screenshot, as the browser lays both out."""
 
 
-@pytest.mark.parametrize(
-    ("screen", "width", "ratio"), [((800, 600), 360, 3), ((1440, 900), 1280, 1), ((2560, 1600), 3840, 2)]
-)
-def test_point_is_drawn_where_step_clicked(
-    browser: Any,
-    write_run,
-    make_step,
-    frames,
-    paint,
-    tmp_path: Path,
-    screen: tuple[int, int],
-    width: int,
-    ratio: int,
-) -> None:
+def test_point_is_drawn_where_step_clicked(browser: Any, write_run, make_step, frames, paint, tmp_path: Path) -> None:
+    screen, width, ratio = (800, 600), 360, 3
     at = screen[0] * 5 // 8 + 2, screen[1] * 3 // 8 + 2
     frames += [paint("white", screen)]
     run = write_run([make_step(1, Click(*at), frame_before=frames[-1].ref, frame_after=frames[-1].ref)])
@@ -174,43 +177,6 @@ def test_point_is_drawn_where_step_clicked(
 
 def screenshot(part: Any) -> Any:
     return np.asarray(Image.open(io.BytesIO(part.screenshot())).convert("RGB")).astype(int)
-
-
-@pytest.mark.parametrize(("scheme", "width"), [("light", 360), ("dark", 1600)])
-def test_axe_finds_nothing(browser: Any, runs: list[Path], tmp_path: Path, scheme: str, width: int) -> None:
-    address = write_report(runs, tmp_path / "out").as_uri()
-    one_file = write_report(runs, tmp_path / "one", one_file=True).as_uri()
-    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    for place in (address, address.replace("index.html", "run-1/index.html"), f"{one_file}#run-2"):
-        page.goto(place)
-        if "run" in place:
-            assert page.locator("article.step .name").text_content() == "Sign in"
-            assert page.locator("article.step .crop").count() == 1
-        found = axe.Axe().run(page)
-        assert not found.response["violations"], found.generate_report()
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-    page.close()
-
-
-def test_each_control_by_keys(opened: Any) -> None:
-    reached: set[str] = set()
-    for _ in range(40):
-        opened.keyboard.press("Tab")
-        focus = "[document.activeElement.name, document.activeElement.dataset.do, document.activeElement.value]"
-        name, does, value = opened.evaluate(focus)
-        reached.add(does or name)
-        if name == "view":
-            opened.keyboard.press("ArrowRight")
-            assert opened.evaluate("document.activeElement.value") != value
-        elif name in ("mark", "shade", "boxes", "regions"):
-            before = opened.locator(f"[name={name}]").is_checked()
-            opened.keyboard.press("Space")
-            assert opened.locator(f"[name={name}]").is_checked() != before
-        elif does == "zoom":
-            before = opened.locator("[data-do=zoom]").get_attribute("aria-pressed")
-            opened.keyboard.press("Enter")
-            assert opened.locator("[data-do=zoom]").get_attribute("aria-pressed") != before
-    assert {"view", "slide", "mark", "shade", "boxes", "regions", "zoom", "help"} <= reached
 
 
 def test_filters_are_kept_in_address(page: Any, runs: list[Path], tmp_path: Path) -> None:

@@ -42,21 +42,6 @@ def test_ruling_in_words(ruling, text) -> None:
 
 
 @pytest.mark.parametrize(
-    ("planner", "model", "judge", "text"),
-    [
-        ("scripted (basket)", "", "", "scripted planner, no model was asked"),
-        ("scripted", "", "g-3", "scripted planner, no model was asked to plan"),
-        ("gemini (g-3)", "g-3", "", "gemini (g-3)"),
-        ("gemini (g-3)", "g-4-001", "", "gemini (g-3), answered by g-4-001"),
-    ],
-)
-def test_planner_in_words(write_run, make_step, planner, model, judge, text) -> None:
-    judged = [Judged(Verdict("it holds", "holds", "seen", model=judge))] if judge else []
-    run = write_run([make_step(1, Wait())], planner=planner, model=model, events=judged)
-    assert phrases.format_planner(read_trace(run)) == text
-
-
-@pytest.mark.parametrize(
     ("planner", "events", "end", "text"),
     [
         ("recording", [], DONE, ("replayed as recorded", "plain")),

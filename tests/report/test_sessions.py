@@ -26,7 +26,7 @@ from pytest_vnc_use.report.results import (
 )
 from pytest_vnc_use.report.run_view import show_run
 from pytest_vnc_use.report.session_view import KnownResults, session_view
-from pytest_vnc_use.report.sessions import links, merged, results_beside
+from pytest_vnc_use.report.sessions import merged, results_beside
 from pytest_vnc_use.runs.directory import FinishedTest, RunDirectory, write_finished_test
 from pytest_vnc_use.types import Click, Outcome, RunEnded, RunStarted
 
@@ -358,9 +358,7 @@ def test_session_problems_follow_exit_status(
 
 
 @pytest.mark.slow
-def test_red_session_is_red_everywhere(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_red_session_is_red_everywhere(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """The module that breaks is collected first, before anything shows that the session has a desktop."""
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
     pytester.makeconftest("import pytest\n\n@pytest.fixture\ndef vnc_desktop(): ...")
@@ -377,18 +375,6 @@ def test_red_session_is_red_everywhere(
     assert "hunter2" not in "".join(written)
     assert "1 test, none failed; but test_1_broken.py could not be collected; and 1 more" in written[1]
     assert r"test\_1\_broken\.py could not be collected" in written[2]
-    capsys.readouterr()
-    assert main(["report", "--merge", "runs", "-o", "all"]) == 1
-    assert problems[0] in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("more", [[], ["--one-file"]])
-def test_session_without_run_has_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: list[str]) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_results(Path("runs", RESULTS), part(problems=("test_bad.py could not be collected", "interrupted")))
-    assert main(["report", "runs", *more]) == 0
-    page = Path("vnc-report" if more else "runs", "index.html").read_text("utf-8")
-    assert "no test ran: test_bad.py could not be collected; and 1 more" in page
 
 
 @pytest.fixture
@@ -436,30 +422,6 @@ def test_links_name_missing_jobs(jobs: Path, capsys: pytest.CaptureFixture[str])
         assert r"it has none\: its job did not end  " in out
 
 
-def test_links_list_at_most_100_problems(session: Path) -> None:
-    tests = read_results(session / RESULTS).tests
-    lines = links([session / "b-failed"], tests, PAGE, [f"job {number}: gone" for number in range(103)]).splitlines()
-    assert lines[2].startswith("| 1 |")
-    assert (lines[3], lines[4], lines[-1]) == ("", "job 0\\: gone  ", "and 3 more")
-
-
-def test_foreign_file_is_kept(made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = made("made-1")
-    for name in ("index.html", "report.css", "report.js"):
-        site = tmp_path / name.partition(".")[2] / "site"
-        site.mkdir(parents=True)
-        (site / name).write_text("mine")
-        assert main(["report", str(run), "-o", str(site)]) == 2
-        assert capsys.readouterr().err.count("\n") == 1
-        assert [(file.name, file.read_text()) for file in site.iterdir()] == [(name, "mine")]
-
-
-def test_report_is_written_over_older_one(made: Made, tmp_path: Path) -> None:
-    run = made("made-1")
-    for option in ([], [], ["--one-file"], ["--one-file"], []):
-        assert main(["report", str(run), "-o", str(tmp_path / "site"), *option]) == 0
-
-
 def test_current_directory_may_be_run(
     made: Made, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -486,3 +448,18 @@ def test_malformed_results_are_named_without_content(tmp_path: Path) -> None:
     assert "it must not be a symbolic link" in results_beside([file.parent]).problems[0][1]
     with pytest.raises(RunDirectoryError, match=r"got a list$"):
         read_results(outside)
+
+
+def test_report_is_written_over_older_one_and_no_foreign_file(
+    made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = made("made-1")
+    for option in ([], [], ["--one-file"], ["--one-file"], []):
+        assert main(["report", str(run), "-o", str(tmp_path / "site"), *option]) == 0
+    for name in ("index.html", "report.css", "report.js"):
+        site = tmp_path / name
+        site.mkdir()
+        (site / name).write_text("mine")
+        assert main(["report", str(run), "-o", str(site)]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+        assert [(file.name, file.read_text()) for file in site.iterdir()] == [(name, "mine")]
