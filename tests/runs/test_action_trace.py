@@ -14,7 +14,7 @@ from pytest_vnc_use.cli import main
 from pytest_vnc_use.errors import RunDirectoryError, SettingsError
 from pytest_vnc_use.planners.local.callables import Answer, finish, key
 from pytest_vnc_use.planners.local.scripted import Reenactment
-from pytest_vnc_use.runs.uitask_trace import ExecutionLog, actions_of, read_execution, records_for, secrets_of
+from pytest_vnc_use.runs.uitask_trace import ExecutionLog, actions_of, read_execution, records_for
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
     Action,
@@ -127,17 +127,6 @@ def test_written_action_is_read_as_it_was(action: Action) -> None:
     assert (name in {each["action"] for each, _ in RECORDS}) != own
 
 
-def test_text_with_point_and_enter_is_several_records() -> None:
-    both = (
-        records_for(TypeText("x", 1, 2, press_enter=True, clear_first=True)),
-        records_for(TypeText("", clear_first=True)),
-    )
-    assert [[(name, params.get("keys")) for name, params in words] for words in both] == [
-        [("mouse_click", None), ("press_keys", ["ctrl", "a"]), ("type_text", None), ("press_keys", ["enter"])],
-        [("press_keys", ["ctrl", "a"]), ("press_keys", ["backspace"])],
-    ]
-
-
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -204,9 +193,6 @@ def test_partial_trace_is_whole_at_every_step(tmp_path: Path) -> None:
     }
     assert (keys["action"], keys["params"]) == ("press_keys", {"keys": ["ctrl", "s"]})
     assert (finish_["action"], finish_["params"], finish_["message"]) == ("finish", {"params": {"order": 7}}, "ordered")
-
-
-def test_run_that_ends_otherwise_is_not_finished(tmp_path: Path) -> None:
     for outcome in set(Outcome) - {Outcome.DONE, Outcome.WAITING}:
         log = ExecutionLog(tmp_path)
         for event in (STARTED, finished(1), RunEnded(outcome, "not done")):
@@ -232,13 +218,6 @@ def test_trace_of_broken_run_continues(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["execution.json"]
     with pytest.raises(RunDirectoryError, match="cannot write"):
         ExecutionLog(tmp_path / "gone").observe(STARTED)
-
-
-def test_secrets_are_those_of_placeholders(tmp_path: Path) -> None:
-    execution = read_execution(trace_of(tmp_path, CLICK, record("type_text", text="a<secret:PIN>b")))
-    assert secrets_of(execution, {"PIN": "1", "OTHER": "2"}) == {"PIN": "1"}
-    with pytest.raises(SettingsError, match="step 2 of the action trace needs the secret 'PIN'"):
-        secrets_of(execution, {"PIN": ""})
 
 
 def order(observation: Observation) -> Answer:

@@ -19,7 +19,6 @@ from pytest_vnc_use.report.results import session_results, write_results
 from pytest_vnc_use.runs.directory import (
     FinishedTest,
     RunDirectory,
-    drop_screenshots,
     from_json,
     keep_logs,
     make_room,
@@ -176,11 +175,6 @@ def test_run_waits_until_it_continues(directory: RunDirectory) -> None:
     assert (waiting.asked, waiting.ended) == (asked, RunEnded(Outcome.WAITING, ""))
     continued = read_trace(written(RunDirectory.open(directory.path), begun(1, 1, Wait())))
     assert (continued.asked, continued.ended, continued.open_step) == (None, None, begun(1, 1, Wait()))
-
-
-def test_text_that_utf8_cannot_hold_does_no_harm(directory: RunDirectory) -> None:
-    trace = read_trace(written(directory, STARTED, finished(1, 1, TypeText("half \ud83d a pair"))))
-    assert trace.steps[0].proposal.action == TypeText("half ? a pair")
 
 
 def test_run_ids_sort_by_time_and_are_names() -> None:
@@ -347,12 +341,6 @@ def test_oldest_passing_runs_are_removed_first(tmp_path: Path) -> None:
     assert names_in(tmp_path) == ["kept", "photos", "waits"]
     assert "1 run was removed, the oldest first, 1 of them of tests that failed" in removed
     assert removed.endswith("2 MB are left, in runs that stay")
-
-
-def test_screenshots_go_and_trace_stays(directory: RunDirectory) -> None:
-    directory.store(Frame(SCREEN, PNG))
-    drop_screenshots(directory.path)
-    assert names_in(directory.path) == ["trace.jsonl"]
 
 
 def test_result_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -69,14 +69,6 @@ def test_documented_example(documented: Policy) -> None:
         assert documented.review(Proposal(action, confirmation=confirmation), CONTEXT).kind == kind
 
 
-def test_empty_file_denies_what_model_wants_confirmed(tmp_path: Path) -> None:
-    path = write(tmp_path, "")
-    assert load_policy(path) == Policy(source=str(path))
-    assert (
-        load_policy(str(path), unmatched="ask").review(Proposal(Click(1, 1), confirmation=PAY), CONTEXT).kind == "ask"
-    )
-
-
 BAD_RULES = [
     ("", "`decision` is missing; must be 'allow', 'deny' or 'ask'"),
     ("decision = 'never'", "`decision` must be 'allow', 'deny' or 'ask', got 'never'"),
@@ -110,10 +102,8 @@ BAD_FILES = [
     ("extends = 'lax'", "`extends` must be 'strict', got 'lax'"),
     ("addresses = ['a']", '`addresses` needs extends = "strict", which is missing'),
     ("extends = 'strict'\naddresses = 'a'", "`addresses` must be a valid list, got 'a'"),
-    *(
-        (f"extends = 'strict'\naddresses = ['{host}']", "`addresses` must be hosts in lower-case ASCII")
-        for host in ("http://a", "bücher.example", "*")
-    ),
+    ("extends = 'strict'\naddresses = ['http://a']", "`addresses` must be hosts in lower-case ASCII"),
+    ("extends = 'strict'\naddresses = ['*']", "`addresses` must be hosts in lower-case ASCII"),
     (
         "extends = 'strict'\n[[rule]]\ndecision = 'allow'\nexplanation = 'order'",
         "rule 1: a rule that allows or asks must have `action`, `keys` or `text`",
@@ -128,7 +118,9 @@ BAD_FILES = [
 ]
 
 
-def test_invalid_file_is_named(tmp_path: Path) -> None:
+def test_invalid_file_is_named_and_empty_one_is_no_policy(tmp_path: Path) -> None:
+    path = write(tmp_path, "")
+    assert load_policy(path) == Policy(source=str(path))
     for text, complaint in BAD_FILES:
         path = write(tmp_path, text)
         with pytest.raises(SettingsError, match=rf"^{re.escape(str(path))}: {complaint}"):
@@ -282,13 +274,6 @@ def test_rule_allows_action_and_no_other(file: Path) -> None:
             assert policy.review(proposal, context).kind == "ask", proposal
 
 
-def test_rule_for_unmatched_action_is_last(file: Path) -> None:
-    file.write_text('[[rule]]\ndecision = "deny"\ntext = "rm"\n', encoding="utf-8")
-    asked = asked_about(Click(1, 1), load_policy(file, unmatched="ask"))
-    assert always_allowing(asked, str(file), HERE, "alice").write()
-    assert [rule.decision for rule in load_policy(file).rules] == ["deny", "allow"]
-
-
 def test_change_adds_rule_before_asking_one_unless_file_changed(file: Path) -> None:
     change = always_allowing(asked_about(Click(100, 50), load_policy(file)), str(file), HERE, "alice")
     lines = change.diff.splitlines()[2:]
@@ -298,6 +283,10 @@ def test_change_adds_rule_before_asking_one_unless_file_changed(file: Path) -> N
     file.write_text(f"{ASKING}\n", encoding="utf-8")
     assert not change.write()
     assert file.read_text("utf-8") == f"{ASKING}\n"
+    file.write_text('[[rule]]\ndecision = "deny"\ntext = "rm"\n', encoding="utf-8")
+    asked = asked_about(Click(1, 1), load_policy(file, unmatched="ask"))
+    assert always_allowing(asked, str(file), HERE, "alice").write()
+    assert [rule.decision for rule in load_policy(file).rules] == ["deny", "allow"], "no rule asked: it is the last"
 
 
 def test_rule_without_file_to_change_is_rejected(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

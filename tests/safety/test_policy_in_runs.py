@@ -55,26 +55,24 @@ def denied_by(result: RunResult) -> str:
     return result.steps[-1].ruling.rule
 
 
-def test_typing_over_turns_is_one_text(make: Make, controller: PaintedController) -> None:
+def test_typing_over_turns_and_runs_is_one_text(make: Make, controller: PaintedController) -> None:
     pieces = [Proposal(TypeText("r")), Proposal(KeyCombo(("m",)))]
-    turns = act(*pieces), act(Proposal(TypeText(" -r"))), act(Proposal(KeyCombo(("f",))))
-    result = make(*turns, rules=(NO_RM,)).run("go")
+    agent = make(rules=(NO_RM,))
+    one = ListPlanner([act(*pieces), act(Proposal(TypeText(" -r"))), finished()])
+    assert agent.run("one", planner=one).outcome is Outcome.DONE
+    result = agent.run("two", planner=ListPlanner([act(Proposal(KeyCombo(("f",)))), finished()]))
     assert denied_by(result) == "rule 1 'no rm'"
     assert controller.performed == [TypeText("r"), KeyCombo(("m",)), TypeText(" -r")]
 
 
-def test_typing_over_runs_is_one_text(make: Make) -> None:
-    agent = make(rules=(NO_RM,))
-    assert agent.run("one", planner=ListPlanner([act(Proposal(TypeText("rm"))), finished()])).outcome is Outcome.DONE
-    result = agent.run("two", planner=ListPlanner([act(Proposal(TypeText(" -rf"))), finished()]))
-    assert denied_by(result) == "rule 1 'no rm'"
-
-
-def test_denied_text_counts_as_not_typed(make: Make) -> None:
+def test_denied_text_counts_as_not_typed_and_step_has_page_url(make: Make, controller: PaintedController) -> None:
     no_rm = Rule("deny", "no rm", text=re.compile("rm"), on_deny="continue")
-    result = make(act(Proposal(TypeText("rm"))), act(Proposal(TypeText(" -rf"))), rules=(no_rm, NO_RM)).run("go")
-    assert result.outcome is Outcome.DONE
-    assert [step.ruling.kind for step in result.steps] == ["deny", "allow"]
+    turns = [act(Proposal(action)) for action in (TypeText("rm"), TypeText(" -rf"), OpenAddress("http://shop/"))]
+    result = make(*turns, rules=(no_rm, NO_RM)).run("go")
+    assert [step.ruling.kind for step in result.steps] == ["deny", "allow", "allow"]
+    assert [step.url for step in result.steps] == ["", "", "http://shop/"]
+    controller.page_url = lambda: "http://shop/basket"  # type: ignore[attr-defined]
+    assert [step.url for step in make(*turns[1:]).run("go").steps] == ["http://shop/basket"] * 2
 
 
 def test_typing_over_processes_is_one_text(make: Make, controller: PaintedController) -> None:
@@ -117,10 +115,3 @@ def test_approved_action_is_reviewed_again(make: Make, controller: PaintedContro
     denying = make(clicks, rules=(Rule("deny", "no clicks", action="click"),))
     assert denied_by(denying.approve(waiting.run_id)) == "rule 1 'no clicks'"
     assert controller.performed == []
-
-
-def test_step_has_page_url(make: Make, controller: PaintedController) -> None:
-    opened, clicked = act(Proposal(OpenAddress("http://shop/"))), act(Proposal(Click(1, 1)))
-    assert [step.url for step in make(opened, clicked).run("go").steps] == ["http://shop/", ""]
-    controller.page_url = lambda: "http://shop/basket"  # type: ignore[attr-defined]
-    assert [step.url for step in make(opened, clicked).run("go").steps] == ["http://shop/basket"] * 2

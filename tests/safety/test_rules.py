@@ -158,6 +158,11 @@ def test_slow_pattern_denies_in_time() -> None:
 
 
 def test_pattern_matches_as_in_python() -> None:
+    with pytest.raises(SettingsError, match=r"^a pattern must have at most 10000 characters, got 10001$"):
+        Rule("deny", text=re.compile("a" * 10_001))
+    search = Search(re.compile("a"), limit_s=0.05)
+    time.sleep(0.1)
+    assert search.finds("a"), "a busy machine does not count"
     patterns: list[tuple[re.Pattern[str], str]] = [
         (re.compile("rm{e}"), "rn"),  # to the library that searches, a pattern with an error
         (re.compile("rm{e}"), "rm{e}"),
@@ -171,17 +176,6 @@ def test_pattern_matches_as_in_python() -> None:
     for pattern, text in patterns:
         proposal = proposed(CallFunction("say", {"x": text}))
         assert Rule("deny", text=pattern).matches(proposal, CONTEXT) is bool(pattern.search(text)), pattern
-
-
-def test_pattern_too_long_raises_settings_error() -> None:
-    with pytest.raises(SettingsError, match=r"^a pattern must have at most 10000 characters, got 10001$"):
-        Rule("deny", text=re.compile("a" * 10_001))
-
-
-def test_search_on_busy_machine_counts_own_time() -> None:
-    search = Search(re.compile("a"), limit_s=0.05)
-    time.sleep(0.1)
-    assert search.finds("a")
 
 
 def test_text_over_limit_denied() -> None:
@@ -307,33 +301,20 @@ def test_first_matching_rule_decides() -> None:
     for policy, proposal, kind, rule in rulings:
         ruling = policy.review(proposal, CONTEXT)
         assert (ruling.kind, ruling.rule, ruling.by) == (kind, rule, "policy")
-
-
-def test_denial_ends_run_as_configured() -> None:
     for policy, ends_run in (
         (Policy(), True),
         (Policy(on_deny="continue"), False),
-        (Policy((Rule("deny", action="*"),), on_deny="continue"), False),
         (Policy((Rule("deny", action="*", on_deny="end"),), on_deny="continue"), True),
         (Policy((Rule("deny", action="*", on_deny="continue"),)), False),
     ):
         assert policy.review(proposed(CLICK, PAY), CONTEXT).ends_run is ends_run
-
-
-BLOCK = Confirmation("This harms somebody.", blocks=True)
-
-
-def test_blocked_action_is_never_allowed() -> None:
-    for rules in ((), (Rule("allow", explanation=re.compile(".")),), (Rule("ask", action="*"),)):
-        for policy in (Policy(rules), Policy(rules, "ask")):
-            ruling = policy.review(proposed(CLICK, BLOCK), CONTEXT)
-            assert (ruling.kind, ruling.rule) == ("deny", "blocked by the model's service")
-            assert "the model's service blocks it because 'This harms somebody.'" in ruling.explanation
-
-
-def test_ruling_explains_itself() -> None:
+    block = Confirmation("This harms somebody.", blocks=True)
+    for rule in (Rule("allow", explanation=re.compile(".")), Rule("ask", action="*")):
+        ruling = Policy((rule,), "ask").review(proposed(CLICK, block), CONTEXT)
+        assert (ruling.kind, ruling.rule) == ("deny", "blocked by the model's service")
+        assert "blocks it because 'This harms somebody.'" in ruling.explanation
     policy = Policy((Rule("deny", "no paying", category="FIN*"),), source="policy.toml")
-    assert policy.review(proposed(Click(1, 1), PAY), CONTEXT).explanation == (
+    assert policy.review(proposed(CLICK, PAY), CONTEXT).explanation == (
         "rule 1 'no paying' (in policy.toml): the action is denied; "
         "the model asks for confirmation because 'This submits a payment.'"
     )
