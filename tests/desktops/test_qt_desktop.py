@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
-import struct
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.desktops import qt
 from pytest_vnc_use.desktops.started import greets_at
 from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
@@ -35,17 +35,8 @@ def pid_of(desktop: QtDesktop) -> int:
 
 
 def screen_size(server: str) -> tuple[int, int]:
-    """Width and height as the server's ServerInit says (RFC 6143 7.1 to 7.3, version 3.3)."""
-    host, _, port = server.partition("::")  # or it is the path of a unix socket
-    with socket.socket(socket.AF_INET if port else socket.AF_UNIX) as connection, connection.makefile("rb") as answers:
-        connection.settimeout(10)
-        connection.connect((host, int(port)) if port else server)
-        assert answers.read(12).startswith(b"RFB 003.")
-        connection.sendall(b"RFB 003.003\n")
-        assert struct.unpack(">I", answers.read(4)) == (1,)
-        connection.sendall(b"\x01")
-        width, height = struct.unpack(">HH", answers.read(4))
-    return width, height
+    with closing(connect(server)) as controller:
+        return controller.size
 
 
 @pytest.fixture
@@ -70,7 +61,9 @@ def test_desktops_started_at_once_have_own_size_arguments_and_port(
         assert desktop.read_file("seen.txt") == "plum one two words"
 
 
-def test_program_that_never_serves_is_refused_in_time() -> None:
+def test_program_that_never_serves_is_refused_in_time(start: Start) -> None:
+    with pytest.raises(DesktopError, match="the desktop has no screen yet: launch a program first"):
+        assert start().server
     with pytest.raises(DesktopRefused, match=r"'sleep 60' opened no VNC server within 0.5 s") as caught:
         QtDesktop(["sleep", "60"], start_timeout_s=0.5)
     assert "(it printed nothing)" in str(caught.value)
@@ -122,8 +115,3 @@ def test_stopped_program_hangs_until_its_end(desktop: QtDesktop, monkeypatch: py
     assert not desktop.program_hangs()
     desktop.stop()
     assert not desktop.program_hangs()
-
-
-def test_desktop_without_program_has_no_screen(start: Start) -> None:
-    with pytest.raises(DesktopError, match=r"the desktop has no screen yet\. Launch a program first"):
-        assert start().server

@@ -58,16 +58,6 @@ def test_long_output_keeps_beginning_and_end_and_fills_no_disk(session: Session)
     assert len(ran.stdout) < supervisor.HEAD + supervisor.TAIL + 100
 
 
-def test_secrets_of_tests_stay_from_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "VNC_USE_PASSWORD", "WAYLAND_DISPLAY"):
-        monkeypatch.setenv(name, "not for the program")
-    monkeypatch.setenv("SHOP_MODE", "test")
-    session = Session({"SHOP_SIZE": "3"})
-    session.stop()
-    assert "not for the program" not in session.environment.values()
-    assert (session.environment["SHOP_MODE"], session.environment["SHOP_SIZE"]) == ("test", "3")
-
-
 def test_leftovers_of_killed_session_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A link may be another user's: it is not followed."""
     kept, temporary = tmp_path / "project" / "vnc-use-kept", tmp_path / "temporary"
@@ -250,16 +240,21 @@ def test_session_of_same_name_has_same_home(stopping: Callable[[Session], Sessio
     assert (later.directory, later.home.is_dir(), program.exit_code) == (first.directory, True, None)
 
 
-def test_home_keeps_packages_caches_and_fonts_of_tester(
+def test_program_gets_no_secrets_but_packages_caches_and_fonts_of_tester(
     stopping: Callable[[Session], Session], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "VNC_USE_PASSWORD", "WAYLAND_DISPLAY"):
+        monkeypatch.setenv(name, "not for the program")
     for name in ("PYTHONUSERBASE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SHOP_MODE", "test")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     (tmp_path / "fonts").mkdir()
-    script = "echo $PYTHONUSERBASE $XDG_CACHE_HOME; readlink $XDG_DATA_HOME/fonts"
-    ran = stopping(Session()).run(["sh", "-c", script], 30)
-    assert ran.stdout == f"{site.getuserbase()} {Path.home() / '.cache'}\n{tmp_path / 'fonts'}\n"
+    session = stopping(Session({"SHOP_SIZE": "3"}))
+    assert "not for the program" not in session.environment.values()
+    script = "echo $SHOP_MODE $SHOP_SIZE $PYTHONUSERBASE $XDG_CACHE_HOME; readlink $XDG_DATA_HOME/fonts"
+    found = f"test 3 {site.getuserbase()} {Path.home() / '.cache'}\n{tmp_path / 'fonts'}\n"
+    assert session.run(["sh", "-c", script], 30).stdout == found
 
 
 def test_missing_dejavu_names_faces_and_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
