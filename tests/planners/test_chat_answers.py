@@ -26,11 +26,9 @@ def decide(*script: Any, **settings: Any) -> Decision:
     ("text", "words"),
     [
         ("<think>Hm. </think>\n\nI click.", "I click."),
-        ("First. <think>Hm.</think> Then.", "First.  Then."),
         ("Hm, hm.</think>I click.", "I click."),
         ("I click.<think>Was that", "I click."),
         ("<THINKING>a</Thinking>b", "b"),
-        ("a</think>b</think>c", "c"),
         ("<think>a<think>b</think>c", "c"),
         ("a < b, and so </thinker>", "a < b, and so </thinker>"),
     ],
@@ -49,12 +47,10 @@ OSS = '<|end|><|channel|>commentary to=functions.wait <|constrain|>json<|message
 WAITS: list[tuple[Any, str]] = [
     (f"I wait.\n<tool_call>{WAIT}", "I wait."),
     (f"<think>no: <tool_call>{TYPE}</tool_call></think><tool_call>{WAIT}</tool_call>", ""),
-    (f"```\n{WAIT}\n```", ""),
     (f"```tool_call\n[{WAIT}]\n```", ""),
     (WAIT, ""),
     ('{"function": {"name": "wait", "arguments": "{\\"seconds\\": 2}"}}', ""),
     ('{"name": "wait", "parameters": {"seconds": 2}}', ""),
-    (f"I wait. {WAIT}", "I wait."),
     (f"<tool_call>\n{WAIT}\n</tool_call><|im_end|>", ""),  # Hermes, Qwen 2.5 and 3
     (f"[TOOL_CALLS][{WAIT}]", ""),  # Mistral
     ('I wait.[TOOL_CALLS]wait[ARGS]{"seconds": 2}', "I wait."),
@@ -96,12 +92,9 @@ def test_name_of_qwens_tool_may_be_left_out() -> None:
     "content",
     [
         '<tool_call>{"name": "wait"',
-        "```json\n{'name': 'wait'}\n```",
         "<function=wait>\n<parameter=seconds>\n2",
-        '<function=wait>{"seconds": </function>',
         "```tool_code\nwait(seconds=2)\n```",
         "<start_function_call>call:wait{seconds:2}<end_function_call>",
-        f"I wait. {WAIT}.",
         f"{WAIT}\nThen {TYPE}",
     ],
 )
@@ -136,7 +129,7 @@ def test_arguments_of_text_get_declared_types() -> None:
     assert decide(said(drag), toolset="computer_use").proposals[0].as_proposed["args"]["coordinate"] == [500, 500]
 
 
-@pytest.mark.parametrize("arguments", [{"seconds": 2}, '{"seconds": 2}', '"{\\"seconds\\": 2}"', ' {"seconds": "2"} '])
+@pytest.mark.parametrize("arguments", [{"seconds": 2}, '"{\\"seconds\\": 2}"', ' {"seconds": "2"} '])
 def test_arguments_as_servers_send_them(arguments: Any) -> None:
     answer = said("", tool_calls=[{"id": "x", "function": {"name": "wait", "arguments": arguments}}])
     assert [proposal.action for proposal in decide(answer).proposals] == [Wait(2.0)]
@@ -180,12 +173,9 @@ def test_usage_is_summed_over_attempts() -> None:
     [
         "<tool_call>" * 100_000,
         "```" + "\n" * 300_000,
-        "<tool_call>{" + "<" * 300_000,
         '{"a":' * 100_000,
         "[{" * 100_000,
         "<function=wait><parameter=seconds>" + "<" * 300_000,
-        "<function=wait>" * 10_000,
-        "<tool_call>" + " " * 300_000,
     ],
 )
 def test_endless_text_is_read_quickly(text: str) -> None:

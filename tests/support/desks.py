@@ -115,16 +115,14 @@ class Recording:
 
 
 @contextmanager
-def chromium(**options: Any) -> Iterator[Any]:
-    playwright = require_package("playwright.sync_api")
+def chromium(playwright: Any, **options: Any) -> Iterator[Any]:
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
     if not found:
         require("chromium")
-    with playwright.sync_playwright() as started:
-        arguments = ["--no-sandbox", "--disable-dev-shm-usage", *options.pop("args", ())]
-        browser = started.chromium.launch(executable_path=found, args=arguments, **options)
-        yield browser
-        browser.close()
+    arguments = ["--no-sandbox", "--disable-dev-shm-usage", *options.pop("args", ())]
+    browser = playwright.chromium.launch(executable_path=found, args=arguments, **options)
+    yield browser
+    browser.close()
 
 
 def received(page: ClientConnection, kind: str) -> Any:

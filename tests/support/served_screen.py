@@ -25,12 +25,17 @@ POINTER = rectangle(0, 0, 8, 8, CURSOR, bytes(4 * 8 * 8) + b"\xff" * 8)
 class ServedScreen:
     """A screen with the input that it received, in `motions`; each press and turn of the wheel paints a square.
 
-    One that `forgets` sends the square only where all of the screen is asked for.
+    One that `forgets` sends the square only where all of the screen is asked for. One that `resets` has no squares for
+    a new connection.
     """
 
-    def __init__(self, colour: int, forgets: bool) -> None:
-        self.colour, self.forgets, self.presses, self.address = colour, forgets, 0, ""
+    def __init__(self, colour: int, forgets: bool, resets: bool) -> None:
+        self.colour, self.forgets, self.resets, self.address = colour, forgets, resets, ""
         self.motions: list[Motion] = []
+        self.reset()
+
+    def reset(self) -> None:
+        self.presses = 0
         self.pixels = np.full(SIZE[::-1], 0xFFFFFF, np.uint32)
         self.pixels[:20] = 0x505050  # a screen of one colour counts as not started
 
@@ -54,6 +59,8 @@ class Viewer(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         self.news: list[bytes] = []
         self.is_asked, self.buttons, self.at = False, 0, (-1, -1)
+        if self.screen.resets:
+            self.screen.reset()
         self.wfile.write(greeting(*SIZE))
         with suppress(ConnectionError):  # the client has left
             self.rfile.read(len(b"RFB 003.008\n") + 2)
@@ -103,8 +110,8 @@ class Viewer(socketserver.StreamRequestHandler):
 
 
 @contextmanager
-def served_screen(colour: int = 0x2070B0, *, forgets: bool = False) -> Iterator[ServedScreen]:
-    shown = ServedScreen(colour, forgets)
+def served_screen(colour: int = 0x2070B0, *, forgets: bool = False, resets: bool = False) -> Iterator[ServedScreen]:
+    shown = ServedScreen(colour, forgets, resets)
 
     class Handler(Viewer):
         screen = shown

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import queue
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use import Outcome, VncUseAgent
+from pytest_vnc_use.cli import main
 from pytest_vnc_use.runs.trace import read_trace
 from pytest_vnc_use.safety.policy_file import load_policy
 from pytest_vnc_use.settings.settings import Settings
@@ -113,41 +113,32 @@ def test_rehearsal_repeats_what_was_allowed(agent: VncUseAgent, served: Served) 
 
 @pytest.mark.parametrize(("kind", "command"), [("always", "approve"), ("deny", "deny")])
 def test_waiting_run_is_answered_by_its_command(
-    agent: VncUseAgent,
-    served: Served,
-    policy: Path,
-    tmp_path: Path,
-    kind: str,
-    command: str,
+    agent: VncUseAgent, served: Served, policy: Path, tmp_path: Path, kind: str, command: str
 ) -> None:
+    """And waits on, for the next page, where a page is closed without an answer, or the command fails."""
     waiting = agent.run("Buy apples")
     assert waiting.outcome is Outcome.WAITING
+    (asked,) = WaitingRuns(tmp_path / "runs", [], "").questions().values()
+    assert asked["reason"].startswith("no policy file is set")
     served.desk.waiting = WaitingRuns(tmp_path / "runs", ["--vnc"], str(policy))
-    with served.page(served.cookie()) as page:
-        question = received(page, "question")
-        assert (question["task"], question["step"]) == ("Buy apples", 1)
+    cookie = served.cookie()
+    with served.page(cookie) as page:
+        assert received(page, "question")["task"] == "Buy apples"
+    with served.page(cookie) as page:
+        (question,) = received(page, "state")["questions"]
         answer(page, question, kind)
         result = received(page, "result")
     assert waiting.run_id in result["run"]
     assert f"cua-vnc {command}: error: argument --vnc" in result["text"]  # as it was started without a desktop
     assert len(load_policy(policy).rules) == (2 if kind == "always" else 1)
-
-
-def test_waiting_run_outlives_closed_page(agent: VncUseAgent, served: Served, tmp_path: Path) -> None:
-    """It waits on, for the next page or `cua-vnc approve`."""
-    waiting = agent.run("Buy apples")
-    served.desk.waiting = WaitingRuns(tmp_path / "runs", [], "")
-    cookie = served.cookie()
-    with served.page(cookie) as page:
-        assert received(page, "question")["reason"].startswith("no policy file is set")
-    with served.page(cookie) as page:
-        assert len(received(page, "state")["questions"]) == 1
     assert agent.approve(waiting.run_id).outcome is Outcome.DONE
 
 
-def test_waiting_runs_need_desktop_of_command(tmp_path: Path, pytester: pytest.Pytester) -> None:
-    done = pytester.run(sys.executable, "-m", "pytest_vnc_use.cli", "ui", "--approve-options=--nosuch")
-    assert done.ret == 2
+def test_waiting_runs_need_desktop_of_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CI", raising=False)
+    with pytest.raises(SystemExit) as ended:
+        main(["ui", "--approve-options=--nosuch"])
+    assert ended.value.code == 2
 
 
 @pytest.mark.slow

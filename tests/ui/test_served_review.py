@@ -1,24 +1,36 @@
-"""The review of a CI job, on runs of a test on a VNC server in this process."""
+"""The review of a CI job, on runs of two tests on a VNC server in this process."""
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import shutil
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from pytest_vnc_use.cli import main
+from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.recordings.accept import user_name
 from pytest_vnc_use.recordings.format import Recording
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.ui.review import CiReview
+from support.desks import Served, received
+from support.forked_python import run_python
+from support.made_once import made_once
 from support.served_screen import served_screen
 
 BLUE, RED = 0x2070B0, 0xC02020
-TEST = """
+TESTS = """
 import pytest
 
 @pytest.mark.vnc_task("Click twice")
 def test_squares(vnc_agent): pass
+
+@pytest.mark.vnc_task("Click twice")
+def test_again(vnc_agent): pass
 """
 CONFTEST = """
 import pytest
@@ -38,86 +50,116 @@ def vnc_judge():
 """
 
 
+def run(mode: str, colour: int = BLUE, *, ci: str = "") -> str:
+    """Return the last line of a session on a screen with squares of this colour."""
+    with served_screen(colour, resets=True) as screen:
+        options = (f"--vnc-server={screen.address}", f"--vnc-record={mode}", "-ovnc_gate_seconds=1")
+        environment = {**os.environ, "CI": ci}
+        done = run_python("pytest", "-p", "no:cacheprovider", *options, cwd=Path.cwd(), env=environment, timeout=400)
+    return done.stdout.splitlines()[-1]
+
+
 @pytest.fixture
-def recorded(pytester: pytest.Pytester) -> Path:
-    pytester.makepyfile(test_squares=TEST)
-    pytester.makeconftest(CONFTEST)
-    run(pytester, "auto").assert_outcomes(passed=1)
-    return pytester.path / "__vnc_recordings__" / "test_squares" / "test_squares.json"
+def recorded(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The recordings of both tests, in the working directory."""
+
+    def record(directory: Path) -> Path:
+        monkeypatch.chdir(directory)
+        Path("test_squares.py").write_text(TESTS)
+        Path("conftest.py").write_text(CONFTEST)
+        assert " 2 passed" in run("auto")
+        shutil.rmtree("runs")
+        return directory
+
+    once = made_once(tmp_path_factory, "squares", record)
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(once, tmp_path, dirs_exist_ok=True)
+    return sorted(Path("__vnc_recordings__/test_squares").glob("*.json"))
 
 
-def run(pytester: pytest.Pytester, mode: str, colour: int = BLUE) -> pytest.RunResult:
-    with served_screen(colour) as screen:
-        options = (f"--vnc-server={screen.address}", f"--vnc-record={mode}", "-ovnc_gate_seconds=2")
-        return pytester.runpytest_subprocess("-p", "no:cacheprovider", *options, timeout=400)
-
-
-def result_of(review: CiReview) -> str:
-    return str(review.facts()["groups"][0]["tests"][0]["result"])
-
-
-def read(recorded: Path) -> Recording:
-    recording = load(recorded)
+def read(file: Path) -> Recording:
+    recording = load(file)
     assert recording
     return recording
 
 
-def test_accepted_drift_opens_its_gate(pytester: pytest.Pytester, recorded: Path) -> None:
-    run(pytester, "replay", RED).assert_outcomes(failed=1)
-    run(pytester, "replay").assert_outcomes(passed=1)
-    with closing(CiReview(Path("runs"))) as review:
-        assert (review.groups, review.left_out) == ({}, []), "what an earlier session showed is shown"
-    run(pytester, "replay", RED).assert_outcomes(failed=1)
-    before, written = read(recorded), recorded.read_bytes()
-    with closing(CiReview(Path("runs"))) as review:
-        recorded.write_bytes(b"%b\n" % written)
+def results_of(review: CiReview) -> set[str]:
+    return {str(test["result"]) for group in review.facts()["groups"] for test in group["tests"]}
+
+
+def test_accepted_drift_opens_its_gate(
+    recorded: list[Path], served: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert " 2 failed" in run("replay", RED, ci="true")
+    before, written = read(recorded[1]), [file.read_bytes() for file in recorded]
+    shutil.make_archive("packed", "zip", ".", "runs")
+    shutil.rmtree("runs")
+    cookie = served.cookie()
+    with closing(CiReview(Path("packed.zip"))) as review:
+        served.desk.review = review
         (number,) = review.groups
+        review.answer(number, "bug", "it was blue")
+        assert [file.read_bytes() for file in recorded] == written
+        recorded[0].write_bytes(b"%b\n" % written[0])
+        with served.page(cookie) as page:
+            (group,) = received(page, "groups")["groups"]
+            page.send(json.dumps({"type": "answer", "id": group["id"], "kind": "accept"}))
+            (group,) = received(page, "groups")["groups"]
+            refused, accepted = (test["result"] for test in sorted(group["tests"], key=lambda test: test["test"]))
+        assert refused.startswith("refused: the recording has changed since")
+        assert (accepted, recorded[0].read_bytes()) == ("accepted", b"%b\n" % written[0])
+        assert served.ask("GET", f"/{group['urls'][1]}", Cookie=cookie)[0] == 200
+        assert served.ask("GET", f"/{group['urls'][1]}")[0] == 403
+        recorded[0].write_bytes(written[0])
         review.answer(number, "accept", "")
-        assert result_of(review).startswith("refused: the recording has changed since")
-        assert recorded.read_bytes() == b"%b\n" % written
-        recorded.write_bytes(written)
-    with closing(CiReview(Path("runs"))) as review:
-        (group,) = review.facts()["groups"]
-        assert [each["test"] for each in group["tests"]] == ["test_squares.py::test_squares"]
-        assert all(review.image(Path(url).name) for url in group["urls"])
-        review.answer(group["id"], "bug", "it was blue")
-        assert recorded.read_bytes() == written
-        review.answer(group["id"], "accept", "")
-        assert result_of(review) == "accepted"
-    after = read(recorded)
-    assert [(each.by, each.place) for each in after.history] == [(user_name(), "before step 2")]
-    was, now = (each.runs[0].steps[1].screen.pixels() for each in (before, after))
+        assert results_of(review) == {"accepted"}
+    after = read(recorded[1])
+    assert [(change.by, change.place) for change in after.history] == [(user_name(), "before step 2")]
+    was, now = (recording.runs[0].steps[1].screen.pixels() for recording in (before, after))
     changed = (was != now).nonzero()
     assert (changed[0].min(), changed[0].max(), changed[1].min(), changed[1].max()) == (100, 109, 0, 9)
-    with closing(CiReview(Path("runs"))) as review:
+    assert main(["recordings", "log"]) == 0
+    accepted = rf"{user_name()} accepted test_squares.py::test_\w+ before step 2"
+    assert len(re.findall(accepted, capsys.readouterr().out)) == 2
+    with closing(CiReview(Path("packed.zip"))) as review:
         assert not review.groups
-        assert "is not the one that CI compared with" in review.left_out[0]
+        assert all("is not the one that CI compared with" in line for line in review.left_out)
+        assert len(review.left_out) == 2
 
 
-def test_accepted_heal_replaces_recording(
-    pytester: pytest.Pytester, recorded: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CI", "true")
-    before = recorded.read_bytes()
-    run(pytester, "auto", RED).assert_outcomes(passed=1)
-    assert recorded.read_bytes() == before, "with CI=true a heal is a proposal"
+def test_accepted_heal_replaces_recording(recorded: list[Path]) -> None:
+    before = [file.read_bytes() for file in recorded]
+    assert " 2 passed" in run("auto", RED, ci="true")
+    assert [file.read_bytes() for file in recorded] == before, "with CI=true a heal is a proposal"
     with closing(CiReview(Path("runs"))) as review:
-        (group,) = review.facts()["groups"]
-        assert "drift before step 2 of 2" in group["problem"]
-        for kind in ("no", "bug"):
-            review.answer(group["id"], kind, "it moved")
-        recorded.write_bytes(b"%b\n" % before)
-        review.answer(group["id"], "accept", "")
-        assert result_of(review).startswith("refused: the recording has changed since")
+        assert len(review.groups) == 2
+        for number, group in review.groups.items():
+            assert "drift before step 2 of 2" in group.drifts[0].problem
+            for kind in ("no", "bug"):
+                review.answer(number, kind, "it moved")  # type: ignore[arg-type]
+        for file, text in zip(recorded, before, strict=True):
+            file.write_bytes(b"%b\n" % text)
+        for number in review.groups:
+            review.answer(number, "accept", "")
+        assert {result[:34] for result in results_of(review)} == {"refused: the recording has changed"}
         with closing(CiReview(Path("runs"))) as late:
-            assert (late.groups, len(late.left_out)) == ({}, 1)
-        assert recorded.read_bytes() == b"%b\n" % before
-        recorded.write_bytes(before)
-        review.answer(group["id"], "accept", "")
-        assert result_of(review) == "accepted"
-    assert [(each.by, each.steps.partition(" by ")[0]) for each in read(recorded).history] == [
-        (user_name(), "2 steps from step 2")
-    ]
-    monkeypatch.delenv("CI")
-    (pytester.path / "conftest.py").unlink()
-    run(pytester, "replay", RED).assert_outcomes(passed=1)
+            assert (late.groups, len(late.left_out)) == ({}, 2)
+        for file, text in zip(recorded, before, strict=True):
+            file.write_bytes(text)
+        for number in review.groups:
+            review.answer(number, "accept", "")
+        assert results_of(review) == {"accepted"}
+    for file in recorded:
+        (change,) = read(file).history
+        assert (change.by, change.steps.partition(" by ")[0]) == (user_name(), "2 steps from step 2")
+    Path("conftest.py").unlink()
+    assert " 2 passed" in run("replay", RED)
+    with closing(CiReview(Path("runs"))) as review:
+        assert (review.groups, review.left_out) == ({}, []), "what an earlier session showed is shown"
+
+
+def test_directory_without_runs_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty.zip").write_bytes(b"no zip")
+    for source in (tmp_path, tmp_path / "empty.zip"):
+        with pytest.raises(SettingsError):
+            CiReview(source)

@@ -20,6 +20,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from pytest_vnc_use.backends.screen import Framebuffer
+from pytest_vnc_use.cli import main
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.recordings.accept import NO, Answer, Question
 from pytest_vnc_use.types import (
@@ -43,6 +44,7 @@ from pytest_vnc_use.ui import server
 from pytest_vnc_use.ui.link import Link, Watcher
 from pytest_vnc_use.ui.server import CLOSED, NOBODY, Desk, DeskServer
 from support.desks import COOKIE, WITHIN_S, Served, received
+from support.forked_python import run_python
 from support.person import Page, read_url
 from support.vnc_servers import wait_for
 
@@ -86,9 +88,6 @@ def test_files_forbid_foreign_scripts_and_frames(served: Served) -> None:
         status, _, headers = served.ask("GET", path)
         policy = headers["content-security-policy"]
         assert (status, "script-src 'self'" in policy, "frame-ancestors 'none'" in policy) == (200, True, True)
-
-
-def test_host_without_certificate_is_rejected() -> None:
     with pytest.raises(SettingsError, match="needs TLS"):
         DeskServer(Desk(), "0.0.0.0")
 
@@ -226,20 +225,12 @@ def test_watcher_tells_what_happens_and_sends_frames(served: Served) -> None:
         watcher.close()
 
 
-def test_option_prints_url_and_tells_results(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CI", raising=False)
-    pytester.makepyfile("def test_it(): pass\ndef test_bad(): assert 0")
-    done = pytester.runpytest_subprocess("--vnc-ui", "-p", "no:cacheprovider", timeout=60)
-    done.assert_outcomes(passed=1, failed=1)
-    done.stdout.re_match_lines([r"vnc-use: watch the tests at http://127\.0\.0\.1:\d+/#\S+"])
-
-
-def test_ci_is_rejected(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ci_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI", "true")
-    for command in (["pytest", "--vnc-ui"], ["pytest_vnc_use.cli", "ui"]):
-        done = pytester.run(sys.executable, "-m", *command, timeout=60)
-        assert done.ret in (2, 4)
-        assert "CI is set" in done.stdout.str() + done.stderr.str()
+    assert main(["ui"]) == 2
+    assert "CI is set" in capsys.readouterr().err
+    done = run_python("pytest", "--vnc-ui", cwd=tmp_path, timeout=WITHIN_S)
+    assert (done.returncode, "CI is set" in done.stderr) == (pytest.ExitCode.USAGE_ERROR, True), done.stderr
 
 
 def test_closed_page_answers_no_and_ends_pause(served: Served, tmp_path: Path) -> None:
