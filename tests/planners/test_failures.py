@@ -47,25 +47,19 @@ GEMINIS = {"functionCall": {"name": "click", "args": {"x": 500, "y": 500}}, "tho
 USE = {"type": "tool_use", "id": "toolu_1", "name": "left_click", "toolset_name": "computer", "input": {}}
 
 
-def geminis_function_call(call: Any) -> Reply:
-    return gemini.malformed({"functionCall": call})
-
-
 AGAIN: dict[str, list[Reply]] = {
     "gemini": [
         gemini.rate_limited(0.05),
         gemini.not_json(),
-        gemini.Reply(b""),
         gemini.empty(),
         gemini.Reply({"candidates": []}),
         gemini.stopped("A_REASON_OF_NEXT_YEAR"),
         gemini.candidate([{"text": "cut off in the mid"}], "MAX_TOKENS"),
         gemini.candidate([{"text": "only a thought", "thought": True}]),
-        *[gemini.candidate([GEMINIS], reason) for reason in ("UNEXPECTED_TOOL_CALL", "MAX_TOKENS", "OTHER")],
+        *[gemini.candidate([GEMINIS], reason) for reason in ("UNEXPECTED_TOOL_CALL", "OTHER")],
         gemini.malformed(GEMINIS, "a part that is text"),
-        gemini.malformed(GEMINIS, {"text": 5}),
-        *map(geminis_function_call, ("click", None, {"args": {}}, {"name": ["click"]}, {"name": "click", "args": [5]})),
-        geminis_function_call({"name": "click", "args": {"x": float("inf")}}),
+        *map(gemini.malformed, ({"functionCall": "click"}, {"functionCall": {"name": "click", "args": [5]}})),
+        gemini.malformed({"functionCall": {"name": "click", "args": {"x": float("inf")}}}),
         gemini.malformed({"text": "half a character: \ud83d"}),
         gemini.Reply({"candidates": [{"finishReason": "STOP", "content": "It is open."}]}, malformed=True),
         gemini.Reply(b"[" * 100_000),
@@ -73,11 +67,9 @@ AGAIN: dict[str, list[Reply]] = {
     "anthropic": [
         messages_server.overloaded(),
         Reply({"content": "It is open.", "stop_reason": "end_turn"}),
-        message([], "end_turn"),
         message([{"type": "text", "text": " "}], "end_turn"),
         message([USE], "max_tokens"),
         message([{"type": "text", "text": "…"}], "pause_turn"),
-        message(["It is open."]),
         message([{"type": "text", "text": 5}]),
         message([USE, USE], "tool_use"),
         message([{**USE, "input": "left"}], "tool_use"),
@@ -85,20 +77,16 @@ AGAIN: dict[str, list[Reply]] = {
     "openai": [
         response(responses_server.said("cut"), status="incomplete", incomplete_details={"reason": "max_output_tokens"}),
         response(status="failed", error={"code": "server_error", "message": "It failed."}),
-        response(),
         response(responses_server.said(" ")),
         response(computer_call(CLICKED), thought()),
         response("It is open."),
-        response({"id": "1"}),
         response({**responses_server.said("It is open."), "content": ["It is open."]}),
         response({**thought(), "summary": "Hm."}, computer_call(CLICKED)),
-        response({**computer_call(CLICKED), "call_id": None}),
         response({**computer_call(CLICKED), "call_id": "1"}, {**computer_call(CLICKED), "call_id": "1"}),
     ],
     "commands": [
         said("I will", finish_reason="error"),  # OpenRouter
         said("", finish_reason="abort"),  # vLLM
-        Reply({"choices": {"0": 1}}),
         Reply({"choices": [{"message": "hello"}]}),
         Reply({"choices": [{"finish_reason": "stop"}]}),
     ],
@@ -135,7 +123,6 @@ LASTING: list[tuple[str, Reply, type[Exception], str]] = [
 ]
 REPEATED: list[tuple[str, Reply, type[Exception], str]] = [
     ("gemini", gemini.overloaded(), ModelUnavailable, "503 UNAVAILABLE: The model is overloaded"),
-    ("gemini", gemini.empty(), ModelUnavailable, "empty or malformed: STOP"),
     ("gemini", gemini.malformed(GEMINIS, {"text": 5}), ModelUnavailable, "malformed: got .*'text': 5"),
     ("commands", said("I will", finish_reason="error"), ModelUnavailable, "finish_reason 'error', after 'I will'"),
     ("commands", Reply({"code": 1305, "msg": "Too many."}), ModelUnavailable, "no choice with a message: .*Too many"),
@@ -176,12 +163,7 @@ CLICK = GEMINI.click()
 
 @pytest.mark.parametrize(
     ("answer", "requests"),
-    [
-        (gemini.stopped("OTHER"), 1),
-        (gemini.candidate([GEMINIS], "OTHER"), 1),
-        (gemini.empty(), 5),
-        (gemini.Reply({}), 5),
-    ],
+    [(gemini.stopped("OTHER"), 1), (gemini.candidate([GEMINIS], "OTHER"), 1), (gemini.empty(), 5)],
 )
 def test_decide_withheld_answer_with_detection_is_refused(answer: Reply, requests: int) -> None:
     with GEMINI.talk(lambda request: answer, detect_prompt_injection=True) as talk:
@@ -195,17 +177,12 @@ def test_decide_passing_silence_with_detection_asks_again() -> None:
         assert talk.decide().kind == "act"
 
 
-def test_decide_waits_as_service_asks() -> None:
-    with GEMINI.talk([gemini.rate_limited(0.4), CLICK]) as talk:
+def test_decide_waits_as_service_asks_within_its_time() -> None:
+    with GEMINI.talk([gemini.rate_limited(0.4), CLICK, gemini.rate_limited(37)]) as talk:
         started = time.monotonic()
         talk.decide()
         assert time.monotonic() - started >= 0.4
         assert talk.exchanges[0].retry_in_s == 0.4
-
-
-def test_decide_wait_beyond_time_limit_raises_at_once() -> None:
-    with GEMINI.talk([gemini.rate_limited(37), CLICK]) as talk:
-        started = time.monotonic()
         with pytest.raises(QuotaExhausted, match="asks to wait 37 s"):
             talk.decide(timeout_s=5.0)
         assert time.monotonic() - started < 30.0
@@ -248,7 +225,6 @@ def test_decide_given_up_request_leaves_no_socket_open(monkeypatch: pytest.Monke
     [
         (gemini.not_json(), True),
         (gemini.Reply({"candidates": CLICK.body["candidates"]}), True),
-        (gemini.stopped("MAX_TOKENS"), True),
         (gemini.overloaded(), False),
         (gemini.empty(), False),
     ],
@@ -315,14 +291,7 @@ def test_refused_key_is_renewed_once(name: str) -> None:
         ("", "m", "", SettingsError, "base_url must not be empty, got ''"),
         ("http://localhost:1234", "", "", SettingsError, "model must not be empty, got ''"),
         ("localhost:1234", "m", "", SettingsError, "base_url must be a URL such as .*, got 'localhost:1234'"),
-        ("http://[", "m", "", SettingsError, "base_url must be a URL such as"),
-        (
-            "http://u:secret@host/v1",
-            "m",
-            "",
-            SettingsError,
-            "^base_url must not contain a user name or a password. Pass",
-        ),
+        ("http://u:secret@host/v1", "m", "", SettingsError, "^base_url must be without a user and a password; pass"),
         ("http://host/v1", "m", "kéy", KeyRejected, "must contain only printable ASCII characters"),
     ],
 )
@@ -333,7 +302,7 @@ def test_chat_invalid_address_or_key_raises(
         asker(address, model, key)
 
 
-@pytest.mark.parametrize("answer", [gemini.daily_quota(), gemini.not_json(), gemini.hang(), gemini.Reply(b"5", 400)])
+@pytest.mark.parametrize("answer", [gemini.daily_quota(), gemini.not_json(), gemini.hang()])
 def test_no_frame_of_traceback_holds_key(answer: Reply) -> None:
     """As `pytest --tb=long --showlocals` would print it."""
     with GEMINI.talk(lambda request: answer) as talk:

@@ -32,7 +32,7 @@ from pytest_vnc_use.planners.common.http import (
     retry_after_s,
 )
 from support.certificates import Authority, Certificate
-from support.json_server import JsonServer, Posted, Reply
+from support.json_server import JsonServer, Reply
 
 KEY = "sk-a-secret-key"
 Ask = Callable[..., Attempt[Any]]
@@ -97,24 +97,19 @@ def test_answer_is_read() -> None:
         (429, error("Pay.", "x", code="insufficient_quota"), QuotaExhausted, False, "the quota is used up: 429 x: Pay"),
         (529, error("Busy.", "overloaded_error"), ModelUnavailable, True, "529 overloaded_error: Busy."),
         (503, b"<html>\n<b>Bad Gateway</b>", ModelUnavailable, True, "503: <html> <b>Bad Gateway</b>"),
-        (504, b"", ModelUnavailable, True, "504: no message"),
         (402, error("Pay."), QuotaExhausted, False, "402: Pay."),
         (401, error(f"Incorrect: {KEY}"), KeyRejected, False, r"was refused: 401: Incorrect: \[api key\]"),
         (403, error("Not yours."), KeyRejected, False, "its access to the model 'some-model', was refused: 403"),
         (400, error("Bad.", "invalid_request_error"), PlannerError, False, "request: 400 invalid_request_error: Bad."),
-        (400, {"error": "no such model"}, PlannerError, False, "400: no such model"),
         (400, {"object": "error", "type": "BadRequestError", "message": "Long."}, PlannerError, False, "Error: Long."),
         (422, {"detail": [{"loc": ["body"]}]}, PlannerError, False, "422: .*loc"),
         (400, [error("Listed.", status="INVALID_ARGUMENT")], PlannerError, False, "INVALID_ARGUMENT: Listed."),
-        (200, error("Late.", code=503), ModelUnavailable, True, "503: .*Late"),
         (200, error("Wrong.", "invalid", code=400), PlannerError, False, "400 invalid: Wrong"),
         (200, error("Slow.", code="429"), QuotaExhausted, True, "quota is used up: 429: Slow"),
         (200, error("Slow.", "rate_limit_error"), QuotaExhausted, True, "quota is used up: 200 rate_limit_error: Slow"),
-        (200, error("Busy.", "overloaded_error"), ModelUnavailable, True, "failed: 200 overloaded_error: Busy"),
         (200, error(f"Incorrect: {KEY}"), ModelUnavailable, True, r"failed: 200: Incorrect: \[api key\]"),
         (200, {"error": "The model has crashed."}, ModelUnavailable, True, "failed: 200: The model has crashed"),
         (200, {"error": "Unexpected endpoint."}, PlannerError, False, r"asked at http://127.0.0.1:\d+/v1/x: is that"),
-        (200, choice(error={"code": 429, "message": "Limit."}), QuotaExhausted, True, "used up: 429: Limit."),
         (200, choice(error=PROVIDERS_ERROR), ModelUnavailable, True, "failed: 502: Provider returned error Full."),
     ],
 )
@@ -148,7 +143,6 @@ def test_spellings_of_wait() -> None:
     "reply",
     [
         Reply({}, hang_s=60.0),
-        Reply(b" " * 5000, drip_s=0.05),
         Reply(b" " * 5000, drip_s=0.05, drip_headers=True),
         Reply(b"oh " * 5000, 500, drip_s=0.05),
     ],
@@ -204,13 +198,11 @@ def test_loopback_is_asked_directly_despite_proxy(proxy: Callable[[str], None]) 
             assert attempt.result == 1
 
 
-LOCAL = ["http://LOCALHOST.:1/v1", "http://model.localhost/v1", "http://127.8.8.8/v1", "http://0.0.0.0:8000"]
-REMOTE = ["http://localhost.example", "http://10.0.0.1", "http://[::1", ""]
-
-
-@pytest.mark.parametrize("url", [*LOCAL, "https://[::1]:1/v1", *REMOTE])
-def test_is_loopback(url: str) -> None:
-    assert is_loopback(url) is (url not in REMOTE)
+def test_is_loopback() -> None:
+    for url in ("http://LOCALHOST.:1/v1", "http://model.localhost/v1", "http://127.8.8.8/v1", "https://[::1]:1/v1"):
+        assert is_loopback(url), url
+    for url in ("http://localhost.example", "http://10.0.0.1", "http://[::1", ""):
+        assert not is_loopback(url), url
 
 
 REFUSED_BY_PROXY = "the proxy, or the model's service, refused the request:"
@@ -220,7 +212,6 @@ REFUSED_BY_PROXY = "the proxy, or the model's service, refused the request:"
     ("reply", "kind", "told"),
     [
         (Reply(b"<html>Not allowed", 403), ModelUnavailable, f"{REFUSED_BY_PROXY} 403: <html>Not allowed; "),
-        (Reply(b"Who are you?", 407), ModelUnavailable, f"{REFUSED_BY_PROXY} 407: Who are you?; "),
         (Reply(error("Not yours."), 403), KeyRejected, "the API key, or its access to the model"),
         (Reply(b"", 504), ModelUnavailable, "the model's service failed: 504: no message; "),
     ],
@@ -254,40 +245,33 @@ def test_proxy_without_tunnel_is_named(proxy: Callable[[str], None]) -> None:
     [
         ({"a": {"b": 7}}, 7),
         ({"a": {"b": "7"}}, 7),
-        *((counts, 0) for counts in (None, [], 5, {}, {"a": 7}, {"a": {"b": "many"}}, {"a": {"b": True}})),
-        ({"a": {"b": -1}}, 0),
+        *((counts, 0) for counts in (None, {}, {"a": 7}, {"a": {"b": "many"}}, {"a": {"b": True}}, {"a": {"b": -1}})),
     ],
 )
 def test_count_of_unreadable_is_zero(counts: Any, count: int) -> None:
     assert count_of(counts, "a", "b") == count
 
 
-@pytest.mark.parametrize("status", [302, 308])
-def test_redirect_is_not_followed(status: int) -> None:
+def test_redirect_is_not_followed() -> None:
     """It would take the key along."""
-    received: list[Posted] = []
-
-    def note(posted: Posted) -> Reply:
-        received.append(posted)
-        return Reply({})
-
-    with JsonServer(note, note) as elsewhere:
-        to = Reply(b"", status, {"Location": f"{elsewhere.url}/x"})
+    with JsonServer(lambda posted: Reply({})) as elsewhere:
+        to = Reply(b"", 308, {"Location": f"{elsewhere.url}/x"})
         with JsonServer(lambda posted: to) as server:
             attempt = post_json(service_at(server.url), {}, timeout_s=20.0, read=len)
-        assert f"{status}" in str(failure_of(attempt).error)
-        assert received == []
+        assert "308" in str(failure_of(attempt).error)
+        assert elsewhere.requests == []
 
 
-LARGE: dict[str, Callable[[], Reply]] = {
-    "an answer": lambda: Reply(b" " * 5_000_000),
-    "a bomb": lambda: Reply(gzip.compress(bytes(20_000_000)), 429, {"Content-Encoding": "gzip"}),
-}
-
-
-@pytest.mark.parametrize("name", LARGE)
-def test_large_answer_is_not_read(name: str) -> None:
-    with JsonServer(lambda posted: LARGE[name]()) as server:
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Reply(b" " * 5_000_000),
+        lambda: Reply(gzip.compress(bytes(20_000_000)), 429, {"Content-Encoding": "gzip"}),
+    ],
+    ids=["answer", "bomb"],
+)
+def test_large_answer_is_not_read(make: Callable[[], Reply]) -> None:
+    with JsonServer(lambda posted: make()) as server:
         attempt = post_json(service_at(server.url), {}, timeout_s=20.0, read=len)
         assert "more than 4 MiB" in str(failure_of(attempt).error)
         assert server.requests[0].headers["accept-encoding"] == "identity"
@@ -323,31 +307,22 @@ def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Autho
     load_certificates.cache_clear()
 
 
-UNFIT: dict[str, tuple[Callable[[Authority, Path], Certificate], str]] = {
-    "another's name": (lambda trusted, _: trusted.certificate("elsewhere.example"), "127.0.0.1"),
-    "expired": (lambda trusted, _: trusted.certificate("127.0.0.1", days=-1), "expired"),
-    "unknown": (lambda _, directory: Authority(directory).certificate("127.0.0.1"), ""),
-}
-
-
-@pytest.mark.parametrize("name", UNFIT)
-def test_certificate_that_does_not_fit_gets_no_key(name: str, authority: Authority, tmp_path: Path) -> None:
-    """One clear error, no second attempt, and nothing is sent."""
-    (tmp_path / "other").mkdir()
-    make, told = UNFIT[name]
-    with tls_server(make(authority, tmp_path / "other")) as (url, received):
-        failure = failure_at(service_at(url))
-    message = str(failure.error)
-    assert (type(failure.error), failure.again) == (ModelUnavailable, False)
-    assert message.startswith("the certificate of the model's service does not fit: ")
-    assert told in message
-    assert "SSL_CERT_FILE" in message
-    assert "Error(" not in message
-    assert not any(received)
-
-
-def test_certificate_that_fits_gets_key(authority: Authority) -> None:
-    """Without this, the test above would show nothing."""
+def test_certificate_decides_whether_key_is_sent(authority: Authority, tmp_path: Path) -> None:
+    """If not: one clear error, no second attempt, and nothing is sent."""
     with tls_server(authority.certificate("127.0.0.1")) as (url, received):
         failure_of(post_json(service_at(url), {}, timeout_s=20.0, read=len))
     assert KEY.encode() in b"".join(received)
+    (tmp_path / "other").mkdir()
+    for certificate, told in (
+        (authority.certificate("elsewhere.example"), "127.0.0.1"),
+        (authority.certificate("127.0.0.1", days=-1), "expired"),
+        (Authority(tmp_path / "other").certificate("127.0.0.1"), "SSL_CERT_FILE"),
+    ):
+        with tls_server(certificate) as (url, received):
+            failure = failure_at(service_at(url))
+        message = str(failure.error)
+        assert (type(failure.error), failure.again) == (ModelUnavailable, False)
+        assert message.startswith("the certificate of the model's service does not fit: ")
+        assert told in message
+        assert "Error(" not in message
+        assert not any(received)

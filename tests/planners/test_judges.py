@@ -12,9 +12,8 @@ import pytest
 from PIL import Image
 
 from pytest_vnc_use.errors import AnswerRefused, Inconclusive, KeyRejected, ModelUnavailable, PlannerError
-from pytest_vnc_use.planners.anthropic import LARGER, SMALLER, AnthropicJudge
+from pytest_vnc_use.planners.anthropic import SMALLER, AnthropicJudge
 from pytest_vnc_use.planners.common.judge import Opinion, answer_in
-from pytest_vnc_use.planners.common.screens import ImageLimit
 from pytest_vnc_use.types import Region
 from pytest_vnc_use.types.protocols import Reader
 from support.chat_server import error, said
@@ -33,7 +32,8 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 
 
 def test_claim_holds_with_region_and_usage(kind: Kind) -> None:
-    with court(kind, kind.say(opinion(box_2d=kind.box))) as asked:
+    answers = (opinion(box_2d=kind.box), opinion(verdict="fails"), opinion(verdict="unsure"))
+    with court(kind, *map(kind.say, answers)) as asked:
         verdict = asked.ask()
         assert verdict
         assert (verdict.claim, verdict.reason, verdict.frame) == (CLAIM, "The row says 2 apples.", asked.frame.ref)
@@ -47,10 +47,6 @@ def test_claim_holds_with_region_and_usage(kind: Kind) -> None:
         assert f"sha256:{asked.frame.ref.digest}" in shown
         assert KEY not in shown
         assert "computer" not in repr(asked.bodies)
-
-
-def test_claim_other_verdict_does_not_hold(kind: Kind) -> None:
-    with court(kind, kind.say(opinion(verdict="fails")), kind.say(opinion(verdict="unsure"))) as asked:
         verdicts = [asked.ask(), asked.ask()]
         assert [(verdict.kind, verdict.holds) for verdict in verdicts] == [("fails", False), ("unsure", False)]
 
@@ -170,7 +166,6 @@ def test_chat_answer_cut_off_is_no_verdict() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        f"Here is my verdict:\n\n```json\n{opinion()}\n```\n",
         f"<think>It may fail: {opinion(verdict='fails')}</think>{opinion()}",
         f"I looked at the row. {opinion()}",
         opinion(reason="It reads {2} and }.", confidence=0.9),
@@ -184,15 +179,12 @@ def test_opinion_is_found_in_text(words: str) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        "",
-        "}{",
         '{"reason": "cut o',
         opinion(reason=""),
         opinion(box_2d=[1, 2]),
         f"{opinion()} {opinion(verdict='fails')}",
         f"The screen says {opinion()}, and nothing else.",
         f'{{"reason": "It says {opinion()}", "verdict": "fails"}}',
-        f'{{"reason": "It fails", "said": {opinion()}}}',
         opinion(box_2d=[0, 0, float("nan"), 9]),
     ],
 )
@@ -204,11 +196,9 @@ def test_opinion_cut_quoted_or_ambiguous_is_none(words: str) -> None:
     ("asked_kind", "settings", "box", "region"),
     [
         (CHAT, {}, [0, -5, 500, 2000], Region(0, 0, 720, 900)),
-        (CHAT, {}, [500, 500, 500, 500], None),
         (CHAT, {}, [900, 900, 100, 100], None),
         (CHAT, {"coordinates": "pixels"}, [123, 457, 1441, 901], Region(123, 457, 1440, 900)),
         (GEMINI, {}, [-5, 0, 2000, 500], Region(0, 0, 720, 900)),
-        (GEMINI, {}, None, None),
     ],
 )
 def test_region_is_pixels_inside_screen(asked_kind: Kind, settings: Any, box: Any, region: Region | None) -> None:
@@ -218,16 +208,15 @@ def test_region_is_pixels_inside_screen(asked_kind: Kind, settings: Any, box: An
     assert size in repr(asked.bodies[0])
 
 
-@pytest.mark.parametrize("limit", [LARGER, SMALLER])
-def test_claude_counts_in_pixels_of_sent_screenshot(limit: ImageLimit) -> None:
+def test_claude_counts_in_pixels_of_sent_screenshot() -> None:
     def left_half(request: Any) -> Reply:
         data = base64.b64decode(request["messages"][0]["content"][0]["source"]["data"])
         width, height = Image.open(io.BytesIO(data)).size
-        assert max(width, height) <= limit.max_side
+        assert max(width, height) <= SMALLER.max_side
         assert f"x from 0 to {width} and y from 0 to {height}" in request["system"]
         return text(opinion(box_2d=[0, 0, width / 2, height]))
 
     with MessagesServer(left_half, api_key=KEY) as server:
-        judge = AnthropicJudge(api_key=KEY, base_url=server.url, limit=limit)
+        judge = AnthropicJudge(api_key=KEY, base_url=server.url, limit=SMALLER)
         verdict = judge.judge(CLAIM, frame_of(7, 3840, 2160), timeout_s=20.0)
     assert verdict.region == Region(0, 0, 1920, 2160)

@@ -25,7 +25,7 @@ from pytest_vnc_use.planners.local.callables import (
 )
 from pytest_vnc_use.planners.local.scripted import ScriptedPlanner, ScriptedTurn
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types import Click, Decision, KeyCombo, Observation, Proposal, Scroll, TypeText, Wait
+from pytest_vnc_use.types import Click, Decision, KeyCombo, Observation, Proposal, Scroll, TypeText
 from support.conversations import History
 from support.memory_desktop import PaintedController
 
@@ -79,12 +79,9 @@ def decide(planner: Any, history: History) -> Decision:
     ("planner", "name"),
     [
         (plan, "plan"),
-        (lambda observation: plan(observation), "<lambda>"),
         (partial(plan_with, Click(1, 2)), "plan_with"),
         (Called(), "Called"),
-        (Acting(), "Acting.act"),
         (Acting, "Acting.act"),
-        (Subclass(), "Subclass"),
         (Subclass, "Subclass"),
     ],
 )
@@ -100,7 +97,6 @@ def test_callable_acts_under_its_address(planner: Any, name: str, history: Histo
         (awaited, "(no `async def`)"),
         (WithoutName(), "must have a `name` for the report too"),
         (NeedsModel, f"'{__name__}:NeedsModel' must be made without arguments: TypeError"),
-        (ActingPlanner, "must be made without arguments: TypeError"),
     ],
 )
 def test_planner_of_other_kind_raises_settings_error(planner: object, problem: str) -> None:
@@ -112,11 +108,8 @@ def test_planner_of_other_kind_raises_settings_error(planner: object, problem: s
     ("answer", "problem"),
     [
         ([], "must be an action, a list of actions, finish(), give_up(reason) or a Decision, got []"),
-        ("click", "or a Decision, got 'click'"),
         (["click"], "must hold actions or proposals, got 'click'"),
         (Click("left", 2), "holds an invalid Click: x does not fit"),  # type: ignore[arg-type]
-        (KeyCombo("ctrl+a"), "holds an invalid KeyCombo: keys does not fit"),  # type: ignore[arg-type]
-        (Decision("act", proposals=(Proposal(3),)), "must hold actions or proposals"),  # type: ignore[arg-type]
         (Decision("done"), "must be of the kind act, finished, gave_up, got 'done'"),  # type: ignore[arg-type]
         (Decision("act"), "is `act` without any action; it must propose at least one"),
     ],
@@ -158,9 +151,7 @@ PLANS = "from pytest_vnc_use.planners import finish\n\ndef order(observation): r
     [
         ("their_shop.plans:order", ""),
         ("their_shop", "must be named as package.module:name, got 'their_shop'"),
-        (":order", "must be named as package.module:name"),
         ("nowhere:order", "ModuleNotFoundError: No module named 'nowhere'"),
-        ("their_shop.plans:pay", "AttributeError: module 'their_shop.plans' has no attribute 'pay'"),
         ("their_shop.broken:order", "OSError: no shop at broken.py:3"),
         ("their_shop.plans:__name__", "got 'their_shop.plans'"),
     ],
@@ -202,7 +193,7 @@ GAVE_UP = Decision("gave_up", "There is no basket.")
 TURNS: list[ScriptedTurn] = [[Click(1, 2), TypeText("alice")], [Proposal(Click(3, 4), "open the basket")], GAVE_UP]
 
 
-@pytest.mark.parametrize("script", [TURNS, iter(TURNS), lambda observation: TURNS[len(observation.turns)]])
+@pytest.mark.parametrize("script", [TURNS, lambda observation: TURNS[len(observation.turns)]])
 def test_script_is_followed_in_order(history: History, script: Any) -> None:
     planner = ScriptedPlanner(script)
     first = decide(planner, history)
@@ -212,16 +203,11 @@ def test_script_is_followed_in_order(history: History, script: Any) -> None:
     assert second.proposals == (Proposal(Click(3, 4), "open the basket"),)
     history.carry_out(second)
     assert decide(planner, history) == GAVE_UP
-
-
-def test_script_after_last_turn_has_finished(history: History) -> None:
-    planner = ScriptedPlanner([[Wait(1.0)]])
-    history.carry_out(decide(planner, history))
-    finished = decide(planner, history)
+    finished = decide(ScriptedPlanner(iter(TURNS[:2])), history)
     assert (finished.kind, finished.words) == ("finished", "the script is at its end")
 
 
-@pytest.mark.parametrize("turn", [[], None, ["click"]])
+@pytest.mark.parametrize("turn", [[], ["click"]])
 def test_script_with_invalid_turn_raises(history: History, turn: Any) -> None:
     with pytest.raises(AgentFailed, match="a scripted turn must"):
         decide(ScriptedPlanner([turn]), history)
@@ -277,11 +263,6 @@ async def awaits(name: str) -> None:
     """Return a coroutine."""
 
 
-def yields(name: str) -> Any:
-    """Return a generator."""
-    yield name
-
-
 def with_many(*names: str) -> None:
     """Take any number."""
 
@@ -290,16 +271,12 @@ def with_many(*names: str) -> None:
     ("unfit", "problem"),
     [
         (function(str, doc=None), "needs a name and a docstring, got <function"),
-        (function(str, name="<lambda>"), "needs a name and a docstring"),
         (function(), "'value' of 'look' needs a type hint"),
         (function(set[str]), "'value' of 'look' must be .*, got set"),
-        (function(str | int), "'value' of 'look' must be"),
         (function(Literal[b"a"]), "'value' of 'look' must be"),
-        (function({}), "'look' must be"),
         (function("Nowhere"), "hints of 'look' cannot be read: NameError: name 'Nowhere' is not defined"),
         (with_many, "must be a keyword parameter"),
         (awaits, "must be a normal function, got the coroutine or generator 'awaits'"),
-        (yields, "must be a normal function, got the coroutine or generator 'yields'"),
     ],
 )
 def test_function_that_cannot_be_declared_raises(unfit: Any, problem: str) -> None:
