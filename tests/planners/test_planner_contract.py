@@ -5,20 +5,17 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
-from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
 from typing import Any
 
 import pytest
 from markupsafe import escape
 
-from pytest_vnc_use import Outcome, RunResult, VncUseAgent, planners
+from pytest_vnc_use import Outcome, RunResult, VncUseAgent
 from pytest_vnc_use.agent.act import MAX_OUTPUT_LENGTH
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.anthropic import AnthropicComputer
@@ -38,7 +35,6 @@ from support import chat_server, gemini_server, responses_server
 from support.chat_server import ChatServer, call
 from support.conversations import History
 from support.memory_desktop import PaintedController
-from support.paths import ROOT
 from support.players import MIDDLE, PLAYERS, Player, Said, says, screens_of, texts_of
 from support.qt_desktop import QtDesktop
 from support.shop_runs import TASKS, Played, differences, play
@@ -157,21 +153,16 @@ PAYING = {
 }
 
 
-@pytest.mark.parametrize("ruling", [Ruling("allow", "person", by="person"), Ruling("allow", "payments on staging")])
 @pytest.mark.parametrize("name", PAYING)
-def test_service_allowed_confirmation_is_acknowledged(name: str, ruling: Ruling) -> None:
-    paying, marker = PAYING[name]
-    with PLAYERS[name].talk([paying, PLAYERS[name].done]) as talk:
-        proposals = talk.act(ruling=ruling).proposals
-        assert {proposal.confirmation and proposal.confirmation.explanation for proposal in proposals} == {"This pays."}
-        assert talk.decide().kind == "finished"
-        assert marker in str(getattr(talk.server.requests[1], "body", talk.server.requests[1]))
-
-
-@pytest.mark.parametrize("name", PAYING)
-def test_service_refused_confirmation_is_never_acknowledged(name: str) -> None:
-    """The service takes no history in which it is not: so the turn is summarised, and the run can continue."""
+def test_service_only_allowed_confirmation_is_acknowledged(name: str) -> None:
+    """The service takes no history in which it is not: so a refused turn is summarised, and the run can continue."""
     player, (paying, marker) = PLAYERS[name], PAYING[name]
+    for ruling in (Ruling("allow", "person", by="person"), Ruling("allow", "payments on staging")):
+        with player.talk([paying, player.done]) as talk:
+            proposals = talk.act(ruling=ruling).proposals
+            assert {each.confirmation and each.confirmation.explanation for each in proposals} == {"This pays."}
+            assert talk.decide().kind == "finished"
+            assert marker in str(getattr(talk.server.requests[1], "body", talk.server.requests[1]))
     with player.talk([player.click(), paying, player.done]) as talk:
         talk.act()
         talk.act(ruling=Ruling("deny", "rule 2", "no payments in tests", ends_run=False))
@@ -202,40 +193,33 @@ def test_service_excluded_action_is_refused(name: str) -> None:
         assert f"'{excluded}' is excluded in this run" in action.problem
 
 
-def test_service_turn_of_another_planner_is_summarised(player: Player) -> None:
-    with player.talk([player.click(), player.done]) as talk:
+def test_service_turn_not_its_own_is_summarised(player: Player) -> None:
+    """One of another planner, and one of which not all actions were performed."""
+    turn = player.click() if player.one_by_one else player.say(Said((MIDDLE, Wait(1.0))))
+    with player.talk([turn, player.done]) as talk:
         talk.history.carry_out(Decision("act", proposals=(Proposal(Click(1, 1), "to open it"),)))
         talk.act()
+        if not player.one_by_one:
+            talk.history.turns[1] = dataclasses.replace(talk.history.turns[1], steps=talk.history.turns[1].steps[:1])
         assert talk.decide().kind == "finished"
         assert says(talk.server.requests[0], "Click(x=1, y=1")
         assert says(talk.server.requests[0], "(to open it): ok")
+        assert player.one_by_one or says(talk.server.requests[1], "So far, in ")
 
 
-@pytest.mark.parametrize("name", [name for name, player in PLAYERS.items() if not player.one_by_one])
-def test_service_incomplete_turn_is_summarised(name: str) -> None:
-    player = PLAYERS[name]
-    with player.talk([player.say(Said((MIDDLE, Wait(1.0)))), player.done]) as talk:
-        assert len(talk.act().proposals) == 2
-        [turn] = talk.history.turns
-        talk.history.turns = [dataclasses.replace(turn, steps=turn.steps[:1])]
-        assert talk.decide().kind == "finished"
-        assert says(talk.server.requests[1], "So far, in one turn:")
-
-
-TOGETHER = {3: [1, 2, 3, 2, 3, 2, 3], 1: [1] * 7, 2: [1, 2, 1, 2, 1, 2, 1]}
 SENT = {
-    "gemini": {3: [1, 2, 3, 3, 3, 3, 3], 1: [1] * 7},
-    "anthropic": TOGETHER,
-    "openai": TOGETHER,
-    COMMANDS: {3: [1, 2, 3, 3, 3, 3, 3], 1: [1] * 7, 2: [1, 2, 2, 2, 2, 2, 2]},
+    "gemini": {3: [1, 2, 3, 3, 3], 1: [1] * 5},
+    "anthropic": {3: [1, 2, 3, 2, 3], 2: [1, 2, 1, 2, 1]},
+    "openai": {3: [1, 2, 3, 2, 3], 1: [1] * 5},
+    COMMANDS: {3: [1, 2, 3, 3, 3], 2: [1, 2, 2, 2, 2]},
 }
-"""The screenshots of seven requests, by how many are kept. Some remove several at a time, for the service's cache."""
+"""The screenshots of five requests, by how many are kept. Some remove several at a time, for the service's cache."""
 
 
 @pytest.mark.parametrize(("name", "keep"), [(name, keep) for name, sent in SENT.items() for keep in sent])
 def test_service_gets_only_newest_screenshots(name: str, keep: int) -> None:
     with PLAYERS[name].talk(lambda request: PLAYERS[name].click(), keep_screenshots=keep) as talk:
-        for _ in range(7):
+        for _ in range(5):
             talk.act()
         sent = list(map(screens_of, talk.server.requests))
         assert [len(screens) for screens in sent] == SENT[name][keep]
@@ -305,19 +289,7 @@ def test_planner_decides_by_observation_alone(name: str) -> None:
         assert planner.decide(first, timeout_s=20.0).proposals == decision.proposals
 
 
-def test_every_provider_stands_in_contracts() -> None:
-    """A forgotten one would pass them silently."""
-    tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    contracts = {contract["name"]: contract for contract in settings["tool"]["importlinter"]["contracts"]}
-    names = {module.name for module in iter_modules(planners.__path__)} - {"common"}
-    providers = {f"pytest_vnc_use.planners.{name}" for name in names}
-    assert set(contracts["what planners share knows none of them"]["layers"][0].split(" | ")) == providers
-    assert set(contracts["no provider knows another"]["modules"]) == providers
-
-
 QUICK = (
-    "Sign in as alice, add two apples to the basket and open the basket",
     "Write a note of two lines, 'No nuts, please.' and 'Merci, René & Zoë!', and save it",
     "Drag the apples and then the pears from the shelf into the gift box",
 )
@@ -372,42 +344,29 @@ def run(controller: PaintedController, tmp_path: Path) -> Run:
     return perform
 
 
-def shown(result: RunResult) -> str:
-    return run_html(result.run_dir, link=data_uri)
-
-
-@pytest.mark.parametrize("name", [name for name, player in PLAYERS.items() if not player.one_by_one])
-def test_batch_of_five_actions_is_one_call_and_one_turn(run: Run, controller: PaintedController, name: str) -> None:
-    five = Said(tuple(Click(10 * number, 20) for number in range(1, 6)), "All five.")
-    with PLAYERS[name].asked([five]) as (server, planner):
+def test_turns_of_run_are_counted_and_shown(run: Run, controller: PaintedController, player: Player) -> None:
+    """A call without a meaning is reported to the model; a batch is one call of it, and one turn."""
+    bash, batch = player.call("bash"), Said(tuple(Click(10 * number, 20) for number in range(1, 6)), "All five.")
+    turns = player.turns([batch])
+    with player.replying([bash, *map(player.say, turns), player.done]) as (server, planner):
         result = run(planner)
-        assert (len(server.requests), server.refusals) == (2, [])
-    assert len(controller.performed) == 5
-    assert [step.turn for step in result.steps] == [1] * 5
-    assert [step.usage == Usage() for step in result.steps] == [False, True, True, True, True]
-    assert shown(result).count("<dt>answer</dt> <dd>action ") == 5
-    assert "action 5 of 5</dd>" in shown(result)
-
-
-def test_call_without_meaning_is_reported_counted_and_shown(
-    run: Run, controller: PaintedController, player: Player
-) -> None:
-    bash = player.call("bash")
-    with player.replying([bash, player.say(Said((Click(10, 20),))), player.done]) as (server, planner):
-        result = run(planner)
-        assert (result.outcome, server.refusals, len(server.requests)) == (Outcome.DONE, [], 3)
+        assert (result.outcome, server.refusals, len(server.requests)) == (Outcome.DONE, [], 2 + len(turns))
         answered = "\n".join(texts_of(server.requests[1]))
-    assert len(controller.performed) == 1
-    trace = read_trace(result.run_dir)
+    assert len(controller.performed) == 5
+    trace, html = read_trace(result.run_dir), run_html(result.run_dir, link=data_uri)
     retried = [exchange.error for exchange in trace.exchanges if exchange.retry_in_s is not None]
     [problem] = [step.error for step in trace.steps if step.error] + retried
     assert "\n" not in problem
-    assert escape(problem[:300]) in shown(result)
+    assert escape(problem[:300]) in html
     assert problem in answered
+    clicks = result.steps[-5:]
+    if not player.one_by_one:
+        assert len({step.turn for step in clicks}) == 1
+        assert [step.usage == Usage() for step in clicks] == [False, True, True, True, True]
+        assert "action 5 of 5</dd>" in html
     with player.replying(lambda request: bash) as (server, planner):
         result = run(planner)
         assert (result.outcome, server.refusals, len(server.requests) <= 4) == (Outcome.GAVE_UP, [], True)
-    assert escape(result.message[:100]) in shown(result)
 
 
 def test_large_result_is_cut_everywhere_and_secret_hidden_whole(run: Run) -> None:
@@ -426,7 +385,7 @@ def test_large_result_is_cut_everywhere_and_secret_hidden_whole(run: Run) -> Non
     files = [file.read_bytes() for file in result.run_dir.rglob("*") if file.is_file()]
     assert sum(map(len, files)) < 20 * MAX_OUTPUT_LENGTH
     assert not any(b"swordfish" in content for content in files)
-    assert f"(the first {MAX_OUTPUT_LENGTH} of " in shown(result)
+    assert f"(the first {MAX_OUTPUT_LENGTH} of " in run_html(result.run_dir, link=data_uri)
 
 
 ASKS = call("verify", question="The basket is open, and <secret:PIN> is not shown")

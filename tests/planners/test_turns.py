@@ -88,8 +88,9 @@ def results_of(request: Any) -> list[Any]:
 
 def test_claude_calls_after_failure_are_not_executed() -> None:
     named = [("left_click", PAIR), ("key", {"text": "Hyper"}), ("wait", {"duration": 1})]
-    with claude([uses(*named), CLAUDE_DONE]) as talk:
+    with claude([uses(*named), CLAUDE_DONE], excluded_actions=["zoom"]) as talk:
         talk.act()
+        assert talk.server.requests[0]["tools"][0]["configs"]["zoom"] == {"enabled": False}
         [turn] = talk.history.turns
         failed = [replace(step, error=error) for step, error in zip(turn.steps, ["", "no key", "…"], strict=True)]
         talk.history.turns[0] = replace(turn, steps=tuple(failed))
@@ -101,15 +102,9 @@ def test_claude_calls_after_failure_are_not_executed() -> None:
     assert [result["content"][0]["text"] for result in results] == ["ok", "no key", not_executed]
 
 
-def test_claude_excluded_action_is_disabled() -> None:
-    with claude([uses(("wait", {"duration": 1}))], excluded_actions=["wait"]) as talk:
-        talk.decide()
-        assert talk.server.requests[0]["tools"][0]["configs"]["wait"] == {"enabled": False}
-
-
-@pytest.mark.parametrize("tool", ["computer_20251124", "computer_20250124"])
-def test_claude_older_tool_gets_size(tool: str) -> None:
+def test_claude_older_tool_gets_size() -> None:
     """One tool with a field `action`, which needs the size of the images."""
+    tool = "computer_20250124"
     click = {"action": "left_click", "coordinate": [694, 434]}
     replies = [older(click, {"action": "wait", "duration": 1}), CLAUDE_DONE]
     with claude(replies, model="claude-opus-4-5", tool=tool) as talk:
@@ -134,18 +129,12 @@ def thoughts_in(request: Any) -> list[str]:
 def test_claude_thoughts_go_back_while_prefix_is_same() -> None:
     """The fake server refuses a thought whose prefix changed; between two removals of images there is none such."""
     with claude(lambda request: uses(("left_click", PAIR), thinking="Where is it?")) as talk:
-        for _ in range(6):
-            talk.act()
-        sent = [thoughts_in(request) for request in talk.server.requests]
-    assert sent == [[], ["signed_0_0"], ["signed_0_0", "signed_1_0"], [], ["signed_3_0"], []]
-
-
-def test_claude_turns_are_summarised_where_thoughts_end() -> None:
-    with claude(lambda request: uses(("left_click", PAIR), thinking="long " * 200)) as talk:
         for _ in range(KEPT_TURNS + 8):
             talk.act()
+        sent = [thoughts_in(request) for request in talk.server.requests]
         assert says(talk.server.requests[-1], "What was done so far:")
-        assert max(map(len, map(thoughts_in, talk.server.requests))) == 2
+    assert sent[:6] == [[], ["signed_0_0"], ["signed_0_0", "signed_1_0"], [], ["signed_3_0"], []]
+    assert max(map(len, sent)) == 2
 
 
 def test_claude_screen_stays_as_it_was_sent() -> None:
@@ -156,13 +145,6 @@ def test_claude_screen_stays_as_it_was_sent() -> None:
         talk.act()
         talk.decide()
         assert screens_of(talk.server.requests[2])[:2] == [talk.history.first.digest] * 2
-
-
-def test_claude_empty_text_does_not_go_back() -> None:
-    block = {"type": "tool_use", "id": "", "name": "left_click", "toolset_name": "computer", "input": PAIR}
-    with claude([messages_server.message([{"type": "text", "text": " "}, block], "tool_use"), CLAUDE_DONE]) as talk:
-        talk.act()
-        assert talk.decide().kind == "finished"
 
 
 def test_gpt_function_and_computer_in_one_turn() -> None:
@@ -200,9 +182,7 @@ def test_gemini_every_response_of_newest_turns_has_image() -> None:
     [
         ({"environment": "Desktop"}, ["click"]),
         ({"environment": "browser"}, ["click", "navigate"]),
-        ({"environment": "mobile"}, ["click"]),
         ({"model": COMPUTER_USE_ONLY, "environment": "mobile"}, ["click_at", "navigate"]),
-        ({"model": "gemini-3-flash-preview", "environment": "browser"}, ["click_at", "navigate"]),
     ],
 )
 def test_gemini_exclusions_are_of_models_dialect(settings: Any, sent: list[str]) -> None:
@@ -247,21 +227,12 @@ def test_chat_coordinates_in_pixels_name_size() -> None:
         ("commands", calls(("task_complete", {}), words="It is open."), "finished", "It is open."),
         ("commands", calls(("wait", {}), ("task_failed", {"reason": "No basket."})), "gave_up", "No basket."),
         ("computer_use", call("computer_use", action="answer", text="3.00"), "finished", "3.00"),
-        ("computer_use", calls(("terminate", {"status": "success"}), words="Open."), "finished", "Open."),
     ],
 )
 def test_chat_model_ends_run(toolset: str, answer: Any, kind: str, words: str) -> None:
     with chat([answer], toolset=toolset) as talk:
         decision = talk.decide()
     assert (decision.kind, decision.words, decision.proposals) == (kind, words, ())
-
-
-def test_chat_success_beside_action_is_too_early() -> None:
-    with chat([calls(("wait", {}), ("task_complete", {"summary": "Done."}))]) as talk:
-        first, second = talk.actions()
-    assert first == Wait(1.0)
-    assert isinstance(second, InvalidAction)
-    assert second.problem == "call this on its own, once a screenshot shows that the task is done"
 
 
 TWO = calls(("computer_use", {"action": "wait"}), ("computer_use", {"action": "wait"}), words="Both.")
@@ -273,7 +244,6 @@ MANY = calls(*[("wait", {})] * 21)
     [
         ("commands", said("I would click."), "you answered without a tool call, with 'I would click.'; answer with a"),
         ("commands", said(None), "you answered without a tool call, with nothing; answer with a short reason and a"),
-        ("commands", said("I am", finish_reason="length"), "your answer was cut off at max_tokens=4096; answer with"),
         ("commands", calls(("wait", {}), finish_reason="length"), "your answer was cut off at max_tokens=4096"),
         ("commands", MANY, "one turn may hold 20 actions, got 21; nothing was performed"),
         ("computer_use", TWO, "one turn may hold 1 action, got 2; nothing was performed"),
@@ -312,7 +282,6 @@ def test_chat_batch_may_call_function_and_has_one_screenshot() -> None:
         ("commands", "paste", call("paste", text="a")),
         ("commands", "paste", call("batch", actions=[{"command": "paste", "text": "a"}])),
         ("commands", "batch", call("batch", actions=[])),
-        ("computer_use", "type", call("computer_use", action="type", text="a")),
         ("vnc_command", "paste", call("vnc_command", action="paste", text="a")),
     ],
 )
