@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from pytest_vnc_use.agent import build
 from pytest_vnc_use.backends.client import EncodingChoice
@@ -33,7 +33,9 @@ ENCODINGS: tuple[EncodingChoice, ...] = ("raw", "zrle", "tight")
 ZRLE_WAYS = {"raw": 1000, "solid": 1, "packed": 16, "runs": 1000, "palette_runs": 127}
 TIGHT_WAYS = {"copy": 1000, "fill": 1, "palette": 256, "gradient": 1000}
 sizes = st.tuples(st.integers(1, 130), st.integers(1, 130))
-reproducible = settings(max_examples=25, deadline=None, derandomize=True, database=None)
+reproducible = settings(
+    max_examples=25, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
 
 
 def read(reading: Reading, data: bytes) -> npt.NDArray[np.uint32]:
