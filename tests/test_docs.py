@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import configparser
 import os
@@ -394,6 +395,26 @@ def test_texts_use_standard_terms() -> None:
         assert terms == [], f"{page.name}: see REPLACED for the term to write"
     found = {text for text in texts() if " " in text and PAST.search(re.sub("`[^`]*`", " ", text))}
     assert sorted(found) == [], "see REPLACED for the term to write"
+
+
+def helps(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """The help of a parser's options and commands."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            yield from (str(choice.help) for choice in action._choices_actions)
+            for command in action.choices.values():
+                yield from helps(command)
+        elif action.dest != "help":  # argparse words this one
+            yield str(action.help)
+
+
+def test_help_is_a_capital_and_at_most_100_characters(pytestconfig: pytest.Config) -> None:
+    inis = {name: entry[0] for name, entry in pytestconfig._parser._inidict.items() if name.startswith("vnc_")}
+    options = [option for group in pytestconfig._parser._groups for option in group.options]
+    ours = [option.attrs()["help"] for option in options if option.dest.startswith("vnc_")]
+    assert inis
+    assert ours
+    assert [text for text in (*inis.values(), *ours, *helps(cli.parser())) if not re.match("[A-Z].{3,99}$", text)] == []
 
 
 @pytest.mark.slow

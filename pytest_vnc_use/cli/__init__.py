@@ -106,17 +106,17 @@ def parser() -> argparse.ArgumentParser:
         prog="cua-vnc", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     plugin_version = f"pytest-vnc-use {version('pytest-vnc-use')}"
-    root.add_argument("--version", action="version", version=plugin_version, help="print the version")
+    root.add_argument("--version", action="version", version=plugin_version, help="Print the version")
     commands = root.add_subparsers(required=True, metavar="COMMAND")
     for module in (run, record, report, ui, recordings, screenshots, init, policy, doctor):
         module.add(commands)
     mcp = commands.add_parser(
         "mcp",
-        help="serve a coding agent over the Model Context Protocol",
+        help="Serve a coding agent over the Model Context Protocol",
         description="Speak MCP on stdin and stdout until stdin is closed: tools to run a task or the tests, to read "
         "runs and their screenshots, and to propose a test.",
     )
-    mcp.add_argument("--answer-seconds", default="300", help="how long a user may take to confirm (default: 300)")
+    mcp.add_argument("--answer-seconds", default="300", help="Maximum seconds for a user to confirm (default: 300)")
     add_options(mcp, {**DESKTOP_OPTIONS, **RUN_OPTIONS}, needs_server=False)
     add_secret(mcp)
     mcp.set_defaults(command=_mcp)

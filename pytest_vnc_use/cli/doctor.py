@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pytest_vnc_use.agent import build
 from pytest_vnc_use.cli.ini_file import IniFile
-from pytest_vnc_use.cli.options import ABOUT, add_options, given
+from pytest_vnc_use.cli.options import add_options, given
 from pytest_vnc_use.cli.typing_check import LIMIT_S, READS_LINES, check_lines, check_typing
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.desktops import qt
@@ -60,9 +60,9 @@ DOCTOR_OPTIONS = {
     "--model": "model",
 }
 ABOUT_DOCTOR = {
-    "server": f"{ABOUT['server']}; or xvnc, qt, container:IMAGE (without it a desktop is started on TigerVNC)",
-    "planner": "who decides what to do: gemini; with it, or with --model, a missing key is a failure",
-    "model": "the model to look for",
+    "server": "VNC desktop: host::port, unix socket, xvnc, qt, container:IMAGE (default: xvnc)",
+    "planner": "Planner to check: gemini; a missing key is then a failure",
+    "model": "Model to look for",
 }
 FAILED, CTRL_C = 1, 130
 
@@ -71,11 +71,11 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser."""
     doctor = commands.add_parser(
         "doctor",
-        help="print what works here and what does not",
+        help="Print what works on this machine and what does not",
         description="Print what works here (ok), what is missing (--) with the command that installs it, and what was "
         "asked for and does not work (FAIL). Exit code 1 if a line says FAIL, else 0; 2 for wrong usage.",
     )
-    doctor.add_argument("--no-typing", action="store_true", help="press no key on an external desktop")
+    doctor.add_argument("--no-typing", action="store_true", help="Press no key on an external desktop")
     add_options(doctor, DOCTOR_OPTIONS, ABOUT_DOCTOR, needs_server=False)
     doctor.set_defaults(command=_doctor)
 

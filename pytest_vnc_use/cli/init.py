@@ -117,16 +117,18 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser."""
     init = commands.add_parser(
         "init",
-        help="write a first test into the project in this directory, or one more",
+        help="Write a first test, or one more, into this directory's project",
         description=DESCRIPTION,
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    init.add_argument("program", nargs="?", metavar="PROGRAM", help="the program to test; see below")
-    init.add_argument("--vnc", default="", metavar="TARGET", help="the desktop, if not as PROGRAM says: xvnc, qt, …")
-    init.add_argument("--task", help="what the test does, as a sentence")
-    init.add_argument("--ci", choices=("none", "github"), default="none", help="write the workflow (default: none)")
-    init.add_argument("--policy", action="store_true", help=f"write {POLICY}, with rules to start from")
+    init.add_argument("program", nargs="?", metavar="PROGRAM", help="Program to test; see below")
+    init.add_argument("--vnc", default="", metavar="TARGET", help="Desktop, if PROGRAM does not imply it: xvnc, qt, …")
+    init.add_argument("--task", help="Task of the test")
+    init.add_argument(
+        "--ci", choices=("none", "github"), default="none", help="Write a workflow: none, github (default: none)"
+    )
+    init.add_argument("--policy", action="store_true", help=f"Write {POLICY}, with rules to start from")
     init.set_defaults(command=_init)
 
 

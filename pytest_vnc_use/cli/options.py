@@ -36,9 +36,8 @@ RUN_OPTIONS = {
 }
 """Options of the commands that ask a model. A run that continues gets them again: its directory gives none."""
 ABOUT = {
-    "server": "the VNC desktop: host::port, host:display or a unix socket",
-    "planner": "who decides what to do: gemini (the default), anthropic or openai (asks the model, costs money), or "
-    "package.module:name, a custom callable",
+    "server": "VNC desktop: host::port, host:display or a unix socket",
+    "planner": "Planner: gemini (default), anthropic, openai (these cost money), or package.module:name",
 }
 """Help texts that differ from those of pytest's options."""
 
@@ -67,8 +66,7 @@ def add_secret(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="a value that may be typed, as <secret:NAME>: only its name is written; NAME is an environment variable, "
-        "or say where the value is: NAME=env:VARIABLE, NAME=file:PATH, NAME=cmd:COMMAND; repeatable",
+        help="Secret typed as <secret:NAME>: NAME, NAME=env:VARIABLE, NAME=file:PATH, NAME=cmd:…; repeatable",
     )
 
 

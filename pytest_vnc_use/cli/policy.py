@@ -21,14 +21,14 @@ MAX_KEYS = 20
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command's arguments to the parser."""
-    policy = commands.add_parser("policy", help="check a policy file, or try it on recorded runs")
+    policy = commands.add_parser("policy", help="Check a policy file, or test it on recorded runs")
     kinds = policy.add_subparsers(required=True, metavar="check|test")
-    check = kinds.add_parser("check", help="explain a policy file")
-    check.add_argument("file", help="policy file, or strict")
+    check = kinds.add_parser("check", help="Explain a policy file")
+    check.add_argument("file", help="Policy file, or strict")
     check.set_defaults(command=_check)
-    test = kinds.add_parser("test", help="print what a policy file would have ruled on recorded steps")
-    test.add_argument("file", help="policy file, or strict")
-    test.add_argument("run", nargs="+", help="run directory, or one with runs below it")
+    test = kinds.add_parser("test", help="Print a policy's rulings on recorded steps")
+    test.add_argument("file", help="Policy file, or strict")
+    test.add_argument("run", nargs="+", help="Run directory, or a directory of them")
     test.set_defaults(command=_test)
 
 

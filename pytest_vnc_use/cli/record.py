@@ -41,12 +41,11 @@ OPTIONS = {
     "--elements": "elements",
 }
 ABOUT = {
-    "server": "the VNC desktop: host::port, host:display or a unix socket; or xvnc, container:IMAGE, or qt with --app "
-    "(default: the project's vnc_server)",
-    "app": "command line of the program to start on the desktop; the test starts it too",
-    "cdp": "Chrome's DevTools on the desktop (host:port): the recording then names what you clicked",
-    "elements": "on: the recording names what you clicked, from the accessibility tree (see vnc_elements)",
-    "password_env": "environment variable that holds the VNC password",
+    "server": "VNC desktop: host::port, unix socket, xvnc, container:IMAGE, qt (default: the project's vnc_server)",
+    "app": "Command of the program to start on the desktop, for the test too",
+    "cdp": "Chrome's DevTools on the desktop, host:port, to name in the recording what you click",
+    "elements": "Name what you click in the recording, from the accessibility tree: on (see vnc_elements)",
+    "password_env": "Environment variable that holds the VNC password",
 }
 DESCRIPTION = """\
 Connect to a VNC desktop and let you do the task there, on a page of your browser. When you press Done, a test is
@@ -68,26 +67,26 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser."""
     record = commands.add_parser(
         "record",
-        help="watch you do a task on a page, and write a test of it with its recording",
+        help="Write a test from a task that you do on a page",
         description=DESCRIPTION,
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    record.add_argument("--task", required=True, help="the task that you will do, as a sentence")
-    record.add_argument("--out", required=True, metavar="TEST.py", help="the test to write; it must not exist")
+    record.add_argument("--task", required=True, help="Task that you will do")
+    record.add_argument("--out", required=True, metavar="TEST.py", help="Test file to write; it must not exist")
     record.add_argument(
         "--expect",
         action="append",
         default=[],
         metavar="CLAIM",
-        help="what the screen shows at the end; repeatable; without it the page asks for claims",
+        help="Claim about the end; repeatable (default: the page asks for claims)",
     )
     record.add_argument(
         "--secret",
         action="append",
         default=[],
         metavar="NAME",
-        help="environment variable whose value you will type: only its name is written; repeatable",
+        help="Environment variable whose value you will type; repeatable",
     )
     add_options(record, OPTIONS, ABOUT, needs_server=False)
     record.set_defaults(command=_record)

@@ -18,27 +18,26 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the two commands to the parser."""
     mask = commands.add_parser(
         "mask",
-        help="leave a part of the screen out of all comparisons of a test",
+        help="Mask a region of the screen in a test's recordings",
         description="Write masks into the recordings of a test, or list them. Replays do not see what changes there.",
     )
     mask.add_argument(
         "test",
         metavar="TEST",
-        help="a node ID, as pytest prints it: a test (without [...] all its parameters), a class or a file; or the "
-        "path of one recording",
+        help="Node ID of a test (without [...]: all its parameters), class or file; or a recording's path",
     )
     mask.add_argument(
         "regions",
         nargs="*",
         type=_region,
         metavar="LEFT,TOP,RIGHT,BOTTOM",
-        help="pixels; right and bottom are outside. Without any, the masks are listed",
+        help="Regions in pixels, right and bottom exclusive (default: list the masks)",
     )
     mask.set_defaults(command=_mask)
-    recordings = commands.add_parser("recordings", help="print who accepted which changes of recordings")
+    recordings = commands.add_parser("recordings", help="Print who accepted which changes of recordings")
     kinds = recordings.add_subparsers(required=True, metavar="log")
-    log = kinds.add_parser("log", help="print who accepted which change, and when; the newest first")
-    log.add_argument("test", nargs="*", metavar="TEST", help="node IDs, files or directories (default: .)")
+    log = kinds.add_parser("log", help="Print accepted changes with user and time, newest first")
+    log.add_argument("test", nargs="*", metavar="TEST", help="Node IDs, files or directories (default: .)")
     log.set_defaults(command=_log)
 
 

@@ -29,7 +29,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser."""
     report = commands.add_parser(
         "report",
-        help="write the pages of runs for a reviewer, and put the results of several jobs together",
+        help="Write the pages of runs, and merge the results of several jobs",
         description="Write index.html, a page for each run, and what they share. "
         f"Nothing but the run directories, and {RESULTS} beside them, is read.",
         epilog=EPILOG,
@@ -39,29 +39,28 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "path",
         nargs="*",
         metavar="PATH",
-        help="a run directory, or a directory with some below it: of several sessions there, the last one",
+        help="Run directory, or a directory of them: those of its last session",
     )
     report.add_argument(
-        "--merge", nargs="+", default=[], metavar="DIR", help=f"what each job left, with its {RESULTS}; needs -o"
+        "--merge", nargs="+", default=[], metavar="DIR", help=f"Directories of the jobs, with {RESULTS}; needs -o"
     )
-    report.add_argument("--jobs", metavar="N", help="with --merge: how many jobs there were (default: as many as DIRs)")
+    report.add_argument("--jobs", metavar="N", help="Number of jobs, with --merge (default: number of DIRs)")
     report.add_argument(
         "-o",
         dest="directory",
         metavar="DIR",
-        help=f"where the pages go (default: beside the runs, or {_DEFAULT} if they are in several directories)",
+        help=f"Directory of the pages (default: beside the runs, or {_DEFAULT} if they are apart)",
     )
-    report.add_argument("--one-file", action="store_true", help="one HTML file with all images")
+    report.add_argument("--one-file", action="store_true", help="Write one HTML file with all images")
     report.add_argument(
         "--markdown",
         action="store_true",
-        help="print the runs as Markdown, for a bug report or a coding agent; with -o, a file RUN.md for each",
+        help="Print runs as Markdown, for a bug report or an agent; with -o, write RUN.md for each",
     )
     report.add_argument(
         "--links",
         metavar="URL",
-        help="write nothing; print rows of Markdown that lead to each failed test in a report of --one-file at URL, "
-        "and what else is wrong, such as a missing job",
+        help="Print only Markdown links to the failed tests in the --one-file report at URL, and problems",
     )
     report.set_defaults(command=_report)
 

@@ -53,44 +53,44 @@ _MAX_NAMED = 5
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the five commands to the parser."""
-    run = commands.add_parser("run", help="run a task", description="Run a task on a VNC desktop.")
-    run.add_argument("sentence", nargs="?", metavar="TASK", help="the task, as a sentence")
-    run.add_argument("--task", help="the same as an option")
+    run = commands.add_parser("run", help="Run a task", description="Run a task on a VNC desktop.")
+    run.add_argument("sentence", nargs="?", metavar="TASK", help="Task to run")
+    run.add_argument("--task", help="Same as TASK")
     run.add_argument(
-        "--expect", action="append", default=[], metavar="CLAIM", help="claim to judge after it; repeatable"
+        "--expect", action="append", default=[], metavar="CLAIM", help="Claim to judge at the end; repeatable"
     )
     run.add_argument(
         "--wait-for-approval",
         action="store_true",
-        help="without a terminal to ask at, let the run wait for `cua-vnc approve` instead of denying",
+        help="Without a terminal, wait for `cua-vnc approve` instead of denying",
     )
     add_options(run, {**DESKTOP_OPTIONS, **RUN_OPTIONS})
     add_secret(run)
     run.set_defaults(command=_run)
     for name, about in (
-        ("approve", "perform the action for which a run waits, and continue"),
-        ("deny", "deny the action for which a run waits"),
-        ("resume", "continue an interrupted or killed run from its last step"),
+        ("approve", "Perform the action for which a run waits, and continue"),
+        ("deny", "Deny the action for which a run waits"),
+        ("resume", "Continue an interrupted or killed run from its last step"),
     ):
-        answer = commands.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.")
+        answer = commands.add_parser(name, help=about, description=f"{about}.")
         needed = None if name == "resume" else "?"
         only = "" if name == "resume" else " (default: the only one that waits)"
-        answer.add_argument("run_id", nargs=needed, help=f"name of the run's directory under --runs-dir{only}")
+        answer.add_argument("run_id", nargs=needed, help=f"Name of the run's directory under --runs-dir{only}")
         add_options(answer, {**DESKTOP_OPTIONS, **RUN_OPTIONS})
         add_secret(answer)
         if name != "resume":
-            answer.add_argument("--step", type=int, help="answer only if the run waits for this step")
+            answer.add_argument("--step", type=int, help="Answer only if the run waits for this step")
         answer.set_defaults(command=_continue_run, answer=name)
-    about = "perform the actions of an earlier run again, without a model, unchecked"
+    about = "Perform the actions of an earlier run again, without a model, unchecked"
     reenact = commands.add_parser(
         "reenact",
         help=about,
-        description=f"{about[0].upper()}{about[1:]}: in order, each after the screen is stable, up to the first that "
-        "fails. No screen is compared and nothing is judged: `done` says that all were performed, not that they had "
+        description=f"{about}: in order, each after the screen is stable, up to the first that "
+        "fails. No screen is compared and nothing is judged: `done` means that all were performed, not that they had "
         "the same effect. Actions that failed in the earlier run are left out. Secrets, <secret:NAME> in the trace, "
-        "come from where --secret says.",
+        "come from --secret.",
     )
-    reenact.add_argument("execution", metavar="RUN", help="a run directory, or an action trace (execution.json)")
+    reenact.add_argument("execution", metavar="RUN", help="Run directory, or an action trace (execution.json)")
     add_options(reenact, {**DESKTOP_OPTIONS, **REENACT_OPTIONS})
     add_secret(reenact)
     reenact.set_defaults(command=_reenact)

@@ -12,13 +12,13 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
         "screenshots",
-        help="write the screenshot after each action of an agent's run, from its recording",
+        help="Write the screenshot after each action of an agent's recorded run",
         description="Write action_screenshots.json, action_screenshots.html and the images in action_screenshots/ "
         "beside the recording/ of an agent's run (pytest_vnc_use.harness). Each image is what the screen showed, pixel "
         "for pixel; an action after the end of the recording has none.",
         epilog="exit code: 0 if each action has its screenshot, 1 if one has none, 2 for wrong usage",
     )
-    parser.add_argument("output_dir", type=Path, help="the output_dir of the agent")
+    parser.add_argument("output_dir", type=Path, help="The agent's output_dir")
     parser.set_defaults(command=_screenshots)
 
 

@@ -29,26 +29,26 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser."""
     ui = commands.add_parser(
         "ui",
-        help="serve a page to run and watch the tests",
+        help="Serve a page to run and watch the tests",
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    ui.add_argument("path", nargs="*", metavar="PATH", help="files or directories of tests (default: as pytest finds)")
+    ui.add_argument("path", nargs="*", metavar="PATH", help="Test files or directories (default: as pytest finds)")
     ui.add_argument(
-        "--options", default="", metavar="TEXT", help="options for pytest, such as '-n 2 --vnc-record=accept'"
+        "--options", default="", metavar="TEXT", help="Options for pytest, such as '-n 2 --vnc-record=accept'"
     )
     ui.add_argument(
         "--approve-options",
         metavar="TEXT",
-        help="options of `cua-vnc approve` for runs that wait, such as '--vnc localhost::5901 --policy policy.toml'",
+        help="Options of `cua-vnc approve` for waiting runs, such as '--policy policy.toml'",
     )
     ui.add_argument(
-        "--review", metavar="RUNS", help="run directories of a CI job, or a zip of them: accept its drifts and heals"
+        "--review", metavar="RUNS", help="Run directories of a CI job, or a zip of them: accept drifts and heals"
     )
-    ui.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1); others need TLS")
-    ui.add_argument("--port", type=int, default=0, help="port (default: any free one)")
+    ui.add_argument("--host", default="127.0.0.1", help="Address to listen on (default: 127.0.0.1); others need TLS")
+    ui.add_argument("--port", type=int, default=0, help="Port (default: any free one)")
     ui.add_argument("--cert", default="", metavar="FILE", help="TLS certificate, for --host")
-    ui.add_argument("--key", default="", metavar="FILE", help="key of the certificate")
+    ui.add_argument("--key", default="", metavar="FILE", help="Private key of the certificate")
     ui.set_defaults(command=_ui)
 
 

@@ -20,7 +20,7 @@ from pytest_vnc_use.settings.settings import ENVIRONMENT_PREFIX, FIELDS, OPTIONS
 if TYPE_CHECKING:
     from pytest_vnc_use.settings.fallbacks import Layer
 
-SECRET_HELP = "a secret: NAME=env:VARIABLE, NAME=file:PATH or NAME=cmd:COMMAND; repeatable"
+SECRET_HELP = "Secret: NAME=env:VARIABLE, NAME=file:PATH or NAME=cmd:COMMAND; repeatable"
 _LAYERS: pytest.StashKey[Sequence[Layer]] = pytest.StashKey()
 """The layers of settings of a session, weakest first, each with a function that names a setting in that layer."""
 
@@ -35,14 +35,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default = "" if value in ("", (), None) else f" (default: {shown})"
         if metavar:
             group.addoption(option_name(name), dest=f"vnc_{name}", metavar=metavar, help=about + default)
-            parser.addini(f"vnc_{name}", f"as {option_name(name)}", default=None)
+            parser.addini(f"vnc_{name}", f"As {option_name(name)}", default=None)
         else:
             parser.addini(f"vnc_{name}", about + default, default=None)
     group.addoption(
         "--vnc-ui", dest="vnc_ui", action="store_true", default=None, help="Serve a page to watch the tests as they run"
     )
     group.addoption("--vnc-secret", dest="vnc_secret", metavar="NAME=…", action="append", default=[], help=SECRET_HELP)
-    parser.addini("vnc_secrets", "as --vnc-secret, one a line", type="linelist", default=[])
+    parser.addini("vnc_secrets", "As --vnc-secret, one per line", type="linelist", default=[])
 
 
 def secret_sources(config: pytest.Config) -> list[tuple[str, str, Path]]:

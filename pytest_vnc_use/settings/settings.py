@@ -126,154 +126,111 @@ class Settings:
 
     # Where the desktop and the program are, and how a command gets there: only the user knows.
     server: str = _setting(
-        "",
-        str,
-        "the desktop: host::port (several with commas), wss://…, xvnc or qt to start one, container:IMAGE",
-        "TARGET",
+        "", str, "Desktop: host::port (several with commas), wss://…, xvnc, qt, or container:IMAGE", "TARGET"
     )
-    app: str = _setting("", str, "the program under test; it is started before the test", "COMMAND")
+    app: str = _setting("", str, "Command of the program under test, started before the test", "COMMAND")
     exec: str = _setting(
         "",
         str,
-        "run a command on an external desktop: 'docker exec -i NAME', 'ssh HOST' ({host} and {port} are filled in)",
+        "Command prefix for an external desktop, with {host} and {port}: 'ssh {host}', 'docker exec -i NAME'",
         "COMMAND",
     )
     # What a started desktop is like: programs and recordings depend on it.
-    screen_size: tuple[int, int] = _setting((1440, 900), _size, "size of a desktop that is started", "WxH")
+    screen_size: tuple[int, int] = _setting((1440, 900), _size, "Size of a started desktop", "WxH")
     rendering: str = _setting(
         "pinned",
         _one_of("pinned", "system"),
-        "Fonts, theme, locale and time zone of programs on xvnc and qt: alike on every machine (pinned), or this "
-        "machine's (system)",
+        "Fonts, theme, locale, time zone on xvnc and qt: pinned (same everywhere), system",
     )
     scope: str = _setting(
-        "test", _one_of("test", "module", "session"), "keep a desktop for one test, one module or the session", "SCOPE"
+        "test", _one_of("test", "module", "session"), "Keep a desktop for: test, module, session", "SCOPE"
     )
     qt_host_network: str = _setting(
         "false",
         _one_of("false", "true", "always"),
-        "with qt: if the program may run on the machine's own network, where its VNC server has no password: false, "
-        "true (if the machine allows no network namespace), always (for a program that needs that network)",
+        "Use the host network with qt, without password: false, true (as fallback), always",
     )
     # What differs between machines: the container engine, its arguments, how slow a start is.
     container_engine: str = _setting(
         "",
         _one_of("", "docker", "podman"),
-        "the program that runs containers: docker or podman (default: the first that answers)",
+        "Program that runs containers: docker, podman (default: the first that answers)",
     )
     container_args: str = _setting(
-        "",
-        str,
-        "arguments of docker run for a container: -e NAME=VALUE or -e NAME, -v HERE:THERE:ro, --network none",
+        "", str, "Arguments of docker run: -e NAME=VALUE, -e NAME, -v HOST:CONTAINER:ro, --network none"
     )
     start_seconds: float = _setting(
-        60.0, _seconds, "how long a desktop may take until it is ready, and until its screen shows more than one colour"
+        60.0, _seconds, "Maximum seconds until a desktop is ready and shows more than one colour"
     )
     # What else knows the page or the program: it needs something that not every desktop has.
-    cdp: str = _setting(
-        "",
-        str,
-        "address of Chrome's DevTools on the desktop: host:port, or the file PROFILE/DevToolsActivePort in the "
-        "program's directory; pytest-playwright's `context` and `page` then use this browser",
-    )
+    cdp: str = _setting("", str, "Chrome's DevTools on the desktop: host:port, or the file PROFILE/DevToolsActivePort")
     elements: bool = _setting(
-        False,
-        _switch,
-        "let the model list the elements of X programs, and name each step by its element; needs python3-gi, x11-utils "
-        "and at-spi2-core on the desktop, with at-spi-bus-launcher started before the program (elements of a page need "
-        "only vnc_cdp)",
+        False, _switch, "List X programs' elements for the model, and name each step by its element"
     )
     # A readable report against hidden secrets: the user's choice.
-    show_secrets: bool = _setting(
-        False, _switch, "show typed secrets in screenshots as the screen does (default: redact them)"
-    )
+    show_secrets: bool = _setting(False, _switch, "Show typed secrets in screenshots instead of redacting them")
     # How long other users may hold a shared desktop, and what its server asks for.
-    lease_seconds: float = _setting(600.0, _seconds, "how long to wait for a desktop while another test uses it")
-    password_env: str = _setting("VNC_USE_PASSWORD", str, "environment variable that holds the VNC password")
-    username: str = _setting("", str, "user name for a VNC server that asks for one")
-    tls: str = _setting(
-        "auto",
-        str,
-        "TLS to an external VNC server: auto (across a network, if the server offers a certificate), require, off, a "
-        "PEM file of authorities, or sha256:HEX, the fingerprint of the only accepted certificate",
-    )
+    lease_seconds: float = _setting(600.0, _seconds, "Maximum seconds to wait for a desktop that another test uses")
+    password_env: str = _setting("VNC_USE_PASSWORD", str, "Environment variable that holds the VNC password")
+    username: str = _setting("", str, "User name for a VNC server that asks for one")
+    tls: str = _setting("auto", str, "TLS to an external server: auto, require, off, PEM file, sha256:FINGERPRINT")
     # Which model plans and judges, how it is reached, what it may use: it costs money, and differs by project.
     planner: str = _setting(
-        "",
-        _planner,
-        "the planner: gemini, anthropic, openai (these cost money), or module:name",
-        "PLANNER",
+        "", _planner, "Planner: gemini, anthropic, openai (these cost money), or module:name", "PLANNER"
     )
-    model: str = _setting("", str, "the planner's model (gemini-3.8-flash, gpt-5.5)", "NAME")
+    model: str = _setting("", str, "Model of the planner, such as gemini-3.8-flash", "NAME")
     planner_options: tuple[str, ...] = _setting(
-        (),
-        _pairs,
-        "further arguments of the planner's class: environment=browser include_thoughts=true",
+        (), _pairs, "Arguments of the planner's class: environment=browser include_thoughts=true"
     )
     functions: str = _setting("", str, "Python module whose functions the model may call")
-    base_url: str = _setting("", str, "with openai: your own server with chat completions", "URL")
-    api_key_command: str = _setting(
-        "", str, "command that prints the key of the planner's service; it runs once a session"
-    )
+    base_url: str = _setting("", str, "URL of a custom chat completions server, for openai", "URL")
+    api_key_command: str = _setting("", str, "Command that prints the planner's API key, run once per session")
     toolset: str = _setting(
         "commands",
         _one_of("commands", "computer_use", "vnc_command", "local_agent"),
-        "with --vnc-base-url: the tools for the model: commands, computer_use (Qwen's), vnc_command, or local_agent, "
-        "which also sets the planner, the server and the limits of a local vision agent",
+        "Tools at --vnc-base-url: commands, computer_use, vnc_command, local_agent",
     )
-    request_seconds: float = _setting(120.0, _seconds, "how long one request to a model may take")
-    judge: str = _setting(
-        "",
-        _judge,
-        "the judge of claims: a service, or gemini:MODEL (default: the planner)",
-        "JUDGE",
-    )
-    votes: int = _setting(1, _odd_number, "number of votes that decide a claim; it must be odd", "N")
-    exclude: tuple[str, ...] = _setting((), _items, "actions that the model may not use, comma-separated")
+    request_seconds: float = _setting(120.0, _seconds, "Maximum seconds of one request to a model")
+    judge: str = _setting("", _judge, "Judge of claims: a service, or gemini:MODEL (default: the planner)", "JUDGE")
+    votes: int = _setting(1, _odd_number, "Number of votes on a claim, odd", "N")
+    exclude: tuple[str, ...] = _setting((), _items, "Actions that the model may not use, comma-separated")
     # What a run may do and take: the user's risk.
-    policy: str = _setting(
-        "", str, "TOML file with the actions that are allowed without a person; or strict, a preset", "FILE"
-    )
-    max_steps: int = _setting(40, _count, "maximum actions of one run", "N")
-    max_seconds: float = _setting(300.0, _seconds, "maximum seconds of one run", "S")
+    policy: str = _setting("", str, "Policy that allows actions without asking a user: TOML file, or strict", "FILE")
+    max_steps: int = _setting(40, _count, "Maximum actions of one run", "N")
+    max_seconds: float = _setting(300.0, _seconds, "Maximum seconds of one run", "S")
     # Off for a screen that never rests, where each turn would be asked about again.
     watch: bool = _setting(
-        True,
-        _switch,
-        "show the model the screen after half the wait for it; if the screen has changed when the model answers, ask "
-        "again, at most twice a turn",
+        True, _switch, "Ask the model before the screen is stable, and again (at most twice) if it changes"
     )
     # What some programs need, and no VNC server reports.
-    step_delay: float = _setting(0.0, _pause, "seconds to wait after each step, after the screen has settled")
+    step_delay: float = _setting(0.0, _pause, "Seconds to wait after each step, once the screen is stable")
     scroll: "ScrollMeans" = _setting(
-        "wheel", _one_of("wheel", "keys"), "scroll by the wheel, or by page and arrow keys"
+        "wheel", _one_of("wheel", "keys"), "Scroll by wheel, or by page and arrow keys: wheel, keys"
     )
     typing: "TypingMeans" = _setting(
         "keys",
         _one_of("keys", "clipboard"),
-        "type text by keys, as far as the server supports them, or paste all text, as for a keyboard layout without "
-        "Latin letters",
+        "Type by keys that the server supports, or paste all text: keys, clipboard",
     )
     # What a test and a session may cost: the user's money, at the user's prices.
-    max_tokens: int | None = _setting(None, _limit(_count), "maximum tokens of one test, with its judge", "N")
-    max_dollars: float | None = _setting(None, _limit(_dollars), "maximum US dollars of one test", "USD")
+    max_tokens: int | None = _setting(None, _limit(_count), "Maximum tokens of one test, with its judge", "N")
+    max_dollars: float | None = _setting(None, _limit(_dollars), "Maximum US dollars of one test", "USD")
     session_max_steps: int | None = _setting(
-        None, _limit(_count), "maximum steps of the session, over all its processes", "N"
+        None, _limit(_count), "Maximum steps of the session, over all its processes", "N"
     )
-    session_max_seconds: float | None = _setting(None, _limit(_seconds), "maximum seconds of the session", "S")
-    session_max_tokens: int | None = _setting(None, _limit(_count), "maximum tokens of the session", "N")
-    session_max_dollars: float | None = _setting(None, _limit(_dollars), "maximum US dollars of the session", "USD")
-    prices: str = _setting("", str, "TOML file with prices of models; they replace the known ones")
+    session_max_seconds: float | None = _setting(None, _limit(_seconds), "Maximum seconds of the session", "S")
+    session_max_tokens: int | None = _setting(None, _limit(_count), "Maximum tokens of the session", "N")
+    session_max_dollars: float | None = _setting(None, _limit(_dollars), "Maximum US dollars of the session", "USD")
+    prices: str = _setting("", str, "TOML file of model prices, which replace the built-in ones")
     # What is recorded, healed or failed: a developer, a nightly job and a release need different answers.
     record: str = _setting(
         "",
         _one_of("", "auto", "replay", "accept", "rewrite", "manual", "off"),
-        "replay, auto (replay, heal and record), accept (replay, and ask about what differs), rewrite, manual (a "
-        "person does the tasks) or off (default: auto if the test has a recording, replay with CI=true)",
+        "Mode: replay, auto, accept, rewrite, manual, off (default: auto if recorded; replay with CI=true)",
         "MODE",
     )
     healed: str = _setting(
-        "pass", _one_of("pass", "fail"), "result of a test that passed only after healing: pass or fail"
+        "pass", _one_of("pass", "fail"), "Result of a test that passes only after healing: pass, fail"
     )
     transients: str = _setting(
         "report",
@@ -283,41 +240,27 @@ class Settings:
     )
     # How often a replay is checked and how long it waits: a slow program needs more.
     rehearse: int = _setting(
-        2,
-        _count_or_none,
-        "replay a new recording this many times, each on a fresh desktop, to learn which parts vary and whether the "
-        "test repeats (0: never)",
+        2, _count_or_none, "Replays of a new recording, on fresh desktops, to learn what varies (0: none)"
     )
-    gate_seconds: float = _setting(10.0, _seconds, "how long a replay waits until the screen is as recorded")
-    watch_seconds: float = _setting(1.2, _seconds, "how long the end of a task must stay unchanged")
+    gate_seconds: float = _setting(10.0, _seconds, "Maximum seconds until a replay's screen is as recorded")
+    watch_seconds: float = _setting(1.2, _seconds, "Seconds for which the end of a task must stay unchanged")
     # One session's own: how often, and with which variables.
-    repeat: int = _setting(1, _count, "run each test this many times; print pass^k", "N")
-    env_file: str = _setting(
-        "", str, "file of NAME=value lines, such as .env, for variables that the environment does not have"
-    )
+    repeat: int = _setting(1, _count, "Run each test this many times; print pass^k", "N")
+    env_file: str = _setting("", str, "File of NAME=value lines, such as .env, for variables that are not set")
     # What is kept, and where: the disk and the CI job decide.
-    runs_dir: str = _setting("runs", str, "directory of the run directories", "DIR")
+    runs_dir: str = _setting("runs", str, "Directory of the run directories", "DIR")
     artifacts: str = _setting(
         "on",
         _one_of("on", "retain-on-failure", "off"),
-        "keep screenshots, logs and exchanges in the run directories: on, retain-on-failure or off",
+        "Keep screenshots, logs and exchanges: on, retain-on-failure, off",
         "WHEN",
     )
-    rfb_log: bool = _setting(
-        False,
-        _switch,
-        "keep in the run directory each key, click and text that is sent to the VNC server, with its time",
-    )
+    rfb_log: bool = _setting(False, _switch, "Log each key, click and text sent to the VNC server, with its time")
     max_megabytes: int = _setting(
-        0,
-        _count_or_none,
-        "maximum megabytes of run directories; at the session's end the oldest passed runs are deleted (0: no limit)",
+        0, _count_or_none, "Maximum megabytes of runs (0: no limit); the oldest passed runs are deleted first"
     )
     results: str = _setting(
-        "",
-        str,
-        "JSON file for the results of the tests (default: vnc-results.json in the directory of the runs)",
-        "FILE",
+        "", str, "JSON file of test results (default: vnc-results.json in the runs directory)", "FILE"
     )
 
     def __init__(self, **values: Any) -> None:
