@@ -21,12 +21,12 @@ import statistics
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 from websockets.exceptions import ConnectionClosed
-from websockets.sync.client import connect
+from websockets.sync.client import ClientConnection, connect
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.backends import vnc
@@ -89,33 +89,43 @@ def _print(*rows: tuple[str, list[float]]) -> None:
         print(f"{name}: median {statistics.median(ordered):.0f} ms, 90 % within {within:.0f} ms")
 
 
-def _measure(controller: vnc.VNCController, fifo: Path, times: int) -> tuple[list[float], list[float]]:
+@contextmanager
+def _served(controller: vnc.VNCController) -> Iterator[tuple[Link, Watcher, ClientConnection]]:
+    """Yield a session's link and watcher, and a page's connection; the page's login is not what is measured."""
     desk = Desk()
     server = DeskServer(desk)
     threading.Thread(target=server.run, daemon=True).start()
     link = Link(server.session_url, desk.session_token, "", lambda: None)
     watcher = Watcher(link, "bench", str)
     watcher.screen = lambda: controller.screen
-    cookie = {"Cookie": f"vnc_use_desk={desk._cookie}"}  # the page's own login is not what is measured
+    cookie = {"Cookie": f"vnc_use_desk={desk._cookie}"}
+    with connect(f"{server.address.replace('http', 'ws')}/page", additional_headers=cookie, proxy=None) as page:
+        watcher.start()
+        yield link, watcher, page
+    watcher.close()
+    link.close()
+    server.end()
+
+
+def _await_frame(page: ClientConnection) -> None:
+    while not isinstance(page.recv(10), bytes):
+        pass
+
+
+def _measure(controller: vnc.VNCController, fifo: Path, times: int) -> tuple[list[float], list[float]]:
     on_page: list[float] = []
     in_test: list[float] = []
-    with connect(f"{server.address.replace('http', 'ws')}/page", additional_headers=cookie, proxy=None) as page:
-        assert json.loads(page.recv())["type"] == "state"
-        watcher.start()
+    with _served(controller) as (_, _, page):
         for number in range(times):
             _drain(page)
             changed_at = controller.screen.changed_at
             started = clock.monotonic()
             with fifo.open("w") as colours:
                 colours.write(f"{1 + number % 6}\n")
-            while not isinstance(page.recv(10), bytes):
-                pass
+            _await_frame(page)
             on_page.append(clock.monotonic() - started)
             assert controller.screen.changed_at > changed_at
             in_test.append(controller.screen.changed_at - started)
-    watcher.close()
-    link.close()
-    server.end()
     return on_page, in_test
 
 
@@ -146,16 +156,10 @@ def _click(controller: vnc.VNCController) -> float:
 
 
 def _click_on_page(controller: vnc.VNCController, times: int) -> list[float]:
-    desk = Desk()
-    server = DeskServer(desk)
-    threading.Thread(target=server.run, daemon=True).start()
-    link = Link(server.session_url, desk.session_token, "", lambda: None)
-    watcher, user = Watcher(link, "bench", str), PageUser(link, "bench", secrets={}, ambient={})
-    recording = threading.Thread(target=user.record, args=("click", [], controller, watcher), daemon=True)
-    cookie = {"Cookie": f"vnc_use_desk={desk._cookie}"}
     taken = []
-    with connect(f"{server.address.replace('http', 'ws')}/page", additional_headers=cookie, proxy=None) as page:
-        watcher.start()
+    with _served(controller) as (link, watcher, page):
+        user = PageUser(link, "bench", secrets={}, ambient={})
+        recording = threading.Thread(target=user.record, args=("click", [], controller, watcher), daemon=True)
         recording.start()
         question: dict[str, str] = {}
         while question.get("about") != "record":
@@ -166,15 +170,11 @@ def _click_on_page(controller: vnc.VNCController, times: int) -> list[float]:
             _drain(page)
             started = clock.monotonic()
             page.send(json.dumps({**event, "event": ["down", 100, 100, "left"]}))
-            while not isinstance(page.recv(10), bytes):
-                pass
+            _await_frame(page)
             taken.append(clock.monotonic() - started)
             page.send(json.dumps({**event, "event": ["up", 100, 100, "left"]}))
         page.send(json.dumps({"type": "answer", "id": question["id"], "kind": "no"}))
         recording.join(30)
-    watcher.close()
-    link.close()
-    server.end()
     return taken
 
 
@@ -260,8 +260,8 @@ def cost(times: int) -> None:
 def _replay(project: Project, options: Sequence[str], *, is_watched: bool) -> float:
     """Return the seconds of a session, as pytest prints them."""
     app = shlex.join([sys.executable, str(TILL)])
-    command = ["pytest", "-p", "no:pytest-vnc", "-p", "no:cacheprovider", "--vnc-server=qt", f"--vnc-app={app}"]
-    command += ["--vnc-screen-size=800x400", "--vnc-record=replay", *options]
+    desktop = ["--vnc-server=qt", f"--vnc-app={app}", "--vnc-screen-size=800x400", "-pno:pytest-vnc"]
+    command = ["pytest", "-pno:cacheprovider", *desktop, "--vnc-record=replay", *options]
     process = ForkedPython(*command, cwd=project.path, env={**os.environ, "CI": ""})
     assert process.stdout
     lines, url = read_url(process.stdout) if options else ([], "")
@@ -274,12 +274,10 @@ def _replay(project: Project, options: Sequence[str], *, is_watched: bool) -> fl
     return float(re.search(r"1 passed.* in ([\d.]+)s", out)[1])  # type: ignore[index]
 
 
-def _drain(page: object) -> None:
-    try:
+def _drain(page: ClientConnection) -> None:
+    with suppress(TimeoutError):
         while True:
-            page.recv(PAUSE_S)  # type: ignore[attr-defined]
-    except TimeoutError:
-        pass
+            page.recv(PAUSE_S)
 
 
 PARTS = {"watch": watch, "click": click, "cost": cost}

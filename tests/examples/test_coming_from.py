@@ -24,7 +24,6 @@ from support.paths import PAD_LINE, ROOT
 
 SECTIONS = (ROOT / "docs" / "models.md").read_text(encoding="utf-8").partition("\n## Coming from another system\n")[2]
 CLICK = ("click_at", {"x": 500, "y": 500})
-REPORT = ("--html=report.html", "--self-contained-html")
 
 
 def assert_reported(pytester: pytest.Pytester, *words: str) -> None:
@@ -43,12 +42,11 @@ def examples(heading: str, language: str = "python") -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", section(heading), re.MULTILINE | re.DOTALL)
 
 
-def test_page_names_program_that_examples_look_at() -> None:
-    head, _, rest = SECTIONS.partition("\n### ")
-    assert rest.count('read_file("events.txt")') == 4
-    assert "reads `events.txt`" in head
-    (program,) = re.findall(r'--vnc-app="python ([^"]+)"', head)
-    assert "events.txt" in (ROOT / program).read_text(encoding="utf-8")
+def passes(pytester: pytest.Pytester, *options: str) -> None:
+    """Run the example on the pad, and check that it passes."""
+    desktop = options or ("--vnc-server=qt", f"--vnc-app={PAD_LINE}")
+    arguments = (*desktop, "-p", "no:cacheprovider", "--html=report.html", "--self-contained-html")
+    pytester.runpytest_subprocess(*arguments, timeout=400).assert_outcomes(passed=1)
 
 
 @pytest.mark.desktop
@@ -100,9 +98,7 @@ def test_harness_under_pytest(pytester: pytest.Pytester) -> None:
     agent, test = examples("A computer-use harness")
     pytester.makepyfile(my_agent=agent, test_example=test)
     pytester.syspathinsert()
-    options = ("--vnc-server=qt", f"--vnc-app={PAD_LINE}", "-p", "no:cacheprovider", *REPORT)
-    result = pytester.runpytest_subprocess("--vnc-planner=my_agent:MyAgent", *options, timeout=400)
-    result.assert_outcomes(passed=1)
+    passes(pytester, "--vnc-server=qt", f"--vnc-app={PAD_LINE}", "--vnc-planner=my_agent:MyAgent")
     assert_reported(pytester, "harness (my_agent:MyAgent)")
     [trace] = (pytester.path / "runs").glob("*/execution.json")
     assert json.loads(trace.read_text(encoding="utf-8"))[-1]["params"] == {"params": {"typed": "hello"}}
@@ -132,8 +128,7 @@ def test_agent_driven_by_tool_prompt(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_example=whole)
     with ChatServer([*turns, chat_server.call("task_complete", summary="It is typed.")]) as server:
         pytester.makefile(".ini", pytest=ini.replace("http://localhost:1234", server.url.removesuffix("/v1")))
-        desktop = ("--vnc-server=qt", f"--vnc-app={PAD_LINE}", "-p", "no:cacheprovider", *REPORT)
-        pytester.runpytest_subprocess(*desktop, timeout=400).assert_outcomes(passed=1)
+        passes(pytester)
         assert_reported(pytester, "Click into the middle and type hello", "openai-compatible (qwen3-vl-8b")
         assert server.refusals == []
         assert len(server.requests) == 4
@@ -160,8 +155,7 @@ def test_agent_inside_browser(
         monkeypatch.setenv("GOOGLE_API_KEY", server.api_key)
         monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
         pytester.makefile(".ini", pytest=f"{ini}vnc_model = gemini-2.5-computer-use-preview-10-2025\n")
-        desktop = ("--vnc-server=xvnc", f"--vnc-app={shlex.join(chromium)}", "-p", "no:cacheprovider", *REPORT)
-        pytester.runpytest_subprocess(*desktop, timeout=400).assert_outcomes(passed=1)
+        passes(pytester, "--vnc-server=xvnc", f"--vnc-app={shlex.join(chromium)}")
     assert_reported(pytester, "Search for the shop and open its second page")
     assert server.refusals == []
     assert "call done(message=" in server.requests[-1].contents[-1]["parts"][0]["text"]
@@ -184,8 +178,7 @@ def test_local_vision_model(pytester: pytest.Pytester, monkeypatch: pytest.Monke
         monkeypatch.delenv("OPENAI_API_KEY", raising=False)
         for name, value in (pair.split("=", 1) for pair in exported.split()):
             monkeypatch.setenv(name, value.replace("http://localhost:1234/v1", server.url))
-        desktop = ("--vnc-server=qt", f"--vnc-app={PAD_LINE}", "-p", "no:cacheprovider", *REPORT)
-        pytester.runpytest_subprocess(*desktop, timeout=400).assert_outcomes(passed=1)
+        passes(pytester)
         assert_reported(pytester, "Click into the middle and type hello", "openai-compatible (qwen3-vl-8b")
         assert server.refusals == []
         _, second, third = server.requests
@@ -197,4 +190,3 @@ def test_local_vision_model(pytester: pytest.Pytester, monkeypatch: pytest.Monke
     assert len(third.images) == 2
     with Image.open(io.BytesIO(third.images[-1])) as screenshot:
         assert screenshot.size == (1536, 864)
-    assert len(list((pytester.path / "dumps").iterdir())) == 2

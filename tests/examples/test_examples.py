@@ -12,23 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from support.gemini_server import GeminiServer, Reply, calls, text
+from support.forked_python import run_python
+from support.gemini_server import GeminiServer, calls, text
 from support.paths import ROOT
 
-pytestmark = pytest.mark.desktop
+pytestmark = [pytest.mark.desktop, pytest.mark.slow]
 
 EXAMPLE = "examples/test_shop.py::test_basket"
 SENTENCE = "Sign in as alice, add two apples to the basket and open the basket"
 HOLDS = {"reason": "the row says 2 apples and the total is 3.00", "verdict": "holds", "box_2d": [0, 0, 500, 500]}
-
-
-@pytest.fixture
-def sentence_as_calls(monkeypatch: pytest.MonkeyPatch) -> list[Reply]:
-    """The script of the sentence, in the model's words and on its grid."""
-    monkeypatch.syspath_prepend(str(ROOT / "examples"))
-    from scripts import SCRIPTS
-
-    return [calls(*(_call(proposal.action, proposal.intent) for proposal in turn)) for turn in SCRIPTS[SENTENCE]]
 
 
 def _call(action: object, intent: str) -> tuple[str, dict[str, object]]:
@@ -40,24 +32,26 @@ def _call(action: object, intent: str) -> tuple[str, dict[str, object]]:
 
 
 @pytest.fixture
-def server(sentence_as_calls: list[Reply]) -> Iterator[GeminiServer]:
-    with GeminiServer([*sentence_as_calls, text("the basket is open"), text(json.dumps(HOLDS))]) as server:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[GeminiServer]:
+    """A model that does the sentence's script, in its own words and on its grid."""
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    from scripts import SCRIPTS
+
+    turns = [calls(*(_call(proposal.action, proposal.intent) for proposal in turn)) for turn in SCRIPTS[SENTENCE]]
+    with GeminiServer([*turns, text("the basket is open"), text(json.dumps(HOLDS))]) as server:
         yield server
 
 
-@pytest.mark.slow
 def test_example_is_done_by_model_and_judged(server: GeminiServer, tmp_path: Path) -> None:
-    options = ["--vnc-planner=gemini", "--vnc-record=off", f"--vnc-runs-dir={tmp_path}"]
-    command = [sys.executable, "-m", "pytest", EXAMPLE, f"--html={tmp_path / 'report.html'}", *options]
+    options = ["-Wdefault", "--vnc-planner=gemini", "--vnc-record=off", f"--vnc-runs-dir={tmp_path}"]
     env = os.environ | {"GOOGLE_API_KEY": server.api_key, "GOOGLE_GEMINI_BASE_URL": server.url}
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=400)
+    done = run_python("pytest", EXAMPLE, f"--html={tmp_path / 'report.html'}", *options, cwd=ROOT, env=env, timeout=400)
     assert done.returncode == 0, done.stdout
     assert "planned by gemini (gemini-3.8-flash)" in done.stdout
     assert "gemini-3.8-flash" in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert server.refusals == []
 
 
-@pytest.mark.slow
 def test_example_is_recorded_by_demonstration(tmp_path: Path) -> None:
     leave_out = shutil.ignore_patterns("__vnc_recordings__", "__pycache__", "runs")
     shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=leave_out)

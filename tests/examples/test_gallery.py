@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
+from support.forked_python import run_python
 from support.paths import EXAMPLES, ROOT
 
 
 @pytest.mark.slow
 def test_gallery_is_not_collected_with_examples() -> None:
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-q", "examples"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=400, check=False)
+    command = ["pytest", "-Wdefault", "-p", "no:cacheprovider", "--collect-only", "-q", "examples"]
+    done = run_python(*command, cwd=ROOT, timeout=400)
     assert done.returncode == 0, done.stdout
     assert "test_mousepad.py" not in done.stdout
 
@@ -23,8 +21,3 @@ def test_both_worlds_shows_test_of_gallery() -> None:
     _, is_there, function = shown.partition("\n\n\ndef ")
     assert is_there
     assert f"def {function}" in (EXAMPLES / "gallery" / "test_upload.py").read_text(encoding="utf-8")
-
-
-def test_every_program_of_gallery_has_recording() -> None:
-    tests = {test.stem for test in (EXAMPLES / "gallery").glob("test_*.py")}
-    assert {directory.name for directory in (EXAMPLES / "gallery" / "__vnc_recordings__").iterdir()} == tests

@@ -25,8 +25,7 @@ def documents(file: Path) -> list[dict[str, Any]]:
 
 
 def job(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = next(each for each in documents(DIRECTORY / name) if each["kind"] == "Job")
-    return found
+    return next(document for document in documents(DIRECTORY / name) if document["kind"] == "Job")
 
 
 @pytest.mark.parametrize("file", MANIFESTS, ids=lambda file: file.stem)
@@ -45,12 +44,6 @@ def test_number_of_pods_is_same_everywhere() -> None:
     assert {spec["completions"], spec["maxFailedIndexes"], int(splits[1]), int(pods["value"])} == {spec["parallelism"]}
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    """A pod: the directory of the results is the working directory."""
-    return empty_machine(tmp_path)
-
-
 def carried_out(machine: Machine, container: dict[str, Any], **variables: str) -> int:
     """Run what a container does, with /results in the working directory."""
     script = container["args"][0].replace("/results", "results").replace("=/work", "=work")
@@ -58,7 +51,8 @@ def carried_out(machine: Machine, container: dict[str, Any], **variables: str) -
 
 
 @pytest.mark.slow
-def test_pod_runs_its_part_of_tests(machine: Machine) -> None:
+def test_pod_runs_its_part_of_tests(tmp_path: Path) -> None:
+    machine = empty_machine(tmp_path)
     require_package("pytest_split")
     (tests,) = job("kubernetes.yaml")["spec"]["template"]["spec"]["containers"]
     lines = ["import pytest", "@pytest.mark.skip", "@pytest.mark.vnc_task('Click it')", "def test_a(vnc_desktop): ..."]
@@ -75,7 +69,8 @@ def test_pod_runs_its_part_of_tests(machine: Machine) -> None:
     [(3, 0, "3 passed in 3 of 3 jobs"), (4, 1, "'3' must have one vnc-results.json below it")],
     ids=["all", "one is missing"],
 )
-def test_results_of_all_pods_are_gathered(machine: Machine, pods: int, code: int, said: str) -> None:
+def test_results_of_all_pods_are_gathered(tmp_path: Path, pods: int, code: int, said: str) -> None:
+    machine = empty_machine(tmp_path)
     (report,) = job("kubernetes-gather.yaml")["spec"]["template"]["spec"]["containers"]
     for pod in range(3):
         results = session_results("2026-01-01", "2026-01-02", [ItemResult(f"t.py::test_{pod}", "passed")])

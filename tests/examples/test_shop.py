@@ -9,7 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ from pytest_vnc_use.recordings.gates import mask_of
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import MouseDown, MouseUp, Move
+from support.forked_python import ForkedPython
 from support.paths import EXAMPLES, PROGRAMS, ROOT
 from support.person import Page, read_url
 from support.qt_desktop import QtDesktop
@@ -48,25 +49,19 @@ OTHER_SETTINGS = {"QT_SCALE_FACTOR": "1.5", "QT_FONT_DPI": "144", "QT_STYLE_OVER
 FONTS = {"no fonts": (NO_FONTS, {}), "other fonts": (OTHER_FONTS, OTHER_SETTINGS)}
 
 
-@pytest.fixture(params=FONTS)
-def machine(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
-    """The environment on a machine with these fonts, whose user has set these things."""
-    configuration, settings = FONTS[request.param]
-    file = tmp_path / "fonts.conf"
-    file.write_text(f'<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd">{configuration}', encoding="utf-8")
-    return os.environ | settings | {"FONTCONFIG_FILE": str(file)}
-
-
-def pages_on(machine: dict[str, str]) -> list[str]:
+def pages_on(machine: Mapping[str, str]) -> list[str]:
     command = [sys.executable, str(PAGES)]
     done = subprocess.run(command, env=machine, capture_output=True, text=True, timeout=400, check=True)
     return done.stdout.splitlines()
 
 
-def test_fonts_and_settings_of_machine_are_not_seen(machine: dict[str, str]) -> None:
-    pages = pages_on(machine)
+def test_fonts_and_settings_of_machine_are_not_seen(tmp_path: Path) -> None:
+    pages = pages_on(os.environ)
     assert len(set(pages)) == 8
-    assert pages == pages_on(dict(os.environ))
+    file = tmp_path / "fonts.conf"
+    for name, (fonts, settings) in FONTS.items():
+        file.write_text(f'<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd">{fonts}', encoding="utf-8")
+        assert pages_on({**os.environ, **settings, "FONTCONFIG_FILE": str(file)}) == pages, name
 
 
 SHELF, TOP_OF_BOX, END_OF_BOX, BETWEEN = (400, 216), (1142, 216), (1142, 700), (860, 500)
@@ -118,19 +113,17 @@ def test_change_accepted_on_page_takes_one_answer_for_all_tests(tmp_path: Path) 
     shutil.copytree(EXAMPLES, tmp_path / "examples", ignore=shutil.ignore_patterns("runs", "gallery", "__pycache__"))
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:pytest-vnc\n", encoding="utf-8")
     shop = shlex.join([sys.executable, str(PROGRAMS / "buggy_shop.py"), "spelling"])
-    command = [sys.executable, "-m", "pytest", "examples", "--vnc-ui", "--vnc-record=accept", f"--vnc-app={shop}"]
-    with subprocess.Popen(
-        [*command, "-k", "two_apples or test_basket or notes"],
-        cwd=tmp_path,
-        env={**os.environ, "CI": ""},
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout
+    options = ["--vnc-ui", "--vnc-record=accept", f"--vnc-app={shop}", "-k", "two_apples or test_basket or notes"]
+    process = ForkedPython("pytest", "examples", *options, cwd=tmp_path, env={**os.environ, "CI": ""})
+    assert process.stdout
+    try:
         lines, url = read_url(process.stdout)
         with Page(url) as page:
             questions = page.answer({"kind": "accept"})
         code, out = process.wait(60), "".join([*lines, *process.stdout])
+    finally:
+        process.kill()
+        process.stdout.close()
     assert (code, len(questions)) == (0, 1), out
     assert "3 passed" in out
     changed = 0
@@ -139,7 +132,7 @@ def test_change_accepted_on_page_takes_one_answer_for_all_tests(tmp_path: Path) 
         assert before
         assert after
         changed += bool(after.history)
-        accepted = [each.region for each in after.history if each.region]
+        accepted = [change.region for change in after.history if change.region]
         for was, now in zip(screens(before), screens(after), strict=True):
             differs = was.pixels() != now.pixels()
             assert not (differs & ~mask_of(accepted, differs.shape)).any(), path.name
