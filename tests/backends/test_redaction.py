@@ -68,24 +68,21 @@ def test_typed_secret_is_redacted_in_every_frame() -> None:
 
 def test_rest_of_screen_stays_visible() -> None:
     form = PaintedForm()
-    seen = type_secret(redacting(form), f"user {TYPED}", clear_first=True)
+    seen = type_secret(redacting(form), f"user {TYPED}, please", clear_first=True)
     others = ~redacted_in(seen)
     outside = np.ones_like(others)
     FIELD.part_of(outside)[:] = False
     assert others[outside].all()
     assert np.array_equal(seen[others], form.pixels()[others])
-    assert form.text == f"user {SECRET}"
+    assert form.text == f"user {SECRET}, please"
+    assert form.typed[-1] == TypeText(", please"), "typed after the field is known"
     assert all(shows(seen, word(text)) for text in ("Your code", "user"))
     assert not shows_piece(seen)
-
-
-def test_redactions_of_secrets_of_any_length_are_equal() -> None:
     looks = [
         type_secret(redacting(PaintedForm(), redactor), "<secret:PIN>", redactor)
-        for value in ("4711", "a much longer one", "x")
-        for redactor in [Redactor({"PIN": value})]
+        for redactor in (Redactor({"PIN": value}) for value in ("4711", "a much longer one", "x"))
     ]
-    assert all(np.array_equal(looks[0], look) for look in looks)
+    assert all(np.array_equal(looks[0], look) for look in looks), "of any length"
 
 
 def test_field_drawn_otherwise_stays_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,14 +131,6 @@ def test_last_digit_opens_other_page_which_stays_visible() -> None:
     assert np.array_equal(type_secret(controller), form.pixels())
     form.page, form.text = "form", SECRET[:-1]
     assert not shows_piece(seen_by(controller))
-
-
-def test_text_after_secret_is_typed_after_field_is_known() -> None:
-    form = PaintedForm()
-    seen = type_secret(redacting(form), f"{TYPED}, please")
-    assert form.typed[-1] == TypeText(", please")
-    assert redacted_in(seen)[INSIDE].all()
-    assert [repr(action.text) for action in form.typed if isinstance(action, TypeText)][:-1] == [repr(TYPED)] * 2
 
 
 def test_animation_and_enabled_button_stay_visible() -> None:
