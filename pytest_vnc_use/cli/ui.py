@@ -79,13 +79,11 @@ def _ui(arguments: argparse.Namespace) -> int:
     from pytest_vnc_use.ui.runner import PytestRunner
     from pytest_vnc_use.ui.server import Desk, DeskServer
 
+    waiting = None if arguments.approve_options is None else _waiting_runs(arguments.approve_options)
+    review = None if arguments.review is None else CiReview(Path(arguments.review))
     runner = PytestRunner(arguments.path, shlex.split(arguments.options))
     desk = Desk(runner)
-    desk.last_results = _last_results()
-    if arguments.review is not None:
-        desk.review = CiReview(Path(arguments.review))
-    if arguments.approve_options is not None:
-        desk.waiting = _waiting_runs(arguments.approve_options)
+    desk.last_results, desk.waiting, desk.review = _last_results(), waiting, review
     try:
         server = DeskServer(desk, arguments.host, arguments.port, arguments.cert, arguments.key)
         runner.connect(server.session_url, desk.session_token)

@@ -38,17 +38,6 @@ RECIPES = [
     for kind in ("yml", "yaml", "md", "j2")
     for path in (ROOT / place).rglob(f"*.{kind}")
 ]
-ACTIONS = {
-    "actions/checkout": "v7",
-    "actions/setup-python": "v7",
-    "actions/upload-artifact": "v7",  # archive: false is new there
-    "actions/download-artifact": "v8",
-    "actions/upload-pages-artifact": "v5",
-    "actions/deploy-pages": "v5",
-    "pypa/gh-action-pypi-publish": "release/v1",
-    "pytest-vnc-use/pytest-vnc-use/.github/actions/replay": "main",
-}
-"""The newest version of each action in autumn 2026. All of them run on Node 24; GitHub has taken Node 20 away."""
 
 
 def workflow(kind: str, directory: Path) -> str:
@@ -69,16 +58,13 @@ def parsed(source: str) -> object:
     return json.loads(json.dumps(yaml.safe_load(source)).replace('"true": {"push"', '"on": {"push"'))
 
 
-def test_workflow_is_valid(tmp_path: Path) -> None:
+def test_workflows_are_valid(tmp_path: Path) -> None:
     for kind in PROGRAMS:
         source = workflow(kind, tmp_path)
         check_schema(parsed(source), "github-workflows")
         assert "pull_request_target" not in source  # it would give a fork's code the secrets
         assert ("-o vnc_qt_host_network=true --vnc-record=replay" in source) == (kind == "qt")  # jobs are in containers
         assert ("VNC_USE_PASSWORD" in source) == (kind == "address")
-
-
-def test_examples_are_valid() -> None:
     check_schema(parsed((CI / "github-shards.yml").read_text("utf-8")), "github-workflows")
     check_schema(parsed((CI / "gitlab.yml").read_text("utf-8")), "gitlab-ci")
     action = ROOT / ".github" / "actions" / "replay" / "action.yml"
@@ -92,21 +78,19 @@ def test_recipes_select_each_test_with_desktop() -> None:
     assert {word for word, _ in chosen} == {"vnc"}, chosen
 
 
-def test_recipes_use_newest_actions() -> None:
-    used = [
-        (action, version, path.name)
+def test_recipes_use_one_version_of_each_action() -> None:
+    used = {
+        use
         for path in [ROOT / "README.md", *RECIPES]
-        for action, version in re.findall(r"uses: ([^@\s]+)@(\S+)", path.read_text(encoding="utf-8"))
-    ]
-    assert len({action for action, *_ in used}) >= 6
-    old = {use for use in used if ACTIONS.get(use[0]) != use[1]}
-    assert not old, f"give them the version of ACTIONS, which knows what is newest: {sorted(old)}"
+        for use in re.findall(r"uses: (\S+@\S+)", path.read_text("utf-8"))
+    }
+    assert len(used) >= 6
+    assert len({use.partition("@")[0] for use in used}) == len(used), sorted(used)
 
 
 @pytest.mark.parametrize(
     ("source", "requirements", "installed"),
     [
-        ("import PyQt6", "", "pytest-vnc-use PyQt6"),
         ("import PySide6", "", '"pytest-vnc-use[demo]"'),
         ("import PyQt6", "PyQt6==6.9\n", "pytest-vnc-use -r requirements.txt"),
     ],
@@ -143,21 +127,6 @@ def test_github_heals_at_night_and_by_hand(tmp_path: Path) -> None:
             name: job.get("if", "True").replace("github.event_name", repr(event)) for name, job in described.items()
         }
         assert {name for name, text in holds.items() if eval(text.replace("||", "or"))} == jobs
-
-
-def test_gitlab_heals_at_night_and_by_hand() -> None:
-    described = yaml.safe_load((CI / "gitlab.yml").read_text("utf-8"))
-    for source, expected in {
-        "push": {"replay": "on_success", "heal": "manual"},
-        "schedule": {"heal": "on_success"},
-        "merge_request_event": {"replay": "on_success"},
-    }.items():
-        run = {}
-        for name in ("replay", "heal"):
-            rules = described[f"{name}-desktop-tests"]["rules"]
-            first = next(rule for rule in rules if f'== "{source}"' in rule.get("if", f'== "{source}"'))
-            run[name] = first.get("when", "on_success")
-        assert {name: when for name, when in run.items() if when != "never"} == expected
 
 
 def test_packages_are_known_to_debian() -> None:

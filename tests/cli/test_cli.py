@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import pytest
 
@@ -26,24 +27,21 @@ CLICK = calls(("click", {"x": 500, "y": 500, "intent": "open the basket"}))
 RISKY = calls(("click", wants_confirmation({"x": 500, "y": 500}, "this buys two apples")))
 HOLDS = text(json.dumps({"reason": "it is there", "verdict": "holds", "box_2d": None}))
 FAILS = text(json.dumps({"reason": "it is not", "verdict": "fails", "box_2d": None}))
-UNSURE = text(json.dumps({"reason": "a dialog hides it", "verdict": "unsure", "box_2d": None}))
-
-
-def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "pytest_vnc_use.cli", *arguments]
 
 
 def environment(server: GeminiServer) -> Mapping[str, str]:
     return os.environ | {"GOOGLE_API_KEY": server.api_key, "GOOGLE_GEMINI_BASE_URL": server.url}
 
 
-def cua_vnc(directory: Path, replies: list[Reply], *arguments: str) -> subprocess.CompletedProcess[str]:
+def cua_vnc(directory: Path, replies: list[Reply], *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     with GeminiServer(replies) as server:
-        return at_server(server, directory, *arguments)
+        return at_server(server, directory, *arguments, **options)
 
 
-def at_server(server: GeminiServer, directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return run_python("pytest_vnc_use.cli", *arguments, cwd=directory, env=environment(server), timeout=400)
+def at_server(
+    server: GeminiServer, directory: Path, *arguments: str, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    return run_python("pytest_vnc_use.cli", *arguments, cwd=directory, env=environment(server), timeout=400, **options)
 
 
 def last_line(done: subprocess.CompletedProcess[str]) -> list[str]:
@@ -62,16 +60,21 @@ def rejected(done: subprocess.CompletedProcess[str], problem: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("verdict", "code"), [(HOLDS, 0), (FAILS, 1), (UNSURE, 1)], ids=["holds", "fails", "unsure"])
-def test_claim_decides_exit_code(tmp_path: Path, pad: QtDesktop, verdict: Reply, code: int) -> None:
-    arguments = ["run", "--vnc", pad.server, "--task", "Open", "--expect", "the basket is open"]
-    done = cua_vnc(tmp_path, [CLICK, text("opened"), verdict], *arguments)
-    assert done.returncode == code, done.stderr
-    outcome, directory = last_line(done)
-    assert outcome == "done"
-    assert (tmp_path / directory / "trace.jsonl").exists()
-    for part in ("1 click(", "open the basket", "'the basket is open'"):
-        assert part in done.stdout
+def test_outcome_decides_exit_code(tmp_path: Path, pad: QtDesktop) -> None:
+    claim = ["run", "--vnc", pad.server, "--task", "Open", "--expect", "the basket is open"]
+    for verdict, code in ((HOLDS, 0), (FAILS, 1)):
+        done = cua_vnc(tmp_path, [CLICK, text("opened"), verdict], *claim)
+        assert done.returncode == code, done.stderr
+        outcome, directory = last_line(done)
+        assert outcome == "done"
+        assert (tmp_path / directory / "trace.jsonl").exists()
+        for part in ("1 click(", "open the basket", "'the basket is open'"):
+            assert part in done.stdout
+    refused = cua_vnc(tmp_path, [], "run", "--vnc", "127.0.0.1::1", "--task", "Look")
+    assert (refused.returncode, "infra: DesktopRefused" in refused.stderr) == (9, True)
+    quota = cua_vnc(tmp_path, [daily_quota()], *claim)
+    assert (quota.returncode, "infra: QuotaExhausted" in quota.stderr) == (9, True)
+    assert last_line(quota)[0] == "infra"
 
 
 def test_confirmation_without_terminal_is_denied(tmp_path: Path, pad: QtDesktop) -> None:
@@ -144,11 +147,10 @@ def test_missing_run_is_named_beside_waiting_ones(tmp_path: Path, pad: QtDesktop
     done = cua_vnc(tmp_path, [], "approve", "--vnc", pad.server, "nosuchrun")
     rejected(done, "no run directory 'runs/nosuchrun'. Waiting or interrupted runs in 'runs': none")
     for number in range(1, 8):
-        (tmp_path / "runs" / f"run-{number}").mkdir(parents=True)
-        if number != 6:
-            (tmp_path / "runs" / f"run-{number}" / "checkpoints.sqlite").touch()
+        (tmp_path / f"runs/run-{number}").mkdir(parents=True)
+        (tmp_path / f"runs/run-{number}/checkpoints.sqlite").touch()
     done = cua_vnc(tmp_path, [], "resume", "--vnc", pad.server, "nosuchrun")
-    rejected(done, "in 'runs': 'run-2', 'run-3', 'run-4', 'run-5', 'run-7'")
+    rejected(done, "in 'runs': 'run-3', 'run-4', 'run-5', 'run-6', 'run-7'")
 
 
 @pytest.mark.slow
@@ -166,32 +168,11 @@ def test_run_that_asks_again_is_resumed_and_denied(
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 5), ("\x04", 5)], ids=["yes", "no", "Ctrl-D"])
 def test_confirmation_is_asked_at_terminal(tmp_path: Path, pad: QtDesktop, answer: str, code: int) -> None:
     ours, theirs = pty.openpty()
-    with GeminiServer([RISKY, text("bought")]) as server:
-        process = subprocess.Popen(
-            command("run", "--vnc", pad.server, "--task", "Buy"),
-            cwd=tmp_path,
-            env=environment(server),
-            stdin=theirs,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        os.write(ours, answer.encode())
-        output, _ = process.communicate(timeout=400)
+    os.write(ours, answer.encode())
+    done = cua_vnc(tmp_path, [RISKY, text("bought")], "run", "--vnc", pad.server, "--task", "Buy", stdin=theirs)
     os.close(ours)
     os.close(theirs)
-    assert process.returncode == code
-    assert "this buys two apples" in output
-
-
-@pytest.mark.slow
-def test_infra_error_exits_with_9(tmp_path: Path, pad: QtDesktop) -> None:
-    refused = cua_vnc(tmp_path, [], "run", "--vnc", "127.0.0.1::1", "--task", "Look")
-    assert (refused.returncode, "infra: DesktopRefused" in refused.stderr) == (9, True)
-    quota = cua_vnc(tmp_path, [daily_quota()], "run", "--vnc", pad.server, "--task", "Look")
-    assert (quota.returncode, "infra: QuotaExhausted" in quota.stderr) == (9, True)
-    word, directory = last_line(quota)
-    assert word == "infra"
-    assert (tmp_path / directory).is_dir()
+    assert (done.returncode, "this buys two apples" in done.stdout) == (code, True), done.stderr
 
 
 @pytest.mark.parametrize(
@@ -200,18 +181,13 @@ def test_infra_error_exits_with_9(tmp_path: Path, pad: QtDesktop) -> None:
         (["run"], "required: --vnc"),
         (["run", "--vnc=h::1"], "required: TASK"),
         (["run", "--vnc", "h::1", "--task", "x", "--step-limit", "0"], "got '0'"),
-        (["policy", "check", "none.toml"], "none.toml"),
         (["run", "--vnc=h::1", "--task=x", "--password", "s3cret"], "--password-env NAME"),
-        (["run", "--vnc=h::1", "--task=x", "--password=s3cret"], "--password-env NAME"),
         (["run", "--vnc=h::1", "--task=x", "-ps3cret"], "unrecognized arguments: -p"),
         (["policy", "check", "file.toml", "s3cret"], "unrecognized arguments: 1 more than"),
         (["--versio"], "usage: cua-vnc"),
         (["policy", "check", "--hel"], "usage: cua-vnc"),
-        *(
-            ([*words, "--vnc", server], "--vnc must be the address of a running desktop, host::port, host:display, ")
-            for server in ("xvnc", "qt", "container:shop")
-            for words in (["run", "x"], ["reenact", "none"])
-        ),
+        (["run", "x", "--vnc=xvnc"], "--vnc must be the address of a running desktop, host::port, host:display, "),
+        (["reenact", "none", "--vnc=qt"], "--vnc must be the address of a running desktop, host::port, host:display, "),
     ],
 )
 def test_wrong_usage_exits_with_2_without_values(
@@ -241,7 +217,7 @@ def test_policy_is_checked_and_tried_on_run(tmp_path: Path, pad: QtDesktop) -> N
     (tmp_path / "policy.toml").write_text(
         '[[rule]]\nname = "äpples"\ndecision = "allow"\nexplanation = "apples"\n', encoding="utf-8"
     )
-    check = command("policy", "check", "policy.toml")
+    check = [sys.executable, "-m", "pytest_vnc_use.cli", "policy", "check", "policy.toml"]
     few = os.environ | {"PYTHONIOENCODING": "ascii"}
     checked = subprocess.run(check, cwd=tmp_path, env=few, capture_output=True, text=True, timeout=400, check=False)
     assert (checked.returncode, "?pples" in checked.stdout) == (0, True), checked.stderr
@@ -251,10 +227,8 @@ def test_policy_is_checked_and_tried_on_run(tmp_path: Path, pad: QtDesktop) -> N
     reads, writes = os.pipe()
     os.close(reads)
     with os.fdopen(writes, "wb") as pipe:
-        done = subprocess.run(
-            check, cwd=tmp_path, stdout=pipe, stderr=subprocess.PIPE, text=True, timeout=400, check=False
-        )
-    assert (done.returncode, done.stderr) == (141, ""), "the reader has gone"
+        done = subprocess.run(check, cwd=tmp_path, stdout=pipe, stderr=subprocess.PIPE, timeout=400, check=False)
+    assert (done.returncode, done.stderr) == (141, b""), "the reader has gone"
 
 
 def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,8 +8,6 @@ import shlex
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,12 +19,12 @@ from pytest_vnc_use.cli import main
 from pytest_vnc_use.cli.init import Project, read_target
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.safety.policy_file import load_policy
+from support.forked_python import run_python
 from support.person import Person, record
 from support.vnc_servers import VncServer, require, require_pyside
 
 TASK = "Type Hello into the document"
 TIMEOUT_S = 400
-INIT = [sys.executable, "-m", "pytest_vnc_use.cli", "init"]
 FILES = {"pytest.ini", "tests/test_first.py", ".gitignore"}
 MARKED = "import pytest\n@pytest.mark.vnc_task({task!r})\ndef test_a(vnc_desktop): pass\n"
 NOBODY = "127.0.0.1::1"
@@ -34,16 +32,8 @@ NOBODY = "127.0.0.1::1"
 
 
 def init(directory: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*INIT, *arguments],
-        cwd=directory,
-        env={**os.environ, **environment},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+    env = {**os.environ, **environment}
+    return run_python("pytest_vnc_use.cli", "init", *arguments, cwd=directory, env=env, timeout=TIMEOUT_S)
 
 
 def tree(directory: Path) -> dict[str, bytes]:
@@ -156,13 +146,11 @@ def test_existing_files_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ([], "PROGRAM and --task must be given without a terminal"),
-        (["mousepad"], "--task must be given"),
-        (["mousepad", "--task", " "], "the task must be non-empty text, got ' '"),
+        ([], "PROGRAM and --task must be given where there is no terminal to ask at"),
+        (["mousepad", "--task", " "], "the task must be a sentence, got ' '"),
         (["mousepad", "--task", TASK, "--ci", "travis"], "argument --ci: invalid choice: 'travis'"),
         (["mousepad", "--task", "a\udcff"], "the task must be text in UTF-8"),
         (["mousepad", "--task", TASK], ".gitignore' cannot be read: Is a directory"),
-        (["mousepad", "--task", TASK, "--policy"], "VNC_USE_MAX_STEPS must be a whole number"),
     ],
 )
 def test_wrong_usage_writes_nothing(
@@ -173,8 +161,6 @@ def test_wrong_usage_writes_nothing(
     error: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    if error.startswith("VNC_USE"):
-        monkeypatch.setenv("VNC_USE_MAX_STEPS", "some")
     if error.startswith(".git"):
         (tmp_path / ".gitignore").mkdir()
     try:
@@ -190,14 +176,11 @@ def test_wrong_usage_writes_nothing(
     ("options", "directories", "test"),
     [
         ("", [], "tests/test_first.py"),
-        ("testpaths = spec", [], "spec/test_first.py"),
         ("testpaths = spec ./more/", ["more"], "more/test_first.py"),
         ('testpaths = "my tests" more', ["my tests", "more"], "my tests/test_first.py"),
         ("testpaths = src/*/tests", ["src/b/tests", "src/a/tests"], "src/a/tests/test_first.py"),
-        ("testpaths = {root}/spec", ["spec"], "spec/test_first.py"),
         ("python_files = check_*.py", [], "tests/check_first.py"),
         ("python_files = *_spec.py 'test_*.py'", [], "tests/first_spec.py"),
-        ("python_files = *.py", [], "tests/test_first.py"),
     ],
 )
 def test_test_path_follows_pytest_options(tmp_path: Path, options: str, directories: list[str], test: str) -> None:
@@ -212,7 +195,6 @@ def test_test_path_follows_pytest_options(tmp_path: Path, options: str, director
     [
         ({"test_first.py": MARKED.format(task="Type it")}, "test_first.py"),
         ({"test_first.py": "def test_a(): pass\n"}, "test_type_it.py"),
-        ({"test_first.py": "def"}, "test_type_it.py"),
         ({"test_first.py": "", "test_type_it.py": ""}, "test_type_it_2.py"),
         ({"test_first.py": "", "test_type_it.py": MARKED.format(task="Type it")}, "test_type_it.py"),
     ],
@@ -227,15 +209,7 @@ def test_existing_test_must_have_task(tmp_path: Path, files: dict[str, str], nam
 
 
 def test_task_of_any_characters_is_kept(tmp_path: Path) -> None:
-    for task in (
-        'say "hi"',
-        "a\nb",
-        "back\\slash \\n \\",
-        "'''\"\"\"",
-        "Grüße 日本 😀",
-        "{x} %s $HOME",
-        "tab\tand \x00",
-    ):
+    for task in ("a\nb", "back\\slash \\n \\", "'''\"\"\"", "Grüße 日本 😀", "{x} %s $HOME", "tab\tand \x00"):
         source = project(tmp_path, task=task).plan(ci="none", policy=False)["tests/test_first.py"]
         assert source
         names: dict[str, object] = {}
@@ -248,13 +222,11 @@ def test_task_of_any_characters_is_kept(tmp_path: Path) -> None:
     ("program", "where", "kind", "server", "app"),
     [
         ("mousepad", "", "xvnc", "xvnc", "mousepad"),
-        (" xterm -e nano ", "", "xvnc", "xvnc", "xterm -e nano"),
         ("python app.py --big", "", "qt", "qt", "python ./app.py --big"),
         ("mousepad 'my notes.txt'", "", "xvnc", "xvnc", "mousepad './my notes.txt'"),
         ("container:registry:5000/shop", "", "container", "container:registry:5000/shop", ""),
         ("xterm", "container:shop", "container", "container:shop", "xterm"),
         ("winbox::5900", "", "address", "winbox::5900", ""),
-        ("vnc://winbox:5900", "", "address", "vnc://winbox:5900", ""),
         ("a::5901,[fe80::1]::5901", "", "address", "a::5901,[fe80::1]::5901", ""),
         ("./vnc.socket", "", "address", "./vnc.socket", ""),
         ("notepad.exe", "winbox::5900", "address", "winbox::5900", "notepad.exe"),
@@ -286,19 +258,15 @@ def test_url_is_shown_by_browser(tmp_path: Path) -> None:
     [
         ("", "", "got ''"),
         ("mousepad \x1b[31m", "", "one line of printable characters"),
-        ("echo 'hello", "", "No closing quotation"),
         (
             "localhost:8000/shop",
             "",
             "must be a URL, http://localhost:8000/shop, or a VNC server's address",
         ),
         ("http://a b", "", "a URL must be like http://localhost:8000/"),
-        ("http://", "", "a URL must be like"),
-        ("http://[::1", "", "a URL must be like"),
         ("file://", "", "file:///srv/shop.html, got 'file://'"),
-        ("https://ann:s3cret@shop.test/", "", "a URL must not contain a user name or a password"),
-        ("http://localhost", "qt", "a URL needs --vnc=xvnc"),
-        ("container:", "", "--vnc must be xvnc, qt, container:IMAGE, host::port or host:display"),
+        ("https://ann:s3cret@shop.test/", "", "a URL must have no user name and no password"),
+        ("http://localhost", "qt", "shown on --vnc=xvnc"),
         ("mousepad", "xvfb", "--vnc must be xvnc, qt, container:IMAGE, host::port or host:display, got 'xvfb'"),
     ],
 )
@@ -309,58 +277,26 @@ def test_unclear_program_is_rejected(tmp_path: Path, program: str, where: str, e
     assert "s3cret" not in str(raised.value)
 
 
-@contextmanager
-def at_terminal(directory: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    user, terminal = pty.openpty()
-    process = subprocess.Popen(
-        [*INIT, *arguments], cwd=directory, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True
-    )
-    os.close(terminal)
-    try:
-        yield process, user
-    finally:
-        process.kill()
-        process.wait()
-        os.close(user)
-
-
-def read_until(user: int, end: str) -> str:
-    """Return the output up to a text, or to the end."""
-    output = ""
-    while end not in output:
-        try:
-            more = os.read(user, 4096)
-        except OSError:  # the other end is closed
-            break
-        output += more.decode(errors="replace")
-    return output
-
-
 @pytest.mark.slow
 def test_missing_answers_are_asked_for_and_desktop_is_checked(tmp_path: Path, tigervnc: VncServer) -> None:
-    with at_terminal(tmp_path) as (process, user):
-        for question, answer in [
-            ("Which program", "localhost:8000"),
-            ("http://localhost:8000, or", tigervnc.address),
-            ("What does the test do", TASK),
-        ]:
-            assert question in read_until(user, "> ")
-            os.write(user, f"{answer}\n".encode())
-        output = read_until(user, "never printed")
-        assert process.wait(TIMEOUT_S) == 0, output
-    assert set(tree(tmp_path)) == FILES
-    assert f"ok    server: '{tigervnc.address}' speaks RFB 3.8" in output
-    assert "note   nothing resets an external desktop" in output
+    user, terminal = pty.openpty()
 
+    def at_terminal(*answers: str) -> subprocess.CompletedProcess[str]:
+        os.write(user, "".join(answers).encode())
+        return run_python("pytest_vnc_use.cli", "init", cwd=tmp_path, stdin=terminal, timeout=TIMEOUT_S)
 
-@pytest.mark.slow
-def test_leaving_writes_nothing(tmp_path: Path) -> None:
-    with at_terminal(tmp_path, "mousepad") as (process, user):
-        read_until(user, "> ")
-        os.write(user, b"\x04")  # Ctrl-D
-        assert "interrupted: nothing is written" in read_until(user, "written")
-        assert process.wait(TIMEOUT_S) == 130
+    left = at_terminal("mousepad\n", "\x04")  # Ctrl-D
+    assert (left.returncode, "interrupted: nothing is written" in left.stdout + left.stderr) == (130, True), left.stderr
     assert not tree(tmp_path)
+    done = at_terminal("localhost:8000\n", f"{tigervnc.address}\n", f"{TASK}\n")
+    os.close(user)
+    os.close(terminal)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert set(tree(tmp_path)) == FILES
+    for text in ("Which program", "http://localhost:8000, or", "What does the test do"):
+        assert text in done.stdout
+    assert f"ok    server: '{tigervnc.address}' speaks RFB 3.8" in done.stdout
+    assert "note   nothing resets an external desktop" in done.stdout
 
 
 class Files(SimpleHTTPRequestHandler):
@@ -388,14 +324,7 @@ def test_init_to_replay_takes_three_commands(tmp_path: Path) -> None:
         assert option == "--vnc-record=manual"
         code, output = record(tmp_path, type_hello, test, "-p", "no:pytest-vnc")
         assert (code, "1 recording written" in output) == (0, True), output
-        replay = subprocess.run(
-            [sys.executable, "-m", "pytest", "-p", "no:pytest-vnc"],
-            cwd=tmp_path,
-            env={**os.environ, "CI": "true"},
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            check=False,
-        )
+        environment = {**os.environ, "CI": "true"}
+        replay = run_python("pytest", "-p", "no:pytest-vnc", cwd=tmp_path, env=environment, timeout=TIMEOUT_S)
         http.shutdown()
     assert (replay.returncode, "1 run planned by recording" in replay.stdout) == (0, True), replay.stdout

@@ -23,6 +23,7 @@ from mcp.types import CallToolResult, ElicitRequestParams, ElicitResult, ImageCo
 
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.runs.directory import read_trace
+from support.forked_python import ForkedPython, run_python
 from support.gemini_server import API_KEY, GeminiServer, Reply, calls, hang, text, wants_confirmation
 from support.paths import PAD
 from support.vnc_servers import require, wait_for
@@ -154,7 +155,7 @@ def conversation(tmp_path_factory: pytest.TempPathFactory, desktop: XvncDesktop)
 @pytest.mark.parametrize("era", ERAS)
 def test_only_yes_is_yes(tmp_path: Path, desktop: XvncDesktop, presses: Callable[[], int], era: str) -> None:
     user = User([YES, *NOES, YES])
-    with conversation_with(tmp_path, desktop, "--answer-seconds=5", mode=era, user=user) as conversation:
+    with conversation_with(tmp_path, desktop, "--answer-seconds=2", mode=era, user=user) as conversation:
         conversation.replies += [RISKY, text("bought"), HOLDS]
         run = conversation.result_of("run_task", task="Buy", expect=["it is bought"])
         assert (run["outcome"], run["message"]) == ("done", "bought")
@@ -166,31 +167,13 @@ def test_only_yes_is_yes(tmp_path: Path, desktop: XvncDesktop, presses: Callable
             run = conversation.result_of("run_task", task="Buy")
             assert run["outcome"] == "denied"
             assert "a person said no" in run["message"]
-        user.late_s = 5.5
+        user.late_s = 2.5
         conversation.replies.append(RISKY)
         assert conversation.result_of("run_task", task="Buy")["outcome"] == "denied"
     assert presses() == 1
     assert len(user.questions) == 2 + len(NOES)
     for part in ("Step 1 needs approval: click at (", "this buys two apples", "no rule matches"):
         assert part in user.questions[0]
-
-
-@pytest.mark.slow
-def test_steps_are_reported_and_risky_one_is_denied(conversation: Conversation, presses: Callable[[], int]) -> None:
-    conversation.replies.append(RISKY)
-    denied = conversation.result_of("run_task", task="Buy")
-    assert (denied["outcome"], "this buys two apples" in denied["message"], presses()) == ("denied", True, 0)
-    messages: list[str | None] = []
-
-    async def hear(done: float, total: float | None, message: str | None) -> None:
-        messages.append(message)
-
-    conversation.replies += [CLICK, CLICK, text("opened")]
-    call = partial(conversation.client.call_tool, "run_task", {"task": "Open"}, progress_callback=hear)
-    run = conversation.portal.call(call).structured_content
-    assert run is not None
-    assert messages == run["steps"]
-    assert len(messages) == 2
 
 
 @pytest.mark.slow
@@ -230,8 +213,17 @@ def test_one_thing_is_done_at_time_and_what_is_cancelled_ends(conversation: Conv
 
 @pytest.mark.slow
 def test_run_is_read_and_looked_at(conversation: Conversation) -> None:
+    messages: list[str | None] = []
+
+    async def hear(done: float, total: float | None, message: str | None) -> None:
+        messages.append(message)
+
     conversation.replies += [CLICK, text("opened"), HOLDS]
-    run = conversation.result_of("run_task", task="Open", expect=["it is open"])
+    arguments = {"task": "Open", "expect": ["it is open"]}
+    call = partial(conversation.client.call_tool, "run_task", arguments, progress_callback=hear)
+    run = conversation.portal.call(call).structured_content
+    assert run is not None
+    assert messages == run["steps"]
     run_id = run["run_id"]
     assert conversation.result_of("read_run", run_id=run_id) == run
     newest, *_ = conversation.result_of("list_runs", limit=1)["result"]
@@ -253,8 +245,8 @@ def test_run_is_proposed_as_test(conversation: Conversation, tmp_path: Path) -> 
     for argument in ("'Say \"it\"'", 'expect=["it\'s <said>"]', "max_steps=7"):
         assert f"    {argument},\n" in source
     (tmp_path / "test_proposed.py").write_text(source, encoding="utf-8")
-    collect = [sys.executable, "-m", "pytest", "--collect-only", "-q", "--strict-markers", "-pno:cacheprovider"]
-    collected = subprocess.run(collect, cwd=tmp_path, capture_output=True, text=True, check=True)
+    options = ("--collect-only", "-q", "--strict-markers", "-pno:cacheprovider")
+    collected = run_python("pytest", *options, cwd=tmp_path, timeout=60)
     assert "test_proposed.py::test_saying" in collected.stdout
 
 
@@ -263,7 +255,7 @@ def test_no_run_id_leads_out_of_runs(conversation: Conversation) -> None:
     outside.mkdir()
     (conversation.directory / "runs").mkdir(exist_ok=True)
     (conversation.directory / "runs" / "linked").symlink_to(outside)
-    for run_id in ("", ".", "..", "../outside", str(outside), "linked", "a/b", "a\0b"):
+    for run_id in ("", "..", str(outside), "linked", "a/b", "a\0b"):
         for tool, more in (("read_run", {}), ("step_screenshot", {"step": 1}), ("propose_test", {"name": "it"})):
             assert "must be the name of a run directory" in conversation.error_of(tool, run_id=run_id, **more)
     assert "there is no run directory" in conversation.error_of("read_run", run_id="nosuchrun")
@@ -367,7 +359,7 @@ def test_timing_is_read_and_changed_between_tasks(conversation: Conversation) ->
 
 
 @contextmanager
-def in_the_middle_of_a_run(directory: Path, desktop: XvncDesktop) -> Iterator[subprocess.Popen[str]]:
+def in_the_middle_of_a_run(directory: Path, desktop: XvncDesktop) -> Iterator[ForkedPython]:
     """A server whose client has asked for a task, which now waits for the model."""
     about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     messages: Sequence[dict[str, object]] = [
@@ -375,16 +367,22 @@ def in_the_middle_of_a_run(directory: Path, desktop: XvncDesktop) -> Iterator[su
         {"method": "notifications/initialized"},
         {"id": 2, "method": "tools/call", "params": {"name": "run_task", "arguments": {"task": "Look"}}},
     ]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with (
-        GeminiServer([hang()]) as model,
-        subprocess.Popen(command(desktop.server), cwd=directory, env=environment(model, desktop), **pipes) as process,
-    ):
+    with GeminiServer([hang()]) as model:
+        _, _, *server = command(desktop.server)
+        env = environment(model, desktop)
+        process = ForkedPython(*server, cwd=directory, env=env, stdin=subprocess.PIPE, stderr=2)
+        assert process.stdin
         for message in messages:
             process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
         process.stdin.flush()
         model.wait_for_requests(1)
-        yield process
+        try:
+            yield process
+        finally:
+            process.kill()
+            assert process.stdout
+            process.stdout.close()
+            process.stdin.close()
 
 
 @pytest.mark.slow
@@ -398,7 +396,7 @@ def in_the_middle_of_a_run(directory: Path, desktop: XvncDesktop) -> Iterator[su
     ids=["stdin closed", "Ctrl-C", "SIGTERM"],
 )
 def test_it_ends_in_middle_of_run(
-    tmp_path: Path, desktop: XvncDesktop, end: Callable[[subprocess.Popen[str]], None], code: int
+    tmp_path: Path, desktop: XvncDesktop, end: Callable[[ForkedPython], None], code: int
 ) -> None:
     with in_the_middle_of_a_run(tmp_path, desktop) as process:
         end(process)
