@@ -80,16 +80,6 @@ def choice(**fields: Any) -> dict[str, Any]:
 PROVIDERS_ERROR = {"code": 502, "message": "Provider returned error", "metadata": {"raw": "Full."}}
 
 
-def test_answer_is_read() -> None:
-    with JsonServer(lambda posted: Reply({"answer": posted.body["question"] + 1})) as server:
-        service = service_at(f"{server.url}/v1/x")
-        attempt = post_json(service, {"question": 1}, timeout_s=20.0, read=lambda body: body["answer"])
-    assert attempt == Attempt({"question": 1}, {"answer": 2}, 2)
-    [posted] = server.requests
-    assert (posted.path, posted.headers["authorization"]) == ("/v1/x", f"Bearer {KEY}")
-    assert posted.headers["content-type"] == "application/json"
-
-
 @pytest.mark.parametrize(
     ("status", "body", "kind", "again", "told"),
     [
@@ -230,14 +220,6 @@ def test_error_through_proxy_names_it(
         "to ask model.test directly, add it to NO_PROXY"
     )
     assert "secret" not in str(failure.error)
-
-
-def test_proxy_without_tunnel_is_named(proxy: Callable[[str], None]) -> None:
-    with JsonServer(lambda posted: Reply({})) as server:  # it answers CONNECT with 501
-        proxy(server.url)
-        failure = failure_at(Service("https://model.test/v1", "some-model"))
-    assert "ProxyError(" in str(failure.error)
-    assert f"through the proxy {server.url[7:]} " in str(failure.error)
 
 
 @pytest.mark.parametrize(

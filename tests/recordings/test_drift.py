@@ -19,7 +19,6 @@ FONTS = {"sans-serif": "DejaVu Sans", "serif": "DejaVu Serif"}
 @pytest.mark.parametrize(
     ("recorded", "here", "sentence"),
     [
-        (FONTS, FONTS, ""),
         (FONTS, {"serif": "DejaVu Serif"}, ""),
         (
             {**FONTS, "xterm": "379-1", "nano": "7.2-1"},

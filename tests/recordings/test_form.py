@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import json
-import shutil
 import socket
 import tempfile
 from collections.abc import Callable
@@ -22,7 +21,6 @@ from pytest_vnc_use.recordings.record import Meter, saved_by
 from pytest_vnc_use.recordings.store import Key, load, save
 from pytest_vnc_use.types import ModelExchange, Usage
 from support.drawings import drawn, recording_of
-from support.paths import EXAMPLES
 from support.tills import Tills
 
 
@@ -34,23 +32,20 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_saved_screens_are_loaded_again(file: Path) -> None:
-    found = load(file)
-    assert found is not None
-    shown = [screen.pixels() for screen in screens(found)]
-    for pixels, text in zip(shown, ("start", "typed", "end"), strict=True):
-        np.testing.assert_array_equal(pixels, drawn(text))
-    np.testing.assert_array_equal(next(screens(found)).pixels(), drawn("start"))  # also out of order
-
-
-def test_save_of_same_recording_writes_nothing(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_save_of_loaded_recording_writes_nothing(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     locks = tmp_path / "locks"
     locks.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(locks))
     before = {path: path.stat().st_mtime_ns for path in file.parent.rglob("*.*")}
-    assert not save(file, recording_of(drawn("start"), drawn("typed"), drawn("end")))
+    found = load(file)
+    assert found is not None
+    assert not save(file, found)
     assert {path: path.stat().st_mtime_ns for path in file.parent.rglob("*.*")} == before
     assert not [*locks.iterdir()], "the lock is gone"
+    shown = [screen.pixels() for screen in screens(found)]
+    for pixels, text in zip(shown, ("start", "typed", "end"), strict=True):
+        np.testing.assert_array_equal(pixels, drawn(text))
+    np.testing.assert_array_equal(next(screens(found)).pixels(), drawn("start"))  # also out of order
 
 
 def test_save_changes_own_lines_and_removes_stale_images(file: Path) -> None:
@@ -125,16 +120,15 @@ def test_unusable_file_is_refused_with_remedy(file: Path, name: str) -> None:
         assert text in str(raised.value)
 
 
-IMAGES = {
-    "lfs": ("*-screen-*", b"version https://git-lfs.github.com/spec/v1\n", "is a pointer of Git LFS and no image yet"),
-    "damaged near": ("*-near-*", b"RIFF", "its digest is not in its name"),
-    "missing end": ("*-end-*", None, "an image of .* cannot be read"),
-}
-
-
-@pytest.mark.parametrize("name", IMAGES)
-def test_image_not_as_written_is_refused(file: Path, name: str) -> None:
-    pattern, content, told = IMAGES[name]
+@pytest.mark.parametrize(
+    ("pattern", "content", "told"),
+    [
+        ("*-screen-*", b"version https://git-lfs.github.com/spec/v1\n", "is a pointer of Git LFS and no image yet"),
+        ("*-near-*", b"RIFF", "its digest is not in its name"),
+        ("*-end-*", None, "an image of .* cannot be read"),
+    ],
+)
+def test_image_not_as_written_is_refused(file: Path, pattern: str, content: bytes | None, told: str) -> None:
     image = next(file.with_suffix("").glob(pattern))
     image.unlink()
     if content:
@@ -155,9 +149,8 @@ def test_recording_names_no_user_host_or_path(recorded: Tills) -> None:
         assert clue not in content
 
 
-@pytest.mark.parametrize("server", ["localhost:1234", "build-7.corp", "[::1]:8080"])
-def test_recording_names_planner_without_server(server: str) -> None:
-    run = RecordedRun(task="Pay", planner=f"openai-compatible (qwen at {server})", end=Screen())
+def test_recording_names_planner_without_server() -> None:
+    run = RecordedRun(task="Pay", planner="openai-compatible (qwen at [::1]:8080)", end=Screen())
     assert run.planner == "openai-compatible (qwen)"
 
 
@@ -168,16 +161,6 @@ def test_key_path_is_safe_and_distinct(tmp_path: Path) -> None:
     odd = [name(f"test_shop.py::test_it[{value}]").path.name for value in ("a/b", "a:b", "ä", "x" * 300)]
     assert len({*odd}) == 4
     assert all("/" not in each and ":" not in each and len(each) < 140 for each in odd)
-
-
-def test_examples_recording_is_saved_as_loaded(tmp_path: Path) -> None:
-    shutil.copytree(EXAMPLES / "__vnc_recordings__", tmp_path / "copy")
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*.*")}
-    file = min(tmp_path.rglob("*.json"), key=lambda path: path.stat().st_size)
-    recording = load(file)
-    assert recording
-    assert not save(file, recording)
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*.*")} == before
 
 
 def call(dollars: float | None, *, tokens: int = 9, uncounted: bool = False) -> ModelExchange:

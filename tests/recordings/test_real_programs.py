@@ -17,7 +17,7 @@ from pytest_vnc_use.recordings.images import pixels_of
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.types import Click, KeyCombo, TypeText
-from support.programs_on_x import NOBODY, Desk, in_terminal
+from support.programs_on_x import Desk, in_terminal
 from support.screen_changes import CHANGES, NEEDS, record, replay
 from support.vnc_servers import require
 
@@ -25,20 +25,6 @@ pytestmark = pytest.mark.desktop
 
 SOON_S = 5.0
 """How long a gate is waited for that will not open."""
-
-
-@pytest.mark.slow
-def test_separate_clicks_are_no_double_click(tmp_path: Path) -> None:
-    """xterm selects a word by two clicks within 0.25 s, be they on different words."""
-    require("xterm")
-    steps = (Click(300, 200), TypeText("two apples\n"), Click(300, 300), Click(90, 80))
-    with Desk(tmp_path) as desk, desk.driven("clicks", in_terminal("cat"), "auto", steps) as driven:
-        driven.test()
-        assert driven.recorded.keep()
-    with Desk(tmp_path) as desk:
-        for _ in range(2):
-            with desk.driven("clicks", in_terminal("cat"), "replay") as driven:
-                assert driven.seen_by() == NOBODY
 
 
 @pytest.mark.slow
@@ -88,12 +74,11 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", [AT_ONCE, SLOWLY])
-def test_moved_caret_is_waited_for(desk: Desk, command: str) -> None:
+def test_moved_caret_is_waited_for(desk: Desk) -> None:
     recording = load(desk.key(CARET).path)
     assert recording is not None
     (run,) = recording.runs
-    with desk.driven(CARET, command, "replay") as driven:
+    with desk.driven(CARET, SLOWLY, "replay") as driven:
         result = driven.run()
     directory = RunDirectory(result.run_dir)
     screens = [*(step.screen for step in run.steps[2:]), run.end]

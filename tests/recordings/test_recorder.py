@@ -73,9 +73,8 @@ def test_dynamic_regions_of_moving_tiles(eyes: Turning, parts: list[tuple[Region
         (Region(70, 100, 72, 115), [Region(60, 60, 100, 91), Region(70, 100, 72, 115)]),
         (Region(70, 91, 72, 106), [Region(60, 60, 100, 132)]),
         (Region(70, 100, 74, 115), [Region(60, 60, 100, 132)]),
-        (Region(70, 100, 72, 106), [Region(60, 60, 100, 132)]),
     ],
-    ids=["a caret", "too near", "too wide", "too low"],
+    ids=["a caret", "too near", "too wide"],
 )
 def test_caret_below_moving_part_stands_apart(below: Region, parts: list[Region]) -> None:
     turned = filled(Region(66, 66, 90, 76))

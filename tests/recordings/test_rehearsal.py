@@ -54,10 +54,6 @@ def test_rehearsal_learns_line_moved_by_pixel_and_toast(recorded: Tills) -> None
     with pytest.raises(RecordingDrifted) as drift:
         replayed(recorded, "--fault=wrong total")
     assert "vnc_rehearse" not in str(drift.value)
-
-
-@pytest.mark.desktop
-def test_rehearsal_learns_no_other_value(recorded: Tills) -> None:
     with pytest.raises(RecordingDrifted):
         rehearsed(recorded, "--fault=wrong total")
 
@@ -111,7 +107,7 @@ def test_opened_drawing_elsewhere_is_none() -> None:
     assert opened(was, drawn((Region(100, 108, 140, 112), BLACK))) is None
 
 
-@pytest.mark.parametrize("pair", ["58", "89", "35", ".,", "17", "O0"])
+@pytest.mark.parametrize("pair", ["58", ".,", "O0"])
 def test_opened_other_character_is_none(pair: str) -> None:
     was, now = (text_drawn(f"total {character}.00") for character in pair)
     assert opened(was, now) is None
