@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,6 @@ from pytest_vnc_use.agent import build
 from pytest_vnc_use.agent.build import counted_in
 from pytest_vnc_use.errors import DesktopRefused, SettingsError
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types import Move
 from support import vnc_servers
 
 
@@ -71,12 +69,6 @@ def test_planner_and_judge_named(keys: None, settings: Settings, planner: str, j
     assert type(build.build_judge(settings)).__name__ != "NoJudge"
 
 
-def test_planner_of_users_own_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "own_planner.py").write_text("def plan(observation):\n    return None\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    assert build.build_planner(Settings(planner="own_planner:plan")).name == "callable (own_planner:plan)"
-
-
 @pytest.mark.parametrize(
     ("settings", "build_it", "problem"),
     [
@@ -93,7 +85,6 @@ def test_planner_of_users_own_is_found_by_its_name(tmp_path: Path, monkeypatch: 
             build.lease_desktop,
             "runs the same command for several servers, got .*'a::1', 'b::1'",
         ),
-        (Settings(server="container:"), build.lease_desktop, "an image must have a name"),
         (Settings(server="xvnc", screen_size=(99999, 1)), build.lease_desktop, r"1 to 16384 each, got \(99999, 1\)"),
         (Settings(), build.build_planner, "no planner is configured. Do the task once yourself"),
         (Settings(planner="gemini", base_url=LOCAL), build.build_planner, "--vnc-base-url needs .*, got .*'gemini'"),
@@ -121,19 +112,6 @@ def test_settings_incomplete_raise_settings_error(
 )
 def test_elements_are_listed_in_what_planner_counts_in(settings: Settings, size: tuple[int, int]) -> None:
     assert counted_in(settings)(1920, 1080) == size
-
-
-@pytest.mark.desktop
-def test_local_agent_frames_show_pointer() -> None:
-    with vnc_servers.tigervnc() as server:
-        server.output_of("xsetroot", "-mod", "16", "16", "-cursor_name", "crosshair")
-        frames = []
-        for toolset in ("local_agent", "commands"):
-            controller = build.connect(Settings(server=server.address, toolset=toolset))
-            controller.perform(Move(300, 300))
-            frames.append(controller.frame())
-            controller.close()
-        assert frames[0] != frames[1]
 
 
 def test_container_args_are_those_of_docker_run() -> None:

@@ -6,7 +6,6 @@ import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,29 +22,21 @@ from support.memory_desktop import ListPlanner, PaintedController, act, finished
 CLAIM = "a toast says 'Saved'"
 
 
-def test_votes_are_settings_where_call_names_none(tmp_path: Path) -> None:
-    judge = ListJudge(["holds", "fails", "holds", "fails"])
-    agent = agent_before(judge, tmp_path, votes=3)
-    assert agent.assess(CLAIM).votes == ("holds", "fails", "holds")
-    assert agent.assess(CLAIM, votes=1).votes == ("fails",)
-
-
-def test_all_verdicts_are_kept_and_told_of(tmp_path: Path) -> None:
-    agent = agent_before(ListJudge(["holds", "unsure"]), tmp_path)
+def test_votes_are_settings_and_verdicts_are_kept(tmp_path: Path) -> None:
+    agent = agent_before(ListJudge(["holds", "fails", "holds", "unsure"]), tmp_path, votes=3)
     result = agent.run("Save it")
-    verdicts = [agent.assess(CLAIM), agent.assess("it is open")]
+    verdicts = [agent.assess(CLAIM), agent.assess("it is open", votes=1)]
+    assert [verdict.votes for verdict in verdicts] == [("holds", "fails", "holds"), ("unsure",)]
     assert agent.verdicts == verdicts
     assert read_trace(result.run_dir).verdicts == tuple(verdicts)
-    assert [verdict.holds for verdict in agent.verdicts] == [True, False]
 
 
-@pytest.mark.parametrize("options", [{"claim": " "}, {"votes": 2}, {"within_s": -1.0}])
-def test_what_cannot_be_judged_is_refused_before_anybody_is_asked(options: dict[str, Any], tmp_path: Path) -> None:
+def test_what_cannot_be_judged_is_refused_before_anybody_is_asked(tmp_path: Path) -> None:
     judge = ListJudge([])
     agent = agent_before(judge, tmp_path)
-    for ask in (agent.verify, agent.check):
+    for ask in (agent.verify, agent.check, agent.saw):
         with pytest.raises(SettingsError):
-            ask(**{"claim": CLAIM, **options})
+            ask(CLAIM, votes=2)
     assert judge.asked == []
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import enum
-from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -68,10 +67,6 @@ class Prices(BaseModel):
     by_name: dict[str, float]
 
 
-class Calling(BaseModel):
-    call: Callable[[], None]
-
-
 BASKET = {
     "lines": [{"fruit": "apple", "count": 2}],
     "total": "3.00",
@@ -93,11 +88,9 @@ def test_every_service_takes_schema(model: Any) -> None:
 @pytest.mark.parametrize(
     ("model", "problem"),
     [
-        (Calling, "extract needs a type with a JSON Schema, such as a pydantic model, got 'Calling'"),
-        (type("Foreign", (), {}), "extract needs a type with a JSON Schema, .* got 'Foreign'"),
+        (type("Foreign", (), {}), "extract needs a type with a JSON Schema, such as a pydantic model, got 'Foreign'"),
         (list["int |"], "extract needs a type .*, got 'list': Forward reference must be an expression"),  # noqa: F722
-        (Annotated[str, Field(pattern="(")], "extract needs a type with a JSON Schema"),
-        (Prices, "but Prices.by_name is a dict with any keys. Use a list of models"),
+        (Prices, "Prices.by_name is a dict with any keys; make it a list of models"),
         (Anything, "Anything.value may be anything"),
     ],
 )
@@ -110,8 +103,9 @@ def test_model_that_cannot_be_asked_for_is_refused_before_anybody_is_asked(
     assert judge.asked == []
 
 
-def test_model_is_filled_and_says_where_from(tmp_path: Path) -> None:
-    agent = agent_before(ListJudge([BASKET]), tmp_path)
+def test_model_is_filled_or_error_shows_what_was_read(tmp_path: Path) -> None:
+    wrong = {**BASKET, "total": "three", "lines": [{"fruit": "apple", "count": 0}]}
+    agent = agent_before(ListJudge([BASKET, wrong]), tmp_path)
     basket = agent.extract(Basket, "what is in the basket?")
     assert basket.total == Decimal("3.00")
     assert basket.lines == [Line(fruit=Fruit.APPLE, count=2)]
@@ -119,18 +113,12 @@ def test_model_is_filled_and_says_where_from(tmp_path: Path) -> None:
     [reading] = agent.extracted
     assert (reading.region, reading.reason) == (Region(1, 2, 3, 4), "it is written there")
     assert reading.frame == agent.controller.frame().ref
-
-
-def test_wrong_type_is_error_that_shows_what_was_read(tmp_path: Path) -> None:
-    wrong = {**BASKET, "total": "three", "lines": [{"fruit": "apple", "count": 0}]}
-    agent = agent_before(ListJudge([wrong]), tmp_path)
     with pytest.raises(Inconclusive) as raised:
-        agent.extract(Basket, "what is in the basket?")
+        agent.extract(Basket, "and now?")
     told = str(raised.value)
     assert "extract: the value is not a valid Basket: lines.0.count: Input should be greater than or equal to 1" in told
-    assert "got 'three'" in told
-    assert '"total": "three"' in told
-    assert agent.extracted[0].value == wrong
+    assert ("got 'three'" in told, '"total": "three"' in told) == (True, True)
+    assert agent.extracted[1].value == wrong
 
 
 @pytest.mark.parametrize(

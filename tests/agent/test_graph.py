@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import sqlite3
@@ -10,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from importlib import import_module
 from pathlib import Path
@@ -22,7 +22,6 @@ from pytest_vnc_use.errors import (
     AgentFailed,
     ConnectionLost,
     ModelUnavailable,
-    RecordingDrifted,
     RunDirectoryError,
     SettingsError,
     TaskFailed,
@@ -46,7 +45,7 @@ from pytest_vnc_use.types import (
     Usage,
     Wait,
 )
-from support.json_server import JsonServer, Posted, Reply
+from support.json_server import JsonServer, Reply
 from support.memory_desktop import ListPlanner, PaintedController, act, finished
 from support.paths import TESTS
 
@@ -67,14 +66,6 @@ def test_calls_of_turn_run_in_order(agent_of: AgentOf, controller: PaintedContro
     assert (result.outcome, result.message) == (Outcome.DONE, "bought")
     assert [(step.number, step.turn) for step in result.steps] == [(1, 1), (2, 1), (3, 1), (4, 2)]
     assert [step.frame_before for step in result.steps[1:]] == [step.frame_after for step in result.steps[:-1]]
-
-
-def test_impossible_action_is_error_of_step_only(agent_of: AgentOf, controller: PaintedController) -> None:
-    wrong = (Proposal(KeyCombo(("nosuchkey",))), Proposal(InvalidAction("fly", "there is no action 'fly'")))
-    result = agent_of(act(*wrong, Proposal(CLICKS[0])), finished()).run("try")
-    assert [step.error for step in result.steps] == ["unknown key 'nosuchkey'", "there is no action 'fly'", ""]
-    assert controller.performed == [CLICKS[0]]
-    assert result.outcome is Outcome.DONE
 
 
 def test_batch_stops_at_first_error(agent_of: AgentOf, controller: PaintedController) -> None:
@@ -190,9 +181,8 @@ def test_only_unfinished_run_continues(agent_of: AgentOf) -> None:
     run_id = agent.run("look").run_id
     with pytest.raises(RunDirectoryError, match="is finished, with 'done'"):
         agent.approve(run_id)
-    for name in ("nosuchrun", "x" * 5000):
-        with pytest.raises(RunDirectoryError, match="there is no run directory"):
-            agent.resume(name)
+    with pytest.raises(RunDirectoryError, match="there is no run directory"):
+        agent.resume("nosuchrun")
     agent = agent_of(act(RISKY))
     waiting = agent.run("buy")
     (agent.runs[-1] / CHECKPOINTS).unlink()
@@ -271,7 +261,9 @@ class RecordedTurns(ListPlanner):
     is_live = False
 
 
-def test_failed_replay_resumes_from_one_checkpoint(agent_of: AgentOf, controller: PaintedController) -> None:
+def test_failed_replay_resumes_from_one_checkpoint_with_its_planner(
+    agent_of: AgentOf, controller: PaintedController
+) -> None:
     outage = iter([ModelUnavailable("no answer")])
 
     def last() -> Decision:
@@ -284,39 +276,23 @@ def test_failed_replay_resumes_from_one_checkpoint(agent_of: AgentOf, controller
         agent.run("look")
     with closing(sqlite3.connect(agent.runs[-1] / CHECKPOINTS)) as database:
         assert database.execute("SELECT count(*) FROM checkpoints").fetchone() == (1,)
+    with pytest.raises(SettingsError, match="Run its test again"):
+        agent_of().resume(agent.runs[-1].name)
     result = agent.resume(agent.runs[-1].name)
     assert (result.outcome, result.message) == (Outcome.DONE, "done")
     assert [(step.number, step.turn) for step in result.steps] == [(1, 1), (2, 1), (3, 2)]
     assert controller.performed == CLICKS
 
 
-def test_resume_replay_elsewhere_raises_settings_error(agent_of: AgentOf) -> None:
-    def drift() -> Decision:
-        raise RecordingDrifted("the screen is not as recorded")
-
-    agent = agent_of(planner=RecordedTurns([act(*proposals(CLICKS[0])), drift]))
-    with pytest.raises(RecordingDrifted):
-        agent.run("look")
-    with pytest.raises(SettingsError, match="Run its test again"):
-        agent_of().resume(agent.runs[-1].name)
-
-
 @pytest.mark.parametrize("planner", [ListPlanner, RecordedTurns])
-def test_run_started_in_thread_resumes_in_another(
+def test_run_of_thread_resumes_in_another(
     agent_of: AgentOf, controller: PaintedController, planner: type[ListPlanner]
 ) -> None:
     agent = agent_of(planner=planner([act(RISKY), finished()]))
-
-    async def buy() -> Outcome:
-        waiting = await asyncio.to_thread(agent.run, "buy")
-        assert waiting.outcome is Outcome.WAITING
-        return agent.approve(waiting.run_id).outcome
-
-    thread = threading.Thread(target=lambda: outcomes.append(asyncio.run(buy())))
-    outcomes: list[Outcome] = []
-    thread.start()
-    thread.join()
-    assert (outcomes, controller.performed) == ([Outcome.DONE], [RISKY.action])
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(agent.run, "buy").result()
+    assert agent.approve(waiting.run_id).outcome is Outcome.DONE
+    assert controller.performed == [RISKY.action]
 
 
 def test_killed_run_resumes_and_acts_once(agent_of: AgentOf, controller: PaintedController) -> None:
@@ -379,7 +355,6 @@ def test_secret_is_hidden_in_errors(agent_of: AgentOf) -> None:
 
 TRACED = """
 import sys
-
 from langchain_core.tracers.langchain import wait_for_all_tracers
 from support.memory_desktop import ListPlanner, PaintedController, finished
 from pytest_vnc_use import VncUseAgent
@@ -394,20 +369,10 @@ wait_for_all_tracers()
 @pytest.mark.slow
 def test_langsmith_receives_nothing(tmp_path: Path) -> None:
     """LangGraph would send the state to the address in LANGSMITH_ENDPOINT."""
-
-    def accept(_: Posted) -> Reply:
-        return Reply({})
-
-    with JsonServer(accept, accept) as server:
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(TESTS),
-            "LANGSMITH_TRACING": "true",
-            "LANGSMITH_ENDPOINT": server.url,
-            "LANGSMITH_API_KEY": "a-key",
-        }
+    with JsonServer(lambda _: Reply({}), lambda _: Reply({})) as server:
+        traced = {"LANGSMITH_TRACING": "true", "LANGSMITH_ENDPOINT": server.url, "LANGSMITH_API_KEY": "a-key"}
         command = [sys.executable, "-c", TRACED, str(tmp_path)]
-        subprocess.run(command, env=environment, check=True, timeout=400)
+        subprocess.run(command, env={**os.environ, "PYTHONPATH": str(TESTS), **traced}, check=True, timeout=400)
         assert server.requests == []
 
 

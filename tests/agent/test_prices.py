@@ -26,7 +26,6 @@ def test_price_holds_from_its_day_on(day: date, dollars: float) -> None:
     ("name", "input_price"),
     [
         ("models/gemini-3.8-flash", 0.75),
-        ("gemini-3.8-flash-001", 0.75),
         ("gemini-3.5-flash", 1.5),
         ("gemini-3.5-flash-lite-20260801", 0.3),
         ("gemini-3.8-flash-2026-04-23", 0.75),
@@ -45,12 +44,9 @@ def test_users_prices_stand_over_those_of_package(tmp_path: Path) -> None:
         '[[price]]\nmodels = ["qwen3-vl-8b"]\ninput = 0\noutput = 0\n'
     )
     prices = load_prices(str(own), today=DAY)
-    flash, qwen, lite = map(prices.of, ("gemini-3.8-flash", "qwen3-vl-8b", "gemini-3.5-flash-lite"))
-    assert flash is not None
-    assert flash.dollars(MILLION) == pytest.approx(9)
-    assert qwen is not None
-    assert qwen.dollars(MILLION) == 0
-    assert lite is not None
+    found = [prices.of(name) for name in ("gemini-3.8-flash", "qwen3-vl-8b", "gemini-3.5-flash-lite")]
+    assert [price and price.dollars(MILLION) for price in found[:2]] == [pytest.approx(9), 0]
+    assert found[2] is not None
     prices.check("qwen3-vl-8b")
 
 
@@ -59,7 +55,6 @@ def test_users_prices_stand_over_those_of_package(tmp_path: Path) -> None:
     [
         ('[[price]]\nmodels = ["m"]\ninput = -1\noutput = 1\n', r"price\.0\.input: .*or equal to 0, got -1"),
         ("[[price]]\nmodels = []\ninput = 1\noutput = 1\n", r"price\.0\.models"),
-        ('[[price]]\nmodels = ["m"]\ninput = nan\noutput = 1\n', r"price\.0\.input: .*finite"),
         ('[[price]]\nmodels = ["m"]\ninput = 1\noutput = 1\nimages = 3\n', r"price\.0\.images: Extra inputs"),
         ("[[price", "must be TOML"),
     ],
@@ -68,5 +63,8 @@ def test_table_that_makes_no_sense(tmp_path: Path, text: str, problem: str) -> N
     (tmp_path / "p.toml").write_text(text)
     with pytest.raises(SettingsError, match=problem):
         load_prices(str(tmp_path / "p.toml"))
+
+
+def test_table_missing() -> None:
     with pytest.raises(SettingsError, match=r"vnc_prices must name a TOML file of prices, got 'nowhere.toml'"):
         load_prices("nowhere.toml")

@@ -56,17 +56,18 @@ def run(controller: PaintedController, tmp_path: Path) -> Callable[..., RunResul
 
 
 def test_stale_answer_is_asked_again_and_counted(controller: PaintedController, run: Runs) -> None:
-    model = Model(controller, [77], CLICK, finished())
+    model = Model(controller, [77, 0, 78], CLICK, finished())
     result = run(model)
     assert (result.outcome, controller.performed) == (Outcome.DONE, [Click(10, 10)])
-    assert [observation.frame for observation in model.seen[:2]] == [painted(0).ref, painted(77).ref]
+    frames = [observation.frame for observation in model.seen]
+    assert frames == [painted(shade).ref for shade in (0, 77, 77, 78)], "an end too is asked again"
     assert model.seen[1].turns == ()
     (step,) = result.steps
     assert (step.frame_before, step.asked_again, step.note) == (painted(77).ref, 1, "")
     assert step.usage == COSTS + COSTS
-    assert result.usage == COSTS + COSTS + COSTS
+    assert result.usage == COSTS + COSTS + COSTS + COSTS
     assert "asked again once: the screen changed" in result.transcript
-    assert [turn.decision.asked_again for turn in read_trace(result.run_dir).turns] == [1, 0]
+    assert [turn.decision.asked_again for turn in read_trace(result.run_dir).turns] == [1, 1]
 
 
 def test_stale_answer_is_used_after_maximum_repeats(controller: PaintedController, run: Runs) -> None:
@@ -79,14 +80,6 @@ def test_stale_answer_is_used_after_maximum_repeats(controller: PaintedControlle
     assert model.seen[-1].turns[0].decision.stale
 
 
-@pytest.mark.parametrize("closing", [finished(), Decision("gave_up", "no button in sight")])
-def test_stale_end_is_asked_again(controller: PaintedController, run: Runs, closing: Decision) -> None:
-    model = Model(controller, [77], closing)
-    result = run(model)
-    assert [observation.frame for observation in model.seen] == [painted(0).ref, painted(77).ref]
-    assert read_trace(result.run_dir).turns[0].decision.asked_again == 1
-
-
 @pytest.mark.parametrize(("decision", "watch"), [(CLICK, False), (act(Proposal(Wait(0.1))), True)])
 def test_unwatched_answer_or_wait_is_asked_once(
     controller: PaintedController, run: Runs, decision: Decision, watch: bool
@@ -96,34 +89,26 @@ def test_unwatched_answer_or_wait_is_asked_once(
     assert len(model.seen) == 2
 
 
-def test_stale_answer_counts_at_time_limit(controller: PaintedController, run: Runs) -> None:
+@pytest.mark.parametrize(
+    ("reason", "outcome"),
+    [(None, Outcome.TIME_LIMIT), (AnswerRefused("SAFETY"), Outcome.BLOCKED), (BudgetExceeded("no"), Outcome.BUDGET)],
+)
+def test_stale_answer_counts_in_run_that_ends(
+    controller: PaintedController, run: Runs, reason: Exception | None, outcome: Outcome
+) -> None:
     released = threading.Event()
 
-    class Hangs(Model):
+    class Ends(Model):
         def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
+            if self.seen and reason:
+                raise reason
             if self.seen:
                 released.wait()
             return super().decide(observation, timeout_s=timeout_s)
 
-    result = run(Hangs(controller, [77], CLICK), max_seconds=1.0)
+    result = run(Ends(controller, [77], CLICK), max_seconds=60.0 if reason else 1.0)
     released.set()
-    assert (result.outcome, result.usage, result.steps) == (Outcome.TIME_LIMIT, COSTS, ())
-
-
-@pytest.mark.parametrize(
-    ("reason", "outcome"), [(AnswerRefused("SAFETY"), Outcome.BLOCKED), (BudgetExceeded("no dollars"), Outcome.BUDGET)]
-)
-def test_stale_answer_counts_at_refusal(
-    controller: PaintedController, run: Runs, reason: Exception, outcome: Outcome
-) -> None:
-    class Refused(Model):
-        def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
-            if self.seen:
-                raise reason
-            return super().decide(observation, timeout_s=timeout_s)
-
-    result = run(Refused(controller, [77], CLICK))
-    assert (result.outcome, result.message, result.usage) == (outcome, str(reason), COSTS)
+    assert (result.outcome, result.usage, result.steps) == (outcome, COSTS, ())
     assert controller.performed == []
 
 

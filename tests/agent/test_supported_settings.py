@@ -34,13 +34,7 @@ CLASSES = {
 
 @pytest.mark.parametrize("planner", PLANNERS)
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("model", "some-model"),
-        ("api_key_command", "echo a-key"),
-        ("planner_options", ("include_initial_screenshot=false",)),
-        ("toolset", "computer_use"),
-    ],
+    ("name", "value"), [("model", "a-model"), ("api_key_command", "echo a-key"), ("toolset", "computer_use")]
 )
 def test_setting_is_supported_or_rejected_by_name(planner: str, name: str, value: object) -> None:
     check_supported(Settings(**PLANNERS[planner]))
@@ -76,9 +70,7 @@ def test_planner_options_become_arguments(planner: str) -> None:
     ("word", "message"),
     [
         ("temperature=hot", "temperature of vnc_planner_options must be float, got 'hot'"),
-        ("max_tokens=true", "max_tokens of vnc_planner_options must be int, got 'true'"),
-        ("colour=red", "has no option 'colour'. vnc_planner_options supports base_url, "),
-        ("log=x", "has no option 'log'"),
+        ("colour=red", "has no option 'colour'; vnc_planner_options takes base_url, "),
     ],
 )
 def test_planner_option_invalid_raises_settings_error(word: str, message: str) -> None:

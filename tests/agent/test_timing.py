@@ -13,7 +13,6 @@ from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, DesktopAction, Proposal, Settled, Wait
 from support.memory_desktop import ListPlanner, PaintedController, act, finished
-from support.players import PLAYERS
 from support.qt_desktop import QtDesktop
 
 
@@ -57,20 +56,6 @@ def test_first_action_waits_for_first_screen(do: Callable[[VncUseAgent], object]
     do(agent)
     agent.key("b")
     assert controller.noted == ["settle", "perform", "settle", "perform", "settle"]
-
-
-@pytest.mark.slow
-def test_planner_that_was_given_follows_too(tmp_path: Path) -> None:
-    """As a test's planner is given, by its fixture."""
-    player = PLAYERS["gemini"]
-    late = dataclasses.replace(player.done, hang_s=100.0)
-    with player.replying([player.done, late, *[player.done] * 3]) as (server, planner):
-        settings = Settings(runs_dir=str(tmp_path), max_seconds=60.0)
-        agent = VncUseAgent(settings=settings, planner=planner, controller=PaintedController())
-        assert agent.run("Look").outcome is Outcome.DONE
-        agent.settings = dataclasses.replace(agent.settings, request_seconds=3.0)
-        assert agent.run("Look").outcome is Outcome.DONE
-        assert len(server.requests) > 2
 
 
 @pytest.mark.slow

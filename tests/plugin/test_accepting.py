@@ -77,14 +77,6 @@ def reviewed(
     return review(project.path, answers, "-p", "no:pytest-vnc", *desktop, *shlex.split(options))
 
 
-@pytest.mark.slow
-def test_accepted_change_is_written_for_all_tests(project: Project) -> None:
-    accepted = reviewed(project, "spelling", YES, options="")
-    assert (accepted.code, len(accepted.questions)) == (0, 1), accepted.out
-    assert "2 recordings updated with what was accepted" in accepted.out
-    assert reviewed(project, "spelling").questions == []
-
-
 def test_answers_hold_for_all_tests_and_bug_is_product(project: Project) -> None:
     before = files_of(project)
     ended = reviewed(project, "wrong total", YES, BUG, options="")

@@ -114,20 +114,14 @@ def test_raising_hook_is_noted_once(error: BaseException) -> None:
     assert f"raised {type(error).__name__}: " in failure
 
 
-def test_interrupt_in_hook_ends_session() -> None:
-    def interrupt(drift: Drifted) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        observed(pytest_vnc_drift=interrupt)[0].observe(DRIFT)
-
-
-def test_changes_by_hook_stay_its_own() -> None:
+def test_interrupt_in_hook_ends_session_and_changes_stay_its_own() -> None:
     def hook(verdict: Any) -> None:
         verdict["what"] = "MUTATED"
+        raise KeyboardInterrupt
 
     given: Any = {"what": "it"}
-    observed(pytest_vnc_verdict=hook)[0].observe(Judged(given))
+    with pytest.raises(KeyboardInterrupt):
+        observed(pytest_vnc_verdict=hook)[0].observe(Judged(given))
     assert given == {"what": "it"}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,19 +30,19 @@ from pytest_vnc_use.types import (
     Verdict,
 )
 from support.memory_desktop import ListPlanner, PaintedController, act, finished
+from support.pad_sessions import QUIET
 from support.paths import TESTS
 
-LONG = "long " * 600_000
+LONG = "long " * 60_000
 EVIL = "\x1b]0;owned\x07\x9b2J\r\u202egnp\u2066.exe\u2028"
 AgentOf = Callable[..., VncUseAgent]
 
 
 @pytest.fixture
 def agent_of(tmp_path: Path) -> AgentOf:
-    def build(*decisions: Decision, seconds: float = 300.0, **options: object) -> VncUseAgent:
-        settings = Settings(runs_dir=str(tmp_path / "runs"), max_seconds=seconds)
-        controller, planner = PaintedController(), ListPlanner(decisions)
-        return VncUseAgent(settings=settings, controller=controller, planner=planner, **options)  # type: ignore[arg-type]
+    def build(*decisions: Decision, **options: Any) -> VncUseAgent:
+        settings = Settings(runs_dir=str(tmp_path / "runs"))
+        return VncUseAgent(settings=settings, controller=PaintedController(), planner=ListPlanner(decisions), **options)
 
     return build
 
@@ -61,7 +62,7 @@ def test_reason_of_judge_is_cut(agent_of: AgentOf) -> None:
     html = run_html(result.run_dir, link=lambda png: "")
     for told in (str(verdict), repr(verdict), read_trace(result.run_dir).verdicts[0].reason, html):
         assert f"(the first {MAX_LENGTH} of {len(EVIL + LONG)} characters)" in told
-        assert len(told) < 100_000
+        assert len(told) < 60_000
     with pytest.raises(Inconclusive) as unread:
         agent.extract(int, "how many?")
     assert len(str(unread.value)) < 4 * MAX_LENGTH
@@ -94,7 +95,6 @@ def talk() -> str:
     return EVIL + LONG
 
 
-@pytest.mark.slow
 def test_text_of_planner_and_functions_is_bounded(agent_of: AgentOf) -> None:
     proposals = [Proposal(CallFunction("talk", {}), EVIL + LONG), Proposal(TypeText(LONG), EVIL + LONG)]
     turns = act(*proposals, words=EVIL + LONG), finished(EVIL + LONG)
@@ -103,10 +103,10 @@ def test_text_of_planner_and_functions_is_bounded(agent_of: AgentOf) -> None:
     for step in result.steps:
         assert max(len(step.words), len(step.proposal.intent)) < MAX_TEXT_LENGTH + 100
         assert len(step.output) < MAX_OUTPUT_LENGTH + 100
-    assert len(transcript(result.steps)) < 20_000
-    assert f"of {len(EVIL + LONG)} characters" in transcript(result.steps)
+    told = transcript(result.steps)
+    assert (len(told) < 20_000, f"of {len(EVIL + LONG)} characters" in told) == (True, True)
     assert len(run_html(result.run_dir, link=lambda png: "")) < 200_000
-    assert_harmless(transcript(result.steps))
+    assert_harmless(told)
 
 
 def assert_harmless(text: str) -> None:
@@ -123,7 +123,7 @@ EVIL = "\\x1b]0;owned\\x07\\x9b2J\\r\\u202egnp"
 
 class Judge:
     def judge(self, claim, frame, *, timeout_s, report):
-        return Verdict(claim, "fails" if "not" in claim else "holds", EVIL + "long " * 600_000)
+        return Verdict(claim, "fails" if "not" in claim else "holds", EVIL + "long " * 60_000)
 
 class Painted:
     server, password = "painted::1", None
@@ -148,7 +148,6 @@ def vnc_agent(vnc_agent):
 """
 
 
-@pytest.mark.slow
 def test_reports_are_harmless_and_paths_survive_chdir(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,15 +174,12 @@ def test_reports_are_harmless_and_paths_survive_chdir(
             vnc_agent.run("Look again", expect=None)
             assert not list(tmp_path.iterdir())
     """)
-    reports = ("--junitxml=junit.xml", "--html=report.html", "--self-contained-html")
-    options = ("-p", "no:pytest-vnc", "-v", "-rA", "--vnc-policy=policy.toml")
-    result = pytester.runpytest_subprocess(*options, *reports, timeout=400)
+    options = (*QUIET, "-v", "-rA", "--vnc-policy=policy.toml", "--junitxml=junit.xml")
+    result = pytester.runpytest_subprocess(*options, timeout=400)
     result.assert_outcomes(failed=2, passed=1)
     terminal = result.stdout.str() + result.stderr.str()
     assert_harmless(terminal)
     assert len(terminal) < 100_000
     assert "of 3000" in terminal, "the length of a reason that was cut is told"
     assert (pytester.path / "junit.xml").stat().st_size < 100_000
-    assert len((pytester.path / "report.html").read_text(encoding="utf-8")) < 1_000_000
     assert len(list((pytester.path / "runs").glob("*/trace.jsonl"))) == 4
-    assert (pytester.path / "runs" / "vnc-results.json").is_file()

@@ -62,7 +62,6 @@ def test_variable_and_command_line_overrule_file(pytester: pytest.Pytester, monk
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("vnc_max_steps = true", "vnc_max_steps must be a whole number, at least 1, got True"),
         ("vnc_max_seconds = [1, 2]", r"vnc_max_seconds must be a number of seconds above 0, got \[1, 2\]"),
         ("vnc_model = {name = 'a'}", "vnc_model must be text, a number, true or false, or a list of these"),
     ],
@@ -90,9 +89,6 @@ def test_env_file_is_read_where_setting_names_it(pytester: pytest.Pytester) -> N
     read = pytester.runpytest_subprocess("-o", "vnc_env_file=.env")
     read.stdout.fnmatch_lines(["*<secret:GOOGLE_API_KEY>*"])
     assert key not in read.stdout.str() + read.stderr.str()
-    (pytester.path / ".env").write_text("GOOGLE_API_KEY\n", encoding="utf-8")
-    malformed = pytester.runpytest_subprocess("-o", "vnc_env_file=.env")
-    malformed.stderr.fnmatch_lines(["ERROR: vnc_env_file '*.env', line 1, must be NAME=value*"])
 
 
 @pytest.mark.parametrize(

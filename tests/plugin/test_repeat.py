@@ -28,7 +28,6 @@ def test_it(vnc_desktop):
 @pytest.mark.parametrize(
     ("passed", "repeated", "low", "high"),
     [
-        (0, 10, 0.0, 0.2775),
         (10, 10, 0.7225, 1.0),
         (81, 263, 0.2553, 0.3662),
     ],
@@ -110,7 +109,6 @@ def test_repeated_test_is_reported_with_divergence(
     assert "Runs part at step 2" in page
     links = re.findall(r'<a href="(runs/[^"]+)#step-2">its screenshots</a>', page)
     assert [(pytester.path / link).is_file() for link in links] == [True, True]
-    assert "Runs part at step 2" in (pytester.path / "runs" / "index.html").read_text()
 
 
 REPEATS = """

