@@ -10,6 +10,7 @@ import logging
 import math
 import os
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -48,7 +49,9 @@ def start_reactor() -> None:
         if reactor.running:
             return
         observers: Any = [_log_failures]
+        showwarning = warnings.showwarning
         globalLogBeginner.beginLoggingTo(observers, discardBuffer=True, redirectStandardIO=False)
+        warnings.showwarning = showwarning  # Twisted would log Python's warnings, and nobody reads that log
         running = threading.Event()
         reactor.callWhenRunning(running.set)
         # a daemon: exit does not wait for it, and the resolver threads it starts are daemons too
