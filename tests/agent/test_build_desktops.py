@@ -12,6 +12,7 @@ from pytest_vnc_use.agent import build
 from pytest_vnc_use.agent.build import counted_in
 from pytest_vnc_use.errors import DesktopRefused, SettingsError
 from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types import Move
 from support import vnc_servers
 
 
@@ -112,6 +113,19 @@ def test_settings_incomplete_raise_settings_error(
 )
 def test_elements_are_listed_in_what_planner_counts_in(settings: Settings, size: tuple[int, int]) -> None:
     assert counted_in(settings)(1920, 1080) == size
+
+
+@pytest.mark.desktop
+def test_local_agent_frames_show_pointer() -> None:
+    with vnc_servers.tigervnc() as server:
+        server.output_of("xsetroot", "-mod", "16", "16", "-cursor_name", "crosshair")
+        frames = []
+        for toolset in ("local_agent", "commands"):
+            controller = build.connect(Settings(server=server.address, toolset=toolset))
+            controller.perform(Move(300, 300))
+            frames.append(controller.frame())
+            controller.close()
+        assert frames[0] != frames[1]
 
 
 def test_container_args_are_those_of_docker_run() -> None:

@@ -248,9 +248,13 @@ KEPT_BY = re.compile(r"test_till\.py::test_till', which is not there any more: .
 PAID = TEST.replace("def test_till(", "def test_paid(")
 NEW = TEST.replace("def test_till(", "def test_new(")
 TREE = {
+    "renamed_function/test_till.py": PAID,
+    "renamed_file/test_sale.py": TEST,
     "renamed_both/test_sale.py": PAID,
     "another_task/test_till.py": NEW.replace("add two", "add three"),
     "test_is_there/test_till.py": TEST + NEW,
+    "file_is_there/test_till.py": TEST,
+    "file_is_there/test_new.py": NEW,
     "damaged/test_till.py": TEST,
 }
 """Test files, each beside the recording of test_till.py::test_till."""
@@ -266,16 +270,16 @@ def test_recording_is_found_or_offered_where_it_fits(recorded: Project) -> None:
     (recorded.path / "linked").mkdir()
     (recorded.path / "linked" / "test_link.py").symlink_to(Path("..", "test_till.py"))
     chosen = (*("linked", "damaged", "another_task"), *(name for name in TREE if "renamed" in name))
-    chosen += ("test_is_there/test_till.py::test_new",)
+    chosen += "test_is_there/test_till.py::test_new", "file_is_there/test_new.py"
     options = ("--import-mode=importlib", "--vnc-record=replay", "--tb=line")
     ended = recorded.run(*options, *chosen)
     tests = {test.test: test for test in read_results(recorded.path / "runs" / "vnc-results.json").tests}
-    assert len(tests) == 5, ended.out
+    assert len(tests) == 8, ended.out
     assert tests.pop("linked/test_link.py::test_till").result == "passed"
     assert "holds the conflict marks of a merge" in tests.pop("damaged/test_till.py::test_till").message
     assert all(test.message.startswith("there is no recording of") for test in tests.values()), ended.out
     commands = {name: command for name, test in tests.items() if (command := KEPT_BY.search(test.message))}
-    assert {name.partition("/")[0] for name in commands} == {"renamed_both"}
+    assert {name.partition("/")[0] for name in commands} == {"renamed_function", "renamed_file", "renamed_both"}
     for command in commands.values():
         subprocess.run(["sh", "-c", command[1]], check=True)
     replayed = recorded.run(*options, *commands)
