@@ -62,7 +62,7 @@ _EXIT = re.compile(r"exited with (-?\d+)(?: \((\w+)\))?")
 
 
 @dataclass(frozen=True)
-class Fault:
+class DesktopFailure:
     """The end of a program or desktop that a test needs, with its last output; false if nothing ended."""
 
     text: str = ""
@@ -93,48 +93,50 @@ def format_program_end(program_fault: str, when: str = "") -> str:
     return f"the program ended{how}{when}: {program_fault}"
 
 
-NO_FAULT = Fault()
+NO_FAILURE = DesktopFailure()
 
 
-def fault_of(desktop: Desktop, error: BaseException | None = None) -> Fault:
-    """Return the fault of the desktop or its program; after a ConnectionLost, wait for one that may explain it."""
+def failure_of(desktop: Desktop, error: BaseException | None = None) -> DesktopFailure:
+    """Return the failure of the desktop or its program; after a ConnectionLost, wait for one that may explain it."""
     deadline = Deadline(_REAP_TIMEOUT_S if isinstance(error, ConnectionLost) else 0.0)
     stands_still = isinstance(error, (ScreenBlank, ScreenFrozen, DesktopSilent))
-    while not (fault := _fault_now(desktop, stands_still=stands_still)) and deadline.remaining_s:
+    while not (failure := _failure_now(desktop, stands_still=stands_still)) and deadline.remaining_s:
         time.sleep(0.02)  # the port has no event to wait for
-    if fault.of_program and isinstance(error, ConnectionLost) and getattr(desktop, "outlives_program", False):
-        return Fault(f"its connection was lost, and the program ended: {fault.text}")
-    return fault
+    if failure.of_program and isinstance(error, ConnectionLost) and getattr(desktop, "outlives_program", False):
+        return DesktopFailure(f"its connection was lost, and the program ended: {failure.text}")
+    return failure
 
 
-def _fault_now(desktop: Desktop, *, stands_still: bool) -> Fault:
+def _failure_now(desktop: Desktop, *, stands_still: bool) -> DesktopFailure:
     # a custom vnc_desktop may lack these methods
     try:
         if ended := getattr(desktop, "program_fault", str)():
-            return Fault(ended, of_program=True)
-        fault = Fault(getattr(desktop, "fault", str)())
-        if not fault and stands_still and getattr(desktop, "program_hangs", bool)():
-            return Fault("it runs, and answers nothing", of_program=True, hangs=True)
-        return fault
+            return DesktopFailure(ended, of_program=True)
+        failure = DesktopFailure(getattr(desktop, "fault", str)())
+        if not failure and stands_still and getattr(desktop, "program_hangs", bool)():
+            return DesktopFailure("it runs, and answers nothing", of_program=True, hangs=True)
+        return failure
     except Exception as exc:  # noqa: BLE001  # it may raise anything; this only explains another failure
-        return Fault(f"its state is unknown: {type(exc).__name__}: {exc}")
+        return DesktopFailure(f"its state is unknown: {type(exc).__name__}: {exc}")
 
 
 def crash_of(desktop: Desktop, *, of_itself: bool = False) -> str:
-    """Return the fault of the program under test if a signal ended it; "" while it runs, or if it ended on its own.
+    """Return the failure of the program under test if a signal ended it; "" while it runs, or if it ended on its own.
 
     With `of_itself`, only signals count that a program causes itself. For signal n, a shell reports exit code
     128 + n.
     """
-    fault = str(getattr(desktop, "program_fault", str)())
-    code = _EXIT.search(fault.partition("\n")[0])
+    failure = str(getattr(desktop, "program_fault", str)())
+    code = _EXIT.search(failure.partition("\n")[0])
     number = -int(code[1]) if code else 0
     number = number if number > 0 else -number - 128
-    return fault if (number in _CRASH_SIGNALS if of_itself else 0 < number < 32) else ""
+    return failure if (number in _CRASH_SIGNALS if of_itself else 0 < number < 32) else ""
 
 
-def format_failure(error: BaseException, fault: Fault, places: Sequence[str], hide: Callable[[str], str]) -> str:
-    """Return the error, its places and the `fault`; of the two the cause comes first."""
+def format_failure(
+    error: BaseException, failure: DesktopFailure, places: Sequence[str], hide: Callable[[str], str]
+) -> str:
+    """Return the error, its places and the `failure`; of the two the cause comes first."""
     if isinstance(error, VncUseError):
         headline = named(error) if isinstance(error, InfraError) else text_of(error)
     else:
@@ -142,8 +144,8 @@ def format_failure(error: BaseException, fault: Fault, places: Sequence[str], hi
     lines = [headline, *(f"  {location}" for location in places)]
     if not isinstance(error, ProgramCrashed):  # it has its program's end
         is_lost = isinstance(error, (ConnectionLost, DesktopRefused))
-        is_cause = is_lost or (fault.has_failed and (fault.hangs or not isinstance(error, InfraError)))
-        end, _, output = (str(fault) if fault else "").partition("\n")
+        is_cause = is_lost or (failure.has_failed and (failure.hangs or not isinstance(error, InfraError)))
+        end, _, output = (str(failure) if failure else "").partition("\n")
         lines = [end, *lines, output] if is_cause else [*lines, end, output]
     return cut(sanitize("\n".join(filter(None, lines)), hide), MAX_ERROR)
 
@@ -201,12 +203,12 @@ class TriageRule:
 
     when: str
     triage: Triage | None
-    holds: Callable[[BaseException, Fault], bool]
+    holds: Callable[[BaseException, DesktopFailure], bool]
 
 
-def rule_for(error: BaseException, fault: Fault = NO_FAULT) -> TriageRule:
+def rule_for(error: BaseException, failure: DesktopFailure = NO_FAILURE) -> TriageRule:
     """Return the rule that decides the meaning of a failure. Of a group of errors, the gravest decides."""
-    rules = [next(rule for rule in RULES if rule.holds(cause_of(member), fault)) for member in faults.parts(error)]
+    rules = [next(rule for rule in RULES if rule.holds(cause_of(member), failure)) for member in faults.parts(error)]
     return min(rules, key=lambda rule: _GRAVITY.index(rule.triage))
 
 
@@ -221,8 +223,8 @@ def cause_of(error: BaseException) -> BaseException:
     )
 
 
-def _is(*classes: type[BaseException]) -> Callable[[BaseException, Fault], bool]:
-    return lambda error, fault: isinstance(error, classes)
+def _is(*classes: type[BaseException]) -> Callable[[BaseException, DesktopFailure], bool]:
+    return lambda error, failure: isinstance(error, classes)
 
 
 def _is_full_disk(error: BaseException) -> bool:
@@ -231,13 +233,13 @@ def _is_full_disk(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
-def _is_of_the_tool(error: BaseException, fault: Fault) -> bool:
+def _is_of_the_tool(error: BaseException, failure: DesktopFailure) -> bool:
     return isinstance(error, InfraError) and not isinstance(error, (ProductFailed, ConnectionLost, DesktopRefused))
 
 
-def _program_failed(error: BaseException, fault: Fault) -> bool:
+def _program_failed(error: BaseException, failure: DesktopFailure) -> bool:
     """Return whether the program ended by a signal, or with an exit code that is not 0."""
-    return isinstance(error, ProgramCrashed) or (bool(fault) and fault.has_failed)
+    return isinstance(error, ProgramCrashed) or (bool(failure) and failure.has_failed)
 
 
 def _is_of_users_code(error: BaseException) -> bool:
@@ -266,23 +268,23 @@ RULES = (
     TriageRule(
         "the desktop itself ended: its VNC server, window manager or container",
         "infra",
-        lambda error, fault: bool(fault) and not fault.of_program,
+        lambda error, failure: bool(failure) and not failure.of_program,
     ),
     TriageRule(
         "the disk is full, or cannot be written",
         "infra",
-        lambda error, fault: any(map(_is_full_disk, faults.chain(error))),
+        lambda error, failure: any(map(_is_full_disk, faults.chain(error))),
     ),
     TriageRule(
         "the program under test hangs: on `qt`, where it is the VNC server, it runs and does not answer",
         "product",
-        lambda error, fault: fault.hangs,
+        lambda error, failure: failure.hangs,
     ),
     TriageRule("the model's service, the run directory, or the desktop's screen failed", "infra", _is_of_the_tool),
     TriageRule(
         "a planner or judge of the user's own could not reach its service",
         "infra",
-        lambda error, fault: _is_of_users_code(error) and faults.of_network(error),
+        lambda error, failure: _is_of_users_code(error) and faults.of_network(error),
     ),
     TriageRule(
         "the program under test ended by a signal, or with an exit code that is not 0", "product", _program_failed
@@ -290,7 +292,7 @@ RULES = (
     TriageRule(
         "the program under test ended with 0 and closed its screen; unknown who ended it",
         "inconclusive",
-        lambda error, fault: bool(fault) and isinstance(error, (ConnectionLost, DesktopRefused)),
+        lambda error, failure: bool(failure) and isinstance(error, (ConnectionLost, DesktopRefused)),
     ),
     TriageRule(
         "the desktop could not be reached, or its connection was lost", "infra", _is(ConnectionLost, DesktopRefused)
@@ -311,17 +313,17 @@ RULES = (
         _is(AgentFailed),
     ),
     TriageRule(
-        "a planner or judge of the user's own raised an error", "agent", lambda error, fault: _is_of_users_code(error)
+        "a planner or judge of the user's own raised an error", "agent", lambda error, failure: _is_of_users_code(error)
     ),
     TriageRule("the steps, seconds, tokens or dollars were used up", "budget", _is(BudgetExceeded)),
-    TriageRule("pytest-timeout ended the test", "budget", lambda error, fault: _is_timeout(error)),
+    TriageRule("pytest-timeout ended the test", "budget", lambda error, failure: _is_timeout(error)),
     TriageRule("an action was denied, or no user could allow it", "policy", _is(PolicyDenied)),
     TriageRule("the screen is not as recorded, and no model looked at it", "inconclusive", _is(RecordingDrifted)),
     TriageRule("no claim fails, but the judge is unsure about one", "inconclusive", _is(TaskFailed)),
     TriageRule(
         "an assertion, or `pytest.fail`, fails, or another plugin fails the test, as pytest-check does",
         "product",
-        lambda error, fault: _is_assertion(error),
+        lambda error, failure: _is_assertion(error),
     ),
-    TriageRule("anything else that the test or a fixture raises", "inconclusive", lambda error, fault: True),
+    TriageRule("anything else that the test or a fixture raises", "inconclusive", lambda error, failure: True),
 )

@@ -193,7 +193,7 @@ class Actor:
                 self.controller.settle(briefly=True)
         return self._dir.store(now)
 
-    def carry_out(self, step: Step, deadline: Deadline, *, watched: bool = False) -> Step:
+    def run_step(self, step: Step, deadline: Deadline, *, watched: bool = False) -> Step:
         """Perform the step's action, wait for the screen, capture it, and return the step with its result.
 
         When the time is up, the controller is closed, so that nothing happens late. `watched`: the screen is watched

@@ -30,7 +30,7 @@ from pytest_vnc_use.runs.uitask_trace import read_execution, secrets_of
 from pytest_vnc_use.safety.rules import Policy, ReviewContext
 from pytest_vnc_use.settings.layers import absolute_files
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.triage import error_for_run, fault_of
+from pytest_vnc_use.triage import error_for_run, failure_of
 from pytest_vnc_use.types import (
     Button,
     Click,
@@ -171,14 +171,16 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         self._hides_typed = bool(secrets or other_secrets)
 
         self._desktop, self._password = desktop, vnc_password
-        self._place = desktop or build.external_desktop(self.settings)  # The desktop whose files and commands are used.
+        self._file_desktop = desktop or build.external_desktop(
+            self.settings
+        )  # The desktop whose files and commands are used.
         self._controller = self._redacted(controller) if controller is not None else None
         self._connected_as: Settings | None = None
         self._messages = MessageLog()
         self._is_stable = False
 
         if functions is None:
-            functions = build.desktop_functions(self.settings, self._place)
+            functions = build.desktop_functions(self.settings, self._file_desktop)
         names = [getattr(function, "__name__", "") for function in functions]
         if not all(names) or len(set(names)) != len(names):
             raise SettingsError(f"each function must have a unique name, got {names!r}")
@@ -189,13 +191,13 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
                 f"got {judge!r}"
             )
         self._given_planner = None if planner is None else as_planner(planner)
-        self._given_judge = judge
+        self._custom_judge = judge
         self._newest_planner: Planner | None = None
         self._build_planner = functools.lru_cache(1)(build.build_planner)
         self._build_judge = functools.lru_cache(1)(build.build_judge)
         self._request_s_at_first = self.settings.request_seconds
 
-        self._given_policy = policy
+        self._custom_policy = policy
         self._policy = policy or build.build_policy(self.settings, ask=hitl_mode)
         self._review_context = ReviewContext()
         self._policies: dict[str, Policy] = {}
@@ -342,9 +344,9 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
                 return why and f"{why}, and a replay asks no judge"
         elif recorded and recorded.mode == "replay":
             return ""  # the run says that its recording is missing
-        if not (self._given_judge or build.judge_of(self.settings)):
+        if not (self._custom_judge or build.judge_of(self.settings)):
             return "no judge is set"
-        if not self._given_judge:
+        if not self._custom_judge:
             self._build_judge(self.settings)  # raises KeyMissing
         return ""
 
@@ -506,8 +508,8 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
                 settings,
                 self._password,
                 may_stay_blank=self._desktop is None,
-                program_fault=lambda: fault_of(self._desktop).text if self._desktop else "",
-                read_file=self._place.read_file,
+                program_fault=lambda: failure_of(self._desktop).text if self._desktop else "",
+                read_file=self._file_desktop.read_file,
                 tap=self._messages if settings.rfb_log else None,
             )
             self._controller = self._redacted(controller, settings.server if settings.scope != "test" else "")
@@ -551,7 +553,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         """The judge that was given, or the one that the settings name now; recorded evidence is used before it."""
 
         def live() -> Judge:
-            return self._given_judge if self._given_judge is not None else self._build_judge(self.settings)
+            return self._custom_judge if self._custom_judge is not None else self._build_judge(self.settings)
 
         if self._recorded is None:
             return live()

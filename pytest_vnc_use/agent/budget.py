@@ -133,7 +133,7 @@ class Amount:
 
 @dataclass
 class _Account:
-    began_s: float
+    started_at: float
     used: Amount = field(default_factory=Amount)
     reserved: dict[str, Amount] = field(default_factory=dict)
 
@@ -157,7 +157,7 @@ class Ledger:
         """
         name = uuid.uuid4().hex
         with self._changing() as account:
-            check(sum(account.reserved.values(), account.used), clock.monotonic() - account.began_s)
+            check(sum(account.reserved.values(), account.used), clock.monotonic() - account.started_at)
             account.reserved[name] = expected
         return name
 
@@ -186,7 +186,7 @@ class Ledger:
             with suppress(FileNotFoundError):
                 stored = json.loads(self._file.read_text("utf-8"))
                 reserved = {name: Amount(**amount) for name, amount in stored["reserved"].items()}
-                account = _Account(stored["began_s"], Amount(**stored["used"]), reserved)
+                account = _Account(stored["started_at"], Amount(**stored["used"]), reserved)
             yield account
             replace_file(self._file, json.dumps(asdict(account)).encode(), mode=0o600)
 

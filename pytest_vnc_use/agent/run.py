@@ -132,8 +132,8 @@ def run_task(
         expect=tuple(expect or ()),
         body_checks=expect is None,
         settings={**to_json(settings), "server": without_query(settings.server)},
-        own_policy=policy is not None or agent._given_policy is not None,
-        own_judge=agent._given_judge is not None,
+        own_policy=policy is not None or agent._custom_policy is not None,
+        own_judge=agent._custom_judge is not None,
         secrets=tuple(agent._secrets.values),
         functions=tuple(agent._functions),
     )
@@ -205,12 +205,12 @@ def _missing(agent: VncUseAgent, started: RunStarted) -> Iterator[str]:
         yield f"its functions {', '.join(functions)} are missing. Pass them again as functions=[…] in Python"
     if not (agent._planners.get(run_id) or agent._given_planner):
         yield from other_planner(started, settings, lambda: agent.planner)
-    has_policy = agent._given_policy is not None or run_id in agent._policies
+    has_policy = agent._custom_policy is not None or run_id in agent._policies
     if started.own_policy and not has_policy:
         yield "it was started with a policy object. Pass it again as policy=…"
     elif (policy := started.settings.get("policy")) and not (settings.policy or has_policy):
         yield f"its policy was {plain(str(policy))!r}. Pass it again with --policy FILE (policy=…)"
-    if started.own_judge and started.expect and agent._given_judge is None:
+    if started.own_judge and started.expect and agent._custom_judge is None:
         yield "it was started with a judge object. Pass it again as judge=…"
 
 
@@ -296,14 +296,14 @@ class Run:
         self.planner, acting = agent._planners.get(run_id) or agent.planner, controller
         if agent._recorded and run_id not in agent._planners:
             self.planner, acting = agent._recorded.begin(self.started, self.planner, acting, self.directory, self.emit)
-        agent._messages.begin(self.directory.path, self.directory.began_s, secrets.everything.hide)
+        agent._messages.begin(self.directory.path, self.directory.started_at, secrets.everything.hide)
         agent._await_stable(acting)
         timing = Timing(settings.step_delay, {name: getattr(settings, name) for name in TIMING})
 
         def elements_of(action: Action) -> Any:
             """Find the elements of an action: as the recording knows them, else as the desktop's trees do."""
             elements = acting.elements_of(action) if isinstance(acting, SupportsElements) else None
-            return elements_asker(settings, agent._place)(action) if elements is None else elements
+            return elements_asker(settings, agent._file_desktop)(action) if elements is None else elements
 
         def verify(question: str) -> str:
             return answer_question(agent.judge, secrets.declared.hide(question), controller.frame(), self.emit)
@@ -549,7 +549,7 @@ class Run:
         if self._screen_moved_on:
             return replace(step, error=SCREEN_CHANGED)
         self.emit(StepStarted(step.number, step.turn, step.proposal, step.ruling))
-        step = self.actor.carry_out(step, self._deadline, watched=watched)
+        step = self.actor.run_step(step, self._deadline, watched=watched)
         return replace(step, times=replace(step.times, model_s=model_s))
 
     def _check_program(self, step: int) -> None:

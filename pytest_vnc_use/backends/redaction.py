@@ -150,7 +150,7 @@ class RedactingController(ForwardingController):
     def _redacted(self, seen: Frame | RawFrame) -> tuple[tuple[Region, ...], Pixels]:
         """Return what is redacted on a screen, the fields before the masks, and its pixels then."""
         screen = pixels_in(seen)
-        boxes = (*(each.box for each in self._redactions.fields if each.is_on(screen)), *self._masks)
+        boxes = (*(field.box for field in self._redactions.fields if field.is_on(screen)), *self._masks)
         if not self._redactions.is_typed or not boxes:
             return (), screen
         redacted: Pixels = screen.copy()
@@ -241,9 +241,9 @@ class RedactingController(ForwardingController):
         now = pixels_in(seen)
         boxes, shown = self._changed(self._before, [now])
         if self._seen:
-            size, known = now.shape[::-1], [each.box for each in self._seen]
-            beside = [box for box in boxes if any(each.grown(_APART_PX[1], *size).meets(box) for each in known)]
-            boxes = [box for box in beside if not any(each.joined(box) == each for each in known)]
+            size, fields = now.shape[::-1], [each.box for each in self._seen]
+            beside = [box for box in boxes if any(each.grown(_APART_PX[1], *size).meets(box) for each in fields)]
+            boxes = [box for box in beside if not any(each.joined(box) == each for each in fields)]
         if _share(boxes, shown) <= MAX_SHARE:
             self._add(boxes, shown)
 

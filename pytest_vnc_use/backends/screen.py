@@ -157,8 +157,8 @@ class ActionWindow:
     presses a default button.
     """
 
-    began_s: float
-    ended_s: float
+    started_at: float
+    finished_at: float
     clicked: tuple[int, int] | None = None
     entered: bool = False
 
@@ -167,16 +167,16 @@ def decide(activity: Activity, mark: ActionWindow, rules: SettleRules, now_s: fl
     """Return why an unchanging screen counts as settled, and from when on."""
     moving = activity.moving(now_s)
     last_change_s = activity.last_change_s(except_tiles=moving)
-    stable_s = max(last_change_s, mark.ended_s) + rules.quiet_s
+    stable_s = max(last_change_s, mark.finished_at) + rules.quiet_s
     feedback: Tiles | np.bool_ = np.False_  # such as a pressed button, or typed text
     if mark.entered and not rules.any_change:
-        feedback = activity.line_since(mark.began_s, except_tiles=moving)
+        feedback = activity.line_since(mark.started_at, except_tiles=moving)
     elif not rules.any_change:
         feedback = activity.around(mark.clicked)
-    if activity.last_change_s(except_tiles=moving | feedback) >= mark.began_s:
+    if activity.last_change_s(except_tiles=moving | feedback) >= mark.started_at:
         return "animated" if moving.any() else "settled", stable_s
-    until_s = max(stable_s, mark.began_s + rules.first_change_s)
-    if last_change_s >= mark.began_s:
+    until_s = max(stable_s, mark.started_at + rules.first_change_s)
+    if last_change_s >= mark.started_at:
         return "animated" if moving.any() else "settled", until_s
     return "animated" if (moving & ~activity.known).any() else "nothing_changed", until_s
 
@@ -185,7 +185,7 @@ SHOWN_S = 0.2
 """The minimum time that counts; text to be read is shown longer."""
 MAX_PER_TILE = 3
 MAX_FRAMES = 8
-MOST_BYTES = 128 << 20
+MAX_BYTES = 128 << 20
 
 Times = npt.NDArray[np.float64]
 """The time when each tile last changed, on the monotonic clock."""
@@ -196,7 +196,7 @@ class PointerShape:
     """The pixels of a pointer, which of them cover the screen, and which one points, from the top left."""
 
     pixels: Pixels
-    covers: npt.NDArray[np.bool_]
+    mask: npt.NDArray[np.bool_]
     hot_x: int
     hot_y: int
 
@@ -214,8 +214,8 @@ class PointerShape:
         cut_left, cut_top = max(0, -left), max(0, -top)
         target = drawn[top + cut_top :, left + cut_left :]
         visible = np.s_[cut_top : cut_top + target.shape[0], cut_left : cut_left + target.shape[1]]
-        covers, new = self.covers[visible], self.pixels[visible]
-        target[: covers.shape[0], : covers.shape[1]][covers] = new[covers]
+        mask, new = self.mask[visible], self.pixels[visible]
+        target[: mask.shape[0], : mask.shape[1]][mask] = new[mask]
         return drawn
 
 
@@ -261,7 +261,7 @@ class TransientFrames:
         self._looked: Capture | None = None
         self._base: Pixels | None = None
         self._base_s = self._known_s = np.inf
-        self._ended = np.zeros((0, 0), np.int64)
+        self._transients = np.zeros((0, 0), np.int64)
         self._kept: list[tuple[Pixels, Capture]] = []
         """The screen of the look before, and the transient frame."""
 
@@ -274,7 +274,7 @@ class TransientFrames:
     def resize(self, tiles: Tiles) -> None:
         """Note that the screen has other tiles; frames that were kept of the old ones stay."""
         self._base = self._looked = None
-        self._ended = np.zeros(tiles.shape, np.int64)
+        self._transients = np.zeros(tiles.shape, np.int64)
 
     def draw_over(self, drawn: Tiles, pixels: Pixels, last_s: Times, moving: Tiles, now_s: float) -> None:
         """Keep `pixels` as a transient frame if one of the tiles `drawn` has shown the same for `SHOWN_S`.
@@ -282,16 +282,16 @@ class TransientFrames:
         These tiles are now drawn over.
         """
         transient = drawn & (last_s >= self._known_s) & (last_s <= now_s - SHOWN_S) & ~moving
-        transient &= self._ended < MAX_PER_TILE
+        transient &= self._transients < MAX_PER_TILE
         if not transient.any():
             return
-        self._ended += transient
+        self._transients += transient
         self._known_s = now_s
         capture = Capture(pixels.copy(), now_s, last_s >= self._base_s, moving)
         if self._base is None:
             self._base, self._base_s = capture.pixels, now_s
         self._kept.append((self._base, capture))
-        while len(self._kept) > MAX_FRAMES or len(self._kept) * pixels.nbytes > MOST_BYTES:
+        while len(self._kept) > MAX_FRAMES or len(self._kept) * pixels.nbytes > MAX_BYTES:
             del self._kept[0]
 
     def take(self) -> tuple[Capture, ...]:
@@ -309,7 +309,7 @@ class TransientFrames:
         if capture := self._looked:
             self._base, self._looked = capture.pixels, None
             self._base_s = self._known_s = capture.taken_at
-            self._ended = np.zeros(capture.changed.shape, np.int64)
+            self._transients = np.zeros(capture.changed.shape, np.int64)
 
 
 class Framebuffer:
@@ -411,7 +411,7 @@ class Framebuffer:
             pixels, drawn = self._pixels.copy(), self._pointer() if pointer else None
         return RawFrame(drawn[0].drawn_on(pixels, *drawn[1:]) if drawn else pixels)
 
-    def parts_since(self, time_s: float) -> tuple[float, list[tuple[Region, Pixels]]]:
+    def regions_since(self, time_s: float) -> tuple[float, list[tuple[Region, Pixels]]]:
         """Return the time now, and copies of all regions in which a pixel changed from `time_s` on."""
         with self._condition:
             changed_regions = regions(self._activity.last_s >= time_s, *self.size)
@@ -493,9 +493,9 @@ class Framebuffer:
         If it was only a wait, tiles that moved meanwhile move on their own.
         """
         with self._condition:
-            self._mark = ActionWindow(self._mark.began_s, clock.monotonic(), clicked, entered)
+            self._mark = ActionWindow(self._mark.started_at, clock.monotonic(), clicked, entered)
             if only_waited:
-                self._activity.learn(self._mark.ended_s)
+                self._activity.learn(self._mark.finished_at)
             else:
                 self._activity.restart()
             self._acting = False

@@ -41,7 +41,7 @@ from pytest_vnc_use.cli.options import (
     RUN_OPTIONS,
     add_options,
     add_secret,
-    given,
+    option_values,
     secrets_of,
     settings_of,
 )
@@ -126,7 +126,7 @@ def parser() -> argparse.ArgumentParser:
 def _mcp(arguments: argparse.Namespace) -> int:
     from pytest_vnc_use.cli.mcp_server import serve  # its library is optional
 
-    options = given(arguments, (DESKTOP_OPTIONS, RUN_OPTIONS))
+    options = option_values(arguments, (DESKTOP_OPTIONS, RUN_OPTIONS))
     answer_within_s = read_value("max_seconds", arguments.answer_seconds, "--answer-seconds")
     serve(
         settings_of(arguments),

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pytest_vnc_use.agent import build
 from pytest_vnc_use.cli.ini_file import IniFile
-from pytest_vnc_use.cli.options import add_options, given
+from pytest_vnc_use.cli.options import add_options, option_values
 from pytest_vnc_use.cli.typing_check import LIMIT_S, READS_LINES, check_lines, check_typing
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.desktops import qt
@@ -81,7 +81,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    values = given(arguments, [DOCTOR_OPTIONS])
+    values = option_values(arguments, [DOCTOR_OPTIONS])
     values["planner"] = values["planner"] or (values["model"] and "gemini")
     failed = []
     ini, directory = IniFile.find(Path.cwd()), Path.cwd()

@@ -186,17 +186,17 @@ class Desk:
 class Tools:
     """The tools, on the desktop and the run directories of the settings.
 
-    `given` are the settings that the user spelled out.
+    `overrides` are the settings that the user gave.
 
     A coding agent reads the docstrings of the tools.
     """
 
     def __init__(
-        self, settings: Settings, given: Mapping[str, str], answer_within_s: float, secrets: Mapping[str, str]
+        self, settings: Settings, overrides: Mapping[str, str], answer_within_s: float, secrets: Mapping[str, str]
     ) -> None:
         self._settings = settings
         self._secrets = dict(secrets)
-        self._given = dict(given)
+        self._overrides = dict(overrides)
         self._answer_within_s = answer_within_s
         self._runs_dir = Path(settings.runs_dir).resolve()
         self._redactor = Redactor({**secrets, **build.ambient_secrets(settings)})
@@ -263,7 +263,7 @@ class Tools:
         Returns counts, and for each failed test its id, the reason, and the ids of its runs, for `read_run`.
         """
         with _errors_on_one_line(self._redactor.hide):
-            suite = Suite(Path.cwd(), self._runs_dir, paths, keyword, self._given)
+            suite = Suite(Path.cwd(), self._runs_dir, paths, keyword, self._overrides)
             result = await self.desk.do(partial(suite.run, seconds), suite.stop)
             hidden: SuiteResult = self._redactor.hide_in(result)
             return hidden
@@ -307,7 +307,7 @@ class Tools:
             if name not in TIMING:
                 raise SettingsError(f"the name of a timing must be one of {', '.join(TIMING)}, got {name!r}")
             self._settings = merge((vars(self._settings), str), ({name: seconds}, str))
-            self._given[name] = str(seconds)
+            self._overrides[name] = str(seconds)
             return self.get_timing()
 
     def _trace(self, run_id: str) -> Trace:
@@ -332,17 +332,17 @@ def _step(trace: Trace, number: int) -> Step:
 
 def serve(
     settings: Settings,
-    given: Mapping[str, str],
+    overrides: Mapping[str, str],
     *,
     answer_within_s: float,
     secrets: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Serve a client until it closes stdin; Ctrl-C and SIGTERM end the process, and its work, at once.
 
-    `given` are the user's explicit settings, which override the project's for tests. An answer that comes later than
+    `overrides` are the user's settings, which replace the project's for tests. An answer that comes later than
     `answer_within_s` is a denial. `secrets` are values by name, which tasks may have typed.
     """
-    tools = Tools(settings, given, answer_within_s, secrets)
+    tools = Tools(settings, overrides, answer_within_s, secrets)
     for ending in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ending, lambda number, _: _leave(tools.desk, 128 + number))
     try:

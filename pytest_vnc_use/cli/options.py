@@ -70,14 +70,14 @@ def add_secret(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def given(arguments: argparse.Namespace, options: Iterable[Mapping[str, str]]) -> dict[str, str | None]:
+def option_values(arguments: argparse.Namespace, options: Iterable[Mapping[str, str]]) -> dict[str, str | None]:
     """Return what the options give, by setting; None for an option that is not there."""
     return {field: getattr(arguments, field) for fields in options for field in fields.values()}
 
 
 def settings_of(arguments: argparse.Namespace) -> Settings:
     """Return the settings of a command that asks a model, by default Gemini. Raises SettingsError."""
-    values = given(arguments, (DESKTOP_OPTIONS, RUN_OPTIONS))
+    values = option_values(arguments, (DESKTOP_OPTIONS, RUN_OPTIONS))
     is_local = (values["toolset"] or environment_layer()[0]["toolset"]) == LOCAL_AGENT
     return build.settings_of({**values, "planner": values["planner"] or (None if is_local else "gemini")})
 

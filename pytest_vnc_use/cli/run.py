@@ -16,7 +16,7 @@ from pytest_vnc_use.cli.options import (
     RUN_OPTIONS,
     add_options,
     add_secret,
-    given,
+    option_values,
     secrets_of,
     settings_of,
 )
@@ -132,7 +132,7 @@ def _continue_run(arguments: argparse.Namespace) -> int:
 
 
 def _reenact(arguments: argparse.Namespace) -> int:
-    values = given(arguments, (DESKTOP_OPTIONS, REENACT_OPTIONS))
+    values = option_values(arguments, (DESKTOP_OPTIONS, REENACT_OPTIONS))
     settings, approver = _at_running_desktop(build.settings_of({**values, "planner": ""})), terminal_approver()
     execution = read_execution(Path(arguments.execution))
     planner, secrets = Reenactment(execution), secrets_in(execution, secrets_of(arguments.secret))

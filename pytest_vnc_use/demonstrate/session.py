@@ -64,8 +64,8 @@ _ECHO_PX = 80
 class ManualSession:
     """A session that performs a user's events on a desktop, and keeps the actions that they make.
 
-    `notify` gets a message for the user, `show` the actions so far after each change. `eyes` act on the same desktop,
-    and see what may be recorded of it; they perform under `lock`.
+    `notify` gets a message for the user, `show` the actions so far after each change. `controller` acts on
+    the same desktop, and captures what may be recorded of it; it performs under `lock`.
     """
 
     def __init__(
@@ -73,14 +73,14 @@ class ManualSession:
         desktop: VNCController,
         notify: Notify,
         elements_of: ElementsOf = no_elements,
-        eyes: Controller | None = None,
+        controller: Controller | None = None,
         show: Callable[[Sequence[DemonstratedAction]], None] = lambda _: None,
     ) -> None:
         self.demonstration = Demonstration()
         self.lock = threading.Lock()
         self._elements_of = Asker(elements_of)
         self._desktop, self._notify, self._show = desktop, notify, show
-        self._controller = eyes or desktop
+        self._controller = controller or desktop
         self._size = desktop.size
         self._next_capture_at = 0.0
         self._motions: queue.SimpleQueue[tuple[Motion | None, float]] = queue.SimpleQueue()

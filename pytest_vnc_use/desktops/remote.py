@@ -174,15 +174,15 @@ class RemoteExec:
     def __str__(self) -> str:
         return repr(shlex.join(self.command))
 
-    def _file(self, script: str, name: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        done = self._script(script, _inside(name), given)
+    def _file(self, script: str, name: str, content: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        done = self._script(script, _inside(name), content)
         self._check_reached(done)
         return done
 
-    def _script(self, script: str, argument: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    def _script(self, script: str, argument: str, content: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         argv = self.argv(["sh", "-c", script, "sh", argument], "file")
         try:
-            return self._call(argv, _FILE_S, given)
+            return self._call(argv, _FILE_S, content)
         except subprocess.TimeoutExpired as exc:
             raise DesktopError(f"{self!s} did not answer within {_FILE_S:g} s") from exc
 
@@ -240,11 +240,11 @@ def remote_exec_of(command_line: str, server: str) -> RemoteExec:
 
 
 def _check_regular(
-    done: subprocess.CompletedProcess[bytes], wish: str, kind: type[DesktopError] = DesktopError
+    done: subprocess.CompletedProcess[bytes], request: str, kind: type[DesktopError] = DesktopError
 ) -> None:
     if done.returncode == _NOT_REGULAR:
         problem = "it must be a regular file, it is a directory, a pipe, a device or a link to itself"
-        raise kind(f"cannot {wish} in the program's working directory: {problem}")
+        raise kind(f"cannot {request} in the program's working directory: {problem}")
 
 
 def _inside(name: str) -> str:

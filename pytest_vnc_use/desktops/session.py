@@ -341,15 +341,15 @@ class Session:
         except subprocess.TimeoutExpired:
             self._supervisor.kill()
             self._supervisor.wait()
-        unended = report.decode("utf-8", "replace").split("\n")[:-2]
+        survivors = report.decode("utf-8", "replace").split("\n")[:-2]
         supervisor.clean(str(self.directory), self._lock)
         for process in self._processes.values():
             process.close()
         self._control.close()
         os.close(self._lock)
-        if unended:
-            pids = " ".join(line.split()[0] for line in unended)
-            problem = f"cannot end process {', '.join(unended)}: it belongs to another user, or it hangs"
+        if survivors:
+            pids = " ".join(line.split()[0] for line in survivors)
+            problem = f"cannot end process {', '.join(survivors)}: it belongs to another user, or it hangs"
             raise DesktopError(f"{problem}. End it with: sudo kill -9 {pids}")
 
     def _start(

@@ -395,12 +395,12 @@ def supervise(directory: str, *descriptors: str) -> None:
     _signal.signal(_signal.SIGCHLD, lambda *_: None)
     supervisor = Supervisor(directory, control)
     _signal.signal(_signal.SIGTERM, supervisor.close)
-    unended, pids = b"", supervisor.owners() if supervisor.run(wakeup) else ()
+    survivors, pids = b"", supervisor.owners() if supervisor.run(wakeup) else ()
     for pid in pids:
         with suppress(OSError), open(f"/proc/{pid}/comm", "rb") as name:
-            unended += b"%d %s\n" % (pid, name.read().strip())
+            survivors += b"%d %s\n" % (pid, name.read().strip())
     try:
-        control.send(unended + b"\n")
+        control.send(survivors + b"\n")
     except OSError:  # the parent is gone; else it cleans up, faster
         clean(directory, int(descriptors[1]))
     os._exit(0)  # its interpreter has nothing to end

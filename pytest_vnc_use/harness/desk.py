@@ -41,28 +41,28 @@ class Desk:
             if self.recorder:
                 self.recorder.close()
             raise
-        self._eyes = VNCController(scroll_by=settings.scroll, type_by=settings.typing)
-        self._eyes.attach(self._connection)
+        self._vnc = VNCController(scroll_by=settings.scroll, type_by=settings.typing)
+        self._vnc.attach(self._connection)
         redacts = secrets and not settings.show_secrets
-        self._hands = RedactingController(self._eyes, self._declared.hide) if redacts else self._eyes
-        self._hands.settle()  # What is drawn until now is no response to an action.
+        self._controller = RedactingController(self._vnc, self._declared.hide) if redacts else self._vnc
+        self._controller.settle()  # What is drawn until now is no response to an action.
 
     @property
     def size(self) -> tuple[int, int]:
         """Width and height of the screen in pixels."""
-        return self._eyes.size
+        return self._vnc.size
 
     def png(self) -> bytes:
         """Return the screen now, without typed secrets. Raises DesktopError."""
-        return self._hands.frame().png
+        return self._controller.frame().png
 
     def perform(self, action: DesktopAction) -> None:
         """Perform an action, and wait for the screen's answer. Raises ActionError, DesktopError."""
         if isinstance(action, TypeText):
             self._type(action.text)
         else:
-            self._hands.perform(action)
-        self._hands.settle()
+            self._controller.perform(action)
+        self._controller.settle()
 
     def _type(self, text: str) -> None:
         check_declared(text, self._declared.reveal)
@@ -70,7 +70,7 @@ class Desk:
         if self.recorder and marks:
             self._connection.send(self.recorder.withhold, marks)
         try:
-            perform_text(self._hands, TypeText(self._declared.reveal(text)))
+            perform_text(self._controller, TypeText(self._declared.reveal(text)))
         finally:
             if self.recorder and marks:
                 self._connection.send(self.recorder.withhold, ())
@@ -82,6 +82,6 @@ class Desk:
     def close(self) -> None:
         """End the connection, then the recording. Raises RunDirectoryUnwritable if that is not whole."""
         with suppress(DesktopError):  # it has ended already
-            self._eyes.close()
+            self._vnc.close()
         if self.recorder:
             self.recorder.close()

@@ -15,7 +15,16 @@ from pytest_vnc_use.errors import InfraError, SettingsError, VncUseError, faults
 from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.state import FailureTriage, desktop_of, needs_desktop, state_of
-from pytest_vnc_use.triage import CLASSES, SETTINGS, Fault, cause_of, fault_of, format_failure, rule_for, sanitize
+from pytest_vnc_use.triage import (
+    CLASSES,
+    SETTINGS,
+    DesktopFailure,
+    cause_of,
+    failure_of,
+    format_failure,
+    rule_for,
+    sanitize,
+)
 
 if TYPE_CHECKING:
     from pytest_vnc_use.types import Triage
@@ -84,10 +93,12 @@ def complete(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Test
 
 def _classify(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport, error: BaseException) -> None:
     state, desktop, hide = state_of(item), desktop_of(item), secrets_of(item.config).hide
-    fault = fault_of(desktop, error) if desktop and call.when != "teardown" else Fault()
-    rule = rule_for(error, fault)
+    desktop_failure = failure_of(desktop, error) if desktop and call.when != "teardown" else DesktopFailure()
+    rule = rule_for(error, desktop_failure)
     # an error of the tool, earlier in the test, that no `pytest.raises` named
-    failures = state.agent.tool_failures if state.agent and not fault and rule.triage not in ("infra", None) else ()
+    failures = (
+        state.agent.tool_failures if state.agent and not desktop_failure and rule.triage not in ("infra", None) else ()
+    )
     tool = next((failure for failure in failures if not failure.is_expected), None)
     if tool:
         rule = rule_for(tool)
@@ -95,24 +106,28 @@ def _classify(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Tes
     if isinstance(error, pytest.xfail.Exception) and triage not in ("infra", SETTINGS):
         return  # the test expects this, by `pytest.xfail` or by `run=False`
     if isinstance(error, VncUseError) or faults.asked(error):  # without a traceback through the engine
-        text = format_failure(error, fault, _locations(item, error), hide)
+        text = format_failure(error, desktop_failure, _locations(item, error), hide)
         plain = pytest.fail.Exception(f"{triage}: {text}", pytrace=False).with_traceback(error.__traceback__)
         report.longrepr = item.repr_failure(pytest.ExceptionInfo.from_exception(plain))
     elif hasattr(report.longrepr, "addsection"):
-        _show_beside(item, report, error, fault)
+        _show_beside(item, report, error, desktop_failure)
     message = line(sanitize(_headline(report, triage, tool), hide))
     state.failure = state.failure or FailureTriage(triage, rule.when, message)
     if rule.triage is not None:
         _expose_triage(item, call, error, rule.triage, message)
 
 
-def _show_beside(item: pytest.Item, report: pytest.TestReport, error: BaseException, fault: Fault) -> None:
+def _show_beside(
+    item: pytest.Item, report: pytest.TestReport, error: BaseException, desktop_failure: DesktopFailure
+) -> None:
     """Show other facts below the error that the test raised, and a crash of the program above it."""
     hide, longrepr = secrets_of(item.config).hide, cast("Any", report.longrepr)
-    if fault:
-        longrepr.addsection("program under test" if fault.of_program else "desktop", sanitize(str(fault), hide))
-    if fault.has_failed and getattr(longrepr, "chain", None) and longrepr.reprcrash:
-        end = sanitize(str(fault).partition("\n")[0], hide)
+    if desktop_failure:
+        longrepr.addsection(
+            "program under test" if desktop_failure.of_program else "desktop", sanitize(str(desktop_failure), hide)
+        )
+    if desktop_failure.has_failed and getattr(longrepr, "chain", None) and longrepr.reprcrash:
+        end = sanitize(str(desktop_failure).partition("\n")[0], hide)
         crash = pytest.fail.Exception(end, pytrace=False).with_traceback(error.__traceback__)
         first: Any = item.repr_failure(pytest.ExceptionInfo.from_exception(crash))
         longrepr.chain = [(first.chain[0][0], None, None), *longrepr.chain]

@@ -121,9 +121,9 @@ def sentence_about(task: str, *words: str) -> str:
 
     Longer words count more.
     """
-    vocabulary = {*_WORD.findall(" ".join(words).lower())}
+    terms = {*_WORD.findall(" ".join(words).lower())}
     sentences = [sentence.strip() for sentence in re.split(r"[.;!?\n]+\s*|,\s+|\s+and\s+", task) if sentence.strip()]
-    shared = [sum(map(len, vocabulary.intersection(_WORD.findall(sentence.lower())))) for sentence in sentences]
+    shared = [sum(map(len, terms.intersection(_WORD.findall(sentence.lower())))) for sentence in sentences]
     return sentences[shared.index(max(shared))] if any(shared) else ""
 
 
@@ -143,14 +143,14 @@ def reliability_lines(reliability: Reliability) -> Iterator[str]:
 
 
 def reliability_rows(
-    found: Sequence[Reliability], page_of: Callable[[str], str]
+    reliabilities: Sequence[Reliability], page_of: Callable[[str], str]
 ) -> list[tuple[Reliability, list[tuple[str, str]]]]:
     """Return each repeated test with the two repetitions that diverge, each with the address of that step.
 
     `page_of` makes the address of a run's page from the run's directory; without one the address is "".
     """
     rows = []
-    for reliability in found:
+    for reliability in reliabilities:
         sides = []
         if divergence := reliability.divergence:
             for side in divergence.sides:

@@ -208,8 +208,8 @@ def _cause(test: TestLine) -> str:
     """Return the message of a test without what differs from test to test: its name, numbers and paths."""
     file, colons, name = test.test.partition("::")
     message = test.message
-    for own_name in (name, name.partition("[")[0]):
-        message = message.replace(f"{file.rpartition('/')[2]}{colons}{own_name}'", "…'")
+    for test_name in (name, name.partition("[")[0]):
+        message = message.replace(f"{file.rpartition('/')[2]}{colons}{test_name}'", "…'")
     return _VARYING.sub("…", message)
 
 

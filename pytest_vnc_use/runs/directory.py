@@ -91,7 +91,7 @@ class RunDirectory:
         self._exchange_count: int | None = None
         self._requests: dict[str, JsonObject] = {}
         self._lock = Lock()
-        self.began_s = clock.monotonic() - max(clock.epoch() - (began_at or clock.epoch()), 0.0)
+        self.started_at = clock.monotonic() - max(clock.epoch() - (began_at or clock.epoch()), 0.0)
         """The time of the monotonic clock when the run started."""
 
     @classmethod
@@ -125,7 +125,7 @@ class RunDirectory:
         """Write one event. After the return it survives a kill -9 of the process."""
         with self._lock:
             line = to_json(self._add_exchange(event) if isinstance(event, ModelExchange) else event)
-            self._trace.append({**line, "at_s": round(clock.monotonic() - self.began_s, 3)})
+            self._trace.append({**line, "at_s": round(clock.monotonic() - self.started_at, 3)})
 
     def _add_exchange(self, exchange: ModelExchange) -> ModelExchange:
         """Write one exchange. Return it as the trace has it: without bodies, with the number of its line."""

@@ -19,7 +19,7 @@ from pytest_vnc_use.runs.uitask_trace import ExecutionLog
 from pytest_vnc_use.types import JsonObject, RunEvent, RunStarted
 
 FILE = "messages.jsonl"
-MOST_BYTES = 16_000_000
+MAX_BYTES = 16_000_000
 """The largest file, about 200,000 messages. The line after them states that more were sent."""
 
 
@@ -62,7 +62,7 @@ class MessageLog:
         with self._lock:
             self._path, self._started_s, self._hide = directory / FILE, started_s, hide
             written = self._path.stat().st_size if self._path.exists() else 0
-            self._left = max(MOST_BYTES - written, 0)
+            self._left = max(MAX_BYTES - written, 0)
 
     def hide(self, text: str) -> str:
         """Return a text without secrets."""
@@ -77,7 +77,7 @@ class MessageLog:
             lines = b"".join(_line({"at_s": at_s, **message}) for message in messages)
             self._left -= len(lines)
             if self._left <= 0:
-                self._left, lines = 0, _line({"at_s": at_s, "kind": "cut", "most_bytes": MOST_BYTES})
+                self._left, lines = 0, _line({"at_s": at_s, "kind": "cut", "most_bytes": MAX_BYTES})
             try:
                 with open(self._path, "ab", opener=private) as file:
                     file.write(lines)

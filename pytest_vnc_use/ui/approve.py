@@ -107,12 +107,12 @@ class WaitingRuns:
 
     def questions(self) -> dict[str, dict[str, Any]]:
         """Return what the page shows of each run that waits, by the run's directory."""
-        found = {}
+        by_run = {}
         for file in sorted(self._runs_dir.glob("*/checkpoints.sqlite")):
             run = str(file.parent)
             if run not in self._running and (question := self._question(file.parent)):
-                found[run] = question
-        return found
+                by_run[run] = question
+        return by_run
 
     def _question(self, path: Path) -> dict[str, Any] | None:
         run = str(path)

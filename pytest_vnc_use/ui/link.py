@@ -74,7 +74,7 @@ class Link:
         self._passed: set[str] = set()
         self.is_open, self.is_paused, self.watched = True, False, 0
         """`watched` is 0 while no page looks, else another number each time that pages need whole screens."""
-        self._looks = 0
+        self._watch_count = 0
         self.on_unseen: Callable[[], object] = lambda: None
         """Called when a question is put that no page shows."""
         self.send(type="hello", worker=worker)
@@ -178,8 +178,8 @@ class Link:
         with self._changed:
             match message["type"]:
                 case "watch":
-                    self._looks += 1
-                    self.watched = self._looks if message["on"] else 0
+                    self._watch_count += 1
+                    self.watched = self._watch_count if message["on"] else 0
                 case "pause":
                     self.is_paused = message["on"]
                 case "next":
@@ -220,7 +220,7 @@ class Watcher:
 
     def __init__(self, link: Link, test: str, hide: Callable[[str], str]) -> None:
         self._link, self._test, self._hide = link, test, hide
-        self._ended, self._woken, self._hurries_until_s = False, threading.Event(), 0.0
+        self._is_ended, self._woken, self._hurries_until_s = False, threading.Event(), 0.0
         self.screen: Callable[[], Framebuffer | None] = lambda: None
         self.stored: Callable[[FrameRef], bytes | None] = lambda ref: None
         self._dollars = 0.0
@@ -231,7 +231,7 @@ class Watcher:
 
     def close(self) -> None:
         """Send no more frames."""
-        self._ended = True
+        self._is_ended = True
         self._woken.set()
 
     def hurry(self) -> None:
@@ -243,38 +243,42 @@ class Watcher:
         """Tell the desk what happened; wait before a step while a user has paused the tests."""
         match event:
             case RunStarted():
-                self._tell(task=self._hide(event.task), planner=event.planner, doing=f"waits for {event.planner}")
+                self._send_facts(task=self._hide(event.task), planner=event.planner, doing=f"waits for {event.planner}")
             case StepStarted():
-                self._tell_step(event.number, event.proposal, event.ruling.kind)
+                self._send_step(event.number, event.proposal, event.ruling.kind)
                 self._link.wait_while_paused(self._test)
             case StepFinished():
                 step = event.step
-                self._tell_step(step.number, step.proposal, step.ruling.kind, step)
-                self._tell(doing="")
+                self._send_step(step.number, step.proposal, step.ruling.kind, step)
+                self._send_facts(doing="")
                 if self._link.watched and self.screen() is None and (png := self.stored(step.frame_after)):
                     ref = step.frame_after
                     self._link.send_frame(png, test=self._test, x=0, y=0, width=ref.width, height=ref.height)
             case GateAwaited():
-                self._tell(doing=f"waits for the recorded screen, {event.remaining_s:.0f} s left")
+                self._send_facts(doing=f"waits for the recorded screen, {event.remaining_s:.0f} s left")
             case ModelAsked():
-                self._tell(doing=f"asks {'the judge' if event.purpose == 'judge' else event.model}")
+                self._send_facts(doing=f"asks {'the judge' if event.purpose == 'judge' else event.model}")
             case ModelExchange():
                 self._dollars += event.dollars or 0.0
-                self._tell(dollars=round(self._dollars, 6))
+                self._send_facts(dollars=round(self._dollars, 6))
             case Judged():
                 verdict = event.verdict
-                self._tell(claim=self._hide(verdict.claim), verdict=verdict.kind, reason=self._hide(verdict.reason))
+                self._send_facts(
+                    claim=self._hide(verdict.claim), verdict=verdict.kind, reason=self._hide(verdict.reason)
+                )
             case ApprovalAsked():
-                self._tell(doing="waits for approval")
+                self._send_facts(doing="waits for approval")
             case RunEnded():
-                self._tell(doing="", outcome=str(event.outcome or ""), problem=self._hide(event.message or event.error))
+                self._send_facts(
+                    doing="", outcome=str(event.outcome or ""), problem=self._hide(event.message or event.error)
+                )
             case _:
                 pass  # the run directory has the rest
 
-    def _tell(self, **facts: Any) -> None:
+    def _send_facts(self, **facts: Any) -> None:
         self._link.send(type="test", test=self._test, **facts)
 
-    def _tell_step(self, number: int, proposal: Proposal, ruling: str, done: Step | None = None) -> None:
+    def _send_step(self, number: int, proposal: Proposal, ruling: str, done: Step | None = None) -> None:
         """Tell of a step, once it is done with what it acted on: its name, else an image of the place."""
         caption = self._hide(proposal.intent or format_caption(proposal.action, done.elements if done else ()))
         crop = self.stored(done.crop) if done and done.crop and not is_named(done) else None
@@ -292,8 +296,8 @@ class Watcher:
             self._send_frames_of_desktop()
 
     def _send_frames_of_desktop(self) -> None:
-        sent, since, due_s = 0, float("-inf"), 0.0
-        while not self._ended:
+        sent, since, due_at = 0, float("-inf"), 0.0
+        while not self._is_ended:
             self._woken.clear()
             watched = self._link.wait_watched(LEAST_S)
             screen = self.screen() if watched else None
@@ -301,13 +305,13 @@ class Watcher:
                 self._woken.wait(LEAST_S)
                 continue
             if clock.monotonic() >= self._hurries_until_s:
-                self._woken.wait(max(0.0, due_s - clock.monotonic()))
+                self._woken.wait(max(0.0, due_at - clock.monotonic()))
             if watched != sent:
                 sent, since = watched, float("-inf")
             elif not screen.wait_drawn(since, LEAST_S):
                 continue
-            began_s = clock.monotonic()
-            since, parts = screen.parts_since(since)
+            started_at = clock.monotonic()
+            since, parts = screen.regions_since(since)
             width, height = screen.size
             if len(parts) > MAX_PARTS:
                 left, top = min(part.left for part, _ in parts), min(part.top for part, _ in parts)
@@ -317,5 +321,5 @@ class Watcher:
             for part, pixels in parts:
                 header = {"test": self._test, "x": part.left, "y": part.top, "width": width, "height": height}
                 self._link.send_frame(encode_png(pixels), waits=True, **header)
-            ended_s = clock.monotonic()
-            due_s = ended_s + max(LEAST_S, SHARE * (ended_s - began_s))
+            finished_at = clock.monotonic()
+            due_at = finished_at + max(LEAST_S, SHARE * (finished_at - started_at))

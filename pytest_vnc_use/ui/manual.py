@@ -146,12 +146,12 @@ class PageUser:
             steps = [self._caption(action) for action in actions]
             if steps != shown:
                 shown[:] = steps
-                tell()
+                update_page()
 
         def notify(problem: str) -> None:
-            tell(f"after step {len(shown)}: {problem}" if shown else problem)
+            update_page(f"after step {len(shown)}: {problem}" if shown else problem)
 
-        def tell(notice: str | None = None) -> None:
+        def update_page(notice: str | None = None) -> None:
             nonlocal noticed
             noticed, crops = noticed if notice is None else notice, {}
             for index, action in enumerate(session.demonstration.steps):
@@ -175,11 +175,11 @@ class PageUser:
         with _shown(watcher, screen), self._link.asking(inbox.receive, **question) as number:
             if repeats:
                 inbox.is_closed = True
-                tell(repeating)
+                update_page(repeating)
                 is_repeated = session.repeat(repeats)
                 inbox.is_closed = False
                 if is_repeated:
-                    tell("")
+                    update_page("")
                 if is_repeated and answered:
                     inbox.receive(answered)
             end = session.run()
@@ -335,8 +335,8 @@ def _typed(text: str) -> Iterator[Motion]:
 class _RedactedScreen:
     """A desktop's live pixels without typed secrets, as a Framebuffer gives its own; none while `lock` is held."""
 
-    def __init__(self, eyes: Controller, lock: threading.Lock, screen: Framebuffer) -> None:
-        self._eyes, self._lock, self._screen = eyes, lock, screen
+    def __init__(self, controller: Controller, lock: threading.Lock, screen: Framebuffer) -> None:
+        self._controller, self._lock, self._screen = controller, lock, screen
         self._last: Pixels | None = None
 
     @property
@@ -346,10 +346,10 @@ class _RedactedScreen:
     def wait_drawn(self, moment: float, timeout_s: float) -> bool:
         return self._screen.wait_drawn(moment, timeout_s)
 
-    def parts_since(self, moment: float) -> tuple[float, list[tuple[Region, Pixels]]]:
+    def regions_since(self, moment: float) -> tuple[float, list[tuple[Region, Pixels]]]:
         taken_s = clock.monotonic()
         with self._lock:
-            pixels = pixels_in(self._eyes.raw_frame())
+            pixels = pixels_in(self._controller.raw_frame())
         last, self._last = self._last, pixels
         height, width = pixels.shape
         if last is None or last.shape != pixels.shape or moment < 0:

@@ -145,16 +145,18 @@ class CiReview:
         self._directory = RunDirectory.create(Path(self._temporary.name, "questions"), "review")
         try:
             runs = self._unpacked(source) if source.is_file() else source
-            found = sorted({trace.parent for trace in runs.rglob("trace.jsonl")}, reverse=True)  # the newest first
-            if not found:
+            directories = sorted(
+                {trace.parent for trace in runs.rglob("trace.jsonl")}, reverse=True
+            )  # the newest first
+            if not directories:
                 raise SettingsError(f"there is no run directory in {str(source)!r}: it must hold the runs of a CI job")
         except SettingsError:
             self.close()
             raise
-        known = set[tuple[Path, int, int]]()
+        locations = set[tuple[Path, int, int]]()
         newest: dict[tuple[Path, str], FinishedTest] = {}
         unrepeated = set[tuple[Path, str]]()
-        for path in found:
+        for path in directories:
             try:
                 if ended := read_finished_test(path):
                     test = path.parent, ended.test
@@ -166,13 +168,13 @@ class CiReview:
                 for heal in _heals_of(path):
                     if ended and (path.parent, ended.test) in unrepeated:
                         heal.problem += "; what the model did did not repeat in its rehearsal"
-                    if (place := (heal.path, -1, -1)) not in known:
-                        known.add(place)
-                        group = self.groups[f"heal {len(known)}"] = Group([heal])
+                    if (place := (heal.path, -1, -1)) not in locations:
+                        locations.add(place)
+                        group = self.groups[f"heal {len(locations)}"] = Group([heal])
                         group.question = self._question(heal)
                 for drift in _drifts_of(path):
-                    if (place := (drift.path, drift.run, drift.step)) not in known:
-                        known.add(place)
+                    if (place := (drift.path, drift.run, drift.step)) not in locations:
+                        locations.add(place)
                         self._add(drift)
             except (VncUseError, OSError) as exc:
                 self.left_out.append(f"{path.name}: {exc}")
@@ -298,7 +300,7 @@ def _heals_of(path: Path) -> Iterator[Heal]:
     same = ("test", "parameters", "secrets", "screen_size")
     if any(getattr(healed, name) != getattr(recording, name) for name in same):
         raise RunDirectoryError(f"{test}: what a model proposes is of another test")
-    before, after = (list(_lines_of(each)) for each in (recording, healed))
+    before, after = (list(_lines_of(version)) for version in (recording, healed))
     diff = "\n".join(line for line in [*unified_diff(before, after, n=2, lineterm="")][2:] if not line.startswith("@@"))
     problems = [drift.problem for drift in trace.drifts if drift.healed]
     yield Heal(test, problems[0] if problems else "a claim was judged again", file, text, healed, diff)

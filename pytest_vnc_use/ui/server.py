@@ -129,8 +129,8 @@ class Desk:
 
     async def log_in(self, request: Request) -> Response:
         """Exchange the one-time token for the cookie."""
-        given = await request.body() if int(request.headers.get("content-length", "0")) < 1000 else b""
-        if not self.is_local(request) or not self.token or not hmac.compare_digest(given, self.token.encode()):
+        token = await request.body() if int(request.headers.get("content-length", "0")) < 1000 else b""
+        if not self.is_local(request) or not self.token or not hmac.compare_digest(token, self.token.encode()):
             return Response("This link was used already, or is wrong: see the terminal.", 403, HEADERS)
         self.token = ""
         response = Response(status_code=204, headers=HEADERS)
@@ -147,7 +147,7 @@ class Desk:
             return
         await websocket.accept()
         if self.runner:
-            self.runner.on_end = partial(asyncio.get_running_loop().call_soon_threadsafe, self._tell_session)
+            self.runner.on_end = partial(asyncio.get_running_loop().call_soon_threadsafe, self._send_session)
         page, closed = Page(websocket), False
         self.pages.add(page)
         self._is_absent = False
@@ -181,8 +181,8 @@ class Desk:
         state = {"tests": list(self.tests.values()), "questions": asked, "can_run": self.runner is not None}
         return json.dumps({"type": "state", **state, **self._session()})
 
-    def _tell_session(self) -> None:
-        self.tell({"type": "session", **self._session()})
+    def _send_session(self) -> None:
+        self.broadcast({"type": "session", **self._session()})
 
     def _session(self) -> dict[str, Any]:
         is_running = bool(self.sessions) or bool(self.runner and self.runner.is_running)
@@ -208,7 +208,7 @@ class Desk:
             case "run" if self.runner and not self.runner.is_running:
                 options = ["--vnc-record=accept"] if message.get("accept") else []
                 self.runner.run([str(test) for test in message["tests"]], options)
-                self._tell_session()
+                self._send_session()
             case "stop":
                 if self.runner and self.runner.is_running:
                     self.runner.stop()
@@ -231,7 +231,7 @@ class Desk:
     async def _pause(self, on: bool) -> None:
         self.is_paused = on
         await self._to_sessions({"type": "pause", "on": on})
-        self._tell_session()
+        self._send_session()
 
     async def image(self, request: Request) -> Response:
         """Return an image of a drift of CI."""
@@ -244,39 +244,39 @@ class Desk:
         if self.review and number in self.review.groups and answer["kind"] in ("accept", "mask", "bug", "no"):
             async with self._reviewing:  # two pages may answer
                 await asyncio.to_thread(self.review.answer, number, answer["kind"], answer["words"])
-            self.tell(self.review.facts())
+            self.broadcast(self.review.facts())
             return
         websocket, question = self.questions.pop(number, (None, None))
         if question is None:
             return
-        self.tell({"type": "answered", "id": number})
+        self.broadcast({"type": "answered", "id": number})
         if websocket is not None:
             await _send(websocket, {**answer, "type": "answer", "id": number})
         elif self.waiting and (problem := self.waiting.answer(question, answer["kind"])):
-            self.tell({"type": "result", "run": question["run"], "text": problem})
+            self.broadcast({"type": "result", "run": question["run"], "text": problem})
 
     async def _look_for_waiting(self, waiting: WaitingRuns) -> None:
         """Show the runs that wait in their directories, while a page is open."""
         loop = asyncio.get_running_loop()
 
-        def tell_result(run: str, text: str) -> None:
-            loop.call_soon_threadsafe(self.tell, {"type": "result", "run": run, "text": text})
+        def send_result(run: str, text: str) -> None:
+            loop.call_soon_threadsafe(self.broadcast, {"type": "result", "run": run, "text": text})
 
-        waiting.on_result = tell_result
+        waiting.on_result = send_result
         while self.pages:
-            found = await asyncio.to_thread(waiting.questions)
+            waiting_questions = await asyncio.to_thread(waiting.questions)
             live = {question.get("run") for asker, question in self.questions.values() if asker}
-            due = {question["id"]: question for run, question in found.items() if run not in live}
+            due = {question["id"]: question for run, question in waiting_questions.items() if run not in live}
             for number in [number for number, (asker, _) in self.questions.items() if not asker and number not in due]:
                 del self.questions[number]
-                self.tell({"type": "answered", "id": number})
+                self.broadcast({"type": "answered", "id": number})
             for number, question in due.items():
                 if self.questions.get(number, (None, None))[1] != question:
                     self.questions[number] = None, question
-                    self.tell(question)
+                    self.broadcast(question)
             await asyncio.sleep(LOOK_S)
 
-    def tell(self, message: dict[str, Any]) -> None:
+    def broadcast(self, message: dict[str, Any]) -> None:
         """Send a message to all pages."""
         text = json.dumps(message)
         for page in self.pages:
@@ -286,8 +286,8 @@ class Desk:
 
     async def serve_session(self, websocket: WebSocket) -> None:
         """Take what a process of a test session tells."""
-        given = websocket.headers.get("authorization", "").removeprefix("Bearer ")
-        if websocket.headers.get("origin") or not hmac.compare_digest(given.encode(), self.session_token.encode()):
+        token = websocket.headers.get("authorization", "").removeprefix("Bearer ")
+        if websocket.headers.get("origin") or not hmac.compare_digest(token.encode(), self.session_token.encode()):
             await websocket.close(4403)
             return
         await websocket.accept()
@@ -302,7 +302,7 @@ class Desk:
                 if (frame := received.get("bytes")) is not None:
                     self._show(frame)
                 elif (message := json.loads(received["text"]))["type"] == "finished":
-                    self.tell(message)
+                    self.broadcast(message)
                     with suppress(asyncio.TimeoutError):
                         await asyncio.wait_for(
                             asyncio.gather(*(page.outgoing.join() for page in self.pages)), CLOSED_PAGE_S
@@ -317,11 +317,11 @@ class Desk:
             del self.sessions[websocket]
             for number in [number for number, (asker, _) in self.questions.items() if asker is websocket]:
                 del self.questions[number]
-                self.tell({"type": "answered", "id": number})
+                self.broadcast({"type": "answered", "id": number})
             for test in self.tests.values():
                 if test.get("session") == id(websocket) and test["state"] == "running":
                     self._change(test, state="", is_waiting=False, message="the session ended before the test did")
-            self._tell_session()
+            self._send_session()
             self._check_idle()
 
     def _show(self, frame: bytes) -> None:
@@ -334,16 +334,16 @@ class Desk:
         match message["type"]:
             case "hello":
                 self.sessions[websocket] = str(message["worker"])
-                self._tell_session()
+                self._send_session()
             case "collected":
                 for test in message["tests"]:
                     self.tests.setdefault(
                         test, {"id": test, "state": "", "steps": [], **self.last_results.get(test, {})}
                     )
-                self.tell({"type": "tests", "tests": [self.tests[test] for test in message["tests"]]})
+                self.broadcast({"type": "tests", "tests": [self.tests[test] for test in message["tests"]]})
             case "question":
                 self.questions[message["id"]] = websocket, message
-                self.tell(message)
+                self.broadcast(message)
                 if not self.pages and (self._leaving is None or self._leaving.done()):
                     after_s = 0.0 if self._is_absent else self.absent_s
                     self._leaving = asyncio.create_task(self._leave(after_s, NOBODY))
@@ -351,12 +351,12 @@ class Desk:
                 question = self.questions[message["id"]][1]
                 question |= {"steps": message["steps"], "notice": message["notice"]}
                 question["crops"] |= message["crops"]
-                self.tell(message)
+                self.broadcast(message)
             case "step":
                 steps = self._test(message["test"])["steps"]
                 steps[:] = [step for step in steps if step["number"] != message["number"]][-MAX_STEPS:]
                 steps.append({name: value for name, value in message.items() if name not in ("type", "test")})
-                self.tell(message)
+                self.broadcast(message)
             case "test":
                 test = self._test(message["test"])
                 if message.get("state") == "running":
@@ -368,7 +368,7 @@ class Desk:
 
     def _change(self, test: dict[str, Any], **changes: Any) -> None:
         test |= changes
-        self.tell({"type": "test", **{name: value for name, value in test.items() if name != "steps"}})
+        self.broadcast({"type": "test", **{name: value for name, value in test.items() if name != "steps"}})
 
     def _watch(self) -> None:
         """Have frames sent, whole screens first, while a page is open."""

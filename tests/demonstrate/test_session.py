@@ -155,7 +155,7 @@ def test_two_recorded_clicks_are_no_double_click(tigervnc: VncServer) -> None:
     """The user clicks slowly, but the session has the second click ready when it has performed the first."""
     with closing(connect(tigervnc.address)) as desktop:
         eyes = Timed(desktop)
-        session = ManualSession(desktop, print, eyes=eyes)
+        session = ManualSession(desktop, print, controller=eyes)
         for at_s in (0.0, AGAIN_S + 0.1):
             session.receive(MouseDown(140, 224), at_s)
             session.receive(MouseUp(140, 224), at_s)

@@ -82,7 +82,7 @@ class Sampler(Waiter):
         desk: Any = self._desk
         for _ in range(20):
             drawn = desk.recorder.drawn
-            pixels = desk._eyes.screen.raw_frame().pixels
+            pixels = desk._vnc.screen.raw_frame().pixels
             if desk.recorder.drawn == drawn == desk.recorder._total:  # else an update is being drawn
                 SAMPLES[drawn] = pixels
 

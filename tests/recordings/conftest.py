@@ -39,7 +39,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Tills:
         with Tills(directory).agent("auto", Steps(*STEPS), judge=Says()) as played:
             played.run()
             assert played.agent.assess(CLAIM)
-            played.agent._given_judge = Says("fails")
+            played.agent._custom_judge = Says("fails")
             assert not played.agent.assess("an error is shown")
             assert played.agent.extract(int, "how many apples?") == 2
             assert played.recorded.keep()

@@ -36,7 +36,7 @@ def log(tmp_path: Path) -> MessageLog:
 
 
 def test_it_is_bounded_and_says_so(log: MessageLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(messages, "MOST_BYTES", 2000)
+    monkeypatch.setattr(messages, "MAX_BYTES", 2000)
     log.begin(tmp_path, 0.0, str)
     for x in range(1000):
         Outgoing(log).note("pointer", x=x, y=0, buttons=[])

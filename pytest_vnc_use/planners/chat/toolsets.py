@@ -182,12 +182,12 @@ def _drag_from_pointer(args: Arguments) -> Action:
     return Drag(*start, *args.target())
 
 
-def _scroll_pixels(args: Arguments, *, ahead: Direction = "up", back: Direction = "down") -> Action:
+def _scroll_pixels(args: Arguments, *, positive: Direction = "up", negative: Direction = "down") -> Action:
     pixels = args.number("pixels", default=0.0)
     if not pixels:
-        raise Unreadable(f"'pixels' must be a number above 0 for {ahead}, below 0 for {back}, got 0")
+        raise Unreadable(f"'pixels' must be a number above 0 for {positive}, below 0 for {negative}, got 0")
     x, y = args.at_pointer() if args.has_point() or args.pointer else args.middle()
-    return Scroll(x, y, ahead if pixels > 0 else back, clicks=wheel_clicks(pixels / PIXELS_PER_WHEEL_CLICK))
+    return Scroll(x, y, positive if pixels > 0 else negative, clicks=wheel_clicks(pixels / PIXELS_PER_WHEEL_CLICK))
 
 
 def _terminate(args: Arguments) -> EndOfRun:
@@ -227,7 +227,7 @@ COMPUTER_USE = Table(
         "double_click": tool("", partial(_click_at_pointer, count=2)),
         "triple_click": tool("", partial(_click_at_pointer, count=3)),
         "scroll": tool("", _scroll_pixels),
-        "hscroll": tool("", partial(_scroll_pixels, ahead="right", back="left")),
+        "hscroll": tool("", partial(_scroll_pixels, positive="right", negative="left")),
         "wait": tool("", lambda args: _wait(args, "time", "duration"), time={**NUMBER, "default": 1}),
         "screenshot": tool("", _take_screenshot),
         "terminate": tool("", _terminate, ends=True),

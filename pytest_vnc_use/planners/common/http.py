@@ -46,7 +46,7 @@ from pytest_vnc_use.types.actions import DEEPEST, is_shallow
 
 Result = TypeVar("Result")
 
-MOST_BYTES = 4 * 2**20
+MAX_BYTES = 4 * 2**20
 """The largest answer that is read. A turn of a model is a few thousand bytes."""
 
 CLEAN_UP_S = 1.0
@@ -326,7 +326,7 @@ def _answered(service: Service, body: JsonObject | None, timeout_s: float) -> tu
 
 
 def _send(service: Service, body: JsonObject | None, timeout_s: float) -> httpx2.Response:
-    """Return the response as it came. It is requested uncompressed, so that `MOST_BYTES` limits it."""
+    """Return the response as it came. It is requested uncompressed, so that `MAX_BYTES` limits it."""
     ends_at = clock.monotonic() + timeout_s
     headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", **service.headers}
     method, sent = ("GET", None) if body is None else ("POST", json.dumps(body))
@@ -336,8 +336,8 @@ def _send(service: Service, body: JsonObject | None, timeout_s: float) -> httpx2
         content = bytearray()
         for chunk in response.iter_bytes():
             content += chunk
-            if len(content) > MOST_BYTES:
-                raise NotJson(f"the model's service sent more than {MOST_BYTES // 2**20} MiB")
+            if len(content) > MAX_BYTES:
+                raise NotJson(f"the model's service sent more than {MAX_BYTES // 2**20} MiB")
             if clock.monotonic() > ends_at:
                 raise DeadlineExceeded
     return httpx2.Response(response.status_code, headers=response.headers, text=content.decode(errors="replace"))

@@ -84,7 +84,7 @@ SAFETY_POLICIES = (
 )
 ALL_TURNS = 40
 """The turns that go back whole in the older tool format and in a browser: as many as a run has by default."""
-REFUSED = frozenset(
+BLOCK_REASONS = frozenset(
     "SAFETY RECITATION BLOCKLIST PROHIBITED_CONTENT SPII ESCALATION MODEL_ARMOR PUP_LIMITED_DISABLED IMAGE_SAFETY "
     "IMAGE_PROHIBITED_CONTENT IMAGE_RECITATION".split()
 )
@@ -360,7 +360,7 @@ def read_answer(body: JsonObject, *, detects_injection: bool = False) -> Answer[
         reason, content = str(candidate.get("finishReason") or ""), candidate.get("content") or {}
         parts = content.get("parts") or ()
         why = str(blocked or reason or "no candidate")
-        if blocked or reason in REFUSED:
+        if blocked or reason in BLOCK_REASONS:
             what = "prompt" if blocked else "answer"
             return Failure(AnswerRefused(f"the model's service blocked the {what}: {why}"))
         if detects_injection and (reason == "OTHER" or (reason in WHOLE and not parts)):
