@@ -383,6 +383,19 @@ REPLACED = {
     r"never tried|not tried": "untested",
     r"goes on|went on": "continues",
     r"of y?our own": "custom",
+    r"told": "reported",
+    r"a yes": "approval",
+    r"in circles": "repeats actions",
+    r"glances?": "raw frame",
+    r"reckon(?:s|ed)?": "estimate",
+    r"dialects?": "tool format",
+    r"thoughts": "reasoning",
+    r"movers?|unrest": "moving region, motion",
+    r"spellings?|spelt": "format, alias",
+    r"foregone": "always true",
+    r"orders on the screen": "prompt injection",
+    r"strangers?": "untrusted source",
+    r"heeds?": "follow",
 }
 """Terms of this project's past, as patterns, with the standard term to write; code is left out."""
 PAST = re.compile(rf"\b(?:{'|'.join(REPLACED)})\b", re.IGNORECASE)

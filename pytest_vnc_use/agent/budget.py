@@ -2,7 +2,7 @@
 
 A budget is checked before each call of a model and charged after it. The estimate of a call comes from its text and
 images, and from the largest call so far; it counts nothing as cached. A session is one account for all its processes,
-and calls under way count as reserved. So a session exceeds its limit by at most one call per process, if an answer is
+and calls in progress count as reserved. So a session exceeds its limit by at most one call per process, if an answer is
 longer than estimated. A call without a count, such as an abandoned request, counts as estimated, because it may have
 been billed.
 """

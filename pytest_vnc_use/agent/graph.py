@@ -1,7 +1,7 @@
 """The loop of one run, live or replayed, as a LangGraph graph; the only file that knows langgraph.
 
     start -> observe -> propose -> act -> (act while calls are pending) -> propose -> … -> end
-                            \\-> hitl_gate -> act      where the next call waits for a person
+                            \\-> hitl_gate -> act      where the next call waits for a user
 
 The graph's state holds counters and what is pending, and stays small. What has happened is in the run directory, from
 which a run in another process continues. `hitl_gate` interrupts the graph; the SQLite checkpointer beside the trace
@@ -17,7 +17,7 @@ from contextlib import closing, contextmanager, suppress
 from typing import Any, cast
 
 with warnings.catch_warnings():
-    # langsmith uses at its import what Python 3.14 deprecates: where warnings are errors, nobody could import it
+    # langsmith uses at its import what Python 3.14 deprecates: where warnings are errors, no test could import it
     warnings.filterwarnings("ignore", ".*iscoroutinefunction", DeprecationWarning, module=r"langsmith\.")
     import langsmith
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
@@ -54,7 +54,7 @@ class RunGraph:
         """Continue from the last checkpoint; `answer` is a user's yes or no about `asked` where the run waits for one.
 
         The policy rules again on what was about to be done: a checkpoint allows nothing. Raises RunDirectoryError where
-        there is nothing to continue with, nobody was asked, or about another action.
+        there is nothing to continue with, no user was asked, or about another action.
         """
         with self._damage_as_error(), self._compiled() as (graph, config):
             snapshot = graph.get_state(config)

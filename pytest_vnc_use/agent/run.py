@@ -156,7 +156,7 @@ def continue_run(
     with _only_driver(directory):
         trace = read_trace(directory.path)
         outcome = trace.ended.outcome if trace.ended else None
-        if outcome is not None:  # a run that broke has none
+        if outcome is not None:  # a run that failed has none
             raise RunDirectoryError(
                 f"run {run_id!r} is finished, with {str(outcome)!r}. Only an unfinished run can continue"
             )

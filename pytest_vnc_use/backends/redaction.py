@@ -174,7 +174,7 @@ class RedactingController(ForwardingController):
             self._letters = ""
             self._type_secret(action, text, hidden)
             return
-        if action == TypeText(text) and len(text) == 1:  # as a person types
+        if action == TypeText(text) and len(text) == 1:  # as a user types
             if not self._letters:
                 self._before_letters = self.desktop.frame()
             self._letters += text

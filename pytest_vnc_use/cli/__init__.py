@@ -22,7 +22,7 @@ Exit codes of run, approve, deny, resume and reenact:
 
 The last line printed names the outcome, or `infra`, `defect` or `interrupted`, and the run directory. approve, deny and
 resume use the claims and limits that the run was started with. Its planner, policy, desktop and secrets must be given
-again: a run directory may be another person's, so none of these is taken from it.
+again: a run directory may be another user's, so none of these is taken from it.
 """
 
 from __future__ import annotations

@@ -190,7 +190,7 @@ _QT_DIRS = {"PySide6": "Qt", "PyQt6": "Qt6"}
 
 
 def _qt(host_network: str) -> str:
-    """Return the Qt found, and who reaches its server. Raises DesktopError; SettingsError if everybody may not."""
+    """Return the Qt found, and who reaches its server. Raises DesktopError; SettingsError if not all users may."""
     name = next((name for name in _QT_DIRS if find_spec(name)), "PySide6")
     try:
         package = importlib.import_module(name)
@@ -203,7 +203,7 @@ def _qt(host_network: str) -> str:
     plugin = Path(str(package.__file__)).parent / _QT_DIRS[name] / "plugins" / "platforms" / "libqvnc.so"
     if not plugin.exists():
         raise DesktopError(f"{name} with Qt {qt_version} lacks the platform vnc, {plugin}. Reinstall {name}")
-    reach = f"which everybody can reach: vnc_qt_host_network is {host_network}"
+    reach = f"which all users can reach: vnc_qt_host_network is {host_network}"
     if host_network != "always" and not (host_network == "true" and qt.why_not_closable()):
         qt.check_network(may_be_open=False)
         reach = "which only this user reaches"

@@ -66,7 +66,7 @@ _ENDED_WITHIN_S = 1.5
 """The time that the end of the process waits for its work; clients kill it after two seconds."""
 _ASKS_BY_RESULT = "2026-07-28"
 _STATE_KEPT_S = 86400.0
-"""The time for which the state that a client returns is accepted; a late answer is a no, not an error."""
+"""The time for which the state that a client returns is accepted; a late answer is a denial, not an error."""
 _QUESTION = "confirmation"
 _ANSWER_SCHEMA = {
     "type": "object",
@@ -154,7 +154,7 @@ class Desk:
         self._stop: Callable[[], None] = lambda: None
 
     async def do(self, work: Callable[[], T], stop: Callable[[], None]) -> T:
-        """Return the result of `work()`; call `stop()` if nobody waits for it any more. Raises ToolError if busy."""
+        """Return the result of `work()`; call `stop()` if no caller waits for it any more. Raises ToolError if busy."""
         if not self._free.acquire(blocking=False):
             raise ToolError("another task or test run is in progress. Wait for it, or cancel it")
         self._stop = stop

@@ -40,7 +40,7 @@ class FailedTest:
 
 @dataclass(frozen=True)
 class SuiteResult:
-    """The number of tests by result, the seconds that they took, and the tests that failed or broke."""
+    """The number of tests by result, the seconds that they took, and the tests that failed or raised an error."""
 
     passed: int
     failed: int

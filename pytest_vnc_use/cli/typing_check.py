@@ -67,7 +67,7 @@ class _Typing:
                 break
 
     def check(self) -> Result:
-        """Type a letter; then what the server's way of typing needs."""
+        """Type a letter; then what the server's method of typing needs."""
         if len(self._before) > _STABLE_FRAMES:
             return "--", "not checked: the screen moves, which would hide the effect of a letter"
         has_clipboard = self._controller.quirks.text == "clipboard"

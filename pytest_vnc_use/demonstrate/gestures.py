@@ -1,9 +1,9 @@
-"""A person's pointer and keyboard events, combined into actions.
+"""A user's pointer and keyboard events, combined into actions.
 
 Each event yields actions for the desktop at once. It also says whether a new recorded action begins; then look at the
 screen first. So the desktop gets exactly what is recorded. Events without effect do nothing on the desktop.
 
-A replay performs one action at once, and waits only between actions. So events join one action only while the person
+A replay performs one action at once, and waits only between actions. So events join one action only while the user
 waits for nothing: a pause, or a screen that changed (`close`), begins another one. Enter is always its own action.
 """
 
@@ -128,7 +128,7 @@ class Demonstration:
         return not self._pressed and not (self.growing and isinstance(self.growing.action, TypeText))
 
     def close(self) -> None:
-        """Let the next event begin an action of its own: the person has waited for something."""
+        """Let the next event begin a separate action: the user has waited for something."""
         self._is_open = False
 
     def insert(self, moves: Sequence[DemonstratedAction]) -> None:

@@ -83,7 +83,7 @@ def _texts(value: object, problem: str) -> tuple[str, ...]:
 def read(item: pytest.Item) -> None:
     """Store the specs of the item's markers.
 
-    A wrong marker ends the session. On a worker of pytest-xdist it fails the test instead, as nobody sees the end of a
+    A wrong marker ends the session. On a worker of pytest-xdist it fails the test instead, as no user sees the end of a
     worker's session.
     """
     state = state_of(item)

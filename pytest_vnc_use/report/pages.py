@@ -69,7 +69,7 @@ class LinkedShots:
         self._base = base
 
     def html(self, shot: Shot, kind: str = "") -> str:
-        """Return a screenshot as an image, which is loaded when it comes into sight."""
+        """Return a screenshot as an image, which is loaded when it becomes visible."""
         template = '<img class="pic {}" src="{}" width="{}" height="{}" alt="{}" loading="lazy" decoding="async">'
         return Markup(template).format(kind, self._base + shot.address, shot.width, shot.height, shot.about)
 

@@ -23,7 +23,7 @@ RulingKind = Literal["allow", "deny", "ask"]
 
 @dataclass(frozen=True)
 class Confirmation:
-    """The model's wish that a person confirms an action first. With `blocks`, its service refuses the action."""
+    """The model's request that a user confirms an action first. With `blocks`, its service refuses the action."""
 
     explanation: str
     category: str = ""
@@ -69,7 +69,7 @@ class Decision:
 class Ruling:
     """The safety rules' answer about one action, and the rule that gave it.
 
-    `by` is `person` only after a person really said yes or no.
+    `by` is `person` only after a user really approved or denied it.
     """
 
     kind: RulingKind
@@ -177,7 +177,7 @@ If it raises on a ModelAsked, the request is not sent.
 
 
 def ignore_report(_: ModelAsked | ModelExchange) -> None:
-    """Ignore the report: the callback for when nobody needs it."""
+    """Ignore the report: the callback where no caller needs it."""
 
 
 @dataclass(frozen=True)
@@ -314,7 +314,7 @@ class StepFinished:
 
 @dataclass(frozen=True)
 class ApprovalAsked:
-    """The start of a wait for a person's answer about step `number`."""
+    """The start of a wait for a user's answer about step `number`."""
 
     number: int
     proposal: Proposal

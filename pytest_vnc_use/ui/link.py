@@ -139,7 +139,7 @@ class Link:
     def asking(self, listener: Callable[[dict[str, Any]], None], **question: Any) -> Iterator[str]:
         """Put a question to the page, and yield its ID. A thread calls `listener` with all that pages send about it.
 
-        The last of that is an answer. It is a no once the desk is gone.
+        The last of that is an answer. It is a denial once the desk is gone.
         """
         self._questions += 1
         number = f"{id(self)}-{self._questions}"

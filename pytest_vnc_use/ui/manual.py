@@ -186,7 +186,7 @@ class PageUser:
         return inbox.answer, session, end
 
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
-        """Return the verdict that the user gave when the task was done, else ask. Raises Inconclusive for a no."""
+        """Return the verdict that the user gave when the task was done, else ask. Raises Inconclusive for a denial."""
         answered = self._verdicts.pop(self._hide(claim), None) or self._ask(claim, frame)
         if answered[0] == "fails":
             raise Inconclusive(f"{NOT_HOLDING}\n  claim: {claim}")

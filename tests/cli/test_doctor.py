@@ -106,8 +106,8 @@ def test_qt_without_network_namespace_is_rejected(monkeypatch: pytest.MonkeyPatc
     for server, host_network, word, text in (
         ("qt", "", "FAIL", "allows no network namespace to protect it (unshare: refused). Allow"),
         ("winbox::1", "", "--", "behind a firewall, -o vnc_qt_host_network=true"),
-        ("qt", "true", "ok", "which everybody can reach: vnc_qt_host_network is true"),
-        ("qt", "always", "ok", "which everybody can reach: vnc_qt_host_network is always"),
+        ("qt", "true", "ok", "which all users can reach: vnc_qt_host_network is true"),
+        ("qt", "always", "ok", "which all users can reach: vnc_qt_host_network is always"),
     ):
         settings = Settings(server=server, **({"qt_host_network": host_network} if host_network else {}))
         found = next(found for found in diagnose(settings, typing=False) if found.about == "Qt")
