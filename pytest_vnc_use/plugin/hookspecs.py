@@ -15,7 +15,7 @@ import pytest
 
 if TYPE_CHECKING:
     from pytest_vnc_use.report.results import RunFigures
-    from pytest_vnc_use.types import Drifted, Step, Verdict
+    from pytest_vnc_use.types import Drift, Step, Verdict
 
 
 @pytest.hookspec
@@ -29,7 +29,7 @@ def pytest_vnc_verdict(item: pytest.Item, verdict: Verdict, run_dir: Path | None
 
 
 @pytest.hookspec
-def pytest_vnc_drift(item: pytest.Item, drift: Drifted, run_dir: Path) -> None:
+def pytest_vnc_drift(item: pytest.Item, drift: Drift, run_dir: Path) -> None:
     """Receive each difference between the screen and its recording: what differs, where, and if a model took over."""
 
 

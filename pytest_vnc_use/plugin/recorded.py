@@ -45,7 +45,7 @@ from pytest_vnc_use.report.results import RehearsalFigures
 from pytest_vnc_use.runs.directory import read_trace, to_json
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.triage import sanitize
-from pytest_vnc_use.types import Drifted, Frame, Report, Verdict
+from pytest_vnc_use.types import Drift, Frame, Report, Verdict
 from pytest_vnc_use.types.protocols import Controller, Desktop, Judge, Planner
 
 try:
@@ -486,7 +486,7 @@ def _figures(
     return RehearsalFigures(number, repeated=False, problem=plain(message), advice=_STATE)
 
 
-def _advice(drift: Drifted, key: Key, recorded: Path, seen: Path, *, is_first: bool) -> str:
+def _advice(drift: Drift, key: Key, recorded: Path, seen: Path, *, is_first: bool) -> str:
     """Return the remedy. For a first screen no mask is proposed: it would hide what appears there later."""
     mask = "if the part changes on its own, mask it; "
     if drift.region and not is_first:

@@ -44,7 +44,7 @@ from pytest_vnc_use.runs.directory import FinishedTest, drop_screenshots, keep_l
 from pytest_vnc_use.runs.transcript import step_line
 from pytest_vnc_use.settings.layers import merge
 from pytest_vnc_use.triage import crash_of, format_program_end, rule_for, sanitize
-from pytest_vnc_use.types import Drifted, Judged, Limits, RunEnded, RunStarted, StepFinished, StepStarted
+from pytest_vnc_use.types import Drift, Judged, Limits, RunEnded, RunStarted, StepFinished, StepStarted
 
 if TYPE_CHECKING:
     from pytest_vnc_use.agent.agent import VncUseAgent
@@ -164,7 +164,7 @@ class ItemObserver:
                 self._call("pytest_vnc_step", step=step, run_dir=run_dir)
             case Judged(verdict):
                 self._call("pytest_vnc_verdict", verdict=verdict, run_dir=run_dir)
-            case Drifted():
+            case Drift():
                 drift = replace(event, problem=secrets.hide(event.problem))
                 self._call("pytest_vnc_drift", drift=drift, run_dir=run_dir)
             case RunEnded():

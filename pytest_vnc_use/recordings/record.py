@@ -35,7 +35,7 @@ from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.runs.json_lines import to_json
 from pytest_vnc_use.types import (
     CallFunction,
-    Drifted,
+    Drift,
     Extracted,
     FrameRef,
     Judged,
@@ -209,7 +209,7 @@ class _Run:
         self, expected: Pixels, mismatch: Mismatch, problem: str, seen: FrameRef, *, is_healed: bool = False
     ) -> None:
         """Report a screen that differs from the recorded one. It is healed where a model or a judge continues."""
-        self.emit(Drifted(problem, self.directory.store(frame_of(expected)), seen, mismatch.region, is_healed))
+        self.emit(Drift(problem, self.directory.store(frame_of(expected)), seen, mismatch.region, is_healed))
 
     def complete(self) -> None:
         """Complete the recorded run: the known one if it was replayed completely, else one with the live steps.
@@ -448,7 +448,7 @@ class RecordedTest:
                 self._note_outcome(event)
             case ModelExchange() if self._newest:
                 self._newest.meter.add(event)
-            case Drifted(problem, healed=True) if self._newest:
+            case Drift(problem, healed=True) if self._newest:
                 self.healed.append(problem)
                 self.healed_in = self.healed_in or self._newest.directory.path
             case Judged(verdict=verdict):

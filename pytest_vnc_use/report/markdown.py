@@ -189,7 +189,7 @@ def _step(step: StepView, links: Links) -> Iterator[str]:
     if step.words:
         yield f"  - intent: {code(step.words)}"
     if step.way in ("healed", NOT_HEALED):
-        yield f"  - {step.way}: {code(step.way_why)}"
+        yield f"  - {step.way}: {code(step.mode_reason)}"
     yield from (f"  - {kind}: {code(text)}" for kind, text in step.lines)
     seen = [links.to_shot("before", step.pair.left), links.to_shot("after", step.pair.right)]
     seen += [links.to_shot("the place of the step", step.crop)] if step.crop else []

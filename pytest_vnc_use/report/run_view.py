@@ -20,7 +20,7 @@ from pytest_vnc_use.report.screenshots import Compare, Pair, Shot, Shots
 from pytest_vnc_use.runs.directory import FinishedTest, Trace, read_exchanges, read_finished_test, read_logs, read_trace
 from pytest_vnc_use.runs.transcript import Caption, caption, format_caption, is_named, outcome_of
 from pytest_vnc_use.types import (
-    Drifted,
+    Drift,
     Judged,
     ModelExchange,
     Outcome,
@@ -83,7 +83,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class StepView:
-    """A step. `way` is live, replayed, healed, not healed, scripted or manual, and `way_why` its reason.
+    """A step. `way` is live, replayed, healed, not healed, scripted or manual, and `mode_reason` its reason.
 
     `title` is its caption as plain text. `crop` is the region of a step whose element has no name.
     """
@@ -94,7 +94,7 @@ class StepView:
     words: str
     badges: Sequence[Badge]
     way: str
-    way_why: str
+    mode_reason: str
     lines: Sequence[tuple[str, str]]
     pair: Pair
     bars: Sequence[Bar] = ()
@@ -374,7 +374,7 @@ def _deciding(trace: Trace, ended: FinishedTest | None, shots: Shots, *, compare
     return Deciding(pair, text, last.number, is_cause=bool(error or last.error))
 
 
-def _drift_pair(drift: Drifted, shots: Shots, *, compares: bool) -> Pair:
+def _drift_pair(drift: Drift, shots: Shots, *, compares: bool) -> Pair:
     refs = drift.recorded, drift.seen
     return shots.pair(("recorded", "now"), refs, region=drift.region, compares=compares)
 
@@ -479,7 +479,7 @@ def _steps(trace: Trace, shots: Shots, *, has_passed: bool) -> list[StepView]:
             words=short(step.proposal.intent or (step.words if numbers[0] == step.number else "")),
             badges=_step_badges(step),
             way=way,
-            way_why=short(why),
+            mode_reason=short(why),
             lines=[(kind, short(text)) for kind, text in lines if text],
             pair=shots.pair(("before", "after"), (step.frame_before, step.frame_after), action=action),
             bars=_bars(spans[step.number], max_s),
@@ -494,7 +494,7 @@ def _steps(trace: Trace, shots: Shots, *, has_passed: bool) -> list[StepView]:
 
 def _events_of_steps(
     trace: Trace,
-) -> tuple[dict[int, list[int]], Mapping[int, float], dict[int, Drifted], dict[int, float]]:
+) -> tuple[dict[int, list[int]], Mapping[int, float], dict[int, Drift], dict[int, float]]:
     """Return four values by the number of a step.
 
     They are the exchanges before it, the seconds of a judge's after it, the drift at which a model continued before it,
@@ -502,11 +502,11 @@ def _events_of_steps(
     """
     asked: dict[int, list[int]] = {}
     judged_s = defaultdict[int, float](float)
-    drifts: dict[int, Drifted] = {}
+    drifts: dict[int, Drift] = {}
     at_s: dict[int, float] = {}
     exchanges_by_turn: dict[int, list[int]] = {}
     waiting: list[int] = []
-    number, latest, drift = 0, 0, cast("Drifted | None", None)
+    number, latest, drift = 0, 0, cast("Drift | None", None)
     for timed in trace.events:
         match timed.event:
             case ModelExchange(purpose=purpose, duration_s=duration_s):
@@ -515,7 +515,7 @@ def _events_of_steps(
                 else:
                     judged_s[latest] += duration_s
                 number += 1
-            case Drifted(healed=True) as healed:
+            case Drift(healed=True) as healed:
                 drift = healed
             case TurnDecided(number=turn):
                 exchanges_by_turn[turn], waiting = waiting, []
@@ -545,7 +545,7 @@ def _exchanges(trace: Trace) -> list[Exchange]:
         return [Exchange("request", "", "", f"cannot be read: {short(exc, 300)}") for _ in trace.exchanges]
 
 
-def _way(trace: Trace, step: Step, drift: Drifted | None, *, has_passed: bool) -> tuple[str, str]:
+def _way(trace: Trace, step: Step, drift: Drift | None, *, has_passed: bool) -> tuple[str, str]:
     """Return who chose the step, and the reason. Only a test that passed has healed its recording."""
     planner = trace.started.planner
     if drift:

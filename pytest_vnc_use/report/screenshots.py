@@ -24,7 +24,7 @@ from pytest_vnc_use.errors import RunDirectoryError
 from pytest_vnc_use.report.annotate import action_path, open_png, size_of
 from pytest_vnc_use.report.phrases import without_parent_path
 from pytest_vnc_use.runs.directory import RunDirectory
-from pytest_vnc_use.types import Action, Drifted, FrameRef, Region
+from pytest_vnc_use.types import Action, Drift, FrameRef, Region
 
 ADDED = "page"
 """The directory within a run directory for the images that the page adds."""
@@ -314,7 +314,7 @@ def data_uri(content: bytes, kind: str = "png") -> str:
     return f"data:image/{kind};base64,{b64encode(content).decode('ascii')}"
 
 
-def image_diff(run: Path, drift: Drifted) -> str:
+def image_diff(run: Path, drift: Drift) -> str:
     """Return a drift as Allure's JSON of three images: recorded, seen, and the difference. Raises RunDirectoryError."""
     shots = Shots(run)
     images = {"expected": shots.png(drift.recorded), "actual": shots.png(drift.seen)}

@@ -15,7 +15,7 @@ from pytest_vnc_use.runs.json_lines import JsonLines, from_line
 from pytest_vnc_use.types import (
     ApprovalAsked,
     Decision,
-    Drifted,
+    Drift,
     Extracted,
     FrameRef,
     Judged,
@@ -82,7 +82,7 @@ class Trace:
     exchanges: tuple[ModelExchange, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     extracted: tuple[Extracted, ...] = ()
-    drifts: tuple[Drifted, ...] = ()
+    drifts: tuple[Drift, ...] = ()
     transients: tuple[Transient, ...] = ()
     ended: RunEnded | None = None
     events: tuple[TimedEvent, ...] = ()
@@ -150,7 +150,7 @@ def read_trace(path: Path, damage: list[str] | None = None) -> Trace:
     open_step: StepStarted | None = None
     decisions: dict[int, Decision] = {}
     steps: dict[int, Step] = {}
-    by_type: dict[type[Any], list[Any]] = {kind: [] for kind in (ModelExchange, Judged, Extracted, Drifted, Transient)}
+    by_type: dict[type[Any], list[Any]] = {kind: [] for kind in (ModelExchange, Judged, Extracted, Drift, Transient)}
     for event in (timed.event for timed in events):
         match event:
             case RunStarted():
@@ -189,7 +189,7 @@ def read_trace(path: Path, damage: list[str] | None = None) -> Trace:
         exchanges=tuple(by_type[ModelExchange]),
         verdicts=tuple(judged.verdict for judged in by_type[Judged]),
         extracted=tuple(by_type[Extracted]),
-        drifts=tuple(by_type[Drifted]),
+        drifts=tuple(by_type[Drift]),
         transients=tuple(by_type[Transient]),
         ended=ended,
         events=tuple(events),

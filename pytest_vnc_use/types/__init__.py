@@ -40,7 +40,7 @@ from pytest_vnc_use.types.frames import (
     NO_FRAME as NO_FRAME,
     REDACTED_COLOUR as REDACTED_COLOUR,
     DirectoryMade as DirectoryMade,
-    Drifted as Drifted,
+    Drift as Drift,
     Frame as Frame,
     FrameRef as FrameRef,
     GateAwaited as GateAwaited,

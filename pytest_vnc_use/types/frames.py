@@ -101,7 +101,7 @@ class Region:
 
 
 @dataclass(frozen=True)
-class Drifted:
+class Drift:
     """A screen that differs from its recording within `region`. `problem` states how.
 
     `healed` is true if a model continued. The recording is healed only if the test then passed, which is not known yet.

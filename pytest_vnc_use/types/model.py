@@ -14,7 +14,7 @@ from typing import Any, Literal, TypedDict, Union
 
 from pytest_vnc_use.types.actions import Action, JsonObject
 from pytest_vnc_use.types.elements import Elements
-from pytest_vnc_use.types.frames import DirectoryMade, Drifted, FrameRef, GateAwaited, SettledReason, Transient
+from pytest_vnc_use.types.frames import DirectoryMade, Drift, FrameRef, GateAwaited, SettledReason, Transient
 from pytest_vnc_use.types.verdicts import Reading, Usage, Verdict
 
 DecisionKind = Literal["act", "finished", "gave_up"]
@@ -364,7 +364,7 @@ RunEvent = Union[
     ModelExchange,
     Judged,
     Extracted,
-    Drifted,
+    Drift,
     Transient,
     GateAwaited,
     DirectoryMade,

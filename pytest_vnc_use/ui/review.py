@@ -43,7 +43,7 @@ from pytest_vnc_use.recordings.store import AFTER, BEFORE, Key, add_masks, load,
 from pytest_vnc_use.runs.directory import FinishedTest, RunDirectory, read_finished_test
 from pytest_vnc_use.runs.trace import Trace, read_trace
 from pytest_vnc_use.runs.transcript import format_caption
-from pytest_vnc_use.types import Drifted, StepFinished
+from pytest_vnc_use.types import Drift, StepFinished
 from pytest_vnc_use.types.actions import Point, points
 from pytest_vnc_use.ui.link import facts_of
 
@@ -52,7 +52,7 @@ MAX_UNPACKED = 4_000_000_000
 
 
 @dataclass(eq=False)
-class Drift:
+class JobDrift:
     """One gate that stayed closed in CI: the recording's file and text then, the place in it, and what was seen."""
 
     test: str
@@ -129,7 +129,7 @@ class Heal:
 class Group:
     """Drifts that look the same, or one heal, and what became of each, by test."""
 
-    drifts: list[Drift | Heal] = field(default_factory=list)
+    drifts: list[JobDrift | Heal] = field(default_factory=list)
     question: Question | None = None
     results: dict[str, str] = field(default_factory=dict)
 
@@ -190,7 +190,7 @@ class CiReview:
             raise SettingsError(f"{str(source)!r} must be a directory of runs, or a zip of one: {exc}") from exc
         return target
 
-    def _add(self, drift: Drift) -> None:
+    def _add(self, drift: JobDrift) -> None:
         """Add a drift to its group; the first of a group is the one whose images are shown."""
         _, _, gate, _ = drift.opened()
         changes = changes_of(gate, drift.seen) if gate.expected.shape == drift.seen.shape else []
@@ -206,7 +206,7 @@ class CiReview:
         if group.question is None:
             group.question = self._question(drift)
 
-    def _question(self, drift: Drift | Heal) -> Question:
+    def _question(self, drift: JobDrift | Heal) -> Question:
         asked: list[Question] = []
 
         def ask(question: Question) -> Answer:
@@ -244,7 +244,7 @@ class CiReview:
                 continue
             group.results[drift.test] = self._written(drift, reviewer, kind, words)
 
-    def _written(self, drift: Drift | Heal, reviewer: Reviewer, kind: AnswerKind, words: str) -> str:
+    def _written(self, drift: JobDrift | Heal, reviewer: Reviewer, kind: AnswerKind, words: str) -> str:
         if kind in ("bug", "no"):
             return f"a bug: {words}" if kind == "bug" else "left as it is"
         try:
@@ -262,7 +262,7 @@ class CiReview:
         self._temporary.cleanup()
 
 
-def _drifts_of(path: Path) -> Iterator[Drift]:
+def _drifts_of(path: Path) -> Iterator[JobDrift]:
     """Yield the drift that ended a run of a test; none at which a model continued."""
     trace = read_trace(path)
     last = [drift for drift in trace.drifts if not drift.healed and not drift.problem.startswith("the evidence for")]
@@ -281,7 +281,7 @@ def _drifts_of(path: Path) -> Iterator[Drift]:
             continue
         screen = (run.steps[done].screen if done < len(run.steps) else run.end).pixels()
         if screen.shape == recorded.shape and bool((screen == recorded).all()):
-            yield Drift(trace.started.test_id, drift.problem, file, text, number, done, seen)
+            yield JobDrift(trace.started.test_id, drift.problem, file, text, number, done, seen)
             return
     raise RunDirectoryError(f"{trace.started.test_id}: the recording is not the one that CI compared with")
 
@@ -326,7 +326,7 @@ def _first_other(recording: Recording, healed: Recording) -> tuple[int, int, Pix
     return len(healed.runs) - 1, len(run.steps), recording.runs[-1].end.pixels(), run.end.pixels()
 
 
-def _done_before(trace: Trace, drift: Drifted) -> int:
+def _done_before(trace: Trace, drift: Drift) -> int:
     """Return how many steps were performed before a drift."""
     done = 0
     for timed in trace.events:

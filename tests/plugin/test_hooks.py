@@ -15,7 +15,7 @@ from pytest_vnc_use.plugin import hookspecs
 from pytest_vnc_use.plugin.redaction import SessionSecrets
 from pytest_vnc_use.plugin.runtest import ItemObserver
 from pytest_vnc_use.plugin.state import SECRETS, ItemState, state_of
-from pytest_vnc_use.types import NO_FRAME, Drifted, Judged, Region
+from pytest_vnc_use.types import NO_FRAME, Drift, Judged, Region
 from support.gemini_server import GeminiServer, calls, text
 
 CONFTEST = """
@@ -74,7 +74,7 @@ def test_raising_hooks_on_worker_change_no_result(
     assert noted[2] == "verdict holds True"
 
 
-DRIFT = Drifted("no hunter2hunter2 is shown", NO_FRAME, NO_FRAME, Region(0, 0, 1, 1))
+DRIFT = Drift("no hunter2hunter2 is shown", NO_FRAME, NO_FRAME, Region(0, 0, 1, 1))
 
 
 def observed(**hooks: Callable[..., object]) -> tuple[ItemObserver, ItemState]:
@@ -89,7 +89,7 @@ def observed(**hooks: Callable[..., object]) -> tuple[ItemObserver, ItemState]:
 
 
 def test_drift_hook_gets_no_secrets() -> None:
-    drifts: list[tuple[Drifted, Path]] = []
+    drifts: list[tuple[Drift, Path]] = []
     observer, _ = observed(pytest_vnc_drift=lambda drift, run_dir: drifts.append((drift, run_dir)))
     observer.observe(DRIFT)
     assert [(drift.problem, run) for drift, run in drifts] == [("no <secret:PASSWORD> is shown", Path("run-1"))]
@@ -104,7 +104,7 @@ class _Unspeakable(Exception):
 
 @pytest.mark.parametrize("error", [SystemExit(3), _Unspeakable()])
 def test_raising_hook_is_noted_once(error: BaseException) -> None:
-    def hook(drift: Drifted) -> None:
+    def hook(drift: Drift) -> None:
         raise error
 
     observer, state = observed(pytest_vnc_drift=hook)

@@ -108,6 +108,8 @@ ROWS: dict[str, tuple[str, str]] = {
     "claim_fails": ("product", "@task('Look', expect='it fails')\ndef test_(): ..."),
     "claim_unsure": ("inconclusive", "@task('Look', expect='it is unsure')\ndef test_(): ..."),
     "claim_outage": ("infra", "@task('Look', expect='an outage')\ndef test_(): ..."),
+    "failure_expected": ("xfailed", "@xfail\n@task('Look', expect='it fails')\ndef test_(): ..."),
+    "body_asserts_on_top": ("product", "@task('Look', expect='it holds')\ndef test_(): assert 0"),
     "claims_hold": ("passed", "@task('Look', expect=['it holds', 'more holds'])\ndef test_(): ..."),
     "end_holds": ("passed", "@task('Look')\ndef test_(): ..."),
     "end_fails": ("agent", "@task('Look what fails')\ndef test_(): ..."),

@@ -12,7 +12,7 @@ from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.types import (
     Action,
     Decision,
-    Drifted,
+    Drift,
     Frame,
     Proposal,
     Region,
@@ -50,7 +50,7 @@ def frames(paint: Paint) -> list[Frame]:
 
 
 @pytest.fixture
-def drift(frames: list[Frame]) -> Drifted:
+def drift(frames: list[Frame]) -> Drift:
     """A value on a large screen, as small as a price: it was blue, and is green now."""
     value, seen = Region(1077, 791, 1117, 811), []
     for colour in ("#0000ff", "#00ff00"):
@@ -58,7 +58,7 @@ def drift(frames: list[Frame]) -> Drifted:
         screen.paste(colour, (value.left, value.top, value.right, value.bottom))
         seen.append(frame_of(screen))
     frames += seen
-    return Drifted("another total", seen[0].ref, seen[1].ref, value)
+    return Drift("another total", seen[0].ref, seen[1].ref, value)
 
 
 @pytest.fixture

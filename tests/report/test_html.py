@@ -21,7 +21,7 @@ from pytest_vnc_use.report.screenshots import data_uri
 from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.types import (
     Click,
-    Drifted,
+    Drift,
     Extracted,
     Frame,
     FrameRef,
@@ -201,7 +201,7 @@ def pytest_runtest_makereport(item, call):
 
 def test_plugins_of_reports_hold_run_and_images_of_others(pytester, write_run, make_step, frames):
     require_package("allure_pytest")
-    drift = Drifted("it is other", frames[0].ref, frames[2].ref, Region(20, 30, 60, 50))
+    drift = Drift("it is other", frames[0].ref, frames[2].ref, Region(20, 30, 60, 50))
     steps = [make_step(1, Click(50, 50), evil("intent")), make_step(2, Click(5, 5), error="it is gone")]
     run = write_run(steps, DONE, task=evil("task"), events=[drift])
     screenshot = run / "screens" / f"{frames[2].ref.digest}.png"

@@ -17,7 +17,7 @@ from pytest_vnc_use.runs.directory import FinishedTest, RunDirectory, read_trace
 from pytest_vnc_use.types import (
     CallFunction,
     Click,
-    Drifted,
+    Drift,
     Judged,
     KeyCombo,
     Outcome,
@@ -65,7 +65,7 @@ def drifted(write_run, make_step, frames) -> Path:
         make_step(1, Click(5, 6), "open it", elements=(Element("button", "Basket", BOX),)),
         make_step(2, TypeText("alice"), elements=(Element("textbox", "User", BOX),)),
     ]
-    drift = Drifted("312 pixels differ", frames[0].ref, frames[1].ref, Region(3, 4, 50, 60))
+    drift = Drift("312 pixels differ", frames[0].ref, frames[1].ref, Region(3, 4, 50, 60))
     claim = Judged(Verdict("two apples", "fails", "there are three", region=BOX, frame=frames[1].ref))
     end = RunEnded(None, "the run failed", "RecordingDrifted: 312 pixels differ")
     path: Path = write_run(steps, end, events=[drift, claim], planner="recording", task="Buy <secret:CARD> apples")
@@ -94,7 +94,7 @@ def test_text_of_anybody_stays_within_its_quote(write_run, make_step, frames) ->
         make_step(4, KeyCombo((EVIL,)), url=EVIL, passed=(frames[2].ref, replace(frames[1].ref, digest=EVIL))),
     ]
     events = [
-        Drifted(EVIL, frames[0].ref, replace(frames[1].ref, digest=EVIL), BOX),
+        Drift(EVIL, frames[0].ref, replace(frames[1].ref, digest=EVIL), BOX),
         Transient(EVIL, frames[1].ref, BOX),
         Judged(Verdict(EVIL, "fails", EVIL, model=EVIL, votes=("fails", "holds"))),
     ]

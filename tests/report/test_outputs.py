@@ -24,7 +24,7 @@ from pytest_vnc_use.runs.directory import FinishedTest, write_finished_test
 from pytest_vnc_use.types import (
     ApprovalAsked,
     Click,
-    Drifted,
+    Drift,
     Extracted,
     Frame,
     Judged,
@@ -71,7 +71,7 @@ def drifted(step: Callable[..., Any], frames: list[Frame]) -> tuple[dict[str, An
     """A recording whose gate stayed closed after its second step."""
     shapes: dict[str, Any] = {"times": Times(2.0, 0.5, 1.0)}
     steps = [step(1, Click(5, 6), "open it", elements=(BASKET,), **shapes), step(2, TypeText("al"), elements=(USER,))]
-    drift = Drifted("312 pixels differ", frames[0].ref, frames[2].ref, Region(30, 40, 50, 60))
+    drift = Drift("312 pixels differ", frames[0].ref, frames[2].ref, Region(30, 40, 50, 60))
     run = {"steps": steps, "planner": "recording", "task": "Buy <secret:CARD> apples", "events": [drift]}
     end = RunEnded(None, "the run failed", "RecordingDrifted: 312 pixels differ")
     return {**run, "end": end}, FinishedTest(
@@ -81,7 +81,7 @@ def drifted(step: Callable[..., Any], frames: list[Frame]) -> tuple[dict[str, An
 
 def healed(step: Callable[..., Any], frames: list[Frame]) -> tuple[dict[str, Any], FinishedTest | None]:
     """A model continued where the recording drifted; the replay showed what no recording has."""
-    drift = Drifted("another button", frames[0].ref, frames[1].ref, BOX, healed=True)
+    drift = Drift("another button", frames[0].ref, frames[1].ref, BOX, healed=True)
     asked = ModelExchange(
         "planner", 1, {"contents": ["go"]}, {"ok": 1}, 1.25, model="g-3", usage=Usage(5), dollars=0.25
     )

@@ -28,7 +28,7 @@ from pytest_vnc_use.report.sessions import find_runs
 from pytest_vnc_use.runs.directory import FinishedTest, RunDirectory, write_finished_test
 from pytest_vnc_use.types import (
     Click,
-    Drifted,
+    Drift,
     Frame,
     FrameRef,
     Judged,
@@ -72,7 +72,7 @@ def drifted(write_run, make_step, frames, paint) -> Callable[..., Path]:
         seen = framed(at)
         directory.store(seen)
         problem = f"the screen is not as recorded ({at} pixels)"
-        directory.append(Drifted(problem, frames[0].ref, seen.ref, Region(at - 5, 45, at + 35, 75)))
+        directory.append(Drift(problem, frames[0].ref, seen.ref, Region(at - 5, 45, at + 35, 75)))
         directory.append(BROKE)
         write_finished_test(path, FinishedTest(test, "failed", triage="product", rule="it drifted", message=problem))
         return path.rename(path.with_name(name))
@@ -126,7 +126,7 @@ def test_far_apart_differences_are_each_enlarged(write_run, make_step, frames) -
     directory = RunDirectory.open(path)
     for frame in stored:
         directory.store(frame)
-    directory.append(Drifted("other", stored[0].ref, stored[1].ref, Region(0, 0, 1440, 900)))
+    directory.append(Drift("other", stored[0].ref, stored[1].ref, Region(0, 0, 1440, 900)))
     directory.append(BROKE)
     view = show_run(path).view
     assert view.deciding is not None
@@ -137,7 +137,7 @@ def test_far_apart_differences_are_each_enlarged(write_run, make_step, frames) -
 
 @pytest.mark.parametrize(("result", "way"), [("passed", "healed"), ("failed", "not healed"), ("", "not healed")])
 def test_step_after_takeover_is_healed_only_if_test_passed(result: str, way: str, write_run, make_step, frames) -> None:
-    drift = Drifted("other", frames[0].ref, frames[1].ref, Region(0, 0, 9, 9), healed=True)
+    drift = Drift("other", frames[0].ref, frames[1].ref, Region(0, 0, 9, 9), healed=True)
     planner = "recording, or where that drifts callable (plans:plan)"
     path = write_run([make_step(1, Click(6, 6))], planner=planner, first=[drift])
     if result:

@@ -16,7 +16,7 @@ from pytest_vnc_use.report.html import block_style, run_html
 from pytest_vnc_use.report.pages import write_report
 from pytest_vnc_use.report.screenshots import data_uri
 from pytest_vnc_use.runs.directory import FinishedTest, write_finished_test
-from pytest_vnc_use.types import Click, Drifted, Outcome, Region, RunEnded
+from pytest_vnc_use.types import Click, Drift, Outcome, Region, RunEnded
 from pytest_vnc_use.types.elements import Element
 from support.vnc_servers import require, require_package
 
@@ -49,7 +49,7 @@ def runs(write_run, make_step, frames) -> list[Path]:
         make_step(number, Click(40 * number, 30 * number), **more)
         for number, more in enumerate([{}, named, with_images], start=1)
     ]
-    drift = Drifted("it is other", frames[0].ref, frames[2].ref, Region(20, 30, 60, 50))
+    drift = Drift("it is other", frames[0].ref, frames[2].ref, Region(20, 30, 60, 50))
     failed = write_run(steps, RunEnded(None, "the run failed", "RecordingDrifted: other"), events=[drift])
     write_finished_test(
         failed, FinishedTest("test_bad", "failed", triage="product", rule="it drifted", message="it is other")

@@ -8,7 +8,7 @@ from pytest_vnc_use.report import phrases
 from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.types import (
     ApprovalAsked,
-    Drifted,
+    Drift,
     FrameRef,
     Judged,
     Outcome,
@@ -22,7 +22,7 @@ from pytest_vnc_use.types import (
 )
 
 FRAME = FrameRef("0" * 64, 320, 200)
-DRIFT = Drifted("other", FRAME, FRAME, Region(0, 0, 9, 9), healed=True)
+DRIFT = Drift("other", FRAME, FRAME, Region(0, 0, 9, 9), healed=True)
 ASKED = ApprovalAsked(1, Proposal(Wait()), Ruling("ask", "no rule matches"))
 DONE = RunEnded(Outcome.DONE, "")
 
