@@ -248,6 +248,45 @@ def test_screenshot_that_cannot_be_shown_is_named_in_its_place(write_run, make_s
     assert b"secret" not in b"".join(file.read_bytes() for file in (tmp_path / "out").rglob("*.png"))
 
 
+def test_text_of_anybody_is_harmless(write_run, make_step, frames, tmp_path: Path) -> None:
+    verdict = Verdict(HOSTILE, "fails", HOSTILE, None, frames[1].ref, HOSTILE)
+    exchange = ModelExchange("planner", 1, {HOSTILE: HOSTILE}, {"a": HOSTILE}, 0.5, HOSTILE, model=HOSTILE)
+    step = make_step(1, TypeText(HOSTILE), HOSTILE, error=HOSTILE, output=HOSTILE, note=HOSTILE, url=HOSTILE)
+    end = RunEnded(None, HOSTILE, HOSTILE)
+    path = write_run([step], end, task=HOSTILE, planner=HOSTILE, events=[Judged(verdict), exchange])
+    (path / "logs").mkdir()
+    (path / "logs" / "<b>role.txt").write_text(HOSTILE)
+    write_finished_test(path, FinishedTest(HOSTILE, "failed", HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE))
+    path = path.rename(path.with_name('run"><script>'))
+    for one_file in (False, True):
+        out = tmp_path / f"out-{one_file}"
+        write_report([path], out, one_file=one_file)
+        for file in out.rglob("*.html"):
+            content = file.read_text("utf-8")
+            page = Tags(content)
+            assert not [tag for tag, attrs in page.tags if "onerror" in attrs]
+            assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", content)
+            if not one_file:
+                assert "<script>" not in content
+                assert "⟨U+202E⟩" in page.text
+            assert content.count("alert(1)</script>") == 0
+
+
+def test_huge_texts_of_model_program_and_result_are_cut(write_run, make_step, frames, tmp_path: Path) -> None:
+    huge = "\u202e<b>" + "z" * 2_000_000
+    verdict = Verdict(huge, "fails", huge, None, frames[1].ref, huge)
+    step = make_step(1, TypeText(huge), huge, error=huge, output=huge, note=huge, url=huge, words=huge)
+    path = write_run([step], RunEnded(Outcome.DONE, huge), task=huge, planner=huge, events=[Judged(verdict)])
+    (path / "logs").mkdir()
+    (path / "logs" / "program.txt").write_text(huge)
+    write_finished_test(path, FinishedTest(huge, "failed", huge, huge, huge, huge, huge))
+    page = html_of([path], tmp_path / "out", "run-1/index.html")
+    sizes = len(page), len((tmp_path / "out" / "index.html").read_text("utf-8"))
+    assert max(sizes) < 500_000, sizes
+    assert "of 2000004 characters)" in page
+    assert "\u202e" not in page
+
+
 def test_of_huge_log_only_end_is_read(drifted) -> None:
     run = drifted()
     (run / "logs").mkdir()
@@ -337,31 +376,6 @@ def test_damaged_trace_gives_page_that_says_so(drifted, tmp_path: Path) -> None:
     (run / "trace.jsonl").write_bytes(trace.replace(b'"version":1', b'"version":99', 1))
     assert "newer pytest-vnc-use" in show_run(run).view.problem
     assert "The run cannot be shown" in html_of([run], tmp_path / "out", "run-1/index.html")
-
-
-def test_text_of_anybody_is_harmless_and_cut(write_run, make_step, frames, tmp_path: Path) -> None:
-    huge = HOSTILE + "z" * 2_000_000
-    verdict = Verdict(huge, "fails", huge, None, frames[1].ref, huge)
-    exchange = ModelExchange("planner", 1, {HOSTILE: HOSTILE}, {"a": HOSTILE}, 0.5, HOSTILE, model=HOSTILE)
-    step = make_step(1, TypeText(huge), huge, error=huge, output=huge, note=huge, url=huge, words=huge)
-    end = RunEnded(None, huge, huge)
-    path = write_run([step], end, task=huge, planner=huge, events=[Judged(verdict), exchange])
-    (path / "logs").mkdir()
-    (path / "logs" / "<b>role.txt").write_text(huge)
-    write_finished_test(path, FinishedTest(huge, "failed", huge, huge, huge, huge, huge))
-    path = path.rename(path.with_name('run"><script>'))
-    for one_file in (False, True):
-        out = tmp_path / f"out-{one_file}"
-        write_report([path], out, one_file=one_file)
-        for file in out.rglob("*.html"):
-            content = file.read_text("utf-8")
-            page = Tags(content)
-            assert not [tag for tag, attrs in page.tags if "onerror" in attrs]
-            assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", content)
-            assert "alert(1)</script>" not in content
-            assert len(content) < 500_000
-            assert one_file or ("<script>" not in content and "⟨U+202E⟩" in page.text)
-    assert f"of {len(huge)} characters)" in page.text
 
 
 @pytest.mark.skipif(os.name != "posix", reason="making a link needs a right elsewhere")
