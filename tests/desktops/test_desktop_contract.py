@@ -153,8 +153,10 @@ def test_started_desktop_is_private(desktop: Desktop, temporary: Path, kind: str
         host, _, port = desktop.server.partition("::")
         ss = ["ss", "-ltnH", f"sport = :{port}"]
         listening = subprocess.run(ss, capture_output=True, text=True, check=True).stdout
-        assert host == "127.0.0.1"
-        assert {line.split()[3] for line in listening.splitlines()} <= {f"127.0.0.1:{port}"}
+        assert (host, {line.split()[3] for line in listening.splitlines()} <= {f"127.0.0.1:{port}"}) == (
+            "127.0.0.1",
+            True,
+        )
     assert kind == "qt" or re.fullmatch(r"\S{8}", desktop.password or "")
     desktop.write_file("list.txt", "apples")
     modes = {path.relative_to(temporary).parts[1:]: path.lstat().st_mode & 0o777 for path in temporary.rglob("*")}
