@@ -129,6 +129,13 @@ def test_connected_process_forks_and_exits_at_once(tigervnc: VncServer) -> None:
     assert time.time() - float(parent.split()[2]) < 15.0
 
 
+def test_import_loads_neither_websockets_nor_reactor() -> None:
+    """`twisted.internet.reactor` is the process's own: whoever imports it first decides which one it is."""
+    names = {"websockets", "twisted.internet.reactor"}
+    code = f"import sys; from pytest_vnc_use.backends import vnc; print({names} & sys.modules.keys())"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+
+
 def test_reactor_of_process_running_holds_nothing_up(tigervnc: VncServer) -> None:
     """pytest-twisted runs tests on the thread of `twisted.internet.reactor`, which they then block."""
     code = (
