@@ -26,7 +26,7 @@ from pytest_vnc_use.report.results import (
 )
 from pytest_vnc_use.report.run_view import show_run
 from pytest_vnc_use.report.session_view import KnownResults, session_view
-from pytest_vnc_use.report.sessions import merged, results_beside
+from pytest_vnc_use.report.sessions import links, merged, results_beside
 from pytest_vnc_use.runs.directory import FinishedTest, RunDirectory, write_finished_test
 from pytest_vnc_use.types import Click, Outcome, RunEnded, RunStarted
 
@@ -241,10 +241,12 @@ def test_merge_writes_results_page_and_summary(
     assert capsys.readouterr().out == f"0 runs in r/index.html\n2 passed in 2 of 2 jobs: r/{RESULTS}\n"
     assert [test.test for test in read_results(Path("r", RESULTS)).tests] == ["t.py::test_a", "t.py::test_c | `c`"]
     assert "2 passed" in Path("summary.md").read_text()
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "none/summary.md")
-    write_results(Path("empty", RESULTS), part(exit_status=5))
-    assert merge("jobs/1", "empty") == 0, "a job without a test is fine beside others, and so is no summary"
+    with monkeypatch.context() as patch:
+        patch.setenv("GITHUB_STEP_SUMMARY", "none/summary.md")
+        assert merge("jobs/1", "jobs/3") == 0
     assert "GITHUB_STEP_SUMMARY='none/summary.md', cannot be written: No such file" in capsys.readouterr().out
+    write_results(Path("empty", RESULTS), part(exit_status=5))
+    assert merge("jobs/1", "empty") == 0, "a job without a test is fine beside others"
     for bad in (FAILED, ItemResult("t.py::test_a", "crashed")):
         write_results(Path("jobs/1/runs", RESULTS), part(bad))
         assert merge("jobs/1", "jobs/3") == 1
@@ -401,6 +403,13 @@ def test_links_lead_to_runs_in_one_file(session: Path, tmp_path: Path, capsys: p
     capsys.readouterr()
     assert main(["report", str(session), "--links", PAGE]) == 0
     assert capsys.readouterr().out == f"[The report]({PAGE})\n", "no test made these runs"
+
+
+def test_links_list_at_most_100_problems(session: Path) -> None:
+    tests = read_results(session / RESULTS).tests
+    lines = links([session / "b-failed"], tests, PAGE, [f"job {number}: gone" for number in range(103)]).splitlines()
+    assert lines[2].startswith("| 1 |")
+    assert (lines[3], lines[4], lines[-1]) == ("", "job 0\\: gone  ", "and 3 more")
 
 
 def test_links_name_missing_jobs(jobs: Path, capsys: pytest.CaptureFixture[str]) -> None:
