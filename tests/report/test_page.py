@@ -380,7 +380,7 @@ def test_damaged_trace_gives_page_that_says_so(drifted, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="making a link needs a right elsewhere")
 def test_link_is_neither_read_nor_written_through(drifted, tmp_path: Path) -> None:
-    runs = [drifted(f"run-{name}", test=f"test_{name}") for name in ("logs", "page", "trace", "fine")]
+    runs = [drifted(f"run-{name}", test=f"test_{name}") for name in ("logs", "page", "trace", "fine", "index")]
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "program.txt").write_text("the secret of another")
@@ -390,12 +390,13 @@ def test_link_is_neither_read_nor_written_through(drifted, tmp_path: Path) -> No
     os.mkfifo(runs[2] / "trace.jsonl")
     (runs[3] / "result.json").unlink()
     (runs[3] / "result.json").symlink_to(outside / "program.txt")
+    (runs[4] / "index.html").mkdir()
     page = html_of(runs, runs[0].parent)
     assert [path.name for path in outside.iterdir()] == ["program.txt"]
     files = [path for path in runs[0].parent.rglob("*.html") if path.is_file()]
     assert "the secret of another" not in "".join(path.read_text("utf-8") for path in files)
-    assert page.count("its page is not written") == 1
-    assert [f'href="run-{name}/index.html' in page for name in ("logs", "page", "fine")] == [True, False, True]
+    assert page.count("its page is not written") == 2
+    assert [f'href="run-{name}/index.html' in page for name in ("page", "fine", "index")] == [False, True, False]
     (tmp_path / "file").touch()
     with pytest.raises(RunDirectoryUnwritable, match="cannot write the report into"):
         write_report(runs[3:], tmp_path / "file" / "out")
