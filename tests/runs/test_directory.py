@@ -19,6 +19,7 @@ from pytest_vnc_use.report.results import session_results, write_results
 from pytest_vnc_use.runs.directory import (
     FinishedTest,
     RunDirectory,
+    drop_screenshots,
     from_json,
     keep_logs,
     make_room,
@@ -341,6 +342,12 @@ def test_oldest_passing_runs_are_removed_first(tmp_path: Path) -> None:
     assert names_in(tmp_path) == ["kept", "photos", "waits"]
     assert "1 run was removed, the oldest first, 1 of them of tests that failed" in removed
     assert removed.endswith("2 MB are left, in runs that stay")
+
+
+def test_screenshots_go_and_trace_stays(directory: RunDirectory) -> None:
+    directory.store(Frame(SCREEN, PNG))
+    drop_screenshots(directory.path)
+    assert names_in(directory.path) == ["trace.jsonl"]
 
 
 def test_result_is_read_as_it_was_written(tmp_path: Path) -> None:

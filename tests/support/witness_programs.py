@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import Any
 from pytest_vnc_use.backends.vnc import connect
 from support.json_server import JsonServer, Posted, Reply
 from support.paths import PROGRAMS
-from support.vnc_servers import VncServer, qt_program, require, require_pyside, wait_for
+from support.vnc_servers import VncServer, qt_program, require, wait_for
 
 WITNESS = PROGRAMS / "witness.py"
 PAGE = PROGRAMS / "page.html"
@@ -55,15 +54,6 @@ def witness_on_qt(directory: Path) -> Iterator[Witness]:
     """Yield the witness on Qt's own VNC server."""
     with qt_program(WITNESS, str(directory)) as server:
         wait_for((directory / "focused.txt").exists, "the window")  # the server greets before: keys would be lost
-        yield Witness(server, directory)
-
-
-@contextmanager
-def witness_on_x(server: VncServer, directory: Path) -> Iterator[Witness]:
-    """Yield the witness as a client of an X server behind VNC."""
-    require_pyside()
-    with server.run(sys.executable, str(WITNESS), str(directory)):
-        window_of(server, "witness")
         yield Witness(server, directory)
 
 
