@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-import sys
 from importlib.metadata import metadata
 from pathlib import Path
 
 import pytest
 
+from support.forked_python import run_python
 from support.paths import ROOT
 from support.person import Person, record
 from support.vnc_servers import require
@@ -44,8 +44,7 @@ def test_readme_first_test_replays(tmp_path: Path) -> None:
         require(program)
     (block,) = [block for block in blocks("bash") if "cua-vnc init" in block]
     init, records, replay = (shlex.split(line) for line in block.splitlines() if not line.startswith("sudo "))
-    done = subprocess.run([sys.executable, "-m", "pytest_vnc_use.cli", *init[1:]], cwd=tmp_path, check=False)
-    assert done.returncode == 0
+    assert run_python("pytest_vnc_use.cli", *init[1:], cwd=tmp_path, timeout=60).returncode == 0
 
     def show(person: Person) -> None:
         person.type("hello")
@@ -55,7 +54,7 @@ def test_readme_first_test_replays(tmp_path: Path) -> None:
     assert (code, "1 recording written" in output) == (0, True), output
     (test,) = [block for block in blocks("python") if "def test_first" in block]
     tmp_path.joinpath("tests/test_first.py").write_text(test, encoding="utf-8")
-    done = subprocess.run([sys.executable, *replay[1:]], cwd=tmp_path, check=False, capture_output=True, text=True)
+    done = run_python(*replay[2:], cwd=tmp_path, timeout=200)
     assert (done.returncode, "1 run planned by recording" in done.stdout) == (0, True), done.stdout
 
 

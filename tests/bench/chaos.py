@@ -21,10 +21,10 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from support.chaos import checks, world
+from support.chaos import world
 from support.chaos.arena import Arena, Model
 from support.chaos.disturbances import Action, Done, plan
-from support.chaos.project import Project, environment
+from support.chaos.project import Project, environment, left_over, wrong_results
 
 SESSION_S = 300.0
 WAYS: tuple[tuple[str, ...], ...] = ((), ("--reruns=1",), ("--vnc-repeat=1", "--dist=worksteal"))
@@ -83,11 +83,11 @@ def inside(asked: argparse.Namespace) -> int:
         before, started_s, here = world.files(), time.monotonic(), Counter[str]()
         say(f"session {number} ({' '.join(way) or 'no more options'})")
         code, output, done = run(project, arena, actions, ["-n4", *way])
-        lines = [*checks.wrong_results(project, code, done, here)]
+        lines = [*wrong_results(project, code, done, here)]
         say(f"session {number} took {time.monotonic() - started_s:.0f} s: {dict(here)}")
         if any(hit.action.kind.endswith("supervisor") for hit in done):
             subprocess.run([sys.executable, "-c", CLEAN], check=True)
-        lines += checks.left_over(arena.own, before)
+        lines += left_over(arena.own, before)
         if lines:
             say("\n".join([output, *(f"WRONG in session {number}: {line}" for line in lines)]))
         wrong, came = wrong + len(lines), came + here

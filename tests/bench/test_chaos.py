@@ -9,14 +9,10 @@ from pathlib import Path
 import pytest
 
 from support.chaos import world
-from support.chaos.disturbances import Action, Done, explained, plan
+from support.chaos.disturbances import Action, Done, explained
 from support.vnc_servers import missing, require
 
 CHAOS = Path(__file__).with_name("chaos.py")
-
-
-def test_seed_determines_plan() -> None:
-    assert plan("1", 60, 3) == plan("1", 60, 3) != plan("2", 60, 3)
 
 
 def test_disturbance_explains_only_tests_that_it_hit() -> None:

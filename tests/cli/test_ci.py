@@ -10,8 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import check_jsonschema
-import jsonschema
 import pytest
 import yaml
 
@@ -48,6 +46,9 @@ def workflow(kind: str, directory: Path) -> str:
 
 
 def check_schema(document: object, name: str) -> None:
+    import check_jsonschema
+    import jsonschema
+
     schemas = Path(check_jsonschema.__file__).parent / "builtin_schemas" / "vendor"
     schema = json.loads((schemas / f"{name}.json").read_text(encoding="utf-8"))
     jsonschema.validators.validator_for(schema)(schema).validate(document)

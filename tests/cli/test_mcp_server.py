@@ -13,13 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
-from mcp import Client, StdioServerParameters
-from mcp.types import CallToolResult, ElicitRequestParams, ElicitResult, ImageContent, TextContent
 
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.runs.directory import read_trace
@@ -28,16 +26,21 @@ from support.gemini_server import API_KEY, GeminiServer, Reply, calls, hang, tex
 from support.paths import PAD
 from support.vnc_servers import require, wait_for
 
+if TYPE_CHECKING:  # it imports for a second, which each worker would take to collect this file
+    from mcp import Client
+    from mcp.types import CallToolResult, ElicitRequestParams, ElicitResult
+
 CLICK = calls(("click", {"x": 500, "y": 500, "intent": "open the basket"}))
 RISKY = calls(("click", wants_confirmation({"x": 500, "y": 500}, "this buys two apples")))
 HOLDS = text(json.dumps({"reason": "it is there", "verdict": "holds", "box_2d": None}))
 FAILS = text(json.dumps({"reason": "the basket is empty", "verdict": "fails", "box_2d": None}))
-YES = ElicitResult(action="accept", content={"carry_out": True})
-NOES = [
-    ElicitResult(action="decline"),
-    ElicitResult(action="cancel"),
-    ElicitResult(action="accept", content={"carry_out": False}),
-    ElicitResult(action="accept"),
+Answer = dict[str, Any]
+YES: Answer = {"action": "accept", "content": {"carry_out": True}}
+NOES: list[Answer] = [
+    {"action": "decline"},
+    {"action": "cancel"},
+    {"action": "accept", "content": {"carry_out": False}},
+    {"action": "accept"},
 ]
 pytestmark = pytest.mark.desktop
 ERAS = ["legacy", "2026-07-28"]
@@ -80,15 +83,17 @@ def environment(model: GeminiServer, desktop: XvncDesktop) -> dict[str, str]:
 class User:
     """The person who is asked for confirmations: the next answers, and the questions so far."""
 
-    answers: list[ElicitResult] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
     questions: list[str] = field(default_factory=list)
 
     late_s: float = 0.0
 
     async def elicit(self, _: object, params: ElicitRequestParams) -> ElicitResult:
+        from mcp.types import ElicitResult
+
         self.questions.append(params.message)
         await anyio.sleep(self.late_s)
-        return self.answers.pop(0)
+        return ElicitResult(**self.answers.pop(0))
 
 
 @dataclass
@@ -114,13 +119,13 @@ class Conversation:
         result = self.call(tool, **arguments)
         assert result.is_error
         (content,) = result.content
-        assert isinstance(content, TextContent)
+        assert content.type == "text"
         assert "\n" not in content.text
         return content.text
 
     def screenshot(self, **arguments: Any) -> bytes:
         (content,) = self.call("step_screenshot", **arguments).content
-        assert isinstance(content, ImageContent), content
+        assert content.type == "image", content
         assert content.mime_type == "image/png"
         return base64.b64decode(content.data)
 
@@ -135,6 +140,8 @@ def conversation_with(
     address: str | None = "",
 ) -> Iterator[Conversation]:
     """A server in a directory, and its client; without a user, one that can ask nobody."""
+    from mcp import Client, StdioServerParameters
+
     replies: list[Reply] = []
     program, *arguments = command(desktop.server if address == "" else address, *options)
     with GeminiServer(lambda _: replies.pop(0)) as model, start_blocking_portal() as portal:

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import io
-import json
 import os
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
-from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.recordings.format import screens
 from pytest_vnc_use.recordings.gates import mask_of
 from pytest_vnc_use.recordings.store import load
-from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types import MouseDown, MouseUp, Move
 from support.forked_python import ForkedPython
-from support.paths import EXAMPLES, PROGRAMS, ROOT
+from support.paths import EXAMPLES, PROGRAMS
 from support.person import Page, read_url
-from support.qt_desktop import QtDesktop
-from support.vnc_servers import wait_for
 
 pytestmark = pytest.mark.desktop
 
@@ -62,50 +54,6 @@ def test_fonts_and_settings_of_machine_are_not_seen(tmp_path: Path) -> None:
     for name, (fonts, settings) in FONTS.items():
         file.write_text(f'<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd">{fonts}', encoding="utf-8")
         assert pages_on({**os.environ, **settings, "FONTCONFIG_FILE": str(file)}) == pages, name
-
-
-SHELF, TOP_OF_BOX, END_OF_BOX, BETWEEN = (400, 216), (1142, 216), (1142, 700), (860, 500)
-AROUND_POINTER = (795, 440, 885, 560)
-
-
-@pytest.fixture
-def desktop() -> Iterator[QtDesktop]:
-    desktop = QtDesktop()
-    try:
-        desktop.launch([sys.executable, str(ROOT / "examples" / "shop")])
-        yield desktop
-    finally:
-        desktop.stop()
-
-
-def test_rows_are_dragged_without_ghost(desktop: QtDesktop) -> None:
-    def wait_until(name: str, value: object) -> None:
-        """Wait until the shop has written this to its file."""
-        wait_for(lambda: json.loads(desktop.read_file("state.json"))[name] == value, f"{name} {value!r}", 60)
-
-    def around_pointer() -> Image.Image:
-        return Image.open(io.BytesIO(hands.screenshot())).crop(AROUND_POINTER)
-
-    with VncUseAgent(settings=Settings(server=desktop.server, watch=False), hitl_mode=False) as hands:
-        hands.type_text("alice")
-        hands.key("tab")
-        hands.type_text("wonderland", press_enter=True)
-        wait_until("user", "alice")
-        hands.key("ctrl+6")
-        wait_until("page", "gift box")
-        before = around_pointer()
-        for action in (MouseDown(*SHELF), Move(600, 300), Move(*BETWEEN)):
-            hands.perform(action)
-        assert around_pointer() == before, "a screenshot of the row is dragged, of which a ghost could stay"
-        hands.perform(MouseUp(*END_OF_BOX))
-        wait_until("gift_box", ["apples"])
-        for start, end, packed in (
-            (SHELF, END_OF_BOX, ["apples", "pears"]),
-            (TOP_OF_BOX, END_OF_BOX, ["pears", "apples"]),
-            (TOP_OF_BOX, SHELF, ["apples"]),
-        ):
-            hands.drag(*start, *end)
-            wait_until("gift_box", packed)
 
 
 @pytest.mark.slow

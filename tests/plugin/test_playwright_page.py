@@ -9,8 +9,6 @@ import pytest
 from support.browsers import QUIET
 from support.vnc_servers import require, require_package
 
-require_package("pytest_playwright")
-
 CONFTEST = """
 import shutil
 import pytest
@@ -55,6 +53,7 @@ PAGE = (
 
 @pytest.fixture(autouse=True)
 def _with_playwright(monkeypatch: pytest.MonkeyPatch) -> None:
+    require_package("pytest_playwright")
     monkeypatch.delenv("PYTEST_ADDOPTS")
 
 

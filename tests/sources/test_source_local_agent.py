@@ -12,7 +12,7 @@ import pytest
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.agent import build
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.planners.chat.planner import OpenAICompatible, chat_service
+from pytest_vnc_use.planners.chat.planner import chat_service
 from pytest_vnc_use.planners.common.screens import ScaledScreens, png_size
 from pytest_vnc_use.settings.fallbacks import VARIABLES
 from pytest_vnc_use.types import Action, Click, InvalidAction, KeyCombo, Ruling, Scroll, TakeScreenshot, TypeText
@@ -287,11 +287,3 @@ def test_run_of_example_ends_in_report(
     assert re.search(r"sha256:[0-9a-f]{64} \(\d+ characters\)", text)
     assert "iVBOR" not in text
     assert "hello is written in the field." in text
-
-
-def test_planner_of_setting_keeps_files_only_for_local_agent(tmp_path: Path) -> None:
-    with ChatServer([said("Done.")]) as server:
-        settings = build.settings_of({"planner": "openai", "base_url": server.url, "model": "m"})
-        planner = build.build_planner(settings)
-    assert isinstance(planner, OpenAICompatible)
-    assert not (tmp_path / "dumps").exists()

@@ -91,7 +91,6 @@ def later(after_ms: int, do: Callable[[Any], object]) -> None:
 
 @seeded
 def wrong_total() -> None:
-    """The total leaves out one of several pieces."""
     store.Store.total = property(
         lambda self: sum(product.price for product in catalogue.PRODUCTS if self.basket.get(product.name))
     )
@@ -99,7 +98,6 @@ def wrong_total() -> None:
 
 @seeded
 def wrong_total_shown() -> None:
-    """The files have the right total, the screen shows one cent more."""
     after(
         basket.Basket, "_refresh", lambda self: self._total.setText(f"Total {catalogue.money(self._store.total + 1)}")
     )
@@ -107,7 +105,6 @@ def wrong_total_shown() -> None:
 
 @seeded
 def wrong_price() -> None:
-    """One product costs ten cents more than it should."""
     products.PRODUCTS = tuple(
         replace(product, price=190) if product.name == "pears" else product for product in products.PRODUCTS
     )
@@ -115,7 +112,6 @@ def wrong_price() -> None:
 
 @seeded
 def wrong_digit_in_a_table() -> None:
-    """One number of the stock report has two digits swapped."""
     stock_report.PRODUCTS = tuple(
         replace(product, in_stock=102) if product.in_stock == 120 else product for product in stock_report.PRODUCTS
     )
@@ -123,8 +119,6 @@ def wrong_digit_in_a_table() -> None:
 
 @seeded
 def wrong_order_of_rows() -> None:
-    """The basket lists its rows backwards."""
-
     def refresh_backwards(self: Any) -> None:
         filled = [row for row in self._rows if row.quantity]
         for index, row in enumerate(reversed(filled)):
@@ -135,8 +129,6 @@ def wrong_order_of_rows() -> None:
 
 @seeded
 def stale_list() -> None:
-    """The basket's page shows what was there when it was filled first."""
-
     def refresh_once(really: Any, self: Any) -> None:
         if not any(row.isVisibleTo(self) for row in self._rows):
             really(self)
@@ -146,8 +138,6 @@ def stale_list() -> None:
 
 @seeded
 def dragged_thing_stays() -> None:
-    """What is dragged into the box stays on the shelf too."""
-
     def copying(really: Any, parent: Any, left: int) -> Any:
         made = really(parent, left)
         made.setDefaultDropAction(gift_box.Qt.DropAction.CopyAction)
@@ -158,8 +148,6 @@ def dragged_thing_stays() -> None:
 
 @seeded
 def lost_update() -> None:
-    """Of two pieces added one after the other the second is lost."""
-
     def once(really: Any, self: Any, name: str, by: int) -> None:
         if by < 0 or name not in self.basket:
             really(self, name, by)
@@ -169,8 +157,6 @@ def lost_update() -> None:
 
 @seeded
 def another_row_says_99() -> None:
-    """Where there are two of one thing, the row below says 99."""
-
     def refresh(self: Any) -> None:
         if 2 in self._store.basket.values() and self.quantity == 1:
             self._quantity.setText("99")
