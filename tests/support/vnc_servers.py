@@ -36,6 +36,7 @@ PACKAGES = {
     "dbus-run-session": "dbus-daemon",
     "mke2fs": "e2fsprogs",
     "ssh": "openssh-client",
+    "sshd": "openssh-server",
     **dict.fromkeys(("ss", "ip"), "iproute2"),
     "unshare": "util-linux",
     "markdown_it": "markdown-it-py",
