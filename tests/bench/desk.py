@@ -90,14 +90,15 @@ def _print(*rows: tuple[str, list[float]]) -> None:
 
 
 @contextmanager
-def _served(controller: vnc.VNCController) -> Iterator[tuple[Link, Watcher, ClientConnection]]:
-    """Yield a session's link and watcher, and a page's connection; the page's login is not what is measured."""
+def _served(controller: vnc.VNCController | None = None) -> Iterator[tuple[Link, Watcher, ClientConnection]]:
+    """Yield a session's link, its watcher of this screen, and a page's connection; its login is not measured."""
     desk = Desk()
     server = DeskServer(desk)
     threading.Thread(target=server.run, daemon=True).start()
     link = Link(server.session_url, desk.session_token, "", lambda: None)
     watcher = Watcher(link, "bench", str)
-    watcher.screen = lambda: controller.screen
+    if controller:
+        watcher.screen = lambda: controller.screen
     cookie = {"Cookie": f"vnc_use_desk={desk._cookie}"}
     with connect(f"{server.address.replace('http', 'ws')}/page", additional_headers=cookie, proxy=None) as page:
         watcher.start()
@@ -157,7 +158,7 @@ def _click(controller: vnc.VNCController) -> float:
 
 def _click_on_page(controller: vnc.VNCController, times: int) -> list[float]:
     taken = []
-    with _served(controller) as (link, watcher, page):
+    with _served() as (link, watcher, page):
         user = PageUser(link, "bench", secrets={}, ambient={})
         recording = threading.Thread(target=user.record, args=("click", [], controller, watcher), daemon=True)
         recording.start()
