@@ -100,10 +100,17 @@ class Arena:
             case "model":
                 return process.pid == self.model.process.pid
             case "worker":
-                return process.parent == self.controller and _WORKER in process.argv
+                return process.parent == self.controller and _WORKER in process.argv and _has_greeted(process)
             case "program":
                 return _is_program(process)
         return process.name == _NAMES[what]
+
+
+def _has_greeted(worker: Process) -> bool:
+    """Return whether it has loaded a library; pytest-xdist ends with an error if a worker ends before it greets."""
+    with suppress(OSError):
+        return "site-packages" in Path(f"/proc/{worker.pid}/maps").read_text()
+    return False
 
 
 def _resize(action: Action) -> Done | None:
