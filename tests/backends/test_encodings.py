@@ -33,7 +33,9 @@ ENCODINGS: tuple[EncodingChoice, ...] = ("raw", "zrle", "tight")
 ZRLE_WAYS = {"raw": 1000, "solid": 1, "packed": 16, "runs": 1000, "palette_runs": 127}
 TIGHT_WAYS = {"copy": 1000, "fill": 1, "palette": 256, "gradient": 1000}
 sizes = st.tuples(st.integers(1, 130), st.integers(1, 130))
-reproducible = settings(max_examples=15, deadline=None, derandomize=True, database=None)
+reproducible = settings(
+    max_examples=15, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
 
 
 def read(reading: Reading, data: bytes) -> npt.NDArray[np.uint32]:

@@ -2,8 +2,8 @@
 
 A change `does` something with a part of the program (`label`, `button`, `extra`, `result`, `other`), or paints over it:
 from the start, or late, once half of the input or all of it was made. In pages a script does that
-(tests/support/programs/changed_page.js). Over desktop programs it is a window (tests/support/programs/late_window.py),
-and only what comes late.
+(tests/support/programs/changed_page.js). What desktop programs show from the start is changed in what starts them
+(`changed` in foreign_table); what comes late is a window over it (tests/support/programs/late_window.py).
 """
 
 from __future__ import annotations

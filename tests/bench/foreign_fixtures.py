@@ -73,7 +73,9 @@ class Handler(SimpleHTTPRequestHandler):
 
     def do_GET(self) -> None:
         name = self.path.partition("?")[0].lstrip("/")
-        if name == self.page.path and self.script:
+        if name in self.page.extra:
+            self.answer(self.page.extra[name], "text/javascript")
+        elif name == self.page.path and self.script:
             text = Path(self.directory, name).read_text("utf-8")
             self.answer(text.replace("<head>", f"<head><script>{self.script}</script>", 1), "text/html")
         else:
@@ -148,10 +150,12 @@ def vnc_settings(vnc_settings: Settings, program: Program) -> Settings:
 
 
 @pytest.fixture
-def vnc_app(program: Program, change: Change | None, presses: int, port: int, tmp_path: Path) -> Sequence[str]:
+def vnc_app(
+    program: Program, kind: str, change: Change | None, presses: int, port: int, tmp_path: Path
+) -> Sequence[str]:
     """A script in a file, as it is longer than a command line's word may be."""
     start = tmp_path / "start.sh"
-    start.write_text(HOME + beside(program, change, presses) + command(program, port), encoding="utf-8")
+    start.write_text(HOME + beside(program, change, presses) + command(program, kind, port), encoding="utf-8")
     return ["sh", str(start)]
 
 
@@ -160,7 +164,7 @@ def beside(program: Program, change: Change | None, presses: int) -> str:
     words = [sys.executable, str(TOOLS / "late_window.py")]
     if not presses:
         words.append("count")
-    elif change and isinstance(program, DesktopProgram):
+    elif change and change.when != "start" and isinstance(program, DesktopProgram):
         painted = over_window(change, program.result, program.other, program.size)
         words += [str(change.presses(presses)), json.dumps(painted)]
     else:
@@ -168,22 +172,31 @@ def beside(program: Program, change: Change | None, presses: int) -> str:
     return f"{shlex.join(words)} &\n"
 
 
-def command(program: Program, port: int) -> str:
-    if isinstance(program, DesktopProgram):
-        return program.command
-    assert isinstance(program, Page)
-    rules = f"MAP {SITE} 127.0.0.1:{port}, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
-    options = [f"--host-resolver-rules={rules}", f"--force-device-scale-factor={program.scale}"]
-    return f"exec {CHROMIUM} {shlex.join(options)} http://{SITE}/{program.path}"
+def command(program: Program, kind: str, port: int) -> str:
+    match program:
+        case Page():
+            rules = f"MAP {SITE} 127.0.0.1:{port}, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+            options = [f"--host-resolver-rules={rules}", f"--force-device-scale-factor={program.scale}"]
+            return f"exec {CHROMIUM} {shlex.join(options)} http://{SITE}/{program.path}"
+        case DesktopProgram(changed=changed) if kind in changed:
+            return changed[kind]
+    return program.command
 
 
 @pytest.fixture
 def vnc_desktop(
-    vnc_desktop: Desktop, program: Program, presses: int, count: Path, happened: Callable[[], None]
+    vnc_desktop: Desktop,
+    program: Program,
+    presses: int,
+    count: Path,
+    change: Change | None,
+    happened: Callable[[], None],
 ) -> Iterator[Desktop]:
     """Once the program's window has its name; then what was counted, or has happened, is noted."""
     named = shlex.quote(f'"[^"]*{program.window}[^"]*":.* [0-9]{{3,}}x[0-9]{{3,}}[+]')
     vnc_desktop.run(["sh", "-c", f"until xwininfo -root -tree | grep -Eq {named}; do sleep 0.1; done"])
+    if change and change.when == "start" and isinstance(program, DesktopProgram):
+        happened()
     yield vnc_desktop
     if not presses:
         count.write_text(vnc_desktop.read_file("home/presses"))

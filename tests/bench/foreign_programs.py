@@ -182,18 +182,15 @@ def unchanged(suite: Suite, names: Sequence[str], replays: int) -> int:
 def changed(suite: Suite, names: Sequence[str], kinds: Sequence[str]) -> int:
     """Return how many passed, or say nothing of their change."""
     seen: dict[tuple[str, str], str] = {}
-    late = [kind for kind in kinds if CHANGES[kind].when != "start"]
-    pages = [name for name in names if isinstance(PROGRAMS[name], Page)]
-    for some, asked in ((pages, kinds), ([name for name in names if name not in pages], late)):
-        for first in range(0, len(some) if asked else 0, PROGRAMS_AT_A_TIME):
-            options = (len(asked), f"-ovnc_gate_seconds={GATE_S}")
-            came = suite.replay(some[first : first + PROGRAMS_AT_A_TIME], *options, kinds=asked)
-            seen |= {(replay.name, replay.kind): replay.seen_by for replay in came}
-            passed = sum(who == NOBODY for who in seen.values())
-            print(f"{passed} of {len(seen)} changed replays passed", file=sys.stderr, flush=True)
+    for first in range(0, len(names), PROGRAMS_AT_A_TIME):
+        some = names[first : first + PROGRAMS_AT_A_TIME]
+        came = suite.replay(some, len(kinds), f"-ovnc_gate_seconds={GATE_S}", kinds=kinds)
+        seen |= {(replay.name, replay.kind): replay.seen_by for replay in came}
+        passed = sum(who == NOBODY for who in seen.values())
+        print(f"{passed} of {len(seen)} changed replays passed", file=sys.stderr, flush=True)
     print(head("program", *kinds))
     for name in names:
-        cells = [seen.get((name, kind), "") for kind in kinds]
+        cells = [seen.get((name, kind), "not replayed") for kind in kinds]
         print(row(name, *(f"**{cell}**" if cell == NOBODY else cell.partition(":")[0] for cell in cells)))
     passed = sum(who == NOBODY for who in seen.values())
     apart = sum(who.startswith(TOO_EARLY) or who == NEVER for who in seen.values())

@@ -3,16 +3,16 @@
 Pages are shown in Chromium on a screen of 800x600 at scale 1, and of 1600x1200 at scale 2: the same page. Points and
 regions of a page are those at scale 1. All Debian packages that are needed here, beside what .ci/apt-packages has:
 
-    apt-get install --no-install-recommends npm galculator mc dialog
+    apt-get install --no-install-recommends npm galculator mc less dialog vim
 """
 
 from __future__ import annotations
 
-import shlex
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import foreign_commands as commands
 from foreign_changes import Box
 
 from pytest_vnc_use.types import Action, Click, KeyCombo, Region, TypeText
@@ -49,6 +49,8 @@ class Page(Program):
     path: str = "index.html"
     scale: int = 1
     parts: Mapping[str, str] = field(default_factory=dict)
+    extra: Mapping[str, str] = field(default_factory=dict)
+    """Files that the page names and its package does not have."""
 
     def scaled(self, scale: int) -> Page:
         steps = tuple(at_scale(step, scale) for step in self.steps)
@@ -64,9 +66,10 @@ def at_scale(step: Action, scale: int) -> Action:
 
 @dataclass(frozen=True)
 class DesktopProgram(Program):
-    """A shell's command; `other` is where a side effect shows."""
+    """A shell's command; `changed` are other versions of it by the change, and `other` is where a side effect shows."""
 
     command: str = ""
+    changed: Mapping[str, str] = field(default_factory=dict)
     other: Box = (74, 62, 88, 78)
     """In a terminal, the first row."""
 
@@ -135,57 +138,89 @@ PAGES: Mapping[str, Page] = {
             "other": "#text-output",
         },
     ),
+    "reveal.js": Page(
+        "the second slide is shown",
+        (KeyCombo(("right",)), KeyCombo(("left",)), KeyCombo(("right",))),
+        (200, 200, 600, 400),
+        "reveal.js",
+        package="reveal.js@4.6.1",
+        parts={
+            "label": ".slides section:nth-child(2)",
+            "button": ".controls .navigate-right",
+            "extra": ".progress",
+            "result": ".slides section:nth-child(2)",
+            "other": ".slides section:nth-child(2)",
+        },
+    ),
+    "UIkit, accordion": Page(
+        "the first item is open",
+        (Click(200, 390), Click(200, 500), Click(200, 130)),
+        (25, 110, 745, 310),
+        "Accordion",
+        package="uikit@3.21.0",
+        path="tests/accordion.html",
+        parts={"label": "h3", "button": ".uk-accordion-title", "extra": "h1", "result": ".uk-open p", "other": "h1"},
+        extra={
+            "tests/js/test.js": 'document.write(\'<link rel="stylesheet" href="../dist/css/uikit.css">'
+            "<script src=\"../dist/js/uikit.js\"></scr' + 'ipt>');"
+        },
+    ),
 }
 
 
-def file(name: str, text: str) -> str:
-    """Return the shell's words that write a file."""
-    return f"printf %s {shlex.quote(text)} > {name}; "
-
-
-def cells(row: int, left: int, right: int) -> Box:
-    """Return the region of characters on the screen of a terminal; rows and columns count from 0."""
-    return 62 + 6 * left, 62 + 13 * row, 62 + 6 * right, 75 + 13 * row
-
-
 def in_xterm(
-    name: str, claim: str, steps: tuple[Action, ...], result: Box, command: str, window: str = "."
+    name: str,
+    claim: str,
+    steps: tuple[Action, ...],
+    result: Box,
+    versions: tuple[str, Mapping[str, str]],
+    window: str = ".",
 ) -> DesktopProgram:
-    """Return a program of the package of its name, in a terminal."""
-    command = f"exec xterm -geometry 80x24+60+40 -e sh -c {shlex.quote(command)}"
-    return DesktopProgram(claim, steps, result, window, (640, 480), {"xterm": "xterm", name: name}, command=command)
+    """Return a program of the package of its name, in a terminal: its command and the changed ones."""
+    needs = {**commands.XTERM, name: name}
+    return DesktopProgram(claim, steps, result, window, commands.SMALL, needs, command=versions[0], changed=versions[1])
 
 
-DIALOG = r"""dialog --inputbox Name 8 40 2>name; dialog --menu Fruit 12 40 3 1 Apples 2 Pears 3 Cherries 2>fruit
-dialog --msgbox "$(cat name) takes number $(cat fruit), 3.50 in all" 8 40"""
-MC = (
-    "mkdir -p .config/mc fruit; "
-    + file(".config/mc/ini", "[Layout]\nmessage_visible=false\nfree_space=false\n")
-    + file(".config/mc/panels.ini", "[New Left Panel]\nlist_format=brief\n[New Right Panel]\nlist_format=brief\n")
-    + "cd fruit; echo 12 > apples; echo 3 > pears; touch -d 2026-01-01 *; exec mc -d"
-)
-MOUSEPAD = "[org/xfce/mousepad/preferences/window]\npath-in-title=false\n"
+_GTK = {
+    "a colour": "button { color: #b01030 }",
+    "a moved button": "button { margin-left: 3px }",
+    "another font size": "* { font-size: 11pt }",
+}
 DESKTOP_PROGRAMS: Mapping[str, DesktopProgram] = {
     "nano": in_xterm(
         "nano",
         "four lines were written",
         (KeyCombo(("down",)), TypeText("bread\ntea\n"), KeyCombo(("ctrl", "o")), KeyCombo(("enter",))),
-        cells(21, 31, 48),
-        file("list.txt", "apples\npears\n") + "exec nano --ignorercfiles list.txt",
+        commands.cells(21, 31, 48),
+        commands.NANO,
+    ),
+    "vim": in_xterm(
+        "vim",
+        "two lines were written",
+        (KeyCombo(("o",)), TypeText("bread"), KeyCombo(("escape",)), TypeText(":w\n"), TypeText("Gdd:w\n")),
+        commands.cells(23, 0, 30),
+        commands.VIM,
+    ),
+    "less": in_xterm(
+        "less",
+        "the second bottles of pears after line 30 are shown",
+        (TypeText("/pears\n"), TypeText("30n"), KeyCombo(("space",)), TypeText("g")),
+        commands.cells(0, 0, 25),
+        commands.LESS,
     ),
     "dialog": in_xterm(
         "dialog",
         "alice takes number 2",
         (TypeText("alice\n"), KeyCombo(("down",)), KeyCombo(("enter",))),
-        cells(8, 21, 52),
-        DIALOG,
+        commands.cells(8, 21, 52),
+        commands.DIALOG,
     ),
     "mc": in_xterm(
         "mc",
         "5 bytes in 2 files are marked",
         (KeyCombo(("f7",)), TypeText("letters\n"), KeyCombo(("down",)), KeyCombo(("insert",)), KeyCombo(("insert",))),
-        cells(19, 13, 28),
-        MC,
+        commands.cells(19, 13, 28),
+        commands.MC,
         "mc ",
     ),
     "mousepad": DesktopProgram(
@@ -194,9 +229,14 @@ DESKTOP_PROGRAMS: Mapping[str, DesktopProgram] = {
         (80, 136, 260, 156),
         "notes",
         needs={"mousepad": "mousepad"},
-        command=file("notes.txt", "Dear all,\n")
-        + file(".config/glib-2.0/settings/keyfile", MOUSEPAD)
-        + "exec mousepad notes.txt",
+        command=commands.mousepad(),
+        changed=commands.in_gtk(
+            commands.mousepad(),
+            label=commands.mousepad("Hello all,\n"),
+            character=commands.mousepad("Dear ail,\n"),
+            css={**_GTK, "a colour": "textview text { color: #b01030 }", "a moved button": "menubar { padding: 2px }"},
+        )
+        | {"a missing element": commands.mousepad("Dear all,\n", "menubar-visible=false")},
         other=(110, 120, 124, 136),
     ),
     "galculator": DesktopProgram(
@@ -206,6 +246,12 @@ DESKTOP_PROGRAMS: Mapping[str, DesktopProgram] = {
         "galculator",
         needs={"galculator": "galculator"},
         command="exec galculator",
+        changed=commands.in_gtk(
+            "exec galculator",
+            label=commands.edited(commands.BUTTONS_UI, "s/>sqrt</>root</", "exec galculator"),
+            character=commands.edited(commands.BUTTONS_UI, "s/>sqrt</>sprt</", "exec galculator"),
+            css={**_GTK, "a missing element": "menubar { opacity: 0 }"},
+        ),
         other=(262, 327, 276, 343),
     ),
 }

@@ -20,7 +20,7 @@ def test_program_is_replayed_and_two_changes_of_it_are_seen() -> None:
     for program in ("xterm", "nano", "xwininfo"):
         require(program)
     few = "--programs nano --replays 1 --at-once 1 --changes".split()
-    changes = ["a wrong total", "a dialog at the end"]
+    changes = ["text of a label", "a dialog at the end"]
     ended = subprocess.run([sys.executable, BENCH, "foreign_programs", *few, *changes], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "| nano | 1 | 1 | 0 |" in ended.stdout

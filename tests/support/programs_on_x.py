@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pytest_vnc_use import RunResult, VncUseAgent
@@ -37,9 +38,17 @@ def in_terminal(command: str) -> str:
 
 
 class GoesOn(Steps):
-    """A planner that takes over from a replay. It leaves out the steps that were performed already."""
+    """A planner that takes over from a replay. It leaves out the steps that were performed already.
+
+    `thinks_s` is its time for each decision.
+    """
+
+    def __init__(self, *actions: Action, thinks_s: float = 0.0) -> None:
+        super().__init__(*actions)
+        self._thinks_s = thinks_s
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
+        time.sleep(self._thinks_s)
         done = observation.task.partition("the screen shows:")[2].count("\n")
         return Steps(*self._actions[done:]).decide(observation, timeout_s=timeout_s)
 
@@ -78,6 +87,8 @@ class Desk:
     """A desktop for one program after the other, in a `with` statement; `directory` holds recordings and runs."""
 
     directory: Path
+    size: tuple[int, int] = SIZE
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     def __enter__(self) -> Desk:
         return self
@@ -97,12 +108,16 @@ class Desk:
         *,
         first: Sequence[str] = (),
         gate_s: float = 30.0,
+        thinks_s: float = 0.0,
     ) -> Iterator[Driven]:
-        """Yield the program started, and then the command `first` performed; `steps` are those of a planner."""
+        """Yield the program started, and then the command `first` performed.
+
+        `steps` are the planner's, if there is one, and `thinks_s` is what it takes for each.
+        """
         recorded = RecordedTest(self.key(name), mode)
-        planner: Planner = GoesOn(*steps) if steps else NoPlanner()
+        planner: Planner = GoesOn(*steps, thinks_s=thinks_s) if steps else NoPlanner()
         settings = Settings(runs_dir=str(self.directory / "runs"), watch=False, gate_seconds=gate_s)
-        desktop = XvncDesktop(size=SIZE)
+        desktop = XvncDesktop(size=self.size, environment=self.environment)
         try:
             desktop.launch(["sh", "-c", command])
             if first and (ran := desktop.run(first)).exit_code:

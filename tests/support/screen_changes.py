@@ -1,12 +1,14 @@
 """Changes of the screen from one day to the next that are no fault of the program, a terminal that counts apples.
 
-A change is another command line, or a command that is performed once the program shows.
+A change is another command line, a command that is performed once the program shows, or another theme of the window
+manager.
 """
 
 from __future__ import annotations
 
 import json
 import shlex
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +16,7 @@ from pathlib import Path
 from pytest_vnc_use.recordings import Mode
 from pytest_vnc_use.triage import rule_for
 from pytest_vnc_use.types import Action, Click, TypeText
+from support.paths import PROGRAMS
 from support.programs_on_x import Desk, in_terminal, with_window
 
 NAME = "apples are counted"
@@ -31,6 +34,29 @@ def counting(*terminal: str, pause: str = "", colour: str = "#406080", zone: str
     return f"xsetroot -solid '{colour}'; {clock} exec {xterm}"
 
 
+@dataclass(frozen=True)
+class Theme:
+    """One of openbox's themes, with `old` replaced by `new` in each of its lines."""
+
+    name: str
+    old: str = ""
+    new: str = ""
+
+    def environment(self, directory: Path) -> Mapping[str, str]:
+        """Return the environment in which openbox finds it, among the settings of a system's administrator."""
+        theme = Path("/usr/share/themes", self.name, "openbox-3")
+        shutil.copytree(theme, directory / "theme" / theme.name)
+        text = (theme / "themerc").read_text(encoding="utf-8")
+        (directory / "theme" / theme.name / "themerc").write_text(text.replace(self.old, self.new), encoding="utf-8")
+        settings = Path("/etc/xdg/openbox/rc.xml").read_text(encoding="utf-8")
+        assert USUAL_THEME in settings
+        (directory / "openbox").mkdir()
+        themed = settings.replace(USUAL_THEME, f"<name>{directory / 'theme'}</name>", 1)
+        (directory / "openbox" / "rc.xml").write_text(themed, encoding="utf-8")
+        return {"XDG_CONFIG_DIRS": str(directory)}
+
+
+USUAL_THEME = "<name>Clearlooks</name>"
 STEPS = (Click(200, 200), TypeText("2\n"), TypeText("3\n"))
 TOTAL = ("total.txt", "5\n")
 RECORDED = counting()
@@ -39,23 +65,65 @@ MOVED = with_window("--class", "XTerm", "windowmove", "--sync", "--relative", *m
 
 @dataclass(frozen=True)
 class Change:
-    """The program as it was `recorded`, with `masks`, and its `command` now; a planner takes the `steps` now."""
+    """The program as it was recorded, with `masks`, and as it is now; a planner takes the `steps` now.
+
+    `recorded_steps` were recorded by a planner that thinks for `thinks_s` before each; `total` is the program's file.
+    """
 
     command: str = RECORDED
     first: Sequence[str] = ()
     steps: tuple[Action, ...] = STEPS
     recorded: str = RECORDED
     masks: tuple[Mapping[str, int], ...] = ()
+    theme: Theme | None = None
+    recorded_steps: tuple[Action, ...] = STEPS
+    thinks_s: float = 0.0
+    total: tuple[str, str] = TOTAL
 
     def desk(self, directory: Path) -> Desk:
-        return Desk(directory)
+        """Return a desktop on which the change is to be seen, with recordings and runs in `directory`."""
+        return Desk(directory, environment=self.theme.environment(directory) if self.theme else {})
 
 
 WITH_CLOCK, OTHER_TIME = counting(zone="UTC"), counting(zone="Asia/Kathmandu")
 AFTER_MOVED = (Click(STEPS[0].x + MOVED_PX[0], STEPS[0].y + MOVED_PX[1]), *STEPS[1:])
+NAME_AT, MORE, SAVE = (322, 271), (252, 355), (492, 355)
+"""On the restless form, which openbox puts into the middle of the screen; see `restless`."""
+
+
+def restless(what: str, thinks_s: float) -> Change:
+    """Return no change of a program that is restless on its own, recorded by a planner that thinks so long."""
+    command = shlex.join(["/usr/bin/python3", str(PROGRAMS / "restless_form.py"), what])
+    steps = (
+        Click(*NAME_AT, count=2),
+        TypeText("alice"),
+        Click(*MORE),
+        Click(*MORE),
+        Click(*SAVE),
+    )
+    return Change(
+        command,
+        recorded=command,
+        steps=steps,
+        recorded_steps=steps,
+        thinks_s=thinks_s,
+        total=("total.txt", "alice: 2\n"),
+    )
+
+
+RESTLESS = {
+    "nothing, but it is hovered and selected": restless("", 0.5),
+    "nothing, but its caret stopped when it was recorded": restless("", 12.0),
+    "a toast of 6 s, recorded slowly": restless("toast", 7.0),
+    "a tooltip of 10 s, recorded slowly": restless("tooltip", 11.0),
+    "a notification of 4 s in its corner": restless("notification", 2.0),
+    "a minute that changes": restless("minute", 2.0),
+}
 CHANGES = {
     "none": Change(),
     "the window manager puts the window elsewhere": Change(first=MOVED, steps=AFTER_MOVED),
+    "the window manager has another theme": Change(theme=Theme("Onyx")),
+    "the window manager draws no shadow under its titles": Change(theme=Theme("Clearlooks", "shadow=y", "shadow=n")),
     "a clock shows another time": Change(OTHER_TIME, recorded=WITH_CLOCK),
     "a clock shows another time, behind a mask": Change(OTHER_TIME, recorded=WITH_CLOCK, masks=(MASK,)),
     "a caret blinks that did not": Change(counting("-bc")),
@@ -63,13 +131,14 @@ CHANGES = {
     "the desktop has another colour": Change(counting(colour="#804020")),
     "the program has another theme": Change(counting("-bg", "ivory", "-fg", "navy")),
     "up to 2 s before each reaction": Change(counting(pause=SLOWLY)),
+    **RESTLESS,
 }
 
 
 def record(desk: Desk, change: Change) -> None:
     """Record the screen that changes; the masks are put in by hand, as a user does it."""
-    with desk.driven(NAME, change.recorded, "rewrite", STEPS) as driven:
-        driven.test(TOTAL)
+    with desk.driven(NAME, change.recorded, "rewrite", change.recorded_steps, thinks_s=change.thinks_s) as driven:
+        driven.test(change.total)
         assert driven.recorded.keep()
     file = desk.key(NAME).path
     data = json.loads(file.read_text(encoding="utf-8"))
@@ -81,7 +150,7 @@ def replay(desk: Desk, change: Change, mode: Mode, *, gate_s: float = 30.0) -> t
     planner = change.steps if mode == "auto" else ()
     with desk.driven(NAME, change.command, mode, planner, first=change.first, gate_s=gate_s) as driven:
         try:
-            driven.test(TOTAL)
+            driven.test(change.total)
         except Exception as exc:  # noqa: BLE001  # whatever it is, its triage is asked for
             return str(rule_for(exc).triage), str(exc)
         driven.recorded.keep()
