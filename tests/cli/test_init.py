@@ -176,6 +176,8 @@ def test_wrong_usage_writes_nothing(
     ("options", "directories", "test"),
     [
         ("", [], "tests/test_first.py"),
+        ("testpaths = spec", [], "spec/test_first.py"),
+        ("testpaths = {root}/spec", ["spec"], "spec/test_first.py"),
         ("testpaths = spec ./more/", ["more"], "more/test_first.py"),
         ('testpaths = "my tests" more', ["my tests", "more"], "my tests/test_first.py"),
         ("testpaths = src/*/tests", ["src/b/tests", "src/a/tests"], "src/a/tests/test_first.py"),
@@ -195,6 +197,7 @@ def test_test_path_follows_pytest_options(tmp_path: Path, options: str, director
     [
         ({"test_first.py": MARKED.format(task="Type it")}, "test_first.py"),
         ({"test_first.py": "def test_a(): pass\n"}, "test_type_it.py"),
+        ({"test_first.py": "def"}, "test_type_it.py"),
         ({"test_first.py": "", "test_type_it.py": ""}, "test_type_it_2.py"),
         ({"test_first.py": "", "test_type_it.py": MARKED.format(task="Type it")}, "test_type_it.py"),
     ],
@@ -264,6 +267,9 @@ def test_url_is_shown_by_browser(tmp_path: Path) -> None:
             "must be a URL, http://localhost:8000/shop, or a VNC server's address",
         ),
         ("http://a b", "", "a URL must be like http://localhost:8000/"),
+        ("echo 'hello", "", "No closing quotation"),
+        ("http://[::1", "", "a URL must be like"),
+        ("container:", "", "--vnc must be xvnc, qt, container:IMAGE, host::port or host:display"),
         ("file://", "", "file:///srv/shop.html, got 'file://'"),
         ("https://ann:s3cret@shop.test/", "", "a URL must have no user name and no password"),
         ("http://localhost", "qt", "shown on --vnc=xvnc"),

@@ -40,11 +40,14 @@ def test_suite_stopped_ends_its_fixtures_and_leaves_no_process(tmp_path: Path) -
     assert (tmp_path / "ended.txt").exists()
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid.txt").read_text()), 0)
-    (tmp_path / "pid.txt").unlink()
-    early = Suite(tmp_path, tmp_path / "runs", [], "", {})
-    early.stop()
+
+
+def test_suite_stopped_before_it_starts_ends_too(tmp_path: Path) -> None:
+    (tmp_path / "test_endless.py").write_text(ENDLESS, encoding="utf-8")
+    suite = Suite(tmp_path, tmp_path / "runs", [], "", {})
+    suite.stop()
     with ThreadPoolExecutor() as threads:
-        assert threads.submit(early.run, 60.0).exception(timeout=20) is not None
+        assert threads.submit(suite.run, 60.0).exception(timeout=20) is not None
     assert not (tmp_path / "pid.txt").exists()
 
 

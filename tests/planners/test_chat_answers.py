@@ -26,9 +26,11 @@ def decide(*script: Any, **settings: Any) -> Decision:
     ("text", "words"),
     [
         ("<think>Hm. </think>\n\nI click.", "I click."),
+        ("First. <think>Hm.</think> Then.", "First.  Then."),
         ("Hm, hm.</think>I click.", "I click."),
         ("I click.<think>Was that", "I click."),
         ("<THINKING>a</Thinking>b", "b"),
+        ("a</think>b</think>c", "c"),
         ("<think>a<think>b</think>c", "c"),
         ("a < b, and so </thinker>", "a < b, and so </thinker>"),
     ],
@@ -47,10 +49,12 @@ OSS = '<|end|><|channel|>commentary to=functions.wait <|constrain|>json<|message
 WAITS: list[tuple[Any, str]] = [
     (f"I wait.\n<tool_call>{WAIT}", "I wait."),
     (f"<think>no: <tool_call>{TYPE}</tool_call></think><tool_call>{WAIT}</tool_call>", ""),
+    (f"```\n{WAIT}\n```", ""),
     (f"```tool_call\n[{WAIT}]\n```", ""),
     (WAIT, ""),
     ('{"function": {"name": "wait", "arguments": "{\\"seconds\\": 2}"}}', ""),
     ('{"name": "wait", "parameters": {"seconds": 2}}', ""),
+    (f"I wait. {WAIT}", "I wait."),
     (f"<tool_call>\n{WAIT}\n</tool_call><|im_end|>", ""),  # Hermes, Qwen 2.5 and 3
     (f"[TOOL_CALLS][{WAIT}]", ""),  # Mistral
     ('I wait.[TOOL_CALLS]wait[ARGS]{"seconds": 2}', "I wait."),
@@ -83,13 +87,21 @@ def test_calls_in_content_are_read(content: Any, words: str, actions: list[Any])
     assert ([proposal.action for proposal in decision.proposals], decision.words) == (actions, words)
 
 
+def test_name_of_qwens_tool_may_be_left_out() -> None:
+    decision = decide(said('{"action": "left_click", "coordinate": [500, 500]}'), toolset="computer_use")
+    assert [proposal.action for proposal in decision.proposals] == [Click(720, 450)]
+
+
 @pytest.mark.parametrize(
     "content",
     [
         '<tool_call>{"name": "wait"',
+        "```json\n{'name': 'wait'}\n```",
         "<function=wait>\n<parameter=seconds>\n2",
+        '<function=wait>{"seconds": </function>',
         "```tool_code\nwait(seconds=2)\n```",
         "<start_function_call>call:wait{seconds:2}<end_function_call>",
+        f"I wait. {WAIT}.",
         f"{WAIT}\nThen {TYPE}",
     ],
 )
@@ -122,14 +134,9 @@ def test_arguments_of_text_get_declared_types() -> None:
     assert [proposal.action for proposal in decision.proposals] == [Wait(2.0), TypeText("[1]"), TypeText("[1]")]
     drag = "<function=computer_use><parameter=action>left_click</parameter><parameter=coordinate>[500, 500]</parameter>"
     assert decide(said(drag), toolset="computer_use").proposals[0].as_proposed["args"]["coordinate"] == [500, 500]
-    unnamed = '{"action": "left_click", "coordinate": [500, 500]}'
-    assert [each.action for each in decide(said(unnamed), toolset="computer_use").proposals] == [Click(720, 450)]
-    for invalid in ([None], [{"function": "wait"}], [{"id": 7, "function": {"name": 5}}]):
-        [proposal] = decide(said("", tool_calls=invalid)).proposals
-        assert isinstance(proposal.action, InvalidAction)
 
 
-@pytest.mark.parametrize("arguments", [{"seconds": 2}, '"{\\"seconds\\": 2}"', ' {"seconds": "2"} '])
+@pytest.mark.parametrize("arguments", [{"seconds": 2}, '{"seconds": 2}', '"{\\"seconds\\": 2}"', ' {"seconds": "2"} '])
 def test_arguments_as_servers_send_them(arguments: Any) -> None:
     answer = said("", tool_calls=[{"id": "x", "function": {"name": "wait", "arguments": arguments}}])
     assert [proposal.action for proposal in decide(answer).proposals] == [Wait(2.0)]
@@ -140,6 +147,14 @@ def test_read_arguments_none_or_invalid() -> None:
     for wrong in ("5", [1], "[1]", 7, "{", '{"a": Infinity}', '{"a": "\\ud83d"}'):
         with pytest.raises(NotJson):
             read_arguments(wrong)
+
+
+@pytest.mark.parametrize("tool_calls", [[None], [{"function": "wait"}], [{"id": 7, "function": {"name": 5}}]])
+def test_invalid_call_is_reported_to_model(tool_calls: Any) -> None:
+    with chat([said("", tool_calls=tool_calls), call("wait")]) as talk:
+        [proposal] = talk.act().proposals
+        assert isinstance(proposal.action, InvalidAction)
+        assert talk.act().kind == "act"
 
 
 EXTRA = {"extra_content": {"google": {"thought_signature": "c2ln"}}}
@@ -165,9 +180,12 @@ def test_usage_is_summed_over_attempts() -> None:
     [
         "<tool_call>" * 100_000,
         "```" + "\n" * 300_000,
+        "<tool_call>{" + "<" * 300_000,
         '{"a":' * 100_000,
         "[{" * 100_000,
         "<function=wait><parameter=seconds>" + "<" * 300_000,
+        "<function=wait>" * 10_000,
+        "<tool_call>" + " " * 300_000,
     ],
 )
 def test_endless_text_is_read_quickly(text: str) -> None:
