@@ -99,7 +99,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_moving_screen_is_exact_at_each_byte_count(run: Path) -> None:
-    assert len(SAMPLES) > 3
+    assert len(SAMPLES) > 1
     with (run / "recording" / "server.rfb.bin").open("rb") as data:
         player = _Player(data)
         for drawn, pixels in sorted(SAMPLES.items()):
