@@ -90,7 +90,7 @@ def test_every_service_takes_schema(model: Any) -> None:
     [
         (type("Foreign", (), {}), "extract needs a type with a JSON Schema, such as a pydantic model, got 'Foreign'"),
         (list["int |"], "extract needs a type .*, got 'list': Forward reference must be an expression"),  # noqa: F722
-        (Prices, "Prices.by_name is a dict with any keys; make it a list of models"),
+        (Prices, "Prices.by_name is a dict with any keys. Use a list of models"),
         (Anything, "Anything.value may be anything"),
     ],
 )

@@ -129,7 +129,7 @@ def test_damaged_checkpoints_are_told_as_such(
 ) -> None:
     run = waiting_run(agent_of)
     harm(run / "checkpoints.sqlite")
-    with pytest.raises(RunDirectoryError, match=r"the checkpoints of run .* are damaged .*start the task again"):
+    with pytest.raises(RunDirectoryError, match=r"the checkpoints of run .* are damaged .*Start the task again"):
         agent_of(act(RISKY), finished()).approve(run.name)
     assert controller.performed == []
 

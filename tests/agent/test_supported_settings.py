@@ -70,7 +70,7 @@ def test_planner_options_become_arguments(planner: str) -> None:
     ("word", "message"),
     [
         ("temperature=hot", "temperature of vnc_planner_options must be float, got 'hot'"),
-        ("colour=red", "has no option 'colour'; vnc_planner_options takes base_url, "),
+        ("colour=red", "has no option 'colour'. vnc_planner_options supports base_url, "),
     ],
 )
 def test_planner_option_invalid_raises_settings_error(word: str, message: str) -> None:

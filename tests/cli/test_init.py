@@ -146,8 +146,8 @@ def test_existing_files_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ([], "PROGRAM and --task must be given where there is no terminal to ask at"),
-        (["mousepad", "--task", " "], "the task must be a sentence, got ' '"),
+        ([], "PROGRAM and --task must be given without a terminal"),
+        (["mousepad", "--task", " "], "the task must be non-empty text, got ' '"),
         (["mousepad", "--task", TASK, "--ci", "travis"], "argument --ci: invalid choice: 'travis'"),
         (["mousepad", "--task", "a\udcff"], "the task must be text in UTF-8"),
         (["mousepad", "--task", TASK], ".gitignore' cannot be read: Is a directory"),
@@ -271,8 +271,8 @@ def test_url_is_shown_by_browser(tmp_path: Path) -> None:
         ("http://[::1", "", "a URL must be like"),
         ("container:", "", "--vnc must be xvnc, qt, container:IMAGE, host::port or host:display"),
         ("file://", "", "file:///srv/shop.html, got 'file://'"),
-        ("https://ann:s3cret@shop.test/", "", "a URL must have no user name and no password"),
-        ("http://localhost", "qt", "shown on --vnc=xvnc"),
+        ("https://ann:s3cret@shop.test/", "", "a URL must not contain a user name or a password"),
+        ("http://localhost", "qt", "a URL needs --vnc=xvnc"),
         ("mousepad", "xvfb", "--vnc must be xvnc, qt, container:IMAGE, host::port or host:display, got 'xvfb'"),
     ],
 )

@@ -166,9 +166,9 @@ def test_secret_is_never_written(record_till: Callable[..., Recorder], tmp_path:
     ("arguments", "problem"),
     [
         (["--task", " ", "--out", "test_a.py"], "--task"),
-        (["--task", "Go", "--out", "test_there.py/new/test_a.py"], "written to, got '"),
-        (["--task", "Go", "--out", "test_there.py"], "'test_there.py' exists"),
-        (["--task", "Go", "--out", "test_recorded.py"], "test_recorded.json' exists"),
+        (["--task", "Go", "--out", "test_there.py/new/test_a.py"], "in a writable directory, got '"),
+        (["--task", "Go", "--out", "test_there.py"], "'test_there.py' already exists"),
+        (["--task", "Go", "--out", "test_recorded.py"], "test_recorded.json' already exists"),
         (["--task", "Go", "--out", "test_a.py", "--secret", "NOT_SET_ANYWHERE"], "'NOT_SET_ANYWHERE'"),
         (["--task", "Go", "--out", "test_a.py", "--secret", "not a name"], "'not a name'"),
         (["--task", "Go", "--out", "test_a.py", "--secret", "TILL_NAME", "--app", f"till {SECRET}"], "--app"),

@@ -241,7 +241,7 @@ def test_missing_desktop_planner_or_key_is_named(pytester: pytest.Pytester, monk
     pytester.makepyfile(BY_HAND)
     result = pytester.runpytest_subprocess("--vnc-server=qt", f"--vnc-app={PAD_LINE}", "--vnc-scope=session")
     result.assert_outcomes(passed=1, failed=1, errors=1)
-    missing = ["*no API key*", "*no planner is configured: *--vnc-record=manual*--vnc-planner=gemini*"]
+    missing = ["*no API key*", "*no planner is configured. *--vnc-record=manual*--vnc-planner=gemini*"]
     result.stdout.fnmatch_lines(missing)
 
 
