@@ -62,7 +62,7 @@ def test_desktops_started_at_once_have_own_size_arguments_and_port(
 
 
 def test_program_that_never_serves_is_refused_in_time(start: Start) -> None:
-    with pytest.raises(DesktopError, match="the desktop has no screen yet. Launch a program first"):
+    with pytest.raises(DesktopError, match=r"the desktop has no screen yet\. Launch a program first"):
         assert start().server
     with pytest.raises(DesktopRefused, match=r"'sleep 60' opened no VNC server within 0.5 s") as caught:
         QtDesktop(["sleep", "60"], start_timeout_s=0.5)

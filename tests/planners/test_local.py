@@ -75,7 +75,6 @@ def decide(planner: Any, history: History) -> Decision:
     [
         (plan, "plan"),
         (partial(plan_with, Click(1, 2)), "plan_with"),
-        (Called(), "Called"),
         (Acting, "Acting.act"),
         (Subclass, "Subclass"),
     ],
