@@ -289,7 +289,7 @@ def test_letter_is_typed_and_taken_back(tigervnc: VncServer, tmp_path: Path) -> 
             controller.settle()
         lost = finding(Settings(server=tigervnc.address), "typing", typing=True)
         pasted = finding(Settings(server=tigervnc.address, typing="clipboard"), "typing", typing=True)
-    assert (lost.word, "no Latin letters: set vnc_typing=clipboard" in lost.text) == ("FAIL", True), lost.text
+    assert (lost.word, "no Latin letters. Set vnc_typing=clipboard" in lost.text) == ("FAIL", True), lost.text
     assert pasted == Finding("ok", "typing", "typing a letter works; all text goes by the clipboard")
 
 

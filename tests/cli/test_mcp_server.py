@@ -211,7 +211,7 @@ def test_one_thing_is_done_at_time_and_what_is_cancelled_ends(conversation: Conv
     )
     assert "another task or test run is in progress" in conversation.error_of("run_tests")
     running.cancel()
-    wait_for(lambda: "under way" not in conversation.error_of("run_tests", paths=["none.py"]), "the end of the run")
+    wait_for(lambda: "in progress" not in conversation.error_of("run_tests", paths=["none.py"]), "the end of the run")
     (run,) = set(conversation.directory.glob("runs/*")) - earlier
     story = conversation.result_of("read_run", run_id=run.name)
     assert story["outcome"] == "broke"
