@@ -171,9 +171,8 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         self._hides_typed = bool(secrets or other_secrets)
 
         self._desktop, self._password = desktop, vnc_password
-        self._file_desktop = desktop or build.external_desktop(
-            self.settings
-        )  # The desktop whose files and commands are used.
+        # The desktop whose files and commands are used.
+        self._file_desktop = desktop or build.external_desktop(self.settings)
         self._controller = self._redacted(controller) if controller is not None else None
         self._connected_as: Settings | None = None
         self._messages = MessageLog()

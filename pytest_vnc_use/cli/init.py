@@ -175,7 +175,7 @@ def _answers(arguments: argparse.Namespace, directory: Path) -> tuple[Target, st
     if (program is None or task is None) and not (sys.stdin is not None and sys.stdin.isatty()):
         missing = " and ".join(name for name, value in (("PROGRAM", program), ("--task", task)) if value is None)
         example = 'cua-vnc init mousepad --task "Type Hello into the document"'
-        raise SettingsError(f"{missing} must be given without a terminal, such as: {example}")
+        raise SettingsError(f"no terminal to ask for {missing}. Give both: {example}")
     target = _answer(PROGRAM, program, lambda text: read_target(text, arguments.vnc, directory))
     return target, _answer(TASK, task, _parse_task)
 

@@ -146,7 +146,7 @@ def test_existing_files_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ([], "PROGRAM and --task must be given without a terminal"),
+        ([], "no terminal to ask for PROGRAM and --task"),
         (["mousepad", "--task", " "], "the task must be non-empty text, got ' '"),
         (["mousepad", "--task", TASK, "--ci", "travis"], "argument --ci: invalid choice: 'travis'"),
         (["mousepad", "--task", "a\udcff"], "the task must be text in UTF-8"),
