@@ -330,6 +330,10 @@ def test_replay_option_overrules_marker(project: Project) -> None:
     assert told in tests["off"].message
     assert tests.pop("by_hand").result == "passed", "it needs no recording"
     assert {(test.result, test.triage) for test in tests.values()} == {("failed", "settings")}, replayed.out
+    left = project.run("-ovnc_record=replay", "--vnc-record=auto", "-k", "off or replay")
+    assert {name: test.result for name, test in results_of(project).items()} == {"off": "passed", "replay": "failed"}
+    assert "there is no recording of" in left.out
+    assert not project.file.parent.exists()
 
 
 @pytest.mark.parametrize(
