@@ -31,6 +31,8 @@ HOLD_S = 0.02
 """The length of a press. Programs count too few clicks if presses have no length."""
 DRAG_MOVES = 16
 DRAG_MOVE_S = 0.01
+_DRAG_SHOWN_S = 2.0
+"""The time in which a program shows that something is dragged. A busy page takes it up late, or shows nothing."""
 _DRAGGED = SettleRules(first_change_s=0.3, quiet_s=0.5, limit_s=2.0, any_change=True)
 """The wait before a dragged item is dropped. On a busy machine Chromium's first drag has stopped for 0.3 s."""
 _FETCH_S = 10.0
@@ -113,16 +115,21 @@ class Pointer:
     def drag_to(self, x: int, y: int) -> None:
         """Press the left button, move to a point, a pixel away and back, and release once the screen is stable.
 
-        A drop target only takes part if the pointer moves inside it before the release, and takes the drop only if it
-        has answered to that.
+        A drop target only takes part if the pointer moves inside it after the program took up the drag, and takes the
+        drop only if it has answered to that.
         """
         from_x, from_y = self.at
         beside = x - 1 if x > 0 else x + 1
         try:
             self.press("left")
             self.pause()
+            halfway_s = 0.0
             for number in range(1, DRAG_MOVES + 1):
+                if number == DRAG_MOVES // 2:
+                    halfway_s = clock.monotonic()
                 self._glide(from_x + (x - from_x) * number // DRAG_MOVES, from_y + (y - from_y) * number // DRAG_MOVES)
+            self._connection.flush()
+            self._connection.framebuffer.wait_changed(halfway_s, _DRAG_SHOWN_S)
             self._glide(beside, y)
             self._glide(x, y)
             self._connection.flush()
