@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,8 +54,9 @@ def secret_sources(config: pytest.Config) -> list[tuple[str, str, Path]]:
 
 def read_layers(config: pytest.Config) -> bool:
     """Read and store the layers of settings. Return whether one of them sets something."""
-    with warnings.catch_warnings():  # pytest 9 warns about a list in [tool.pytest.ini_options]
+    with warnings.catch_warnings():  # pytest 9 warns about a list in [tool.pytest.ini_options], and about inicfg
         warnings.simplefilter("ignore", DeprecationWarning)
+        _refuse_unknown(config, getattr(config, "inicfg", ()))
         in_ini = {name: _ini(config, name) for name in FIELDS}
     options = {name: config.getoption(f"vnc_{name}", None) for name in OPTIONS}
     set_by_user = [value for value in (*in_ini.values(), *options.values()) if value is not None]
@@ -90,6 +91,20 @@ def read_layers(config: pytest.Config) -> bool:
     config.stash[_LAYERS] = [fallback_layer(layers), *layers]
     has_setting = any(value is not None for layer, _ in config.stash[_LAYERS] for value in layer.values())
     return has_setting or bool(secret_sources(config))
+
+
+def _refuse_unknown(config: pytest.Config, in_file: Iterable[str]) -> None:
+    """Raise UsageError for an ini option with our prefix that no plugin has: pytest would only warn."""
+    for name in in_file:
+        if name.startswith("vnc_") and name.removeprefix("vnc_") not in (*FIELDS, "secrets"):
+            try:
+                config.getini(name)  # pytest-vnc has some too
+            except ValueError as exc:
+                from difflib import get_close_matches
+
+                near = get_close_matches(name, [f"vnc_{field}" for field in FIELDS], 1, 0.8)
+                remedy = f"Did you mean {near[0]}?" if near else "`pytest --help` lists them"
+                raise pytest.UsageError(f"unknown ini option {name}. {remedy}") from exc
 
 
 def _ini(config: pytest.Config, name: str) -> object:

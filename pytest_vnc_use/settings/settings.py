@@ -94,6 +94,13 @@ def _one_of(*choices: str) -> Callable[[str], str]:
     return read
 
 
+def _server(text: str) -> str:
+    """Return the text unless it is a misspelt kind of desktop; as a host it would be looked up in vain."""
+    if text not in ("", "qt", "xvnc") and (text == "container" or sorted(text.lower()) in (["q", "t"], sorted("xvnc"))):
+        raise ValueError("host::port, wss://…, xvnc, qt, or container:IMAGE")
+    return text
+
+
 PLANNERS = ("gemini", "anthropic", "openai")
 
 
@@ -126,7 +133,7 @@ class Settings:
 
     # Where the desktop and the program are, and how a command gets there: only the user knows.
     server: str = _setting(
-        "", str, "Desktop: host::port (several with commas), wss://…, xvnc, qt, or container:IMAGE", "TARGET"
+        "", _server, "Desktop: host::port (several with commas), wss://…, xvnc, qt, or container:IMAGE", "TARGET"
     )
     app: str = _setting("", str, "Command of the program under test, started before the test", "COMMAND")
     exec: str = _setting(

@@ -49,6 +49,13 @@ def test_settings_of_file_work_from_any_directory(pytester: pytest.Pytester, nam
     pytester.runpytest_subprocess("-W", "error", "-p", "no:pytest-vnc").assert_outcomes(passed=1)
 
 
+def test_misspelt_ini_option_is_refused(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nvnc_ap = xcalc")
+    pytester.makepyfile("def test_it(): pass")
+    found = pytester.runpytest_subprocess("-p", "no:pytest-vnc")
+    found.stderr.fnmatch_lines("ERROR: unknown ini option vnc_ap. Did you mean vnc_app[?]")
+
+
 def test_variable_and_command_line_overrule_file(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VNC_USE_MAX_STEPS", "5")
     monkeypatch.setenv("VNC_USE_MAX_SECONDS", "99")

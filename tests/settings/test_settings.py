@@ -38,6 +38,7 @@ INVALID = [
     ("screen_size", "1440", "WIDTHxHEIGHT"),
     ("screen_size", "0x900", "WIDTHxHEIGHT"),
     ("planner", "oracle", "one of"),
+    ("server", "xnvc", "xvnc, qt, or container:IMAGE"),
     ("rehearse", "-1", "a whole number, 0 for none"),
     ("transients", "maybe", "one of report, fail"),
     ("elements", "perhaps", "true or false"),
