@@ -289,7 +289,7 @@ def check_declared(text: str, reveal: Callable[[str], str]) -> None:
         if reveal(mark.group()) == mark.group():
             raise ActionError(
                 f"the secret {mark[1]!r} is not declared. Declare it: secrets=[{mark[1]!r}] in the marker, "
-                f"secrets={{{mark[1]!r}: …}} in Python, or --secret {mark[1]}"
+                f"secrets={{{mark[1]!r}: …}} in Python, or --vnc-secret {mark[1]} (--secret of cua-vnc)"
             )
 
 

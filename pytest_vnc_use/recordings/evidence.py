@@ -17,7 +17,6 @@ from pytest_vnc_use.recordings.gates import (
     BlinkWatch,
     Mismatch,
     evidence_gate,
-    format_region,
 )
 from pytest_vnc_use.recordings.images import Pixels, differing, frame_of, pixels_in
 from pytest_vnc_use.recordings.moving import QUIET_S
@@ -90,9 +89,7 @@ class RecordedJudge:
             return replace(again, frame=verdict.frame, usage=usage)
         if not verdict.holds:
             return replace(verdict, usage=usage)
-        return replace(
-            verdict, kind="unsure", reason=ONLY_MASKED.format(format_region(hides), again.reason), usage=usage
-        )
+        return replace(verdict, kind="unsure", reason=ONLY_MASKED.format(hides, again.reason), usage=usage)
 
     def _without_masks(self, frame: Frame) -> Frame:
         """Return a frame on which the masks are redacted: what a judge sees there, a replay can compare."""
@@ -151,7 +148,7 @@ class RecordedJudge:
         hidden = [*self.masks, *(part.region for part in evidence.screen.dynamic if part.kind == "always_changing")]
         for region in () if evidence.is_end else hidden:
             if evidence.is_about(region):
-                why = f"the claim's region is masked or always changing, {format_region(region)}"
+                why = f"the claim's region is masked or always changing, {region}"
                 return Mismatch(f"{why}, so it cannot be compared", region), frame
         mismatch, seen, controller = self._other(evidence, end, frame), frame, self.controller()
         quiet_s = 0.0 if self.is_watched(pixels_in(frame)) or not evidence.screen.quiet_s else self.watch_s

@@ -73,7 +73,7 @@ class Gate:
         if differs.any():
             near, box = int((differs & mask_of(self.targets, differs.shape)).sum()), box_of(differs)
             if near:
-                what = f"the surroundings of the step's target differ, by {near:,} px of"
+                what = f"the surroundings of the step's target differ ({near:,} px there):"
             elif self.is_first:
                 what = f"{self.whole}:"
             elif (differs & self.changed).any():
@@ -81,7 +81,7 @@ class Gate:
             else:
                 what = "a region that the step before did not touch differs:"
             beside = ", away from where the next step acts" if self.targets and not near else ""
-            problem = f"{what} {int(differs.sum()):,} px {format_region(box)}{beside}"
+            problem = f"{what} {int(differs.sum()):,} px {box}{beside}"
             return Mismatch(problem, box, tuple(boxes_of(differs)))
         for part in self.parts:
             if variant_of(part, seen, ~self.hidden) is None:
@@ -173,11 +173,6 @@ def evidence_gate(screen: Screen, masks: Sequence[Region] = ()) -> Gate:
     """Return the gate to the screen of some evidence."""
     made = gate(screen.pixels(), screen.dynamic, masks=(*masks, *screen.redacted))
     return replace(made, whole="the screen differs from the judged one")
-
-
-def format_region(region: Region) -> str:
-    """Return a region as text."""
-    return f"from ({region.left}, {region.top}) to ({region.right}, {region.bottom})"
 
 
 def surroundings(action: Action, size: tuple[int, int]) -> tuple[Region, ...]:

@@ -24,7 +24,7 @@ from pytest_vnc_use.recordings.format import (
     Screen,
     merged,
 )
-from pytest_vnc_use.recordings.gates import Mismatch, evidence_gate, format_region, mask_of, unknown_parts
+from pytest_vnc_use.recordings.gates import Mismatch, evidence_gate, mask_of, unknown_parts
 from pytest_vnc_use.recordings.images import Pixels, frame_of, pixels_in, pixels_of
 from pytest_vnc_use.recordings.manual import ManualRun, Show
 from pytest_vnc_use.recordings.moving import QUIET_S, screen_of, stable_screen
@@ -552,7 +552,7 @@ class RecordedTest:
                     transient = Screen(pixels=partial(run.load, frame))
                     self._rehearsal.note_transient(replay.newest_step, transient)
                     continue
-                problem = f"{when} the screen showed an unrecorded transient frame, {format_region(region)}"
+                problem = f"{when} the screen showed an unrecorded transient frame, {region}"
                 run.emit(Transient(problem, frame, region))
                 self.transients.append(problem)
 

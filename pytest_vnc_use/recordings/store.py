@@ -314,7 +314,9 @@ def add_masks(path: Path, masks: Sequence[Region]) -> bool:
         width, height = recording.screen_size
         for mask in masks:
             if not mask.is_part_of(Region(0, 0, width, height)):
-                raise RecordingError(f"{mask} is not on the screen of {str(path)!r}, which is {width}x{height}")
+                raise RecordingError(
+                    f"the region {mask} is not on the screen of {str(path)!r}, which is {width}x{height}"
+                )
         new = [mask for mask in masks if mask not in recording.masks]
         share = float(mask_of((*recording.masks, *new), (height, width)).mean())
         if new and share > MAX_MASKED:
@@ -344,7 +346,8 @@ def recordings_of(test: str) -> list[Path]:
         if path.stem == _file_name(called) or f"{recorded}[".startswith((f"{called}[", f"{called}::")):
             wanted.append(path)
     if not (selected := wanted if name else paths):
-        raise RecordingError(f"there is no recording of {test!r} beside {str(module_path)!r}")
+        have = ", ".join(path.stem for path in paths) or "nothing"
+        raise RecordingError(f"there is no recording of {test!r} beside {str(module_path)!r}; recorded there: {have}")
     return selected
 
 

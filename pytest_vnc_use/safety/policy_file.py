@@ -99,7 +99,10 @@ def load_policy(path: Path | str, *, unmatched: Unmatched = "deny") -> Policy:
     try:
         text = read_regular(Path(path)).decode()
     except OSError as exc:
-        raise SettingsError(f"the policy file {str(path)!r} cannot be read: {exc.strerror}") from exc
+        raise SettingsError(
+            f"the policy file {str(path)!r} cannot be read: {exc.strerror}. "
+            f"vnc_policy names a TOML file, or one of {', '.join(POLICY_PRESETS)}"
+        ) from exc
     except ValueError as exc:
         raise SettingsError(f"{path}: must be a TOML file in UTF-8: {exc}") from exc
     return parse_policy(text, path, unmatched=unmatched)

@@ -107,7 +107,10 @@ def _from_environment(variable: str, origin: str, base: Path) -> str:
     except ValueError:  # no variable can have that name
         value = None
     if not value:
-        raise SettingsError(f"{origin} names the environment variable {variable!r}, which is not set, or is empty")
+        raise SettingsError(
+            f"{origin} names the environment variable {variable!r}, which is not set, or is empty. Set it, "
+            f"or give the secret as {SECRET_FORMATS}"
+        )
     return value
 
 

@@ -68,6 +68,9 @@ class Region:
     right: int
     bottom: int
 
+    def __str__(self) -> str:
+        return f"from ({self.left}, {self.top}) to ({self.right}, {self.bottom})"
+
     def is_within(self, size: tuple[int, int]) -> bool:
         """Return whether the region is no larger than a width and a height."""
         return self.right - self.left <= size[0] and self.bottom - self.top <= size[1]

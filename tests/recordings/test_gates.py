@@ -29,7 +29,7 @@ def changed(screen: Pixels, region: Region, colour: int = 0x123456) -> Pixels:
         (gate(ADD, (), before=drawn("")), drawn("Adb"), "what the step before did looks different: "),
         (gate(ADD, (), before=drawn("")), drawn("Ádd"), "what the step before did looks different: "),
         (gate(ADD, (), before=ADD), drawn("Sub"), "a region that the step before did not touch differs: "),
-        (gate(ADD, (), before=ADD, targets=NEAR), drawn("Sub"), "the surroundings of the step's target differ, by "),
+        (gate(ADD, (), before=ADD, targets=NEAR), drawn("Sub"), "the surroundings of the step's target differ ("),
         (gate(ADD, (), before=ADD, targets=FAR), drawn("Adb"), ", away from where the next step acts"),
         (gate(ADD, ()), drawn("Adb"), "the first screen differs: "),
         (evidence_gate(Screen(pixels=lambda: ADD)), drawn("Adb"), "the screen differs from the judged one: "),
