@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
 import socket
 import struct
 import threading
@@ -30,7 +29,6 @@ from pytest_vnc_use.types import (
     MouseUp,
     Move,
     Scroll,
-    ScrollMeans,
     TypeText,
     button_of,
 )
@@ -68,7 +66,7 @@ TEXTS = (
 
 
 @pytest.mark.desktop
-def test_qts_server_takes_clicks_latin_1_lines_and_keys(connected: Connect, tmp_path: Path) -> None:
+def test_qts_server_takes_clicks_latin_1_and_lines(connected: Connect, tmp_path: Path) -> None:
     with witness_on_qt(tmp_path) as witness:
         hands = connected(witness.server)
         hands.click(300, 20)
@@ -91,21 +89,10 @@ def test_qts_server_takes_clicks_latin_1_lines_and_keys(connected: Connect, tmp_
         hands.type_text("b")
         witness.expect("line", "b")
         hands.click(100, 400)
-        hands.type_text(f"one\ntwo\r\nthree\n{LONG[:900]}", press_enter=True)
-        witness.expect("page", f"one\ntwo\nthree\n{LONG[:900]}\n")
-        keys = {"ctrl+A": "Key_A 2", "Escape": "Key_Escape 0", "ctrl+shift+x": "Key_X 3", "F12": "Key_F12 0"}
-        before, chords = len(witness.read("keys")), [*keys.values()]
-        for combination in keys:
-            hands.key_combo(combination)
-        assert_becomes(lambda: [line for line in witness.read("keys")[before:].splitlines() if line in chords], chords)
-        for unknown in ("printscreen", "f13", "capslock", "super"):
-            with pytest.raises(ActionError, match=f"does not support the key '{unknown}'"):
-                hands.key_combo(unknown)
-        hands.click(100, 400)  # into the page; this server has no wheel
-        hands.key_combo("ctrl+home")
-        assert_becomes(lambda: witness.read("scroll"), "0")
-        hands.scroll(100, 400, "down", 3)
-        wait_for(lambda: int(witness.read("scroll") or 0) > 3, "a page down")  # empty while it is written
+        hands.type_text("one\ntwo\r\nthree", press_enter=True)
+        witness.expect("page", "one\ntwo\nthree\n")
+        with pytest.raises(ActionError, match="does not support the key 'f13'"):
+            hands.key_combo("f13")
 
 
 def test_keys_do_not_overtake_click(tigervnc: VncServer, connected: Connect, tmp_path: Path) -> None:
@@ -126,21 +113,6 @@ def test_keys_do_not_overtake_click(tigervnc: VncServer, connected: Connect, tmp
         assert_becomes(right.read_text, "right\n" * 4)
 
 
-@pytest.mark.slow
-def test_last_keys_arrive_on_busy_screen(tigervnc: VncServer, tmp_path: Path) -> None:
-    """A socket that is closed while the server still writes is reset, and what it has not read yet is lost."""
-    typed, busy = tmp_path / "typed", "while :; do head -c 4000 /dev/urandom | od -c >/dev/tty; done"
-    lines = [f"line {number}" for number in range(20)]
-    with xterm(tigervnc, f"(exec 3<&0; {busy}) & cat >{typed}"):
-        wait_for(typed.exists, "the start of the program")
-        for line in lines:
-            with closing(connect(tigervnc.address)) as hands:
-                hands.perform(Move(100, 100))
-                hands.perform(TypeText(line, press_enter=True))
-        wait_for(lambda: lines[-1] in typed.read_text(), "the arrival of the last line", 10)
-    assert typed.read_text().splitlines() == lines
-
-
 @pytest.mark.desktop
 @pytest.mark.slow
 def test_text_longer_than_queue_of_keys(connected: Connect, tmp_path: Path) -> None:
@@ -156,20 +128,12 @@ def test_text_longer_than_queue_of_keys(connected: Connect, tmp_path: Path) -> N
 
 SPELLINGS = {
     "Control_L": "control ctrl Control CTRL Control_L ctrl_l ControlLeft",
-    "Alt_L": "alt Alt option Alt_L AltLeft",
     "Super_L": "super win meta cmd command Super_L MetaLeft windows",
-    "Escape": "esc escape Escape ESC",
     "Return": "enter return Return ENTER Key_Return Qt.Key.Key_Return",
     "Up": "up arrowup ArrowUp arrow_up Up",
-    "Prior": "page_up pageup PageUp Page_Up pgup Key_PageUp",
     "Next": "page_down pagedown PageDown Page_Down pgdn",
     "space": "space Space spacebar",
-    "Delete": "delete del Delete",
-    "Insert": "insert ins",
-    "F12": "f12 F12",
-    "F24": "f24",
     "Print": "printscreen print_screen PrintScreen prtsc prntscrn Key_Print",
-    "Menu": "menu ContextMenu",
     "1": "1 Digit_1 Digit1 digit1",
     "a": "a KeyA Key_A Qt.Key_A",
     "plus": "+ plus",
@@ -200,24 +164,13 @@ class Xev:
         assert_becomes(lambda: " ".join(self.presses()[before:]), pressed)
 
 
-@pytest.fixture(scope="module", params=vnc_servers.STARTERS)
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture(scope="module")
-def server(kind: str) -> Iterator[VncServer]:
-    with vnc_servers.STARTERS[kind]() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def xev(server: VncServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Xev]:
+@pytest.fixture
+def xev(tigervnc: VncServer, tmp_path: Path) -> Iterator[Xev]:
     vnc_servers.require("xev")
-    log = tmp_path_factory.mktemp("xev") / "log"
+    log = tmp_path / "log"
     command = ["stdbuf", "-oL", "xev", "-geometry", "1000x700+0+0", "-event", "keyboard"]
-    with log.open("wb") as out, server.run(*command, stdout=out.fileno()):
-        window_of(server, "Event Tester")
+    with log.open("wb") as out, tigervnc.run(*command, stdout=out.fileno()):
+        window_of(tigervnc, "Event Tester")
         yield Xev(log)
 
 
@@ -225,7 +178,7 @@ IN_XTERM: dict[str, tuple[dict[str, str], str]] = {
     "tigervnc": (
         {
             "": "\n".join(TEXTS) + "\n\tone\tΩ\ttwo\n" + LONG,
-            **dict.fromkeys(("us", "de", "fr", "de,ru"), f"{ASCII}\n{SPECIAL}\n@{{}}\\~"),
+            **dict.fromkeys(("de", "fr", "us"), f"{ASCII}\n{SPECIAL}\n@{{}}\\~"),
         },
         "",
     ),
@@ -236,9 +189,11 @@ IN_XTERM: dict[str, tuple[dict[str, str], str]] = {
 
 
 @pytest.mark.desktop
-def test_text_and_number_pad_arrive_in_xterm(kind: str, server: VncServer, connected: Connect, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", IN_XTERM)
+def test_text_and_number_pad_arrive_in_xterm(kind: str, connected: Connect, tmp_path: Path) -> None:
     texts, untypable = IN_XTERM[kind]
-    with xterm(server, f"cat > {tmp_path}/typed"):
+    typed = tmp_path / "typed"
+    with vnc_servers.STARTERS[kind]() as server, xterm(server, f"cat > {typed}"):
         hands = connected(server)
         hands.click(50, 50)
         expected = ""
@@ -247,56 +202,40 @@ def test_text_and_number_pad_arrive_in_xterm(kind: str, server: VncServer, conne
                 server.output_of("setxkbmap", layout)
             hands.type_text(text, press_enter=True)
             expected += f"{text}\n"
-            assert_becomes((tmp_path / "typed").read_text, expected)
+            assert_becomes(typed.read_text, expected)
         if untypable:
             with pytest.raises(ActionError, match=r"U\+.*Nothing was typed"):
                 hands.type_text(untypable)
-        else:
-            server.output_of("setxkbmap", "us")
         for name in ("kp_1", "numpad5", "KP_Add", "num9", "enter"):
             hands.key_combo(name)
-        assert_becomes((tmp_path / "typed").read_text, f"{expected}15+9\n")
+        assert_becomes(typed.read_text, f"{expected}15+9\n")
 
 
 COMBINATIONS: dict[tuple[str, ...], str] = {
     ("ctrl", "a"): "Control_L a",
     ("ctrl+shift", "p"): "Control_L Shift_L P",
-    ("ctrl+shift+1",): "Control_L Shift_L exclam",
     ("ctrl++",): "Shift_L Control_L plus",
-    ("A",): "Shift_L A",
     ("?",): "Shift_L question",
-    ("alt+F4",): "Alt_L F4",
     ("Ctrl Shift page down",): "Control_L Shift_L Next",
     ("alt gr",): "ISO_Level3_Shift",
-    ("ctrl+-",): "Control_L minus",
 }
 
 
 @pytest.mark.desktop
-def test_keys_arrive_and_held_one_is_released_in_end(server: VncServer, xev: Xev, connected: Connect) -> None:
-    hands = connected(server)
+def test_keys_arrive_and_held_one_is_released_in_end(tigervnc: VncServer, xev: Xev, connected: Connect) -> None:
+    hands = connected(tigervnc)
     hands.click(300, 300)
     for name, spellings in SPELLINGS.items():
         xev.hears(partial(hands.key_combo, spellings.split()[0]), f"Shift_L {name}" if name == "plus" else name)
     for keys, pressed in COMBINATIONS.items():
         xev.hears(partial(hands.perform, KeyCombo(keys)), pressed)
     wait_for(lambda: len(xev.releases()) >= len(xev.presses()), "the release of all keys")
-    for naps in (False, True):  # some servers read no more from a client that they cannot write to
-        hands = connected(server)
-        hands.click(300, 300)
-        xev.hears(partial(hands.perform, KeyDown("shift")), "Shift_L")
-        xev.hears(partial(hands.perform, KeyCombo(("a",))), "A")
-        hands.perform(KeyUp("shift"))
-        hands.perform(KeyDown("ctrl"))
-        if naps:
-            assert_becomes(lambda: xev.presses()[-1], "Control_L")
-            server.process.send_signal(signal.SIGSTOP)
-            with server.run("xsetroot", "-mod", "5", "16"):
-                hands.wait(0.2)  # it has to answer a sign of life, and to send the image, before it reads the release
-                hands.close()
-                server.process.send_signal(signal.SIGCONT)
-        hands.close()
-        assert_becomes(lambda: xev.releases()[-3:], ["A", "Shift_L", "Control_L"])
+    xev.hears(partial(hands.perform, KeyDown("shift")), "Shift_L")
+    xev.hears(partial(hands.perform, KeyCombo(("a",))), "A")
+    hands.perform(KeyUp("shift"))
+    hands.perform(KeyDown("ctrl"))
+    hands.close()
+    assert_becomes(lambda: xev.releases()[-3:], ["A", "Shift_L", "Control_L"])
 
 
 def test_every_spelling_is_one_key() -> None:
@@ -371,27 +310,6 @@ def test_text_by_clipboard(
         assert_becomes((tmp_path / "there").read_text, "typed\n")
 
 
-LATE_ECHO = 'stty -echo -icanon; pasted=$(head -c 2); sleep 5; printf %s "$pasted"; exec cat'
-
-
-@pytest.mark.slow
-def test_pasted_text_shown_late_is_done(tigervnc: VncServer, connected: Connect, tmp_path: Path) -> None:
-    """A busy program fetches it late, and a slow one shows it late."""
-    with xterm(tigervnc, f"cat > {tmp_path}/typed") as busy:
-        hands = connected(tigervnc)
-        hands.click(50, 50)
-        hands.settle()
-        busy.send_signal(signal.SIGSTOP)
-        threading.Timer(4.0, busy.send_signal, (signal.SIGCONT,)).start()
-        hands.type_text("Ω", press_enter=True)
-        assert_becomes((tmp_path / "typed").read_text, "Ω\n")
-    with xterm(tigervnc, LATE_ECHO):
-        hands = connected(tigervnc)
-        hands.click(50, 50)
-        hands.settle()
-        hands.type_text("Ω")
-
-
 def key(keysym: int, down: bool, scancode: int = 0) -> bytes:
     return struct.pack(">BBHII", 255, 0, down, keysym, scancode) if scancode else struct.pack(">BBxxI", 4, down, keysym)
 
@@ -459,20 +377,6 @@ def test_qemu_gets_scan_codes_if_confirmed() -> None:
         hears(lambda: hands.type_text("?"), struck(SHIFT, ord("?")))
 
 
-def test_half_surrogate_pair_types_nothing() -> None:
-    with hearing(b"a server") as (hands, hears):
-        for act, text in (
-            (partial(hands.type_text, press_enter=True, clear_first=True), "no \ud83d"),
-            (hands.type_text, "no \udcff"),  # as variables hold bytes that are no UTF-8
-            (hands.key_combo, "ctrl+\ud83d"),
-            (hands.key_down, "\ud83d"),
-            (hands.open_address, "no \ud83d"),
-        ):
-            with pytest.raises(ActionError, match=r"'\\ud83d'|'\\udcff' \(U\+DCFF\)"):
-                act(text)
-        hears(lambda: hands.type_text("hi"), struck(ord("h")), struck(ord("i")))
-
-
 PAD = (100, 300)
 
 
@@ -496,26 +400,20 @@ def test_clicks_drags_and_wheel_in_chromium(desktop: VncServer, chromium: Page, 
     hands.settle()
     hands.perform(Scroll(700, 600, "up", 20))
     assert_becomes(lambda: chromium.last("scroll"), [0, 0])
-    choices: list[tuple[ScrollMeans, ScrollMeans]] = [("wheel", "keys"), ("keys", "wheel")]
-    for connected_for, asked_for in choices:
-        hands = connected(desktop, scroll_by=connected_for)
-        hands.click(800, 600)
-        hands.perform(Scroll(800, 600, "down", 3, by=asked_for))  # as far as a page, which 3 wheel clicks do not
-        wait_for(lambda: (chromium.last("scroll") or [0, 0])[1] > 400, "a page down")
-        hands.settle()
-        hands.perform(Scroll(800, 600, "up", 3, by=asked_for))
-        assert_becomes(lambda: chromium.last("scroll"), [0, 0])
+    hands = connected(desktop, scroll_by="keys")
+    hands.click(800, 600)
+    hands.perform(Scroll(800, 600, "down", 3))  # as far as a page, which 3 wheel clicks do not
+    wait_for(lambda: (chromium.last("scroll") or [0, 0])[1] > 400, "a page down")
+    hands.settle()
+    hands.perform(Scroll(800, 600, "up", 20, by="wheel"))
+    assert_becomes(lambda: chromium.last("scroll"), [0, 0])
 
 
 INVALID: list[tuple[Callable[[VNCController], object], str]] = [
     (lambda hands: hands.click(1, 1, count=4), "count of a click must be 1 to 3, got 4"),
-    (lambda hands: hands.click(1, 1, 4), "or its number 1, 2 or 3, got 4"),
     (lambda hands: hands.click(1, 1, "back"), "or its number 1, 2 or 3, got 'back'"),  # type: ignore[arg-type]
     (lambda hands: hands.wait(-1), "0 seconds or more, got -1"),
     (lambda hands: hands.scroll("sideways", magnitude=800), "up, down, left or right, got 'sideways'"),  # type: ignore[arg-type]
-    (lambda hands: hands.scroll(10, None, "up"), "direction of a scroll must be"),
-    (lambda hands: hands.scroll(10, 20, None), "got None"),
-    (lambda hands: hands.scroll("up", magnitude=0), "at least 1 pixel, got 0"),
     (lambda hands: hands.scroll(10, 20, "up", 0), "at least 1 click of the wheel, got 0"),
 ]
 
@@ -525,7 +423,7 @@ def test_invalid_argument_or_point_raises_action_error(desktop: VncServer, conne
     for call, problem in INVALID:
         with pytest.raises(ActionError, match=problem):
             call(hands)
-    for point in ((1024, 10), (10, 768), (-1, 10), (10, -1), (1.5, 10), ("10", 10)):
+    for point in ((1024, 10), (10, 768), (-1, 10), (1.5, 10)):
         calls: list[Any] = [hands.click, hands.move, hands.mouse_down, partial(hands.drag_and_drop, 1, 1)]
         for act in calls:
             with pytest.raises(ActionError, match="1024 x 768 pixels: x from 0 to 1023, y from 0 to 767"):
