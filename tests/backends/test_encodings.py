@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import struct
-import time
 import zlib
 from collections.abc import Callable
 from contextlib import ExitStack, closing
@@ -19,11 +18,9 @@ from pytest_vnc_use.agent import build
 from pytest_vnc_use.backends.client import EncodingChoice
 from pytest_vnc_use.backends.connection import RfbConnection
 from pytest_vnc_use.backends.encodings import Reading, Tight, Zrle
-from pytest_vnc_use.backends.reactor import reactor
 from pytest_vnc_use.backends.vnc import VNCController, connect
-from pytest_vnc_use.errors import DesktopRefused
 from pytest_vnc_use.settings.settings import Settings
-from support import rfb_server, vnc_servers
+from support import rfb_server
 from support.images import decoded
 from support.vnc_servers import VncServer, wait_for
 from support.wire import wire
@@ -34,7 +31,7 @@ ZRLE_WAYS = {"raw": 1000, "solid": 1, "packed": 16, "runs": 1000, "palette_runs"
 TIGHT_WAYS = {"copy": 1000, "fill": 1, "palette": 256, "gradient": 1000}
 sizes = st.tuples(st.integers(1, 130), st.integers(1, 130))
 reproducible = settings(
-    max_examples=15, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=8, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
 
 
@@ -86,24 +83,15 @@ def _deflated(length: int) -> bytes:
 INVALID_ZRLE = {
     "too few pixels": b"\x00" + bytes(3),
     "unknown types of tile": b"\x11" + bytes(60),
-    "palette of one colour": b"\x81" + bytes(60),
     "index beyond the palette": b"\x03" + bytes(9) + b"\xff\xff",
-    "short packed palette": b"\x04" + bytes(12) + b"\x00",
     "run beyond the tile": b"\x80" + bytes(3) + b"\x04",
-    "long run beyond the tile": b"\x80" + bytes(3) + b"\xff\x00",
-    "run of the palette beyond the tile": b"\x82" + bytes(6) + b"\x80\x04",
-    "too few runs": b"\x82" + bytes(6) + b"\x00",
     "run's index beyond the palette": b"\x82" + bytes(6) + b"\x02" * 4,
-    "no tile": b"",
     "too much": bytes(1 << 20),
 }
 INVALID_TIGHT = {
-    "JPEG": b"\x90",
-    "unknown compression": b"\xa0",
     "unknown filter": b"\x40\x07" + rfb_server.TightStream().wrap(0, bytes(12)),
     "index beyond the palette": b"\x40\x01\x02" + bytes(9) + b"\x03" * 4,
     "no zlib data": b"\x00\x03abc",
-    "too little": b"\x00" + _deflated(11),
     "too much": b"\x00" + _deflated(1 << 24),
 }
 
@@ -116,17 +104,6 @@ def test_invalid_pixels_raise() -> None:
     for decoder, data in blocks:
         with pytest.raises((ValueError, IndexError)):
             read(decoder.decode(2, 2), data)
-
-
-@pytest.mark.desktop
-def test_slow_client_keeps_large_screen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """TigerVNC 1.12 ends a connection for which 32 MiB wait."""
-    monkeypatch.setattr("pytest_vnc_use.backends.connection.ANSWER_S", 60.0)
-    size = (5120, 2880)
-    with vnc_servers.tigervnc(size=size) as server, closing(RfbConnection(server.address, None, 60.0)) as connection:
-        reactor.callFromThread(reactor.callLater, 0.01, time.sleep, 1.0)  # it reads nothing meanwhile
-        connection.refresh()
-        assert connection.framebuffer.size == size
 
 
 def test_text_that_scrolled_and_window_that_moved_are_as_raw(tigervnc: VncServer) -> None:
@@ -186,14 +163,6 @@ def test_announced_red_first_format_is_taken(depth: int, encoding: int) -> None:
         assert np.array_equal(screen.pointer_shape.pixels & 0xFFFFFF, pixels[:1, :8])
 
 
-def test_server_keeping_16_bit_is_refused() -> None:
-    announced = struct.pack(FORMAT, *FORMATS["16 bit"])
-    shown = rfb_server.update(rfb_server.rectangle(0, 0, 40, 30, rfb_server.RAW, bytes(2 * 40 * 30)))
-    refused = pytest.raises(DesktopRefused, match="showed no screen within")
-    with rfb_server.playing(rfb_server.greeting(40, 30, announced) + shown, then_silent=True) as address, refused:
-        connect(address, timeout_s=0.5)
-
-
 def test_pixels_by_tcp_are_compressed_unless_started_here(tigervnc: VncServer) -> None:
     starts: list[tuple[Callable[[str], VNCController], bool]] = [
         (connect, True),
@@ -207,21 +176,3 @@ def test_pixels_by_tcp_are_compressed_unless_started_here(tigervnc: VncServer) -
             with closing(start(link.address)) as hands:
                 hands.raw_frame()
             assert (link.from_server < 1024 * 768) == is_small
-
-
-@pytest.mark.slow
-def test_frame_after_settle_waits_no_round_trip(tigervnc: VncServer) -> None:
-    round_trip_s = 0.3
-    with (
-        wire(tigervnc.address, delay_s=round_trip_s / 2, bits_a_second=20e6) as link,
-        closing(connect(link.address)) as hands,
-    ):
-        assert min(_frame_s(hands, x) for x in (100, 200, 300)) < 0.8 * round_trip_s
-
-
-def _frame_s(hands: VNCController, x: int) -> float:
-    hands.click(x, 100)
-    hands.settle()
-    began_s = time.monotonic()
-    hands.frame()
-    return time.monotonic() - began_s

