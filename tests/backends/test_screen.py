@@ -123,11 +123,9 @@ ACTION = ActionWindow(10.0, 10.0)
 LONG = ActionWindow(10.0, 14.0)
 PRESSED = ActionWindow(10.0, 10.0, (100, 100))
 ENTERED = ActionWindow(10.0, 10.0, entered=True)
-ANY = SettleRules(any_change=True)
 BRIEFLY = RULES.shortened()
 PATIENT = SettleRules(first_change_s=2.0, quiet_s=1.0)
 SPINS = [(0, 0, 10.0 + number * 0.05) for number in range(9)]
-FEW = [(0, 0, 10.0 + 0.2 * number) for number in range(5)]
 QUICK = [(0, 0, 10.0 + 0.3 * number / 19) for number in range(20)]
 LINE, CARET_BELOW = (10, 100, 10.01), (10, 120, 10.02)
 DECISIONS: list[tuple[str, list[Change], ActionWindow, SettleRules, float, str, float]] = [

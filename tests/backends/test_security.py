@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import struct
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
@@ -29,6 +28,8 @@ from support.rfb_server import greeting, playing
 from support.vnc_servers import VncServer, wait_for, websockify
 from support.witness_programs import xterm
 
+BUSY_S = 60.0
+"""How long a connection may take on a busy machine."""
 VERSION = b"RFB 003.008\n"
 VENCRYPT = VERSION + b"\x01\x13" + b"\0\2" + b"\0"
 
@@ -59,18 +60,14 @@ def x509(tmp_path_factory: pytest.TempPathFactory, here: Certificate) -> Iterato
 def used(server: VncServer, wire: Wire, password: str | None = "geheim") -> ServerFacts:
     """Connect, look at the screen, and return what was found out."""
     facts = ServerFacts()
-    with closing(connect(server.address, password, facts=facts, wire=wire)) as eyes:
+    with closing(connect(server.address, password, facts=facts, wire=wire, timeout_s=BUSY_S)) as eyes:
         assert eyes.frame().ref.width == 1024
     return facts
 
 
-def refused(
-    address: str, message: str, wire: Wire, error: type[VncUseError] = DesktopRefused, timeout_s: float = 3.0
-) -> None:
-    started_s = time.monotonic()
+def refused(address: str, message: str, wire: Wire, error: type[VncUseError] = DesktopRefused) -> None:
     with pytest.raises(error, match=message):
-        connect(address, "geheim", wire=wire, timeout_s=timeout_s)
-    assert time.monotonic() - started_s < 8.0
+        connect(address, "geheim", wire=wire, timeout_s=0.5 if "no screen" in message else BUSY_S)
 
 
 @pytest.mark.desktop
@@ -87,36 +84,27 @@ def test_certificate_is_checked_by_authority_or_fingerprint(
 
 
 @pytest.mark.desktop
-def test_certificate_of_another_host_is_refused(tmp_path: Path, authority: Authority) -> None:
-    with secured(tmp_path, "X509Vnc", authority.certificate("elsewhere.example")) as server:
-        problem = "not accepted: IP address mismatch, .* not valid for '127.0.0.1'"
-        refused(server.address, problem, Wire(tls_ca=str(authority.file)))
-
-
-@pytest.mark.desktop
-def test_credentials_are_asked_for_before_tls(tmp_path: Path, here: Certificate, authority: Authority) -> None:
+def test_credentials_are_asked_for_before_tls(tmp_path: Path, authority: Authority) -> None:
     """TigerVNC asks PAM, which knows no such user here: that it answers shows that name and password came."""
     ca = str(authority.file)
-    with secured(tmp_path, "X509None,X509Plain", here) as server:
-        assert used(server, Wire(tls_ca=ca), None).security_used == "VeNCrypt X509None"
-    with secured(tmp_path, "X509Plain", here) as server:
+    with secured(tmp_path, "X509Plain", authority.certificate("127.0.0.1")) as server:
         refused(server.address, r"wants a user name \(X509Plain\).*vnc_username", Wire(tls_ca=ca), AuthenticationFailed)
         refused(server.address, "refused the password", Wire(user="nobody-here", tls_ca=ca), AuthenticationFailed)
+    with secured(tmp_path, "X509None", authority.certificate("elsewhere.example")) as server:
+        refused(server.address, "not accepted: IP address mismatch, .* not valid for '127.0.0.1'", Wire(tls_ca=ca))
 
 
 def test_server_that_cheats_before_tls_is_refused() -> None:
     cheats: list[tuple[tuple[int, ...], bytes, str]] = [
-        ((261,), b"", "showed no screen within"),
         ((261,), b"\0", "then refused it"),
         ((261,), b"\1", "showed no screen within"),
         ((261,), b"\1RFB", "sent bytes before the TLS handshake"),
         ((256, 263), b"", "offers VeNCrypt with Plain, TLSSASL: make the server offer X509Vnc"),
-        ((), b"", "offered no VeNCrypt sub-type"),
     ]
     for subtypes, then, message in cheats:
         block = bytes([len(subtypes)]) + struct.pack(f"!{len(subtypes)}I", *subtypes)
         with playing(VENCRYPT + block + then, then_silent=True) as address:
-            refused(address, message, Wire(tls="require"), timeout_s=0.5 if "no screen" in message else 8.0)
+            refused(address, message, Wire(tls="require"))
 
 
 @pytest.fixture
@@ -155,22 +143,20 @@ def test_screen_and_keys_by_ws_and_by_wss(tmp_path: Path, authority: Authority, 
     with vnc_servers.tigervnc(password_file=password) as server:
         typed, text = tmp_path / "typed", "a text of some length " * 50
         with xterm(server, f"cat >{typed}"), websockify(server.address) as port:
-            with closing(connect(f"ws://localhost:{port}/websockify", "geheim")) as eyes:
+            with closing(connect(f"ws://localhost:{port}/websockify", "geheim", timeout_s=BUSY_S)) as eyes:
                 assert eyes.frame().ref.width == 1024
                 eyes.perform(Move(100, 100))
                 eyes.perform(TypeText(text, press_enter=True))
-            wait_for(lambda: text in typed.read_text(), "the arrival of the last keys", 5)
+            wait_for(lambda: text in typed.read_text(), "the arrival of the last keys", BUSY_S)
         with websockify(server.address, *tls) as port:
             address = f"wss://localhost:{port}/websockify"
             for wire in (Wire(tls_ca=str(authority.file)), Wire(tls_fingerprint=here.fingerprint)):
                 facts = ServerFacts()
-                with closing(connect(address, "geheim", facts=facts, wire=wire)) as eyes:
+                with closing(connect(address, "geheim", facts=facts, wire=wire, timeout_s=BUSY_S)) as eyes:
                     assert eyes.frame().ref.width == 1024
                 assert facts.protection == "wss, with a certificate that was checked"
-            with pytest.raises(DesktopRefused, match="not accepted: unable to get local issuer certificate"):
-                connect(address, "geheim")
-            with pytest.raises(DesktopRefused, match="not accepted: its fingerprint is sha256:"):
-                connect(address, "geheim", wire=Wire(tls_fingerprint="sha256:" + 64 * "0"))
+            refused(address, "not accepted: unable to get local issuer certificate", Wire())
+            refused(address, "not accepted: its fingerprint is sha256:", Wire(tls_fingerprint="sha256:" + 64 * "0"))
 
 
 TOKEN_TEST = """
@@ -209,9 +195,7 @@ def test_addresses_that_make_no_sense() -> None:
         ("ws://alice:secret@h/", Wire(), "because reports show it"),
         ("ws://h/path?…", Wire(), "the query of 'ws://h/path\\?…' is not stored.*Give the whole URL"),
         ("ws://h:1/?a=s3cret", Wire(tls="require"), r"Use wss://, got 'ws://h:1/\?…'$"),
-        ("ws://h:x/?a=s3cret", Wire(), r"or wss://…, got 'ws://h:x/\?…'$"),
         ("ws://h/#s3cret", Wire(), r"or wss://…, got 'ws://h/\?…'$"),
-        ("ws://h:1/", Wire(tls="require"), "vnc_tls=require requires TLS, but ws:// has none. Use wss://"),
         ("wss://h:1/", Wire(tls="off"), "wss:// always checks the certificate, but vnc_tls=off"),
     ):
         with pytest.raises(SettingsError, match=message):
@@ -230,9 +214,8 @@ def test_invalid_rule_of_tls_raises_settings_error(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="must be sha256: and 64 hexadecimal digits, got 'sha256:00'"):
         Wire.of("", "sha256:00")
     (tmp_path / "ca.pem").write_text("none")
-    for name in ("ca.pem", "missing.pem"):
-        with pytest.raises(SettingsError, match=r"vnc_tls must be auto, .* or a readable file of certificates"):
-            connect("127.0.0.1::1", wire=Wire(tls_ca=str(tmp_path / name)))
+    with pytest.raises(SettingsError, match=r"vnc_tls must be auto, .* or a readable file of certificates"):
+        connect("127.0.0.1::1", wire=Wire(tls_ca=str(tmp_path / "ca.pem")))
 
 
 @contextmanager
@@ -259,8 +242,6 @@ IN_PIECES = b"".join(b"\x82\x01" + bytes([byte]) for byte in HELLO[:40]) + b"\x8
 NO_VNC = {
     b"\x81\x05hello": "sends text through the WebSocket, but VNC is binary",
     b"\x82\x7f" + struct.pack("!Q", 1 << 32) + 1000 * b"x": "violated the WebSocket protocol.*4294967296",
-    b"\x00\x01x": "violated the WebSocket protocol: unexpected continuation",
-    b"\x88\x02\x03\xe8": "closed the connection before it showed a screen|was lost",
     IN_PIECES + b"\x02\x03" + HELLO[40:43] + b"\x80" + bytes([len(HELLO) - 43]) + HELLO[43:]: "showed no screen within",
 }
 
@@ -268,7 +249,7 @@ NO_VNC = {
 def test_websocket_without_vnc_is_refused() -> None:
     for frames, message in NO_VNC.items():
         with websocket_server(frames) as address, pytest.raises((DesktopRefused, ConnectionLost), match=message):
-            connect(address, timeout_s=1.0 if "no screen" in message else 30.0)
+            connect(address, timeout_s=1.0 if "no screen" in message else BUSY_S)
 
 
 REDIRECT = b"HTTP/1.1 302 Found\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n"
@@ -276,7 +257,6 @@ NO_WEBSOCKET = {
     REDIRECT % b"wss://elsewhere.example/?token=s3cret": r"redirects to 'wss://elsewhere.example/\?…' \(HTTP 302\)",
     b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n": "HTTP 404. Check the path, such as /websockify",
     b"RFB 003.008\n" + 200 * b"x": "opens no WebSocket: did not receive a valid HTTP response",
-    b"HTTP/1.1 200 OK\r\nX: " + 100_000 * b"x": "opens no WebSocket",
     b"HTTP/1.1 101": "showed no screen within 1",
 }
 
@@ -301,4 +281,4 @@ def http_server(answer: bytes) -> Iterator[str]:
 def test_server_opening_no_websocket_is_refused() -> None:
     for answer, message in NO_WEBSOCKET.items():
         with http_server(answer) as address, pytest.raises(DesktopRefused, match=message):
-            connect(address, timeout_s=1.0 if "no screen" in message else 30.0)
+            connect(address, timeout_s=1.0 if "no screen" in message else BUSY_S)
