@@ -74,21 +74,12 @@ BAD_RULES = [
     ("decision = 'never'", "`decision` must be 'allow', 'deny' or 'ask', got 'never'"),
     ("decision = 'deny'", "a rule must have a condition, at least one of action, category"),
     ("decision = 'deny'\nacton = 'click'", "`acton` is not known; must be one of decision, name, action, category"),
-    ("decision = 'deny'\naction = ''", "`action` must have at least 1 character, got ''"),
     ("decision = 'deny'\ntext = '(('", r"`text` must be a regular expression \(.*unterminated.*\), got '\(\('"),
-    ("decision = 'deny'\ntask = 3", r"`task` must be a regular expression \(.*\), got 3"),
     (
         "decision = 'deny'\nkeys = 'ctrl+atl+del'",
         r"`keys` must be keys joined by '\+', .* \('atl' is no key\), got 'ctrl",
     ),
-    *((f"decision = 'deny'\nkeys = {keys}", rf"`keys` must be keys .*, got {keys}") for keys in ("''", "3")),
-    *(
-        (
-            f"decision = 'deny'\nregion = {sides}",
-            r"`region` must be \[left, top, right, bottom\] in whole pixels.* got \[",
-        )
-        for sides in ("[1, 2, 3]", "[9, 0, 3, 9]", "[0, 0, 1.5, 9]")
-    ),
+    ("decision = 'deny'\nregion = [9, 0, 3, 9]", r"`region` must be \[left, top, right, bottom\] in whole pixels"),
     ("decision = 'deny'\naction = '*'\non_deny = 'stop'", "`on_deny` must be 'end' or 'continue', got 'stop'"),
 ]
 
@@ -98,12 +89,9 @@ BAD_FILES = [
     ("on_denial = 'end'", "`on_denial` is not known; must be one of extends, addresses, on_deny, rule"),
     ("[rule]\ndecision = 'deny'", r"`rule` must be written \[\[rule\]\], in two pairs of brackets"),
     ("[[rule]]\ndecision = deny\n", r"must be a TOML file in UTF-8: .*line 2"),
-    ("[[rule]]\ndecision = 'deny'\ndecision = 'ask'\n", r"must be a TOML file in UTF-8: .*line 3"),
     ("extends = 'lax'", "`extends` must be 'strict', got 'lax'"),
     ("addresses = ['a']", '`addresses` needs extends = "strict", which is missing'),
-    ("extends = 'strict'\naddresses = 'a'", "`addresses` must be a valid list, got 'a'"),
     ("extends = 'strict'\naddresses = ['http://a']", "`addresses` must be hosts in lower-case ASCII"),
-    ("extends = 'strict'\naddresses = ['*']", "`addresses` must be hosts in lower-case ASCII"),
     (
         "extends = 'strict'\n[[rule]]\ndecision = 'allow'\nexplanation = 'order'",
         "rule 1: a rule that allows or asks must have `action`, `keys` or `text`",
@@ -148,13 +136,6 @@ def test_policy_explained(documented: Policy) -> None:
     assert unmatched == (
         "no rule matches: an action that the model wants confirmed is denied, others are allowed; a denial ends the run"
     )
-
-
-@pytest.mark.slow
-def test_slow_pattern_named_by_check(tmp_path: Path) -> None:
-    text = "[[rule]]\nname = 'a trap'\ndecision = 'deny'\ntext = '(a|aa)+$'\n"
-    (line, *_) = explain(load_policy(write(tmp_path, text))).splitlines()
-    assert "; too slow: /(a|aa)+$/ takes too long in 'a' many times over" in line
 
 
 SCREEN = FrameRef("0" * 64, 1440, 900)
@@ -249,7 +230,6 @@ ALLOWED_ALONE: list[tuple[Action, list[Action]]] = [
     (Click(100, 50, "right"), [Click(100, 50), Click(100, 50, count=2)]),
     (Drag(10, 10, 90, 90), [Drag(10, 10, 190, 90), Click(10, 10)]),
     (TypeText("it's 5 \\ 3.00 €"), [TypeText("it's 5 \\ 3.00 € more"), TypeText("it's 5 \\ 3x00 €")]),
-    (TypeText("two\nlines"), [TypeText("two\nlines\nmore"), TypeText("lines")]),
     (TypeText("apples", 100, 50), [TypeText("apples", 300, 50), TypeText("pears", 100, 50)]),
     (KeyCombo(("ctrl", "s")), [KeyCombo(("ctrl", "q")), KeyCombo(("s",))]),
     (OpenAddress("http://shop.example/pay"), [OpenAddress("http://shop.example/pay?all=1")]),

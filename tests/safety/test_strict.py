@@ -59,17 +59,12 @@ def keys(*names: str) -> list[Action]:
 
 HARMLESS: list[list[Action]] = [
     [Click(10, 10), TypeText("alice"), *keys("tab"), TypeText("<secret:PASSWORD>", press_enter=True)],
-    [TypeText("Two apples, please. Thanks!"), TypeText("At 12:30, for 3.00 or 1/2, on 24.12.2026.", press_enter=True)],
-    [Click(9, 9), TypeText("Very good."), Click(9, 90), TypeText("Alice Smith")],
-    [TypeText("Grüße, 你好, é", clear_first=True)],
-    [TypeText("Fish & chips; tea (hot) & time to rest, env. 5, then exec summary"), TypeText("We use python & more.")],
-    [TypeText("12.50"), *keys("tab"), TypeText("+49 30 1234"), *keys("tab"), TypeText("e.g. this, i.e. that")],
+    [TypeText("At 12:30, for 3.00 or 1/2, on 24.12.2026."), TypeText("Fish & chips; tea (hot) & time to rest, env. 5")],
     [KeyCombo(("ctrl", "a")), KeyCombo(("ctrl", "c")), KeyCombo(("ctrl", "shift", "left")), *keys("escape", "F", "5")],
     [KeyDown("shift"), *keys("down", "end"), KeyUp("shift"), *keys("delete"), KeyCombo(("shift", "tab"))],
     [KeyDown("ctrl"), Click(1, 1), Click(2, 2), KeyUp("ctrl")],
     [OpenAddress("http://shop.example/basket?x=http://a.b#c"), OpenAddress("localhost:8080/index.html")],
     [OpenAddress("HTTPS://a.b.test.example/"), OpenAddress("http://[::1]:8080"), OpenAddress("db.example:5432")],
-    [TypeText("http://shop.example:80/basket/"), *keys("enter"), TypeText("alice@shop.example")],
     [TraverseHistory("back"), Scroll(5, 5, "down"), Wait(1), TakeScreenshot(), MouseUp(3, 3)],
     [CallFunction("read_file", {"name": "orders.csv"}), CallFunction("verify", {"claim": "the page shows http://b.c"})],
 ]
@@ -82,18 +77,13 @@ def test_usual_actions_allowed(policy: Policy) -> None:
 
 
 OUTSIDE = [
-    *("http://evil.example", "evil.example", "EVIL.Example", "//evil.example", "evil.example:80"),
-    *("http:\\\\evil.example", "http:evil.example", "hTTp://evil.example", "\thttp://evil.example", "evil:8080"),
-    *("http://shop.example@evil.example", "http://shop.example:80@evil.example/", "http://shop.example\\@evil.example"),
-    *("http://evil.example#@shop.example", "http://evil.example?shop.example", "http://shop.example.evil.example"),
-    *("http://notshop.example", "shop.example.", "http://test.example", "http://shop.example:8443", "localhost:8081"),
-    *("http://shop%2eexample.evil.example", "http://%65vil.example", "http://shop.example%2f@evil.example"),
-    *("http://еvil.example", "http://shop。example", "ｈｔｔｐ://evil.example", "http://shop.example／x"),
-    *("http://xn--evil-dma.example", "http://sh\u200bop.example", "http://127.0.0.1:8080", "2130706433/", "0x7f.1"),
-    *("[::ffff:7f00:1]", "http://[::1]", "file:///etc/passwd", "javascript:location='//evil.example'", "about:config"),
-    *("data:text/html,<h1>x", "view-source:http://shop.example", "blob:http://shop.example/1", "ftp://shop.example"),
-    *("user:word@evil.example", "evil.example/a b", "http://evil.example a", "http://shop.exa\nmple.evil.example"),
-    *("evil", "how to leave", "?evil.example", "@evil", "", " ", "/", "shop"),
+    *("http://evil.example", "EVIL.Example", "//evil.example", "http:\\\\evil.example", "\thttp://evil.example"),
+    *("http://shop.example@evil.example", "http://shop.example\\@evil.example", "http://evil.example#@shop.example"),
+    *("http://shop.example.evil.example", "http://notshop.example", "shop.example.", "http://test.example"),
+    *("http://shop.example:8443", "localhost:8081", "http://[::1]", "http://shop.example%2f@evil.example"),
+    *("http://еvil.example", "http://shop。example", "http://sh\u200bop.example", "2130706433/", "[::ffff:7f00:1]"),
+    *("file:///etc/passwd", "javascript:location='//evil.example'", "about:config", "data:text/html,<h1>x"),
+    *("view-source:http://shop.example", "http://shop.exa\nmple.evil.example", "evil", "how to leave", "", "/", "shop"),
 ]  # fmt: skip
 
 
@@ -107,7 +97,7 @@ def test_open_unlisted_address_denied(policy: Policy) -> None:
 
 def test_unlisted_page_allows_only_way_back(policy: Policy) -> None:
     """As after a click on a link, or a redirect: DevTools say where it led."""
-    for page in ("http://evil.example/", "file:///etc", "chrome://settings/", "about:config", "http://a@shop.example/"):
+    for page in ("http://evil.example/", "file:///etc", "chrome://settings/", "http://a@shop.example/"):
         for action in (Click(1, 1), TypeText("hello"), CallFunction("submit", {})):
             assert ruled(policy, action, page=page) == PAGE, page
         assert ruled(policy, OpenAddress("http://evil.example"), page=page) == ADDRESS
@@ -116,10 +106,8 @@ def test_unlisted_page_allows_only_way_back(policy: Policy) -> None:
 
 
 CHORDS = [
-    *("ctrl+l", "alt+d", "F6", "ctrl+t", "ctrl+n", "ctrl+o", "ctrl+s", "ctrl+w", "super", "super+r", "cmd+space"),
-    *("alt+F2", "alt+F4", "alt+tab", "ctrl+alt+t", "ctrl+alt+delete", "ctrl+alt+F3", "ctrl+escape", "alt", "alt+f"),
-    *("F1", "F12", "ctrl+shift+i", "menu", "shift+F10", "ctrl+v", "shift+insert", "ctrl+enter", "print", "ctrl+д"),
-    *("altgr", "XF86HomePage", "ctrl+shift+a", "ctrl+1", "alt+left+a", "ctrl+left+l", "hyper+a"),
+    *("ctrl+l", "alt+d", "F6", "ctrl+t", "ctrl+w", "super", "super+r", "alt+F4", "alt+tab", "ctrl+alt+F3", "alt", "F1"),
+    *("ctrl+shift+i", "menu", "ctrl+v", "shift+insert", "ctrl+enter", "ctrl+д", "altgr", "XF86HomePage", "hyper+a"),
 ]  # fmt: skip
 
 
@@ -131,7 +119,6 @@ def test_unlisted_keys_denied(policy: Policy) -> None:
             assert ruled(policy, *actions) == KEYS, chord
     assert ruled(policy, KeyDown("ctrl"), TypeText("l")) == KEYS
     assert ruled(policy, KeyDown("ctrl"), Wait(1), Click(1, 1), KeyDown("shift"), TypeText("T")) == KEYS
-    assert ruled(policy, KeyDown("Control_R"), KeyCombo(("t",))) == KEYS
     assert ruled(policy, KeyDown("ctrl"), TypeText("\n")) == KEYS
 
 
