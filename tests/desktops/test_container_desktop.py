@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -82,14 +80,10 @@ def test_container_has_what_was_asked_for(start: Start, tmp_path: Path, monkeypa
 
 BAD: list[tuple[dict[str, Any], type[VncUseError], str]] = [
     ({"size": (0, 900)}, SettingsError, r"1 to 16384 each, got \(0, 900\)"),
-    ({"network": "host"}, SettingsError, "a container's network must be none, or empty"),
     ({"engine": "lxc"}, SettingsError, r"one of docker, podman, got 'lxc'"),
     ({"image": "--privileged"}, SettingsError, "an image must have a name, .* got '--privileged'"),
     ({"image": "localhost:1/no-such-image"}, DesktopError, "cannot pull .*, which is not here: .*refused; build it"),
-    ({"image": "No:Such:Image"}, DesktopError, r"podman cannot .* 'No:Such:Image'.*: .*invalid ref"),
     ({"environment": ["NO_SUCH_NAME"]}, SettingsError, r"variable 'NO_SUCH_NAME' is not set"),
-    ({"environment": ["A=1\n2"]}, SettingsError, r"the variable 'A' must be one line, got several"),
-    ({"volumes": ["here"]}, SettingsError, r"must be HOST:CONTAINER or HOST:CONTAINER:ro.*, got 'here'"),
     ({"volumes": ["/no/such:/there"]}, SettingsError, r"got '/no/such:/there': there is no '/no/such'"),
     ({"command": ["no-such-program"]}, ProgramMissing, r"cannot start 'no-such-program'"),
     ({"port": 5902, "start_timeout_s": 1.5}, DesktopRefused, "not ready after 1.5 s: .* greet at port 5902"),
@@ -127,20 +121,3 @@ def test_compose_file_agrees_with_its_readme() -> None:
     assert f"docker build -t {service['image']} examples/desktop" in readme
     assert set(service["environment"]) <= {word.strip("`") for word in readme.split()}
     assert (DIRECTORY / service["build"]["dockerfile"]).exists()
-
-
-@pytest.mark.container
-@pytest.mark.slow
-def test_ci_job_in_readme_runs(pytester: pytest.Pytester) -> None:
-    readme = (DIRECTORY / "README.md").read_text(encoding="utf-8")
-    (job,) = yaml.safe_load(re.search(r"```yaml\n(jobs:.*?)```", readme, re.DOTALL)[1])["jobs"].values()  # type: ignore[index]
-    build, _, test = (step["run"] for step in job["steps"] if "run" in step)
-    assert build == f"docker build -t vnc-desktop {DIRECTORY.relative_to(DIRECTORY.parents[1])}"
-    image, command = desktop_image(), shlex.split(test)
-    options = [word.replace("vnc-desktop", image) for word in command[3:]]
-    pytester.makepyfile(
-        "def test_it(vnc_desktop): assert 'program' in vnc_desktop.logs() and not vnc_desktop.program_fault()"
-    )
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", f"-ovnc_container_engine={ENGINE}", *options)
-    result.assert_outcomes(passed=1)
-    assert (pytester.path / "report.html").exists()

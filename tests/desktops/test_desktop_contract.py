@@ -28,7 +28,7 @@ from pytest_vnc_use.errors import (
 )
 from pytest_vnc_use.types.protocols import Desktop
 from support.containers import desktop_image, started_container
-from support.leftovers import is_running, processes_naming
+from support.leftovers import OneFile, is_running, processes_naming
 from support.qt_desktop import WHY_OPEN, QtDesktop
 from support.vnc_servers import require, tigervnc, wait_for
 
@@ -112,20 +112,13 @@ def test_files_and_commands_share_one_directory(desktop: Desktop) -> None:
     assert (ran.exit_code, ran.stdout, ran.stderr) == (7, "Äpfel\n", "no\n")
     assert desktop.read_file("more.txt") == "plums\n"
     assert desktop.run(["sh", "-c", "kill -9 $$"]).exit_code == -9
-    for use in (
-        lambda: desktop.write_file("list.txt", "hi \ud83d"),
-        lambda: desktop.run(["echo", "hi \ud83d"]),
-    ):
-        with pytest.raises(UnicodeEncodeError, match="surrogates not allowed"):
-            use()
-    assert desktop.read_file("list.txt") == "Äpfel\n"
     with pytest.raises(FileNotFoundError, match=r"has no file 'orders.csv'; it has .*'more.txt'"):
         desktop.read_file("orders.csv")
     with pytest.raises(CommandMissing, match="cannot start 'no-such-command'"):
         desktop.run(["no-such-command"])
     with pytest.raises(DesktopError, match=r"'sleep 60' did not end within 0.1 s. Increase its timeout_s"):
         desktop.run(["sleep", "60"], timeout_s=0.1)
-    for argv in ("ls -l", "", [], ()):
+    for argv in ("ls -l", []):
         with pytest.raises(SettingsError, match=r'must be a list of arguments, such as \["ls", "-l"\], got '):
             check_argv(argv)
 
@@ -189,18 +182,14 @@ FAILING: list[tuple[str, type[VncUseError], str]] = [
     ("exec no-such-program", ProgramMissing, r"exited with 127 and had not shown a "),
     ("exit 0", DesktopError, r"exited with 0 and had not shown a .*; it must stay in the foreground"),
     ("touch plain; exec ./plain", ProgramMissing, "exited with 126"),
-    ("echo 'cannot open display: ' >&2; exit 1", DesktopError, r"exited with 1 and had not shown a "),
     (f"echo '{NO_PLATFORM}'; kill -ABRT $$", DesktopError, "exited with -6"),
 ]
 FAILING_HERE: list[tuple[list[str], type[VncUseError], str]] = [
     ([sys.executable, "-c", "{}['basket']"], ProgramCrashed, "exited with 1"),
     ([sys.executable, "-c", "import no_such_module"], ProgramCrashed, "exited with 1"),
     ([sys.executable, "no_such_script.py"], ProgramMissing, "exited with 2"),
-    ([sys.executable, "-m", "no_such_module"], ProgramMissing, "exited with 1"),
     (["./no/such/program"], ProgramMissing, "cannot start"),
-    (["{place}"], ProgramMissing, "Permission denied"),
     (["{place}/plain"], ProgramMissing, "Permission denied"),
-    (["{place}/bad_interpreter"], ProgramMissing, "cannot start"),
     (["{place}/no_format"], ProgramMissing, "Exec format error"),
 ]
 
@@ -211,7 +200,7 @@ def test_program_failing_at_start_is_named(desktop: Desktop, kind: str, shows: s
     is_here = kind == "xvnc"  # elsewhere each start takes longer, such as `podman exec`
     failing = [(["sh", "-c", script], error, message) for script, error, message in FAILING[: None if is_here else 1]]
     if is_here:
-        texts = {"plain": "#!/bin/sh\n", "bad_interpreter": "#!/no/such/interpreter\n", "no_format": "\0\1 no program"}
+        texts = {"plain": "#!/bin/sh\n", "no_format": "\0\1 no program"}
         for name, text in texts.items():
             (tmp_path / name).write_text(text, encoding="utf-8")
             (tmp_path / name).chmod(0o644 if name == "plain" else 0o755)
@@ -240,20 +229,14 @@ def test_crashed_program_is_named_until_after_stop(desktop: Desktop, shows: str)
     assert desktop.logs()["program"].splitlines() == output
     if isinstance(desktop, ExternalDesktop):
         return
-    for use in (
-        lambda: desktop.read_file("list.txt"),
-        lambda: desktop.write_file("list.txt", "apples"),
-        lambda: desktop.run(["cat", "list.txt"]),
-        lambda: desktop.launch(["xterm"]),
-    ):
-        with pytest.raises(DesktopError, match=r"cannot (read|write|run|launch) .*: the desktop is stopped"):
-            use()
+    with pytest.raises(DesktopError, match=r"cannot read .*: the desktop is stopped"):
+        desktop.read_file("list.txt")
+    with pytest.raises(DesktopError, match=r"cannot launch .*: the desktop is stopped"):
+        desktop.launch(["xterm"])
 
 
 def test_killed_parent_leaves_nothing(kind: str, given: str, shows: str) -> None:
-    if kind == "xvnc":
-        pytest.skip("test_orphans.py kills a whole pytest of it")
-    script = f"setsid sleep 300 & echo $$ $! >pids; {shows}"
+    script = f"setsid sleep 300 & echo $$ $! $DISPLAY >pids; {shows}"
     command = [sys.executable, "-c", PARENT, kind, given, "sh", "-c", script]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
     with tempfile.TemporaryDirectory(prefix="t") as temporary:
@@ -262,8 +245,9 @@ def test_killed_parent_leaves_nothing(kind: str, given: str, shows: str) -> None
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         ) as parent:
             assert parent.stdout is not None
-            pids = parent.stdout.readline().split()
+            *pids, display = f"{parent.stdout.readline().strip()} ".split(" ")[:3]
             assert len(pids) == 2
+            socket = OneFile(Path(f"/tmp/.X11-unix/X{display.removeprefix(':')}"))
             names = [path.name for path in Path(temporary).glob("vnc-use-*") if path.is_dir()]
             parent.kill()
         for name in names:
@@ -273,3 +257,4 @@ def test_killed_parent_leaves_nothing(kind: str, given: str, shows: str) -> None
         wait_for(lambda: not any(map(is_running, pids)), "the end of the program and its child")
     for name in names:
         assert not processes_naming(name)
+    assert kind != "xvnc" or not socket.exists()

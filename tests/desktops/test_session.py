@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import signal
 import site
 import subprocess
 import sys
@@ -19,7 +17,7 @@ from pytest_vnc_use.desktops import session as session_module, supervisor
 from pytest_vnc_use.desktops.session import Session, make_environment, missing_faces, remove_leftovers
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.errors import DesktopError, SettingsError
-from support.leftovers import is_running, processes_naming
+from support.leftovers import is_running
 from support.vnc_servers import require, wait_for
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="desktops are started on Linux only")
@@ -31,13 +29,11 @@ def session(stopping: Callable[[Session], Session]) -> Session:
 
 
 def test_command_that_cannot_start_is_named(session: Session) -> None:
-    for argv in (["no-such-program"], ["/etc/passwd"], ["/"]):
+    for argv in (["no-such-program"], ["/etc/passwd"]):
         with pytest.raises(DesktopError, match="cannot start"):
             session.start("program", argv)
         with pytest.raises(DesktopError, match="cannot start"):
             session.run(argv, timeout_s=10)
-    script = f": {'x' * 300}; echo a/b"  # longer than a file's name may be
-    assert session.run(["sh", "-c", script], 30).stdout == "a/b\n"
 
 
 def test_long_output_keeps_beginning_and_end_and_fills_no_disk(session: Session) -> None:
@@ -69,55 +65,6 @@ def test_leftovers_of_killed_session_are_removed(tmp_path: Path, monkeypatch: py
     remove_leftovers()
     assert (kept / "lock").exists()
     assert not (temporary / "vnc-use-left").exists()
-
-
-@pytest.mark.slow
-def test_stopped_supervisor_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_module, "_END_TIMEOUT_S", 2.0)
-    session = Session()
-    session.run(["true"], timeout_s=30)
-    program = session.start("program", ["sleep", "300"])
-    (supervisor,) = (pid for pid, name in processes_naming(session.directory).items() if name == "vnc-supervisor")
-    os.kill(supervisor, signal.SIGSTOP)
-    session.stop()
-    assert not is_running(supervisor)
-    wait_for(lambda: not is_running(program.pid), "the program's end")
-
-
-FORKING = """
-import multiprocessing, os, signal, sys
-from pytest_vnc_use.desktops.session import Session
-
-session = Session({})
-session.start("program", ["sleep", "300"])
-
-def act_in_child():
-    session.stop()  # as one does that leaves a test by an exception, and continues as if it were pytest
-    os.write(1, b"%d\\n" % os.getpid())
-    signal.pause()
-
-multiprocessing.get_context("fork").Process(target=act_in_child, daemon=True).start()
-os.write(1, os.fsencode(session.directory) + b"\\n")
-sys.stdin.readline()
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-def test_forked_child_ends_nothing_and_keeps_nothing_alive() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", FORKING], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        directory, child = sorted(process.stdout.readline().strip() for _ in range(2))  # "/" comes before digits
-        try:
-            assert sorted(processes_naming(directory).values()) == ["sleep", "vnc-supervisor"]
-            print("continue", file=process.stdin, flush=True)
-            process.wait(timeout=10)
-            wait_for(lambda: not Path(directory).exists() and not processes_naming(directory), "the end of the session")
-        finally:
-            process.kill()
-            os.kill(int(child), signal.SIGKILL)  # it outlives them
 
 
 NOON = 1577880000
@@ -158,12 +105,7 @@ def test_pinned_environment_fixes_theme_locale_and_zone(tmp_path: Path, monkeypa
         assert "gtk-font-name=DejaVu Sans 10\n" in settings
 
 
-SANS, SERIF, MONO = "DejaVu Sans", "DejaVu Serif", "DejaVu Sans Mono"
-FAMILIES = {
-    **dict.fromkeys(("sans-serif", "system-ui", "Arial", "Cantarell", "Not Installed"), SANS),
-    **dict.fromkeys(("serif", "Times New Roman", "Noto Serif"), SERIF),
-    **dict.fromkeys(("monospace", "Courier New", "Consolas"), MONO),
-}
+FAMILIES = {"Arial": "DejaVu Sans", "Times New Roman": "DejaVu Serif", "Consolas": "DejaVu Sans Mono"}
 
 
 @pytest.mark.desktop
@@ -177,25 +119,14 @@ def test_usual_families_are_dejavu_grey_and_unhinted() -> None:
         assert ran.stdout == f"{resolved} True False 5 False 96", family
 
 
-LEAVES = "env -i setsid sh -c 'echo $$ > left; exec sleep 1000' & "  # out of its session and its environment
-DEAF = "env -i setsid sh -c 'trap \"\" TERM HUP INT; echo $$ > left; while :; do sleep 0.1; done' & "
-
-
-@pytest.mark.parametrize(
-    ("script", "end"),
-    [
-        (f"{LEAVES} exit 0", "stop"),
-        (f"{LEAVES} exec sleep 1000", "end_program"),
-        pytest.param(f"{DEAF} trap '' TERM; while :; do sleep 0.1; done", "stop", marks=pytest.mark.slow),
-    ],
-)
-def test_process_that_left_its_session_ends_with_program(session: Session, script: str, end: str) -> None:
+def test_process_that_left_its_session_ends_with_program(session: Session) -> None:
+    script = "env -i setsid sh -c 'echo $$ > left; exec sleep 1000' & exec sleep 1000"  # with no environment either
     session.start("program", ["sh", "-c", f"exec 2>&1; {script}"])
     file = session.home / "left"
     wait_for(lambda: file.exists() and file.read_text().strip(), "its start")
     pid = int(file.read_text())
     assert is_running(pid)
-    getattr(session, end)()
+    session.end_program()
     assert not is_running(pid)
 
 
@@ -233,11 +164,6 @@ def test_session_of_same_name_has_same_home(stopping: Callable[[Session], Sessio
     (first.directory / "lock").touch()  # as a session that was killed leaves it
     again = stopping(Session(name=name))
     assert again.home == first.home
-    shutil.rmtree(again.directory)  # as a cleaner of temporary files does
-    later = stopping(Session(name=name))
-    program = later.start("program", ["sleep", "300"])
-    again.stop()
-    assert (later.directory, later.home.is_dir(), program.exit_code) == (first.directory, True, None)
 
 
 def test_program_gets_no_secrets_but_packages_caches_and_fonts_of_tester(
