@@ -132,20 +132,6 @@ def test_import_loads_neither_websockets_nor_reactor() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
 
 
-def test_reactor_of_process_running_holds_nothing_up(tigervnc: VncServer) -> None:
-    """pytest-twisted runs tests on the thread of `twisted.internet.reactor`, which they then block."""
-    code = (
-        "from twisted.internet import reactor\n"
-        "from twisted.python.threadable import isInIOThread\n"
-        "def work():\n"
-        f"    other = connect({tigervnc.address!r}); other.move(9, 9); print(other.frame().ref.width, isInIOThread())\n"
-        "    reactor.callLater(0, reactor.stop)\n"
-        "print(reactor.running); reactor.callWhenRunning(work); reactor.run(); print(hands.frame().ref.width)"
-    )
-    out, err = python(code, tigervnc).communicate(timeout=60)
-    assert (out, err) == (b"False\n1024 True\n1024\n", b"")
-
-
 def test_ctrl_c_ends_wait_and_no_connection(tigervnc: VncServer) -> None:
     code = (
         "\ntry:\n"

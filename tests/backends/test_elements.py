@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shlex
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,50 +18,7 @@ from pytest_vnc_use.types.elements import Element
 from pytest_vnc_use.types.protocols import CommandResult
 from support import accessible, vnc_servers
 from support.paths import PROGRAMS
-from support.vnc_servers import VncServer, require, wait_for
-
-CLICKS_LISTED_ELEMENT = """
-import pathlib
-import re
-import pytest
-from pytest_vnc_use.planners import finish
-from pytest_vnc_use.types import CallFunction, Click
-
-LISTED = []
-
-def plan(observation):
-    if observation.turns:
-        last = observation.turns[-1].steps[0]
-        if isinstance(last.proposal.action, Click):
-            return finish()
-        LISTED.append(last.output)
-        if found := re.search(r"push button 'Save' at \\((\\d+), (\\d+)\\)", last.output):
-            return Click(int(found[1]), int(found[2]))
-    return CallFunction("list_elements", {{}})
-
-@pytest.fixture
-def vnc_planner():
-    return plan
-
-@pytest.mark.vnc_task("Save it", expect=None)
-def test_it(vnc_desktop, vnc_agent):
-    assert "text '' at (" in LISTED[-1]
-    names = [element.name for element in vnc_desktop.elements()]
-    assert "Save" in names and "Hidden" not in names
-    assert pathlib.Path({told!r}).read_text() == "saved"
-"""
-
-
-@pytest.mark.desktop
-def test_model_clicks_listed_element_of_qt_program(pytester: pytest.Pytester) -> None:
-    require("Xtigervnc")
-    accessible.needed()
-    (pytester.path / "program.py").write_text(accessible.PROGRAM)
-    told = str(pytester.path / "told")
-    app = shlex.join(accessible.started(sys.executable, str(pytester.path / "program.py"), told))
-    pytester.makepyfile(CLICKS_LISTED_ELEMENT.format(told=told))
-    options = ("-ovnc_elements=on", "-p", "no:cacheprovider", "-p", "no:pytest-vnc", "-p", "no:html")
-    pytester.runpytest_inprocess(*options, "--vnc-server=xvnc", f"--vnc-app={app}").assert_outcomes(passed=1)
+from support.vnc_servers import VncServer, wait_for
 
 
 def test_list_counts_as_model_does_and_names_fault() -> None:

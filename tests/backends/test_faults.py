@@ -113,9 +113,9 @@ def ended(connection: socket.socket) -> bool:
 
 def test_update_elsewhere_is_no_answer(impatient: None) -> None:
     """The server still draws, and heeds no request any more."""
-    elsewhere = update(rectangle(1, 1, 1, 1, RAW, bytes(4)))
+    elsewhere = update(rectangle(1, 1, 60, 8, RAW, bytes(60 * 8 * 4)))
     noticed = pytest.raises(ConnectionLost, match=rf"{NO_ANSWER}|has been sent yet")  # either may notice it
-    with playing(FIRST, again=elsewhere * 100) as address, noticed:
+    with playing(FIRST, again=elsewhere) as address, noticed:
         look(address)
 
 

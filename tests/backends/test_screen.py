@@ -242,25 +242,6 @@ def test_png_holds_pixels_and_their_checksums(
         assert len(zlib.decompress(body[8 : 8 + length])) == size[1] * (size[0] * 3 + 1)
 
 
-def test_moving_region_is_known_soon_and_left_out(tigervnc: VncServer, connected: Connect) -> None:
-    def only_it_has_changed() -> bool:
-        moment = hands.frame().taken_at
-        time.sleep(0.5)
-        frame = hands.frame()
-        return bool(frame.moving and frame.changed) and not hands.changed_since(moment)
-
-    with xterm(tigervnc, r"while true; do for c in / - '\' '|'; do printf '\r%s' $c; sleep 0.02; done; done"):
-        hands = connected(tigervnc)
-        hands.click(200, 200)
-        hands.settle()
-        wait_for(only_it_has_changed, "that only this changes", 30.0)
-        hands.move(900, 700)
-        assert hands.settle().reason == "nothing_changed"
-        moment = hands.frame().taken_at
-        tigervnc.paint(5)
-        assert hands.wait_changed(moment, 20.0)
-
-
 COLUMNS = 20
 
 
