@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from websockets.http11 import Request, Response
+from websockets.sync.server import ServerConnection, serve
 
 from pytest_vnc_use.backends.browser import Browser, browser_at, browser_functions
 from pytest_vnc_use.backends.vnc import VNCController
@@ -171,6 +175,29 @@ def test_no_page_to_read_is_named() -> None:
             for ask in (browser.text, lambda: browser.wait_for_text("plums", within_s=0.2)):  # noqa: B023
                 with pytest.raises(DesktopError, match=problem):
                     ask()
+
+
+def test_opening_page_is_awaited() -> None:
+    """Chromium lists a tab before it has a page that answers."""
+    asked: list[str] = []
+
+    def pages(connection: ServerConnection, request: Request) -> Response | None:
+        listed = '[{"type": "page", "url": "", "id": "1"}]'
+        return connection.respond(200, listed) if request.path == "/json/list" else None
+
+    def page(connection: ServerConnection) -> None:
+        for message in connection:
+            question = json.loads(message)
+            asked.append(question["method"])
+            result = {"currentIndex": 0, "entries": [{"url": "http://a/", "title": "A"}]}
+            refusal = {"error": {"message": "Not attached to an active page"}}
+            connection.send(json.dumps({"id": question["id"], **({"result": result} if asked[2:] else refusal)}))
+
+    with serve(page, "127.0.0.1", 0, process_request=pages) as server, ThreadPoolExecutor() as pool:
+        pool.submit(server.serve_forever)
+        assert Browser(f"127.0.0.1:{server.socket.getsockname()[1]}").url == "http://a/"
+        assert asked == ["Page.getNavigationHistory"] * 3
+        server.shutdown()
 
 
 def no_file(name: str) -> str:

@@ -7,15 +7,17 @@ import struct
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
+from websockets.sync.server import ServerConnection, serve
 
 from pytest_vnc_use.agent.build import connect_to
 from pytest_vnc_use.backends import security
 from pytest_vnc_use.backends.security import ServerFacts
 from pytest_vnc_use.backends.vnc import connect
-from pytest_vnc_use.errors import AuthenticationFailed, DesktopRefused, SettingsError, VncUseError
+from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopRefused, SettingsError, VncUseError
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Move, TypeText
 from pytest_vnc_use.types.wire import Wire
@@ -214,6 +216,25 @@ def test_invalid_rule_of_tls_raises_settings_error(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("none")
     with pytest.raises(SettingsError, match=r"vnc_tls must be auto, .* or a readable file of certificates"):
         connect("127.0.0.1::1", wire=Wire(tls_ca=str(tmp_path / "ca.pem")))
+
+
+def test_websocket_without_vnc_is_refused() -> None:
+    def send(frames: bytes, connection: ServerConnection) -> None:
+        connection.socket.sendall(frames)
+        connection.recv(timeout=30)
+
+    for frames, message in (
+        (b"\x81\x05hello", "sends text through the WebSocket, but VNC is binary"),
+        (b"\x82\x7f" + struct.pack("!Q", 1 << 32) + 1000 * b"x", "violated the WebSocket protocol.*4294967296"),
+    ):
+        with (
+            serve(partial(send, frames), "127.0.0.1", 0, subprotocols=["binary"]) as server,  # type: ignore[list-item]
+            ThreadPoolExecutor() as pool,
+        ):
+            pool.submit(server.serve_forever)
+            with pytest.raises((DesktopRefused, ConnectionLost), match=message):
+                connect(f"ws://127.0.0.1:{server.socket.getsockname()[1]}/", timeout_s=BUSY_S)
+            server.shutdown()
 
 
 REDIRECT = b"HTTP/1.1 302 Found\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n"
