@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
 import signal
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from support.forked_python import ForkedPython
-from support.made_once import made_once
 from support.reviewing import Reviewed, review
-from support.till_project import PLANS, Project, project_in
+from support.till_project import PLANS, TASK, Project
 from support.tills import TILL
 
 pytestmark = pytest.mark.desktop
 
 YES, BUG = "y\n", "b\nthe word is misspelt\n"
 ONE = "test_till.py::test_till"
-TWO_TESTS = """
+JUDGE = """
 import pytest
 from pytest_vnc_use.types import Verdict
 
@@ -33,32 +30,27 @@ class Judge:
 @pytest.fixture
 def vnc_judge():
     return Judge()
+"""
+TWO_TESTS = f"""
+import pytest
 
-@pytest.mark.vnc_task("Enter alice, add two apples and pay", expect=None)
-def test_till(vnc_desktop):
-    assert vnc_desktop.read_file("total.txt") == "alice pays 5.00"
+{TASK}def test_till(vnc_desktop): ...
 
+{TASK}def test_other(vnc_desktop): ...
+"""
+CLAIM = """
 @pytest.mark.vnc_task("Enter alice, add two apples and pay", expect="the status is shown")
-def test_claim(vnc_desktop):
-    pass
+def test_claim(): ...
 """
 
 
 @pytest.fixture
-def project(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Project:
+def project(recorded: Project) -> Project:
     """Two recorded tests without a planner."""
-
-    def record(directory: Path) -> Path:
-        made = project_in(directory)
-        made.write("test_till.py", TWO_TESTS)
-        ended = made.run("--vnc-record=auto")
-        assert ended.code == 0, ended.out
-        (made.path / "conftest.py").unlink()
-        return made.path
-
-    once = made_once(tmp_path_factory, "project_to_accept", record)
-    shutil.copytree(once, tmp_path / "project", ignore=shutil.ignore_patterns("runs"))
-    return Project(tmp_path / "project")
+    recorded.write("test_till.py", TWO_TESTS)
+    recorded.copy_recording("test_other")
+    (recorded.path / "conftest.py").unlink()
+    return recorded
 
 
 def files_of(project: Project) -> dict[str, bytes]:
@@ -104,8 +96,9 @@ def test_reviewer_with_pytest_timeout_is_refused(project: Project) -> None:
 @pytest.mark.slow
 def test_model_is_offered_if_what_it_does_can_be_judged(project: Project) -> None:
     project.write("conftest.py", PLANS)
-    text = (project.path / "test_till.py").read_text("utf-8")
-    project.write("test_till.py", text.replace("@pytest.fixture\n", ""))  # there is no judge
+    project.write("test_till.py", f"{JUDGE}\n{TASK}def test_till(vnc_desktop): ...\n{CLAIM}")
+    assert project.run("--vnc-record=rewrite").code == 0
+    project.write("test_till.py", f"import pytest\n{TASK}def test_till(vnc_desktop): ...\n{CLAIM}")
     ended = reviewed(project, "moved button", "c\n", lambda process: process.send_signal(signal.SIGINT), options="")
     till, claim = ended.questions
     assert ["let the model continue" in question for question in (till, claim)] == [True, False], ended.out

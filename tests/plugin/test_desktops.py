@@ -183,27 +183,7 @@ def test_relative_program_is_found_and_its_output_redacted(
     assert log.read_text(encoding="utf-8") == "the password is <secret:SHOP_PASSWORD>"
 
 
-def test_run_frozen_clock_ends_as_ever(pytester: pytest.Pytester) -> None:
-    """freezegun replaces the clocks of all modules, here in the middle of a connection."""
-    pytester.makeconftest(scripted_conftest("TypeText('hello', press_enter=True)"))
-    pytester.makepyfile(
-        """
-        from freezegun import freeze_time
-
-        def test_block(vnc_agent, vnc_desktop):
-            vnc_agent.screenshot()
-            with freeze_time("2030-01-02 09:00"):
-                vnc_agent.run("Type hello", expect=None)
-            assert vnc_desktop.read_file("typed") == "hello\\n"
-        """
-    )
-    options = ["--vnc-app=xterm -e sh -c 'cat >typed'", "--vnc-record=off"]
-    pytester.runpytest_subprocess(*DESKTOP, *options, timeout=90).assert_outcomes(passed=1)
-
-
 def test_sockets_blocked_names_what_to_allow(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(vnc_desktop): ...")
     result = pytester.runpytest_subprocess(*DESKTOP, "--disable-socket", "-Werror")
     result.stdout.fnmatch_lines(["infra: DesktopRefused: *pytest-socket*--allow-unix-socket*--allow-hosts=HOST*"])
-    result = pytester.runpytest_subprocess(*DESKTOP, "--block-network")
-    result.stdout.fnmatch_lines(["infra: DesktopRefused: *pytest-recording*--allowed-hosts=127.0.0.1,/*"])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.runs.directory import FinishedTest, RunDirectory, read_finished_test
+from pytest_vnc_use.runs.directory import FinishedTest, RunDirectory, read_finished_test, write_finished_test
 from support.pad_sessions import QUIET, results
 from support.paths import PAD_LINE
 from support.scripted import scripted_conftest
@@ -46,13 +46,6 @@ def test_crash(vnc_desktop):
 def test_first_crash(vnc_desktop):
     first = pathlib.Path("first_crash")
     first.exists() or first.touch() or os._exit(0)
-
-@pytest.fixture
-def dies():
-    os._exit(1)
-
-@clicked
-def test_dies_in_setup(dies, vnc_desktop): ...
 
 @pytest.fixture
 def dies_late(vnc_desktop):
@@ -114,12 +107,11 @@ def test_run_directories_and_page_tell_how_tests_ended(session: Session, pyteste
 
 
 def test_full_directory_loses_oldest_passing_runs(session: Session, pytester: pytest.Pytester) -> None:
-    session("-k", "passed", "--vnc-artifacts=off")
+    old = RunDirectory.create(pytester.path / "runs", "old").path
+    write_finished_test(old, FinishedTest("test_it", "passed"))
+    (old / "screens" / "a.png").write_bytes(bytes(3_000_000))
+    result = session("-k", "failed", "-ovnc_max_megabytes=2", "--vnc-artifacts=off")
     assert not [*pytester.path.glob("runs/*/screens")]
-    (old,) = pytester.path.glob("runs/*/result.json")
-    (old.parent / "logs").mkdir(exist_ok=True)
-    (old.parent / "logs" / "program.txt").write_bytes(bytes(3_000_000))
-    result = session("-k", "failed", "-ovnc_max_megabytes=2")
     result.stdout.fnmatch_lines(["vnc-use: 1 run was removed, the oldest first: all runs had 3 MB of at most 2*"])
     assert not old.exists()
     assert [*ended(pytester.path)] == ["test_failed"]
@@ -132,21 +124,20 @@ def test_page_tells_attempts_and_dead_workers(session: Session, pytester: pytest
     RunDirectory.create(pytester.path / "runs", "earlier", test_id)
     session("-n1", "-k", "not failed")
     page = (pytester.path / "runs" / "index.html").read_text("utf-8")
-    assert "3 of 6 tests did not pass" in page
+    assert "2 of 5 tests did not pass" in page
     for shown in ("crashed", "attempt 1: failed"):
         assert shown in page
     assert [test.attempt for test in ended(pytester.path)["test_flaky"]] == [1, 2]
-    tests, crashed = results(), ("error", "infra")
+    tests = results()
     assert {name: (test.result, test.triage) for name, test in tests.items()} == {
-        **dict.fromkeys(("crash", "dies_in_setup"), crashed),
+        "crash": ("error", "infra"),
         **dict.fromkeys(("flaky", "first_crash", "passed"), ("passed", None)),
         "dies_after_failure": ("failed", "product"),
     }
     assert tests["first_crash"].retried_for == ("infra",)
-    for name in ("crash", "dies_in_setup"):
-        assert "crashed while running" in tests[name].message
-        assert tests[name].rule == "the test did not end"
     crash = tests["crash"]
+    assert "crashed while running" in crash.message
+    assert crash.rule == "the test did not end"
     assert (crash.checked_by, crash.test) == (("body",), test_id)
     (run,) = crash.runs
     assert (run.outcome, run.steps) == ("done", 1)

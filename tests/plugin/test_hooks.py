@@ -15,7 +15,7 @@ from pytest_vnc_use.plugin import hookspecs
 from pytest_vnc_use.plugin.redaction import SessionSecrets
 from pytest_vnc_use.plugin.runtest import ItemObserver
 from pytest_vnc_use.plugin.state import SECRETS, ItemState, state_of
-from pytest_vnc_use.types import NO_FRAME, Drift, Judged, Region
+from pytest_vnc_use.types import NO_FRAME, Drift, Region
 from support.gemini_server import GeminiServer, calls, text
 
 CONFTEST = """
@@ -95,34 +95,6 @@ def test_drift_hook_gets_no_secrets() -> None:
     assert [(drift.problem, run) for drift, run in drifts] == [("no <secret:PASSWORD> is shown", Path("run-1"))]
     with pytest.raises(dataclasses.FrozenInstanceError):
         drifts[0][0].problem = ""  # type: ignore[misc]  # that it cannot be set is the test
-
-
-class _Unspeakable(Exception):
-    def __str__(self) -> str:
-        raise RuntimeError("no words")
-
-
-@pytest.mark.parametrize("error", [SystemExit(3), _Unspeakable()])
-def test_raising_hook_is_noted_once(error: BaseException) -> None:
-    def hook(drift: Drift) -> None:
-        raise error
-
-    observer, state = observed(pytest_vnc_drift=hook)
-    for _ in range(3):
-        observer.observe(DRIFT)
-    (failure,) = state.notes["hook_fault"]
-    assert f"raised {type(error).__name__}: " in failure
-
-
-def test_interrupt_in_hook_ends_session_and_changes_stay_its_own() -> None:
-    def hook(verdict: Any) -> None:
-        verdict["what"] = "MUTATED"
-        raise KeyboardInterrupt
-
-    given: Any = {"what": "it"}
-    with pytest.raises(KeyboardInterrupt):
-        observed(pytest_vnc_verdict=hook)[0].observe(Judged(given))
-    assert given == {"what": "it"}
 
 
 def test_next_password_replaces_former_one() -> None:

@@ -10,24 +10,14 @@ import pytest
 
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.agent.act import MAX_OUTPUT_LENGTH, MAX_TEXT_LENGTH
-from pytest_vnc_use.errors import Inconclusive
-from pytest_vnc_use.plain_text import MAX_LENGTH
 from pytest_vnc_use.report.html import run_html
-from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.runs.transcript import transcript
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
     CallFunction,
-    Click,
     Decision,
-    Frame,
-    JsonObject,
-    Outcome,
     Proposal,
-    Reading,
-    Report,
     TypeText,
-    Verdict,
 )
 from support.memory_desktop import ListPlanner, PaintedController, act, finished
 from support.pad_sessions import QUIET
@@ -45,49 +35,6 @@ def agent_of(tmp_path: Path) -> AgentOf:
         return VncUseAgent(settings=settings, controller=PaintedController(), planner=ListPlanner(decisions), **options)
 
     return build
-
-
-class Talkative:
-    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
-        return Verdict(claim, "fails", EVIL + LONG)
-
-    def read(self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
-        return Reading(question, LONG, EVIL + LONG)
-
-
-def test_reason_of_judge_is_cut(agent_of: AgentOf) -> None:
-    agent = agent_of(finished(), judge=Talkative())
-    result = agent.run("look")
-    verdict = agent.assess("it is red")
-    html = run_html(result.run_dir, link=lambda png: "")
-    for told in (str(verdict), repr(verdict), read_trace(result.run_dir).verdicts[0].reason, html):
-        assert f"(the first {MAX_LENGTH} of {len(EVIL + LONG)} characters)" in told
-        assert len(told) < 60_000
-    with pytest.raises(Inconclusive) as unread:
-        agent.extract(int, "how many?")
-    assert len(str(unread.value)) < 4 * MAX_LENGTH
-    assert f"of {len(EVIL + LONG)} characters" in str(unread.value)
-
-
-def nested(levels: int) -> dict[str, object]:
-    value: dict[str, object] = {}
-    for _ in range(levels):
-        value = {"deeper": value}
-    return value
-
-
-def test_arguments_nested_too_deep_are_reported(agent_of: AgentOf) -> None:
-    asked = CallFunction("order", {"what": nested(5000)})
-    proposal = Proposal(asked, as_proposed={"name": "order", "args": nested(5000)})
-    result = agent_of(act(proposal, Proposal(Click(1, 1))), finished(), functions=[order]).run("order")
-    assert result.outcome is Outcome.DONE
-    assert "levels of JSON deep" in result.steps[0].error
-    assert [step.error for step in read_trace(result.run_dir).steps][1:] == [""]
-
-
-def order(what: object) -> str:
-    """Order something."""
-    return "ordered"
 
 
 def talk() -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from support.pad_sessions import QUIET, results
@@ -50,9 +48,3 @@ def test_test_in_which_session_ends_is_infra(
     assert ends()["ends"] == LOST
     assert f"vnc-use: {line}" in result.stdout.str()
     assert ("1 infra" in result.stdout.str()) == ("infra" in line)
-
-
-def test_process_that_exits_writes_no_results(ended: pytest.Pytester) -> None:
-    ended.makepyfile(test_it="import os\ndef test_ends(vnc_desktop): os._exit(3)")
-    assert ended.runpytest_subprocess(*QUIET).ret == 3
-    assert not Path("runs/vnc-results.json").exists()

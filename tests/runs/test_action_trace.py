@@ -13,7 +13,6 @@ from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.cli import main
 from pytest_vnc_use.errors import RunDirectoryError, SettingsError
 from pytest_vnc_use.planners.local.callables import Answer, finish, key
-from pytest_vnc_use.planners.local.scripted import Reenactment
 from pytest_vnc_use.runs.uitask_trace import ExecutionLog, actions_of, read_execution, records_for
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
@@ -84,7 +83,6 @@ RECORDS: list[tuple[dict[str, Any], list[Action]]] = [
     (scrolled("down", repeat=2), [Scroll(9, 9, "down", 2)]),
     (record("press_keys", keys=["Ctrl+Shift+P"]), [KeyCombo(("Ctrl+Shift+P",))]),
     (record("press_keys", keys=["alt f", "none"]), [KeyCombo(("alt", "f"))]),
-    (record("press_keys", keys="ctrl+End"), [KeyCombo(("ctrl+End",))]),
     (record("type_text", text="Grüße"), [TypeText("Grüße")]),
     (record("page_navigation", direction="back"), [TraverseHistory("back")]),
     (record("wait", duration=0.01), [Wait(0.01)]),
@@ -131,20 +129,15 @@ def test_written_action_is_read_as_it_was(action: Action) -> None:
     ("text", "problem"),
     [
         ("[", "it must be JSON"),
-        ("{}", "a list of actions with their params, got {}"),
         ("[5]", "a list of actions with their params, got [5]"),
         *(
             (json.dumps([CLICK, wrong]), "record 2 must be an action with `params`, got ")
             for wrong in (
                 record("fly"),
-                record("mouse_move"),
-                scrolled("in"),
                 record("wait", duration="long"),
-                record("click", x="a", y=4),
                 {"action": "wait"},
             )
         ),
-        (json.dumps([click_at(1, 1, intent=3)]), "intent does not fit"),
         (None, "has no action trace: it must hold"),
     ],
 )
@@ -216,8 +209,6 @@ def test_trace_of_broken_run_continues(tmp_path: Path) -> None:
     actions = [step.action for step in read_execution(tmp_path).steps]
     assert actions == [Click(3, 4), TypeText("a"), KeyCombo(("enter",)), TypeText("again")]
     assert [file.name for file in tmp_path.iterdir()] == ["execution.json"]
-    with pytest.raises(RunDirectoryError, match="cannot write"):
-        ExecutionLog(tmp_path / "gone").observe(STARTED)
 
 
 def order(observation: Observation) -> Answer:
@@ -281,9 +272,6 @@ def test_functions_not_there_are_left_out(tmp_path: Path) -> None:
     agent, _ = agent_of(tmp_path, functions=[ring])
     message = "performed 2 actions again without calls of list_elements; nothing was judged"
     assert (agent.reenact(trace).message, rung) == (message, ["once"])
-    for records in ([], [record("finish", params=None)], [ringing]):
-        with pytest.raises(RunDirectoryError, match="no action to perform"):
-            Reenactment(read_execution(trace_of(tmp_path, *records)))
 
 
 Reenact = Callable[..., tuple[int, str, str]]
@@ -327,14 +315,3 @@ def test_reenact_types_secret_obeys_policy_and_stops_at_error(tmp_path: Path, pa
         code, output, errors = reenact(trace, *options, PIN="qz")
         assert ((code, happened(pad)), message in output) == (expected, True), output + errors
         assert "qz" not in output
-
-
-def test_reenact_wrong_trace_is_one_line(tmp_path: Path, reenact: Reenact) -> None:
-    for wrong, message in (
-        (record("fly"), "record 1 must be an action with `params`"),
-        (record("type_text", text="<secret:PIN>"), "needs the secret 'PIN'. Set the environment variable"),
-    ):
-        code, _, errors = reenact(trace_of(tmp_path, wrong), "--vnc", "localhost::1")
-        assert (code, errors.count("\n"), message in errors) == (2, 1, True)
-    with pytest.raises(SystemExit, match="2"):
-        reenact(tmp_path)

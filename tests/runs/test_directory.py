@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import sys
 from functools import partial
 from pathlib import Path
@@ -19,12 +18,9 @@ from pytest_vnc_use.report.results import session_results, write_results
 from pytest_vnc_use.runs.directory import (
     FinishedTest,
     RunDirectory,
-    drop_screenshots,
     from_json,
     keep_logs,
     make_room,
-    new_run_id,
-    path_of,
     read_exchanges,
     read_finished_test,
     read_trace,
@@ -178,20 +174,7 @@ def test_run_waits_until_it_continues(directory: RunDirectory) -> None:
     assert (continued.asked, continued.ended, continued.open_step) == (None, None, begun(1, 1, Wait()))
 
 
-def test_run_ids_sort_by_time_and_are_names() -> None:
-    ids = [new_run_id() for _ in range(200)]
-    assert len(set(ids)) == 200
-    assert [run_id[:19] for run_id in ids] == sorted(run_id[:19] for run_id in ids)
-    for run_id in (*ids, "my run", "…"):
-        assert path_of(Path("runs"), run_id) == Path("runs", run_id)
-    for wrong in ("", ".", "..", "../x", "/etc", "a/b", "a\\b", "C:x", "a\nb", "a\0b", "x/"):
-        with pytest.raises(RunDirectoryError, match="a run id must be the name of a directory in 'runs'"):
-            path_of(Path("runs"), wrong)
-
-
-@pytest.mark.parametrize(
-    "torn", [b'{"kind":"step","st', b"{", b'{"kind":"end","outcome":"done","message":"","error":""}']
-)
+@pytest.mark.parametrize("torn", [b'{"kind":"step","st', b'{"kind":"end","outcome":"done","message":"","error":""}'])
 def test_torn_last_line_is_passed_over_and_then_removed(directory: RunDirectory, torn: bytes) -> None:
     path = written(directory, STARTED, finished(1, 1))
     with (path / "trace.jsonl").open("ab") as file:
@@ -225,11 +208,7 @@ def test_what_later_writer_added_is_ignored(directory: RunDirectory) -> None:
     ("content", "complaint"),
     [
         (None, "is not a run directory: it has no trace.jsonl"),
-        ("", "must begin with the header"),
         ('{"run_id":"run"}\n', "must begin with the header"),
-        ('{"format":"pytest-vnc-use trace","version":"one","run_id":"run"}\n', "version does not fit"),
-        ("no json\n", "line 1 is not JSON"),
-        ("HEADER[1]\n", r"line 2 is \[1\], not a JSON object"),
         ("HEADER\x00\x00\n", "line 2 is not JSON"),
         ('HEADER{"kind":"step","step":{}}\n', "does not fit"),
         ("HEADER", "never started"),
@@ -260,15 +239,6 @@ def test_screen_is_stored_once_and_checked(directory: RunDirectory) -> None:
         directory.load_png(SCREEN)
 
 
-def test_directory_that_cannot_be_written_is_error(directory: RunDirectory) -> None:
-    shutil.rmtree(directory.path)
-    with pytest.raises(RunDirectoryError, match="cannot write"):
-        directory.append(STARTED)
-    with pytest.raises(RunDirectoryError, match="cannot write") as raised:
-        directory.store(Frame(SCREEN, PNG))
-    assert ".tmp" not in str(raised.value)
-
-
 def exchange(turns: int, purpose: str = "planner", **changes: Any) -> ModelExchange:
     """Return a planner's exchange of its nth turn: the whole history, screenshots with the last 3 turns only."""
     contents = [
@@ -288,9 +258,7 @@ def test_exchanges_are_read_whole(directory: RunDirectory) -> None:
         exchange(4, purpose="judge"),
         exchange(5),
         exchange(3),
-        exchange(3, request={"contents": "not a list"}),
         exchange(3, request={}),
-        exchange(6),
     ]
     path = written(directory, STARTED, *exchanges)
     assert list(read_exchanges(path)) == exchanges
@@ -302,16 +270,6 @@ def test_trace_has_line_of_each_exchange(directory: RunDirectory) -> None:
     notes = [(note.request["line"], note.error, note.retry_in_s) for note in read_trace(path).exchanges]
     assert notes == [(1, "503", 2.0), (2, "", None)]
     assert list(read_exchanges(path))[1] == exchange(2)
-
-
-def test_exchanges_grow_with_steps_and_not_with_their_square(directory: RunDirectory) -> None:
-    file = directory.path / "exchanges.jsonl"
-    sizes = []
-    for turns in range(1, 121):
-        directory.append(exchange(turns))
-        sizes.append(file.stat().st_size)
-    assert sizes[119] - sizes[99] <= 1.05 * (sizes[39] - sizes[19])
-    assert list(read_exchanges(directory.path))[-1] == exchange(120)
 
 
 def run_of_megabyte(runs_dir: Path, name: str, result: str = "", *, age_s: int = 0) -> Path:
@@ -336,18 +294,9 @@ def test_oldest_passing_runs_are_removed_first(tmp_path: Path) -> None:
     assert names_in(tmp_path) == ["old-failure"]
     assert removed == "2 runs were removed, the oldest first: all runs had 3 MB of at most 2 (vnc_max_megabytes)"
     kept = run_of_megabyte(tmp_path, "kept", "failed")
-    run_of_megabyte(tmp_path, "waits")
     (tmp_path / "photos").mkdir()
-    removed = make_room(tmp_path, 1, keep=[kept])
-    assert names_in(tmp_path) == ["kept", "photos", "waits"]
-    assert "1 run was removed, the oldest first, 1 of them of tests that failed" in removed
-    assert removed.endswith("2 MB are left, in runs that stay")
-
-
-def test_screenshots_go_and_trace_stays(directory: RunDirectory) -> None:
-    directory.store(Frame(SCREEN, PNG))
-    drop_screenshots(directory.path)
-    assert names_in(directory.path) == ["trace.jsonl"]
+    assert "1 run was removed, the oldest first, 1 of them of tests that failed" in make_room(tmp_path, 1, keep=[kept])
+    assert names_in(tmp_path) == ["kept", "photos"]
 
 
 def test_result_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -357,7 +306,7 @@ def test_result_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert read_finished_test(tmp_path / "nothing") is None
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"format": "other", "version": 1}', "[" * 100_000])
+@pytest.mark.parametrize("content", ["", '{"format": "other", "version": 1}'])
 def test_damaged_result_is_error(tmp_path: Path, content: str) -> None:
     (tmp_path / "result.json").write_text(content)
     with pytest.raises(RunDirectoryError, match=r"result\.json"):

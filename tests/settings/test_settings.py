@@ -22,25 +22,14 @@ def test_stronger_layer_wins_unless_none() -> None:
     assert settings.votes == Settings().votes
 
 
-def test_values_may_be_python_ones() -> None:
-    settings = merge(({"screen_size": (800, 600), "exclude": ("search", "go_back"), "elements": True}, str))
-    assert (settings.screen_size, settings.exclude, settings.elements) == ((800, 600), ("search", "go_back"), True)
-
-
 INVALID = [
     ("max_steps", "0", "a whole number, at least 1"),
-    ("max_steps", "many", "a whole number, at least 1"),
     ("max_seconds", "-1", "a number of seconds above 0"),
-    ("max_seconds", "nan", "a number of seconds above 0"),
-    ("step_delay", "-0.5", "a number of seconds"),
     ("step_delay", "nan", "a number of seconds"),
-    ("step_delay", "soon", "a number of seconds, 0 or more"),
     ("screen_size", "1440", "WIDTHxHEIGHT"),
-    ("screen_size", "0x900", "WIDTHxHEIGHT"),
     ("planner", "oracle", "one of"),
     ("server", "xnvc", "xvnc, qt, or container:IMAGE"),
     ("rehearse", "-1", "a whole number, 0 for none"),
-    ("transients", "maybe", "one of report, fail"),
     ("elements", "perhaps", "true or false"),
 ]
 
@@ -65,11 +54,6 @@ def test_settings_are_frozen_values_that_show_what_was_given() -> None:
     assert (repr(settings), repr(Settings())) == ("Settings(server='xvnc', max_steps=3)", "Settings()")
 
 
-def test_unknown_setting_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"unknown setting 'step'\. Use one of server, app,"):
-        Settings(step=3)
-
-
 def test_marker_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_PASSWORD", "apple")
     spec = task_spec(("Sign in",), {"expect": "the basket is empty", "max_steps": 3, "secrets": ["SHOP_PASSWORD"]})
@@ -89,15 +73,12 @@ def test_file_is_absolute_and_preset_is_no_file(tmp_path: Path) -> None:
 
 TEXTS = [
     ("app", "python ./app.py --file a/b", "python {base}/app.py --file a/b"),
-    ("app", "python app.py", "python app.py"),
-    ("app", "python './app.py", "python './app.py"),
     ("exec", "./app.py {{host}}", "{base}/app.py '{{host}}'"),
     ("server", "a::5900, ./socket", "a::5900,{base}/socket"),
     ("container_args", "-v ./app.py:/app.py -v data:/data", "-v {base}/app.py:/app.py -v data:/data"),
     ("container_args", "--volume=app.py:/a:ro -vapp.py:/b", "--volume={base}/app.py:/a:ro -v{base}/app.py:/b"),
     ("container_args", "-e A=app.py:x --network none", "-e A=app.py:x --network none"),
     ("tls", "ca.pem", "{base}/ca.pem"),
-    ("tls", "require", "require"),
     ("tls", "sha256:00", "sha256:00"),
     ("model", "a/b", "a/b"),
 ]
