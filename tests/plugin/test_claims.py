@@ -61,25 +61,11 @@ def test_around(basket, vnc_agent):
 
 def test_setup(broken): ...
 
-@pytest.fixture
-def twice(vnc_agent, tmp_path_factory):
-    vnc_agent.run("Open the shop", expect=None)
-    seen = tmp_path_factory.getbasetemp() / "seen"
-    if not seen.exists():
-        seen.touch()
-        raise LookupError("no basket")
-    yield
-    vnc_agent.run("Close it", expect=None)
-
-@pytest.mark.flaky(reruns=1)
-def test_twice(twice, vnc_agent):
-    vnc_agent.run("Buy it", expect=None)
 """
 REPLIES = [
     *(calls(CLICK), DONE, value({"apples": 2, "total": "3.00"}), value({"apples": "two", "total": "3.00"})),
     *(DONE, DONE, says("holds"), DONE),
     *(DONE,),
-    *(DONE, DONE, calls(CLICK), DONE, DONE),
 ]
 
 
@@ -90,7 +76,7 @@ def test_values_and_runs_of_fixtures_are_reported(
     pytester.makepyfile(test_it=LIVE)
     options = ["--html=report.html", "--self-contained-html", "--junit-xml=junit.xml", "-ojunit_family=xunit1"]
     result = run(model(*REPLIES), "--vnc-scope=session", *options)
-    result.assert_outcomes(passed=2, failed=1, errors=1)
+    result.assert_outcomes(passed=1, failed=1, errors=1)
     result.stdout.fnmatch_lines(
         [
             "*the value is not a valid Basket: apples: Input should be a valid integer*got 'two'*",
@@ -99,11 +85,10 @@ def test_values_and_runs_of_fixtures_are_reported(
     )
     tests = results()
     page = (pytester.path / "report.html").read_text(encoding="utf-8")
-    tasks = {name: [run.task for run in tests[name].runs] for name in ("around", "setup", "twice")}
+    tasks = {name: [run.task for run in tests[name].runs] for name in ("around", "setup")}
     assert tasks == {
         "around": ["Fill the basket", "Buy it", "Empty the basket"],
         "setup": ["Open the shop"],
-        "twice": ["Open the shop", "Open the shop", "Buy it", "Close it"],
     }
     for shown in (*tasks["around"], *tasks["setup"], "what is in the basket?", "it is no Basket"):
         assert shown in page, shown
@@ -117,10 +102,6 @@ def test_values_and_runs_of_fixtures_are_reported(
     a_call = tests["setup"].dollars
     assert a_call
     assert tests["around"].dollars == pytest.approx(4 * a_call, abs=1e-5)
-    each_run = [run.dollars or 0.0 for run in tests["twice"].runs]
-    assert each_run == pytest.approx([a_call, a_call, 2 * a_call, a_call], abs=1e-6)
-    assert tests["twice"].dollars == pytest.approx(5 * a_call, abs=1e-5), "each attempt is paid once"
-    assert tests["twice"].retried_for == ("inconclusive",)
     result.stdout.fnmatch_lines([f"vnc-use: {len(REPLIES)} calls of models, *"])
     result.stdout.fnmatch_lines(["vnc-use:   $0.0* test_it.py::test_around"])
     result.stdout.fnmatch_lines(["vnc-use: * runs planned by gemini*"])
@@ -191,7 +172,6 @@ WRONG_ARGUMENTS = [
     ({"step": 3}, " has no argument 'step'"),
     ({"record": "sometimes"}, "record=…) must be one of auto, replay, accept, rewrite, manual, off, got 'sometimes'"),
     ({"secrets": [3]}, "secrets=…) must name environment variables, got "),
-    ({"max_steps": 0}, "max_steps=…) must be a whole number, at least 1, got 0"),
     ({"app": 3}, "app=…) must be a command line in one string, got 3"),
 ]
 

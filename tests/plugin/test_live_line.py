@@ -7,9 +7,6 @@ from threading import Event
 
 import pytest
 
-from pytest_vnc_use.plugin import terminal as plugin_terminal
-from pytest_vnc_use.plugin.state import SETTINGS
-from pytest_vnc_use.settings.settings import Settings
 from support.forked_python import ForkedPython
 from support.gemini_rules import Request
 from support.gemini_server import GeminiServer, Reply, calls, text
@@ -81,23 +78,3 @@ def test_live_line_shows_step_and_is_erased(
         session.kill()
     assert any(row.startswith(f"{file.name} ..") for row in terminal.rows)
     assert not any("test_it: step" in row for row in terminal.rows)
-
-
-def test_line_is_off_beside_other_output(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    config = pytester.parseconfigure("--capture=fd")
-    config.stash[SETTINGS] = Settings()
-    config.pluginmanager.get_plugin("terminalreporter").isatty = True  # type: ignore[union-attr]  # it is there
-    assert plugin_terminal.is_wanted(config)
-    for option, value in (
-        ("verbose", 1),
-        ("verbose", -1),
-        ("capture", "no"),
-        ("capture", "sys"),
-        ("log_cli_level", "INFO"),
-    ):
-        with monkeypatch.context() as patch:
-            patch.setattr(config.option, option, value)
-            assert not plugin_terminal.is_wanted(config), (option, value)
-    config.stash[SETTINGS] = Settings(record="manual")
-    assert not plugin_terminal.is_wanted(config)

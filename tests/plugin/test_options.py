@@ -24,14 +24,13 @@ vnc_app = "python ./app.py"
 AS_TEXT = NATIVE.replace('["search", "go_back"]', "search, go_back").replace("[800, 600]", "800x600").replace('"', "")
 TEST = """
 def test_it(vnc_settings, pytestconfig):
-    assert (vnc_settings.max_steps, vnc_settings.max_seconds, vnc_settings.watch) == ({steps}, 12.5, False)
+    assert (vnc_settings.max_steps, vnc_settings.max_seconds, vnc_settings.watch) == (20, 12.5, False)
     assert vnc_settings.exclude == ("search", "go_back")
     assert vnc_settings.screen_size == (800, 600)
     assert vnc_settings.model == "a model"
     assert vnc_settings.runs_dir == str(pytestconfig.rootpath / "kept")
-    assert vnc_settings.app == {app}
+    assert vnc_settings.app == f"python {pytestconfig.rootpath}/app.py"
 """
-IN_PROJECT = 'f"python {pytestconfig.rootpath}/app.py"'
 since_9 = pytest.mark.skipif(pytest.version_tuple < (9,), reason="pytest 9 brought native types")
 FILES = [
     pytest.param("pyproject.toml", f"[tool.pytest]\n{NATIVE}", marks=since_9),
@@ -44,41 +43,17 @@ FILES = [
 def test_settings_of_file_work_from_any_directory(pytester: pytest.Pytester, name: str, text: str) -> None:
     (pytester.path / name).write_text(text, encoding="utf-8")
     pytester.makepyfile(app="")
-    (pytester.mkdir("tests") / "test_it.py").write_text(TEST.format(steps=20, app=IN_PROJECT))
+    (pytester.mkdir("tests") / "test_it.py").write_text(TEST)
     os.chdir("tests")  # pytester goes back
     pytester.runpytest_subprocess("-W", "error", "-p", "no:pytest-vnc").assert_outcomes(passed=1)
 
 
-def test_misspelt_ini_option_is_refused(pytester: pytest.Pytester) -> None:
-    pytester.makeini("[pytest]\nvnc_ap = xcalc")
-    pytester.makepyfile("def test_it(): pass")
-    found = pytester.runpytest_subprocess("-p", "no:pytest-vnc")
-    found.stderr.fnmatch_lines("ERROR: unknown ini option vnc_ap. Did you mean vnc_app[?]")
-
-
-def test_variable_and_command_line_overrule_file(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VNC_USE_MAX_STEPS", "5")
-    monkeypatch.setenv("VNC_USE_MAX_SECONDS", "99")
-    monkeypatch.setenv("VNC_USE_APP", "./b")
-    (pytester.path / "pytest.ini").write_text(f"[pytest]\n{AS_TEXT}", encoding="utf-8")
-    pytester.makepyfile(TEST.format(steps=5, app="'./a'"), app="")
-    pytester.runpytest_subprocess("-ovnc_max_seconds=12.5", "--vnc-app=./a").assert_outcomes(passed=1)
-
-
 @since_9
-@pytest.mark.parametrize(
-    ("line", "complaint"),
-    [
-        ("vnc_max_seconds = [1, 2]", r"vnc_max_seconds must be a number of seconds above 0, got \[1, 2\]"),
-        ("vnc_model = {name = 'a'}", "vnc_model must be text, a number, true or false, or a list of these"),
-    ],
-)
-def test_wrong_native_value_is_usage_error(pytester: pytest.Pytester, line: str, complaint: str) -> None:
-    (pytester.path / "pyproject.toml").write_text(f"[tool.pytest]\n{line}\n", encoding="utf-8")
-    pytester.makepyfile("def test_it(): pass")
+def test_wrong_native_value_is_usage_error(pytester: pytest.Pytester) -> None:
+    (pytester.path / "pyproject.toml").write_text("[tool.pytest]\nvnc_max_seconds = [1, 2]\n", encoding="utf-8")
     outcome = pytester.runpytest_subprocess(*QUIET)
     assert outcome.ret == pytest.ExitCode.USAGE_ERROR
-    outcome.stderr.re_match_lines([f"ERROR: ini option {complaint}"])
+    outcome.stderr.fnmatch_lines(["ERROR: ini option vnc_max_seconds must be a number of seconds above 0, got *"])
 
 
 def test_env_file_is_read_where_setting_names_it(pytester: pytest.Pytester) -> None:
@@ -98,17 +73,9 @@ def test_env_file_is_read_where_setting_names_it(pytester: pytest.Pytester) -> N
     assert key not in read.stdout.str() + read.stderr.str()
 
 
-@pytest.mark.parametrize(
-    ("module", "problem"),
-    [
-        ("no.such", r"must be a module that can be imported .*got 'no.such': ModuleNotFound"),
-        ("pytest_vnc_use.agent", r"must be a module that defines functions, got 'pytest_vnc_use.agent'"),
-    ],
-)
-def test_module_without_functions_is_rejected(module: str, problem: str) -> None:
-    assert named_functions("") == ()
-    with pytest.raises(SettingsError, match=problem):
-        named_functions(module)
+def test_module_without_functions_is_rejected() -> None:
+    with pytest.raises(SettingsError, match=r"must be a module that defines functions, got 'pytest_vnc_use.agent'"):
+        named_functions("pytest_vnc_use.agent")
 
 
 TESTS = """

@@ -89,9 +89,6 @@ def test_passes_later(vnc_desktop):
 {rest_of("5.00")}    once = pathlib.Path("once")
     assert once.exists() or once.touch()
 
-{TASK}@pytest.mark.flaky(reruns=1)
-def test_attempts(vnc_desktop):
-{rest_of("6.00")}
 {BREAKS}{TASK}def test_teardown(breaks, vnc_desktop):
 {rest_of("5.00")}
 {TASK.replace(", expect=None", "")}def test_unjudged(vnc_desktop): ...
@@ -106,7 +103,7 @@ def test_healed_drift_and_transient_are_reported(recorded: Project) -> None:
     app = shlex.join([sys.executable, str(TILL), "--fault=toast"])
     recorded.write("test_till.py", HEALED.replace("APP", repr(app)))
     text = recorded.file.read_text(encoding="utf-8")
-    names = ("passes_later", "attempts", "teardown", "unjudged", "toast")
+    names = ("passes_later", "teardown", "unjudged", "toast")
     for name in names:
         recorded.copy_recording(f"test_{name}")
     unjudged = recorded.file.with_stem("test_unjudged")

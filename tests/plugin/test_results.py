@@ -56,14 +56,6 @@ def test_crash(request, vnc_desktop):
         vnc_desktop.ended = "the program 'shop' exited with -11 (SIGSEGV)"
         raise ConnectionLost("gone")
 
-@pytest.fixture
-def out_in_setup(request, vnc_desktop):
-    if first(request):
-        raise QUOTA
-
-@pytest.mark.flaky(reruns=1, only_rerun="InfraError")
-def test_setup(out_in_setup): ...
-
 @pytest.mark.xfail(raises=Inconclusive)
 def test_xfail_unsure(vnc_desktop):
     assert Verdict("the total is 3.00", "unsure", "a dialog hides it")
@@ -76,7 +68,6 @@ RERUN = {
     "raised[product_InfraError]": ("failed", "product"),
     "raised[drift_Inconclusive]": ("passed", None),
     "crash": ("failed", "product"),
-    "setup": ("passed", None),
     "xfail_unsure": ("xfailed", "inconclusive"),
     "xfail_passes": ("failed", "inconclusive"),
 }
@@ -91,7 +82,7 @@ def test_rerunfailures_finds_triage_and_xfail_class(pytester: pytest.Pytester) -
     assert {name: (test.result, test.triage) for name, test in tests.items()} == RERUN
     reruns = {name for name, test in tests.items() if test.retried_for}
     assert reruns == {name for name, (result, _) in RERUN.items() if result == "passed"}
-    result.stdout.fnmatch_lines(["vnc-use: 3 failed: 2 product, 1 inconclusive", "vnc-use: 3 tried again: *"])
+    result.stdout.fnmatch_lines(["vnc-use: 3 failed: 2 product, 1 inconclusive", "vnc-use: 2 tried again: *"])
 
 
 @pytest.mark.usefixtures("without_settings")
@@ -103,14 +94,10 @@ def test_user_desktop_without_settings_is_reported(pytester: pytest.Pytester, mo
         import pytest
         from pytest_vnc_use.errors import DesktopError
 
-        class OutOfDesktops(DesktopError):
-            def __init__(self, count, place):
-                super().__init__(f"all {count} are in use in {place}")
-
         class TestShared:
             @pytest.fixture(scope="class")
             def vnc_desktop(self):
-                raise OutOfDesktops(3, "the lab")
+                raise DesktopError("all 3 are in use")
 
             def test_one(self, vnc_desktop): ...
             def test_two(self, vnc_desktop): ...
@@ -120,7 +107,7 @@ def test_user_desktop_without_settings_is_reported(pytester: pytest.Pytester, mo
     )
     result = pytester.runpytest_subprocess(*QUIET)
     result.assert_outcomes(failed=1, errors=2)
-    result.stdout.fnmatch_lines(["infra: OutOfDesktops: all 3 are in use in the lab"] * 2)
+    result.stdout.fnmatch_lines(["infra: DesktopError: all 3 are in use"] * 2)
     result.stdout.fnmatch_lines(["vnc-use: 3 failed: 1 product, 2 infra", "FAILED *::test_fails - product: assert 0"])
 
 

@@ -11,7 +11,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.runs.directory import RunDirectory, read_exchanges, read_trace
+from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.runs.logger import RunLogger
 from pytest_vnc_use.runs.redaction import Redactor, totp
 from pytest_vnc_use.types import (
@@ -175,20 +175,6 @@ def test_no_form_of_secret_is_in_any_file(directory: RunDirectory) -> None:
     found = [(name, kind) for name, value in SECRETS.items() for kind, form in forms(value).items() if form in written]
     assert not found
     assert BASIC not in written
-
-
-def test_what_was_hidden_reads_as_same_run(directory: RunDirectory) -> None:
-    redactor, trace = Redactor(SECRETS), read_trace(directory.path)
-    words = redactor.hide(WORDS)
-    assert (trace.started.screen, trace.started.task) == (SCREEN, "I type <secret:PASSWORD> and <secret:PIN>.")
-    actions = [step.proposal.action for step in trace.steps]
-    assert [action.kind for action in actions] == [action.kind for action in ACTIONS]
-    assert actions[0] == TypeText(words, 4711, 4711, press_enter=True)
-    assert actions[2] == CallFunction("<secret:API_KEY>", redactor.hide_json(ARGUMENTS))
-    assert actions[-1] == Click(4711, 4711)
-    assert (trace.steps[0].ruling.by, trace.verdicts[0].kind) == ("person", "fails")
-    assert trace.ended == RunEnded(Outcome.GAVE_UP, words, words)
-    assert [exchange.request["contents"][0] for exchange in read_exchanges(directory.path)] == [words]
 
 
 LONG = "correct horse 'battery' staple-0451"

@@ -78,10 +78,9 @@ def test_unreadable_file_is_rejected(file: Path) -> None:
     with pytest.raises(SettingsError, match="it must be a regular file"):
         read_env_file(file)
     file.unlink()
-    for content, problem in ((b"A=" + b"x" * (1 << 20), "at most 1048576 bytes"), (b"A=\xff", r"must be UTF-8$")):
-        file.write_bytes(content)
-        with pytest.raises(SettingsError, match=problem):
-            read_env_file(file)
+    file.write_bytes(b"A=\xff")
+    with pytest.raises(SettingsError, match=r"must be UTF-8$"):
+        read_env_file(file)
 
 
 SECRET = "hunter2 é"
@@ -93,7 +92,6 @@ def secrets_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PYTHONIOENCODING", "utf-8")
     (tmp_path / "shop.txt").write_text(SECRET + "\n", encoding="utf-8")
     (tmp_path / "empty.txt").write_text("\n", encoding="utf-8")
-    (tmp_path / "bytes.bin").write_bytes(b"\xff")
     return tmp_path
 
 
@@ -110,10 +108,8 @@ def test_value_comes_from_its_source(secrets_dir: Path) -> None:
 PROBLEMS = {
     "a b": "must be NAME, NAME=env:VARIABLE",
     "SHOP=hunter2": "got 'SHOP=…'",
-    "SHOP=env:": "got 'SHOP=…'",
     "NO_SUCH": "names the environment variable 'NO_SUCH', which is not set",
     "SHOP=file:no.txt": "cannot be read from the file 'no.txt': No such file",
-    "SHOP=file:bytes.bin": "it is not UTF-8",
     "SHOP=file:empty.txt": "which is empty",
     "SHOP=cmd:no-such-program": "cannot be read from the command 'no-such-program': .*No such file",
     prints("print('hunter2'); raise SystemExit(3)"): "it exited with 3",
