@@ -15,7 +15,6 @@ from pytest_vnc_use.planners.chat.toolsets import COMMANDS, COMPUTER_USE
 from pytest_vnc_use.planners.common.arguments import Arguments, Unreadable, pixel_of, split_keys
 from pytest_vnc_use.planners.common.screens import ImageLimit
 from pytest_vnc_use.planners.common.toolset import FunctionCall, Table, Toolset
-from pytest_vnc_use.planners.gemini import denorm_x
 from pytest_vnc_use.planners.gemini.actions import (
     DESKTOP,
     FunctionNames,
@@ -114,11 +113,9 @@ GEMINIS: list[tuple[str, dict[str, Any], Action]] = [
     ("mouse_up", POINT, MouseUp(720, 450)),
     ("move", POINT, Move(720, 450)),
     ("type", {"text": "Grüße 你好"}, TypeText("Grüße 你好")),
-    ("type", {"text": "a", "press_enter": True}, TypeText("a", press_enter=True)),
     ("type", {"text": "a", **POINT}, TypeText("a", 720, 450)),
     ("drag_and_drop", {"start_x": 0, "start_y": 0, "end_x": 500, "end_y": 500}, Drag(0, 0, 720, 450)),
     ("wait", {}, Wait(1.0)),
-    ("wait", {"seconds": 3}, Wait(3.0)),
     ("press_key", {"key": "ctrl+a"}, KeyCombo(("ctrl", "a"))),
     ("key_down", {"key": "shift"}, KeyDown("shift")),
     ("key_up", {"key": "shift"}, KeyUp("shift")),
@@ -130,16 +127,11 @@ GEMINIS: list[tuple[str, dict[str, Any], Action]] = [
 ]
 VARIANTS: list[tuple[str, dict[str, Any], Action]] = [
     ("search", {}, KeyCombo(("ctrl", "k"))),
-    ("click", {"x": [500, 500]}, Click(720, 450)),
     ("click", {**POINT, "button": None}, Click(720, 450)),
-    ("mouse_click", POINT, Click(720, 450)),
-    ("type", {"text": 42}, TypeText("42")),
     ("type", {"text": "a", "press_enter": "true"}, TypeText("a", press_enter=True)),
     ("wait", {"seconds": 2, "reason": "it loads", "intent": "to see"}, Wait(2.0)),
     ("press_key", {"key": "alt f"}, KeyCombo(("alt", "f"))),
     ("open_url", {"url": "example.org"}, OpenAddress("example.org")),
-    ("drag", {"source_x": 0, "source_y": 0, "target_x": 500, "target_y": 500}, Drag(0, 0, 720, 450)),
-    ("drag_and_drop", {"start": [0, 0], "end": [500, 500]}, Drag(0, 0, 720, 450)),
     ("drag_and_drop", {"path": [[0, 0], [300, 300], [500, 500]]}, Drag(0, 0, 720, 450)),
     ("scroll", {"direction": "DOWN", "clicks": "2"}, Scroll(720, 450, "down", 2)),
     ("scroll", {"direction": "up", "magnitude": 9999}, Scroll(720, 450, "up", 9)),
@@ -157,7 +149,6 @@ CLAUDES: list[tuple[str, dict[str, Any], list[Action]]] = [
     ("middle_click", PAIR, [Click(*HERE, button="middle")]),
     ("double_click", PAIR, [Click(*HERE, count=2)]),
     ("triple_click", PAIR, [Click(*HERE, count=3)]),
-    ("left_click", {"coordinate": ["100", 49.6]}, [Click(201, 100)]),
     ("left_click", {**PAIR, "text": "shift"}, held("shift", Click(*HERE))),
     ("left_click_drag", {"start_coordinate": [0, 0], **PAIR}, [Drag(1, 1, *HERE)]),
     ("mouse_move", PAIR, [Move(*HERE)]),
@@ -172,20 +163,16 @@ CLAUDES: list[tuple[str, dict[str, Any], list[Action]]] = [
 ]
 OPENAIS: list[tuple[str, dict[str, Any], list[Action]]] = [
     ("click", {"button": "left", **AT}, [Click(*HERE)]),
-    ("click", {"button": "right", **AT}, [Click(*HERE, button="right")]),
     ("click", {"button": "wheel", **AT}, [Click(*HERE, button="middle")]),
     ("click", {"button": "left", **AT, "keys": ["CTRL"]}, held("CTRL", Click(*HERE))),
     ("double_click", AT, [Click(*HERE, count=2)]),
     ("move", AT, [Move(*HERE)]),
     ("drag", {"path": [{"x": 0, "y": 0}, {"x": 9, "y": 9}, AT]}, [Drag(1, 1, *HERE)]),
-    ("drag", {"path": [[0, 0], [100, 50]]}, [Drag(1, 1, *HERE)]),
     ("scroll", {**AT, "scroll_x": 0, "scroll_y": 300}, [Scroll(*HERE, "down", 3)]),
-    ("scroll", {**AT, "scroll_x": 0, "scroll_y": -40}, [Scroll(*HERE, "up", 1)]),
     ("scroll", {**AT, "scrollX": -200, "scrollY": 0}, [Scroll(*HERE, "left", 2)]),
     ("scroll", {**AT, "scroll_x": 100, "scroll_y": 5000}, [Scroll(*HERE, "down", 50), Scroll(*HERE, "right", 1)]),
     ("type", {"text": "a\nb "}, [TypeText("a\nb ")]),
     ("keypress", {"keys": ["CTRL", "A"]}, [KeyCombo(("CTRL", "A"))]),
-    ("keypress", {"keys": ["alt f"]}, [KeyCombo(("alt", "f"))]),
     ("keypress", {"keys": ["DOWN", "DOWN"]}, [KeyCombo(("DOWN",)), KeyCombo(("DOWN",))]),
     ("wait", {}, [Wait(2.0)]),
     ("screenshot", {}, [TakeScreenshot()]),
@@ -193,20 +180,16 @@ OPENAIS: list[tuple[str, dict[str, Any], list[Action]]] = [
 COMMAND_CALLS: list[tuple[str, dict[str, Any], Action]] = [
     ("click", POINT, Click(720, 450)),
     ("click", {"point": "(500, 500)"}, Click(720, 450)),
-    ("click", {**POINT, "button": "right"}, Click(720, 450, "right")),
     ("double_click", POINT, Click(720, 450, count=2)),
     ("right_click", POINT, Click(720, 450, "right")),
     ("move", POINT, Move(720, 450)),
     ("drag", {"from_x": 0, "from_y": 0, "to_x": 500, "to_y": 500}, Drag(0, 0, 720, 450)),
     ("drag", {"start_point": [0, 0], "end_box": [400, 400, 600, 600]}, Drag(0, 0, 720, 450)),
     ("scroll", {"direction": "down"}, Scroll(720, 450, "down", 3)),
-    ("scroll", {"direction": "Up", "clicks": 5, "x": 0, "y": 0}, Scroll(0, 0, "up", 5)),
     ("scroll", {"direction": "down", "clicks": -4}, Scroll(720, 450, "up", 4)),
     ("type_text", {"text": "añ\n"}, TypeText("añ\n")),
-    ("type_text", {"text": "a", "press_enter": "true"}, TypeText("a", press_enter=True)),
     ("paste", {"text": "日本"}, TypeText("日本")),
     ("press_key", {"key": "Ctrl+Shift+P"}, KeyCombo(("Ctrl", "Shift", "P"))),
-    ("press_key", {"keys": ["ctrl", "+"]}, KeyCombo(("ctrl", "+"))),
     ("press_key", {"key": "ctrl shift page down"}, KeyCombo(("ctrl", "shift", "page down"))),
     ("wait", {"thought": "it loads"}, Wait(1.0)),
     ("open_address", {"address": "example.org"}, OpenAddress("example.org")),
@@ -223,7 +206,6 @@ QWENS: list[tuple[str, dict[str, Any], Action]] = [
     ("mouse_move", {"coordinate": "[500, 500]"}, Move(720, 450)),
     ("left_click_drag", {"start_coordinate": [0, 0], "coordinate": [500, 500]}, Drag(0, 0, 720, 450)),
     ("scroll", {"pixels": -500}, Scroll(720, 450, "down", 5)),
-    ("scroll", {"pixels": 3, "coordinate": [0, 0]}, Scroll(0, 0, "up", 1)),
     ("hscroll", {"pixels": -200}, Scroll(720, 450, "left", 2)),
     ("key", {"keys": ["ctrl", "c"]}, KeyCombo(("ctrl", "c"))),
     ("type", {"text": "a"}, TypeText("a")),
@@ -260,46 +242,26 @@ PROBLEMS: list[tuple[Read, str, dict[str, Any], str]] = [
     (gemini, "bash", {"command": "ls"}, f"there is no function 'bash'; there are {', '.join(OFFERED)}"),
     (gemini, "click", {"x": 5}, "a point must be [x, y], or a box [x1, y1, x2, y2], in numbers, got {'x': 5}"),
     (gemini, "click", {**AT, "button": "right"}, "'click' does not take button='right'; its arguments: x, y; there is"),
-    (gemini, "type", {}, "'text' is missing"),
-    (gemini, "type", {"text": "a", "press_enter": "maybe"}, "'press_enter' must be true or false, got 'maybe'"),
-    (gemini, "scroll", {**POINT, "direction": "sideways"}, "must be up, down, left or right, got 'sideways'"),
     (gemini, "scroll", {"direction": "up", "clicks": 0}, "more than 0 and at most 50 clicks of the wheel, got 0"),
-    (gemini, "hotkey", {"keys": []}, "at least one key"),
     (gemini, "key_down", {"key": "ctrl+a"}, "must be one key"),
     (gemini, "drag_and_drop", {"x": 1, "y": 1}, "a point is missing: give end_x and end_y"),
     (gemini, "wait", {"seconds": 600}, "a wait takes 0 to 60 seconds, got 600"),
-    (gemini, "wait", {"ms": 3000}, "'wait' does not take ms=3000; its arguments: seconds"),
-    (gemini, "take_screenshot", {"region": [0, 0, 9, 9]}, "does not take region=[0, 0, 9, 9]; its arguments: none"),
     (anthropic, "left_click", {"coordinate": [1, 501]}, "'y' must lie on the screenshot, 0 to 499, got 501"),
-    (anthropic, "left_click", {}, "a point is missing: give x and y"),
-    (anthropic, "scroll", {**PAIR, "scroll_direction": "down"}, "'scroll_amount' is missing"),
     (anthropic, "scroll", {**PAIR, "scroll_direction": "up", "scroll_amount": 0}, "more than 0"),
-    (anthropic, "type", {"text": ["a"]}, "'text' must be text"),
     (anthropic, "key", {"text": "Down", "repeat": 100}, "'repeat' must be a whole number, 1 to 20, got 100"),
-    (anthropic, "key", {"text": "a", "repeat": 1.5}, "'repeat' must be a whole number"),
     (anthropic, "zoom", {"region": [0, 0, 9, 9]}, "'zoom' is not available here; look at the newest screenshot"),
     (anthropic, "cursor_position", {}, "it was not moved yet"),
     (anthropic, "bash", {"command": "ls"}, "there is no tool 'bash'"),
     (openai, "click", {"button": "back", **AT}, "'button' must be left, right or wheel, got 'back'"),
-    (openai, "click", {"x": 1001, "y": 2}, "'x' must lie on the screenshot, 0 to 999, got 1001"),
-    (openai, "click", {**AT, "keys": 5}, "'keys' must be a key or a list of keys, got 5"),
     (openai, "drag", {"path": [AT]}, "'path' must be a list of at least two points"),
     (openai, "scroll", AT, "'scroll_x' or 'scroll_y' must be a number of pixels other than 0"),
-    (openai, "type", {"text": 5}, "'text' must be text, got 5"),
     (openai, "navigate", {"url": "x"}, "there is no action 'navigate'; there are click, double_click, drag"),
     (commands, "clack", POINT, "there is no command 'clack'; there are click, double_click"),
-    (commands, "click", {**AT, "modifiers": ["ctrl"]}, "its arguments: x, y, button"),
-    (commands, "click", {**AT, "button": "back"}, "'button' must be left, middle, right, got 'back'"),
     (commands, "double_click", {**AT, "button": "right"}, "its arguments: x, y; there is right_click"),
-    (commands, "wait", {"seconds": "long"}, "'seconds' must be a number, got 'long'"),
     (commands, "batch", {"actions": [{"command": "wait"}], "stop": True}, "does not take stop=True"),
-    (commands, "batch", {"actions": [{"command": "wait", "arguments": {}, "ms": 3}]}, "does not take ms=3"),
-    *(
-        (commands, "batch", {"actions": actions}, f"a list of 1 to 20 commands, got {count}; nothing was done")
-        for actions, count in (([{"command": "wait"}] * 21, 21), ([], 0), ("click", 0), ({"command": "wait"}, 0))
-    ),
+    (commands, "batch", {"actions": [{"command": "wait"}] * 21}, "1 to 20 commands, got 21; nothing was done"),
+    (commands, "batch", {"actions": "click"}, "a list of 1 to 20 commands, got 0; nothing was done"),
     (computer_use, "dance", {}, "there is no action 'dance'; there are key, type"),
-    (computer_use, "type", {"text": "a", "coordinate": [1, 1]}, "does not take coordinate=[1, 1]"),
     (computer_use, "scroll", {}, "'pixels' must be a number above 0 for up, below 0 for down, got 0"),
     (computer_use, "terminate", {"status": ["success"]}, "'status' must be success or failure, got ['success']"),
 ]
@@ -314,11 +276,8 @@ def test_call_without_meaning_reports_problem(read: Read, name: str, args: dict[
     ("item", "message"),
     [
         ({"command": "batch", "actions": []}, "'batch' cannot stand in a batch; call it on its own"),
-        ({"command": "task_failed"}, "'task_failed' cannot stand in a batch"),
         ({"command": "clack"}, "there is no command 'clack'"),
         ({"text": "a"}, "an action of a batch must be {'command': …, 'arguments': …}, got {'text': 'a'}"),
-        ("click", "an action of a batch must be {'command': …, 'arguments': …}, got 'click'"),
-        ({"command": "click", "arguments": "5, 5"}, "an action of a batch must be"),
     ],
 )
 def test_batch_with_bad_action_keeps_order(item: Any, message: str) -> None:
@@ -331,8 +290,6 @@ def test_batch_with_bad_action_keeps_order(item: Any, message: str) -> None:
 @pytest.mark.parametrize(
     "item",
     [
-        {"name": "type_text", "args": {"text": "a"}},
-        {"action": "type_text", "text": "a"},
         {"command": "type_text", "arguments": '{"text": "a"}'},
         {"type": "function", "function": {"name": "type_text", "arguments": '{"text": "a"}'}},
     ],
@@ -358,24 +315,21 @@ def test_problem_lists_only_offered_names() -> None:
     names = [declaration.name for declaration in toolset.declarations]
     assert {"batch", "stock_of", "task_complete", "click"} <= set(names)
     assert not {"paste", "go_back"} & set(names)
+    batch = FunctionCall("batch", {"actions": [{"command": "paste", "text": "a"}]})
+    [refused] = read_tool(COMMANDS, batch, [stock_of], ["paste", "go_back"])
+    assert "'paste' is excluded in this run" in problem([refused.action])
     [refused] = read_tool(COMMANDS, FunctionCall("copy", {}), [stock_of], ["paste", "go_back"])
     assert problem([refused.action]) == f"there is no command 'copy'; there are {', '.join(names)}"
     [refused] = read_tool(COMPUTER_USE, FunctionCall("computer_use", {"action": "copy"}), (), ["hscroll"])
     assert "hscroll" not in problem([refused.action])
     [refused] = read_computer_call({"actions": [{"type": "zoom"}]}, HALF, excluded=["drag"])
     assert "double_click, keypress, " in problem([refused.action])
-    offered = set(offered_names("desktop", ["drag_and_drop", "hotkey"], older=False))
-    assert {"click", "done", "task_failed"} <= offered
-    assert not {"drag_and_drop", "hotkey", "click_at", "navigate"} & offered
 
 
 MIDDLE: list[Any] = [
     ["500", "500.0"],
     [400, 300, 600, 700],
-    [[400.0, "300"], [600, 7e2]],
     {"x": 500, "y": "500"},
-    {"x1": 400, "y1": 300, "x2": 600, "y2": 700},
-    [{"x": 400, "y": 300}, {"x": 600, "y": 700}],
     "(500,500)",
     "<|box_start|>(400,300),(600,700)<|box_end|>",
 ]
@@ -386,11 +340,8 @@ MIDDLE: list[Any] = [
     [
         *((value, (720, 450)) for value in MIDDLE),
         ([1000, 1000], (1439, 899)),
-        ([999, 250], (1439, 225)),
         ([-5, -0.1], (0, 0)),
-        ([5000, 1e300], (1439, 899)),
         ([-100, 0, 100, 20], (72, 9)),
-        ([900, 880, 2000, 2000], (1368, 846)),
     ],
 )
 def test_pixel_of_any_format_is_on_screen(value: Any, pixel: tuple[int, int]) -> None:
@@ -407,34 +358,16 @@ def test_pixel_of_nonsense_raises(value: Any) -> None:
     assert len(str(raised.value)) < 300
 
 
-@pytest.mark.parametrize("value", ["left", None, True, "nan", "inf", [1], 10**400])
-def test_denorm_of_no_number_raises(value: Any) -> None:
-    with pytest.raises(Unreadable, match="must be a number"):
-        denorm_x(value, 1440)
-
-
 @pytest.mark.parametrize(
     ("limit", "size", "sent"),
     [
         (SMALLER, (1075, 1520), (924, 1307)),
         (LARGER, (3840, 2160), (2576, 1449)),
-        (LARGER, (1440, 900), (1440, 900)),
         (SMALLER, (10_000, 10), (1568, 2)),
-        (SMALLER, (1, 10_000), (1, 1568)),
     ],
 )
 def test_fitted_documented_sizes(limit: ImageLimit, size: tuple[int, int], sent: tuple[int, int]) -> None:
     assert limit.fitted(*size) == sent
-
-
-@pytest.mark.parametrize("size", [(1366, 768), (1080, 1920), (5120, 1440), (3001, 2999)])
-def test_pixel_of_every_sent_column_is_its_own(size: tuple[int, int]) -> None:
-    sent = SMALLER.fitted(*size)
-    assert math.ceil(sent[0] / 28) * math.ceil(sent[1] / 28) <= 1568
-    columns = [pixel_of([x, 0], FrameRef("", *size), sent)[0] for x in range(sent[0])]
-    assert columns == sorted(set(columns))
-    last = pixel_of([sent[0] - 1, sent[1] - 1], FrameRef("", *size), sent)
-    assert last <= (size[0] - 1, size[1] - 1)
 
 
 def test_split_keys_keeps_plus_and_space() -> None:
@@ -447,14 +380,8 @@ def test_split_keys_keeps_plus_and_space() -> None:
     [
         ({"decision": "allow"}, None),
         ({"decision": "require_confirmation", "explanation": "x", "category": "y"}, Confirmation("x", "y")),
-        ({"explanation": "pays"}, Confirmation("pays")),
         ({"decision": "block"}, Confirmation("the model's safety decision is {'decision': 'block'}", blocks=True)),
-        ({"decision": "BLOCK", "explanation": "harm"}, Confirmation("harm", blocks=True)),
         ({"decision": "allow all", "explanation": "harm"}, Confirmation("harm", blocks=True)),
-        (
-            {"decision": " Require_Confirmation "},
-            Confirmation("the model's safety decision is {'decision': ' Require_Confirmation '}"),
-        ),
         ("require_confirmation", Confirmation("the model's safety decision is 'require_confirmation'")),
     ],
 )
@@ -487,10 +414,7 @@ def test_confirmation_of_two_decisions_is_stricter(first: str, second: str) -> N
     [
         ("navigate", "open_url", {"url": "x"}),
         ("type", "type_text_at", {**POINT, "text": "a"}),
-        ("type_text_at", "type", {"text": "a"}),
-        ("scroll_document", "scroll", {"direction": "up"}),
         ("wait", "wait_5_seconds", {}),
-        ("hotkey", "press_key", {"key": "ctrl+w"}),
         ("key_combination", "hotkey", {"keys": ["ctrl", "w"]}),
         ("press_key", "key_combination", {"keys": "Enter"}),
     ],
@@ -509,8 +433,6 @@ def excluding(excluded: list[str], name: str, args: dict[str, Any]) -> list[Acti
     [
         ("click", "double_click", POINT),
         ("hotkey", "press_key", {"key": "enter"}),
-        ("press_key", "hotkey", {"keys": ["ctrl", "w"]}),
-        ("open_web_browser", "take_screenshot", {}),
     ],
 )
 def test_excluded_name_leaves_others(excluded: str, name: str, args: dict[str, Any]) -> None:
@@ -530,12 +452,6 @@ def test_pointer_moves_with_calls_of_batch() -> None:
     clicks = [proposal.action for proposals in read for proposal in proposals if isinstance(proposal.action, Click)]
     assert clicks == [Click(7, 8), Click(*HERE), Click(1, 1, count=2)]
     assert "you last moved it to pixel (7, 8)" in problem(anthropic("cursor_position", {}, (7, 8)))
-
-
-def test_member_without_toolset_is_no_member() -> None:
-    for name in sorted(MEMBERS):
-        [[proposal]] = read_calls([Call(name, {}, is_computer=False)], HALF)
-        assert isinstance(proposal.action, InvalidAction)
 
 
 @pytest.mark.parametrize("actions", ["click", {"type": "click"}, [{"type": "wait"}] * 21])
@@ -559,8 +475,6 @@ def test_computer_call_names_its_parts() -> None:
     ("checks", "confirmation"),
     [
         (None, None),
-        ([], None),
-        ("unsafe", None),
         ([{"id": "1", "code": "a", "message": "A."}], Confirmation("A.", "a")),
         ([{"id": "1", "code": "a"}, {"id": "2", "message": "B."}, {"id": "3"}], Confirmation("a; B.; 3", "a")),
     ],
@@ -573,8 +487,6 @@ def test_safety_checks_become_confirmation(checks: Any, confirmation: Confirmati
     ("name", "arguments", "action"),
     [
         ("users", '{"name": "al"}', CallFunction("users", {"name": "al"})),
-        ("users", "", CallFunction("users", {})),
-        ("users", "[1]", "the arguments of 'users' must be a JSON object"),
         ("users", "{name: al}", "the arguments of 'users' must be JSON"),
         ("bash", "{}", "there is no function 'bash'; use one of those that you were given"),
     ],

@@ -26,12 +26,9 @@ def decide(*script: Any, **settings: Any) -> Decision:
     ("text", "words"),
     [
         ("<think>Hm. </think>\n\nI click.", "I click."),
-        ("First. <think>Hm.</think> Then.", "First.  Then."),
         ("Hm, hm.</think>I click.", "I click."),
         ("I click.<think>Was that", "I click."),
-        ("<THINKING>a</Thinking>b", "b"),
         ("a</think>b</think>c", "c"),
-        ("<think>a<think>b</think>c", "c"),
         ("a < b, and so </thinker>", "a < b, and so </thinker>"),
     ],
 )
@@ -49,12 +46,9 @@ OSS = '<|end|><|channel|>commentary to=functions.wait <|constrain|>json<|message
 WAITS: list[tuple[Any, str]] = [
     (f"I wait.\n<tool_call>{WAIT}", "I wait."),
     (f"<think>no: <tool_call>{TYPE}</tool_call></think><tool_call>{WAIT}</tool_call>", ""),
-    (f"```\n{WAIT}\n```", ""),
     (f"```tool_call\n[{WAIT}]\n```", ""),
     (WAIT, ""),
-    ('{"function": {"name": "wait", "arguments": "{\\"seconds\\": 2}"}}', ""),
     ('{"name": "wait", "parameters": {"seconds": 2}}', ""),
-    (f"I wait. {WAIT}", "I wait."),
     (f"<tool_call>\n{WAIT}\n</tool_call><|im_end|>", ""),  # Hermes, Qwen 2.5 and 3
     (f"[TOOL_CALLS][{WAIT}]", ""),  # Mistral
     ('I wait.[TOOL_CALLS]wait[ARGS]{"seconds": 2}', "I wait."),
@@ -90,6 +84,8 @@ def test_calls_in_content_are_read(content: Any, words: str, actions: list[Any])
 def test_name_of_qwens_tool_may_be_left_out() -> None:
     decision = decide(said('{"action": "left_click", "coordinate": [500, 500]}'), toolset="computer_use")
     assert [proposal.action for proposal in decision.proposals] == [Click(720, 450)]
+    answered = decide(said('{"action": "answer", "text": "3.00"}'), toolset="computer_use")
+    assert (answered.kind, answered.words, answered.proposals) == ("finished", "3.00", ())
 
 
 @pytest.mark.parametrize(
@@ -97,11 +93,8 @@ def test_name_of_qwens_tool_may_be_left_out() -> None:
     [
         '<tool_call>{"name": "wait"',
         "```json\n{'name': 'wait'}\n```",
-        "<function=wait>\n<parameter=seconds>\n2",
-        '<function=wait>{"seconds": </function>',
         "```tool_code\nwait(seconds=2)\n```",
         "<start_function_call>call:wait{seconds:2}<end_function_call>",
-        f"I wait. {WAIT}.",
         f"{WAIT}\nThen {TYPE}",
     ],
 )
@@ -115,10 +108,8 @@ def test_unread_call_names_form_and_option(content: str) -> None:
     assert "--jinja" in proposal.action.problem
 
 
-@pytest.mark.parametrize(
-    "words", ["It is open.<|im_end|>", 'The page shows {"name": "Al"} now.', "I see a <toolbar> (with buttons)."]
-)
-def test_words_without_call_give_up(words: str) -> None:
+def test_words_without_call_give_up() -> None:
+    words = 'The <toolbar> (with buttons) shows {"name": "Al"} now.<|im_end|>'
     talked = decide(said(words), said(words))
     assert talked.kind == "gave_up"
     assert "you answered without a tool call" in talked.words
@@ -179,13 +170,9 @@ def test_usage_is_summed_over_attempts() -> None:
     "text",
     [
         "<tool_call>" * 100_000,
-        "```" + "\n" * 300_000,
         "<tool_call>{" + "<" * 300_000,
         '{"a":' * 100_000,
-        "[{" * 100_000,
         "<function=wait><parameter=seconds>" + "<" * 300_000,
-        "<function=wait>" * 10_000,
-        "<tool_call>" + " " * 300_000,
     ],
 )
 def test_endless_text_is_read_quickly(text: str) -> None:

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import gc
-import socket
-import threading
 import time
 import traceback
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,13 +21,12 @@ from pytest_vnc_use.errors import (
 )
 from pytest_vnc_use.planners.anthropic import AnthropicComputer, AnthropicJudge
 from pytest_vnc_use.planners.chat.planner import ChatJudge, OpenAICompatible
-from pytest_vnc_use.planners.common.http import Backoff, load_certificates
+from pytest_vnc_use.planners.common.http import Backoff
 from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse, GeminiJudge
 from pytest_vnc_use.planners.openai import OpenAIComputer, OpenAIJudge
-from pytest_vnc_use.types import ModelExchange
 from support import gemini_server as gemini, messages_server, responses_server
 from support.chat_server import said
-from support.conversations import QUICK, History, claude, gpt, into
+from support.conversations import QUICK, claude, gpt
 from support.json_server import Reply
 from support.messages_server import message
 from support.players import PLAYERS
@@ -52,42 +47,30 @@ AGAIN: dict[str, list[Reply]] = {
         gemini.rate_limited(0.05),
         gemini.not_json(),
         gemini.empty(),
-        gemini.Reply({"candidates": []}),
         gemini.stopped("A_REASON_OF_NEXT_YEAR"),
         gemini.candidate([{"text": "cut off in the mid"}], "MAX_TOKENS"),
-        gemini.candidate([{"text": "only a thought", "thought": True}]),
         *[gemini.candidate([GEMINIS], reason) for reason in ("UNEXPECTED_TOOL_CALL", "OTHER")],
         gemini.malformed(GEMINIS, "a part that is text"),
-        *map(gemini.malformed, ({"functionCall": "click"}, {"functionCall": {"name": "click", "args": [5]}})),
-        gemini.malformed({"functionCall": {"name": "click", "args": {"x": float("inf")}}}),
         gemini.malformed({"text": "half a character: \ud83d"}),
         gemini.Reply({"candidates": [{"finishReason": "STOP", "content": "It is open."}]}, malformed=True),
-        gemini.Reply(b"[" * 100_000),
     ],
     "anthropic": [
         messages_server.overloaded(),
         Reply({"content": "It is open.", "stop_reason": "end_turn"}),
-        message([{"type": "text", "text": " "}], "end_turn"),
         message([USE], "max_tokens"),
         message([{"type": "text", "text": "…"}], "pause_turn"),
-        message([{"type": "text", "text": 5}]),
         message([USE, USE], "tool_use"),
-        message([{**USE, "input": "left"}], "tool_use"),
     ],
     "openai": [
         response(responses_server.said("cut"), status="incomplete", incomplete_details={"reason": "max_output_tokens"}),
         response(status="failed", error={"code": "server_error", "message": "It failed."}),
-        response(responses_server.said(" ")),
         response(computer_call(CLICKED), thought()),
-        response("It is open."),
-        response({**responses_server.said("It is open."), "content": ["It is open."]}),
         response({**thought(), "summary": "Hm."}, computer_call(CLICKED)),
         response({**computer_call(CLICKED), "call_id": "1"}, {**computer_call(CLICKED), "call_id": "1"}),
     ],
     "commands": [
         said("I will", finish_reason="error"),  # OpenRouter
         said("", finish_reason="abort"),  # vLLM
-        Reply({"choices": [{"message": "hello"}]}),
         Reply({"choices": [{"finish_reason": "stop"}]}),
     ],
 }
@@ -114,16 +97,13 @@ LASTING: list[tuple[str, Reply, type[Exception], str]] = [
     ("gemini", gemini.blocked_prompt("A_REASON_OF_NEXT_YEAR"), AnswerRefused, "blocked the prompt: A_REASON_OF_NEXT_Y"),
     ("gemini", gemini.candidate([{"text": "half of it"}], "SAFETY"), AnswerRefused, "blocked the answer: SAFETY"),
     ("anthropic", messages_server.refused("cyber", "Not this."), AnswerRefused, "refused to answer: cyber: Not this."),
-    ("anthropic", message([], "refusal", stop_details=None), AnswerRefused, "no reason given"),
     ("anthropic", message([], "model_context_window_exceeded"), PlannerError, "longer than the model's context"),
     ("openai", response(REFUSAL), AnswerRefused, "the model refused to answer: Not this."),
     ("openai", FILTERED, AnswerRefused, "blocked the answer: content_filter"),
     ("commands", said(None, refusal="I cannot."), AnswerRefused, "the model's service refused: I cannot"),
-    ("commands", said("", finish_reason="content_filter"), AnswerRefused, "service refused: content_filter"),
 ]
 REPEATED: list[tuple[str, Reply, type[Exception], str]] = [
     ("gemini", gemini.overloaded(), ModelUnavailable, "503 UNAVAILABLE: The model is overloaded"),
-    ("gemini", gemini.malformed(GEMINIS, {"text": 5}), ModelUnavailable, "malformed: got .*'text': 5"),
     ("commands", said("I will", finish_reason="error"), ModelUnavailable, "finish_reason 'error', after 'I will'"),
     ("commands", Reply({"code": 1305, "msg": "Too many."}), ModelUnavailable, "no choice with a message: .*Too many"),
 ]
@@ -172,11 +152,6 @@ def test_decide_withheld_answer_with_detection_is_refused(answer: Reply, request
         assert len(talk.server.requests) == requests
 
 
-def test_decide_passing_silence_with_detection_asks_again() -> None:
-    with GEMINI.talk([gemini.empty(), CLICK], detect_prompt_injection=True) as talk:
-        assert talk.decide().kind == "act"
-
-
 def test_decide_waits_as_service_asks_within_its_time() -> None:
     with GEMINI.talk([gemini.rate_limited(0.4), CLICK, gemini.rate_limited(37)]) as talk:
         started = time.monotonic()
@@ -200,33 +175,11 @@ def test_backoff_waits_double_up_to_limit() -> None:
     assert all(nominal <= wait <= nominal * 1.25 for nominal, wait in zip((1, 2, 4, 5), waits, strict=True))
 
 
-def test_decide_given_up_request_leaves_no_socket_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is given up while it connects; the connection is made all the same, and answered."""
-    gave_up, connect = threading.Event(), socket.create_connection
-
-    def slowly(*address: Any, **options: Any) -> socket.socket:
-        gave_up.wait(timeout=20.0)
-        return connect(*address, **options)
-
-    with GEMINI.talk([CLICK]) as talk:
-        monkeypatch.setattr(socket, "create_connection", slowly)
-        with pytest.raises(ModelUnavailable, match="did not answer within"):
-            talk.decide(timeout_s=0.5)
-        gave_up.set()
-        for thread in threading.enumerate():
-            if thread.name == "vnc-use deadline":
-                thread.join(timeout=20.0)
-        assert len(talk.server.requests) == 1
-    gc.collect()  # an open socket that nobody holds any more is told of now
-
-
 @pytest.mark.parametrize(
     ("answer", "uncounted"),
     [
         (gemini.not_json(), True),
-        (gemini.Reply({"candidates": CLICK.body["candidates"]}), True),
         (gemini.overloaded(), False),
-        (gemini.empty(), False),
     ],
 )
 def test_exchange_without_tokens_is_uncounted_unless_error(answer: Reply, uncounted: bool) -> None:
@@ -290,14 +243,7 @@ def test_refused_key_is_renewed_once(name: str) -> None:
     [
         ("", "m", "", SettingsError, "base_url must not be empty, got ''"),
         ("http://localhost:1234", "", "", SettingsError, "model must not be empty, got ''"),
-        ("localhost:1234", "m", "", SettingsError, "base_url must be a URL such as .*, got 'localhost:1234'"),
-        (
-            "http://u:secret@host/v1",
-            "m",
-            "",
-            SettingsError,
-            "^base_url must not contain a user name or a password. Pass",
-        ),
+        ("http://u:secret@host/v1", "m", "", SettingsError, "^base_url must not contain a user name or a password"),
         ("http://host/v1", "m", "kéy", KeyRejected, "must contain only printable ASCII characters"),
     ],
 )
@@ -308,25 +254,13 @@ def test_chat_invalid_address_or_key_raises(
         asker(address, model, key)
 
 
-@pytest.mark.parametrize("answer", [gemini.daily_quota(), gemini.not_json(), gemini.hang()])
+@pytest.mark.parametrize("answer", [gemini.daily_quota(), gemini.not_json()])
 def test_no_frame_of_traceback_holds_key(answer: Reply) -> None:
     """As `pytest --tb=long --showlocals` would print it."""
     with GEMINI.talk(lambda request: answer) as talk:
         with pytest.raises(PlannerError) as caught:
             talk.decide(timeout_s=0.5)
         assert not [shown for shown in _frames(caught.value) if gemini.API_KEY in shown]
-
-
-def test_no_frame_holds_key_where_nothing_was_sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    planner = GeminiComputerUse(api_key=gemini.API_KEY, base_url="https://localhost:1", backoff=QUICK)
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "absent.pem"))
-    load_certificates.cache_clear()
-    exchanges: list[ModelExchange] = []
-    with pytest.raises(PlannerError, match=r"could not be asked: FileNotFoundError") as caught:
-        planner.decide(History().observation(into(exchanges)), timeout_s=5.0)
-    load_certificates.cache_clear()
-    assert not [shown for shown in _frames(caught.value) if gemini.API_KEY in shown]
-    assert [exchange.uncounted for exchange in exchanges] == [False]
 
 
 def _frames(error: BaseException | None) -> Iterator[str]:

@@ -25,7 +25,6 @@ from pytest_vnc_use.planners.common.http import (
     Attempt,
     Failure,
     Service,
-    count_of,
     is_loopback,
     load_certificates,
     post_json,
@@ -86,19 +85,11 @@ PROVIDERS_ERROR = {"code": 502, "message": "Provider returned error", "metadata"
         (429, error("Slow.", "rate_limit_error"), QuotaExhausted, True, r"429 rate_limit_error: Slow.* to wait 7 s\)"),
         (429, error("Pay.", "x", code="insufficient_quota"), QuotaExhausted, False, "the quota is used up: 429 x: Pay"),
         (529, error("Busy.", "overloaded_error"), ModelUnavailable, True, "529 overloaded_error: Busy."),
-        (503, b"<html>\n<b>Bad Gateway</b>", ModelUnavailable, True, "503: <html> <b>Bad Gateway</b>"),
-        (402, error("Pay."), QuotaExhausted, False, "402: Pay."),
         (401, error(f"Incorrect: {KEY}"), KeyRejected, False, r"was refused: 401: Incorrect: \[api key\]"),
-        (403, error("Not yours."), KeyRejected, False, "its access to the model 'some-model', was refused: 403"),
         (400, error("Bad.", "invalid_request_error"), PlannerError, False, "request: 400 invalid_request_error: Bad."),
         (400, {"object": "error", "type": "BadRequestError", "message": "Long."}, PlannerError, False, "Error: Long."),
-        (422, {"detail": [{"loc": ["body"]}]}, PlannerError, False, "422: .*loc"),
-        (400, [error("Listed.", status="INVALID_ARGUMENT")], PlannerError, False, "INVALID_ARGUMENT: Listed."),
-        (200, error("Wrong.", "invalid", code=400), PlannerError, False, "400 invalid: Wrong"),
-        (200, error("Slow.", code="429"), QuotaExhausted, True, "quota is used up: 429: Slow"),
         (200, error("Slow.", "rate_limit_error"), QuotaExhausted, True, "quota is used up: 200 rate_limit_error: Slow"),
         (200, error(f"Incorrect: {KEY}"), ModelUnavailable, True, r"failed: 200: Incorrect: \[api key\]"),
-        (200, {"error": "The model has crashed."}, ModelUnavailable, True, "failed: 200: The model has crashed"),
         (200, {"error": "Unexpected endpoint."}, PlannerError, False, r"asked at http://127.0.0.1:\d+/v1/x: is that"),
         (200, choice(error=PROVIDERS_ERROR), ModelUnavailable, True, "failed: 502: Provider returned error Full."),
     ],
@@ -133,7 +124,6 @@ def test_spellings_of_wait() -> None:
     "reply",
     [
         Reply({}, hang_s=60.0),
-        Reply(b" " * 5000, drip_s=0.05, drip_headers=True),
         Reply(b"oh " * 5000, 500, drip_s=0.05),
     ],
 )
@@ -203,7 +193,6 @@ REFUSED_BY_PROXY = "the proxy, or the model's service, refused the request:"
     [
         (Reply(b"<html>Not allowed", 403), ModelUnavailable, f"{REFUSED_BY_PROXY} 403: <html>Not allowed; "),
         (Reply(error("Not yours."), 403), KeyRejected, "the API key, or its access to the model"),
-        (Reply(b"", 504), ModelUnavailable, "the model's service failed: 504: no message; "),
     ],
 )
 def test_error_through_proxy_names_it(
@@ -220,18 +209,6 @@ def test_error_through_proxy_names_it(
         "to ask model.test directly, add it to NO_PROXY"
     )
     assert "secret" not in str(failure.error)
-
-
-@pytest.mark.parametrize(
-    ("counts", "count"),
-    [
-        ({"a": {"b": 7}}, 7),
-        ({"a": {"b": "7"}}, 7),
-        *((counts, 0) for counts in (None, {}, {"a": 7}, {"a": {"b": "many"}}, {"a": {"b": True}}, {"a": {"b": -1}})),
-    ],
-)
-def test_count_of_unreadable_is_zero(counts: Any, count: int) -> None:
-    assert count_of(counts, "a", "b") == count
 
 
 def test_redirect_is_not_followed() -> None:

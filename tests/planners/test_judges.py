@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import time
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -77,14 +75,6 @@ def test_refusing_service_is_error_not_verdict(kind: Kind) -> None:
         assert len(asked.exchanges) == 1
         with pytest.raises(AnswerRefused):
             asked.read()
-
-
-def test_claim_late_answer_raises_in_time(kind: Kind) -> None:
-    with court(kind, replace(kind.say(opinion()), hang_s=60.0)) as asked:
-        started = time.monotonic()
-        with pytest.raises(ModelUnavailable, match="did not answer within"):
-            asked.ask(timeout_s=0.4)
-        assert time.monotonic() - started < 20.0
 
 
 def test_read_value_with_reason_and_region(kind: Kind) -> None:
@@ -168,7 +158,6 @@ def test_chat_answer_cut_off_is_no_verdict() -> None:
     [
         f"<think>It may fail: {opinion(verdict='fails')}</think>{opinion()}",
         f"I looked at the row. {opinion()}",
-        opinion(reason="It reads {2} and }.", confidence=0.9),
     ],
 )
 def test_opinion_is_found_in_text(words: str) -> None:
@@ -180,8 +169,6 @@ def test_opinion_is_found_in_text(words: str) -> None:
     "words",
     [
         '{"reason": "cut o',
-        opinion(reason=""),
-        opinion(box_2d=[1, 2]),
         f"{opinion()} {opinion(verdict='fails')}",
         f"The screen says {opinion()}, and nothing else.",
         f'{{"reason": "It says {opinion()}", "verdict": "fails"}}',

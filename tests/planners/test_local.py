@@ -11,7 +11,6 @@ import pytest
 
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.errors import AgentFailed, SettingsError
-from pytest_vnc_use.errors.faults import users_lines
 from pytest_vnc_use.planners.common.functions import declare, declare_all
 from pytest_vnc_use.planners.local.callables import (
     ActingPlanner,
@@ -105,7 +104,6 @@ def test_planner_of_other_kind_raises_settings_error(planner: object, problem: s
         (["click"], "must hold actions or proposals, got 'click'"),
         (Click("left", 2), "holds an invalid Click: x does not fit"),  # type: ignore[arg-type]
         (Decision("done"), "must be of the kind act, finished, gave_up, got 'done'"),  # type: ignore[arg-type]
-        (Decision("act"), "is `act` without any action; it must propose at least one"),
     ],
 )
 def test_answer_of_other_kind_raises_agent_failed(answer: Any, problem: str, history: History) -> None:
@@ -113,17 +111,6 @@ def test_answer_of_other_kind_raises_agent_failed(answer: Any, problem: str, his
         decide(partial(plan_with, answer), history)
     assert problem in str(raised.value)
     assert "\n" not in str(raised.value)
-
-
-def test_exception_of_function_is_not_changed(history: History, tmp_path: Path) -> None:
-    source = "def look(shop):\n    return shop['basket']\n\ndef act(observation):\n    return look({})\n"
-    (tmp_path / "shop_plan.py").write_text(source, encoding="utf-8")
-    module: dict[str, Any] = {"__name__": "shop_plan"}
-    exec(compile(source, str(tmp_path / "shop_plan.py"), "exec"), module)
-    with pytest.raises(KeyError) as raised:
-        decide(module["act"], history)
-    lines = users_lines(raised.value, tmp_path / "test_it.py")
-    assert lines[:2] == ["shop_plan.py:2, in look", "shop_plan.py:5, in act"]
 
 
 def test_function_performs_task(tmp_path: Path) -> None:
@@ -144,7 +131,6 @@ PLANS = "from pytest_vnc_use.planners import finish\n\ndef order(observation): r
     ("address", "problem"),
     [
         ("their_shop.plans:order", ""),
-        ("their_shop", "must be named as package.module:name, got 'their_shop'"),
         ("nowhere:order", "ModuleNotFoundError: No module named 'nowhere'"),
         ("their_shop.broken:order", "OSError: no shop at broken.py:3"),
         ("their_shop.plans:__name__", "got 'their_shop.plans'"),
@@ -199,12 +185,6 @@ def test_script_is_followed_in_order(history: History, script: Any) -> None:
     assert decide(planner, history) == GAVE_UP
     finished = decide(ScriptedPlanner(iter(TURNS[:2])), history)
     assert (finished.kind, finished.words) == ("finished", "the script is at its end")
-
-
-@pytest.mark.parametrize("turn", [[], ["click"]])
-def test_script_with_invalid_turn_raises(history: History, turn: Any) -> None:
-    with pytest.raises(AgentFailed, match="a scripted turn must"):
-        decide(ScriptedPlanner([turn]), history)
 
 
 def reset_shop(
@@ -266,9 +246,7 @@ def with_many(*names: str) -> None:
     [
         (function(str, doc=None), "needs a name and a docstring, got <function"),
         (function(), "'value' of 'look' needs a type hint"),
-        (function(set[str]), "'value' of 'look' must be .*, got set"),
         (function(Literal[b"a"]), "'value' of 'look' must be"),
-        (function("Nowhere"), "hints of 'look' cannot be read: NameError: name 'Nowhere' is not defined"),
         (with_many, "must be a keyword parameter"),
         (awaits, "must be a normal function, got the coroutine or generator 'awaits'"),
     ],

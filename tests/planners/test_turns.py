@@ -137,16 +137,6 @@ def test_claude_thoughts_go_back_while_prefix_is_same() -> None:
     assert max(map(len, sent)) == 2
 
 
-def test_claude_screen_stays_as_it_was_sent() -> None:
-    """A run that stood still takes another screenshot before it asks."""
-    with claude(lambda request: uses(("left_click", PAIR), thinking="Where is it?")) as talk:
-        talk.act()
-        talk.history.screen = talk.history.first
-        talk.act()
-        talk.decide()
-        assert screens_of(talk.server.requests[2])[:2] == [talk.history.first.digest] * 2
-
-
 def test_gpt_function_and_computer_in_one_turn() -> None:
     turn = response(thought(), function_call("users", "5"), thought(), computer_call(CLICKED))
     with gpt([turn, GPT_DONE]) as talk:
@@ -181,7 +171,6 @@ def test_gemini_every_response_of_newest_turns_has_image() -> None:
     ("settings", "sent"),
     [
         ({"environment": "Desktop"}, ["click"]),
-        ({"environment": "browser"}, ["click", "navigate"]),
         ({"model": COMPUTER_USE_ONLY, "environment": "mobile"}, ["click_at", "navigate"]),
     ],
 )
@@ -201,33 +190,10 @@ def test_gemini_policies_are_sent_and_checked() -> None:
             "enablePromptInjectionDetection": True,
             "disabledSafetyPolicies": ["ACCOUNT_CREATION", "DATA_MODIFICATION"],
         }
-    for version, can in (("3.5-flash", True), ("10-pro", True), ("3.1-pro-preview", False), ("3.5x", False)):
-        assert can_detect_injection(f"gemini-{version}") == can
+    assert can_detect_injection("gemini-10-pro")
+    assert not can_detect_injection("gemini-3.1-pro-preview")
     with pytest.raises(SettingsError, match=r"must be one of \[.*'desktop'.*\], got 'laptop'"):
         GeminiComputerUse(api_key="a key", environment="laptop")
-    with pytest.raises(SettingsError, match=r"got .*'fun'"):
-        GeminiComputerUse(api_key="a key", disabled_safety_policies=["fun"])
-
-
-def test_chat_coordinates_in_pixels_name_size() -> None:
-    with chat([call("left_click", coordinate=[1, 1])], toolset="computer_use", coordinates="pixels") as talk:
-        talk.decide()
-        [request] = talk.server.requests
-    assert "pixels of the newest screenshot, which has 1440 x 900 pixels" in request.texts[0]
-
-
-@pytest.mark.parametrize(
-    ("toolset", "answer", "kind", "words"),
-    [
-        ("commands", calls(("task_complete", {}), words="It is open."), "finished", "It is open."),
-        ("commands", calls(("wait", {}), ("task_failed", {"reason": "No basket."})), "gave_up", "No basket."),
-        ("computer_use", call("computer_use", action="answer", text="3.00"), "finished", "3.00"),
-    ],
-)
-def test_chat_model_ends_run(toolset: str, answer: Any, kind: str, words: str) -> None:
-    with chat([answer], toolset=toolset) as talk:
-        decision = talk.decide()
-    assert (decision.kind, decision.words, decision.proposals) == (kind, words, ())
 
 
 TWO = calls(("computer_use", {"action": "wait"}), ("computer_use", {"action": "wait"}), words="Both.")
@@ -238,7 +204,6 @@ MANY = calls(*[("wait", {})] * 21)
     ("toolset", "answer", "line"),
     [
         ("commands", said("I would click."), "you answered without a tool call, with 'I would click.'; answer with a"),
-        ("commands", said(None), "you answered without a tool call, with nothing; answer with a short reason and a"),
         ("commands", calls(("wait", {}), finish_reason="length"), "your answer was cut off at max_tokens=4096"),
         ("commands", MANY, "one turn may hold 20 actions, got 21; nothing was performed"),
         ("computer_use", TWO, "one turn may hold 1 action, got 2; nothing was performed"),
@@ -269,25 +234,6 @@ def test_chat_batch_may_call_function_and_has_one_screenshot() -> None:
     assert first.tools["stock_of"]["parameters"]["required"] == ["fruit"]
     assert [tool["content"] for tool in second.of("tool")] == ["1. stock_of: ok\n2. press_key: ok"]
     assert screens_of(second) == [talk.history.first.digest, talk.history.screen.digest]
-
-
-@pytest.mark.parametrize(
-    ("toolset", "name", "answer"),
-    [
-        ("commands", "paste", call("paste", text="a")),
-        ("commands", "paste", call("batch", actions=[{"command": "paste", "text": "a"}])),
-        ("commands", "batch", call("batch", actions=[])),
-        ("vnc_command", "paste", call("vnc_command", action="paste", text="a")),
-    ],
-)
-def test_chat_excluded_command_is_not_offered(toolset: str, name: str, answer: Any) -> None:
-    with chat([answer], toolset=toolset, excluded_actions=[name]) as talk:
-        [action] = talk.actions()
-        tools = talk.server.requests[0].tools
-    assert isinstance(action, InvalidAction)
-    assert f"'{name}' is excluded in this run" in action.problem
-    assert name not in tools
-    assert f"'{name}'" not in str([tool["parameters"] for tool in tools.values()]).replace("'type': ", "")
 
 
 def test_chat_computer_use_without_point_acts_at_pointer() -> None:
