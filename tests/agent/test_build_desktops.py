@@ -75,22 +75,16 @@ def test_planner_and_judge_named(keys: None, settings: Settings, planner: str, j
     [
         (Settings(), build.lease_desktop, "--vnc-server must name a desktop, got ''"),
         (Settings(server="qt"), build.lease_desktop, "needs --vnc-app, the command of the program under test, got ''"),
-        (
-            Settings(server="localhost::1", app="xterm"),
-            build.lease_desktop,
-            "--vnc-app='xterm' cannot be started",
-        ),
+        (Settings(server="localhost::1", app="xterm"), build.lease_desktop, "--vnc-app='xterm' cannot be started"),
         (Settings(server="xvncc"), build.lease_desktop, "--vnc-server must be host::port.*got 'xvncc'"),
         (
             Settings(server="a::1,b::1", exec="docker exec -i desktop"),
             build.lease_desktop,
             "runs the same command for several servers, got .*'a::1', 'b::1'",
         ),
-        (Settings(server="xvnc", screen_size=(99999, 1)), build.lease_desktop, r"1 to 16384 each, got \(99999, 1\)"),
         (Settings(), build.build_planner, "no planner is configured. Do the task once yourself"),
         (Settings(planner="gemini", base_url=LOCAL), build.build_planner, "--vnc-base-url needs .*, got .*'gemini'"),
         (Settings(planner="openai", base_url=LOCAL), build.build_planner, "--vnc-model must name the model"),
-        (Settings(planner="no_such_module:plan"), build.build_planner, "'no_such_module:plan' must be importable"),
     ],
 )
 def test_settings_incomplete_raise_settings_error(
@@ -104,9 +98,7 @@ def test_settings_incomplete_raise_settings_error(
     ("settings", "size"),
     [
         (Settings(planner="gemini"), (1000, 1000)),
-        (Settings(planner="openai", base_url=LOCAL, model="m"), (1000, 1000)),
         (Settings(planner="openai", base_url=LOCAL, model="m", planner_options=("coordinates=pixels",)), (1920, 1080)),
-        (Settings(planner="openai"), (1920, 1080)),
         (Settings(planner="anthropic", planner_options=("tool=computer_20250124",)), (1456, 819)),
         (Settings(), (1920, 1080)),
     ],
@@ -134,7 +126,6 @@ def test_container_args_are_those_of_docker_run() -> None:
     assert build._container_options("-e 'A=two words' --env B -v x:/y:ro --network=none") == options
     for text, problem in (
         ("--privileged x", r"supports only -e, -v and --network, got '--privileged x'"),
-        ("-e", "must be arguments of docker run, got '-e': .*expected one argument"),
         ("-e 'A", "must be arguments of docker run, got .*No closing quotation"),
     ):
         with pytest.raises(SettingsError, match=problem):

@@ -25,10 +25,8 @@ def python(code: str) -> str:
     ("command", "problem"),
     [
         (python("print('secret-1'); raise SystemExit(3)"), "its exit code was 3"),
-        (python("pass"), "it printed nothing"),
         (python("print('secret-1 and words')"), "its output must be one word"),
         ("/no/such/program", "No such file"),
-        ("'unclosed", "No closing quotation"),
         (python("import time; print('secret-1', flush=True); time.sleep(60)"), "it did not end within 2 s"),
     ],
 )

@@ -25,7 +25,6 @@ def test_price_holds_from_its_day_on(day: date, dollars: float) -> None:
 @pytest.mark.parametrize(
     ("name", "input_price"),
     [
-        ("models/gemini-3.8-flash", 0.75),
         ("gemini-3.5-flash", 1.5),
         ("gemini-3.5-flash-lite-20260801", 0.3),
         ("gemini-3.8-flash-2026-04-23", 0.75),
@@ -54,9 +53,7 @@ def test_users_prices_stand_over_those_of_package(tmp_path: Path) -> None:
     ("text", "problem"),
     [
         ('[[price]]\nmodels = ["m"]\ninput = -1\noutput = 1\n', r"price\.0\.input: .*or equal to 0, got -1"),
-        ("[[price]]\nmodels = []\ninput = 1\noutput = 1\n", r"price\.0\.models"),
         ('[[price]]\nmodels = ["m"]\ninput = 1\noutput = 1\nimages = 3\n', r"price\.0\.images: Extra inputs"),
-        ("[[price", "must be TOML"),
     ],
 )
 def test_table_that_makes_no_sense(tmp_path: Path, text: str, problem: str) -> None:

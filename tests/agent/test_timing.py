@@ -13,7 +13,6 @@ from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, DesktopAction, Proposal, Settled, Wait
 from support.memory_desktop import ListPlanner, PaintedController, act, finished
-from support.qt_desktop import QtDesktop
 
 
 def test_timing_replaced_holds_from_next_run_on(tmp_path: Path) -> None:
@@ -56,16 +55,3 @@ def test_first_action_waits_for_first_screen(do: Callable[[VncUseAgent], object]
     do(agent)
     agent.key("b")
     assert controller.noted == ["settle", "perform", "settle", "perform", "settle"]
-
-
-@pytest.mark.slow
-@pytest.mark.desktop
-def test_eyes_and_hands_are_made_anew_where_their_timing_is_replaced(pad: QtDesktop, tmp_path: Path) -> None:
-    with VncUseAgent(settings=Settings(server=pad.server, runs_dir=str(tmp_path))) as agent:
-        first = agent.controller
-        agent.settings = dataclasses.replace(agent.settings, step_delay=0.01)
-        assert agent.controller is first
-        agent.settings = dataclasses.replace(agent.settings, start_seconds=3.0)
-        assert agent.controller is not first
-        assert agent.controller is agent.controller
-        agent.click(10, 10)
