@@ -82,6 +82,8 @@ def test_planner_and_judge_named(keys: None, settings: Settings, planner: str, j
             build.lease_desktop,
             "runs the same command for several servers, got .*'a::1', 'b::1'",
         ),
+        (Settings(server="xvnc", screen_size=(99999, 1)), build.lease_desktop, r"1 to 16384 each, got \(99999, 1\)"),
+        (Settings(planner="no_such_module:plan"), build.build_planner, "'no_such_module:plan' must be importable"),
         (Settings(), build.build_planner, "no planner is configured. Do the task once yourself"),
         (Settings(planner="gemini", base_url=LOCAL), build.build_planner, "--vnc-base-url needs .*, got .*'gemini'"),
         (Settings(planner="openai", base_url=LOCAL), build.build_planner, "--vnc-model must name the model"),
@@ -100,6 +102,7 @@ def test_settings_incomplete_raise_settings_error(
         (Settings(planner="gemini"), (1000, 1000)),
         (Settings(planner="openai", base_url=LOCAL, model="m", planner_options=("coordinates=pixels",)), (1920, 1080)),
         (Settings(planner="anthropic", planner_options=("tool=computer_20250124",)), (1456, 819)),
+        (Settings(planner="openai"), (1920, 1080)),
         (Settings(), (1920, 1080)),
     ],
 )

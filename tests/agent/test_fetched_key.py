@@ -26,6 +26,8 @@ def python(code: str) -> str:
     [
         (python("print('secret-1'); raise SystemExit(3)"), "its exit code was 3"),
         (python("print('secret-1 and words')"), "its output must be one word"),
+        (python("pass"), "it printed nothing"),
+        ("'unclosed", "No closing quotation"),
         ("/no/such/program", "No such file"),
         (python("import time; print('secret-1', flush=True); time.sleep(60)"), "it did not end within 2 s"),
     ],

@@ -54,14 +54,12 @@ def test_users_prices_stand_over_those_of_package(tmp_path: Path) -> None:
     [
         ('[[price]]\nmodels = ["m"]\ninput = -1\noutput = 1\n', r"price\.0\.input: .*or equal to 0, got -1"),
         ('[[price]]\nmodels = ["m"]\ninput = 1\noutput = 1\nimages = 3\n', r"price\.0\.images: Extra inputs"),
+        ("[[price", "must be TOML"),
     ],
 )
 def test_table_that_makes_no_sense(tmp_path: Path, text: str, problem: str) -> None:
     (tmp_path / "p.toml").write_text(text)
     with pytest.raises(SettingsError, match=problem):
         load_prices(str(tmp_path / "p.toml"))
-
-
-def test_table_missing() -> None:
     with pytest.raises(SettingsError, match=r"vnc_prices must name a TOML file of prices, got 'nowhere.toml'"):
         load_prices("nowhere.toml")

@@ -48,22 +48,14 @@ def test_setting_is_supported_or_rejected_by_name(planner: str, name: str, value
         check_supported(settings)
 
 
-OPTIONS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
-    "gemini": (
-        ("disabled_safety_policies=A,B", "detect_prompt_injection=false", "environment=browser"),
-        {"environment": "browser", "disabled_safety_policies": ["A", "B"], "detect_prompt_injection": False},
-    ),
-    "anthropic": (("tool=computer_20250124", "max_tokens=9"), {"tool": "computer_20250124", "max_tokens": 9}),
-    SERVER: (("temperature=0.5", "coordinates=pixels"), {"temperature": 0.5, "coordinates": "pixels"}),
-}
-
-
-@pytest.mark.parametrize("planner", OPTIONS)
-def test_planner_options_become_arguments(planner: str) -> None:
-    words, arguments = OPTIONS[planner]
-    for given in (" ".join(words), list(words)):
-        settings = merge(({**PLANNERS[planner], "planner_options": given}, str))
-        assert build._options(settings, CLASSES[planner], ()) == arguments
+def test_planner_options_become_arguments() -> None:
+    words = ["disabled_safety_policies=A,B", "detect_prompt_injection=false", "environment=browser"]
+    for given in (" ".join(words), words):
+        assert build._options(merge(({"planner": "gemini", "planner_options": given}, str)), GeminiComputerUse, ()) == {
+            "environment": "browser",
+            "disabled_safety_policies": ["A", "B"],
+            "detect_prompt_injection": False,
+        }
 
 
 @pytest.mark.parametrize(

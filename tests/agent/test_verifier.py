@@ -81,21 +81,6 @@ def test_unsure_is_neither_true_nor_false() -> None:
     assert not operator.not_(replace(verdict, kind="holds"))
 
 
-def test_split_says_how_and_what_each_side_saw() -> None:
-    verdict = judge_claim(ListJudge([H, F, U]), "2 apples", FRAME, votes=3)
-    sides = "holds: I see it holds; fails: I see it fails; unsure: I see it unsure"
-    assert verdict.reason == f"they split 1 holds, 1 fails, 1 unsure; {sides}"
-    assert verdict.region is None
-    assert str(verdict).startswith("unsure (votes: holds, fails, unsure): '2 apples': they split 1 holds")
-
-
-def test_all_votes_share_time() -> None:
-    judge = Recording(Verdict("", H, "because"))
-    judge_claim(judge, "2 apples", FRAME, votes=5, timeout_s=9.0)
-    assert judge.timeouts_s == sorted(judge.timeouts_s, reverse=True)
-    assert len(set(judge.timeouts_s)) == 3
-
-
 @pytest.mark.parametrize(
     ("asked", "message"),
     [

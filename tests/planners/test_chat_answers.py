@@ -93,6 +93,9 @@ def test_name_of_qwens_tool_may_be_left_out() -> None:
     [
         '<tool_call>{"name": "wait"',
         "```json\n{'name': 'wait'}\n```",
+        "<function=wait>\n<parameter=seconds>\n2",
+        '<function=wait>{"seconds": </function>',
+        f"I wait. {WAIT}.",
         "```tool_code\nwait(seconds=2)\n```",
         "<start_function_call>call:wait{seconds:2}<end_function_call>",
         f"{WAIT}\nThen {TYPE}",
@@ -140,7 +143,9 @@ def test_read_arguments_none_or_invalid() -> None:
             read_arguments(wrong)
 
 
-@pytest.mark.parametrize("tool_calls", [[None], [{"function": "wait"}], [{"id": 7, "function": {"name": 5}}]])
+@pytest.mark.parametrize(
+    "tool_calls", [[None], [{"id": 7, "function": {"name": 5}}], [{"function": {"name": "wait", "arguments": "{"}}]]
+)
 def test_invalid_call_is_reported_to_model(tool_calls: Any) -> None:
     with chat([said("", tool_calls=tool_calls), call("wait")]) as talk:
         [proposal] = talk.act().proposals

@@ -246,6 +246,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ("planner", "settings", "problem"),
     [
         *((planner, *row) for planner in (GeminiComputerUse, AnthropicComputer, OpenAIComputer, CHAT) for row in WRONG),
+        (CHAT, {"model": ""}, "model must not be empty, got ''"),
+        (CHAT, {"base_url": "http://u:secret@host/v1"}, "^base_url must not contain a user name or a password. Pass"),
         (CHAT, {"toolset": "gestures"}, "toolset must be one of commands, computer_use, vnc_command, local_agent, got"),
         (CHAT, {"coordinates": "percent"}, "coordinates must be one of 1000, pixels, got 'percent'"),
     ],

@@ -12,14 +12,13 @@ from pytest_vnc_use.planners.anthropic import AnthropicComputer
 from pytest_vnc_use.planners.common.turns import KEPT_TURNS
 from pytest_vnc_use.planners.gemini.actions import can_detect_injection
 from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
-from pytest_vnc_use.types import CallFunction, Click, Drag, InvalidAction, KeyCombo, Move, Scroll, TypeText, Wait
+from pytest_vnc_use.types import CallFunction, Click, Drag, KeyCombo, Move, Scroll, TypeText, Wait
 from support import gemini_server, json_server, messages_server, responses_server
 from support.chat_server import call, calls, said
 from support.conversations import chat, claude, frame_of, gemini, gpt
-from support.gemini_rules import COMPUTER_USE_ONLY
 from support.messages_server import older, uses
 from support.players import PLAYERS, says, screens_of
-from support.responses_server import acts, computer_call, function_call, response, thought
+from support.responses_server import acts, computer_call, response
 
 AT, PAIR = {"x": 500, "y": 500}, {"coordinate": [720, 450]}
 CLICKED = {"type": "click", "button": "left", "x": 720, "y": 450}
@@ -137,15 +136,6 @@ def test_claude_thoughts_go_back_while_prefix_is_same() -> None:
     assert max(map(len, sent)) == 2
 
 
-def test_gpt_function_and_computer_in_one_turn() -> None:
-    turn = response(thought(), function_call("users", "5"), thought(), computer_call(CLICKED))
-    with gpt([turn, GPT_DONE]) as talk:
-        assert isinstance(talk.actions()[0], InvalidAction)
-        assert talk.decide().kind == "finished"
-        outputs = [item["type"] for item in talk.server.requests[1]["input"] if item["type"].endswith("_output")]
-    assert outputs == ["function_call_output", "computer_call_output"]
-
-
 def test_gpt_check_of_skipped_call_is_not_acknowledged() -> None:
     """A call that is skipped after a failure is allowed without a question, and was not done."""
     check = {"id": "sc_1", "code": "malicious_instructions", "message": "The page gives orders."}
@@ -153,31 +143,6 @@ def test_gpt_check_of_skipped_call_is_not_acknowledged() -> None:
         talk.act(error="not performed: …")
         assert talk.decide().kind == "finished"
         assert "acknowledged_safety_checks" not in str(talk.server.requests[1])
-
-
-def test_gemini_every_response_of_newest_turns_has_image() -> None:
-    """Whole turns have them, the newest, until there are as many as asked for."""
-    two, one = ("click", AT), ("wait", {})
-    turns = [gemini_server.calls(*calls) for calls in ((two, two), (one,), (two, two, one))]
-    with gemini([*turns, gemini_server.text("Done.")], keep_screenshots=4) as talk:
-        for _ in range(3):
-            talk.act()
-        talk.decide()
-        with_images = [bool(each.get("parts")) for each in talk.server.requests[3].function_responses]
-    assert with_images == [False, False, True, True, True, True]
-
-
-@pytest.mark.parametrize(
-    ("settings", "sent"),
-    [
-        ({"environment": "Desktop"}, ["click"]),
-        ({"model": COMPUTER_USE_ONLY, "environment": "mobile"}, ["click_at", "navigate"]),
-    ],
-)
-def test_gemini_exclusions_are_of_models_dialect(settings: Any, sent: list[str]) -> None:
-    with gemini([gemini_server.text("Done.")], excluded_actions=["click", "click_at", "navigate"], **settings) as talk:
-        talk.decide()
-        assert (talk.server.requests[0].computer_use or {})["excludedPredefinedFunctions"] == sent
 
 
 def test_gemini_policies_are_sent_and_checked() -> None:
@@ -250,18 +215,13 @@ def test_chat_computer_use_without_point_acts_at_pointer() -> None:
 
 
 def test_chat_thoughts_of_newest_turns_go_back() -> None:
-    clicked = ("click", AT)
-    script = [
-        calls(clicked, words="<think>The first.</think>I click."),
-        calls(clicked, words="I click.", reasoning_content="The second."),
-        calls(clicked, words=f"<think>{'a' * 9000}</think>Go."),
-        calls(clicked),
-    ]
-    with chat(script, keep_thoughts=2) as talk:
-        for _ in range(4):
-            talk.act()
+    words = [{"words": "<think>The first.</think>I click."}, {"words": "I click.", "reasoning_content": "The second."}]
+    with chat([*(calls(("click", AT), **each) for each in words), call("wait")], keep_thoughts=1) as talk:
+        talk.act()
+        talk.act()
+        talk.decide()
         *_, last = talk.server.requests
-    first, second, third = [message["content"] for message in last.of("assistant")]
-    assert (first, second) == ("I click.", "<think>\nThe second.\n</think>\n\nI click.")
-    assert len(third) < 2100
-    assert third.endswith("(cut, of 9000 characters)\n</think>\n\nGo.")
+    assert [message["content"] for message in last.of("assistant")] == [
+        "I click.",
+        "<think>\nThe second.\n</think>\n\nI click.",
+    ]

@@ -128,13 +128,6 @@ def test_browser_without_devtools_opens_nothing() -> None:
     assert "do not call this again" in response["response"]["output"]
 
 
-def test_done_beside_other_call_is_refused() -> None:
-    both = calls(("click_at", AT), ("done", {"message": "Bought."}), signed=False)
-    with talk_of([both, DONE]) as talk:
-        assert [action.kind for action in talk.actions()] == ["click", "invalid"]
-        assert talk.decide().kind == "finished"
-
-
 def test_browser_state_is_offered_with_devtools() -> None:
     functions = browser_functions(lambda: None, lambda width, height: (1000, 1000))  # type: ignore[arg-type, return-value]
     with talk_of([call("get_browser_state"), DONE], functions=functions) as talk:
