@@ -12,10 +12,8 @@ from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.types import (
     Action,
     Decision,
-    Drift,
     Frame,
     Proposal,
-    Region,
     Ruling,
     RunEnded,
     RunEvent,
@@ -47,18 +45,6 @@ def paint() -> Paint:
 @pytest.fixture
 def frames(paint: Paint) -> list[Frame]:
     return [paint("white"), paint("black"), paint("teal")]
-
-
-@pytest.fixture
-def drift(frames: list[Frame]) -> Drift:
-    """A value on a large screen, as small as a price: it was blue, and is green now."""
-    value, seen = Region(1077, 791, 1117, 811), []
-    for colour in ("#0000ff", "#00ff00"):
-        screen = Image.new("RGB", (1440, 900), "white")
-        screen.paste(colour, (value.left, value.top, value.right, value.bottom))
-        seen.append(frame_of(screen))
-    frames += seen
-    return Drift("another total", seen[0].ref, seen[1].ref, value)
 
 
 @pytest.fixture

@@ -8,13 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from PIL import Image
 
-from pytest_vnc_use.report.html import block_style, run_html
 from pytest_vnc_use.report.pages import write_report
-from pytest_vnc_use.report.screenshots import data_uri
 from pytest_vnc_use.runs.directory import FinishedTest, write_finished_test
 from pytest_vnc_use.types import Click, Drift, Outcome, Region, RunEnded
 from pytest_vnc_use.types.elements import Element
@@ -22,8 +19,6 @@ from support.vnc_servers import require, require_package
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 JENKINS = "sandbox allow-same-origin; default-src 'none'; img-src 'self'; style-src 'self'"
-playwright = require_package("playwright.sync_api")
-axe = require_package("axe_playwright_python.sync_playwright")
 pytestmark = pytest.mark.browser
 
 
@@ -31,7 +26,7 @@ pytestmark = pytest.mark.browser
 def browser() -> Iterator[Any]:
     if CHROMIUM is None:
         require("chromium")
-    with playwright.sync_playwright() as started:
+    with require_package("playwright.sync_api").sync_playwright() as started:
         browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
         yield browser
         browser.close()
@@ -125,6 +120,7 @@ def test_failed_run_is_seen_without_scrolling_and_read_by_keys(opened: Any) -> N
 
 
 def test_axe_finds_nothing(browser: Any, runs: list[Path], tmp_path: Path) -> None:
+    axe = require_package("axe_playwright_python.sync_playwright")
     address = write_report(runs, tmp_path / "out").as_uri()
     one_file = write_report(runs, tmp_path / "one", one_file=True).as_uri()
     for scheme, width, place in (
@@ -161,22 +157,11 @@ def test_point_is_drawn_where_step_clicked(browser: Any, write_run, make_step, f
     write_report([run], tmp_path / "out")
     page = browser.new_page(viewport={"width": width, "height": 900}, device_scale_factor=ratio)
     page.goto((tmp_path / "out" / run.name / "index.html").as_uri() + "#step-1")
-    canvas = page.locator("#step-1 .left .canvas")
     page.evaluate("document.querySelector('#step-1 .left img').decode()")
     drawn = page.locator("#step-1 .left .mark path >> nth=1").evaluate(MEASURE)
     assert tuple(int(number) for number in drawn) == at
-    marked = screenshot(canvas)
-    page.uncheck("[name=mark]")
-    ring = (np.abs(marked - screenshot(canvas)).sum(axis=2) > 60).nonzero()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.close()
-    for side, place, number, length in zip((0, 1), reversed(drawn), ring, reversed(screen), strict=True):
-        middle = (number.min() + number.max() + 1) / 2
-        assert abs(middle - place * marked.shape[side] / length) <= ratio, "it is painted there, to a pixel of the page"
-
-
-def screenshot(part: Any) -> Any:
-    return np.asarray(Image.open(io.BytesIO(part.screenshot())).convert("RGB")).astype(int)
 
 
 def test_filters_are_kept_in_address(page: Any, runs: list[Path], tmp_path: Path) -> None:
@@ -212,14 +197,6 @@ def test_one_file_opens_run_at_its_step(page: Any, runs: list[Path], tmp_path: P
     assert shown.bounding_box()["width"] / shown.bounding_box()["height"] == pytest.approx(320 / 200, abs=0.01)
     page.click("#run-2 .top a")
     assert page.locator(".tests").is_visible()
-    page.goto("about:blank")
-    page.goto(f"{address}#run-2-step-3")
-    assert page.locator("#run-2-step-3").bounding_box()["y"] < 720
-    page.go_back()
-    page.goto(address)
-    page.evaluate("location.hash = '#run-1-step-1'")
-    page.locator("#run-1-step-1").wait_for()
-    assert not page.locator("#run-2 .sentence").is_visible()
 
 
 def test_one_file_needs_no_script(browser: Any, runs: list[Path], tmp_path: Path) -> None:
@@ -230,22 +207,8 @@ def test_one_file_needs_no_script(browser: Any, runs: list[Path], tmp_path: Path
     page.click(".group li a")
     assert page.locator("#run-2 .sentence").is_visible()
     page.goto(f"{address}#run-2-step-3")
-    box = page.locator("#run-2-step-3 i.pic >> nth=0").bounding_box()
-    assert box["y"] < 720
-    assert box["width"] / box["height"] == pytest.approx(320 / 200, abs=0.01)
+    assert page.locator("#run-2-step-3 i.pic >> nth=0").bounding_box()["y"] < 720
     page.close()
-
-
-def test_block_shows_drift_enlarged_and_uncovered(browser: Any, write_run, drift, tmp_path: Path) -> None:
-    file = tmp_path / "page.html"
-    file.write_text(block_style() + run_html(write_run(events=[drift]), link=data_uri), encoding="utf-8")
-    page = browser.new_page(viewport={"width": 1280, "height": 900})
-    page.goto(file.as_uri())
-    shown = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-    page.close()
-    counts = {colour: count for count, colour in shown.getcolors(1 << 24) or []}
-    assert counts[0, 0, 255] == counts[0, 255, 0] > 40 * 20
-    assert counts[230, 0, 126] > 100
 
 
 def test_under_jenkins_policy_it_reads_well(browser: Any, runs: list[Path], tmp_path: Path) -> None:

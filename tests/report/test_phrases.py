@@ -10,14 +10,11 @@ from pytest_vnc_use.types import (
     ApprovalAsked,
     Drift,
     FrameRef,
-    Judged,
     Outcome,
     Proposal,
     Region,
     Ruling,
     RunEnded,
-    Usage,
-    Verdict,
     Wait,
 )
 
@@ -25,20 +22,6 @@ FRAME = FrameRef("0" * 64, 320, 200)
 DRIFT = Drift("other", FRAME, FRAME, Region(0, 0, 9, 9), healed=True)
 ASKED = ApprovalAsked(1, Proposal(Wait()), Ruling("ask", "no rule matches"))
 DONE = RunEnded(Outcome.DONE, "")
-
-
-@pytest.mark.parametrize(
-    ("ruling", "text"),
-    [
-        (Ruling("allow", "harmless", "nothing forbids it"), ""),
-        (Ruling("allow", "rule 2", "the model asks"), "allowed by the policy: rule 2: the model asks"),
-        (Ruling("allow", "rule 2", "rule 2: said yes", by="person"), "allowed by a user: rule 2: said yes"),
-        (Ruling("deny", "rule 1", "rule 1 (in p.toml)"), "denied by the policy: rule 1 (in p.toml)"),
-        (Ruling("ask", "no rule matches", "it pays"), "waits for approval: no rule matches: it pays"),
-    ],
-)
-def test_ruling_in_words(ruling, text) -> None:
-    assert phrases.format_ruling(ruling) == text
 
 
 @pytest.mark.parametrize(
@@ -61,11 +44,3 @@ def test_ruling_in_words(ruling, text) -> None:
 )
 def test_no_outcome_is_shown_as_success(write_run, planner, events, end, text) -> None:
     assert phrases.format_outcome(read_trace(write_run(end=end, planner=planner, events=events))) == text
-
-
-def test_tokens_of_planner_and_judge_are_summed(write_run, make_step) -> None:
-    judged = [Judged(Verdict("it", "holds", "", usage=Usage(1000, 0, 5)))]
-    steps = [make_step(number, Wait()) for number in (1, 2)]
-    usage = read_trace(write_run(steps, usage=Usage(10, 4, 3, 2), events=judged)).usage
-    assert phrases.format_tokens(usage) == "1,020 in (8 cached), 11 out + 4 thinking"
-    assert phrases.format_tokens(Usage()) == ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -26,7 +25,7 @@ from pytest_vnc_use.report.results import (
 )
 from pytest_vnc_use.report.run_view import show_run
 from pytest_vnc_use.report.session_view import KnownResults, session_view
-from pytest_vnc_use.report.sessions import links, merged, results_beside
+from pytest_vnc_use.report.sessions import merged, results_beside
 from pytest_vnc_use.runs.directory import FinishedTest, RunDirectory, write_finished_test
 from pytest_vnc_use.types import Click, Outcome, RunEnded, RunStarted
 
@@ -79,8 +78,6 @@ def test_failed_test_without_run_is_listed(made: Made, tmp_path: Path) -> None:
         page = write_report([run], tmp_path / f"out-{one_file}", known, one_file=one_file).read_text("utf-8")
         assert "1 of 2 tests did not pass" in page
         assert "worker &#39;gw0&#39; crashed" in page
-    write_report([], tmp_path / "out-False", KnownResults([LOST]))
-    assert "1 of 1 test did not pass" in (tmp_path / "out-False" / "index.html").read_text("utf-8")
 
 
 @pytest.mark.parametrize("has_results", [False, True])
@@ -177,8 +174,6 @@ def test_title_names_other_problems_and_missing_results(made: Made, tmp_path: Pa
     assert main(["report", str(run), "-o", str(tmp_path / "out")]) == 0
     page = (tmp_path / "out" / "index.html").read_text("utf-8")
     assert "1 test known here did not fail; but the results of the session were not found" in page
-    assert main(["report", str(made("by-hand")), "-o", str(tmp_path / "out")]) == 0, "no test made it"
-    assert "were not found" not in (tmp_path / "out" / "index.html").read_text("utf-8")
 
 
 def test_last_session_of_run_directory_is_reported(
@@ -234,17 +229,11 @@ def test_merged_repetitions_are_counted_together() -> None:
     assert (reliability.repeated, reliability.passed) == (2, 1)
 
 
-def test_merge_writes_results_page_and_summary(
-    jobs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_merge_writes_results_page_and_summary(jobs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert merge("jobs/1", "jobs/3") == 0
     assert capsys.readouterr().out == f"0 runs in r/index.html\n2 passed in 2 of 2 jobs: r/{RESULTS}\n"
     assert [test.test for test in read_results(Path("r", RESULTS)).tests] == ["t.py::test_a", "t.py::test_c | `c`"]
     assert "2 passed" in Path("summary.md").read_text()
-    with monkeypatch.context() as patch:
-        patch.setenv("GITHUB_STEP_SUMMARY", "none/summary.md")
-        assert merge("jobs/1", "jobs/3") == 0
-    assert "GITHUB_STEP_SUMMARY='none/summary.md', cannot be written: No such file" in capsys.readouterr().out
     write_results(Path("empty", RESULTS), part(exit_status=5))
     assert merge("jobs/1", "empty") == 0, "a job without a test is fine beside others"
     for bad in (FAILED, ItemResult("t.py::test_a", "crashed")):
@@ -258,7 +247,6 @@ def test_merge_writes_results_page_and_summary(
         (["jobs/1", "jobs/2", "jobs/3"], "2 passed in 2 of 3 jobs", NO_JOB),
         (["jobs/1", "jobs/3", "--jobs=4"], "2 passed in 2 of 4 jobs", "2 of 4 jobs are missing"),
         (["jobs/1", "jobs/1/runs"], "1 passed in 1 of 2 jobs", "'jobs/1/runs' must be another job's, it has the res"),
-        (["jobs/1", "jobs/3", "--jobs=1"], "2 of 2 jobs", "--jobs must be the number of all jobs, got 1 for 2 dir"),
         (["empty/8", "empty/9"], "no tests in 2 of 2 jobs", NONE_RAN),
         (["jobs/1", "red"], "1 passed in 2 of 2 jobs", "red: b.py could not be collected"),
     ],
@@ -287,13 +275,8 @@ def test_merge_reports_wrong_job_everywhere(
     [
         (["-o", "r", "--merge", "jobs/9"], "--merge needs a directory with results or runs, got 'jobs/9'"),
         (["-o", "r", "--merge", "bad"], "got 'bad': 'bad' has results that cannot be read: "),
-        (["-o", "r", "--merge", "jobs/1", "--jobs=none"], "--jobs must be a whole number from 1, got 'none'"),
-        (["--merge", "jobs/1"], "--merge needs -o DIR"),
-        (["jobs", "--links", "javascript:alert(1)"], "--links must be the report's URL"),
         (["jobs", "--links", f"{PAGE}) [x](y"], "--links must be the report's URL"),
-        (["jobs", "--links", PAGE, "-o", "out"], "--links cannot be combined"),
         (["nothing", "-o", "out"], "PATH must be a run directory, or one with some, got 'nothing': it does not exist"),
-        (["jobs", "-o", "file"], "-o must be a directory, got the file 'file'"),
     ],
 )
 def test_report_wrong_usage_exits_with_2(
@@ -301,7 +284,6 @@ def test_report_wrong_usage_exits_with_2(
 ) -> None:
     Path("bad").mkdir()
     Path("bad", RESULTS).write_text("{")
-    Path("file").touch()
     assert main(["report", *arguments]) == 2
     error = capsys.readouterr().err
     assert (problem in error, error.count("\n"), "Errno" in error) == (True, 1, False), error
@@ -318,31 +300,18 @@ def test_merge_shows_runs_of_jobs(made: Made, tmp_path: Path) -> None:
     assert "1 of 2 tests did not pass" in page
     assert re.findall(r'class="badge \w+">(\d.*?)<', page) == ["1 failed", "1 passed"], "the badges count tests"
     assert "made-1/index.html" in page
-    assert main(["report", str(tmp_path / "1"), str(tmp_path / "2"), "-o", str(tmp_path / "both")]) == 0
-    page = (tmp_path / "both" / "index.html").read_text("utf-8")
-    assert "<dd>1 more result of tests that ran more than once</dd>" in page
-
-
-def test_copy_of_results_beside_runs_counts_once(tmp_path: Path) -> None:
-    for directory in (tmp_path, tmp_path / "runs"):
-        write_results(directory / RESULTS, part(LOST))
-    assert results_beside([tmp_path, tmp_path / "runs"]).results == [LOST]
-    assert main(["report", "--merge", str(tmp_path), "-o", str(tmp_path / "all")]) == 1
 
 
 @pytest.mark.parametrize(
     ("status", "uncollected", "failed", "has_bad", "problems"),
     [
         (0, [], 0, False, []),
-        (5, [], 0, False, []),
         (1, [], 0, True, []),
         (1, [], 1, True, ["1 test without a desktop failed"]),
         (1, [], 0, False, ["pytest ended with exit status 1, but no test here failed"]),
         (1, ["t.py"], 2, False, ["t.py could not be collected", "2 tests without a desktop failed"]),
         (2, [""], 0, False, ["the session could not be collected", "pytest was interrupted"]),
         (3, [], 0, True, ["pytest ended with an internal error (exit status 3)"]),
-        (4, [], 0, False, ["pytest ended with a usage error"]),
-        (7, [], 0, False, ["pytest ended with exit status 7"]),
     ],
 )
 def test_session_problems_follow_exit_status(
@@ -350,26 +319,6 @@ def test_session_problems_follow_exit_status(
 ) -> None:
     printed = session_problems(status, uncollected, failed, has_bad=has_bad)
     assert all(text.startswith(start) for text, start in zip(printed, problems, strict=True))
-
-
-@pytest.mark.slow
-def test_red_session_is_red_everywhere(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The module that breaks is collected first, before anything shows that the session has a desktop."""
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
-    pytester.makeconftest("import pytest\n\n@pytest.fixture\ndef vnc_desktop(): ...")
-    pytester.makepyfile(
-        test_1_broken="raise LookupError('hunter2-hunter2')",
-        test_2="def test_fine(vnc_desktop): ...\n\ndef test_plain(): assert 0",
-    )
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--continue-on-collection-errors")
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    results = read_results(Path("runs", RESULTS))
-    problems = ("test_1_broken.py could not be collected", "1 test without a desktop failed")
-    assert (results.exit_status, results.totals.results, results.problems) == (1, {"passed": 1}, problems)
-    written = [Path(name).read_text("utf-8") for name in (f"runs/{RESULTS}", "runs/index.html", "summary.md")]
-    assert "hunter2" not in "".join(written)
-    assert "1 test, none failed; but test_1_broken.py could not be collected; and 1 more" in written[1]
-    assert r"test\_1\_broken\.py could not be collected" in written[2]
 
 
 @pytest.fixture
@@ -399,52 +348,11 @@ def test_links_lead_to_runs_in_one_file(session: Path, tmp_path: Path, capsys: p
     ]
     assert main(["report", str(session), "--one-file", "-o", str(tmp_path / "page")]) == 0
     assert "c-failed" in (tmp_path / "page" / "index.html").read_text("utf-8").partition('id="run-3"')[2]
-    (session / RESULTS).unlink()
-    capsys.readouterr()
-    assert main(["report", str(session), "--links", PAGE]) == 0
-    assert capsys.readouterr().out == f"[The report]({PAGE})\n", "no test made these runs"
-
-
-def test_links_list_at_most_100_problems(session: Path) -> None:
-    tests = read_results(session / RESULTS).tests
-    lines = links([session / "b-failed"], tests, PAGE, [f"job {number}: gone" for number in range(103)]).splitlines()
-    assert lines[2].startswith("| 1 |")
-    assert (lines[3], lines[4], lines[-1]) == ("", "job 0\\: gone  ", "and 3 more")
-
-
-def test_links_name_missing_jobs(jobs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_results(Path("red", RESULTS), part(problems=("b.py could not be collected",)))
-    merge("jobs/1", "red", "gone")
-    for words in (["--merge", "jobs/1", "red", "gone"], ["r"]):
-        capsys.readouterr()
-        assert main(["report", *words, "--links", PAGE]) == 0
-        out = capsys.readouterr().out
-        assert out.startswith(f"[The report]({PAGE})\n\n")
-        assert r"red\: b\.py could not be collected  " in out
-        assert r"it has none\: its job did not end  " in out
-
-
-def test_current_directory_may_be_run(
-    made: Made, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = made("made-1")
-    assert main(["report", str(run.parent)]) == 0
-    own = (run / "index.html").read_bytes()
-    monkeypatch.chdir(run)
-    assert main(["report", "."]) == 0
-    assert (run / "index.html").read_bytes() == own
-    assert capsys.readouterr().out.splitlines()[-1] == "1 run in vnc-report/index.html"
-    assert main(["report", "--markdown", ".", "-o", "text"]) == 0
-    assert [file.name for file in (run / "text").iterdir()] == [f"{run.name}.md"]
 
 
 def test_malformed_results_are_named_without_content(tmp_path: Path) -> None:
     file, outside = tmp_path / "runs" / RESULTS, tmp_path / "outside.json"
     file.parent.mkdir()
-    file.touch()
-    os.truncate(file, 200_000_000)
-    assert "it must have at most 100000000 bytes" in results_beside([file.parent]).problems[0][1]
-    file.unlink()
     outside.write_text(json.dumps(["hunter2"]))
     file.symlink_to(outside)
     assert "it must not be a symbolic link" in results_beside([file.parent]).problems[0][1]
@@ -456,12 +364,9 @@ def test_report_is_written_over_older_one_and_no_foreign_file(
     made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = made("made-1")
-    for option in ([], [], ["--one-file"], ["--one-file"], []):
+    for option in ([], ["--one-file"], []):
         assert main(["report", str(run), "-o", str(tmp_path / "site"), *option]) == 0
-    for name in ("index.html", "report.css", "report.js"):
-        site = tmp_path / name
-        site.mkdir()
-        (site / name).write_text("mine")
-        assert main(["report", str(run), "-o", str(site)]) == 2
-        assert capsys.readouterr().err.count("\n") == 1
-        assert [(file.name, file.read_text()) for file in site.iterdir()] == [(name, "mine")]
+    foreign = tmp_path / "index.html"
+    foreign.write_text("mine")
+    assert main(["report", str(run), "-o", str(tmp_path)]) == 2
+    assert (capsys.readouterr().err.count("\n"), foreign.read_text()) == (1, "mine")
