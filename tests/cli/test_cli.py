@@ -8,7 +8,6 @@ import pty
 import subprocess
 import sys
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -121,49 +120,6 @@ def test_waiting_run_gets_its_settings_from_command(
     assert not (tmp_path / "owned").exists()
 
 
-def test_callable_planner_must_be_given_again(
-    tmp_path: Path, pad: QtDesktop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "plans_to_buy.py").write_text(
-        "from pytest_vnc_use.planners import finish\n"
-        "from pytest_vnc_use.types import Click, Confirmation, Proposal\n"
-        "def plan(seen):\n"
-        "    return finish() if seen.turns else Proposal(Click(9, 9), confirmation=Confirmation('buys'))\n"
-    )
-    with GeminiServer([]) as server:
-        monkeypatch.setenv("GOOGLE_API_KEY", server.api_key)
-        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
-        planner = ["--vnc", pad.server, "--planner", "plans_to_buy:plan"]
-        assert cli.main(["run", "Buy", "--wait-for-approval", *planner]) == 7
-        assert cli.main(["approve", *planner[:2]]) == 2
-        error = capsys.readouterr().err
-        assert ("its planner was 'callable (plans_to_buy:plan)'" in error, "--planner" in error) == (True, True), error
-        assert (cli.main(["approve", *planner]), server.requests) == (0, [])
-
-
-def test_missing_run_is_named_beside_waiting_ones(tmp_path: Path, pad: QtDesktop) -> None:
-    done = cua_vnc(tmp_path, [], "approve", "--vnc", pad.server, "nosuchrun")
-    rejected(done, "no run directory 'runs/nosuchrun'. Waiting or interrupted runs in 'runs': none")
-    for number in range(1, 8):
-        (tmp_path / f"runs/run-{number}").mkdir(parents=True)
-        (tmp_path / f"runs/run-{number}/checkpoints.sqlite").touch()
-    done = cua_vnc(tmp_path, [], "resume", "--vnc", pad.server, "nosuchrun")
-    rejected(done, "in 'runs': 'run-3', 'run-4', 'run-5', 'run-6', 'run-7'")
-
-
-@pytest.mark.slow
-def test_run_that_asks_again_is_resumed_and_denied(
-    tmp_path: Path, pad: QtDesktop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("VNC_USE_SERVER", pad.server)
-    with GeminiServer([RISKY, RISKY, text("bought")]) as server:
-        run_id = waiting(server, tmp_path)
-        codes = [at_server(server, tmp_path, word, run_id).returncode for word in ("approve", "resume", "deny")]
-    assert codes == [7, 7, 5]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 5), ("\x04", 5)], ids=["yes", "no", "Ctrl-D"])
 def test_confirmation_is_asked_at_terminal(tmp_path: Path, pad: QtDesktop, answer: str, code: int) -> None:
@@ -178,16 +134,12 @@ def test_confirmation_is_asked_at_terminal(tmp_path: Path, pad: QtDesktop, answe
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["run"], "required: --vnc"),
         (["run", "--vnc=h::1"], "required: TASK"),
         (["run", "--vnc", "h::1", "--task", "x", "--step-limit", "0"], "got '0'"),
         (["run", "--vnc=h::1", "--task=x", "--password", "s3cret"], "--password-env NAME"),
-        (["run", "--vnc=h::1", "--task=x", "-ps3cret"], "unrecognized arguments: -p"),
         (["policy", "check", "file.toml", "s3cret"], "unrecognized arguments: 1 more than"),
-        (["--versio"], "usage: cua-vnc"),
         (["policy", "check", "--hel"], "usage: cua-vnc"),
         (["run", "x", "--vnc=xvnc"], "--vnc must be the address of a running desktop, host::port, host:display, "),
-        (["reenact", "none", "--vnc=qt"], "--vnc must be the address of a running desktop, host::port, host:display, "),
     ],
 )
 def test_wrong_usage_exits_with_2_without_values(
@@ -224,18 +176,6 @@ def test_policy_is_checked_and_tried_on_run(tmp_path: Path, pad: QtDesktop) -> N
     denied = cua_vnc(tmp_path, [RISKY], "run", "--vnc", pad.server, "--task", "Buy")
     tried = cua_vnc(tmp_path, [], "policy", "test", "policy.toml", str(Path(last_line(denied)[1]).parent))
     assert (tried.returncode, "allow" in tried.stdout) == (0, True), tried.stderr
-    reads, writes = os.pipe()
-    os.close(reads)
-    with os.fdopen(writes, "wb") as pipe:
-        done = subprocess.run(check, cwd=tmp_path, stdout=pipe, stderr=subprocess.PIPE, timeout=400, check=False)
-    assert (done.returncode, done.stderr) == (141, b""), "the reader has gone"
-
-
-def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["--version"])
-    assert ended.value.code == 0
-    assert capsys.readouterr().out == f"pytest-vnc-use {version('pytest-vnc-use')}\n"
 
 
 @pytest.mark.desktop

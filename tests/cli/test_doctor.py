@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import socket
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.cli import main
 from pytest_vnc_use.cli.doctor import Finding, diagnose
 from pytest_vnc_use.cli.typing_check import LINE
@@ -23,9 +20,9 @@ from pytest_vnc_use.desktops import qt
 from pytest_vnc_use.desktops.external import lease
 from pytest_vnc_use.settings.settings import Settings
 from support import vnc_servers
-from support.forked_python import ForkedPython, run_python
+from support.forked_python import run_python
 from support.gemini_server import GeminiServer
-from support.vnc_servers import VncServer, require, require_package, require_pyside
+from support.vnc_servers import VncServer, require, require_pyside
 
 
 @dataclass(frozen=True)
@@ -74,32 +71,6 @@ def test_managed_desktop_is_started_and_typed_into(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("has_platform", "core", "line"),
-    [
-        (True, "def qVersion(): return '6.9.1'", "ok    Qt: PyQt6 with Qt 6.9.1 and its platform vnc"),
-        (False, "def qVersion(): return '6.9.1'", "FAIL  Qt: PyQt6 with Qt 6.9.1 lacks the platform vnc"),
-        (True, "raise ImportError('libEGL.so.1: not there')", "libEGL.so.1: not there: apt-get install libegl1 "),
-    ],
-    ids=["works", "no platform", "no library"],
-)
-def test_pyqt_brings_platform_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_platform: bool, core: str, line: str
-) -> None:
-    """A fake of its wheel, where PySide6 is not found."""
-    platforms = tmp_path / "PyQt6" / "Qt6" / "plugins" / "platforms"
-    platforms.mkdir(parents=True)
-    for name, text in {"__init__": "", "QtGui": "", "QtCore": core}.items():
-        (tmp_path / "PyQt6" / f"{name}.py").write_text(text)
-    if has_platform:
-        (platforms / "libqvnc.so").touch()
-    monkeypatch.setattr(sys, "modules", dict(sys.modules))
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr("pytest_vnc_use.cli.doctor.find_spec", lambda name: name != "PySide6")
-    # no network namespace is needed
-    assert line in str(finding(Settings(server="qt", qt_host_network="true"), "Qt"))
-
-
 def test_qt_without_network_namespace_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     require_pyside()
     monkeypatch.setattr(qt, "why_not_closable", lambda: "unshare: refused")
@@ -107,7 +78,6 @@ def test_qt_without_network_namespace_is_rejected(monkeypatch: pytest.MonkeyPatc
         ("qt", "", "FAIL", "allows no network namespace to protect it (unshare: refused). Allow"),
         ("winbox::1", "", "--", "behind a firewall, -o vnc_qt_host_network=true"),
         ("qt", "true", "ok", "which all users can reach: vnc_qt_host_network is true"),
-        ("qt", "always", "ok", "which all users can reach: vnc_qt_host_network is always"),
     ):
         settings = Settings(server=server, **({"qt_host_network": host_network} if host_network else {}))
         found = next(found for found in diagnose(settings, typing=False) if found.about == "Qt")
@@ -126,7 +96,6 @@ def test_missing_program_fails_if_asked_for(doctor: Callable[..., Result]) -> No
         ([], ""),
         (["--vnc", "xvnc"], "TigerVNC"),
         (["--vnc", "container:desktop"], "containers"),
-        (["--planner", "gemini"], "model"),
         (["--model", "gemini-3.8-flash"], "model"),
     ):
         result = doctor(*arguments)
@@ -136,16 +105,6 @@ def test_missing_program_fails_if_asked_for(doctor: Callable[..., Result]) -> No
             assert re.search(f"^{word}  {about}: .*{remedy}", result.out, re.MULTILINE), result.out
         assert "managed desktop" not in result.out
         assert result.out.splitlines()[-1] == (f"does not work: {failed}" if failed else "all that was asked for works")
-
-
-def test_container_engine_error_is_printed(bare: Path) -> None:
-    require_package("python_on_whales")
-    engine = bare / "docker"
-    engine.write_text("#!/bin/sh\necho 'Cannot connect to the Docker daemon' >&2\nexit 1\n")
-    engine.chmod(0o755)
-    found = finding(Settings(), "containers")
-    assert "docker cannot list containers: Cannot connect to the Docker daemon" in found.text
-    assert "podman is not on PATH" in found.text
 
 
 @pytest.mark.desktop
@@ -221,26 +180,9 @@ def test_foreign_server_is_recognised(doctor: Callable[..., Result], message: by
     assert [line for line in lines if line not in result.out] == []
 
 
-@pytest.mark.container
-@pytest.mark.desktop
-def test_interrupted_doctor_shows_no_traceback() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(30)
-        address = f"127.0.0.1::{listener.getsockname()[1]}"
-        process = ForkedPython("pytest_vnc_use.cli", "doctor", "--vnc", address)
-        assert process.stdout
-        connection, _ = listener.accept()
-        with connection:
-            process.send_signal(signal.SIGINT)
-            output = process.stdout.read()
-        process.stdout.close()
-    assert (process.wait(30), output.splitlines()[-1], "Traceback" in output) == (130, "interrupted", False)
-
-
 def test_unreachable_server_fails(doctor: Callable[..., Result]) -> None:
     for address, text in (
         (f"127.0.0.1::{vnc_servers.free_port()}", "Connection refused"),
-        ("no.such.host.invalid::5901", "DNS lookup failed"),
         ("/no/such/socket", "there is no unix socket '/no/such/socket'"),
     ):
         found = finding(Settings(server=address), "server")
@@ -272,25 +214,12 @@ def test_letter_is_typed_and_taken_back(tigervnc: VncServer, tmp_path: Path) -> 
             ("cat", (), "ok", "typing a letter and pasting 'é' work; ASCII goes by keys, lines with"),
             ("cat", NO_PASTE, "--", "typing a letter works; pasting 'é' failed: no program fetched the text"),
             ("stty -echo; cat", (), "--", "typing changed nothing: focus a text field to check typing (a read-only"),
-            ("stty erase q; cat", (), "--", "not checked: 'w' changed the screen, and BackSpace did not undo it"),
-            ("while :; do date +%N; sleep 0.1; done", (), "--", "not checked: the screen moves"),
         )
     ):
         (tmp_path / str(number)).mkdir()
         with xterm(tigervnc, tmp_path / str(number), program, *options):
             found = finding(Settings(server=tigervnc.address), "typing", typing=True)
         assert (found.word, text in found.text) == (word, True), found.text
-    tigervnc.output_of("setxkbmap", "ru")  # TigerVNC makes keys for about 20 Latin letters
-    (tmp_path / "ru").mkdir()
-    with xterm(tigervnc, tmp_path / "ru", "cat"):
-        with closing(connect(tigervnc.address)) as controller:
-            controller.move(100, 100)
-            controller.type_text("abcdefghijklmnopqrstuvwxyz", press_enter=True)
-            controller.settle()
-        lost = finding(Settings(server=tigervnc.address), "typing", typing=True)
-        pasted = finding(Settings(server=tigervnc.address, typing="clipboard"), "typing", typing=True)
-    assert (lost.word, "no Latin letters. Set vnc_typing=clipboard" in lost.text) == ("FAIL", True), lost.text
-    assert pasted == Finding("ok", "typing", "typing a letter works; all text goes by the clipboard")
 
 
 @pytest.mark.slow
@@ -298,12 +227,11 @@ def test_letter_is_typed_and_taken_back(tigervnc: VncServer, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("options", "setting", "word", "text"),
     [
-        ((), ("true",), "ok", "keyboard layout decides which others do; ASCII goes by keys, nothing else can be typed"),
         ((), ("xdotool", "key", "Caps_Lock"), "FAIL", "'w' arrived as 'W': Caps Lock is on"),
         # without this option only the first text of some is wrong
         (["-nomodtweak"], ("setxkbmap", "us", "intl"), "FAIL", "the desktop's keyboard layout has dead keys"),
     ],
-    ids=["as usual", "Caps Lock", "dead keys"],
+    ids=["Caps Lock", "dead keys"],
 )
 def test_keys_changed_by_desktop_fail_typing(
     tmp_path: Path, options: Sequence[str], setting: Sequence[str], word: str, text: str
@@ -329,20 +257,13 @@ def test_desktop_in_use_is_not_typed_into(tigervnc: VncServer) -> None:
 
 @pytest.mark.usefixtures("bare")
 def test_model_is_checked_without_cost(doctor: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
-    for model, variables, methods, line in (
-        ("gemini-3.7-flash", {}, (), "ok    model: the key in GEMINI_API_KEY works, and it may use 'gemini-3.7-flash'"),
-        ("gemini-0", {}, (), "404 NOT_FOUND: models/gemini-0 is not found for API version v1beta"),
-        ("gemini-3.7-flash", {}, ("embedContent",), "cannot generate content"),
-        (
-            "",
-            {"GEMINI_API_KEY": "AIza-a-bad-key"},
-            (),
-            "FAIL  model: the API key is missing or was refused: 400 INVALID",
-        ),
-        ("", {"GOOGLE_GEMINI_BASE_URL": ""}, (), "the model's service cannot be reached"),
+    for model, variables, line in (
+        ("gemini-3.7-flash", {}, "ok    model: the key in GEMINI_API_KEY works, and it may use 'gemini-3.7-flash'"),
+        ("gemini-0", {}, "404 NOT_FOUND: models/gemini-0 is not found for API version v1beta"),
+        ("", {"GEMINI_API_KEY": "AIza-a-bad-key"}, "FAIL  model: the API key is missing or was refused: 400 INVALID"),
+        ("", {"GOOGLE_GEMINI_BASE_URL": ""}, "the model's service cannot be reached"),
     ):
         with GeminiServer() as server:
-            server.methods = methods or server.methods
             service = {"GEMINI_API_KEY": server.api_key, "GOOGLE_GEMINI_BASE_URL": server.url, **variables}
             for name, value in service.items():
                 monkeypatch.setenv(name, value or f"http://127.0.0.1:{vnc_servers.free_port()}")

@@ -72,47 +72,21 @@ def test_qt_program_twice_is_written_once(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
-def test_second_program_gets_test_with_its_app(tmp_path: Path) -> None:
-    require("xterm")
-    require("Xtigervnc")
-    require("git")
-    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
-    assert init(tmp_path, "xterm", "--task", TASK, "--ci", "github").returncode == 0
-    before = tree(tmp_path)
-    workflow = before[".github/workflows/desktop-tests.yml"].decode()
-    (tmp_path / ".github/workflows/desktop-tests.yml").write_text(workflow.replace("openbox ", ""))
-    second = init(tmp_path, "xterm -e cat", "--task", "Write a letter, please do")
-    assert second.returncode == 0, second.stdout
-    assert "write  tests/test_write_a_letter_please.py" in second.stdout
-    assert (
-        "note   pytest.ini keeps vnc_app = 'xterm'; tests/test_write_a_letter_please.py starts its own program by app="
-    ) in second.stdout
-    assert "note   .github/workflows/desktop-tests.yml does not install openbox: add that" in second.stdout
-    source = (tmp_path / "tests/test_write_a_letter_please.py").read_text()
-    assert '@pytest.mark.vnc_task("Write a letter, please do", app="xterm -e cat")' in source
-    assert tree(tmp_path)["pytest.ini"] == before["pytest.ini"]
-
-
-@pytest.mark.slow
 def test_failure_is_printed_with_next_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     require("Xtigervnc")
     for number, (program, ini, failure) in enumerate(
         (
-            ("no-such-program", "", "FAIL  start: "),
             ("sh -c 'exit 7'", "", "FAIL  start: the program \"sh -c 'exit 7'\" exited with 7"),
             ("xterm", "vnc_server = qt", "FAIL  vnc_server: the project has vnc_server = 'qt', which shows Qt"),
             ("xterm", f"vnc_server = {NOBODY}", "a running desktop, which starts no program; set vnc_exec to how"),
-            ("container:no-such-image", "", "FAIL  containers: "),
         )
     ):
         (tmp_path / str(number)).mkdir()
         monkeypatch.chdir(tmp_path / str(number))
         if ini:
             Path("pytest.ini").write_text(f"[pytest]\n{ini}\n")
-        if "container" in program:
-            monkeypatch.setenv("PATH", str(tmp_path))
         code, output = main(["init", program, "--task", TASK]), capsys.readouterr().out
         assert (code, failure in output) == (1, True), output
         assert output.splitlines()[-2].startswith("does not work yet: ")
@@ -148,8 +122,6 @@ def test_existing_files_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     [
         ([], "no terminal to ask for PROGRAM and --task"),
         (["mousepad", "--task", " "], "the task must be non-empty text, got ' '"),
-        (["mousepad", "--task", TASK, "--ci", "travis"], "argument --ci: invalid choice: 'travis'"),
-        (["mousepad", "--task", "a\udcff"], "the task must be text in UTF-8"),
         (["mousepad", "--task", TASK], ".gitignore' cannot be read: Is a directory"),
     ],
 )
@@ -177,11 +149,8 @@ def test_wrong_usage_writes_nothing(
     [
         ("", [], "tests/test_first.py"),
         ("testpaths = spec", [], "spec/test_first.py"),
-        ("testpaths = {root}/spec", ["spec"], "spec/test_first.py"),
         ("testpaths = spec ./more/", ["more"], "more/test_first.py"),
-        ('testpaths = "my tests" more', ["my tests", "more"], "my tests/test_first.py"),
         ("testpaths = src/*/tests", ["src/b/tests", "src/a/tests"], "src/a/tests/test_first.py"),
-        ("python_files = check_*.py", [], "tests/check_first.py"),
         ("python_files = *_spec.py 'test_*.py'", [], "tests/first_spec.py"),
     ],
 )
@@ -197,8 +166,7 @@ def test_test_path_follows_pytest_options(tmp_path: Path, options: str, director
     [
         ({"test_first.py": MARKED.format(task="Type it")}, "test_first.py"),
         ({"test_first.py": "def test_a(): pass\n"}, "test_type_it.py"),
-        ({"test_first.py": "def"}, "test_type_it.py"),
-        ({"test_first.py": "", "test_type_it.py": ""}, "test_type_it_2.py"),
+        ({"test_first.py": "def", "test_type_it.py": ""}, "test_type_it_2.py"),
         ({"test_first.py": "", "test_type_it.py": MARKED.format(task="Type it")}, "test_type_it.py"),
     ],
 )
@@ -212,13 +180,10 @@ def test_existing_test_must_have_task(tmp_path: Path, files: dict[str, str], nam
 
 
 def test_task_of_any_characters_is_kept(tmp_path: Path) -> None:
-    for task in ("a\nb", "back\\slash \\n \\", "'''\"\"\"", "Grüße 日本 😀", "{x} %s $HOME", "tab\tand \x00"):
-        source = project(tmp_path, task=task).plan(ci="none", policy=False)["tests/test_first.py"]
-        assert source
-        names: dict[str, object] = {}
-        exec(compile(source, "test_first.py", "exec"), names)
-        (mark,) = names["test_first"].pytestmark  # type: ignore[attr-defined]
-        assert mark.args == (task,)
+    task = "a\nb \\n \\ '''\"\"\" 日本 {x} %s $HOME \x00"
+    names: dict[str, object] = {}
+    exec(project(tmp_path, task=task).plan(ci="none", policy=False)["tests/test_first.py"] or "", names)
+    assert names["test_first"].pytestmark[0].args == (task,)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -228,12 +193,10 @@ def test_task_of_any_characters_is_kept(tmp_path: Path) -> None:
         ("python app.py --big", "", "qt", "qt", "python ./app.py --big"),
         ("mousepad 'my notes.txt'", "", "xvnc", "xvnc", "mousepad './my notes.txt'"),
         ("container:registry:5000/shop", "", "container", "container:registry:5000/shop", ""),
-        ("xterm", "container:shop", "container", "container:shop", "xterm"),
         ("winbox::5900", "", "address", "winbox::5900", ""),
         ("a::5901,[fe80::1]::5901", "", "address", "a::5901,[fe80::1]::5901", ""),
         ("./vnc.socket", "", "address", "./vnc.socket", ""),
         ("notepad.exe", "winbox::5900", "address", "winbox::5900", "notepad.exe"),
-        ("viewer --qt", "qt", "qt", "qt", "viewer --qt"),
     ],
 )
 def test_program_decides_desktop(
@@ -261,16 +224,9 @@ def test_url_is_shown_by_browser(tmp_path: Path) -> None:
     [
         ("", "", "got ''"),
         ("mousepad \x1b[31m", "", "one line of printable characters"),
-        (
-            "localhost:8000/shop",
-            "",
-            "must be a URL, http://localhost:8000/shop, or a VNC server's address",
-        ),
-        ("http://a b", "", "a URL must be like http://localhost:8000/"),
+        ("localhost:8000/shop", "", "must be a URL, http://localhost:8000/shop, or a VNC server's address"),
         ("echo 'hello", "", "No closing quotation"),
         ("http://[::1", "", "a URL must be like"),
-        ("container:", "", "--vnc must be xvnc, qt, container:IMAGE, host::port or host:display"),
-        ("file://", "", "file:///srv/shop.html, got 'file://'"),
         ("https://ann:s3cret@shop.test/", "", "a URL must not contain a user name or a password"),
         ("http://localhost", "qt", "a URL needs --vnc=xvnc"),
         ("mousepad", "xvfb", "--vnc must be xvnc, qt, container:IMAGE, host::port or host:display, got 'xvfb'"),

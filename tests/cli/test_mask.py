@@ -66,13 +66,12 @@ def test_mask_invalid_prints_problem_and_writes_nothing(directory: Path, capsys:
     for test, region, problem in (
         ("test_shop.py::test_nothing", "1,1,2,2", "there is no recording of 'test_shop.py::test_nothing'"),
         ("test_shop.py::test_basket", "0,0,1440,451", "would hide 50% of the screen, the maximum is 50%"),
-        ("test_shop.py::test_basket", "0,0,1441,9", "is not on the screen of"),
         ("nothing.json", "1,1,2,2", "there is no recording at 'nothing.json'"),
     ):
         assert main(["mask", test, region]) == 2
         assert problem in capsys.readouterr().err
     assert not any(recording.masks for recording in map(load, directory.glob("*.json")) if recording)
-    for region in ("1,2,3", "a,b,c,d", "5,5,5,9", "-1,0,4,4"):
+    for region in ("1,2,3", "5,5,5,9"):
         with pytest.raises(SystemExit):
             main(["mask", "test_shop.py", "--", region])
         assert region in capsys.readouterr().err

@@ -21,7 +21,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.runs.directory import read_trace
-from support.forked_python import ForkedPython, run_python
+from support.forked_python import ForkedPython
 from support.gemini_server import API_KEY, GeminiServer, Reply, calls, hang, text, wants_confirmation
 from support.paths import PAD
 from support.vnc_servers import require, wait_for
@@ -192,10 +192,6 @@ def test_task_that_cannot_be_run_is_told_in_line(tmp_path: Path, desktop: XvncDe
         refused = conversation.error_of("run_task", task="Look")
         assert "infra: DesktopRefused: " in refused
         assert "the task must be non-empty text, got ' '" in conversation.error_of("run_task", task=" ")
-        assert "a claim must be text about the screen, got ' '" in conversation.error_of(
-            "run_task", task="Look", expect=[" "]
-        )
-        assert "steps must be a whole number, at least 1, got 0" in conversation.error_of("run_task", task="x", steps=0)
         (run,) = (tmp_path / "runs").iterdir()
         assert run.name in refused
 
@@ -239,22 +235,9 @@ def test_run_is_read_and_looked_at(conversation: Conversation) -> None:
     assert conversation.screenshot(run_id=run_id, step=1) not in screens
     assert conversation.screenshot(run_id=run_id, step=1, when="after") in screens
     assert "step must be one of the 1 of run" in conversation.error_of("step_screenshot", run_id=run_id, step=2)
-
-
-@pytest.mark.slow
-def test_run_is_proposed_as_test(conversation: Conversation, tmp_path: Path) -> None:
-    conversation.replies += [text("said"), HOLDS]
-    run_id = conversation.result_of("run_task", task='Say "it"', expect=["it's <said>"], steps=7)["run_id"]
-    before = sorted(conversation.directory.rglob("*"))
-    source = conversation.result_of("propose_test", run_id=run_id, name="saying")["result"]
-    assert "letters, digits" in conversation.error_of("propose_test", run_id=run_id, name="a b")
-    assert sorted(conversation.directory.rglob("*")) == before
-    for argument in ("'Say \"it\"'", 'expect=["it\'s <said>"]', "max_steps=7"):
-        assert f"    {argument},\n" in source
-    (tmp_path / "test_proposed.py").write_text(source, encoding="utf-8")
-    options = ("--collect-only", "-q", "--strict-markers", "-pno:cacheprovider")
-    collected = run_python("pytest", *options, cwd=tmp_path, timeout=60)
-    assert "test_proposed.py::test_saying" in collected.stdout
+    source = conversation.result_of("propose_test", run_id=run_id, name="opening")["result"]
+    compile(source, "test_opening.py", "exec")
+    assert [part for part in ("def test_opening(", "'Open'", "it is open") if part not in source] == []
 
 
 def test_no_run_id_leads_out_of_runs(conversation: Conversation) -> None:
@@ -322,8 +305,7 @@ def test_tests_that_cannot_be_run_are_told_in_line(conversation: Conversation) -
     assert "file or directory not found: none.py" in conversation.error_of("run_tests", paths=["none.py"])
     wrong = conversation.error_of("run_tests", paths=["test_it.py"], keyword="and and")
     assert ("Wrong expression passed to '-k'" in wrong, "infra" in wrong) == (True, False)
-    for path in ("../test_it.py", "-pwhatever", str(conversation.directory.parent)):
-        assert "a test path must be in the directory" in conversation.error_of("run_tests", paths=[path])
+    assert "a test path must be in the directory" in conversation.error_of("run_tests", paths=["../test_it.py"])
     endless = conversation.error_of("run_tests", paths=["test_it.py::test_endless"], seconds=1)
     assert "took longer than 1 s and were stopped" in endless
     broken = conversation.result_of("run_tests", paths=["test_broken.py"])
@@ -331,10 +313,6 @@ def test_tests_that_cannot_be_run_are_told_in_line(conversation: Conversation) -
     [failure] = broken["failures"]
     assert (failure["test"], failure["runs"]) == ("test_broken.py", [])
     assert "No module named 'nothing_of_that_name'" in failure["message"]
-    (conversation.directory / "test_broken.vnc.toml").write_text('[[test]]\nname = "a"\n', encoding="utf-8")
-    [failure] = conversation.result_of("run_tests", paths=["test_broken.vnc.toml"])["failures"]
-    assert failure["test"] == "test_broken.vnc.toml"
-    assert failure["message"].endswith("test_broken.vnc.toml:1: 'task' is missing")
 
 
 def test_tools_say_which_of_them_only_read(conversation: Conversation) -> None:
@@ -349,25 +327,27 @@ def test_tools_say_which_of_them_only_read(conversation: Conversation) -> None:
 def test_timing_is_read_and_changed_between_tasks(conversation: Conversation) -> None:
     before = conversation.result_of("get_timing")
     assert (before["step_delay"], before["max_seconds"]) == (0.0, 300.0)
-    try:
-        assert conversation.result_of("set_timing", name="step_delay", seconds=0.25) == {**before, "step_delay": 0.25}
-        conversation.result_of("set_timing", name="max_seconds", seconds=77)
-        conversation.replies += [text("looked")]
-        run_id = conversation.result_of("run_task", task="Look")["run_id"]
-        started = read_trace(conversation.directory / "runs" / run_id).started
-        assert (started.settings["step_delay"], started.limits.seconds) == (0.25, 77.0)
-    finally:
-        for name in ("step_delay", "max_seconds"):
-            conversation.result_of("set_timing", name=name, seconds=before[name])
-    assert "step_delay must be a number of seconds, 0 or more, got -1.0" in conversation.error_of(
-        "set_timing", name="step_delay", seconds=-1
-    )
+    assert conversation.result_of("set_timing", name="max_seconds", seconds=77) == {**before, "max_seconds": 77.0}
+    conversation.replies += [text("looked")]
+    run_id = conversation.result_of("run_task", task="Look")["run_id"]
+    assert read_trace(conversation.directory / "runs" / run_id).started.limits.seconds == 77.0
+    conversation.result_of("set_timing", name="max_seconds", seconds=before["max_seconds"])
     assert "one of start_seconds, " in conversation.error_of("set_timing", name="model", seconds=1)
 
 
-@contextmanager
-def in_the_middle_of_a_run(directory: Path, desktop: XvncDesktop) -> Iterator[ForkedPython]:
-    """A server whose client has asked for a task, which now waits for the model."""
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        (lambda process: process.stdin.close(), 0),
+        (lambda process: process.send_signal(signal.SIGTERM), 143),
+    ],
+    ids=["stdin closed", "SIGTERM"],
+)
+def test_it_ends_in_middle_of_run(
+    tmp_path: Path, desktop: XvncDesktop, end: Callable[[ForkedPython], None], code: int
+) -> None:
+    """The client has asked for a task, which waits for the model."""
     about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     messages: Sequence[dict[str, object]] = [
         {"id": 1, "method": "initialize", "params": about},
@@ -377,45 +357,17 @@ def in_the_middle_of_a_run(directory: Path, desktop: XvncDesktop) -> Iterator[Fo
     with GeminiServer([hang()]) as model:
         _, _, *server = command(desktop.server)
         env = environment(model, desktop)
-        process = ForkedPython(*server, cwd=directory, env=env, stdin=subprocess.PIPE, stderr=2)
+        process = ForkedPython(*server, cwd=tmp_path, env=env, stdin=subprocess.PIPE, stderr=2)
         assert process.stdin
-        for message in messages:
-            process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
-        process.stdin.flush()
-        model.wait_for_requests(1)
+        assert process.stdout
         try:
-            yield process
+            process.stdin.writelines(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in messages)
+            process.stdin.flush()
+            model.wait_for_requests(1)
+            end(process)
+            assert process.wait(timeout=20) == code
+            assert {json.loads(line)["jsonrpc"] for line in process.stdout} == {"2.0"}
         finally:
             process.kill()
-            assert process.stdout
             process.stdout.close()
             process.stdin.close()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("end", "code"),
-    [
-        (lambda process: process.stdin.close(), 0),
-        (lambda process: process.send_signal(signal.SIGINT), 130),
-        (lambda process: process.send_signal(signal.SIGTERM), 143),
-    ],
-    ids=["stdin closed", "Ctrl-C", "SIGTERM"],
-)
-def test_it_ends_in_middle_of_run(
-    tmp_path: Path, desktop: XvncDesktop, end: Callable[[ForkedPython], None], code: int
-) -> None:
-    with in_the_middle_of_a_run(tmp_path, desktop) as process:
-        end(process)
-        assert process.wait(timeout=20) == code
-        assert process.stdout is not None
-        assert {json.loads(line)["jsonrpc"] for line in process.stdout} == {"2.0"}
-
-
-@pytest.mark.slow
-def test_without_library_it_says_what_to_install(tmp_path: Path) -> None:
-    program = "import sys; sys.modules['mcp'] = None; from pytest_vnc_use.cli import main; sys.exit(main(sys.argv[1:]))"
-    given = [sys.executable, "-c", program, "mcp", "--vnc", "h::1"]
-    done = subprocess.run(given, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "Install the extra 'mcp': pip install -e '.[mcp]' in a clone of pytest-vnc-use" in done.stderr

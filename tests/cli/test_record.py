@@ -16,7 +16,7 @@ import pytest
 from pytest_vnc_use import cli
 from pytest_vnc_use.recordings.format import Recording
 from pytest_vnc_use.recordings.store import load
-from pytest_vnc_use.types import Click, KeyCombo, Region, TypeText
+from pytest_vnc_use.types import Click, Region, TypeText
 from support import vnc_servers
 from support.forked_python import run_python
 from support.person import Person, Recorder
@@ -88,9 +88,6 @@ def test_what_person_does_is_test_that_replays(record_till: Callable[..., Record
         person.click(200, 60)
         person.type("alicex")
         person.press("Backspace")
-        for _ in range(20):  # a held key does not catch up: while its first press waited, a browser repeats it
-            person.event("key", "ArrowLeft", "ArrowLeft", False, True)
-        person.event("key", "ArrowLeft", "ArrowLeft", False, False)
         person.event("scroll", 10, 10, "down")
         person.until(lambda shown: "no wheel" in shown["notice"])
         pay(person)
@@ -100,7 +97,7 @@ def test_what_person_does_is_test_that_replays(record_till: Callable[..., Record
     assert recorder.page.await_finished().startswith("The recording is written: test_shown.py and __vnc_recordings__")
     steps = [step.action for step in recording(tmp_path).runs[0].steps]
     clicks = [Click(130, 224), Click(150, 224), Click(380, 224)]
-    assert steps == [Click(200, 60), TypeText("alice"), KeyCombo(("left",)), *clicks]
+    assert steps == [Click(200, 60), TypeText("alice"), *clicks]
 
     test = tmp_path / "test_shown.py"
     body = "    from pathlib import Path\n    assert vnc_desktop.read_file('total.txt') == 'alice pays 5.00'\n"
@@ -135,10 +132,9 @@ def test_record_takes_desktop_and_program_of_project(record: Callable[..., Recor
     assert (changed.left < x < changed.right, changed.top < y < changed.bottom) == (True, True), "it says paid there"
     done = replayed(tmp_path)
     assert done.code == 0, done.out
-    for fault in ("wrong total", "another mark"):
-        ini.write_text(f"[pytest]\nvnc_server = qt\nvnc_app = {APP} --fault={shlex.quote(fault)}\n")
-        done = replayed(tmp_path, "-ovnc_gate_seconds=3")
-        assert (done.code, "inconclusive" in done.out) == (1, True), done.out
+    ini.write_text(f"[pytest]\nvnc_server = qt\nvnc_app = {APP} --fault='wrong total'\n")
+    done = replayed(tmp_path, "-ovnc_gate_seconds=3")
+    assert (done.code, "inconclusive" in done.out) == (1, True), done.out
 
 
 SECRET = "w0nder-land"
@@ -166,11 +162,9 @@ def test_secret_is_never_written(record_till: Callable[..., Recorder], tmp_path:
     ("arguments", "problem"),
     [
         (["--task", " ", "--out", "test_a.py"], "--task"),
-        (["--task", "Go", "--out", "test_there.py/new/test_a.py"], "in a writable directory, got '"),
         (["--task", "Go", "--out", "test_there.py"], "'test_there.py' already exists"),
         (["--task", "Go", "--out", "test_recorded.py"], "test_recorded.json' already exists"),
         (["--task", "Go", "--out", "test_a.py", "--secret", "NOT_SET_ANYWHERE"], "'NOT_SET_ANYWHERE'"),
-        (["--task", "Go", "--out", "test_a.py", "--secret", "not a name"], "'not a name'"),
         (["--task", "Go", "--out", "test_a.py", "--secret", "TILL_NAME", "--app", f"till {SECRET}"], "--app"),
         (["--task", "Go", "--out", "test_a.py", "--vnc", ""], "Give --vnc, or set vnc_server in pytest's config"),
     ],
