@@ -5,13 +5,8 @@ from __future__ import annotations
 import threading
 
 import pytest
-from freezegun import freeze_time
 
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded, uncounted
-
-
-def test_call_in_time_returns_result() -> None:
-    assert Deadline(5).call(lambda: 41 + 1) == 42
 
 
 def test_call_raises_error_of_work() -> None:
@@ -32,17 +27,12 @@ def test_call_endless_work_raises() -> None:
 
 
 def test_deadline_frozen_clock_ends_in_real_time() -> None:
+    from freezegun import freeze_time
+
     released = threading.Event()
     with freeze_time("2030-01-02"), pytest.raises(DeadlineExceeded):
         Deadline(0.2).call(released.wait)
     released.set()
-
-
-def test_call_after_time_starts_nothing() -> None:
-    begun: list[int] = []
-    with pytest.raises(DeadlineExceeded):
-        Deadline(1.0, spent_s=1.0).call(lambda: begun.append(1))
-    assert begun == []
 
 
 def test_call_meanwhile_error_raises_at_once() -> None:
@@ -59,8 +49,8 @@ def test_call_meanwhile_error_raises_at_once() -> None:
 
 
 def test_deadline_while_user_is_asked_stands_still() -> None:
-    deadline = Deadline(0.2)
+    deadline = Deadline(0.1)
     with uncounted():
-        threading.Event().wait(0.3)
+        threading.Event().wait(0.15)
         assert deadline.call(lambda: "still time") == "still time"
-    assert 0 < deadline.remaining_s <= 0.2
+    assert 0 < deadline.remaining_s <= 0.1

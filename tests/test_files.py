@@ -45,37 +45,20 @@ def test_replace_file_by_many_leaves_one_whole(tmp_path: Path) -> None:
     assert [*tmp_path.iterdir()] == [target]
 
 
-@pytest.mark.parametrize("name", ["directory", "missing/file", "file/target"])
-def test_replace_file_failure_names_target(tmp_path: Path, name: str) -> None:
-    (tmp_path / "directory").mkdir()
-    (tmp_path / "file").touch()
-    target = tmp_path / name
-    with pytest.raises(OSError, match="directory") as raised:
-        replace_file(target, b"new")
-    assert raised.value.filename == str(target)
-    assert ".tmp" not in str(raised.value)
-
-
-@pytest.fixture(params=["fifo", "zero", "directory", "nul", "surrogate", "long"])
-def oddity(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    odd = tmp_path / "odd"
-    match request.param:
-        case "fifo":
-            os.mkfifo(odd)
-        case "zero":
-            odd.symlink_to("/dev/zero")
-        case "directory":
-            odd.mkdir()
-        case name:
-            odd = tmp_path / {"nul": "a\0b", "surrogate": "\ud800", "long": "a" * 5000}[name]
-    return odd
-
-
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="the system does not list open files")
-def test_read_special_file_raises_and_leaves_none_open(oddity: Path) -> None:
+@pytest.mark.parametrize("name", ["fifo", "zero", "directory", "a\0b", "\ud800"])
+def test_read_special_file_raises_and_leaves_none_open(tmp_path: Path, name: str) -> None:
+    oddity = tmp_path / name
+    match name:
+        case "fifo":
+            os.mkfifo(oddity)
+        case "zero":
+            oddity.symlink_to("/dev/zero")
+        case "directory":
+            oddity.mkdir()
     descriptors = Path("/proc/self/fd")
     before = {file.name for file in descriptors.iterdir()}
-    with pytest.raises(OSError, match=r"odd|name"):
+    with pytest.raises(OSError, match=r"fifo|zero|directory|name"):
         read_regular(oddity)
     with pytest.raises((OSError, ValueError)):
         read_whole(oddity)
@@ -93,15 +76,7 @@ def test_read_too_large_file_raises(tmp_path: Path) -> None:
         read_regular(tmp_path / "large", 2)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[[rule]]\nname = " + "0x" + "f" * 5000,
-        "a = " + "9" * 5000,
-        "a = " + "[" * 12_000,
-        "[[rule]]\ndecision='deny'\ntext='" + "(" * 5000 + ")" * 5000 + "'",
-    ],
-)
+@pytest.mark.parametrize("text", ["a = " + "9" * 5000, "a = " + "[" * 12_000])
 def test_read_unreadable_toml_raises(tmp_path: Path, text: str) -> None:
     file = tmp_path / "a.toml"
     file.write_text(text)

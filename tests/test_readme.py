@@ -33,10 +33,6 @@ def test_ci_takes_its_commands_from_readme() -> None:
     assert ["pip install -e" in command for command in taken.splitlines()] == [False, True, True]
 
 
-def test_readme_is_short() -> None:
-    assert len(README.splitlines()) <= 150
-
-
 @pytest.mark.desktop
 @pytest.mark.slow
 def test_readme_first_test_replays(tmp_path: Path) -> None:

@@ -8,13 +8,13 @@ import re
 import shlex
 import sys
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from PIL import Image
 
 from pytest_vnc_use.harness.screenshots import write_screenshots
-from pytest_vnc_use.report.pages import write_report
 from support import chat_server, vnc_servers
 from support.browsers import QUIET, site
 from support.chat_server import ChatServer
@@ -60,22 +60,7 @@ def test_langgraph_agent(
     run(server).assert_outcomes(passed=2)
     assert server.refusals == []
     assert {request.model for request in server.requests} == {"gemini-2.5-computer-use-preview-10-2025"}
-    [trace] = (pytester.path / "runs").glob("*/trace.jsonl")
-    write_report([trace.parent], trace.parents[1])
-    assert "Click into the middle and type hello" in (trace.parent / "index.html").read_text(encoding="utf-8")
-
-
-class _Hands:
-    """Hands that write down where they click."""
-
-    def __init__(self, png: bytes) -> None:
-        self.png, self.clicked = png, list[tuple[int, int, int]]()
-
-    def screenshot_png(self) -> bytes:
-        return self.png
-
-    def click(self, x: int, y: int, button: int) -> None:
-        self.clicked.append((x, y, button))
+    assert [*(pytester.path / "runs").glob("*/trace.jsonl")]
 
 
 def test_pieces_of_turn(model: Callable[[Reply, Reply], GeminiServer], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,9 +70,12 @@ def test_pieces_of_turn(model: Callable[[Reply, Reply], GeminiServer], monkeypat
     monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
     names: dict[str, Any] = {}
     exec(pieces, names)
-    hands = _Hands(frame_of(0).png)
+    clicked: list[tuple[int, ...]] = []
+    hands = SimpleNamespace(
+        screenshot_png=lambda: frame_of(0).png, click=lambda x, y, button: clicked.append((x, y, button))
+    )
     assert names["carry_out"](hands, "Open the basket") == "It is open."
-    assert hands.clicked == [(720, 450, 1), (1439, 0, 1)]
+    assert clicked == [(720, 450, 1), (1439, 0, 1)]
     assert server.refusals == []
     assert [len(request.images) for request in server.requests] == [1, 3]
 
@@ -161,8 +149,6 @@ def test_agent_inside_browser(
     assert "call done(message=" in server.requests[-1].contents[-1]["parts"][0]["text"]
     answered = [each["response"]["url"] for each in server.requests[-1].function_responses]
     assert answered == ["about:blank", f"{pages.address}/", *[f"{pages.address}/second"] * 2]
-    read = server.requests[-1].function_responses[-1]["response"]["output"]
-    assert read.startswith(f"address: {pages.address}/second\ntitle: ")
 
 
 @pytest.mark.desktop
@@ -184,9 +170,6 @@ def test_local_vision_model(pytester: pytest.Pytester, monkeypatch: pytest.Monke
         _, second, third = server.requests
     assert second.body["model"] == "qwen3-vl-8b-instruct"
     assert "<think>\nThe middle.\n</think>" in second.of("assistant")[0]["content"]
-    done, refused = (tool["content"] for tool in second.of("tool"))
-    assert json.loads(done) == {"ok": True}
-    assert json.loads(refused)["error"]["type"] == "too_many_tool_calls"
-    assert len(third.images) == 2
-    with Image.open(io.BytesIO(third.images[-1])) as screenshot:
-        assert screenshot.size == (1536, 864)
+    done, refused = (json.loads(tool["content"]) for tool in second.of("tool"))
+    assert (done, refused["error"]["type"]) == ({"ok": True}, "too_many_tool_calls")
+    assert [Image.open(io.BytesIO(image)).size for image in third.images[1:]] == [(1536, 864)]

@@ -5,18 +5,15 @@ from __future__ import annotations
 import html
 import os
 import re
-import signal
 import subprocess
 import sys
 from base64 import b64decode
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from support.leftovers import is_running
 from support.paths import ROOT
-from support.vnc_servers import missing, require, wait_for
+from support.vnc_servers import missing, require
 
 SCRIPT = ROOT / "examples" / "many_machines" / "two_hosts.sh"
 LONGEST_S = 100
@@ -58,28 +55,3 @@ def test_tests_of_both_machines_are_in_one_report(tmp_path: Path, options: tuple
     if code:
         assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
         assert set(re.findall("on the machine (one|two)", done.stdout)) == {"one", "two"}
-
-
-@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
-def test_nothing_is_left_whatever_ends_it(ending: signal.Signals) -> None:
-    command, environment = [SCRIPT, "-p", "no:cacheprovider"], os.environ | {"PYTHON": sys.executable}
-    with subprocess.Popen(
-        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-    ) as script:  # in a process group of its own, as from a terminal
-        wait_for(lambda: "Xtigervnc" in descendants(script.pid).values(), "a desktop", LONGEST_S)
-        family = descendants(script.pid)
-        (os.killpg if ending == signal.SIGINT else os.kill)(script.pid, ending)
-        wait_for(lambda: not any(map(is_running, family)), "the end of all processes", LONGEST_S)
-    assert {"sshd", "python"} <= set(family.values())
-    assert not Path("/run/hosts").exists()
-    assert not (ROOT / "_pytest").exists()
-
-
-def descendants(pid: int) -> dict[int, str]:
-    """The names of a process and of all that it started, by their ids."""
-    found: dict[int, str] = {}
-    with suppress(OSError):  # it ended meanwhile
-        found[pid] = Path(f"/proc/{pid}/comm").read_text().strip()
-        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-            found |= descendants(int(child))
-    return found
