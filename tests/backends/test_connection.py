@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 import pytest_socket
-from freezegun import freeze_time
 
 from pytest_vnc_use.backends.security import ServerFacts
 from pytest_vnc_use.backends.vnc import connect
@@ -84,6 +83,8 @@ def test_server_out_of_reach_is_refused() -> None:
 
 
 def test_server_without_screen_is_refused_in_time() -> None:
+    from freezegun import freeze_time
+
     for greeting in (b"", b"RFB 003.008\n"):
         with playing(greeting, then_silent=True) as address, freeze_time("2030-01-02"):  # a clock that a test stops
             assert_refused(address, DesktopRefused, "showed no screen within", timeout_s=0.5)

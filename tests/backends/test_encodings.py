@@ -8,11 +8,11 @@ import zlib
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from functools import partial
+from random import Random
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
 
 from pytest_vnc_use.agent import build
 from pytest_vnc_use.backends.client import EncodingChoice
@@ -29,10 +29,6 @@ from support.witness_programs import xterm
 ENCODINGS: tuple[EncodingChoice, ...] = ("raw", "zrle", "tight")
 ZRLE_WAYS = {"raw": 1000, "solid": 1, "packed": 16, "runs": 1000, "palette_runs": 127}
 TIGHT_WAYS = {"copy": 1000, "fill": 1, "palette": 256, "gradient": 1000}
-sizes = st.tuples(st.integers(1, 130), st.integers(1, 130))
-reproducible = settings(
-    max_examples=8, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
-)
 
 
 def read(reading: Reading, data: bytes) -> npt.NDArray[np.uint32]:
@@ -48,29 +44,22 @@ def read(reading: Reading, data: bytes) -> npt.NDArray[np.uint32]:
             return pixels
 
 
-@reproducible
-@given(size=sizes, ways=st.lists(st.sampled_from(sorted(ZRLE_WAYS)), min_size=1, max_size=3), seed=st.integers(0, 999))
-def test_zrle_in_all_its_ways(size: tuple[int, int], ways: list[str], seed: int) -> None:
-    decoder, stream = Zrle(), rfb_server.ZrleStream()
-    for way in ways:
-        colours = 1 + seed % ZRLE_WAYS[way]
-        pixels = rfb_server.image(*size, colours, seed)
+@pytest.mark.parametrize("seed", range(15))
+def test_zrle_in_all_its_ways(seed: int) -> None:
+    drawn, decoder, stream = Random(seed), Zrle(), rfb_server.ZrleStream()
+    size = drawn.randint(1, 130), drawn.randint(1, 130)
+    for way in drawn.choices(sorted(ZRLE_WAYS), k=3):
+        pixels = rfb_server.image(*size, drawn.randint(1, ZRLE_WAYS[way]), seed)
         assert np.array_equal(read(decoder.decode(*size), stream.encode(pixels, way)), pixels)
 
 
-@reproducible
-@given(
-    size=sizes,
-    ways=st.lists(
-        st.tuples(st.sampled_from(sorted(TIGHT_WAYS)), st.integers(0, 3), st.booleans()), min_size=1, max_size=4
-    ),
-    seed=st.integers(0, 999),
-)
-def test_tight_in_all_its_ways(size: tuple[int, int], ways: list[tuple[str, int, bool]], seed: int) -> None:
-    decoder, stream = Tight(), rfb_server.TightStream()
-    for way, number, reset in ways:
-        pixels = rfb_server.image(*size, 1 + seed % TIGHT_WAYS[way], seed)
-        data = stream.encode(pixels, way, number, reset=reset)
+@pytest.mark.parametrize("seed", range(15))
+def test_tight_in_all_its_ways(seed: int) -> None:
+    drawn, decoder, stream = Random(seed), Tight(), rfb_server.TightStream()
+    size = drawn.randint(1, 130), drawn.randint(1, 130)
+    for way in drawn.choices(sorted(TIGHT_WAYS), k=4):
+        pixels = rfb_server.image(*size, drawn.randint(1, TIGHT_WAYS[way]), seed)
+        data = stream.encode(pixels, way, drawn.randrange(4), reset=drawn.random() < 0.5)
         assert np.array_equal(read(decoder.decode(*size), data), pixels)
 
 

@@ -8,21 +8,21 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
 
 from support.fuzzing import TARGETS
 from support.fuzzing.trial import MOST_MB, on_trial
 from support.paths import TESTS
-
-FIXED = settings(derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TARGETS)
 def test_no_input_breaks_promise(name: str, tmp_path: Path) -> None:
     """The errors are the package's own, in time, and nothing is written elsewhere."""
+    from hypothesis import HealthCheck, given, settings, strategies as st
+
+    fixed = settings(derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
     with on_trial(TARGETS[name], tmp_path) as attempt:
-        settings(FIXED, max_examples=TARGETS[name].examples)(given(st.integers(0, 2**32))(attempt))()
+        settings(fixed, max_examples=TARGETS[name].examples)(given(st.integers(0, 2**32))(attempt))()
 
 
 @pytest.mark.slow

@@ -10,14 +10,14 @@ import termios
 import time
 from collections.abc import Callable
 
-import pyte
-
 
 class Terminal:
     """A terminal of a few rows. Programs write to `slave`; `read_until` draws what they wrote on `rows`."""
 
     def __init__(self, columns: int = 80, rows: int = 24) -> None:
         self._master, self.slave = os.openpty()
+        import pyte  # each worker would import it to collect the tests
+
         self._screen = pyte.Screen(columns, rows)
         self._stream = pyte.ByteStream(self._screen)
         self.raw = b""

@@ -18,14 +18,16 @@ from support.person import Page, Person
 from support.vnc_servers import VncServer, require_package
 
 require_package("starlette")
-from support.desks import Recording  # noqa: E402
-
-axe = require_package("axe_playwright_python.sync_playwright")
 from pytest_vnc_use.ui.manual import NOT_RECORDED, key_name  # noqa: E402
+from support.desks import Recording  # noqa: E402
 
 LONG_MS = 120_000
 TASK, CLAIM, SECRET = "Say hello", "it says hello", "w0nder-land"
 XTERM = ("xterm", "-bg", "white", "-cr", "white", "-geometry", "100x30+0+0", "-e", "cat")
+
+
+def violations(page: Any) -> int:
+    return int(require_package("axe_playwright_python.sync_playwright").Axe().run(page).violations_count)
 
 
 @pytest.fixture
@@ -52,7 +54,7 @@ def opened(browser: Any, recording: Recording) -> Iterator[Any]:
 @pytest.mark.slow
 def test_page_records_pointer_and_keys(browser: Any, recording: Recording) -> None:
     with opened(browser, recording) as page:
-        assert axe.Axe().run(page).violations_count == 0
+        assert violations(page) == 0
         session = page.context.new_cdp_session(page)
         page.locator("#record-screen canvas").click(position={"x": 101, "y": 51})
         page.keyboard.type("Hi")
@@ -92,7 +94,7 @@ def test_page_records_pointer_and_keys(browser: Any, recording: Recording) -> No
         page.get_by_text("Mask: ").wait_for()
         page.keyboard.press("Shift+Escape")
         page.get_by_role("button", name="Done…").click()
-        assert axe.Axe().run(page).violations_count == 0
+        assert violations(page) == 0
         told: list[str] = []
         page.once("dialog", lambda dialog: (told.append(dialog.message), dialog.dismiss()))
         page.get_by_role("button", name="Record", exact=True).click()

@@ -33,11 +33,14 @@ from support.tills import TILL
 from support.vnc_servers import require, require_package
 
 require_package("starlette")
-axe = require_package("axe_playwright_python.sync_playwright")
 LONG_MS = 90_000
 PNG = encode_png(np.zeros((40, 60), np.uint32))
 ADDING = ((230, 224), (250, 224))
 pytestmark = [pytest.mark.desktop, pytest.mark.browser, pytest.mark.slow]
+
+
+def violations(page: Any) -> int:
+    return int(require_package("axe_playwright_python.sync_playwright").Axe().run(page).violations_count)
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +90,7 @@ def test_page_runs_pauses_and_shows_test(project: Project, browser: Any) -> None
         run = page.get_by_role("button", name="Run test_till", exact=True)
         run.wait_for(timeout=LONG_MS)
         page.locator("#tests .passed").wait_for()  # as the recording's session ended
-        assert axe.Axe().run(page).violations_count == 0
+        assert violations(page) == 0
         page.locator("#run-all:enabled").wait_for(timeout=LONG_MS)
         page.get_by_role("button", name="Pause").click()
         run.click()
@@ -142,7 +145,7 @@ def test_accepted_on_page_updates_recording(project: Project, browser: Any) -> N
         assert page.evaluate(IS_CROPPED)
         page.get_by_role("button", name="Whole screen").click()
         assert not page.evaluate(IS_CROPPED)
-        assert axe.Axe().run(page).violations_count == 0
+        assert violations(page) == 0
         page.get_by_role("button", name="Accept: the screen now is right").click()
         assert process.wait(120) == 0
         page.locator("#tests .passed").wait_for()
@@ -213,7 +216,7 @@ def test_drift_is_continued_by_keyboard(served: Served, browser: Any, tmp_path: 
 
     def press(button: str, heading: str = "") -> None:
         page.get_by_role("button", name=button).wait_for()
-        assert axe.Axe().run(page).violations_count == 0, heading
+        assert violations(page) == 0, heading
         page.get_by_role("button", name=button).focus()
         page.keyboard.press("Enter")
 
