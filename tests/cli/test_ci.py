@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from pytest_vnc_use.cli.init import Project, read_target
 from support.ci_jobs import Machine, Runner, run_github, run_gitlab, run_jenkins
 from support.gemini_server import GeminiServer, calls, text
 from support.paths import EXAMPLES, PAD_LINE, ROOT
-from support.vnc_servers import require, require_package, require_pyside
+from support.vnc_servers import require, require_pyside
 
 pytestmark = pytest.mark.slow
 
@@ -77,18 +76,6 @@ def test_workflow_installs_qt_of_program(tmp_path: Path) -> None:
     assert 'pip install "pytest-vnc-use[demo]"\n' in str(project.plan(ci="github", policy=False)[WORKFLOW])
     (tmp_path / "requirements.txt").write_text("PyQt6==6.9\n")
     assert "pip install pytest-vnc-use -r requirements.txt" in str(project.plan(ci="github", policy=False)[WORKFLOW])
-
-
-def test_workflow_of_subdirectory_is_at_top(tmp_path: Path) -> None:
-    require("git")
-    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
-    web = tmp_path / "web"
-    web.mkdir()
-    planned = Project(web, read_target("xterm", "", web), "Type it").plan(ci="github", policy=False)
-    source = planned["../.github/workflows/desktop-tests-web.yml"]
-    assert source
-    assert yaml.safe_load(source)["defaults"] == {"run": {"working-directory": "web"}}
-    assert "            web/report.html\n            web/runs/\n" in source
 
 
 def test_github_heals_at_night_and_by_hand(tmp_path: Path) -> None:
@@ -196,31 +183,3 @@ def test_github_without_recording_or_key_fails_late(
     machine.said = ""
     assert run_github(machine, WORKFLOW, "heal", {"GOOGLE_API_KEY": server.api_key}) == 1, machine.said
     assert "no recording has changed" in machine.said
-
-
-SKIPPED = """
-import pytest
-
-@pytest.mark.skip("no desktop is needed to be counted")
-@pytest.mark.vnc_task("Click it")
-def test_it(vnc_desktop): ...
-"""
-
-
-def test_shards_are_merged_and_missing_one_fails(tmp_path: Path, origin: Path) -> None:
-    require("git")
-    require_package("pytest_split")
-    whole = Machine(tmp_path / "whole", origin)
-    for shard in (1, 2):  # the second one has no test
-        job = Machine(tmp_path / f"job-{shard}", origin, shard=shard)
-        (job.clone / "tests" / "test_first.py").write_text(SKIPPED)
-        assert run_github(job, "github-shards.yml", "replay", {}) == 0, job.said
-        shutil.copytree(job.clone / "shards", whole.clone / "shards", dirs_exist_ok=True)
-    for shard in ("3", "4"):
-        shutil.copytree(whole.clone / "shards" / "2", whole.clone / "shards" / shard)
-    assert run_github(whole, "github-shards.yml", "merge", {}) == 0, whole.said
-    assert "1 skipped in 4 of 4 jobs: report/vnc-results.json" in whole.said
-    assert (whole.clone / "report" / "index.html").exists()
-    shutil.rmtree(whole.clone / "shards" / "2")
-    assert run_github(whole, "github-shards.yml", "merge", {}) == 1, whole.said
-    assert "'shards/2' must have one vnc-results.json below it, it has none" in whole.said

@@ -154,15 +154,6 @@ def test_wrong_usage_exits_with_2_without_values(
     assert (code, problem in error, "s3cret" in error) == (2, True, False), error
 
 
-@pytest.mark.desktop
-def test_missing_key_is_named(tmp_path: Path, pad: QtDesktop) -> None:
-    without = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
-    words = ("run", "--vnc", pad.server, "--task", "x")
-    done = run_python("pytest_vnc_use.cli", *words, cwd=tmp_path, env=without, timeout=400)
-    assert done.returncode == 2
-    assert "no API key is set. Set GOOGLE_API_KEY. In Python a planner or judge also takes api_key=…" in done.stderr
-
-
 @pytest.mark.slow
 def test_policy_is_checked_and_tried_on_run(tmp_path: Path, pad: QtDesktop) -> None:
     """On a terminal with few letters, too."""

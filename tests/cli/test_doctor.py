@@ -6,7 +6,7 @@ import os
 import re
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -220,28 +220,6 @@ def test_letter_is_typed_and_taken_back(tigervnc: VncServer, tmp_path: Path) -> 
         with xterm(tigervnc, tmp_path / str(number), program, *options):
             found = finding(Settings(server=tigervnc.address), "typing", typing=True)
         assert (found.word, text in found.text) == (word, True), found.text
-
-
-@pytest.mark.slow
-@pytest.mark.desktop
-@pytest.mark.parametrize(
-    ("options", "setting", "word", "text"),
-    [
-        ((), ("xdotool", "key", "Caps_Lock"), "FAIL", "'w' arrived as 'W': Caps Lock is on"),
-        # without this option only the first text of some is wrong
-        (["-nomodtweak"], ("setxkbmap", "us", "intl"), "FAIL", "the desktop's keyboard layout has dead keys"),
-    ],
-    ids=["Caps Lock", "dead keys"],
-)
-def test_keys_changed_by_desktop_fail_typing(
-    tmp_path: Path, options: Sequence[str], setting: Sequence[str], word: str, text: str
-) -> None:
-    """x11vnc has no clipboard, so all text goes by keys."""
-    with vnc_servers.x11vnc(options=options) as server:
-        server.output_of(*setting)
-        with xterm(server, tmp_path, "cat"):
-            found = finding(Settings(server=server.address), "typing", typing=True)
-    assert (found.word, text in found.text) == (word, True), found.text
 
 
 @pytest.mark.desktop

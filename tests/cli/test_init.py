@@ -8,10 +8,7 @@ import shlex
 import socket
 import subprocess
 import sys
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
@@ -20,7 +17,6 @@ from pytest_vnc_use.cli.init import Project, read_target
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.safety.policy_file import load_policy
 from support.forked_python import run_python
-from support.person import Person, record
 from support.vnc_servers import VncServer, require, require_pyside
 
 TASK = "Type Hello into the document"
@@ -259,34 +255,3 @@ def test_missing_answers_are_asked_for_and_desktop_is_checked(tmp_path: Path, ti
         assert text in done.stdout
     assert f"ok    server: '{tigervnc.address}' speaks RFB 3.8" in done.stdout
     assert "note   nothing resets an external desktop" in done.stdout
-
-
-class Files(SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        """Nothing is printed."""
-
-
-def type_hello(person: Person) -> None:
-    person.click(100, 110)
-    person.type("Hello")
-
-
-@pytest.mark.slow
-@pytest.mark.desktop
-def test_init_to_replay_takes_three_commands(tmp_path: Path) -> None:
-    require("Xtigervnc")
-    require("chromium")
-    page = "<!doctype html><title>A form</title><h1>Name</h1><input style='font: 30px sans-serif'>"
-    (tmp_path / "index.html").write_text(page)
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Files, directory=str(tmp_path))) as http:
-        Thread(target=http.serve_forever, daemon=True).start()
-        done = init(tmp_path, f"http://127.0.0.1:{http.server_port}/", "--task", "Type Hello")
-        assert done.returncode == 0, done.stdout + done.stderr
-        *_, test, option = done.stdout.splitlines()[-1].split()
-        assert option == "--vnc-record=manual"
-        code, output = record(tmp_path, type_hello, test, "-p", "no:pytest-vnc")
-        assert (code, "1 recording written" in output) == (0, True), output
-        environment = {**os.environ, "CI": "true"}
-        replay = run_python("pytest", "-p", "no:pytest-vnc", cwd=tmp_path, env=environment, timeout=TIMEOUT_S)
-        http.shutdown()
-    assert (replay.returncode, "1 run planned by recording" in replay.stdout) == (0, True), replay.stdout

@@ -49,19 +49,6 @@ def test_mask_test_name_selects_recordings(directory: Path) -> None:
     assert {path: path.read_bytes() for path in directory.rglob("*.webp")} == others, "no image is touched"
 
 
-def test_mask_given_twice_is_written_once_and_listed(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for _ in range(2):
-        assert main(["mask", "test_shop.py::test_basket", "10,20,110,40", "0,0,5,5"]) == 0
-    printed = capsys.readouterr().out.splitlines()
-    assert "test_basket.json: masked; 0.2% of the screen is not compared" in printed[0]
-    assert ": was masked already; 0.2% of the screen is not compared" in printed[2]
-    assert printed[3].startswith("  unsure until it is judged again: 'the basket shows 2 apples")
-    assert main(["mask", "test_shop.py"]) == 0
-    listed = capsys.readouterr().out
-    assert "test_basket.json: 0.2% of the screen is not compared\n  10,20,110,40\n  0,0,5,5\n" in listed
-    assert "test_sign_in.json: 0.0% of the screen is not compared\n" in listed
-
-
 def test_mask_invalid_prints_problem_and_writes_nothing(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for test, region, problem in (
         ("test_shop.py::test_nothing", "1,1,2,2", "there is no recording of 'test_shop.py::test_nothing'"),

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from pytest_vnc_use.report.annotate import action_path
-from pytest_vnc_use.report.html import AssetLink, keep_asset, run_html
+from pytest_vnc_use.report.html import AssetLink, keep_asset, run_html, thumbnail
 from pytest_vnc_use.report.pages import write_report
 from pytest_vnc_use.report.screenshots import data_uri
 from pytest_vnc_use.runs.directory import RunDirectory
@@ -88,6 +88,14 @@ def test_block_has_screens_of_all_steps(write_run, make_step, frames, link):
     assert block.marks == [action_path(click, SIZE) for click in clicks[:2]]
     if isinstance(link, AssetLink):
         assert all((run / "screens" / name).read_bytes() == png for name, png in link.screenshots.items())
+
+
+def test_block_of_thumbnails_leads_to_page(write_run, make_step):
+    run = write_run([make_step(1, Click(5, 5)), make_step(2, Click(6, 6))], DONE)
+    content = run_html(run, link=thumbnail, page="runs/run-1/index.html")
+    assert all(url.startswith("data:image/webp") for url in Block(content).screenshots)
+    links = re.findall(r'<a href="(.*?)"', content)
+    assert links == [f"runs/run-1/index.html{step}" for step in ("", "#step-1", "#step-2")]
 
 
 def test_page_and_block_name_step_or_show_its_place(write_run, make_step) -> None:

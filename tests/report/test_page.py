@@ -197,28 +197,6 @@ def test_text_of_anybody_is_harmless(write_run, make_step, frames, tmp_path: Pat
             assert content.count("alert(1)</script>") == 0
 
 
-def test_of_huge_log_only_end_is_read(drifted) -> None:
-    run = drifted()
-    (run / "logs").mkdir()
-    (run / "logs" / "program.txt").write_bytes(bytes(500_000) + b"\nthe last line")
-    ((role, text),) = show_run(run).view.printed
-    assert role == "program (the last 400000 of 500014 bytes)"
-    assert text.endswith("the last line")
-
-
-def test_difference_is_shaded_enlarged_and_first(drifted, tmp_path: Path) -> None:
-    path = drifted()
-    shown = show_run(path)
-    assert shown.view.deciding is not None
-    pair = shown.view.deciding.pair
-    assert [str(box) for box in pair.boxes] == ["100 50 30 20"]
-    shade = Image.open(io.BytesIO(shown.added[pair.shade.address])).convert("RGBA")
-    assert (shade.size, shade.getchannel("A").getbbox()) == ((320, 200), (100, 50, 130, 70))
-    page = html_of([path], path.parent, "run-1/index.html")
-    assert page.index("The test failed") < page.index('id="deciding"') < page.index('class="film"')
-    assert f'viewBox="{pair.zooms[0]}"' in page
-
-
 BROKEN = RunEnded(None, "the run failed", "PlannerError: none\nTraceback")
 
 

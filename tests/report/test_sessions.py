@@ -275,6 +275,9 @@ def test_merge_reports_wrong_job_everywhere(
     [
         (["-o", "r", "--merge", "jobs/9"], "--merge needs a directory with results or runs, got 'jobs/9'"),
         (["-o", "r", "--merge", "bad"], "got 'bad': 'bad' has results that cannot be read: "),
+        (["-o", "r", "--merge", "jobs/1", "--jobs=none"], "--jobs must be a whole number from 1, got 'none'"),
+        (["--merge", "jobs/1"], "--merge needs -o DIR"),
+        (["jobs", "--links", PAGE, "-o", "out"], "--links cannot be combined"),
         (["jobs", "--links", f"{PAGE}) [x](y"], "--links must be the report's URL"),
         (["nothing", "-o", "out"], "PATH must be a run directory, or one with some, got 'nothing': it does not exist"),
     ],

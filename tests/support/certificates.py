@@ -6,10 +6,6 @@ import datetime
 from dataclasses import dataclass
 from pathlib import Path
 
-import trustme
-from cryptography import x509
-from cryptography.hazmat.primitives.hashes import SHA256
-
 
 @dataclass
 class Certificate:
@@ -24,12 +20,17 @@ class Authority:
     """An authority of its own; its certificate is in `file`."""
 
     def __init__(self, directory: Path) -> None:
+        import trustme  # each worker would import it to collect the tests
+
         self._dir, self._ca = directory, trustme.CA()
         self.file = directory / "authority.pem"
         self._ca.cert_pem.write_to_path(self.file)
 
     def certificate(self, *names: str, days: int = 2) -> Certificate:
         """Return a certificate for names and addresses; one that has expired with `days` below 0."""
+        from cryptography import x509
+        from cryptography.hazmat.primitives.hashes import SHA256
+
         not_after = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=days)
         leaf = self._ca.issue_cert(*names, not_after=not_after)
         file, key = (self._dir / f"{names[0]}{days}.{kind}" for kind in ("pem", "key"))
