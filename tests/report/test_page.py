@@ -106,6 +106,20 @@ def test_screens_of_run_are_gone_once_its_page_is_written(drifted, tmp_path: Pat
     assert peaks[1] - peaks[0] < 7 * 320 * 200 * 3, "a screen for each run"
 
 
+def test_far_apart_differences_are_each_enlarged(write_run, make_step, frames) -> None:
+    screens = [Image.new("RGB", (1440, 900), "white") for _ in range(2)]
+    for at in ((20, 20), (1300, 850), (60, 30)):
+        screens[1].paste("red", (*at, at[0] + 30, at[1] + 20))
+    frames += map(frame_of, screens)
+    far, other_size = (Drift("other", ref, frames[-1].ref, None) for ref in (frames[-2].ref, frames[0].ref))
+    path = write_run([make_step(1, Click(5, 5))], BROKE, events=[far])
+    view = show_run(path).view
+    assert view.deciding is not None
+    assert [str(zoom) for zoom in view.deciding.pair.zooms] == ["0 0 360 200", "1080 700 360 200"]
+    RunDirectory.open(path).append(other_size)
+    assert "different sizes, 320×200 and 1440×900" in html_of([path], path.parent, "run-1/index.html")
+
+
 @pytest.mark.parametrize(("result", "way"), [("passed", "healed"), ("failed", "not healed"), ("", "not healed")])
 def test_step_after_takeover_is_healed_only_if_test_passed(result: str, way: str, write_run, make_step, frames) -> None:
     drift = Drift("other", frames[0].ref, frames[1].ref, Region(0, 0, 9, 9), healed=True)
