@@ -29,7 +29,7 @@ GATE_S, USUAL_GATE_S = 5.0, 10.0
 def results(change: Change, directory: Path) -> tuple[str, ...]:
     with Desk(directory) as desk:
         record(desk, change)
-    with change.desk(directory) as desk:
+    with Desk(directory) as desk:
         gate_s = USUAL_GATE_S if change.thinks_s else GATE_S
         return tuple(replay(desk, change, mode, gate_s=gate_s)[0] for mode in ("replay", "auto", "replay"))
 

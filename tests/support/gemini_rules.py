@@ -18,35 +18,14 @@ COMPUTER_USE_ONLY = "gemini-2.5-computer-use-preview-10-2025"
 WITHOUT_DESKTOP = {"gemini-3-flash-preview", COMPUTER_USE_ONLY}
 WITHOUT_SAMPLING = {"gemini-3.8-flash", "gemini-3.7-flash", "gemini-3.6-flash"}
 MODELS = {"gemini-3.5-flash", "gemini-3.5-flash-lite", *WITHOUT_DESKTOP, *WITHOUT_SAMPLING}
-DESKTOP_FUNCTIONS = {
-    *("click", "double_click", "triple_click", "middle_click", "right_click", "mouse_down", "mouse_up", "move", "type"),
-    *("drag_and_drop", "wait", "press_key", "key_down", "key_up", "hotkey", "take_screenshot", "scroll"),
-}
-FUNCTIONS = {
-    "ENVIRONMENT_DESKTOP": DESKTOP_FUNCTIONS,
-    "ENVIRONMENT_BROWSER": DESKTOP_FUNCTIONS | {"go_back", "go_forward", "navigate"},
-    "ENVIRONMENT_MOBILE": {
-        *("open_app", "list_apps", "click", "long_press", "type", "drag_and_drop", "press_key", "go_back", "wait"),
-        "take_screenshot",
-    },
-}
-OLDER_FUNCTIONS = {
-    *("open_web_browser", "wait_5_seconds", "go_back", "go_forward", "search", "navigate", "click_at", "hover_at"),
-    *("type_text_at", "key_combination", "scroll_document", "scroll_at", "drag_and_drop"),
-}
-SAFETY_POLICIES = {
-    *("FINANCIAL_TRANSACTIONS", "SENSITIVE_DATA_MODIFICATION", "COMMUNICATION_TOOL", "ACCOUNT_CREATION"),
-    *("DATA_MODIFICATION", "USER_CONSENT_MANAGEMENT", "LEGAL_TERMS_AND_AGREEMENTS"),
-}
+ENVIRONMENTS = ("ENVIRONMENT_DESKTOP", "ENVIRONMENT_BROWSER", "ENVIRONMENT_MOBILE")
 FIELDS = {"contents", "systemInstruction", "tools", "toolConfig", "generationConfig", "safetySettings", "cachedContent"}
 TOOL_FIELDS = {"environment", "excludedPredefinedFunctions", "enablePromptInjectionDetection", "disabledSafetyPolicies"}
-AS_GIVEN = {"args", "response", "parametersJsonSchema", "responseJsonSchema", "parameters", "responseSchema"}
-"""Fields whose values are the user's own JSON: their keys keep their casing."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """One generateContent request, with keys in camelCase: a request may come in either of the two casings."""
+    """One generateContent request, with keys in camelCase."""
 
     version: str
     model: str
@@ -58,7 +37,7 @@ class Request:
     def read(cls, path: str, key: str, raw: bytes) -> Request:
         found = re.fullmatch(r".*/(?P<version>v1\w*)/models/(?P<model>[^:/]+):generateContent", path)
         version, model = found.group("version", "model") if found else ("", path)
-        return cls(version, model, key, camel_case(json.loads(raw)), len(raw))
+        return cls(version, model, key, json.loads(raw), len(raw))
 
     @property
     def contents(self) -> Sequence[JsonObject]:
@@ -105,17 +84,11 @@ def tool(request: Request) -> Iterator[str]:
     if request.model == COMPUTER_USE_ONLY and request.computer_use is None:
         yield "This model requires the use of the Computer Use tool."
     asked = request.computer_use or {}
-    environment, is_older = asked.get("environment", "ENVIRONMENT_BROWSER"), request.model in WITHOUT_DESKTOP
-    if environment not in FUNCTIONS:
+    environment = asked.get("environment", "ENVIRONMENT_BROWSER")
+    if environment not in ENVIRONMENTS:
         yield f"Invalid value at 'tools[0].computer_use.environment', \"{environment}\""
-    if is_older and environment == "ENVIRONMENT_DESKTOP":
+    if request.model in WITHOUT_DESKTOP and environment == "ENVIRONMENT_DESKTOP":
         yield f"(ours) {request.model} does not support ENVIRONMENT_DESKTOP."
-    for policy in asked.get("disabledSafetyPolicies", ()):
-        if policy not in SAFETY_POLICIES:
-            yield f"Invalid value at 'tools[0].computer_use.disabled_safety_policies', \"{policy}\""
-    for name in asked.get("excludedPredefinedFunctions", ()):
-        if name not in (OLDER_FUNCTIONS if is_older else FUNCTIONS.get(environment, ())):
-            yield f"(ours) {name} in excluded_predefined_functions is no function of this model and environment."
 
 
 def sampling_is_set(request: Request) -> Iterator[str]:
@@ -160,7 +133,7 @@ def answers(request: Request) -> Iterator[str]:
             yield f"{where}.name: {response['name']} is not the name of the function call, {call['name']}."
         if response.get("id") != call.get("id"):
             yield f"{where}.id: {response.get('id')} is not the id of the function call, {call.get('id')}."
-        decision = call.get("args", {}).get("safety_decision", {"decision": "absent"})
+        decision = call.get("args", {}).get("safety_decision", {})
         decision = decision.get("decision") if isinstance(decision, dict) else decision
         acknowledged = str(response["response"].get("safety_acknowledgement", "")).lower() == "true"
         if decision == "require_confirmation" and not acknowledged:
@@ -168,8 +141,6 @@ def answers(request: Request) -> Iterator[str]:
                 f"The safety decision from function call {call['name']} must be acknowledged in the corresponding "
                 "function response."
             )
-        if acknowledged and decision in ("absent", "allowed", "regular"):
-            yield f"(ours) {call['name']} was acknowledged, and nothing had been asked."
         if needs_url and "url" not in response["response"]:
             yield f"(ours) The response to {call['name']} must have a url."
 
@@ -186,9 +157,6 @@ def signatures(request: Request) -> Iterator[str]:
 
 
 def images(request: Request) -> Iterator[str]:
-    for number, content in enumerate(request.contents):
-        if _named(content, "functionResponse") and any("inlineData" in part for part in content["parts"]):
-            yield f"(ours) contents[{number}]: an image stands outside of function_response.parts."
     for blob in _blobs(request.contents):
         if blob["mimeType"] != "image/png" or not from_base64(blob["data"]).startswith(b"\x89PNG\r\n\x1a\n"):
             yield "Computer Use requires image of mime_type image/png."
@@ -203,14 +171,13 @@ def changed_history(request: Request, answered: Sequence[JsonObject]) -> Iterato
     """Yield the differences between what a model said and what came back: text, arguments and signatures."""
     known = [_canonical(content) for content in answered]
     for number, content in enumerate(request.contents):
-        if content.get("role") == "model" and _canonical(camel_case(content)) not in known:
+        if content.get("role") == "model" and _canonical(content) not in known:
             yield f"(ours) contents[{number}] is not what the model said: its parts or its signature were changed."
 
 
 def _pairs(request: Request) -> Iterator[tuple[JsonObject, JsonObject]]:
     """Yield each content with the one before it; the first has none."""
-    contents: list[JsonObject] = [{"parts": []}, *request.contents]
-    yield from pairwise(contents)
+    return pairwise([{"parts": []}, *request.contents])
 
 
 def _answers(request: Request) -> Iterator[tuple[int, JsonObject, JsonObject]]:
@@ -230,14 +197,10 @@ def _current_turn(request: Request) -> int:
 
 
 def _blobs(value: Any) -> Iterator[JsonObject]:
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            if name == "inlineData":
-                yield inner
-            else:
-                yield from _blobs(inner)
-    elif isinstance(value, (list, tuple)):
-        for inner in value:
+    for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
+        if name == "inlineData":
+            yield inner
+        elif isinstance(inner, (dict, list)):
             yield from _blobs(inner)
 
 
@@ -254,13 +217,3 @@ def _canonical(content: JsonObject) -> str:
 def from_base64(data: str) -> bytes:
     """Return the bytes of either alphabet, padded or not."""
     return base64.urlsafe_b64decode(data.replace("+", "-").replace("/", "_") + "=" * (-len(data) % 4))
-
-
-def camel_case(value: Any) -> Any:
-    """Return keys in camelCase at every depth but in the user's own JSON."""
-    if isinstance(value, dict):
-        renamed = {re.sub(r"_(\w)", lambda found: found.group(1).upper(), name): inner for name, inner in value.items()}
-        return {name: inner if name in AS_GIVEN else camel_case(inner) for name, inner in renamed.items()}
-    if isinstance(value, list):
-        return [camel_case(inner) for inner in value]
-    return value

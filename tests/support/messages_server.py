@@ -81,11 +81,6 @@ TOOLSET = "computer_toolset_20260801"
 BETAS = {"computer_20251124": "computer-use-2025-11-24", "computer_20250124": "computer-use-2025-01-24"}
 NOT_FORCED = ("claude-opus-5-5", "claude-sonnet-5-5", "claude-fable-5-1")
 TOOLSET_ONLY = ("claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5", "claude-fable-5-1")
-MEMBERS = {
-    *("screenshot", "zoom", "left_click", "right_click", "middle_click", "double_click", "triple_click"),
-    *("left_click_drag", "mouse_move", "left_mouse_down", "left_mouse_up", "cursor_position", "scroll", "type", "key"),
-    *("hold_key", "wait"),
-}
 WITHOUT_FORMAT = ("claude-3", "claude-opus-4-2", "claude-opus-4-1", "claude-sonnet-4-2")
 FIELDS = {
     *("model", "max_tokens", "messages", "system", "tools", "cache_control", "thinking", "tool_choice", "metadata"),
@@ -125,8 +120,6 @@ def tools(request: JsonObject) -> Iterator[str]:
         if kind == TOOLSET:
             for name in sorted(set(tool) - {"type", "configs", "cache_control"}):
                 yield f"tools.0.{TOOLSET}.{name}: Extra inputs are not permitted"
-            for name in sorted(set(tool.get("configs") or ()) - MEMBERS):
-                yield f"tools.0.{TOOLSET}.configs.{name}: Extra inputs are not permitted"
         elif kind in BETAS:
             if model.startswith(TOOLSET_ONLY):
                 yield f"'{model}' does not support tool types: {kind}. Did you mean {TOOLSET}?"
@@ -144,14 +137,11 @@ def tools(request: JsonObject) -> Iterator[str]:
 
 def output_format(request: JsonObject) -> Iterator[str]:
     """Yield the faults of structured outputs; the wording is ours."""
-    if "output_config" not in request:
-        return
-    if request.get("model", "").startswith(WITHOUT_FORMAT):
-        yield "output_config.format: this model does not support structured outputs."
-    described = request["output_config"].get("format", {})
-    if described.get("type") != "json_schema":
-        yield "output_config.format.type: Input should be 'json_schema'"
-    yield from (f"output_config.format.schema: {problem}" for problem in schema_problems(described.get("schema", {})))
+    if "output_config" in request:
+        if request.get("model", "").startswith(WITHOUT_FORMAT):
+            yield "output_config.format: this model does not support structured outputs."
+        schema = request["output_config"]["format"]["schema"]
+        yield from (f"output_config.format.schema: {problem}" for problem in schema_problems(schema))
 
 
 def schema_problems(schema: JsonObject) -> Iterator[str]:
@@ -160,15 +150,11 @@ def schema_problems(schema: JsonObject) -> Iterator[str]:
 
 def shape(request: JsonObject) -> Iterator[str]:
     messages = request.get("messages") or []
-    if not messages:
-        yield "messages: at least one message is required"
-    elif messages[0]["role"] != "user":
+    if not messages or messages[0]["role"] != "user":
         yield "messages: first message must use the user role"
     elif messages[-1]["role"] != "user":
         yield "This model does not support assistant message prefill. The conversation must end with a user message."
     for number, message in enumerate(messages):
-        if message["role"] not in ("user", "assistant"):
-            yield f"messages.{number}.role: Input should be 'user' or 'assistant'"
         if not message["content"]:
             yield f"messages.{number}: all messages must have non-empty content"
     for text in (block["text"] for block in _blocks(messages) if block["type"] == "text"):
@@ -189,8 +175,6 @@ def pairing(request: JsonObject) -> Iterator[str]:
                 f"{', '.join(missing)}. Each `tool_use` block must have a corresponding `tool_result` block in the "
                 "next message."
             )
-        if len(ids) != len(set(ids)):
-            yield f"messages.{number}: each tool_use must have a single result. Found multiple `tool_result` blocks"
         for result in results:
             use = asked.get(result["tool_use_id"])
             if use is None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from pytest_vnc_use.recordings.images import Pixels, frame_of
-from pytest_vnc_use.types import DesktopAction, Frame, KeyCombo, OpenAddress, RawFrame, Region, Settled, TypeText
+from pytest_vnc_use.types import DesktopAction, Frame, KeyCombo, OpenAddress, RawFrame, Region, TypeText
+from support.memory_desktop import PaintedController
 
 SIZE = (480, 320)
 FIELD = Region(40, 60, 280, 86)
@@ -48,7 +49,7 @@ def shows(screen: Pixels, what: Pixels) -> bool:
 
 
 @dataclass
-class PaintedForm:
+class PaintedForm(PaintedController):
     """The port Controller for a form. `hides` the text behind dots; `also` draws what else there is.
 
     `enters` says what the form does with Enter. The `caret` is at the end of the text.
@@ -61,7 +62,9 @@ class PaintedForm:
     enters: Callable[[PaintedForm], None] | None = None
     page: str = "form"
     moving: tuple[Region, ...] = ()
-    typed: list[DesktopAction] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__()
 
     def pixels(self) -> Pixels:
         image = Image.new("RGB", SIZE, PAPER)
@@ -97,7 +100,7 @@ class PaintedForm:
         return RawFrame(self.pixels())
 
     def perform(self, action: DesktopAction) -> None:
-        self.typed.append(action)
+        self.performed.append(action)
         if isinstance(action, TypeText):
             self.text = ("" if action.clear_first else self.text) + action.text
             if action.press_enter and self.enters:
@@ -107,17 +110,5 @@ class PaintedForm:
         elif isinstance(action, KeyCombo) and action.keys == ("ctrl+l",):
             self.text = ""
 
-    def settle(self, *, briefly: bool = False) -> Settled:
-        return Settled("settled", 0.0)
-
-    def changed_since(self, moment: float) -> bool:
-        return False
-
-    def wait_changed(self, moment: float, timeout_s: float) -> bool:
-        return False
-
     def transient_frames(self) -> tuple[Frame, ...]:
         return (self.frame(),)
-
-    def close(self) -> None:
-        pass

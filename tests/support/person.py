@@ -210,23 +210,15 @@ class Recorder:
 
 
 def record(directory: Path, show: Callable[[Person], None], *arguments: str) -> tuple[int, str]:
-    env = {**os.environ, "CI": ""}
-    return attend(ForkedPython("pytest", "--vnc-record=manual", *arguments, cwd=directory, env=env), show)
-
-
-def attend(process: ForkedPython | subprocess.Popen[str], show: Callable[[Person], None]) -> tuple[int, str]:
-    """Return the exit code and output of a process that runs pytest; `show` does its task."""
-    assert process.stdout
+    """Return the exit code and output of a session of pytest; `show` does its task."""
+    recorder = Recorder("pytest", "--vnc-record=manual", *arguments, cwd=directory, environment={})
     try:
-        lines, url = read_url(process.stdout)
-        if url:
-            with Page(url) as page, Person(page) as person:
-                show(person)
-        lines += process.stdout.readlines()
-        return process.wait(TIMEOUT_S), "".join(lines)
+        with recorder.person() as person:
+            show(person)
+        ended = recorder.ended()
+        return ended.code, ended.out
     finally:
-        process.kill()
-        process.stdout.close()
+        recorder.close()
 
 
 def read_url(told: IO[str]) -> tuple[list[str], str]:

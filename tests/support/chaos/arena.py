@@ -21,7 +21,6 @@ from support.wire import Wire
 _BALLAST = SMALL / "ballast"
 _WORKER = "import sys;exec(eval(sys.stdin.readline()))"
 """What execnet, below pytest-xdist, starts Python with."""
-_SIZES = ("800x600", "1024x768", "320x240")
 _NAMES = {"X server": "Xtigervnc", "window manager": "openbox", "supervisor": "vnc-supervisor"}
 _SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
@@ -65,8 +64,6 @@ class Arena:
                 self.model.process.wait()
                 self._later(action, self.model.restart)
                 return Done(action, f"process {self.model.process.pid}", None)
-            case "resize screen":
-                return _resize(action)
         return self._hit_process(verb, what, action)
 
     def undo_due(self, *, all_of_them: bool = False) -> None:
@@ -97,8 +94,6 @@ class Arena:
 
     def _is(self, what: str, process: Process) -> bool:
         match what:
-            case "model":
-                return process.pid == self.model.process.pid
             case "worker":
                 return process.parent == self.controller and _WORKER in process.argv and _has_greeted(process)
             case "program":
@@ -111,16 +106,6 @@ def _has_greeted(worker: Process) -> bool:
     with suppress(OSError):
         return "site-packages" in Path(f"/proc/{worker.pid}/maps").read_text()
     return False
-
-
-def _resize(action: Action) -> Done | None:
-    programs = [process for process in processes() if process.name == "xterm"]
-    if not programs:
-        return None
-    program, size = action.picked(programs), _SIZES[int(action.pick * 1000) % len(_SIZES)]
-    with suppress(subprocess.TimeoutExpired):  # The X server is stopped.
-        subprocess.run(["xrandr", "-s", size], env=program.environment(), capture_output=True, timeout=2)
-    return Done(action, f"{size} at {program.pid}", _test_of(program))
 
 
 def _send(pid: int, number: int) -> None:

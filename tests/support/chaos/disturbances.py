@@ -14,27 +14,23 @@ EXPLAINS: dict[str, frozenset[str]] = {
     "kill program": frozenset({"product", "inconclusive"}),
     "stop program": frozenset({"product", "inconclusive", "agent", "budget", "infra"}),
     "kill X server": frozenset({"infra", "inconclusive"}),
-    "stop X server": frozenset({"infra"}),
     "kill window manager": frozenset({"infra"}),
-    "stop window manager": frozenset({"infra", "inconclusive", "budget"}),
     "kill worker": frozenset({"infra"}),
     "stop worker": frozenset({"infra", "budget", "inconclusive"}),
     "kill supervisor": frozenset({"infra", "product", "inconclusive"}),
     "stop supervisor": frozenset({"infra"}),
     "kill model": frozenset({"infra", "budget"}),
-    "stop model": frozenset({"infra", "budget"}),
     "fill disk": frozenset({"infra"}),
-    "resize screen": frozenset({"inconclusive", "infra"}),
 }
 """Each disturbance, and what a test on a sound program may then be reported as, if it did not pass.
 
 Only the program's own end or standstill may read as `product`: nobody can tell those from a crash.
 """
-OF_ALL = frozenset({"kill model", "stop model", "fill disk", "kill worker", "stop worker"})
+OF_ALL = frozenset({"kill model", "fill disk", "kill worker", "stop worker"})
 """Disturbances that any test of the session may notice; the others hit one desktop."""
 _WEIGHTS = {"kill program": 3, "stop program": 2, "kill worker": 3, "kill X server": 2, "fill disk": 2}
 """How often a disturbance comes, against 1 for the others."""
-_FOR_EVER = ("stop program", "stop X server", "stop window manager", "stop supervisor")
+_FOR_EVER = ("stop program", "stop supervisor")
 """What may be stopped for good. Against a stopped worker no test has a limit."""
 _TAKES_S, _LINGERS_S = 2.0, 1.0
 """How long a disturbance may take until it is noted as done, and how long it is felt after it was undone."""

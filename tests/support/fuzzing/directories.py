@@ -40,35 +40,27 @@ from support.paths import EXAMPLES
 _RECORDED = EXAMPLES / "__vnc_recordings__" / "test_shop" / "test_sign_in.json"
 
 
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+def _png(width: int, height: int, data: bytes) -> bytes:
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    chunks = ((b"IHDR", head), (b"IDAT", data), (b"IEND", b""))
+    packed = (struct.pack(">I", len(of)) + kind + of + struct.pack(">I", zlib.crc32(kind + of)) for kind, of in chunks)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(packed)
 
 
-def _png(width: int, height: int, data: bytes, *more: bytes, depth: int = 8, colour: int = 2) -> bytes:
-    head = _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0))
-    return b"\x89PNG\r\n\x1a\n" + head + b"".join(more) + _chunk(b"IDAT", data) + _chunk(b"IEND", b"")
-
-
-def _saved(form: str, frames: int = 1) -> bytes:
+def _saved(form: str, colour: int = 0) -> bytes:
     file = BytesIO()
-    first, *more = (Image.new("RGB", (40, 30), (number * 40, 0, 99)) for number in range(frames))
-    first.save(file, form, **({"save_all": True, "append_images": more} if more else {}))
+    Image.new("RGB", (40, 30), (colour, 0, 99)).save(file, form)
     return file.getvalue()
 
 
 @cache
 def _images() -> tuple[bytes, ...]:
     """Return images of all kinds: plain ones, broken ones, and bombs of 60 MB."""
-    bomb, rows = zlib.compress(bytes(60_000_000), 9), zlib.compress(bytes(30 * 121))
+    bomb = zlib.compress(bytes(60_000_000), 9)
     return (
-        *(_saved(form) for form in ("PNG", "GIF", "WEBP", "TIFF", "BMP")),
-        *(_saved(form, frames=3) for form in ("PNG", "GIF")),
-        *(_png(width, height, bomb) for width, height in ((65535, 65535), (13_000, 13_000), (6_000, 6_000), (4, 4))),
-        *(_png(width, height, b"") for width, height in ((2**31 - 1, 1), (0, 0))),
-        _png(65535, 65535, bomb, depth=1, colour=0),
-        _png(40, 30, rows, _chunk(b"iCCP", b"a\0\0" + bomb)),
-        _png(40, 30, rows, *[_chunk(b"zTXt", b"a\0\0" + bomb)] * 20),
-        _png(40, 30, rows, _chunk(b"iTXt", b"a\0\1\0\0\0" + bomb)),
+        *(_saved(form) for form in ("PNG", "GIF", "WEBP", "TIFF")),
+        *(_png(width, height, bomb) for width, height in ((65535, 65535), (6_000, 6_000), (4, 4))),
+        _png(2**31 - 1, 1, b""),
     )
 
 
@@ -97,7 +89,7 @@ def _write_run(runs: Path) -> Path:
         *(t.Click(1, 2), t.Drag(1, 2, 3, 4), t.Scroll(5, 5, "down"), t.TypeText("hello", 3, 4)),
         *(t.KeyCombo(("ctrl", "a")), t.CallFunction("f", {"a": [1]})),
     )
-    pngs = _saved("PNG"), _saved("PNG", frames=2)
+    pngs = _saved("PNG"), _saved("PNG", colour=40)
     frames = [directory.store(t.Frame(t.FrameRef(hashlib.sha256(png).hexdigest(), 40, 30), png)) for png in pngs]
     started_at, claims = "2026-01-02T03:04:05+00:00", ("it is open",)
     directory.append(

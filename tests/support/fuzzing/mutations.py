@@ -10,17 +10,14 @@ from typing import Any
 
 DEEP = 12_000
 HOSTILE: tuple[Any, ...] = (
-    *(None, True, False, 0, -1, 1, 2**31, 2**63, -(2**63), 2**64, 10**400, 1e308, -1e308, 1e-320, 0.5, float("nan")),
-    *(float("inf"), float("-inf")),
-    *("", " ", "\0", "\ud800", "\x1b[2J\x1b]0;owned\x07", "\u202e", "a" * 5000, "😀" * 300, "../../../../etc/passwd"),
-    *("/dev/zero", "/etc/passwd", "..", ".", "C:\\x", "@args.txt", "-x", "nan", "1e999", "9" * 5000, "true", "null"),
-    *("{}", "%s%n", "{0.__class__}", "{{7*7}}", "<script>", "'; drop", "${HOME}", "$(id)"),
-    *([], {}, [[]], {"": ""}, [None], [1e308, -5], ["x"] * 50, {"x": {"x": {}}}),
+    *(None, True, False, 0, -1, 2**31, 2**64, 10**400, 1e308, 0.5, float("nan"), float("inf")),
+    *("", " ", "\0", "\ud800", "\x1b[2J\x1b]0;owned\x07", "a" * 5000, "../../../../etc/passwd", "/dev/zero", "."),
+    *("-x", "nan", "9" * 5000, "true", "%s%n", "{0.__class__}", "{{7*7}}", "<script>", "$(id)"),
+    *([], {}, [[]], {"": ""}, [None], ["x"] * 50, {"x": {"x": {}}}),
 )
 TOKENS: tuple[bytes, ...] = (
-    *(b"\0", b"\xff\xfe", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\r", b"\n", b"[", b"]", b"{", b"}", b'"', b"'"),
-    *(b"\\", b"\\u0000", b"=", b",", b":", b"nan", b"inf", b"-1", b"1e999", b"9" * 5000, b"0x" + b"f" * 5000),
-    *(b"[" * DEEP, b'{"a":' * DEEP, b"[" * 300, b"../", b"/dev/zero", b"1979-05-27T07:32:00Z"),
+    *(b"\0", b"\xff\xfe", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\n", b"[", b"}", b'"', b"\\u0000", b",", b"nan"),
+    *(b"1e999", b"9" * 5000, b"[" * DEEP, b'{"a":' * DEEP, b"../", b"/dev/zero"),
 )
 
 

@@ -3,8 +3,7 @@
 It writes `total.txt` whenever Pay is clicked. `--fault=NAME` names what is wrong with it; `--slow=SECONDS` is how long
 it takes to react at most; with `--clock` something on it keeps changing on its own, beside the caret of its field,
 until there is a file `noon`. `--panel=SECONDS` opens a panel when Pay is clicked; its text comes so much later.
-`--starts=FILE` counts the starts: `--fault-from=2` has the fault from the second on, `--number` shows which it is;
-`--border` draws one around the field.
+`--starts=FILE` counts the starts: `--fault-from=2` has the fault from the second on.
 """
 
 from __future__ import annotations
@@ -39,9 +38,6 @@ class Till(QWidget):
         self._shown.setGeometry(60, 120, 400, 40)
         self._status = QLabel("opne" if fault == "spelling" else "open", self)
         self._status.setGeometry(60, 280, 400, 40)
-        if options.number:
-            self._status.setText(f"order {1000 + options.start}")
-        self.setStyleSheet("QLineEdit { border: 2px solid #404040 }" if options.border else "")
         if fault == "dark":
             self.setStyleSheet("background: navy; color: white")
         add = self._button("Add apple", 60, self._add)
@@ -90,20 +86,12 @@ class Till(QWidget):
             self._banner = self._show("ERROR 500", 500, 300)
         if self._fault == "shaky text":
             self._shown.move(60, 119)
-        if self._fault == "shaky border":
-            self.setStyleSheet("QLineEdit { border: 2px solid #575757 }")
-        self._count += 2 if self._fault == "off by one" else 1
+        self._count += 1
         total = self._count * PRICE + (1 if self._fault == "wrong total" else 0)
-        apples = "pears" if self._fault == "wrong label" else "apples"
-        self._shown.setText(f"{self._count} {apples}, total {total / 100:.2f}")
-        if self._fault == "wrong colour":
-            self._shown.setStyleSheet("color: #800000")
+        self._shown.setText(f"{self._count} apples, total {total / 100:.2f}")
 
     def _pay(self) -> None:
-        total = "0.00" if self._fault == "wrong file" else f"{self._count * PRICE / 100:.2f}"
-        Path("total.txt").write_text(f"{self._name.text()} pays {total}", encoding="utf-8")
-        if self._fault == "error box":
-            self._show_for(1.5, "ERROR 500", 500, 300)
+        Path("total.txt").write_text(f"{self._name.text()} pays {self._count * PRICE / 100:.2f}", encoding="utf-8")
         if self._banner:
             self._banner.hide()
         if self._panel is not None:
@@ -130,11 +118,9 @@ if __name__ == "__main__":
     parser.add_argument("--panel", type=float)
     parser.add_argument("--starts", type=Path)
     parser.add_argument("--fault-from", type=int, default=1)
-    parser.add_argument("--number", action="store_true")
-    parser.add_argument("--border", action="store_true")
     options = parser.parse_args()
-    options.start = started(options.starts) if options.starts else 1
-    options.fault = options.fault if options.start >= options.fault_from else ""
+    start = started(options.starts) if options.starts else 1
+    options.fault = options.fault if start >= options.fault_from else ""
     application = QApplication(sys.argv[:1])
     till = Till(options)
     till.setGeometry(application.primaryScreen().geometry())
