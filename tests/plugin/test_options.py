@@ -115,3 +115,10 @@ def test_m_vnc_selects_each_test_with_desktop(pytester: pytest.Pytester) -> None
     )
     with_python = {name.partition("(")[0] for name in TESTS.split("def ") if name.startswith("test_")}
     assert (ours, others) == ({*with_python, "pays"} - {"test_of_numbers"}, {"test_of_numbers"})
+
+
+def test_misspelt_ini_option_is_refused(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nvnc_ap = xcalc")
+    pytester.makepyfile("def test_it(): pass")
+    ended = pytester.runpytest_subprocess("-p", "no:pytest-vnc")
+    ended.stderr.fnmatch_lines("ERROR: unknown ini option vnc_ap. Did you mean vnc_app[?]")

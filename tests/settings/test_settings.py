@@ -27,6 +27,7 @@ INVALID = [
     ("step_delay", "nan", "a number of seconds"),
     ("screen_size", "1440", "WIDTHxHEIGHT"),
     ("planner", "oracle", "one of"),
+    ("server", "xnvc", "xvnc, qt, or container:IMAGE"),
     ("elements", "perhaps", "true or false"),
 ]
 
