@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use import Outcome, Policy, RunResult, VncUseAgent
-from pytest_vnc_use.errors import ActionError, AgentFailed
+from pytest_vnc_use.errors import ActionError
 from pytest_vnc_use.harness import (
     Agent,
     MouseButton,
@@ -131,17 +131,6 @@ def test_screenshot_shows_screen_after_last_action(desk: VncUseAgent) -> None:
         KeyCombo(("Ctrl+Shift+P",)),
         Wait(0.0),
     ]
-
-
-def test_script_methods_while_planning_raise(desk: VncUseAgent) -> None:
-    class Scripted(Agent):
-        def act(self) -> bool:
-            with pytest.raises(AgentFailed):
-                self.start_recording()
-            return self.run(3)
-
-    with pytest.raises(AgentFailed, match=r"Scripted plans a test: .* the test runs and records it"):
-        run(desk, Scripted)
 
 
 def test_class_decides_action_by_action() -> None:

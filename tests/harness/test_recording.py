@@ -82,20 +82,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return agent.output_dir
 
 
-def test_moving_screen_is_exact_at_each_byte_count(run: Path) -> None:
-    assert len(SAMPLES) > 1
-    with (run / "recording" / "server.rfb.bin").open("rb") as data:
-        player = _Player(data)
-        for drawn, pixels in sorted(SAMPLES.items()):
-            assert np.array_equal(player.screen(drawn) & 0xFFFFFF, pixels & 0xFFFFFF)  # type: ignore[operator]
-
-
-CUTS = [0.0, 0.5, -1]
-"""Bytes from the start, from the end, or shares of the whole."""
-
-
-@pytest.mark.parametrize("cut", CUTS)
-@pytest.mark.parametrize("name", ["server.rfb.bin", "server.time.bin"])
+@pytest.mark.parametrize(("name", "cut"), [("server.rfb.bin", 0.0), ("server.rfb.bin", 0.5), ("server.time.bin", -1)])
 def test_cut_recording_gives_screenshots_before_cut(run: Path, tmp_path: Path, name: str, cut: float) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(run, copy)

@@ -90,7 +90,6 @@ def test_limits_end_tests_and_costs_are_reported(pytester: pytest.Pytester, run:
     tests, asked = results(), Counter(map(task_of, server.requests))
     assert {name: test.triage for name, test in tests.items()} == {
         **dict.fromkeys(("dollars", "estimated_dollars", "judged", "timed_out"), "budget"),
-        "fixture": "settings",
         "unjudged": None,
     }, result.stdout.str()
     around = asked.pop("click around")

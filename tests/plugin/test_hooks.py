@@ -97,6 +97,17 @@ def test_drift_hook_gets_no_secrets() -> None:
         drifts[0][0].problem = ""  # type: ignore[misc]  # that it cannot be set is the test
 
 
+def test_raising_hook_is_noted_once() -> None:
+    def hook(drift: Drift) -> None:
+        raise SystemExit(3)
+
+    observer, state = observed(pytest_vnc_drift=hook)
+    for _ in range(3):
+        observer.observe(DRIFT)
+    (failure,) = state.notes["hook_fault"]
+    assert "raised SystemExit: " in failure
+
+
 def test_next_password_replaces_former_one() -> None:
     secrets = SessionSecrets({"VNC_PASSWORD": "declared"})
     for password in ("firstone", "", "secondone"):

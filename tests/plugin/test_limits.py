@@ -4,52 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_vnc_use import VncUseAgent
-from pytest_vnc_use.agent.act import MAX_OUTPUT_LENGTH, MAX_TEXT_LENGTH
-from pytest_vnc_use.report.html import run_html
-from pytest_vnc_use.runs.transcript import transcript
-from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types import (
-    CallFunction,
-    Decision,
-    Proposal,
-    TypeText,
-)
-from support.memory_desktop import ListPlanner, PaintedController, act, finished
 from support.pad_sessions import QUIET
 from support.paths import TESTS
-
-LONG = "long " * 60_000
-EVIL = "\x1b]0;owned\x07\x9b2J\r\u202egnp\u2066.exe\u2028"
-AgentOf = Callable[..., VncUseAgent]
-
-
-@pytest.fixture
-def agent_of(tmp_path: Path) -> AgentOf:
-    def build(*decisions: Decision, **options: Any) -> VncUseAgent:
-        settings = Settings(runs_dir=str(tmp_path / "runs"))
-        return VncUseAgent(settings=settings, controller=PaintedController(), planner=ListPlanner(decisions), **options)
-
-    return build
-
-
-def talk() -> str:
-    """Say much."""
-    return EVIL + LONG
-
-
-def test_text_of_planner_and_functions_is_bounded(agent_of: AgentOf) -> None:
-    proposals = [Proposal(CallFunction("talk", {}), EVIL + LONG), Proposal(TypeText(LONG), EVIL + LONG)]
-    turns = act(*proposals, words=EVIL + LONG), finished(EVIL + LONG)
-    result = agent_of(*turns, functions=[talk]).run("talk")
-    assert len(result.message) < MAX_TEXT_LENGTH + 100
-    for step in result.steps:
-        assert max(len(step.words), len(step.proposal.intent)) < MAX_TEXT_LENGTH + 100
-        assert len(step.output) < MAX_OUTPUT_LENGTH + 100
-    told = transcript(result.steps)
-    assert (len(told) < 20_000, f"of {len(EVIL + LONG)} characters" in told) == (True, True)
-    assert len(run_html(result.run_dir, link=lambda png: "")) < 200_000
-    assert_harmless(told)
 
 
 def assert_harmless(text: str) -> None:

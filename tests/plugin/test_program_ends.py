@@ -89,26 +89,3 @@ class Hanging:
 def test_blank_screen_of_hanging_program_is_its_fault() -> None:
     assert failure_of(Hanging(), ScreenBlank("one colour only")).hangs  # type: ignore[arg-type]  # a user's own
     assert not failure_of(Hanging(), DesktopError("no way there"))  # type: ignore[arg-type]  # as above
-
-
-DRIFT, OUTAGE = RecordingDrifted("drift at the end: 94 px"), ModelUnavailable("no answer")
-
-
-@pytest.mark.parametrize(
-    ("error", "end", "first"),
-    [
-        (
-            DRIFT,
-            "exited with -11 (SIGSEGV)",
-            "the program ended with SIGSEGV: the program 'pad' exited with -11 (SIGSEGV)",
-        ),
-        (DRIFT, "exited with 0", "drift at the end: 94 px"),
-        (OUTAGE, "exited with 139", "ModelUnavailable: no answer"),
-    ],
-    ids=["a signal", "it was closed", "an outage"],
-)
-def test_crash_is_first_line_and_output_last(error: VncUseError, end: str, first: str) -> None:
-    lines = format_failure(
-        error, DesktopFailure(f"the program 'pad' {end}\nWARNING", of_program=True), ["at test_it.py:1"], str
-    )
-    assert (lines.splitlines()[0], lines.splitlines()[-1]) == (first, "WARNING")

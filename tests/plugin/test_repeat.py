@@ -12,6 +12,7 @@ from pytest_vnc_use.report.reliability import reliabilities, wilson_interval
 from pytest_vnc_use.report.results import ItemResult
 from support.gemini_rules import Request
 from support.gemini_server import GeminiServer, Reply, calls, text
+from support.pad_sessions import QUIET
 
 Run = Callable[..., pytest.RunResult]
 
@@ -90,3 +91,20 @@ def test_repeated_test_is_reported_with_divergence(
     assert "Runs part at step 2" in page
     links = re.findall(r'<a href="(runs/[^"]+)#step-2">its screenshots</a>', page)
     assert [(pytester.path / link).is_file() for link in links] == [True, True]
+
+
+def test_repetition_keeps_authored_name(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        from pytest_vnc_use.plugin.markers import authored_name
+
+        @pytest.fixture
+        def vnc_desktop(): ...
+
+        @pytest.mark.parametrize(("fruit", "count"), [("apple", "1-2")])
+        def test_it(request, vnc_desktop, fruit, count):
+            assert authored_name(request.node) == ("test_it[apple-1-2]", {"fruit", "count"})
+        """
+    )
+    pytester.runpytest_subprocess("--vnc-repeat=2", *QUIET).assert_outcomes(passed=2)

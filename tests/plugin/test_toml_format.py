@@ -63,12 +63,18 @@ TEST = '[[test]]\nname = "a"\ntask = "Click it"\n'
 MISTAKES = [
     ("", 1, "'test' is missing"),
     (TEST + 'task = "again"', 4, "not TOML: Cannot overwrite a value"),
+    (TEST.replace("[[test]]", "[test]"), 1, r"'test' begins with two brackets. Write \[\[test\]\]"),
     (TEST + "max_steps = 0", 4, "'max_steps' must be a whole number, at least 1, got 0"),
     (TEST + '\n[[test]]\nname = "b"', 5, "'task' is missing"),
+    (TEST + "expect = 5", 4, "'expect' must be text, a list of texts, or false, got 5"),
+    (TEST.replace('"Click it"', "[]"), 3, r"'task' must be text, or a list of texts, got \[\]"),
     (TEST.replace('"a"', '"a::b"'), 2, "'name' must be letters, digits, spaces, - and _, got 'a::b'"),
     (TEST + "\n" + TEST, 5, "the name of a test must be unique, got 'a' also in line 1"),
     (TEST.replace("it", "{it}"), 1, "'{it}' is not a parameter of this test. Its parameters are: none"),
+    (TEST + 'parameters = { it = ["a"] }', 1, "'it' is never used. Write {it} in task, expect or app"),
+    (TEST + "[test.parameters]\nfruit = []", 4, "'parameters' must be lists .*, with at least one each, got"),
     (TEST + 'secrets = ["PIN"]\npolicy = "none.toml"', 5, "'policy' must be a file, relative to .*, got 'none.toml'"),
+    (TEST + 'secrets = ["geheim, sehr"]', 4, "'secrets' must name environment variables"),
     (TEST.replace("it", "<secret:PIN>"), 1, "'<secret:PIN>' stands for a secret. Add 'PIN' to 'secrets'"),
 ]
 
@@ -79,6 +85,7 @@ def test_mistake_is_reported_with_line(tmp_path: Path, text: str, line: int, pro
         read(tmp_path, text)
     first, *more = [reported for reported in str(caught.value).splitlines() if re.search(problem, reported)]
     assert (f"test_shop.vnc.toml:{line}:" in first, more) == (True, [])
+    assert "geheim" not in str(caught.value)
 
 
 def test_file_of_other_programs_is_read_or_rejected(tmp_path: Path) -> None:

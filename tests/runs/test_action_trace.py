@@ -249,22 +249,6 @@ def test_crash_leaves_traceback_without_secrets(tmp_path: Path) -> None:
     assert written(directory, "partial_execution.json") == []
 
 
-def test_functions_not_there_are_left_out(tmp_path: Path) -> None:
-    def ring() -> str:
-        """Ring."""
-        return rung.append("once") or "rung"
-
-    rung: list[str] = []
-    ringing, looking = (record("call_function", name=name, arguments={}) for name in ("ring", "list_elements"))
-    trace = trace_of(tmp_path, ringing, CLICK, looking)
-    without, _ = agent_of(tmp_path)
-    message = "performed 1 actions again without calls of list_elements, ring; nothing was judged"
-    assert (without.reenact(trace).message, rung) == (message, [])
-    agent, _ = agent_of(tmp_path, functions=[ring])
-    message = "performed 2 actions again without calls of list_elements; nothing was judged"
-    assert (agent.reenact(trace).message, rung) == (message, ["once"])
-
-
 Reenact = Callable[..., tuple[int, str, str]]
 
 

@@ -264,14 +264,6 @@ def test_exchanges_are_read_whole(directory: RunDirectory) -> None:
     assert list(read_exchanges(path)) == exchanges
 
 
-def test_trace_has_line_of_each_exchange(directory: RunDirectory) -> None:
-    written(directory, STARTED, exchange(1, error="503", response=None, retry_in_s=2.0))
-    path = written(RunDirectory.open(directory.path), exchange(2))
-    notes = [(note.request["line"], note.error, note.retry_in_s) for note in read_trace(path).exchanges]
-    assert notes == [(1, "503", 2.0), (2, "", None)]
-    assert list(read_exchanges(path))[1] == exchange(2)
-
-
 def run_of_megabyte(runs_dir: Path, name: str, result: str = "", *, age_s: int = 0) -> Path:
     path = RunDirectory.create(runs_dir, name).path
     (path / "screens" / "a.png").write_bytes(bytes(1_000_000))
@@ -304,13 +296,6 @@ def test_result_is_read_as_it_was_written(tmp_path: Path) -> None:
     write_finished_test(tmp_path, ended)
     assert read_finished_test(tmp_path) == FinishedTest(**{**vars(ended), "failure": "<b>?"})
     assert read_finished_test(tmp_path / "nothing") is None
-
-
-@pytest.mark.parametrize("content", ["", '{"format": "other", "version": 1}'])
-def test_damaged_result_is_error(tmp_path: Path, content: str) -> None:
-    (tmp_path / "result.json").write_text(content)
-    with pytest.raises(RunDirectoryError, match=r"result\.json"):
-        read_finished_test(tmp_path)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has other rights")

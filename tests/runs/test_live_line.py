@@ -119,32 +119,6 @@ def test_line_drawn_below_output_and_erased(terminal: Terminal) -> None:
     line.close()
 
 
-def test_line_at_last_row_scrolls_output(terminal: Terminal) -> None:
-    os.write(terminal.slave, b"1\n2\n3\n4\ntest_a.py ..")
-    line = LiveLine(terminal.slave, "", str)
-    line.observe(STARTED)
-    assert shows(terminal, "2", "3", "4", "test_a.py ..", WAITS)
-    line.erase()
-    os.write(terminal.slave, b"F\nlonger than the line was")
-    line.observe(STARTED)
-    assert shows(terminal, "3", "4", "test_a.py ..F", "longer than the line was", WAITS)
-    line.close()
-    os.write(terminal.slave, b"\nend")
-    assert terminal.read_until(lambda: terminal.rows[-1] == "end", 5.0)
-    assert not any(row.startswith("step") for row in terminal.rows)
-
-
-def test_line_waits_until_terminal_is_free(terminal: Terminal) -> None:
-    is_busy = True
-    line = LiveLine(terminal.slave, "", str, lambda: is_busy)
-    line.observe(STARTED)
-    assert not terminal.read_until(lambda: bool(terminal.raw), 0.6)
-    is_busy = False
-    assert shows(terminal, WAITS)
-    line.close()
-    line.close()
-
-
 def test_can_show_only_interactive_terminal(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("CI", raising=False)

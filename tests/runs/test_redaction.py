@@ -177,20 +177,6 @@ def test_no_form_of_secret_is_in_any_file(directory: RunDirectory) -> None:
     assert BASIC not in written
 
 
-def test_what_was_hidden_reads_as_same_run(directory: RunDirectory) -> None:
-    redactor, trace = Redactor(SECRETS), read_trace(directory.path)
-    words = redactor.hide(WORDS)
-    assert (trace.started.screen, trace.started.task) == (SCREEN, "I type <secret:PASSWORD> and <secret:PIN>.")
-    actions = [step.proposal.action for step in trace.steps]
-    assert [action.kind for action in actions] == [action.kind for action in ACTIONS]
-    assert actions[0] == TypeText(words, 4711, 4711, press_enter=True)
-    assert actions[2] == CallFunction("<secret:API_KEY>", redactor.hide_json(ARGUMENTS))
-    assert actions[-1] == Click(4711, 4711)
-    assert (trace.steps[0].ruling.by, trace.verdicts[0].kind) == ("person", "fails")
-    assert trace.ended == RunEnded(Outcome.GAVE_UP, words, words)
-    assert [exchange.request["contents"][0] for exchange in read_exchanges(directory.path)] == [words]
-
-
 LONG = "correct horse 'battery' staple-0451"
 PEM = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nAQEFAASCBKcwggSjAgEAAoIB\n-----END KEY-----\n"
 

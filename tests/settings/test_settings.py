@@ -24,11 +24,9 @@ def test_stronger_layer_wins_unless_none() -> None:
 
 INVALID = [
     ("max_steps", "0", "a whole number, at least 1"),
-    ("max_seconds", "-1", "a number of seconds above 0"),
     ("step_delay", "nan", "a number of seconds"),
     ("screen_size", "1440", "WIDTHxHEIGHT"),
     ("planner", "oracle", "one of"),
-    ("rehearse", "-1", "a whole number, 0 for none"),
     ("elements", "perhaps", "true or false"),
 ]
 
