@@ -48,6 +48,10 @@ def test_chain(value):
         raise KeyError(value)
     except KeyError as exc:
         raise OSError(5, value, value) from exc
+def test_group(value):
+    if sys.version_info >= (3, 11):
+        raise ExceptionGroup(value, [ValueError(value), ExceptionGroup("b", [KeyError(value)])])
+    raise ValueError(value)
 def test_xfail(value): pytest.xfail(value)
 @pytest.mark.skip(reason=os.environ[KEY])
 def test_skip_mark(): pass
