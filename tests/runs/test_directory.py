@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import sys
 from functools import partial
 from pathlib import Path
@@ -18,9 +19,12 @@ from pytest_vnc_use.report.results import session_results, write_results
 from pytest_vnc_use.runs.directory import (
     FinishedTest,
     RunDirectory,
+    drop_screenshots,
     from_json,
     keep_logs,
     make_room,
+    new_run_id,
+    path_of,
     read_exchanges,
     read_finished_test,
     read_trace,
@@ -224,6 +228,17 @@ def test_damaged_directory_is_error(directory: RunDirectory, content: str | None
         read_trace(directory.path)
 
 
+def test_run_ids_sort_by_time_and_are_names() -> None:
+    ids = [new_run_id() for _ in range(200)]
+    assert len(set(ids)) == 200
+    assert [run_id[:19] for run_id in ids] == sorted(run_id[:19] for run_id in ids)
+    for run_id in (*ids, "my run", "…"):
+        assert path_of(Path("runs"), run_id) == Path("runs", run_id)
+    for wrong in ("", ".", "..", "../x", "/etc", "a/b", "a\\b", "C:x", "a\nb", "a\0b", "x/"):
+        with pytest.raises(RunDirectoryError, match="a run id must be the name of a directory in 'runs'"):
+            path_of(Path("runs"), wrong)
+
+
 def test_screen_is_stored_once_and_checked(directory: RunDirectory) -> None:
     with pytest.raises(RunDirectoryError, match="cannot be read"):
         directory.load_png(SCREEN)
@@ -237,6 +252,15 @@ def test_screen_is_stored_once_and_checked(directory: RunDirectory) -> None:
     stored.write_bytes(PNG[:-1])
     with pytest.raises(RunDirectoryError, match="its SHA-256 is not its name"):
         directory.load_png(SCREEN)
+
+
+def test_directory_that_cannot_be_written_is_error(directory: RunDirectory) -> None:
+    shutil.rmtree(directory.path)
+    with pytest.raises(RunDirectoryError, match="cannot write"):
+        directory.append(STARTED)
+    with pytest.raises(RunDirectoryError, match="cannot write") as raised:
+        directory.store(Frame(SCREEN, PNG))
+    assert ".tmp" not in str(raised.value)
 
 
 def exchange(turns: int, purpose: str = "planner", **changes: Any) -> ModelExchange:
@@ -291,11 +315,24 @@ def test_oldest_passing_runs_are_removed_first(tmp_path: Path) -> None:
     assert names_in(tmp_path) == ["kept", "photos"]
 
 
+def test_screenshots_go_and_trace_stays(directory: RunDirectory) -> None:
+    directory.store(Frame(SCREEN, PNG))
+    drop_screenshots(directory.path)
+    assert names_in(directory.path) == ["trace.jsonl"]
+
+
 def test_result_is_read_as_it_was_written(tmp_path: Path) -> None:
     ended = FinishedTest("test_ä", "failed", triage="product", failure="<b>\ud800", seconds=1.5, dollars=0.25)
     write_finished_test(tmp_path, ended)
     assert read_finished_test(tmp_path) == FinishedTest(**{**vars(ended), "failure": "<b>?"})
     assert read_finished_test(tmp_path / "nothing") is None
+
+
+@pytest.mark.parametrize("content", ["", '{"format": "other", "version": 1}'])
+def test_damaged_result_is_error(tmp_path: Path, content: str) -> None:
+    (tmp_path / "result.json").write_text(content)
+    with pytest.raises(RunDirectoryError, match=r"result\.json"):
+        read_finished_test(tmp_path)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has other rights")
