@@ -3,8 +3,10 @@
     python tests/bench/run.py mutants PACKAGE [--count 20] [--seed 1] [--tree CHECKOUT] [--tests DIRECTORY …]
 
 PACKAGE is one of `pytest_vnc_use`, such as safety; its tests are those in the directory of its name, or in DIRECTORIES.
+`all` is the whole package with all tests. The files that execute the fewest lines run first.
 With `--tree` both are those of another checkout: what its source has in common has the same mutants by the same seed.
-A mutant is killed by a test that fails, or by the time limit.
+A mutant is killed by a test that fails; one that takes over two minutes timed out, and is either endless or not
+noticed so far. A file that fails twice without a mutant is left out.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from pathlib import Path
 from coverage import CoverageData
 
 TREE = Path(__file__).parents[2]
-LIMIT_S = 300
+LIMIT_S, COVERAGE_LIMIT_S = 120, 600
+TIMED_OUT = -1
 PAIRS = "Lt LtE, Gt GtE, Eq NotEq, In NotIn, Is IsNot, And Or, Add Sub"
 SWAPPED = {
     getattr(ast, one): getattr(ast, other)
@@ -52,7 +55,7 @@ def changed(node: ast.AST) -> ast.expr | None:
 
 def mutants(tree: Path, package: str) -> Iterator[tuple[str, int, int, str, str]]:
     """Yield a file, a line, an offset in the file's bytes, what stands there, and what is put there."""
-    for path in sorted((tree / "pytest_vnc_use" / package).rglob("*.py")):
+    for path in sorted((tree / "pytest_vnc_use" / ("" if package == "all" else package)).rglob("*.py")):
         text = path.read_bytes()
         starts = [*accumulate(map(len, text.splitlines(keepends=True)), initial=0)]
         for node in ast.walk(ast.parse(text)):
@@ -66,26 +69,40 @@ def pytest(tree: Path, *arguments: str, coverage: tuple[str, ...] = ()) -> int:
     python = [sys.executable, *(("-m", "coverage", "run", *coverage) if coverage else ()), "-m", "pytest"]
     command = [*python, "-q", "-x", "-p", "no:cacheprovider", *arguments]
     environment = {**os.environ, "PYTHONPATH": f"{tree}:{tree / 'tests'}", "PYTHONDONTWRITEBYTECODE": "1"}
+    limit_s = COVERAGE_LIMIT_S if coverage else LIMIT_S
     try:
-        return subprocess.run(command, cwd=tree, env=environment, capture_output=True, timeout=LIMIT_S).returncode
+        return subprocess.run(command, cwd=tree, env=environment, capture_output=True, timeout=limit_s).returncode
     except subprocess.TimeoutExpired:
-        return 1
+        return TIMED_OUT
+
+
+def lines_of(tree: Path, test: Path) -> set[tuple[str, int]] | None:
+    """Return the lines that a test file executes, also in processes that it starts; None if it fails."""
+    with tempfile.TemporaryDirectory() as made:
+        if pytest(tree, str(test), coverage=(f"--data-file={made}/data",)) not in (0, 5):
+            return None
+        lines = set[tuple[str, int]]()
+        for part in Path(made).iterdir():
+            data = CoverageData(str(part))
+            data.read()
+            for file in data.measured_files():
+                lines.update((str(Path(file).relative_to(tree)), line) for line in data.lines(file) or ())
+        return lines
 
 
 def covering(tree: Path, directories: list[str]) -> dict[tuple[str, int], list[str]]:
-    """Return the test files that execute each line, also in processes that they start."""
+    """Return the test files that execute each line, those that execute the fewest lines first."""
+    executed: dict[str, set[tuple[str, int]]] = {}
+    for test in sorted({path for name in directories for path in (tree / "tests" / name).rglob("test_*.py")}):
+        lines = lines_of(tree, test)
+        if lines is None and (lines := lines_of(tree, test)) is None:
+            print(f"{test} fails without a mutant, and is left out", file=sys.stderr, flush=True)
+            continue
+        executed[str(test)] = lines
     found: dict[tuple[str, int], list[str]] = defaultdict(list)
-    for test in sorted(path for name in directories for path in (tree / "tests" / name).rglob("test_*.py")):
-        with tempfile.TemporaryDirectory() as made:
-            code = pytest(tree, str(test), coverage=(f"--data-file={made}/data",))
-            assert code in (0, 5), f"{test} fails without a mutant"
-            for part in Path(made).iterdir():
-                data = CoverageData(str(part))
-                data.read()
-                for file in data.measured_files():
-                    for line in data.lines(file) or ():
-                        key = str(Path(file).relative_to(tree)), line
-                        found[key] += [] if str(test) in found[key] else [str(test)]
+    for name in sorted(executed, key=lambda name: len(executed[name])):
+        for line in executed[name]:
+            found[line].append(name)
     return found
 
 
@@ -101,14 +118,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="mutants-") as made:
         tree = Path(made, "tree")
         shutil.copytree(asked.tree, tree, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__"))
-        lines = covering(tree, asked.tests or [asked.package])
+        lines = covering(tree, asked.tests or ["" if asked.package == "all" else asked.package])
         every = list(mutants(tree, asked.package))
         every.sort(key=lambda mutant: random.Random(f"{asked.seed} {mutant[0]} {mutant[3:]}").random())
         for name, line, start, old, new in every[: asked.count]:
             tests, file = lines[name, line], tree / name
             whole = file.read_bytes()
             file.write_bytes(whole[:start] + new.encode() + whole[start + len(old.encode()) :])
-            result = "not covered" if not tests else "killed" if pytest(tree, *tests) else "survived"
+            code = pytest(tree, *tests) if tests else None
+            result = {None: "not covered", 0: "survived", TIMED_OUT: "timed out"}.get(code, "killed")
             file.write_bytes(whole)
             results[result] += 1
             print(f"{result}: {name}:{line}: {old} -> {new}", flush=True)

@@ -1,7 +1,7 @@
 """A line of text that is only rasterised another way is no difference; one that says something else is.
 
 `rasterised.webp` holds texts as Chromium drew them in Liberation Sans, a row for each of `TEXTS`, a column for each of
-`WAYS`. `tests/bench/run.py same_drawing` has more renderers, fonts and sizes.
+`WAYS`.
 """
 
 from __future__ import annotations
