@@ -345,12 +345,3 @@ def test_demonstrate_needs_vnc_controller() -> None:
     hands: Any = PaintedController()
     with pytest.raises(SettingsError, match="got a 'PaintedController'"):
         build.vnc_behind(hands)
-
-
-def test_desktop_without_program_is_reported(demonstrate: Callable[..., Recorder]) -> None:
-    vnc_servers.require("Xtigervnc")
-    session = demonstrate(PAID, "--vnc-server=xvnc", "--vnc-app=")
-    with session.person() as person:
-        assert person.question["notice"].startswith("no program is started on this desktop")
-        person.discard()
-    assert session.ended().code == 1
