@@ -102,6 +102,11 @@ def test_claim_beside_mask_is_judged_again_once(judged: Tills) -> None:
         played.run()
         assert played.agent.assess(CLAIM).kind == "holds"
         assert not played.recorded.healed
+    assert add_masks(judged.key.path, [Region(50, 110, 470, 170)])
+    with judged.agent("auto", Steps(), judge=Sees()) as played:
+        played.run()
+        verdict = played.agent.assess(CLAIM)
+    assert (verdict.kind, "make the mask smaller" in verdict.reason) == ("unsure", True)
 
 
 SAVE, NOTHING = Click(140, 224), Click(600, 350)
