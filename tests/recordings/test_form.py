@@ -92,6 +92,7 @@ def first_step(data: dict[str, Any]) -> dict[str, Any]:
 AREA = {"left": -10, "top": 0, "right": 20, "bottom": 30}
 BAD = {
     "older": (edited(lambda data: data.update(version=4)), "older pytest-vnc-use: its version is 4, this one reads 5"),
+    "newer": (edited(lambda data: data.update(version=99)), "newer pytest-vnc-use: its version is 99"),
     "no version": (edited(lambda data: data.pop("version")), '"version" must be a number, got None'),
     "cut off": (lambda text: text[: len(text) // 2], "is cut off"),
     "conflict": (

@@ -42,7 +42,7 @@ def test_harmless_change_is_never_product(tmp_path: Path, what: str, *, is_drift
     change = CHANGES[what]
     with Desk(tmp_path) as desk:
         record(desk, change)
-    with Desk(tmp_path) as desk:
+    with change.desk(tmp_path) as desk:
         assert replay(desk, change, "replay", gate_s=SOON_S)[0] == ("inconclusive" if is_drift else "passed")
         assert replay(desk, change, "auto", gate_s=SOON_S)[0] == ("healed" if is_drift else "passed")
 

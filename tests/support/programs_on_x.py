@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pytest_vnc_use import RunResult, VncUseAgent
@@ -88,6 +88,7 @@ class Desk:
 
     directory: Path
     size: tuple[int, int] = SIZE
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     def __enter__(self) -> Desk:
         return self
@@ -116,7 +117,7 @@ class Desk:
         recorded = RecordedTest(self.key(name), mode)
         planner: Planner = GoesOn(*steps, thinks_s=thinks_s) if steps else NoPlanner()
         settings = Settings(runs_dir=str(self.directory / "runs"), watch=False, gate_seconds=gate_s)
-        desktop = XvncDesktop(size=self.size)
+        desktop = XvncDesktop(size=self.size, environment=self.environment)
         try:
             desktop.launch(["sh", "-c", command])
             if first and (ran := desktop.run(first)).exit_code:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from pytest_vnc_use.recordings import Mode
 from pytest_vnc_use.triage import rule_for
@@ -32,6 +34,29 @@ def counting(*terminal: str, pause: str = "", colour: str = "#406080", zone: str
     return f"xsetroot -solid '{colour}'; {clock} exec {xterm}"
 
 
+@dataclass(frozen=True)
+class Theme:
+    """One of openbox's themes, with `old` replaced by `new` in each of its lines."""
+
+    name: str
+    old: str = ""
+    new: str = ""
+
+    def environment(self, directory: Path) -> Mapping[str, str]:
+        """Return the environment in which openbox finds it, among the settings of a system's administrator."""
+        theme = Path("/usr/share/themes", self.name, "openbox-3")
+        shutil.copytree(theme, directory / "theme" / theme.name)
+        text = (theme / "themerc").read_text(encoding="utf-8")
+        (directory / "theme" / theme.name / "themerc").write_text(text.replace(self.old, self.new), encoding="utf-8")
+        settings = Path("/etc/xdg/openbox/rc.xml").read_text(encoding="utf-8")
+        assert USUAL_THEME in settings
+        (directory / "openbox").mkdir()
+        themed = settings.replace(USUAL_THEME, f"<name>{directory / 'theme'}</name>", 1)
+        (directory / "openbox" / "rc.xml").write_text(themed, encoding="utf-8")
+        return {"XDG_CONFIG_DIRS": str(directory)}
+
+
+USUAL_THEME = "<name>Clearlooks</name>"
 STEPS = (Click(200, 200), TypeText("2\n"), TypeText("3\n"))
 TOTAL = ("total.txt", "5\n")
 RECORDED = counting()
@@ -50,9 +75,14 @@ class Change:
     steps: tuple[Action, ...] = STEPS
     recorded: str = RECORDED
     masks: tuple[Mapping[str, int], ...] = ()
+    theme: Theme | None = None
     recorded_steps: tuple[Action, ...] = STEPS
     thinks_s: float = 0.0
     total: tuple[str, str] = TOTAL
+
+    def desk(self, directory: Path) -> Desk:
+        """Return a desktop on which the change is to be seen, with recordings and runs in `directory`."""
+        return Desk(directory, environment=self.theme.environment(directory) if self.theme else {})
 
 
 WITH_CLOCK, OTHER_TIME = counting(zone="UTC"), counting(zone="Asia/Kathmandu")
@@ -81,9 +111,19 @@ def restless(what: str, thinks_s: float) -> Change:
     )
 
 
+RESTLESS = {
+    "nothing, but it is hovered and selected": restless("", 0.5),
+    "nothing, but its caret stopped when it was recorded": restless("", 12.0),
+    "a toast of 6 s, recorded slowly": restless("toast", 7.0),
+    "a tooltip of 10 s, recorded slowly": restless("tooltip", 11.0),
+    "a notification of 4 s in its corner": restless("notification", 2.0),
+    "a minute that changes": restless("minute", 2.0),
+}
 CHANGES = {
     "none": Change(),
     "the window manager puts the window elsewhere": Change(first=MOVED, steps=AFTER_MOVED),
+    "the window manager has another theme": Change(theme=Theme("Onyx")),
+    "the window manager draws no shadow under its titles": Change(theme=Theme("Clearlooks", "shadow=y", "shadow=n")),
     "a clock shows another time": Change(OTHER_TIME, recorded=WITH_CLOCK),
     "a clock shows another time, behind a mask": Change(OTHER_TIME, recorded=WITH_CLOCK, masks=(MASK,)),
     "a caret blinks that did not": Change(counting("-bc")),
@@ -91,9 +131,7 @@ CHANGES = {
     "the desktop has another colour": Change(counting(colour="#804020")),
     "the program has another theme": Change(counting("-bg", "ivory", "-fg", "navy")),
     "up to 2 s before each reaction": Change(counting(pause=SLOWLY)),
-    "nothing, but it is hovered and selected": restless("", 0.5),
-    "a tooltip of 10 s, recorded slowly": restless("tooltip", 11.0),
-    "a notification of 4 s in its corner": restless("notification", 2.0),
+    **RESTLESS,
 }
 
 
