@@ -22,6 +22,7 @@ from pytest_vnc_use.backends.screen import (
     ActionWindow,
     Activity,
     Capture,
+    PointerShape,
     SettleRules,
     TransientFrames,
     decide,
@@ -71,6 +72,12 @@ def test_pointer_is_drawn_where_asked_for(tigervnc: VncServer, connected: Connec
         assert abs(rows - y).max() < 40
         assert abs(columns - x).max() < 40
     assert plain.frame() == plain.frame()
+
+
+def test_pointer_at_edge_is_cut() -> None:
+    shape = PointerShape.of(1, 1, 3, 3, b"\x07\x07\x07\0" * 9, b"\xe0" * 3)
+    for at, covered in (((1, 1), 9), ((0, 0), 4), ((4, 0), 4)):
+        assert np.count_nonzero(shape.drawn_on(np.zeros((5, 5), np.uint32), *at) == 0x070707) == covered
 
 
 def test_frame_knows_its_time_and_where_screen_changed(tigervnc: VncServer, connected: Connect) -> None:

@@ -145,5 +145,7 @@ def test_free_server_is_leased_until_release_or_stop(tmp_path: Path) -> None:
 def test_desktop_by_address_alone_names_remedy() -> None:
     desktop: Desktop = ExternalDesktop("lab-7:1")
     assert (desktop.server, desktop.password, desktop.program_fault(), desktop.logs()) == ("lab-7:1", None, "", {})
+    with pytest.raises(DesktopError, match=r"cannot read the file 'orders.csv': only VNC reaches"):
+        desktop.read_file("orders.csv")
     with pytest.raises(DesktopError, match=r"cannot launch 'xterm': only VNC reaches .* 'lab-7:1'.*--vnc-exec='docker"):
         desktop.launch(["xterm"])

@@ -116,6 +116,12 @@ def test_command_out_of_time_is_killed_there(reach: RemoteExec) -> None:
     wait_for(lambda: not sleeping(mine) and not sleeping(its_childs), "the end of both")
 
 
+def test_command_without_input_is_named(tmp_path: Path) -> None:
+    deaf = RemoteExec(["sh", "-c", 'cd "$0" && exec "$@" </dev/null', str(tmp_path)])
+    with pytest.raises(DesktopError, match=r"cannot write 'list.txt': 0 of 6 bytes arrived; .* 'docker exec -i'"):
+        deaf.write("list.txt", "apples")
+
+
 NOWHERE = [
     (
         ["ssh", "no-such-host.invalid"],
