@@ -171,14 +171,6 @@ def test_named_options_settings_extras_and_files_exist(page: Path, pytestconfig:
     assert [name for name in files if not (ROOT / name).exists()] == []
 
 
-def test_paths_in_contributing_exist() -> None:
-    """A path is one of the repository or of the package. A file's name alone may be anywhere in the package."""
-    package = ROOT / "pytest_vnc_use"
-    for name in re.findall(r"`([\w.][\w./-]*(?:/|\.(?:py|md|toml|yml)))`", PROSE.get(CONTRIBUTING, "")):
-        known = [ROOT / name, package / name, *package.rglob(name.rstrip("/"))]
-        assert name == "site/" or any(path.exists() for path in known), name
-
-
 def test_web_page_options_equal_those_of_init() -> None:
     assert f"vnc_app = chromium {SHOWS_PAGE} http" in read(DOCS / "web-pages.md")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pty
-import shlex
 import socket
 import subprocess
 import sys
@@ -205,14 +204,6 @@ def test_program_decides_desktop(
         listener.bind("vnc.socket")
         target = read_target(program, where, tmp_path)
     assert (target.kind, target.server, target.app) == (kind, server, app)
-
-
-def test_url_is_shown_by_browser(tmp_path: Path) -> None:
-    for url in ("http://localhost:8000/a?b=1&c='2'", "https://[::1]/", "file:///tmp/page.html"):
-        target = read_target(url, "", tmp_path)
-        argv = shlex.split(target.app)
-        assert (target.kind, target.server, argv[-1]) == ("page", "xvnc", url)
-        assert {"--kiosk", "--remote-debugging-port=0", "--user-data-dir=profile"} <= set(argv)
 
 
 @pytest.mark.parametrize(

@@ -184,19 +184,6 @@ def test_only_yes_is_yes(tmp_path: Path, desktop: XvncDesktop, presses: Callable
 
 
 @pytest.mark.slow
-def test_task_that_cannot_be_run_is_told_in_line(tmp_path: Path, desktop: XvncDesktop) -> None:
-    with conversation_with(tmp_path, desktop, address=None) as conversation:
-        assert conversation.result_of("list_runs") == {"result": []}
-        assert "no desktop is configured" in conversation.error_of("run_task", task="Look")
-    with conversation_with(tmp_path, desktop, address="127.0.0.1::1") as conversation:
-        refused = conversation.error_of("run_task", task="Look")
-        assert "infra: DesktopRefused: " in refused
-        assert "the task must be non-empty text, got ' '" in conversation.error_of("run_task", task=" ")
-        (run,) = (tmp_path / "runs").iterdir()
-        assert run.name in refused
-
-
-@pytest.mark.slow
 def test_one_thing_is_done_at_time_and_what_is_cancelled_ends(conversation: Conversation) -> None:
     earlier = set(conversation.directory.glob("runs/*"))
     conversation.replies.append(hang(1.0))

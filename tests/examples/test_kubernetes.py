@@ -51,19 +51,6 @@ def carried_out(machine: Machine, container: dict[str, Any], **variables: str) -
 
 
 @pytest.mark.slow
-def test_pod_runs_its_part_of_tests(tmp_path: Path) -> None:
-    machine = empty_machine(tmp_path)
-    require_package("pytest_split")
-    (tests,) = job("kubernetes.yaml")["spec"]["template"]["spec"]["containers"]
-    lines = ["import pytest", "@pytest.mark.skip", "@pytest.mark.vnc_task('Click it')", "def test_a(vnc_desktop): ..."]
-    (machine.clone / "test_it.py").write_text("\n".join(lines))
-    for shard in ("0", "1"):  # the second has none
-        assert carried_out(machine, tests, SHARD=shard) == 0, machine.said
-        assert (machine.clone / "results" / "runs" / "vnc-results.json").exists()
-    assert "1 skipped" in machine.said
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pods", "code", "said"),
     [(3, 0, "3 passed in 3 of 3 jobs"), (4, 1, "'3' must have one vnc-results.json below it")],

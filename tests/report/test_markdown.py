@@ -118,16 +118,6 @@ def test_command_is_quoted(drifted: Path) -> None:
     assert shlex.split(line) == ["cua-vnc", "run", "--vnc=localhost::5901", f"--task={task}", "--expect=it's done"]
 
 
-def test_huge_text_is_cut_and_damaged_run_is_told(write_run, make_step, tmp_path: Path) -> None:
-    steps = [make_step(number, Click(1, 1), "z" * 1_000_000) for number in range(1, 4)]
-    run = write_run(steps, None, task="t" * 10_000_000)
-    text = run_markdown(run, run)[0]
-    assert len(text) < 20_000
-    assert "of 10000000 characters" in text
-    (run / "trace.jsonl").write_text("no JSON\n")
-    assert "The run cannot be shown: `" in run_markdown(run, run)[0]
-
-
 def test_command_prints_or_writes(
     drifted: Path, unrecorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

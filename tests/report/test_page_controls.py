@@ -199,18 +199,6 @@ def test_one_file_opens_run_at_its_step(page: Any, runs: list[Path], tmp_path: P
     assert page.locator(".tests").is_visible()
 
 
-def test_one_file_needs_no_script(browser: Any, runs: list[Path], tmp_path: Path) -> None:
-    address = write_report(runs, tmp_path / "out", one_file=True).as_uri()
-    page = browser.new_page(java_script_enabled=False)
-    page.goto(address)
-    assert not page.locator("#run-2 .sentence").is_visible()
-    page.click(".group li a")
-    assert page.locator("#run-2 .sentence").is_visible()
-    page.goto(f"{address}#run-2-step-3")
-    assert page.locator("#run-2-step-3 i.pic >> nth=0").bounding_box()["y"] < 720
-    page.close()
-
-
 def test_under_jenkins_policy_it_reads_well(browser: Any, runs: list[Path], tmp_path: Path) -> None:
     write_report(runs, tmp_path / "out")
     page = browser.new_page(viewport={"width": 1280, "height": 720})
