@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from support.pad_sessions import QUIET
+from support.pad_sessions import ON_PAD, QUIET
 
 pytestmark = [pytest.mark.desktop, pytest.mark.slow]
 
@@ -53,6 +53,8 @@ def test_group(value):
         raise ExceptionGroup(value, [ValueError(value), ExceptionGroup("b", [KeyError(value)])])
     raise ValueError(value)
 def test_xfail(value): pytest.xfail(value)
+@pytest.mark.xfail(reason=os.environ[KEY])
+def test_xfail_mark(value): assert 0
 @pytest.mark.skip(reason=os.environ[KEY])
 def test_skip_mark(): pass
 def test_output(value):
@@ -82,26 +84,101 @@ def shapes(value: str) -> list[str]:
     return [*whole, value[:8], value[-8:], "battery"]
 
 
-CONFTEST = """
-import logging, os
+OTHERS = """
+import os
+import pathlib
+import pytest
+from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
+from pytest_vnc_use.types import TypeText
+
+PASSWORD = os.environ["".join(["SHOP", "_PASSWORD"])]
+
+@pytest.fixture
+def vnc_planner():
+    return ScriptedPlanner([[TypeText("<secret:SHOP_PASSWORD>")]])
+
+@pytest.mark.vnc_task("sign in with " + PASSWORD, expect=None)
+def test_task(vnc_desktop):
+    assert "text h" in vnc_desktop.read_file("events.txt")
+
+@pytest.mark.vnc_task("Click it", secrets="SHOP_PASSWORD", expect=None)
+def test_declares(vnc_desktop): ...
+
+@pytest.fixture
+def vnc_password():
+    return PASSWORD
+
+class Holder:
+    def __str__(self): return "holds " + PASSWORD
+
+def test_properties(vnc_password, record_property):
+    for value in (PASSWORD, PASSWORD.encode(), pathlib.Path(PASSWORD), {PASSWORD}, Holder(), 12345678):
+        record_property("vnc_login", value)
+    print("\\x1b[31m" + PASSWORD[:6] + "\\x1b[0m" + PASSWORD[6:])
+    assert vnc_password == 1
+
+def test_coloured():
+    assert PASSWORD + "\\n" + "a" * 40 + PASSWORD == PASSWORD + "!\\n" + "a" * 40 + PASSWORD + "!"
+
+def test_exit():
+    pytest.exit("no login with " + PASSWORD)
+"""
+"""Tests of which one declares the secret of all."""
+STEP = """
+import logging, os, pathlib, tempfile
 
 def pytest_collection():
     logging.warning(os.environ["LATE"])
+
+def pytest_vnc_step(item, step):
+    "Search what is there for the moment: arguments of processes, and temporary files."
+    files = [each for each in pathlib.Path(tempfile.gettempdir()).rglob("*") if each.is_file()]
+    for file in [*pathlib.Path("/proc").glob("[0-9]*/cmdline"), *files]:
+        try:
+            leaks = os.environ["SHOP_PASSWORD"].encode() in file.read_bytes()
+        except OSError:
+            continue
+        if leaks:
+            pathlib.Path("leaks.txt").write_text(str(file))
 """
 
 
-def test_no_report_shows_secret(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SHOP_PASSWORD", SECRET)
-    monkeypatch.setenv("LATE", "late-secret-5")
-    pytester.makeconftest(CONFTEST)
-    pytester.makepyfile(test_leaks=LEAKS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        (*QUIET, "-n2", "-l", "-rA", "-vv", "--vnc-secret=SHOP_PASSWORD=env:SHOP_PASSWORD", "test_leaks.py"),
+        (
+            *ON_PAD,
+            "--tb=native",
+            "--full-trace",
+            "-l",
+            "-rA",
+            "--color=yes",
+            "--log-cli-level=INFO",
+            "-k",
+            "not parameter",
+        ),
+    ],
+    ids=["xdist", "native"],
+)
+def test_no_report_shows_secret(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    temporary = pytester.mkdir("temporary")
+    for name, text in {"SHOP_PASSWORD": SECRET, "LATE": "late-secret-5", "TMPDIR": str(temporary)}.items():
+        monkeypatch.setenv(name, text)
+    pytester.makeconftest(STEP)
+    pytester.makepyfile(test_leaks=LEAKS, test_others=OTHERS)
     reports = ("--junit-xml=junit.xml", "-ojunit_logging=all", "--html=report.html", "--log-file=log.log")
-    options = ("-n2", "-l", "-rA", "-vv", "--vnc-secret=SHOP_PASSWORD=env:SHOP_PASSWORD", "--vnc-secret=LATE")
-    result = pytester.runpytest_subprocess(*QUIET, *options, *reports, timeout=400)
+    result = pytester.runpytest_subprocess(*options, *reports, "--vnc-secret=LATE", timeout=400)
     told = result.stdout.str() + result.stderr.str()
     assert "INTERNALERROR" not in told
+    assert not Path("leaks.txt").exists(), Path("leaks.txt").read_text()
     counted = result.parseoutcomes()
     assert (counted["failed"] >= 8, counted["errors"]) == (True, 2), told
+    if "test_leaks.py" not in options:
+        assert "no login with <secret:SHOP_PASSWORD>" in told
+        assert "12345678" in Path("junit.xml").read_text()
     assert "<secret:LATE>" in Path("log.log").read_text()
     suffixes = (".py", ".pyc", ".png")
     files = [each for each in Path().rglob("*") if each.is_file() and each.suffix not in suffixes]
@@ -134,6 +211,13 @@ def test_id_shows_name_of_secret(pytester: pytest.Pytester, monkeypatch: pytest.
     result = pytester.runpytest_subprocess("--collect-only", "-q", *QUIET)
     ids = [line.rpartition("::")[2] for line in result.outlines if "::" in line]
     assert ids == [f"test_{name}[<secret:SHOP_PASSWORD>]" for name in ("marked", "in_class")]
+    monkeypatch.setenv("SHOP_PASSWORD", SECRET.replace("é", "e"))
+    pytester.makepyfile(test_ids=IDS.replace('"]])', '"]], ids=[os.environ["SHOP_PASSWORD"]])'))
+    result = pytester.runpytest_subprocess("--collect-only", "-q", *QUIET)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    output = result.stdout.str() + result.stderr.str()
+    assert "the id of a parameter contains a secret: [<secret:SHOP_PASSWORD>]" in output
+    assert "hunter2" not in output
 
 
 def test_report_that_cannot_be_redacted_shows_failure(
