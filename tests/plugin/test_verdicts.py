@@ -60,6 +60,12 @@ def vnc_planner():
     from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
     return ScriptedPlanner(plan)
 
+class OwnPlanner:
+    name = "own"
+
+    def decide(self, observation, *, timeout_s):
+        return "click"
+
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_makereport(item, call):
     report = yield
@@ -127,6 +133,7 @@ ROWS: dict[str, tuple[str, str]] = {
     ),
     # run() in bodies, fixtures, threads, subtests
     "run_end_fails": ("agent", "def test_(vnc_agent): vnc_agent.run('Look what fails')"),
+    "run_claims_of_iterator": ("settings", "def test_(vnc_agent): vnc_agent.run('Look', expect=iter(['it fails']))"),
     "run_unchecked": ("settings", "def test_(vnc_agent): vnc_agent.run('give up', check=False)"),
     "run_without_judge": ("settings", "def test_(vnc_agent): vnc_agent.run('Look')"),
     "judge_without_method": ("settings", "def test_(vnc_agent): ..."),
@@ -140,6 +147,7 @@ ROWS: dict[str, tuple[str, str]] = {
     ),
     # claims in bodies
     "verify_holds": ("passed", "def test_(vnc_agent): assert vnc_agent.verify('it holds').holds"),
+    "assess_fails": ("passed", "def test_(vnc_agent): assert vnc_agent.assess('it fails').kind == 'fails'"),
     "assess_unsure_as_truth": ("inconclusive", "def test_(vnc_agent): assert not vnc_agent.assess('it is unsure')"),
     "failed_by_another_plugin": ("product", "def test_(vnc_agent): ..."),
     # planners and judges of the user's own
@@ -151,6 +159,10 @@ ROWS: dict[str, tuple[str, str]] = {
     "planner_raises_what_xfail_names": ("xfailed", "@xfail(raises=RuntimeError)\n@task('raise')\ndef test_(): ..."),
     "network_not_xfailed": ("infra", "@xfail(raises=Exception)\n@task('raise: no network')\ndef test_(): ..."),
     "planner_answers_nothing": ("agent", "@task('answer nothing', expect=None)\ndef test_(): ..."),
+    "planner_object_answers_text": (
+        "agent",
+        "def test_(vnc_agent): vnc_agent.run('Look', planner=conftest.OwnPlanner())",
+    ),
     "judge_answers_text": ("settings", "def test_(vnc_agent): vnc_agent.verify('nonsense')"),
     # a tool that failed in a test that continued
     "tool_failed_and_caught": ("infra", "def test_(vnc_agent): outage(vnc_agent)"),
@@ -226,13 +238,27 @@ def test_each_task_is_judged_by_rule(pytester: pytest.Pytester) -> None:
 
 RECORDED: dict[str, tuple[str, str, str]] = {
     "judged": ("", "", "passed"),
+    "claim": ("expect='it holds'", "expect='it holds'", "passed"),
     "body": ("expect=None", "expect=None", "passed"),
     "other_claim": ("expect='it holds'", "expect='another holds'", "settings"),
     "claim_added": ("expect=None", "", "settings"),
     "renamed": ("", "", "settings"),
 }
 """By a test's name: its marker when recorded, its marker when replayed without a judge, and how it then ends."""
-UNWRITTEN = """
+ATTEMPTS = """
+@pytest.fixture
+def attempts():
+    with open("attempts", "a") as file:
+        file.write("x")
+
+@pytest.mark.flaky(reruns=1)
+@pytest.mark.vnc_task("Press it", expect="it holds")
+def test_second(attempts, vnc_agent):
+    vnc_agent.verify("it fails" if os.path.getsize("attempts") == 1 else "it holds")
+
+@pytest.mark.vnc_task("Click", expect="it fails")
+def test_fails(): ...
+
 def test_caught(vnc_agent):
     with pytest.raises(AgentFailed):
         vnc_agent.run("give up", expect=None)
@@ -247,20 +273,22 @@ def test_recording_replays_by_who_vouched_for_its_end(
 
     def session(tests: dict[str, str], *options: str) -> pytest.RunResult:
         marked = [f"@task('Click', {marker})\ndef test_{name}(): ...\n" for name, marker in tests.items()]
-        file.write_text("\n".join([IMPORTS, *marked, UNWRITTEN if options else ""]))
+        file.write_text("\n".join([IMPORTS, *marked, ATTEMPTS if options else ""]))
         with served_screen(0xFFFFFF) as screen:
             return pytester.runpytest_subprocess(*QUIET, f"--vnc-server={screen.address}", *options, timeout=400)
 
     def written() -> dict[str, str]:
         return {path.stem.removeprefix("test_"): path.read_text() for path in recordings.glob("*.json")}
 
-    pytester.makeconftest(CONFTEST)
+    pytester.makeconftest(CONFTEST.replace("[Click(5, 5)]", "[Click(8 + os.path.getsize('attempts'), 5)]"))
+    (file.parent / "attempts").touch()
     pytester.makefile(".vnc.toml", test_tasks=file_of_tasks("file_end_holds", "file_body_alone"))
     result = session({name: marker for name, (marker, _, _) in RECORDED.items()}, "--vnc-record=rewrite")
-    assert {*outcomes().values()} == {"passed"}
+    assert {name for name, end in outcomes().items() if end != "passed"} == {"fails"}
     told = "vnc-use: 1 recording not written: test_it.py::test_caught: the task 'give up' ended as gave_up, and only *"
     result.stdout.fnmatch_lines([told])
     recorded = written()
+    assert '{"kind": "click", "x": 10, "y": 5}' in recorded.pop("second")
     by_judge = {name: '"vouched_by": "judge"' in text for name, text in recorded.items()}
     assert by_judge == {name: marker != "expect=None" for name, (marker, _, _) in RECORDED.items()}
     masked = json.loads(recorded["judged"]) | {"masks": [{"left": 0, "top": 0, "right": 9, "bottom": 9}]}
@@ -276,6 +304,9 @@ def test_recording_replays_by_who_vouched_for_its_end(
 
 FEATURE = """
 Feature: orders
+  Scenario: alone
+    When I click with nobody judging
+    Then the body says so
   Scenario: judged
     When I click what fails
     Then the body says so
@@ -283,6 +314,9 @@ Feature: orders
 STEPS = """
 from pytest_bdd import scenarios, then, when
 scenarios("orders.feature")
+
+@when("I click with nobody judging")
+def click(vnc_agent): vnc_agent.run("Click what fails", expect=None)
 
 @when("I click what fails")
 def judged(vnc_agent): vnc_agent.run("Click what fails")
@@ -314,7 +348,7 @@ def test_bdd_scenarios_follow_rule(pytester: pytest.Pytester) -> None:
     pytester.makefile(".feature", orders=FEATURE)
     pytester.makepyfile(test_it=STEPS)
     pytester.runpytest_subprocess(*QUIET, timeout=400)
-    assert outcomes() == {"judged": "agent"}
+    assert outcomes() == {"alone": "passed", "judged": "agent"}
 
 
 def test_asyncio_coroutines_follow_rule(pytester: pytest.Pytester) -> None:
