@@ -9,14 +9,16 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use import Outcome, VncUseAgent
-from pytest_vnc_use.safety.rules import Policy, Rule
+from pytest_vnc_use.safety.rules import Policy, ReviewContext, Rule
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
     Click,
+    Confirmation,
     Decision,
     KeyCombo,
     OpenAddress,
     Proposal,
+    Ruling,
     RunResult,
     TypeText,
 )
@@ -25,6 +27,7 @@ from support.memory_desktop import ListPlanner, PaintedController, act, finished
 
 NO_RM = Rule("deny", "no rm", text=re.compile(r"rm\s+-rf"))
 ASK_CLICKS = Rule("ask", "clicks", action="click")
+BLOCK = Confirmation("it harms somebody", blocks=True)
 Make = Callable[..., VncUseAgent]
 
 
@@ -81,6 +84,28 @@ def test_typing_over_processes_is_one_text(make: Make, controller: PaintedContro
     result = make(*decisions, rules=rules).approve(waiting.run_id)
     assert denied_by(result) == "rule 2 'no rm'"
     assert controller.performed == [TypeText("rm"), KeyCombo(("end",))]
+
+
+def test_approved_run_counts_text_once(make: Make) -> None:
+    twice = Rule("deny", "twice", text=re.compile("aa"))
+    decisions = [act(Proposal(TypeText("a"))), act(Proposal(Click(1, 1)), Proposal(KeyCombo(("end",))))]
+    agent = make(*decisions, rules=(ASK_CLICKS, twice))
+    waiting = agent.run("go")
+    assert agent.approve(waiting.run_id).outcome is Outcome.DONE
+
+
+def test_blocked_action_approved_is_denied(make: Make, controller: PaintedController) -> None:
+    """As of a run that was asked about by an older version, which asked a person."""
+
+    class Asking(Policy):
+        def review(self, proposal: Proposal, context: ReviewContext) -> Ruling:
+            return Ruling("ask", "clicks")
+
+    blocked = act(Proposal(Click(1, 1), confirmation=BLOCK))
+    waiting = make(blocked, policy=Asking()).run("go")
+    assert waiting.outcome is Outcome.WAITING
+    assert denied_by(make(blocked).approve(waiting.run_id)) == "blocked by the model's service"
+    assert controller.performed == []
 
 
 def test_approved_action_is_reviewed_again(make: Make, controller: PaintedController) -> None:
