@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import select
+import socket
+import socketserver
 import struct
-from contextlib import closing
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 
 import numpy as np
 import pytest
@@ -12,6 +18,7 @@ from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopError, DesktopRefused
 from support import rfb_server
 from support.rfb_server import COPY, CURSOR, DESKTOP_SIZE, RAW, TIGHT, ZRLE, drawn, greeting, playing, rectangle, update
+from support.wire import serving
 
 WIDTH, HEIGHT = 70, 9
 NO_ANSWER = r"did not answer within 0\.5 s"
@@ -59,6 +66,49 @@ def test_half_update_is_no_frame(impatient: None) -> None:
         with pytest.raises(ConnectionLost, match=NO_ANSWER):
             hands.frame()
         assert hands.last_frame().ref == before.ref
+
+
+@contextmanager
+def deaf() -> Iterator[tuple[str, list[socket.socket]]]:
+    """Yield the address of a server that shows one screen and reads nothing, and its connections."""
+    accepted: list[socket.socket] = []
+
+    class Deaf(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            accepted.append(self.request)
+            with suppress(OSError):
+                self.request.sendall(FIRST)
+            over.wait(30)
+
+    over = threading.Event()
+    with serving(Deaf) as address:
+        try:
+            yield address, accepted
+        finally:
+            over.set()
+
+
+def test_server_that_reads_no_more_holds_nobody_up(impatient: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_vnc_use.backends.client._HANG_UP_S", 0.3)
+    with deaf() as (address, accepted):
+        hands, other = (connect(address, encoding="raw", timeout_s=5) for _ in range(2))
+        started_s = time.monotonic()
+        with closing(hands), pytest.raises(ConnectionLost, match=NO_ANSWER):  # noqa: PT012  # either may notice it
+            hands.type_text("apple" * 10_000)
+            hands.frame()
+        assert time.monotonic() - started_s < 60
+        connection = other._connection
+        connection.send(connection.protocol.transport.write, bytes(20_000_000))  # more than any socket holds
+        other.close()
+        assert all(map(ended, accepted))
+
+
+def ended(connection: socket.socket) -> bool:
+    """Return whether the other end has closed the connection, within some seconds."""
+    poll = select.poll()
+    poll.register(connection, select.POLLHUP | select.POLLERR | select.POLLRDHUP)
+    return bool(poll.poll(8000))
 
 
 def test_update_elsewhere_is_no_answer(impatient: None) -> None:

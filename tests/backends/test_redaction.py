@@ -78,6 +78,11 @@ def test_rest_of_screen_stays_visible() -> None:
     assert form.performed[-1] == TypeText(", please"), "typed after the field is known"
     assert all(shows(seen, word(text)) for text in ("Your code", "user"))
     assert not shows_piece(seen)
+    looks = [
+        type_secret(redacting(PaintedForm(), redactor), "<secret:PIN>", redactor)
+        for redactor in (Redactor({"PIN": value}) for value in ("4711", "a much longer one", "x"))
+    ]
+    assert all(np.array_equal(looks[0], look) for look in looks), "of any length"
 
 
 def test_field_drawn_otherwise_stays_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
