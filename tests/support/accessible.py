@@ -1,4 +1,4 @@
-"""A Qt program that describes its widgets through AT-SPI, and the things that this needs on an X desktop."""
+"""What a program on an X desktop needs to describe its widgets through AT-SPI."""
 
 from __future__ import annotations
 
@@ -9,21 +9,6 @@ from pathlib import Path
 from support.vnc_servers import missing, require
 
 LAUNCHER = "/usr/libexec/at-spi-bus-launcher"
-PROGRAM = """
-import sys
-from pathlib import Path
-from PySide6.QtWidgets import QApplication, QLineEdit, QPushButton, QVBoxLayout, QWidget
-application = QApplication([])
-window = QWidget()
-box = QVBoxLayout(window)
-hidden = QPushButton("Hidden")
-for widget in (QPushButton("Save", clicked=lambda: Path(sys.argv[1]).write_text("saved")), QLineEdit(), hidden):
-    box.addWidget(widget)
-hidden.hide()
-window.setGeometry(200, 150, 300, 120)
-window.show()
-application.exec()
-"""
 _START = f'{LAUNCHER} --launch-immediately & QT_LINUX_ACCESSIBILITY_ALWAYS_ON=1 exec "$@"'
 
 
