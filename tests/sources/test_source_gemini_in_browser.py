@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
+import pytest
+
 from pytest_vnc_use.backends.browser import browser_functions
 from pytest_vnc_use.planners.common.screens import png_size
 from pytest_vnc_use.planners.gemini.actions import OLDER
@@ -128,6 +130,13 @@ def test_browser_without_devtools_opens_nothing() -> None:
     assert "do not call this again" in response["response"]["output"]
 
 
+def test_done_beside_other_call_is_refused() -> None:
+    both = calls(("click_at", AT), ("done", {"message": "Bought."}), signed=False)
+    with talk_of([both, DONE]) as talk:
+        assert [action.kind for action in talk.actions()] == ["click", "invalid"]
+        assert talk.decide().kind == "finished"
+
+
 def test_browser_state_is_offered_with_devtools() -> None:
     functions = browser_functions(lambda: None, lambda width, height: (1000, 1000))  # type: ignore[arg-type, return-value]
     with talk_of([call("get_browser_state"), DONE], functions=functions) as talk:
@@ -137,8 +146,9 @@ def test_browser_state_is_offered_with_devtools() -> None:
     assert response["response"]["output"] == "x" * 20_000
 
 
-def test_words_alone_do_not_end() -> None:
-    with talk_of([text('{"thinking": "…", "action": [{"click": 5}]}'), DONE]) as talk:
+@pytest.mark.parametrize("words", ["I look for it.", '{"thinking": "…", "action": [{"click": 5}]}'])
+def test_words_alone_do_not_end(words: str) -> None:
+    with talk_of([text(words), DONE]) as talk:
         assert talk.actions() == [TakeScreenshot()]
         done = talk.decide()
         request = talk.server.requests[1]
@@ -150,12 +160,13 @@ def test_words_alone_do_not_end() -> None:
         assert elsewhere.decide().kind == "finished"
 
 
-def test_screenshot_over_200_kb_is_halved() -> None:
-    with talk_of([DONE]) as talk:
+@pytest.mark.parametrize(("environment", "size"), [("browser", (400, 300)), ("desktop", (800, 600))])
+def test_screenshot_over_200_kb_is_halved(environment: str, size: tuple[int, int]) -> None:
+    with gemini([DONE], environment=environment) as talk:
         talk.history.pngs[talk.history.first.digest] = large = noise(800, 600)
         assert len(large) > 200_000
         talk.decide()
-        assert png_size(talk.server.requests[0].images[0]) == (400, 300)
+        assert png_size(talk.server.requests[0].images[0]) == size
 
 
 def test_every_response_keeps_its_screenshot() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -25,10 +27,11 @@ from pytest_vnc_use.types import (
     MouseDown,
     MouseUp,
     Move,
+    Observation,
     Scroll,
 )
 from support import vnc_servers
-from support.conversations import QUICK, History, frame_of
+from support.conversations import QUICK, frame_of
 from support.gemini_rules import COMPUTER_USE_ONLY
 from support.gemini_server import GeminiServer, Reply, calls, text, wants_confirmation
 from support.memory_desktop import PaintedController
@@ -96,6 +99,13 @@ def test_function_has_parameters(function: Any, parameters: dict[str, object]) -
     assert {name: found.get(name, "none") for name in parameters} == parameters
 
 
+def test_command_line_starts_as_script() -> None:
+    command = [str(Path(sys.executable).with_name("cua-vnc")), "run", "--help"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "--vnc" in printed
+    assert "--task" in printed
+
+
 def struck(*keys: str) -> list[Motion]:
     return [*map(KeyDown, keys), *map(KeyUp, reversed(keys))]
 
@@ -131,21 +141,38 @@ def test_controller_sends_events() -> None:
     ]
 
 
-def test_denorm() -> None:
-    for grid, pixel in ((0, (0, 0)), (500, (720, 450)), (999, (1439, 899))):
-        assert denorm(grid, grid, 1440, 900) == (denorm_x(grid, 1440), denorm_y(grid, 900)) == pixel
+@pytest.mark.parametrize(("grid", "pixel"), [(0, (0, 0)), (500, (720, 450)), (999, (1439, 899))])
+def test_denorm(grid: int, pixel: tuple[int, int]) -> None:
+    assert denorm(grid, grid, 1440, 900) == (denorm_x(grid, 1440), denorm_y(grid, 900)) == pixel
+
+
+def observation() -> Observation:
+    frame = frame_of(1)
+    return Observation("Open the basket", frame.ref, frame.ref, (), lambda _: frame.png)
 
 
 def test_excluded_name_is_predefined_or_own(replies: list[Reply], service: GeminiServer) -> None:
     excluded = ["click_at", "open_app"]
     replies += [calls(*((name, {}) for name in excluded), signed=False)]
     planner = GeminiComputerUse(excluded, model=COMPUTER_USE_ONLY, functions=[open_app])
-    proposals = planner.decide(History().observation(), timeout_s=20.0).proposals
+    proposals = planner.decide(observation(), timeout_s=20.0).proposals
     problems = [f"{name!r} is excluded in this run; use another action" for name in excluded]
     assert [proposal.action for proposal in proposals] == list(map(InvalidAction, excluded, problems))
     [request] = service.requests
     assert "open_app" not in [each["name"] for each in request.body["tools"][1]["functionDeclarations"]]
     assert (request.computer_use or {})["excludedPredefinedFunctions"] == ["click_at"]
+
+
+def test_loop_of_own_starts_with_task_and_answer_of_sdk(
+    service: GeminiServer, gemini: GeminiComputerUse, types: Any
+) -> None:
+    contents = gemini.start_contents("Open the basket", frame_of(1).png)
+    assert [(content.role, len(content.parts or ())) for content in contents] == [("user", 2)]
+    assert len(gemini.start_contents("Open the basket")[0].parts or ()) == 1
+    response = gemini.generate(contents)
+    assert isinstance(response, types.GenerateContentResponse)
+    assert response.text == "It is open."
+    assert "thinkingConfig" not in service.requests[0].body["generationConfig"]
 
 
 def test_config_of_sdk_is_sent(service: GeminiServer, gemini: GeminiComputerUse, types: Any) -> None:
@@ -164,16 +191,14 @@ def test_config_of_sdk_is_sent(service: GeminiServer, gemini: GeminiComputerUse,
     assert body["generationConfig"] == {"thinkingConfig": {"includeThoughts": False}}
 
 
+@pytest.mark.parametrize("with_ids", [False, True])
 def test_loop_of_own_goes_on_until_no_calls(
-    replies: list[Reply], service: GeminiServer, gemini: GeminiComputerUse, types: Any
+    replies: list[Reply], service: GeminiServer, gemini: GeminiComputerUse, types: Any, with_ids: bool
 ) -> None:
+    service.with_ids = with_ids
     replies += [calls(("click_at", AT), ("hover_at", AT), signed=False), DONE]
     contents: list[Any] = gemini.start_contents("Open the basket", frame_of(1).png)
-    assert [(content.role, len(content.parts)) for content in contents] == [("user", 2)]
-    assert len(gemini.start_contents("Open the basket")[0].parts or ()) == 1
     response = gemini.generate(contents)
-    assert isinstance(response, types.GenerateContentResponse)
-    assert "thinkingConfig" not in service.requests[0].body["generationConfig"]
     found = gemini.extract_function_calls(response)
     assert [(call["name"], call["args"]) for call in found] == [("click_at", AT), ("hover_at", AT)]
     assert response.candidates
@@ -181,8 +206,7 @@ def test_loop_of_own_goes_on_until_no_calls(
     answers = [gemini.build_function_response(call["name"], frame_of(2).png, {"url": ""}) for call in found]
     parts = [types.Part(function_response=answer) for answer in answers]
     contents.append(types.Content(role="user", parts=parts))
-    last = gemini.generate(contents)
-    assert (last.text, gemini.extract_function_calls(last)) == ("It is open.", [])
+    assert gemini.extract_function_calls(gemini.generate(contents)) == []
     assert service.refusals == []
 
 
@@ -190,6 +214,7 @@ def test_loop_of_own_goes_on_until_no_calls(
     ("extra", "response"),
     [
         (None, {"url": ""}),
+        ({"url": "https://shop"}, {"url": "https://shop"}),
         ({"error": "no such place"}, {"url": "", "error": "no such place"}),
     ],
 )
@@ -229,14 +254,21 @@ class GrowingController(PaintedController):
 
 
 def test_screen_size_is_read_at_each_step(replies: list[Reply], service: GeminiServer) -> None:
-    """Here without an initial one, which is a switch, as thoughts are."""
     replies += [CLICK, CLICK, calls(("click_at", AT), ("hover_at", AT), signed=False), DONE]
     controller = GrowingController()
-    with agent_of(controller, include_initial_screenshot=False, include_thoughts=True) as agent:
+    with agent_of(controller) as agent:
         assert agent.run(task="Open the basket").outcome is Outcome.DONE
-    assert [len(request.images) for request in service.requests] == [0, 1, 2, 4]
-    assert service.requests[0].body["generationConfig"]["thinkingConfig"] == {"includeThoughts": True}
     assert controller.performed == [Click(200, 150), Click(400, 300), Click(600, 450), Move(600, 450)]
+
+
+def test_error_goes_back_with_screenshot(replies: list[Reply], service: GeminiServer) -> None:
+    wrong = [("fly_to", AT), ("click_at", {"x": 5}), ("key_combination", {"keys": "nosuchkey"})]
+    replies += [calls(*wrong, signed=False), DONE]
+    with agent_of(PaintedController()) as agent:
+        assert agent.run(task="Open the basket").outcome is Outcome.DONE
+    responses = service.requests[-1].function_responses
+    assert [set(each["response"]) for each in responses] == [{"error", "url"}] * 3
+    assert [bool(each.get("parts")) for each in responses] == [True] * 3
 
 
 @pytest.mark.desktop
@@ -257,7 +289,9 @@ def test_desktop_of_one_colour_is_driven_with_password(
 
 @pytest.mark.parametrize(("answer", "outcome"), [("approve", Outcome.DONE), ("deny", Outcome.DENIED)])
 def test_hitl_block(replies: list[Reply], service: GeminiServer, answer: str, outcome: Outcome) -> None:
-    replies += [RISKY, DONE]
+    replies += [RISKY, RISKY, DONE]
+    with agent_of(PaintedController(), hitl_mode=False) as agent:
+        assert agent.run(task="Buy").outcome is Outcome.DENIED
     controller = PaintedController()
     with agent_of(controller) as agent:
         waiting = agent.run(task="Buy")
@@ -288,12 +322,23 @@ def test_approve_takes_run_id_and_lists_waiting_runs(replies: list[Reply], servi
         assert another.approve(several[0]).outcome is Outcome.DONE
 
 
+@pytest.mark.parametrize(("shown", "images"), [(None, 1), (False, 0)])
+def test_initial_screenshot_is_switch(service: GeminiServer, shown: bool | None, images: int) -> None:
+    with agent_of(PaintedController(), include_initial_screenshot=shown, include_thoughts=True) as agent:
+        agent.run(task="Open the basket")
+    [request] = service.requests
+    assert len(request.images) == images
+    assert request.body["generationConfig"]["thinkingConfig"] == {"includeThoughts": True}
+
+
+@pytest.mark.parametrize(
+    "argv", [["--task", "Open"], ["--excluded-actions", "search", "--password-env", "PASSWORD", "Open the basket"]]
+)
 def test_command_line_takes_arguments(
-    service: GeminiServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    argv: list[str], service: GeminiServer, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     monkeypatch.setenv("PASSWORD", "hunter22")
-    given = ["--excluded-actions", "search", "--password-env", "PASSWORD"]
-    for argv in (["--task", "Open"], [*given, "Open the basket"]):
-        assert main(["run", "--vnc", "localhost::1", *argv]) == 9
-        output = "".join(capsys.readouterr())
-        assert ("localhost::1" in output, "hunter22" in output) == (True, False)
+    assert main(["run", "--vnc", "localhost::1", *argv]) == 9
+    output = "".join(capsys.readouterr())
+    assert "localhost::1" in output
+    assert "hunter22" not in output

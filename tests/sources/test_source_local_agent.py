@@ -11,7 +11,9 @@ import pytest
 
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.agent import build
-from pytest_vnc_use.planners.common.screens import png_size
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.planners.chat.planner import chat_service
+from pytest_vnc_use.planners.common.screens import ScaledScreens, png_size
 from pytest_vnc_use.settings.fallbacks import VARIABLES
 from pytest_vnc_use.types import Action, Click, InvalidAction, KeyCombo, Ruling, Scroll, TakeScreenshot, TypeText
 from support.chat_server import ChatRequest, ChatServer, call, calls, said
@@ -35,9 +37,11 @@ def no_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 CALLS: list[tuple[str, Any, Action]] = [
     ("observe_screen", {}, TakeScreenshot()),
     ("observe_screen", "", TakeScreenshot()),
+    ("observe_screen", None, TakeScreenshot()),
     ("click_element", {**SAVE, "box": [500, 500]}, MIDDLE),
     ("click_element", {**SAVE, "box": [400, 300, 600, 700]}, MIDDLE),
     ("click_element", {**SAVE, "box": [[400, 300], [600, 700]]}, MIDDLE),
+    ("click_element", {**SAVE, "box": [600, 700, 400, 300]}, MIDDLE),
     ("click_element", {**SAVE, "box": [0, 0]}, Click(0, 0)),
     ("click_element", {**SAVE, "box": [1000, 1000]}, Click(1439, 899)),
     ("click_element", {**SAVE, "box": [1200, -5]}, Click(1439, 0)),
@@ -46,6 +50,7 @@ CALLS: list[tuple[str, Any, Action]] = [
     ("press_key", {"key": "enter"}, KeyCombo(("enter",))),
     *[("press_key", {"key": key}, KeyCombo((key,))) for key in "tab escape windows ctrl alt shift F4 a Z".split()],
     ("press_key", {"key": "ctrl+c"}, KeyCombo(("ctrl", "c"))),
+    ("press_key", {"key": "alt+f4"}, KeyCombo(("alt", "f4"))),
     ("scroll_at_position", {"box": [500, 500]}, Scroll(719, 449, "down", 1)),
     ("scroll_at_position", {"box": [500, 500], "amount": 360}, Scroll(719, 449, "down", 3)),
 ]
@@ -61,7 +66,9 @@ def test_call_means_action() -> None:
 ERRORS: list[tuple[str, str, Any]] = [
     ("missing_label", "click_element", {"box": [5, 5]}),
     ("missing_box", "click_element", SAVE),
+    ("missing_box", "scroll_at_position", {}),
     ("invalid_box", "click_element", {**SAVE, "box": [1, 2, 3]}),
+    ("invalid_box", "click_element", {**SAVE, "box": ["left", 2]}),
     ("invalid_args", "type_text", "[1]"),
     ("invalid_json", "type_text", '{"text": '),
     ("empty_text", "type_text", {"text": ""}),
@@ -113,6 +120,12 @@ def test_further_call_is_refused_and_no_step() -> None:
     assert results[0] == {"ok": True}
     assert [result["error"]["type"] for result in results[1:]] == ["too_many_tool_calls"] * 2
     assert results[1]["error"]["message"].startswith("press_key: ")
+
+
+def test_answer_without_call_ends_run_without_think_tags() -> None:
+    with chat([said("<think>Is it\nso?</think>The menu is open.")], **LOCAL) as talk:
+        decision = talk.decide()
+    assert (decision.kind, decision.words) == ("finished", "The menu is open.")
 
 
 RULES = ("Observe, think, act, verify", "One tool call in each answer", "[x, y] for a small target", "0 to 1000")
@@ -169,25 +182,31 @@ def test_variable_sets_field(
 
 
 def test_variables_reach_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = {
-        "LMSTUDIO_TEMPERATURE": "0.1",
-        "LMSTUDIO_MAX_TOKENS": "99",
-        "AGENT_IMAGE_W": "640",
-        "AGENT_IMAGE_H": "400",
-    }
-    for variables, sent in (({}, (0.6, 2048, (1536, 864))), (given, (0.1, 99, (640, 400)))):
+    given = {"TEMPERATURE": 0.1, "MAX_TOKENS": 99}
+    for defaults in (True, False):
         with ChatServer([said("Done.")]) as server:
             monkeypatch.setenv("LMSTUDIO_ENDPOINT", f"{server.url}/chat/completions")
-            for name, value in variables.items():
-                monkeypatch.setenv(name, value)
-            with VncUseAgent(settings=build.settings_of(LOCAL), controller=PaintedController()) as agent:
+            for name in () if defaults else given:
+                monkeypatch.setenv(f"LMSTUDIO_{name}", str(given[name]))
+            if not defaults:
+                monkeypatch.setenv("AGENT_IMAGE_W", "640")
+                monkeypatch.setenv("AGENT_IMAGE_H", "400")
+            planner = build.build_planner(build.settings_of(LOCAL))
+            settings, controller = build.settings_of(LOCAL), PaintedController()
+            with VncUseAgent(settings=settings, planner=planner, controller=controller) as agent:
                 agent.run("Look")
             [request] = server.requests
-        assert (request.body["temperature"], request.body["max_tokens"], png_size(request.images[0])) == sent
+        read = request.body["temperature"], request.body["max_tokens"], png_size(request.images[0])
+        assert read == ((0.6, 2048, (1536, 864)) if defaults else (0.1, 99, (640, 400)))
 
 
-@pytest.mark.parametrize("given", [{}, {"KEEP_LAST_SCREENSHOTS": "1", "KEEP_LAST_THINKS": "1"}])
-def test_variables_prune_history(given: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("given", "images", "thoughts"),
+    [({}, 2, 2), ({"KEEP_LAST_SCREENSHOTS": "1", "KEEP_LAST_THINKS": "1"}, 1, 1)],
+)
+def test_variables_prune_history(
+    given: dict[str, str], images: int, thoughts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     look = calls(("observe_screen", {}), words="<think>Hm.</think>I look.")
 
     def answer(request: ChatRequest) -> Any:
@@ -202,7 +221,25 @@ def test_variables_prune_history(given: dict[str, str], monkeypatch: pytest.Monk
             agent.run("Look")
         *_, last = server.requests
     kept = sum("<think>" in message["content"] for message in last.of("assistant"))
-    assert (len(last.images), kept) == ((1, 1) if given else (2, 2))
+    assert (len(last.images), kept) == (images, thoughts)
+
+
+def test_wrong_variable_of_option_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LMSTUDIO_TEMPERATURE", "hot")
+    with pytest.raises(SettingsError, match="LMSTUDIO_TEMPERATURE must be float, got 'hot'"):
+        build.build_planner(build.settings_of(LOCAL))
+
+
+def test_endpoint_is_used_as_it_is() -> None:
+    assert chat_service(ENDPOINT, "m").url == chat_service("http://localhost:1234", "m").url == ENDPOINT
+
+
+def test_screenshot_gets_size_whatever_its_shape() -> None:
+    with chat([call("click_element", label="x", box=[500, 500])], **LOCAL) as talk:
+        stretched = ScaledScreens(talk.planner, (1536, 864))
+        [proposal] = stretched.decide(talk.history.observation(), timeout_s=20.0).proposals
+        [image] = talk.server.requests[0].images
+    assert (png_size(image), proposal.action) == ((1536, 864), MIDDLE)
 
 
 @pytest.mark.parametrize(

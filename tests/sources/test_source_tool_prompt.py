@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use import Outcome, VncUseAgent
+from pytest_vnc_use.agent import build
 from pytest_vnc_use.agent.run import Timing
+from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.common.functions import VERIFY
 from pytest_vnc_use.planners.common.screens import png_size
 from pytest_vnc_use.settings.settings import Settings
@@ -89,12 +92,19 @@ def test_command_means_action(is_queued: bool) -> None:
     assert [(*row[:2], *actions) for row, actions in zip(COMMANDS, found, strict=True)] == COMMANDS
 
 
+def test_command_is_read_in_other_forms() -> None:
+    assert meaning("vnc_command", command="wait") == meaning("vnc_command", name="wait") == [Wait(0.5)]
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
         ({"action": "key_type", "text": "a"}, "there is no command 'key_type'; there are screenshot, mouse_click, "),
+        ({"action": "mouse_click", **AT, "button": "back"}, "'button' must be left, middle, right, got 'back'"),
         ({"action": "mouse_drag", **AT}, "the end is missing: give toX and toY"),
         ({"action": "key_tap", "key": "ctrl+a"}, "'key' must be one key, got ('ctrl', 'a'); there is key_combo"),
+        ({"action": "paste", "text": ["a"]}, "'text' must be text, got ['a']"),
+        ({"action": "mouse_click", "params": "middle"}, "the arguments of 'mouse_click' must be an object"),
     ],
 )
 def test_command_without_meaning_is_refused(arguments: dict[str, Any], problem: str) -> None:
@@ -110,10 +120,20 @@ def test_queue_holds_twenty_actions(count: int, problem: str) -> None:
     assert problem in str(actions[0])
 
 
-def test_words_alone_end_run_without_success() -> None:
-    with chat([said("I would open the shop now.")], toolset="vnc_command") as talk:
+@pytest.mark.parametrize(
+    ("answer", "ending"),
+    [
+        (call("task_complete", summary="Bought."), ("finished", "Bought.")),
+        (call("task_failed", reason="No shop."), ("gave_up", "No shop.")),
+        (said("I would open the shop now."), ("gave_up", "I would open the shop now.")),
+    ],
+)
+def test_function_or_words_end_run(answer: Any, ending: tuple[str, str]) -> None:
+    """After words alone nothing was said to be complete, so they are no success."""
+    with chat([answer], toolset="vnc_command") as talk:
         decision = talk.decide()
-    assert (decision.kind, decision.words) == ("gave_up", "I would open the shop now.")
+        assert len(talk.server.requests) == 1
+    assert (decision.kind, decision.words) == ending
 
 
 FIELDS = {
@@ -162,6 +182,9 @@ def test_prompt_of_file_replaces_prompt(tmp_path: Path) -> None:
         with VncUseAgent(settings=settings, controller=PaintedController()) as agent:
             agent.run("Look")
         assert server.requests[0].texts[0] == "Be brief, and careful."
+    missing = dataclasses.replace(settings, planner_options=(f"system_instruction={tmp_path}/none.md",))
+    with pytest.raises(SettingsError, match="must be a file with a prompt"):
+        build.build_planner(missing)
 
 
 def test_screenshots_come_first_and_on_request_only() -> None:
