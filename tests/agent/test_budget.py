@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -66,7 +67,9 @@ def test_estimate_includes_longest_answer() -> None:
     [
         ({"expect": ("it is open", "it is full")}, 6),
         ({}, 3),
+        ({"body_checks": True}, 0),
         ({"own_judge": True}, 0),
+        ({"test_id": ""}, 0),
     ],
 )
 def test_planner_leaves_cost_of_judgings(started: dict[str, Any], judgings: int) -> None:
@@ -117,12 +120,25 @@ def test_uncounted_call_costs_its_estimate() -> None:
 
 def test_call_under_way_costs_its_estimate() -> None:
     """Also where Ctrl-C or pytest-timeout ended its test, so that nobody waits for its thread."""
-    budget = Budget(PRICES, Most(), SESSION)
-    budget.before(SMALL)
+    budget = Budget(PRICES, Most(tokens=SMALL_TOKENS + 1), SESSION)
+    asked, answered = threading.Event(), threading.Event()
+
+    def call() -> None:
+        budget.before(SMALL)
+        asked.set()
+        answered.wait(timeout=400)
+        budget.after(exchange(Usage(input=30)))
+
+    asking = threading.Thread(target=call)
+    asking.start()
+    assert asked.wait(timeout=400)
     spent = budget.spent
     assert (spent.calls, spent.uncounted, spent.tokens) == (1, 1, SMALL_TOKENS)
     assert spent.dollars == pytest.approx(SMALL_DOLLARS)
-    budget.after(exchange(Usage(input=30)))
+    with pytest.raises(BudgetExceeded, match="200 of 201"):
+        budget.before(SMALL)
+    answered.set()
+    asking.join()
     assert (budget.spent.calls, budget.spent.uncounted, budget.spent.tokens) == (1, 0, 30)
 
 

@@ -126,6 +126,18 @@ def test_soft_checks_are_told_together_and_once(tmp_path: Path) -> None:
         agent.check(False)
 
 
+def test_claims_of_task_that_fail_are_products_each_on_its_line(tmp_path: Path) -> None:
+    agent = agent_before(ListJudge(["holds", "unsure", "fails"]), tmp_path, test_id="test_it")
+    with pytest.raises(ProductFailed) as raised:
+        run_tasks(agent, [TaskSpec("Save it", ("it is open", "it is saved", "it is closed"))])
+    assert str(raised.value).splitlines()[:4] == [
+        "2 of 3 claims do not certainly hold: claim 'it is closed' fails: I see it fails",
+        "  holds: 'it is open': I see it holds",
+        "  unsure: 'it is saved': I see it unsure",
+        "  fails: 'it is closed': I see it fails",
+    ]
+
+
 WAYS: dict[str, Callable[[VncUseAgent], object]] = {
     "assert": lambda agent: agent.verify(CLAIM),
     "saw": lambda agent: agent.saw(CLAIM),

@@ -7,7 +7,9 @@ import re
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from importlib import import_module
 from pathlib import Path
@@ -28,6 +30,7 @@ from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.safety.rules import Policy, Rule
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
+    ApprovalAsked,
     CallFunction,
     Click,
     Confirmation,
@@ -94,6 +97,18 @@ def test_step_limit_ends_run_within_turn(agent_of: AgentOf, controller: PaintedC
     assert controller.performed == CLICKS[:2]
 
 
+def test_time_limit_holds_while_planner_hangs(agent_of: AgentOf) -> None:
+    released = threading.Event()
+
+    def hang() -> Decision:
+        released.wait()
+        return finished()
+
+    result = agent_of(hang).run("wait", limits=Limits(seconds=0.3))
+    released.set()
+    assert result.outcome is Outcome.TIME_LIMIT
+
+
 def test_time_limit_closes_controller_that_hangs(agent_of: AgentOf, controller: PaintedController) -> None:
     import_module("pytest_vnc_use.agent.graph")  # with LangGraph, which takes a part of the limit
     controller.hang.clear()
@@ -147,6 +162,18 @@ def test_approval_holds_for_its_own_call(agent_of: AgentOf, controller: PaintedC
     assert result.outcome is Outcome.DONE
     assert controller.performed == [CLICKS[0], RISKY.action, RISKY.action, CLICKS[1]]
     assert [step.ruling.by for step in result.steps] == ["policy", "person", "person", "policy"]
+
+
+def test_approver_is_asked_each_time(agent_of: AgentOf) -> None:
+    asked: list[int] = []
+
+    class Yes:
+        def approve(self, question: ApprovalAsked) -> bool:
+            asked.append(question.number)
+            return True
+
+    result = agent_of(act(RISKY, Proposal(CLICKS[0]), RISKY), finished()).run("buy", approver=Yes())
+    assert (result.outcome, asked) == (Outcome.DONE, [1, 3])
 
 
 def test_only_unfinished_run_continues(agent_of: AgentOf) -> None:
@@ -255,6 +282,17 @@ def test_failed_replay_resumes_from_one_checkpoint_with_its_planner(
     assert (result.outcome, result.message) == (Outcome.DONE, "done")
     assert [(step.number, step.turn) for step in result.steps] == [(1, 1), (2, 1), (3, 2)]
     assert controller.performed == CLICKS
+
+
+@pytest.mark.parametrize("planner", [ListPlanner, RecordedTurns])
+def test_run_of_thread_resumes_in_another(
+    agent_of: AgentOf, controller: PaintedController, planner: type[ListPlanner]
+) -> None:
+    agent = agent_of(planner=planner([act(RISKY), finished()]))
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(agent.run, "buy").result()
+    assert agent.approve(waiting.run_id).outcome is Outcome.DONE
+    assert controller.performed == [RISKY.action]
 
 
 def test_killed_run_resumes_and_acts_once(agent_of: AgentOf, controller: PaintedController) -> None:
