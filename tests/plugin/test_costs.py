@@ -22,6 +22,7 @@ CALL_DOLLARS = 1600 / 1e6
 TESTS = """
 import dataclasses
 import pytest
+from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 
 def task(text, **settings):
     return pytest.mark.vnc_task(text, **{"expect": None, **settings})
@@ -37,11 +38,26 @@ class TestSilentModel:
     @task("say nothing", max_dollars=0.006)
     def test_estimated_dollars(self): ...
 
+    @task("be silent", max_tokens=6000)
+    def test_estimated_tokens(self): ...
+
 @task("be done and judged", expect=(), max_tokens=5000)
 def test_judged(): ...
 
 @task("be done", max_tokens=5000)
 def test_unjudged(): ...
+
+class TestNewModel:
+    @pytest.fixture
+    def vnc_settings(self, vnc_settings):
+        return dataclasses.replace(vnc_settings, max_dollars=1.0)
+
+    @pytest.fixture
+    def vnc_planner(self):
+        return GeminiComputerUse(model="gemini-9-new")
+
+    @task("ask a new model")
+    def test_fixture(self): ...
 
 @pytest.mark.timeout(90, method="signal")
 @task("time out")
@@ -76,7 +92,7 @@ def test_limits_end_tests_and_costs_are_reported(pytester: pytest.Pytester, run:
 
     def answer(request: Request) -> Reply:
         match task_of(request):
-            case "say nothing":
+            case "say nothing" | "be silent":
                 return hang()
             case "time out":
                 os.kill(int((pytester.path / "pid").read_text()), signal.SIGALRM)  # what pytest-timeout waits for
@@ -89,25 +105,28 @@ def test_limits_end_tests_and_costs_are_reported(pytester: pytest.Pytester, run:
         result = run(server, "--vnc-scope=session", "-ovnc_prices=prices.toml", "--junit-xml=junit.xml")
     tests, asked = results(), Counter(map(task_of, server.requests))
     assert {name: test.triage for name, test in tests.items()} == {
-        **dict.fromkeys(("dollars", "estimated_dollars", "judged", "timed_out"), "budget"),
+        **dict.fromkeys(("dollars", "estimated_dollars", "estimated_tokens", "judged", "timed_out"), "budget"),
+        "fixture": "settings",
         "unjudged": None,
     }, result.stdout.str()
     around = asked.pop("click around")
-    assert asked == {"say nothing": 1, "be done": 1, "time out": 1}
+    assert asked == {"say nothing": 1, "be silent": 1, "be done": 1, "time out": 1}
     assert 0 < around * CALL_DOLLARS <= 0.009
     assert tests["dollars"].dollars == pytest.approx(around * CALL_DOLLARS, abs=1e-6)
-    estimated = tests["estimated_dollars"]
-    assert estimated.dollars is not None
-    assert 0.003 < estimated.dollars < 0.006
-    assert estimated.runs[0].dollars == pytest.approx(estimated.dollars, abs=1e-6)
-    assert "and the next call may take" in estimated.message
+    for name in ("estimated_dollars", "estimated_tokens"):
+        dollars = tests[name].dollars
+        assert dollars is not None
+        assert 0.003 < dollars < 0.006
+        assert tests[name].runs[0].dollars == pytest.approx(dollars, abs=1e-6)
+        assert "and the next call may take" in tests[name].message
     result.stdout.fnmatch_lines(["*budget: *the dollars of this test are used up: 0.0* of 0.009*--vnc-max-dollars*"])
     result.stdout.fnmatch_lines(["budget: * ended as budget: *0 of 5,000, and the next call may take [67],*"])
+    result.stdout.fnmatch_lines(["*settings: the price of the model 'gemini-9-new' is unknown, *-o vnc_prices=*"])
     result.stdout.fnmatch_lines(
         [
-            f"vnc-use: {around + 3} calls of models, {(around + 1) * 1500:,} tokens in "
+            f"vnc-use: {around + 4} calls of models, {(around + 1) * 1500:,} tokens in "
             f"({(around + 1) * 300:,} of them cached), {(around + 1) * 100} out: $0.0*",
-            "vnc-use:   the service reported no usage for 2 of them; estimated at *,* tokens",
+            "vnc-use:   the service reported no usage for 3 of them; estimated at *,* tokens",
             f"vnc-use:   ${around * CALL_DOLLARS:.4f} test_it.py::test_dollars",
         ]
     )

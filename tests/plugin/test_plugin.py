@@ -226,6 +226,49 @@ def vnc_planner():
         return [buys] if "Buy" in observation.task else Decision("finished", "done")
     return ScriptedPlanner(turn)
 """
+BY_HAND = """
+import pytest
+
+def test_by_hand(vnc_agent, vnc_desktop):
+    vnc_agent.click(100, 100)
+    assert "press 100 100 left" in vnc_desktop.read_file("events.txt")
+
+def test_no_planner(vnc_agent):
+    vnc_agent.run("Click it", expect=None)
+
+@pytest.mark.vnc_task("Click it", expect=None, planner="gemini")
+def test_no_key(vnc_agent): ...
+"""
+
+
+@pytest.mark.desktop
+def test_missing_desktop_planner_or_key_is_named(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    pytester.makepyfile(BY_HAND)
+    result = pytester.runpytest_subprocess("--vnc-server=qt", f"--vnc-app={PAD_LINE}", "--vnc-scope=session")
+    result.assert_outcomes(passed=1, failed=1, errors=1)
+    missing = ["*no API key*", "*no planner is configured. *--vnc-record=manual*--vnc-planner=gemini*"]
+    result.stdout.fnmatch_lines(missing)
+
+
+ON_THE_PAD = """
+import pytest
+from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
+from pytest_vnc_use.types import Click, Confirmation, Decision, Proposal
+
+TASKS = []
+
+@pytest.fixture
+def vnc_planner():
+    def turn(observation):
+        if observation.turns:
+            return Decision("finished", "done")
+        TASKS.append(observation.task)
+        buys = Proposal(Click(10, 10), "buy", {}, Confirmation("this buys two apples"))
+        return [buys] if "Buy" in observation.task else Decision("finished", "done")
+    return ScriptedPlanner(turn)
+"""
 MARKED = """
 import pytest
 from conftest import TASKS
