@@ -16,9 +16,9 @@ from pytest_vnc_use.errors import Inconclusive, SettingsError
 from pytest_vnc_use.planners.common.judge import value_schema
 from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.types import Region
+from support.json_server import problems_of_format
 from support.judges import ListJudge, agent_before
 from support.messages_server import schema_problems
-from support.strict_schemas import problems_of_format
 
 
 class Fruit(enum.Enum):

@@ -28,7 +28,7 @@ from foreign_table import PROGRAMS, DesktopProgram, Page, Program
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types.protocols import Desktop, Judge, Planner
 from support import paths
-from support.fixed_judge import Says
+from support.judges import Says
 from support.tills import Steps
 
 TOOLS = paths.PROGRAMS

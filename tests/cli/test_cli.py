@@ -17,8 +17,7 @@ import pytest
 from pytest_vnc_use import cli
 from pytest_vnc_use.runs.directory import read_trace
 from support.forked_python import ForkedPython, run_python
-from support.gemini_rules import Request
-from support.gemini_server import GeminiServer, Reply, calls, daily_quota, text, wants_confirmation
+from support.gemini_server import GeminiServer, Reply, Request, calls, daily_quota, text, wants_confirmation
 from support.qt_desktop import QtDesktop
 from support.terminal import Terminal
 

@@ -15,9 +15,9 @@ from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 from pytest_vnc_use.types import CallFunction, Click, Drag, KeyCombo, Move, Scroll, TypeText, Wait
 from support import gemini_server, json_server, messages_server, responses_server
 from support.chat_server import call, calls, said
-from support.conversations import chat, claude, frame_of, gemini, gpt
+from support.conversations import frame_of
 from support.messages_server import older, uses
-from support.players import PLAYERS, says, screens_of
+from support.players import PLAYERS, chat, claude, gemini, gpt, says, screens_of
 from support.responses_server import acts, computer_call, response
 
 AT, PAIR = {"x": 500, "y": 500}, {"coordinate": [720, 450]}
@@ -216,7 +216,8 @@ def test_chat_computer_use_without_point_acts_at_pointer() -> None:
 
 def test_chat_thoughts_of_newest_turns_go_back() -> None:
     words = [{"words": "<think>The first.</think>I click."}, {"words": "I click.", "reasoning_content": "The second."}]
-    with chat([*(calls(("click", AT), **each) for each in words), call("wait")], keep_thoughts=1) as talk:
+    script = [*(calls(("click", AT), **each) for each in words), call("wait")]
+    with chat(script, serve={"takes_thoughts": True}, keep_thoughts=1) as talk:
         talk.act()
         talk.act()
         talk.decide()

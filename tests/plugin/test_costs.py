@@ -9,8 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from support.gemini_rules import Request
-from support.gemini_server import GeminiServer, Reply, calls, hang, text
+from support.gemini_server import GeminiServer, Reply, Request, calls, hang, text
 from support.pad_sessions import results
 
 pytestmark = pytest.mark.desktop

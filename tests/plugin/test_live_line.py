@@ -8,8 +8,7 @@ from threading import Event
 import pytest
 
 from support.forked_python import ForkedPython
-from support.gemini_rules import Request
-from support.gemini_server import GeminiServer, Reply, calls, text
+from support.gemini_server import GeminiServer, Reply, Request, calls, text
 from support.paths import PAD_LINE
 from support.terminal import Terminal
 

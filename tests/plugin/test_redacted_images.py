@@ -16,8 +16,7 @@ import pytest
 from pytest_vnc_use.recordings.images import pixels_of
 from pytest_vnc_use.same_screen import within_caret
 from pytest_vnc_use.types import REDACTED_COLOUR
-from support.gemini_rules import Request
-from support.gemini_server import GeminiServer, Reply, calls, text
+from support.gemini_server import GeminiServer, Reply, Request, calls, text
 from support.paths import PROGRAMS
 
 APP = shlex.join([sys.executable, str(PROGRAMS / "sign_in.py")])

@@ -10,8 +10,7 @@ import pytest
 
 from pytest_vnc_use.report.reliability import reliabilities, wilson_interval
 from pytest_vnc_use.report.results import ItemResult
-from support.gemini_rules import Request
-from support.gemini_server import GeminiServer, Reply, calls, text
+from support.gemini_server import GeminiServer, Reply, Request, calls, text
 from support.pad_sessions import QUIET
 
 Run = Callable[..., pytest.RunResult]

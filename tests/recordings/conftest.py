@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.fixed_judge import CLAIM, Says
+from support.judges import CLAIM, Says
 from support.made_once import made_once
 from support.tills import STEPS, Steps, Tills
 

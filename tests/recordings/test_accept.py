@@ -18,7 +18,7 @@ from pytest_vnc_use.recordings.replay import Replay, gate_to
 from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.types import Action, Click, DesktopAction, Observation, Wait
 from pytest_vnc_use.types.protocols import Controller
-from support.fixed_judge import CLAIM, Says
+from support.judges import CLAIM, Says
 from support.memory_desktop import PaintedController, painted
 from support.tills import ADD_WHEN_MOVED, PAY, STEPS, Steps, Tills
 

@@ -18,7 +18,7 @@ from pytest_vnc_use.recordings.moving import QUIET_S
 from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.types import CallFunction, Click, Frame, FrameRef, RawFrame, Region
-from support.fixed_judge import Says
+from support.judges import Says
 from support.tills import LATER, Played, Steps, Tills
 
 desktop = pytest.mark.desktop

@@ -20,7 +20,7 @@ from pytest_vnc_use.recordings.images import pixels_of
 from pytest_vnc_use.recordings.record import Meter, saved_by
 from pytest_vnc_use.recordings.store import Key, load, save
 from pytest_vnc_use.types import ModelExchange, Usage
-from support.drawings import drawn, recording_of
+from support.images import drawn, recording_of
 from support.tills import Tills
 
 

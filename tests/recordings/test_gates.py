@@ -10,7 +10,7 @@ from pytest_vnc_use.recordings.format import DynamicRegion, Screen, dynamic_regi
 from pytest_vnc_use.recordings.gates import BlinkWatch, Gate, evidence_gate, gate, surroundings
 from pytest_vnc_use.recordings.images import Pixels
 from pytest_vnc_use.types import REDACTED_COLOUR, Click, Drag, KeyCombo, Region, TypeText
-from support.drawings import SIZE, drawn
+from support.images import SIZE, drawn
 
 ADD, ADDED = drawn("Add"), drawn("Added")
 NEAR, FAR = surroundings(Click(30, 35), SIZE), (Region(200, 150, 320, 200),)

@@ -14,8 +14,8 @@ from pytest_vnc_use.recordings.images import Pixels, frame_of, pixels_in
 from pytest_vnc_use.recordings.store import add_masks
 from pytest_vnc_use.runs.directory import RunDirectory, read_trace
 from pytest_vnc_use.types import REDACTED_COLOUR, Click, Frame, Region, Report, Verdict
-from support.drawings import drawn
-from support.fixed_judge import CLAIM, Says
+from support.images import drawn
+from support.judges import CLAIM, Says
 from support.memory_desktop import PaintedController
 from support.tills import ADD, LATER, TILL, Played, Steps, Tills
 

@@ -11,8 +11,8 @@ from pytest_vnc_use.recordings.format import dynamic_region, merged
 from pytest_vnc_use.recordings.images import Pixels, frame_of
 from pytest_vnc_use.recordings.moving import stable_screen
 from pytest_vnc_use.types import Frame, Region, Report, Verdict
-from support.drawings import drawn
-from support.fixed_judge import CLAIM, Says
+from support.images import drawn
+from support.judges import CLAIM, Says
 from support.memory_desktop import PaintedController
 from support.tills import STEPS, Played, Steps, Tills
 

@@ -24,13 +24,14 @@ from pytest_vnc_use.types import (
     TypeText,
     Wait,
 )
-from support.conversations import Talk, gemini
-from support.gemini_rules import COMPUTER_USE_ONLY
-from support.gemini_server import GeminiServer, Reply, calls, text
+from support.conversations import Talk
+from support.gemini_server import COMPUTER_USE_ONLY, Reply, calls, text
 from support.images import noise
+from support.players import gemini
 
 AT = {"x": 500, "y": 500}
-IN_BROWSER: dict[str, Any] = {"model": COMPUTER_USE_ONLY, "environment": "browser", "with_ids": False}
+WITHOUT_IDS = {"with_ids": False}
+IN_BROWSER: dict[str, Any] = {"model": COMPUTER_USE_ONLY, "environment": "browser", "serve": WITHOUT_IDS}
 
 
 def call(name: str, **args: Any) -> Reply:
@@ -40,12 +41,12 @@ def call(name: str, **args: Any) -> Reply:
 DONE = call("done", message="Top article: pears")
 
 
-def talk_of(script: Any, **settings: Any) -> AbstractContextManager[Talk[GeminiServer]]:
+def talk_of(script: Any, **settings: Any) -> AbstractContextManager[Talk]:
     """Return a talk in a browser, of a model that gives its calls no ids."""
     return gemini(script, **{**IN_BROWSER, **settings})
 
 
-def urls_of(talk: Talk[GeminiServer]) -> list[str]:
+def urls_of(talk: Talk) -> list[str]:
     return [each["response"]["url"] for each in talk.server.requests[-1].function_responses]
 
 
@@ -156,7 +157,7 @@ def test_words_alone_do_not_end(words: str) -> None:
     assert [content["role"] for content in request.contents] == ["user", "model", "user"]
     assert "call done(message=…)" in request.contents[-1]["parts"][0]["text"]
     assert len(request.images) == 2
-    with gemini([text("It is open.")], model=COMPUTER_USE_ONLY, with_ids=False) as elsewhere:
+    with gemini([text("It is open.")], model=COMPUTER_USE_ONLY, serve=WITHOUT_IDS) as elsewhere:
         assert elsewhere.decide().kind == "finished"
 
 

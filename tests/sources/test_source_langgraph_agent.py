@@ -32,8 +32,7 @@ from pytest_vnc_use.types import (
 )
 from support import vnc_servers
 from support.conversations import QUICK, frame_of
-from support.gemini_rules import COMPUTER_USE_ONLY
-from support.gemini_server import GeminiServer, Reply, calls, text, wants_confirmation
+from support.gemini_server import COMPUTER_USE_ONLY, GeminiServer, Reply, calls, text, wants_confirmation
 from support.memory_desktop import PaintedController
 from support.served_screen import Motion, served_screen
 from support.vnc_servers import wait_for

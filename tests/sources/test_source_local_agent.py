@@ -17,8 +17,8 @@ from pytest_vnc_use.planners.common.screens import ScaledScreens, png_size
 from pytest_vnc_use.settings.fallbacks import VARIABLES
 from pytest_vnc_use.types import Action, Click, InvalidAction, KeyCombo, Ruling, Scroll, TakeScreenshot, TypeText
 from support.chat_server import ChatRequest, ChatServer, call, calls, said
-from support.conversations import chat
 from support.memory_desktop import PaintedController
+from support.players import chat
 
 LOCAL = {"toolset": "local_agent"}
 SAVE = {"label": "the button Save"}

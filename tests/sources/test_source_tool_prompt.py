@@ -30,8 +30,8 @@ from pytest_vnc_use.types import (
     Wait,
 )
 from support.chat_server import MODEL, ChatRequest, ChatServer, call, calls, said
-from support.conversations import chat
 from support.memory_desktop import PaintedController
+from support.players import chat
 
 AT = {"x": 720, "y": 450}
 QUEUE = [

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from support.json_server import Posted, Refusal, Reply, Service, size_of
-from support.strict_schemas import problems_of_format
+from support.json_server import JsonObject, Posted, Refusal, Reply, Service, openai_error, problems_of_format, size_of
 
 MODEL = "qwen3-vl-8b"
 FIELDS = {
@@ -22,7 +21,7 @@ FIELDS = {
 }
 THOUGHTS = "(ours) thoughts of earlier turns must not be sent back."
 
-JsonObject = Mapping[str, Any]
+error = openai_error
 
 
 def call(name: str, /, **arguments: Any) -> Reply:
@@ -53,10 +52,6 @@ USAGE = {
     "prompt_tokens_details": {"cached_tokens": 300},
     "completion_tokens_details": {"reasoning_tokens": 60},
 }
-
-
-def error(status: int, kind: str, message: str, headers: Mapping[str, str] | None = None) -> Reply:
-    return Reply({"error": {"message": message, "type": kind, "param": None, "code": None}}, status, headers or {})
 
 
 @dataclass(frozen=True)
@@ -183,7 +178,7 @@ class ChatServer(Service):
     def _read(self, posted: Posted) -> ChatRequest:
         return ChatRequest(posted.body, len(posted.raw))
 
-    def _refusal_of(self, posted: Posted, request: ChatRequest) -> Refusal | None:
+    def _denial_of(self, posted: Posted, request: ChatRequest) -> Refusal | None:
         if posted.path != "/v1/chat/completions":
             return Refusal(f"Unknown request URL: POST {posted.path}", 404)
         key = posted.headers.get("authorization")
@@ -191,8 +186,7 @@ class ChatServer(Service):
             return Refusal(f"Incorrect API key provided: {key}", 401, "invalid_api_key")
         if "response_format" in request.body and not self.binds:
             return Refusal("This response_format type is unavailable now")
-        problems = problems_of(request.body)
-        return next((Refusal(each) for each in problems if not (self.takes_thoughts and each.endswith(THOUGHTS))), None)
+        return None
 
-    def _error(self, refusal: Refusal) -> Reply:
-        return error(refusal.status, refusal.kind or "invalid_request_error", refusal.message)
+    def _problems_of(self, request: ChatRequest) -> Iterator[str]:
+        return (each for each in problems_of(request.body) if not (self.takes_thoughts and each.endswith(THOUGHTS)))

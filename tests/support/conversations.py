@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from PIL import Image
 
-from pytest_vnc_use.planners.anthropic import AnthropicComputer
-from pytest_vnc_use.planners.chat.planner import OpenAICompatible
 from pytest_vnc_use.planners.common.http import Backoff
-from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
-from pytest_vnc_use.planners.openai import OpenAIComputer
 from pytest_vnc_use.types import (
     Action,
     Decision,
@@ -30,12 +24,7 @@ from pytest_vnc_use.types import (
 )
 from pytest_vnc_use.types.protocols import Planner
 from support import images
-from support.chat_server import MODEL, ChatServer
-from support.gemini_server import GeminiServer
-from support.messages_server import MessagesServer
-from support.responses_server import ResponsesServer
 
-Server = TypeVar("Server")
 ALLOWED = Ruling("allow", "rule 1")
 QUICK = Backoff(first_wait_s=0.01, max_wait_s=0.02)
 
@@ -86,8 +75,8 @@ class History:
 
 
 @dataclass
-class Talk(Generic[Server]):
-    server: Server
+class Talk:
+    server: Any
     planner: Planner
     exchanges: list[ModelExchange] = field(default_factory=list)
     history: History = field(default_factory=History)
@@ -105,43 +94,3 @@ class Talk(Generic[Server]):
 
     def actions(self, **changes: Any) -> list[Action]:
         return [proposal.action for proposal in self.act(**changes).proposals]
-
-
-def talk_with(server: Any, planner: Planner, history: History | None = None) -> Iterator[Talk[Any]]:
-    """Yield a talk, and assert at its end that the service refused none of its requests."""
-    talk = Talk(server, planner, history=history or History())
-    yield talk
-    assert talk.is_refused or server.refusals == []
-
-
-def _at(server: Any, settings: dict[str, Any]) -> dict[str, Any]:
-    return {"api_key": server.api_key, "base_url": server.url, "backoff": QUICK, **settings}
-
-
-@contextmanager
-def gemini(script: Any = (), *, with_ids: bool = True, **settings: Any) -> Iterator[Talk[GeminiServer]]:
-    """Yield a talk with Gemini over a script of replies; other keywords are the planner's, here and below."""
-    with GeminiServer(script, with_ids=with_ids) as server:
-        yield from talk_with(server, GeminiComputerUse(**_at(server, settings)))
-
-
-@contextmanager
-def claude(script: Any = (), **settings: Any) -> Iterator[Talk[MessagesServer]]:
-    with MessagesServer(script) as server:
-        yield from talk_with(server, AnthropicComputer(**_at(server, settings)))
-
-
-@contextmanager
-def gpt(script: Any = (), **settings: Any) -> Iterator[Talk[ResponsesServer]]:
-    with ResponsesServer(script) as server:
-        yield from talk_with(server, OpenAIComputer(**_at(server, settings)))
-
-
-@contextmanager
-def chat(
-    script: Any = (), *, api_key: Any = "", history: History | None = None, **settings: Any
-) -> Iterator[Talk[ChatServer]]:
-    key = api_key if isinstance(api_key, str) else ""
-    with ChatServer(script, api_key=key, takes_thoughts="keep_thoughts" in settings) as server:
-        planner = OpenAICompatible(server.url, MODEL, api_key, **{"backoff": QUICK, **settings})
-        yield from talk_with(server, planner, history)

@@ -3,7 +3,7 @@
     with GeminiServer([calls(("click", {"x": 500, "y": 500})), text("Done.")]) as server:
         planner = GeminiComputerUse(base_url=server.url, api_key=server.api_key)
 
-What Google would refuse is in `gemini_rules.py`. `requests` holds all requests, in camelCase.
+`requests` holds all requests, in camelCase.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, pairwise
 from typing import Any
 
 from support import json_server
-from support.gemini_rules import Request, refusal_of, refusal_of_access
-from support.json_server import Posted, Refusal, Service
+from support.json_server import JsonObject, Posted, Refusal, Service
 
 API_KEY = "AIza-the-test-key"
-JsonObject = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,203 @@ def hang(seconds: float = 60.0) -> Reply:
     return replace(text("too late"), hang_s=seconds)
 
 
+COMPUTER_USE_ONLY = "gemini-2.5-computer-use-preview-10-2025"
+WITHOUT_DESKTOP = {"gemini-3-flash-preview", COMPUTER_USE_ONLY}
+WITHOUT_SAMPLING = {"gemini-3.8-flash", "gemini-3.7-flash", "gemini-3.6-flash"}
+MODELS = {"gemini-3.5-flash", "gemini-3.5-flash-lite", *WITHOUT_DESKTOP, *WITHOUT_SAMPLING}
+ENVIRONMENTS = ("ENVIRONMENT_DESKTOP", "ENVIRONMENT_BROWSER", "ENVIRONMENT_MOBILE")
+FIELDS = {"contents", "systemInstruction", "tools", "toolConfig", "generationConfig", "safetySettings", "cachedContent"}
+TOOL_FIELDS = {"environment", "excludedPredefinedFunctions", "enablePromptInjectionDetection", "disabledSafetyPolicies"}
+
+
+@dataclass(frozen=True)
+class Request:
+    """One generateContent request, with keys in camelCase."""
+
+    version: str
+    model: str
+    key: str
+    body: JsonObject
+    size: int
+
+    @classmethod
+    def read(cls, path: str, key: str, raw: bytes) -> Request:
+        found = re.fullmatch(r".*/(?P<version>v1\w*)/models/(?P<model>[^:/]+):generateContent", path)
+        version, model = found.group("version", "model") if found else ("", path)
+        return cls(version, model, key, json.loads(raw), len(raw))
+
+    @property
+    def contents(self) -> Sequence[JsonObject]:
+        return tuple(self.body.get("contents", ()))
+
+    @property
+    def computer_use(self) -> JsonObject | None:
+        return next((tool["computerUse"] for tool in self.body.get("tools", ()) if "computerUse" in tool), None)
+
+    @property
+    def images(self) -> tuple[bytes, ...]:
+        return tuple(from_base64(blob["data"]) for blob in _blobs(self.contents))
+
+    @property
+    def function_responses(self) -> tuple[JsonObject, ...]:
+        return tuple(response for content in self.contents for response in _named(content, "functionResponse"))
+
+
+def refusal_of_access(version: str, model: str, key: str, *, api_key: str) -> Refusal | None:
+    """Return how Google refuses this key for this model, whatever it is asked for; or None."""
+    if key != api_key:
+        return Refusal("API key not valid. Please pass a valid API key.", code="API_KEY_INVALID")
+    if model not in MODELS or version != "v1beta":
+        return Refusal(f"models/{model} is not found for API version {version}", 404, "NOT_FOUND")
+    return None
+
+
+def fields(request: Request) -> Iterator[str]:
+    for name in sorted(set(request.body) - FIELDS):
+        yield f'Invalid JSON payload received. Unknown name "{name}": Cannot find field.'
+    for name in sorted(set(request.computer_use or ()) - TOOL_FIELDS):
+        yield f"Invalid JSON payload received. Unknown name \"{name}\" at 'tools[0].computer_use': Cannot find field."
+
+
+def tool(request: Request) -> Iterator[str]:
+    if request.model == COMPUTER_USE_ONLY and request.computer_use is None:
+        yield "This model requires the use of the Computer Use tool."
+    asked = request.computer_use or {}
+    environment = asked.get("environment", "ENVIRONMENT_BROWSER")
+    if environment not in ENVIRONMENTS:
+        yield f"Invalid value at 'tools[0].computer_use.environment', \"{environment}\""
+    if request.model in WITHOUT_DESKTOP and environment == "ENVIRONMENT_DESKTOP":
+        yield f"(ours) {request.model} does not support ENVIRONMENT_DESKTOP."
+
+
+def sampling_is_set(request: Request) -> Iterator[str]:
+    generation = request.body.get("generationConfig", {})
+    for name in ("temperature", "topP", "topK", "candidateCount"):
+        if name in generation and request.model in WITHOUT_SAMPLING:
+            yield f"{name} is not supported by this model."
+
+
+def last_content(request: Request) -> Iterator[str]:
+    if not request.contents:
+        yield "contents is not specified"
+        return
+    last = request.contents[-1]
+    if last.get("role") == "model":
+        yield "Please ensure that the last content of the request is of the role user."
+    if not last.get("parts") or any(part.get("text") == "" for part in last["parts"]):
+        yield "The text of the last user content must not be empty."
+
+
+def pairing(request: Request) -> Iterator[str]:
+    for asked, told in _pairs(request):
+        called, responses = _named(asked, "functionCall"), _named(told, "functionResponse")
+        if responses and not called:
+            yield "Please ensure that function response turn comes immediately after a function call turn."
+        if len(called) != len(responses):
+            yield (
+                "Please ensure that the number of function response parts is equal to the number of function call "
+                "parts of the function call turn."
+            )
+
+
+def answers(request: Request) -> Iterator[str]:
+    """Yield the responses without the call's name, id or acknowledgement, or that do not state where the browser is."""
+    browser = "ENVIRONMENT_BROWSER"
+    needs_url = request.computer_use is not None and request.computer_use.get("environment", browser) == browser
+    for number, call, response in _answers(request):
+        where = f"contents[{number}].parts.function_response"
+        if not response.get("name"):
+            yield f"* GenerateContentRequest.{where}.name: Name cannot be empty."
+        elif response["name"] != call["name"]:
+            yield f"{where}.name: {response['name']} is not the name of the function call, {call['name']}."
+        if response.get("id") != call.get("id"):
+            yield f"{where}.id: {response.get('id')} is not the id of the function call, {call.get('id')}."
+        decision = call.get("args", {}).get("safety_decision", {})
+        decision = decision.get("decision") if isinstance(decision, dict) else decision
+        acknowledged = str(response["response"].get("safety_acknowledgement", "")).lower() == "true"
+        if decision == "require_confirmation" and not acknowledged:
+            yield (
+                f"The safety decision from function call {call['name']} must be acknowledged in the corresponding "
+                "function response."
+            )
+        if needs_url and "url" not in response["response"]:
+            yield f"(ours) The response to {call['name']} must have a url."
+
+
+def signatures(request: Request) -> Iterator[str]:
+    """Yield the steps since the user's last own words whose first call is not signed, as Gemini 3 asks."""
+    if request.model == COMPUTER_USE_ONLY:
+        return
+    for number, content in list(enumerate(request.contents))[_current_turn(request) :]:
+        first = next((part for part in content["parts"] if "functionCall" in part), None)
+        if first is not None and not first.get("thoughtSignature"):
+            name = first["functionCall"]["name"]
+            yield f"Function call `{name}` in the {number + 1}. content block is missing a `thought_signature`."
+
+
+def images(request: Request) -> Iterator[str]:
+    for blob in _blobs(request.contents):
+        if blob["mimeType"] != "image/png" or not from_base64(blob["data"]).startswith(b"\x89PNG\r\n\x1a\n"):
+            yield "Computer Use requires image of mime_type image/png."
+
+
+RULES: tuple[Callable[[Request], Iterator[str]], ...] = (
+    *(fields, tool, sampling_is_set, last_content, pairing, answers, signatures, images),
+)
+
+
+def changed_history(request: Request, answered: Sequence[JsonObject]) -> Iterator[str]:
+    """Yield the differences between what a model said and what came back: text, arguments and signatures."""
+    known = [_canonical(content) for content in answered]
+    for number, content in enumerate(request.contents):
+        if content.get("role") == "model" and _canonical(content) not in known:
+            yield f"(ours) contents[{number}] is not what the model said: its parts or its signature were changed."
+
+
+def _pairs(request: Request) -> Iterator[tuple[JsonObject, JsonObject]]:
+    """Yield each content with the one before it; the first has none."""
+    return pairwise([{"parts": []}, *request.contents])
+
+
+def _answers(request: Request) -> Iterator[tuple[int, JsonObject, JsonObject]]:
+    """Yield each function call with its response, in order, and the number of the response's content."""
+    for number, (asked, told) in enumerate(_pairs(request)):
+        for call, response in zip(_named(asked, "functionCall"), _named(told, "functionResponse"), strict=False):
+            yield number, call, response
+
+
+def _named(content: JsonObject, field: str) -> list[JsonObject]:
+    return [part[field] for part in content.get("parts", ()) if field in part]
+
+
+def _current_turn(request: Request) -> int:
+    own_words = [n for n, content in enumerate(request.contents) if any("text" in p for p in content["parts"])]
+    return max((n for n in own_words if request.contents[n].get("role") == "user"), default=0)
+
+
+def _blobs(value: Any) -> Iterator[JsonObject]:
+    for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
+        if name == "inlineData":
+            yield inner
+        elif isinstance(inner, (dict, list)):
+            yield from _blobs(inner)
+
+
+def _canonical(content: JsonObject) -> str:
+    """Return the meaning of a model content as text, whatever the base64 alphabet and the order of keys."""
+    parts = []
+    for part in content.get("parts", ()):
+        call = part.get("functionCall", {})
+        signature = from_base64(part.get("thoughtSignature", "")).hex()
+        parts.append([part.get("text"), call.get("id"), call.get("name"), call.get("args"), signature])
+    return json.dumps(parts, sort_keys=True)
+
+
+def from_base64(data: str) -> bytes:
+    """Return the bytes of either alphabet, padded or not."""
+    return base64.urlsafe_b64decode(data.replace("+", "-").replace("/", "_") + "=" * (-len(data) % 4))
+
+
 @dataclass
 class GeminiServer(Service):
     """The service on a free port of this machine. `said` are contents as they were: a history is held against them."""
@@ -135,8 +332,11 @@ class GeminiServer(Service):
     def _read(self, posted: Posted) -> Request:
         return Request.read(posted.path, posted.headers.get("x-goog-api-key", ""), posted.raw)
 
-    def _refusal_of(self, posted: Posted, request: Request) -> Refusal | None:
-        return refusal_of(request, api_key=self.api_key, answered=self.said)
+    def _denial_of(self, posted: Posted, request: Request) -> Refusal | None:
+        return refusal_of_access(request.version, request.model, request.key, api_key=self.api_key)
+
+    def _problems_of(self, request: Request) -> Iterator[str]:
+        return chain(*(rule(request) for rule in RULES), changed_history(request, self.said))
 
     def _error(self, refusal: Refusal) -> Reply:
         info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": refusal.code, "domain": "googleapis.com"}

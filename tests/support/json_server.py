@@ -7,7 +7,7 @@ import io
 import json
 import math
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -106,6 +106,10 @@ class Refusal:
     code: str | None = None
 
 
+def openai_error(status: int, kind: str, told: str, code: str | None = None, **headers: str) -> Reply:
+    return Reply({"error": {"message": told, "type": kind, "param": None, "code": code}}, status, headers)
+
+
 @dataclass
 class Service:
     """A fake service: it gives its replies in order, and refuses what the real one would, which uses up no reply.
@@ -114,8 +118,8 @@ class Service:
     without a documented text, or for a demand of ours.
 
     `requests` are what it received, as `_read` has them, `said` what its models said. `refusals` are the messages for
-    malformed requests, not for a wrong key or path. A subclass has the rules (`_refusal_of`), the form of an error, and
-    what is remembered (`_kept`).
+    malformed requests, not for a wrong key or path. A subclass has the rules (`_denial_of`, `_problems_of`), the form of
+    an error, and what is remembered (`_kept`).
     """
 
     script: Script = ()
@@ -150,7 +154,7 @@ class Service:
         request = self._read(posted)
         self.requests.append(request)
         self.sizes.append(len(posted.raw))
-        refusal = self._refusal_of(posted, request)
+        refusal = self._denial_of(posted, request) or next(map(Refusal, self._problems_of(request)), None)
         if refusal is not None:
             self.refusals += [refusal.message] if refusal.status == 400 else []
             return self._error(refusal)
@@ -162,11 +166,15 @@ class Service:
     def _read(self, posted: Posted) -> Any:
         return posted.body
 
-    def _refusal_of(self, posted: Posted, request: Any) -> Refusal | None:
+    def _denial_of(self, posted: Posted, request: Any) -> Refusal | None:
+        """Return how this key, path or model is refused, whatever is asked."""
+        raise NotImplementedError
+
+    def _problems_of(self, request: Any) -> Iterable[str]:
         raise NotImplementedError
 
     def _error(self, refusal: Refusal) -> Reply:
-        raise NotImplementedError
+        return openai_error(refusal.status, refusal.kind or "invalid_request_error", refusal.message, refusal.code)
 
     def _kept(self, reply: Reply, request: Any) -> Reply:
         """Return the reply with its ids, and remember it for the check of the next request."""
@@ -186,6 +194,46 @@ def size_of(data: str, media_type: str = "image/png") -> tuple[int, int] | None:
 def is_scaled(size: tuple[int, int], side: int, tokens: int, patch: int) -> bool:
     """Return whether a model sees less of an image: it has a longest side, and visual tokens of a patch each."""
     return max(size) > side or math.ceil(size[0] / patch) * math.ceil(size[1] / patch) > tokens
+
+
+STRICT_KEYWORDS = {
+    *("type", "properties", "required", "additionalProperties", "enum", "const", "anyOf", "$ref", "$defs"),
+    *("items", "minItems", "maxItems", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    *("pattern", "format", "description", "title"),
+}
+"""The keywords of strict JSON schemas for answers; OpenAI and servers that follow it refuse others.
+
+Source: developers.openai.com, "Structured outputs", supported schemas; its errors as issues of public projects quote
+them.
+"""
+
+
+def problems_of_format(described: JsonObject, field: str) -> Iterator[str]:
+    """Yield the faults; `described` holds the name, whether it is strict, and the schema of `field`."""
+    if not described.get("name"):
+        yield f"Missing required parameter: '{field}.name'."
+    schema = described.get("schema")
+    if not isinstance(schema, Mapping) or schema.get("type") != "object":
+        yield f"Invalid schema for {field}: schema must be a JSON Schema of 'type: \"object\"'."
+    elif described.get("strict"):
+        yield from (f"Invalid schema for {field}: {problem}" for problem in problems_of_schema(schema))
+
+
+def problems_of_schema(
+    schema: JsonObject, keywords: Set[str] = STRICT_KEYWORDS, *, all_required: bool = True, where: str = "the schema"
+) -> Iterator[str]:
+    """Yield the faults of a schema whose every object is closed, and with `all_required` has no optional property."""
+    properties = schema.get("properties", {})
+    for name in sorted(set(schema) - keywords):
+        yield f"In {where}, '{name}' is not permitted."
+    if schema.get("type") == "object" and schema.get("additionalProperties") is not False:
+        yield f"In {where}, 'additionalProperties' is required to be supplied and to be false."
+    for name in sorted(set(properties) - set(schema.get("required", ()))) if all_required else ():
+        yield f"In {where}, 'required' is required to be an array including every key in properties. Missing '{name}'."
+    inner = {**properties, **schema.get("$defs", {}), **dict(enumerate(schema.get("anyOf", ())))}
+    inner |= {"items": schema["items"]} if "items" in schema else {}
+    for name, part in inner.items():
+        yield from problems_of_schema(part, keywords, all_required=all_required, where=f"{where}.{name}")
 
 
 class _Handler(BaseHTTPRequestHandler):

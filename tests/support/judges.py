@@ -14,6 +14,7 @@ from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Frame, FrameRef, JsonObject, Reading, Region, Report, Usage, Verdict, VerdictKind
 from support.memory_desktop import ListPlanner, PaintedController, finished, painted
 
+CLAIM = "the till shows 2 apples"
 OUTAGE = "outage"
 USAGE = Usage(input=1000, output=50)
 
@@ -42,6 +43,23 @@ class ListJudge:
         if answer == OUTAGE:
             raise ModelUnavailable("the model's service failed: 503")
         return answer
+
+
+@dataclass
+class Says:
+    """The ports Judge and Reader: always the same answer, with a `region`; `asked` are the claims and questions."""
+
+    kind: VerdictKind = "holds"
+    asked: list[str] = field(default_factory=list)
+    region: Region | None = Region(60, 120, 460, 160)
+
+    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
+        self.asked.append(claim)
+        return Verdict(claim, self.kind, "it says so", self.region, frame.ref, "says")
+
+    def read(self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
+        self.asked.append(question)
+        return Reading(question, 2, "it says so", self.region, frame.ref, "says")
 
 
 @dataclass

@@ -10,15 +10,13 @@ outputs"; the types of the anthropic SDK 2.12.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from support.json_server import Posted, Refusal, Reply, Service, is_scaled, size_of
-from support.strict_schemas import problems_of_schema
+from support.json_server import JsonObject, Posted, Refusal, Reply, Service, is_scaled, problems_of_schema, size_of
 
-JsonObject = Mapping[str, Any]
 API_KEY = "sk-ant-the-test-key"
 USAGE = {
     "input_tokens": 900,
@@ -250,7 +248,7 @@ def _blocks(messages: Sequence[JsonObject]) -> Iterator[JsonObject]:
 class MessagesServer(Service):
     api_key: str = API_KEY
 
-    def _refusal_of(self, posted: Posted, request: JsonObject) -> Refusal | None:
+    def _denial_of(self, posted: Posted, request: JsonObject) -> Refusal | None:
         if posted.path != "/v1/messages":
             return Refusal(f"Not found: {posted.path}", 404, "not_found_error")
         if posted.headers.get("x-api-key") != self.api_key:
@@ -263,8 +261,10 @@ class MessagesServer(Service):
             return Refusal(
                 f"tools.0: Input tag '{lacking[0]}' found using 'type' does not match any of the expected tags"
             )
-        rules = (*(rule(request) for rule in RULES), history(request, self.said))
-        return next(map(Refusal, chain(*rules)), None)
+        return None
+
+    def _problems_of(self, request: JsonObject) -> Iterator[str]:
+        return chain(*(rule(request) for rule in RULES), history(request, self.said))
 
     def _error(self, refusal: Refusal) -> Reply:
         return error(refusal.status, refusal.kind or "invalid_request_error", refusal.message)

@@ -14,6 +14,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from pytest_vnc_use.planners.anthropic import AnthropicComputer
@@ -23,7 +24,7 @@ from pytest_vnc_use.planners.openai import OpenAIComputer
 from pytest_vnc_use.types import Action, Click, Drag, KeyCombo, Move, Scroll, TypeText, Wait
 from pytest_vnc_use.types.protocols import Planner
 from support import chat_server, gemini_server, messages_server, responses_server
-from support.conversations import QUICK, Talk, talk_with
+from support.conversations import QUICK, History, Talk
 from support.json_server import Reply
 
 WIDTH, HEIGHT = 1440, 900
@@ -142,7 +143,7 @@ class Player:
     ends a run as done, and `call` one with a call of a function of the user's, by its name and arguments.
     """
 
-    serve: Callable[[Replies], AbstractContextManager[Any]]
+    serve: Callable[..., AbstractContextManager[Any]]
     planner: Callable[..., Planner]
     say: Callable[[Said], Any]
     end: Callable[[str], Any]
@@ -163,16 +164,20 @@ class Player:
         return [Said((action,), said.words) for said in task for action in said.actions] if self.one_by_one else [*task]
 
     @contextmanager
-    def talk(self, replies: Replies = (), **options: Any) -> Iterator[Talk[Any]]:
-        """Yield a talk of the planner with the fake server, which refuses none of its requests."""
-        with self.serve(replies) as server:
-            yield from talk_with(server, self.planner(server, **{"backoff": QUICK, **options}))
-
-    @contextmanager
-    def asked(self, task: Sequence[Said], **options: Any) -> Iterator[tuple[Any, Planner]]:
-        """Yield the fake server with its answers for a task, and the planner that asks it."""
-        with self.replying([*map(self.say, self.turns(task)), self.done], **options) as asked:
-            yield asked
+    def talk(
+        self,
+        replies: Replies = (),
+        *,
+        serve: Mapping[str, Any] = MappingProxyType({}),
+        history: History | None = None,
+        **options: Any,
+    ) -> Iterator[Talk]:
+        """Yield a talk of the planner with the fake server, which has settings `serve` and refuses no request."""
+        with self.serve(replies, **serve) as server:
+            planner = self.planner(server, **{"backoff": QUICK, **options})
+            talk = Talk(server, planner, history=history or History())
+            yield talk
+            assert talk.is_refused or server.refusals == []
 
     @contextmanager
     def replying(self, replies: Replies, **options: Any) -> Iterator[tuple[Any, Planner]]:
@@ -180,10 +185,14 @@ class Player:
         with self.serve(replies) as server:
             yield server, self.planner(server, **options)
 
+    def asked(self, task: Sequence[Said], **options: Any) -> AbstractContextManager[tuple[Any, Planner]]:
+        """Return the fake server with its answers for a task, and the planner that asks it."""
+        return self.replying([*map(self.say, self.turns(task)), self.done], **options)
+
 
 def _chats(toolset: str) -> Callable[..., Planner]:
     def planner(server: chat_server.ChatServer, **options: Any) -> Planner:
-        return OpenAICompatible(server.url, chat_server.MODEL, toolset=toolset, **options)
+        return OpenAICompatible(server.url, chat_server.MODEL, **{"toolset": toolset, **options})
 
     return planner
 
@@ -230,6 +239,10 @@ PLAYERS = {
         lambda name, /, **args: responses_server.calls(name, json.dumps(args)),
     ),
 }
+
+
+gemini, claude, gpt = PLAYERS["gemini"].talk, PLAYERS["anthropic"].talk, PLAYERS["openai"].talk
+chat = PLAYERS["openai-compatible, commands"].talk
 
 
 def texts_of(request: Any) -> Iterator[str]:

@@ -19,7 +19,7 @@ from pytest_vnc_use.recordings.store import Key
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Action, Decision, Observation, Region
 from pytest_vnc_use.types.protocols import Planner
-from support.fixed_judge import Says
+from support.judges import Says
 from support.tills import Steps
 
 SIZE = (1024, 768)

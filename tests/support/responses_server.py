@@ -10,15 +10,24 @@ Sources: developers.openai.com, "Computer use", "Reasoning models", "Images and 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from typing import Any
 
-from support.json_server import Posted, Refusal, Reply, Service, is_scaled, size_of
-from support.strict_schemas import problems_of_format
+from support.json_server import (
+    JsonObject,
+    Posted,
+    Refusal,
+    Reply,
+    Service,
+    is_scaled,
+    openai_error,
+    problems_of_format,
+    size_of,
+)
 
-JsonObject = Mapping[str, Any]
+error = openai_error
 API_KEY = "sk-proj-the-test-key"
 USAGE = {
     "input_tokens": 1500,
@@ -65,10 +74,6 @@ def acts(*actions: Any, words: str = "", thinks: bool = False, checks: Iterable[
 
 def calls(name: str, arguments: str) -> Reply:
     return response(function_call(name, arguments))
-
-
-def error(status: int, kind: str, told: str, code: str | None = None, **headers: str) -> Reply:
-    return Reply({"error": {"message": told, "type": kind, "param": None, "code": code}}, status, headers)
 
 
 def rate_limited(retry_in_s: float) -> Reply:
@@ -203,21 +208,17 @@ class ResponsesServer(Service):
     _path = "/v1"
     api_key: str = API_KEY
 
-    def _refusal_of(self, posted: Posted, request: JsonObject) -> Refusal | None:
+    def _denial_of(self, posted: Posted, request: JsonObject) -> Refusal | None:
         if posted.path != "/v1/responses":
             return Refusal(f"Invalid URL (POST {posted.path})", 404)
         key = posted.headers.get("authorization", "").removeprefix("Bearer ")
         if key != self.api_key:
             return Refusal(f"Incorrect API key provided: {key}.", 401, code="invalid_api_key")
-        rules = (
-            *(rule(request) for rule in RULES),
-            changed_items(request, self.said),
-            lost_reasoning(request, self.said),
-        )
-        return next(map(Refusal, chain(*rules)), None)
+        return None
 
-    def _error(self, refusal: Refusal) -> Reply:
-        return error(refusal.status, refusal.kind or "invalid_request_error", refusal.message, refusal.code)
+    def _problems_of(self, request: JsonObject) -> Iterator[str]:
+        rules = (rule(request) for rule in RULES)
+        return chain(*rules, changed_items(request, self.said), lost_reasoning(request, self.said))
 
     def _kept(self, reply: Reply, request: Any) -> Reply:
         """Return the reply with an id on each item, remembered for the next request's check; malformed ones are not."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
@@ -64,7 +63,7 @@ MALFORMED: dict[str, list[tuple[str, object, str]]] = {
 def test_fake_service_malformed_request_is_refused(name: str) -> None:
     player = PLAYERS[name]
     with player.replying([FIRST_REPLY[name], player.done]) as (server, planner):
-        talk: Talk[Any] = Talk(server, planner)
+        talk = Talk(server, planner)
         talk.act()
         talk.act()
         assert server.refusals == []

@@ -36,7 +36,7 @@ CONFTEST = """
 import pytest
 from pytest_vnc_use.planners import finish
 from pytest_vnc_use.types import Click
-from support.fixed_judge import Says
+from support.judges import Says
 
 STEPS = [Click(30, 40), Click(90, 40)]
 

@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from support.gemini_rules import Request
-from support.gemini_server import GeminiServer, Reply, calls, text
+from support.gemini_server import GeminiServer, Reply, Request, calls, text
 
 TURNS = (
     calls(("type", {"text": "alice", "press_enter": True}), words="The name."),
