@@ -13,7 +13,7 @@ from pytest_vnc_use.agent.build import ambient_secrets, build_judge, build_plann
 from pytest_vnc_use.errors import KeyMissing, SettingsError
 from pytest_vnc_use.settings.settings import Settings
 from support.chat_server import ChatServer, call, said
-from support.conversations import History, Talk, frame_of
+from support.players import History, Talk, frame_of
 
 
 def python(code: str) -> str:

@@ -22,9 +22,8 @@ from collections import Counter
 from pathlib import Path
 
 from support.chaos import world
-from support.chaos.arena import Arena, Model
 from support.chaos.disturbances import Action, Done, plan
-from support.chaos.project import Project, environment, left_over, wrong_results
+from support.chaos.project import Arena, Model, Project, environment, left_over, wrong_results
 
 SESSION_S = 300.0
 WAYS: tuple[tuple[str, ...], ...] = ((), ("--reruns=1",), ("--vnc-repeat=1", "--dist=worksteal"))

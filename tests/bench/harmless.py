@@ -19,19 +19,16 @@ from pathlib import Path
 
 from ratios import head, machine, row
 
-from support.programs_on_x import Desk
-from support.screen_changes import CHANGES, Change, record, replay
+from support.programs_on_x import CHANGES, Change, Desk, record, replay
 
 GATE_S, USUAL_GATE_S = 5.0, 10.0
 """How long a gate is waited for that may not open, and the setting's default."""
 
 
 def results(change: Change, directory: Path) -> tuple[str, ...]:
-    with Desk(directory) as desk:
-        record(desk, change)
-    with Desk(directory) as desk:
-        gate_s = USUAL_GATE_S if change.thinks_s else GATE_S
-        return tuple(replay(desk, change, mode, gate_s=gate_s)[0] for mode in ("replay", "auto", "replay"))
+    desk, gate_s = Desk(directory), USUAL_GATE_S if change.thinks_s else GATE_S
+    record(desk, change)
+    return tuple(replay(desk, change, mode, gate_s=gate_s)[0] for mode in ("replay", "auto", "replay"))
 
 
 def told(came: Counter[str]) -> str:

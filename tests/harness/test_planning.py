@@ -36,8 +36,8 @@ from pytest_vnc_use.types import (
     TypeText,
     Wait,
 )
-from support.conversations import History
 from support.memory_desktop import PaintedController
+from support.players import History
 
 CLICK = MouseClickAction(position=Position(10, 20))
 

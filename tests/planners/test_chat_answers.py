@@ -10,8 +10,7 @@ import pytest
 from pytest_vnc_use.planners.chat.answers import NotJson, read_arguments, split_reasoning
 from pytest_vnc_use.types import Click, Decision, InvalidAction, TypeText, Usage, Wait
 from support.chat_server import call, said
-from support.conversations import History
-from support.players import chat
+from support.players import History, chat
 
 STARTED = History()
 WAIT = '{"name": "wait", "arguments": {"seconds": 2}}'

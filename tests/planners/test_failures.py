@@ -24,10 +24,9 @@ from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse, GeminiJudg
 from pytest_vnc_use.planners.openai import OpenAIComputer, OpenAIJudge
 from support import gemini_server as gemini, messages_server, responses_server
 from support.chat_server import said
-from support.conversations import QUICK
 from support.json_server import Reply
 from support.messages_server import message
-from support.players import PLAYERS, claude
+from support.players import PLAYERS, QUICK, claude
 from support.responses_server import computer_call, response, thought
 
 KEY = "sk-a-secret-key"

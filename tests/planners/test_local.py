@@ -25,8 +25,8 @@ from pytest_vnc_use.planners.local.callables import (
 from pytest_vnc_use.planners.local.scripted import ScriptedPlanner, ScriptedTurn
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, Decision, KeyCombo, Observation, Proposal, Scroll, TypeText
-from support.conversations import History
 from support.memory_desktop import PaintedController
+from support.players import History
 
 
 def plan(observation: Observation) -> Answer:

@@ -33,9 +33,8 @@ from pytest_vnc_use.types import Click, Decision, InvalidAction, Proposal, Rulin
 from pytest_vnc_use.types.protocols import Planner
 from support import chat_server, gemini_server, responses_server
 from support.chat_server import ChatServer, call
-from support.conversations import History
 from support.memory_desktop import PaintedController
-from support.players import MIDDLE, PLAYERS, Player, Said, says, screens_of, texts_of
+from support.players import MIDDLE, PLAYERS, History, Player, Said, says, screens_of, texts_of
 from support.qt_desktop import QtDesktop
 from support.shop_runs import TASKS, Played, differences, play
 

@@ -15,9 +15,8 @@ from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 from pytest_vnc_use.types import CallFunction, Click, Drag, KeyCombo, Move, Scroll, TypeText, Wait
 from support import gemini_server, json_server, messages_server, responses_server
 from support.chat_server import call, calls, said
-from support.conversations import frame_of
 from support.messages_server import older, uses
-from support.players import PLAYERS, chat, claude, gemini, gpt, says, screens_of
+from support.players import PLAYERS, chat, claude, frame_of, gemini, gpt, says, screens_of
 from support.responses_server import acts, computer_call, response
 
 AT, PAIR = {"x": 500, "y": 500}, {"coordinate": [720, 450]}

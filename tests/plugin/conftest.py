@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.made_once import made_once
+from support.forked_python import made_once
 from support.till_project import Project, project_in
 
 

@@ -11,8 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from support.forked_python import ForkedPython
-from support.reviewing import Reviewed, review
-from support.till_project import PLANS, TASK, Project
+from support.till_project import PLANS, TASK, Project, Reviewed, review
 from support.tills import TILL
 
 pytestmark = pytest.mark.desktop

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.scripted import scripted_conftest
+from support.pad_sessions import scripted_conftest
 from support.vnc_servers import require
 
 pytestmark = pytest.mark.desktop

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.runs.directory import FinishedTest, RunDirectory, read_finished_test, write_finished_test
-from support.pad_sessions import QUIET, results
+from support.pad_sessions import QUIET, results, scripted_conftest
 from support.paths import PAD_LINE
-from support.scripted import scripted_conftest
 from support.vnc_servers import require_package
 
 pytestmark = pytest.mark.desktop

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from support.forked_python import made_once
 from support.judges import CLAIM, Says
-from support.made_once import made_once
 from support.tills import STEPS, Steps, Tills
 
 

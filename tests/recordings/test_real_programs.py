@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,8 +16,7 @@ from pytest_vnc_use.recordings.images import pixels_of
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.types import Click, KeyCombo, TypeText
-from support.programs_on_x import Desk, in_terminal
-from support.screen_changes import CHANGES, NEEDS, record, replay
+from support.programs_on_x import CHANGES, NEEDS, Desk, in_terminal, record, replay
 from support.vnc_servers import require
 
 pytestmark = pytest.mark.desktop
@@ -40,11 +38,10 @@ def test_harmless_change_is_never_product(tmp_path: Path, what: str, *, is_drift
     for program in NEEDS:
         require(program)
     change = CHANGES[what]
-    with Desk(tmp_path) as desk:
-        record(desk, change)
-    with change.desk(tmp_path) as desk:
-        assert replay(desk, change, "replay", gate_s=SOON_S)[0] == ("inconclusive" if is_drift else "passed")
-        assert replay(desk, change, "auto", gate_s=SOON_S)[0] == ("healed" if is_drift else "passed")
+    record(Desk(tmp_path), change)
+    desk = change.desk(tmp_path)
+    assert replay(desk, change, "replay", gate_s=SOON_S)[0] == ("inconclusive" if is_drift else "passed")
+    assert replay(desk, change, "auto", gate_s=SOON_S)[0] == ("healed" if is_drift else "passed")
 
 
 CARET = "a caret is moved"
@@ -62,15 +59,14 @@ AT_ONCE, SLOWLY, NEVER = (terminal(moves) for moves in (r"printf '\033[5C'", r"s
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     """With a recording of `CARET_STEPS`, which were done on another desktop."""
     require("xterm")
-    directory = tmp_path_factory.mktemp("carets")
-    with Desk(directory) as desk, desk.driven(CARET, AT_ONCE, "auto", CARET_STEPS) as driven:
+    desk = Desk(tmp_path_factory.mktemp("carets"))
+    with desk.driven(CARET, AT_ONCE, "auto", CARET_STEPS) as driven:
         driven.run()
         assert driven.recorded.keep()
-    with Desk(directory) as desk:
-        yield desk
+    return desk
 
 
 @pytest.mark.slow
@@ -117,9 +113,9 @@ def test_replay_waits_for_list_off_screen(tmp_path: Path) -> None:
     require("xterm")
     command = shlex.join(["xterm", "-geometry", "80x24+100+100", "-e", sys.executable, "-c", SUGGESTS])
     steps = (Click(300, 200), TypeText("java"), KeyCombo(("down",)))
-    with Desk(tmp_path) as desk:
-        with desk.driven("list", command, "auto", steps) as driven:
-            driven.run()
-            assert driven.recorded.keep()
-        with desk.driven("list", command, "replay", gate_s=SOON_S) as driven:
-            driven.run()
+    desk = Desk(tmp_path)
+    with desk.driven("list", command, "auto", steps) as driven:
+        driven.run()
+        assert driven.recorded.keep()
+    with desk.driven("list", command, "replay", gate_s=SOON_S) as driven:
+        driven.run()

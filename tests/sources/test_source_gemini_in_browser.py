@@ -24,10 +24,9 @@ from pytest_vnc_use.types import (
     TypeText,
     Wait,
 )
-from support.conversations import Talk
 from support.gemini_server import COMPUTER_USE_ONLY, Reply, calls, text
 from support.images import noise
-from support.players import gemini
+from support.players import Talk, gemini
 
 AT = {"x": 500, "y": 500}
 WITHOUT_IDS = {"with_ids": False}

@@ -31,9 +31,9 @@ from pytest_vnc_use.types import (
     Scroll,
 )
 from support import vnc_servers
-from support.conversations import QUICK, frame_of
 from support.gemini_server import COMPUTER_USE_ONLY, GeminiServer, Reply, calls, text, wants_confirmation
 from support.memory_desktop import PaintedController
+from support.players import QUICK, frame_of
 from support.served_screen import Motion, served_screen
 from support.vnc_servers import wait_for
 

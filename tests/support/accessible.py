@@ -18,7 +18,6 @@ def started(*command: str) -> list[str]:
 
 
 def needed() -> None:
-    """Skip if something that AT-SPI needs is missing; fail in CI."""
     if not Path(LAUNCHER).exists():
         missing("at-spi2-core", "apt-get install at-spi2-core")
     if subprocess.run(["/usr/bin/python3", "-c", "import gi"], stderr=subprocess.DEVNULL).returncode:

@@ -9,16 +9,12 @@ from pathlib import Path
 
 @dataclass
 class Certificate:
-    """A certificate and its key, as files."""
-
     file: Path
     key: Path
     fingerprint: str
 
 
 class Authority:
-    """An authority of its own; its certificate is in `file`."""
-
     def __init__(self, directory: Path) -> None:
         import trustme  # each worker would import it to collect the tests
 

@@ -39,7 +39,6 @@ def calls(*named: tuple[str, Any], words: str = "", finish_reason: str = "tool_c
 
 
 def said(words: Any, *, finish_reason: str | None = "stop", **message: Any) -> Reply:
-    """Return one choice with these words, with the usage of a small turn."""
     told = {"role": "assistant", "content": words, **message}
     choice = {"index": 0, "message": told, "finish_reason": finish_reason}
     return Reply({"id": "chatcmpl-1", "object": "chat.completion", "model": MODEL, "choices": [choice], "usage": USAGE})
@@ -90,7 +89,6 @@ def _is_image(part: JsonObject) -> bool:
 
 
 def problems_of(body: JsonObject) -> Iterator[str]:
-    """Yield the problems of a request that real servers refuse, in the order in which they look."""
     for name in sorted(set(body) - FIELDS):
         yield f"Unrecognized request argument supplied: {name}"
     messages = body["messages"]

@@ -94,7 +94,6 @@ class Machine:
 
 
 def empty_machine(directory: Path) -> Machine:
-    """Return a machine whose clone has one commit, without a file."""
     origin = directory / "origin"
     subprocess.run(["git", "init", "-q", "-b", "main", str(origin)], check=True)
     identity = ["-c", "user.name=us", "-c", "user.email=us@example.com"]

@@ -37,7 +37,6 @@ _LOCK = Path(tempfile.gettempdir(), "vnc-use-test-image.lock")
 
 
 def started_container(*command: str, **options: Any) -> ContainerDesktop:
-    """Return a desktop in a container, with a program, if one is given."""
     given = {"size": (1024, 768), "engine": ENGINE, "connect": connect, **options}
     return ContainerDesktop(desktop_image(), command, **given)
 

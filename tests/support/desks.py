@@ -71,8 +71,6 @@ class Served:
 
 
 class Recording:
-    """A task that is recorded on the page of an own desk."""
-
     def __init__(
         self, controller: VNCController, task: str, claims: Sequence[str] = (), secrets: Mapping[str, str] = EMPTY
     ) -> None:
@@ -96,7 +94,6 @@ class Recording:
             self._done.put(exc)
 
     def open(self, page: Any) -> None:
-        """Open it in a browser's page, and wait for the live screen."""
         page.goto(self.server.url)
         page.get_by_role("heading", name=self.task).wait_for()
         page.wait_for_function("() => document.querySelector('#record-screen canvas')?.width > 300")

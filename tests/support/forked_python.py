@@ -17,6 +17,7 @@ import gc
 import multiprocessing
 import os
 import runpy
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,7 @@ from typing import IO, Any
 import pytest
 from _pytest.config import builtin_plugins
 from execnet import gateway_base, gateway_io
+from filelock import FileLock
 
 import pytest_vnc_use
 
@@ -111,7 +113,6 @@ class ForkedPython:
 
     @property
     def returncode(self) -> int | None:
-        """The exit status, negative for the signal that ended it; None while it runs."""
         return self._process.exitcode
 
     def poll(self) -> int | None:
@@ -217,3 +218,17 @@ def _fork_worker(io: gateway_io.Popen2IOMaster, command: list[str], execmodel: g
     popen = ForkedPython(*command[-2:], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=2)
     io.popen = popen
     gateway_base.Popen2IO.__init__(io, popen.stdin, popen.stdout, execmodel=execmodel)
+
+
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], Path]) -> Path:
+    """Return the directory `name`, which the first worker that asks for it has `make` make in an empty directory.
+
+    `make` returns the directory to keep, within the empty one. It must hold no path of its own place: it is moved.
+    """
+    shared = factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent  # one directory for each worker lies in it
+    with FileLock(shared / f"{name}.lock"):
+        if not (shared / name).exists():
+            shutil.move(make(factory.mktemp(name)), shared / name)
+    return shared / name

@@ -31,7 +31,6 @@ class Reply(json_server.Reply):
 
 
 def text(words: str) -> Reply:
-    """Return words and no calls: the model believes it is done. Also the answer of a judge, as JSON text."""
     return candidate([{"text": words}])
 
 
@@ -74,12 +73,10 @@ def empty() -> Reply:
 
 
 def stopped(finish_reason: str) -> Reply:
-    """Return an answer without content that ended for another reason than STOP: SAFETY, MAX_TOKENS …"""
     return Reply({"candidates": [{"index": 0, "finishReason": finish_reason, "finishMessage": "so it is"}]})
 
 
 def blocked_prompt(reason: str = "SAFETY") -> Reply:
-    """Return no candidates: the prompt itself was blocked."""
     return Reply({"promptFeedback": {"blockReason": reason, "blockReasonMessage": "blocked"}, "usageMetadata": USAGE})
 
 
@@ -88,7 +85,6 @@ def error(code: int, status: str, message: str, *details: JsonObject) -> Reply:
 
 
 def rate_limited(retry_in_s: float | None) -> Reply:
-    """Return a quota per minute, which a wait refills."""
     details = [quota_failure("GenerateRequestsPerMinutePerProjectPerModel-FreeTier")]
     if retry_in_s is not None:
         details.append({"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": f"{retry_in_s}s"})
@@ -119,7 +115,6 @@ def malformed(*parts: Any, **more: Any) -> Reply:
 
 
 def hang(seconds: float = 60.0) -> Reply:
-    """Accept the request and say nothing for so long."""
     return replace(text("too late"), hang_s=seconds)
 
 
@@ -269,7 +264,6 @@ RULES: tuple[Callable[[Request], Iterator[str]], ...] = (
 
 
 def changed_history(request: Request, answered: Sequence[JsonObject]) -> Iterator[str]:
-    """Yield the differences between what a model said and what came back: text, arguments and signatures."""
     known = [_canonical(content) for content in answered]
     for number, content in enumerate(request.contents):
         if content.get("role") == "model" and _canonical(content) not in known:
@@ -277,12 +271,10 @@ def changed_history(request: Request, answered: Sequence[JsonObject]) -> Iterato
 
 
 def _pairs(request: Request) -> Iterator[tuple[JsonObject, JsonObject]]:
-    """Yield each content with the one before it; the first has none."""
     return pairwise([{"parts": []}, *request.contents])
 
 
 def _answers(request: Request) -> Iterator[tuple[int, JsonObject, JsonObject]]:
-    """Yield each function call with its response, in order, and the number of the response's content."""
     for number, (asked, told) in enumerate(_pairs(request)):
         for call, response in zip(_named(asked, "functionCall"), _named(told, "functionResponse"), strict=False):
             yield number, call, response
@@ -370,5 +362,4 @@ class GeminiServer(Service):
 
 
 def digest(png: bytes) -> str:
-    """Return the name of an image in a run directory."""
     return hashlib.sha256(png).hexdigest()

@@ -14,7 +14,6 @@ _LENGTHS = {0: 20, 3: 10, 4: 8, 5: 6, 255: 12}
 
 
 def place(server: VncServer | ServedScreen) -> dict[str, Any]:
-    """Return the arguments of an agent for a server that speaks no WebSocket."""
     return {"vnc_scheme": "vnc", "vnc_host": "127.0.0.1", "vnc_port": int(server.address.rpartition(":")[2])}
 
 
@@ -24,7 +23,6 @@ def actions_in(file: Path) -> list[dict[str, Any]]:
 
 
 def client_messages(recording: Path) -> Iterator[bytes]:
-    """Yield the messages of a recorded client, after its handshake."""
     data = (recording / "client.rfb.bin").read_bytes()
     assert data.startswith(b"RFB 003.008\n\1\1")
     data = data[14:]
@@ -40,6 +38,5 @@ def client_messages(recording: Path) -> Iterator[bytes]:
 
 
 def typed_in(recording: Path) -> str:
-    """Return the characters of the keys that a recorded client pressed."""
     keys = [message for message in client_messages(recording) if message[0] == 4 and message[1]]
     return "".join(chr(int.from_bytes(key[4:8], "big") & 0xFFFF) for key in keys)

@@ -25,7 +25,6 @@ def frame_of(image: Image.Image) -> Frame:
 
 
 def noise(width: int, height: int) -> bytes:
-    """Return an image that no PNG makes small."""
     return frame_of(Image.effect_noise((width, height), 90)).png
 
 

@@ -21,8 +21,6 @@ JsonObject = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Posted:
-    """One request; header names are in lower case."""
-
     path: str
     headers: Mapping[str, str]
     raw: bytes
@@ -118,7 +116,7 @@ class Service:
     without a documented text, or for a demand of ours.
 
     `requests` are what it received, as `_read` has them, `said` what its models said. `refusals` are the messages for
-    malformed requests, not for a wrong key or path. A subclass has the rules (`_denial_of`, `_problems_of`), the form of
+    malformed requests, not for a wrong key or path. A subclass has rules (`_denial_of`, `_problems_of`), the form of
     an error, and what is remembered (`_kept`).
     """
 
@@ -182,7 +180,6 @@ class Service:
 
 
 def size_of(data: str, media_type: str = "image/png") -> tuple[int, int] | None:
-    """Return the size of an image in base64; None if it is none of that type."""
     try:
         with Image.open(io.BytesIO(base64.b64decode(data, validate=True))) as image:
             image.load()

@@ -16,9 +16,9 @@ from pytest_vnc_use.types import Frame, ModelExchange, Reading, Verdict
 from pytest_vnc_use.types.protocols import Judge, Reader
 from support import chat_server, gemini_server, messages_server, responses_server
 from support.chat_server import ChatServer
-from support.conversations import QUICK, frame_of, into
 from support.gemini_server import GeminiServer
 from support.messages_server import MessagesServer
+from support.players import QUICK, frame_of, into
 from support.responses_server import ResponsesServer
 
 CLAIM = "The basket shows 2 apples."
@@ -102,7 +102,6 @@ class Court:
 
 @contextmanager
 def court(kind: Kind, *replies: Any, serve: dict[str, Any] | None = None, **settings: Any) -> Iterator[Court]:
-    """Yield a judge before a service with these replies; `serve` has the server's settings, keywords the judge's."""
     with kind.server(replies, **{"api_key": KEY, **(serve or {})}) as server:
         yield Court(server, kind.judge(server, **settings))
 

@@ -33,7 +33,6 @@ def message(content: Any, stop_reason: str = "end_turn", **more: Any) -> Reply:
 
 
 def text(words: str) -> Reply:
-    """Return words and no calls: the model believes it is done."""
     return message([{"type": "text", "text": words}])
 
 

@@ -84,7 +84,6 @@ class Page:
                 self.questions.pop(message["id"], None)
 
     def await_finished(self) -> str:
-        """Wait for the last text of the command, and return it."""
         while not self.finished:
             self.read()
         return self.finished
@@ -210,7 +209,6 @@ class Recorder:
 
 
 def record(directory: Path, show: Callable[[Person], None], *arguments: str) -> tuple[int, str]:
-    """Return the exit code and output of a session of pytest; `show` does its task."""
     recorder = Recorder("pytest", "--vnc-record=manual", *arguments, cwd=directory, environment={})
     try:
         with recorder.person() as person:

@@ -13,19 +13,111 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
+from PIL import Image
+
 from pytest_vnc_use.planners.anthropic import AnthropicComputer
 from pytest_vnc_use.planners.chat.planner import OpenAICompatible
+from pytest_vnc_use.planners.common.http import Backoff
 from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 from pytest_vnc_use.planners.openai import OpenAIComputer
-from pytest_vnc_use.types import Action, Click, Drag, KeyCombo, Move, Scroll, TypeText, Wait
+from pytest_vnc_use.types import (
+    Action,
+    Click,
+    Decision,
+    Drag,
+    Frame,
+    FrameRef,
+    KeyCombo,
+    ModelExchange,
+    Move,
+    Observation,
+    Report,
+    Ruling,
+    Scroll,
+    Step,
+    Turn,
+    TypeText,
+    Wait,
+    ignore_report,
+)
 from pytest_vnc_use.types.protocols import Planner
-from support import chat_server, gemini_server, messages_server, responses_server
-from support.conversations import QUICK, History, Talk
+from support import chat_server, gemini_server, images, messages_server, responses_server
 from support.json_server import Reply
+
+ALLOWED = Ruling("allow", "rule 1")
+QUICK = Backoff(first_wait_s=0.01, max_wait_s=0.02)
+
+
+def into(exchanges: list[ModelExchange]) -> Report:
+    """Return a report that keeps the exchanges, and not what is reported before each of them."""
+    return lambda event: exchanges.append(event) if isinstance(event, ModelExchange) else None
+
+
+@cache
+def frame_of(colour: int, width: int = 1440, height: int = 900) -> Frame:
+    """Return a screen of one colour, as a real PNG; with a palette, it is made in a tenth of the time."""
+    image = Image.new("P", (width, height))
+    image.putpalette((colour % 256, colour // 256, 0))
+    return images.frame_of(image)
+
+
+@dataclass
+class History:
+    """The history of a run that is performed by hand: every step shows a screen of its own."""
+
+    task: str = "Open the basket"
+    turns: list[Turn] = field(default_factory=list)
+    pngs: dict[str, bytes] = field(default_factory=dict)
+    steps: int = 0
+
+    def __post_init__(self) -> None:
+        self.first = self.screen = self._new_screen()
+
+    def _new_screen(self) -> FrameRef:
+        frame = frame_of(self.steps)
+        self.pngs[frame.ref.digest] = frame.png
+        return frame.ref
+
+    def observation(self, report: Report = ignore_report) -> Observation:
+        turns = tuple(self.turns)
+        return Observation(self.task, self.first, self.screen, turns, lambda ref: self.pngs[ref.digest], report)
+
+    def carry_out(self, decision: Decision, **changes: Any) -> None:
+        """Add one step a proposal; `changes` are fields of every step."""
+        turn = Turn(decision)
+        for proposal in decision.proposals:
+            self.steps += 1
+            before, self.screen = self.screen, self._new_screen()
+            step = Step(self.steps, len(self.turns) + 1, proposal, ALLOWED, before, self.screen)
+            turn = replace(turn, steps=(*turn.steps, replace(step, **changes)))
+        self.turns.append(turn)
+
+
+@dataclass
+class Talk:
+    server: Any
+    planner: Planner
+    exchanges: list[ModelExchange] = field(default_factory=list)
+    history: History = field(default_factory=History)
+    is_refused: bool = False
+    """Whether the test expects that the service refuses a request."""
+
+    def decide(self, timeout_s: float = 20.0) -> Decision:
+        return self.planner.decide(self.history.observation(into(self.exchanges)), timeout_s=timeout_s)
+
+    def act(self, **changes: Any) -> Decision:
+        decision = self.decide()
+        self.history.carry_out(decision, **changes)
+        return decision
+
+    def actions(self, **changes: Any) -> list[Action]:
+        return [proposal.action for proposal in self.act(**changes).proposals]
+
 
 WIDTH, HEIGHT = 1440, 900
 MIDDLE = Click(WIDTH // 2, HEIGHT // 2)
@@ -156,11 +248,9 @@ class Player:
         return self.end("It is done.")
 
     def click(self, words: str = "") -> Any:
-        """Return the answer that clicks into the middle of the screen."""
         return self.say(Said((MIDDLE,), words))
 
     def turns(self, task: Sequence[Said]) -> list[Said]:
-        """Return the turns of a task as this model takes them."""
         return [Said((action,), said.words) for said in task for action in said.actions] if self.one_by_one else [*task]
 
     @contextmanager
@@ -181,12 +271,10 @@ class Player:
 
     @contextmanager
     def replying(self, replies: Replies, **options: Any) -> Iterator[tuple[Any, Planner]]:
-        """Yield the fake server with these answers, and the planner that asks it."""
         with self.serve(replies) as server:
             yield server, self.planner(server, **options)
 
     def asked(self, task: Sequence[Said], **options: Any) -> AbstractContextManager[tuple[Any, Planner]]:
-        """Return the fake server with its answers for a task, and the planner that asks it."""
         return self.replying([*map(self.say, self.turns(task)), self.done], **options)
 
 
@@ -260,6 +348,5 @@ def says(request: Any, words: str) -> bool:
 
 
 def screens_of(request: Any) -> list[str]:
-    """Return the digests of the screenshots of a request, in order."""
     texts = (text.removeprefix("data:image/png;base64,") for text in texts_of(request))
     return [hashlib.sha256(base64.b64decode(text)).hexdigest() for text in texts if text.startswith("iVBOR")]

@@ -1,30 +1,40 @@
-"""Recordings and replays of programs on TigerVNC. A program is a command of the shell, in its working directory."""
+"""Recordings and replays of programs on TigerVNC, and changes of the screen from one day to the next.
+
+A program is a command of the shell, in its working directory: mostly a terminal that counts apples. A change is no
+fault of it: another command line, a command that is performed once the program shows, or another theme of the window
+manager.
+"""
 
 from __future__ import annotations
 
+import json
 import shlex
+import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from pytest_vnc_use import RunResult, VncUseAgent
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
-from pytest_vnc_use.errors import Inconclusive, RecordingDrifted
 from pytest_vnc_use.planners.local.scripted import NoPlanner
 from pytest_vnc_use.recordings import Mode
 from pytest_vnc_use.recordings.record import RecordedTest
 from pytest_vnc_use.recordings.store import Key
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types import Action, Decision, Observation, Region
-from pytest_vnc_use.types.protocols import Planner
+from pytest_vnc_use.triage import rule_for
+from pytest_vnc_use.types import Action, Click, Decision, Observation, Region, TypeText
 from support.judges import Says
-from support.tills import Steps
+from support.paths import PROGRAMS
+from support.tills import Played, Steps, playing
 
-SIZE = (1024, 768)
-CLAIM = "it is done"
-NOBODY = "nobody"
+NAME = "apples are counted"
+NEEDS = ("openbox", "xterm", "xclock", "xsetroot", "xdotool")
+COUNT = """n=0; while printf 'apples: '; read more; do {pause}
+n=$((n + more)); echo "$n apples, $((n * 250)) cents"; echo $n > total.txt; done"""
+SLOWLY = "sleep $(awk -v seed=$(date +%N) 'BEGIN { srand(seed); print 2 * rand() }')"
+MOVED_PX = (90, 120)
+CLOCK, MASK = "120x40+640+100", {"left": 620, "top": 60, "right": 800, "bottom": 180}
 
 
 def with_window(*search: str) -> tuple[str, ...]:
@@ -54,51 +64,13 @@ class GoesOn(Steps):
 
 
 @dataclass
-class Driven:
-    agent: VncUseAgent
-    desktop: XvncDesktop
-    recorded: RecordedTest
-
-    def run(self) -> RunResult:
-        return self.agent.run("Do what the script says")
-
-    def test(self, saves: tuple[str, str] = ("", "")) -> None:
-        """Do as a test does: a run, a claim, and a look at the program's file; `saves` are its name and content."""
-        self.run()
-        assert self.agent.assess(CLAIM)
-        file, text = saves
-        assert not file or self.desktop.read_file(file) == text
-
-    def seen_by(self, saves: tuple[str, str] = ("", "")) -> str:
-        """Return who sees a difference from the recording in such a test: a gate, the claim, its body, or nobody."""
-        try:
-            self.test(saves)
-        except RecordingDrifted as drifted:
-            return f"a gate: {str(drifted).splitlines()[0]}"
-        except Inconclusive:
-            return f"the claim: {self.agent.verdicts[-1].reason.partition(';')[0]}"
-        except AssertionError:
-            return "the test's body"
-        return NOBODY
-
-
-@dataclass
 class Desk:
-    """A desktop for one program after the other, in a `with` statement; `directory` holds recordings and runs."""
-
     directory: Path
-    size: tuple[int, int] = SIZE
     environment: Mapping[str, str] = field(default_factory=dict)
-
-    def __enter__(self) -> Desk:
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
 
     def key(self, name: str) -> Key:
         return Key(self.directory / "test_real.py", f"test_real.py::{name}")
 
-    @contextmanager
     def driven(
         self,
         name: str,
@@ -109,29 +81,154 @@ class Desk:
         first: Sequence[str] = (),
         gate_s: float = 30.0,
         thinks_s: float = 0.0,
-    ) -> Iterator[Driven]:
-        """Yield the program started, and then the command `first` performed.
+    ) -> AbstractContextManager[Played]:
+        """Return the program started, until the block ends, and then the command `first` performed.
 
         `steps` are the planner's, if there is one, and `thinks_s` is what it takes for each.
         """
-        recorded = RecordedTest(self.key(name), mode)
-        planner: Planner = GoesOn(*steps, thinks_s=thinks_s) if steps else NoPlanner()
-        settings = Settings(runs_dir=str(self.directory / "runs"), watch=False, gate_seconds=gate_s)
-        desktop = XvncDesktop(size=self.size, environment=self.environment)
+        return playing(
+            XvncDesktop(size=(1024, 768), environment=self.environment),
+            ["sh", "-c", command],
+            Settings(runs_dir=str(self.directory / "runs"), watch=False, gate_seconds=gate_s),
+            RecordedTest(self.key(name), mode),
+            first=first,
+            planner=GoesOn(*steps, thinks_s=thinks_s) if steps else NoPlanner(),
+            judge=Says(region=Region(300, 300, 700, 500)),
+        )
+
+
+def do_test(played: Played, saves: tuple[str, str]) -> None:
+    """Do as a test does: a run, a claim, and a look at the program's file; `saves` are its name and content."""
+    played.run()
+    assert played.agent.assess("it is done")
+    file, text = saves
+    assert played.desktop.read_file(file) == text
+
+
+def counting(*terminal: str, pause: str = "", colour: str = "#406080", zone: str = "") -> str:
+    clock = f"TZ={zone} xclock -digital -strftime '%H:%M:%S' -update 1 -geometry {CLOCK} &" if zone else ""
+    xterm = in_terminal(COUNT.format(pause=pause)).replace("xterm", shlex.join(["xterm", *terminal]), 1)
+    return f"xsetroot -solid '{colour}'; {clock} exec {xterm}"
+
+
+@dataclass(frozen=True)
+class Theme:
+    """One of openbox's themes, with `old` replaced by `new` in each of its lines."""
+
+    name: str
+    old: str = ""
+    new: str = ""
+
+    def environment(self, directory: Path) -> Mapping[str, str]:
+        theme = Path("/usr/share/themes", self.name, "openbox-3")
+        shutil.copytree(theme, directory / "theme" / theme.name)
+        text = (theme / "themerc").read_text(encoding="utf-8")
+        (directory / "theme" / theme.name / "themerc").write_text(text.replace(self.old, self.new), encoding="utf-8")
+        settings = Path("/etc/xdg/openbox/rc.xml").read_text(encoding="utf-8")
+        assert USUAL_THEME in settings
+        (directory / "openbox").mkdir()
+        themed = settings.replace(USUAL_THEME, f"<name>{directory / 'theme'}</name>", 1)
+        (directory / "openbox" / "rc.xml").write_text(themed, encoding="utf-8")
+        return {"XDG_CONFIG_DIRS": str(directory)}
+
+
+USUAL_THEME = "<name>Clearlooks</name>"
+STEPS = (Click(200, 200), TypeText("2\n"), TypeText("3\n"))
+TOTAL = ("total.txt", "5\n")
+RECORDED = counting()
+MOVED = with_window("--class", "XTerm", "windowmove", "--sync", "--relative", *map(str, MOVED_PX))
+
+
+@dataclass(frozen=True)
+class Change:
+    """The program as it was recorded, with `masks`, and as it is now; a planner takes the `steps` now.
+
+    `recorded_steps` were recorded by a planner that thinks for `thinks_s` before each; `total` is the program's file.
+    """
+
+    command: str = RECORDED
+    first: Sequence[str] = ()
+    steps: tuple[Action, ...] = STEPS
+    recorded: str = RECORDED
+    masks: tuple[Mapping[str, int], ...] = ()
+    theme: Theme | None = None
+    recorded_steps: tuple[Action, ...] = STEPS
+    thinks_s: float = 0.0
+    total: tuple[str, str] = TOTAL
+
+    def desk(self, directory: Path) -> Desk:
+        return Desk(directory, environment=self.theme.environment(directory) if self.theme else {})
+
+
+WITH_CLOCK, OTHER_TIME = counting(zone="UTC"), counting(zone="Asia/Kathmandu")
+AFTER_MOVED = (Click(STEPS[0].x + MOVED_PX[0], STEPS[0].y + MOVED_PX[1]), *STEPS[1:])
+NAME_AT, MORE, SAVE = (322, 271), (252, 355), (492, 355)
+"""On the restless form, which openbox puts into the middle of the screen; see `restless`."""
+
+
+def restless(what: str, thinks_s: float) -> Change:
+    """Return no change of a program that is restless on its own, recorded by a planner that thinks so long."""
+    command = shlex.join(["/usr/bin/python3", str(PROGRAMS / "restless_form.py"), what])
+    steps = (
+        Click(*NAME_AT, count=2),
+        TypeText("alice"),
+        Click(*MORE),
+        Click(*MORE),
+        Click(*SAVE),
+    )
+    return Change(
+        command,
+        recorded=command,
+        steps=steps,
+        recorded_steps=steps,
+        thinks_s=thinks_s,
+        total=("total.txt", "alice: 2\n"),
+    )
+
+
+RESTLESS = {
+    "nothing, but it is hovered and selected": restless("", 0.5),
+    "nothing, but its caret stopped when it was recorded": restless("", 12.0),
+    "a toast of 6 s, recorded slowly": restless("toast", 7.0),
+    "a tooltip of 10 s, recorded slowly": restless("tooltip", 11.0),
+    "a notification of 4 s in its corner": restless("notification", 2.0),
+    "a minute that changes": restless("minute", 2.0),
+}
+CHANGES = {
+    "none": Change(),
+    "the window manager puts the window elsewhere": Change(first=MOVED, steps=AFTER_MOVED),
+    "the window manager has another theme": Change(theme=Theme("Onyx")),
+    "the window manager draws no shadow under its titles": Change(theme=Theme("Clearlooks", "shadow=y", "shadow=n")),
+    "a clock shows another time": Change(OTHER_TIME, recorded=WITH_CLOCK),
+    "a clock shows another time, behind a mask": Change(OTHER_TIME, recorded=WITH_CLOCK, masks=(MASK,)),
+    "a caret blinks that did not": Change(counting("-bc")),
+    "a caret blinks, as it did": Change(counting("-bc"), recorded=counting("-bc")),
+    "the desktop has another colour": Change(counting(colour="#804020")),
+    "the program has another theme": Change(counting("-bg", "ivory", "-fg", "navy")),
+    "up to 2 s before each reaction": Change(counting(pause=SLOWLY)),
+    **RESTLESS,
+}
+
+
+def record(desk: Desk, change: Change) -> None:
+    """Record the screen that changes; the masks are put in by hand, as a user does it."""
+    with desk.driven(NAME, change.recorded, "rewrite", change.recorded_steps, thinks_s=change.thinks_s) as driven:
+        do_test(driven, change.total)
+        assert driven.recorded.keep()
+    file = desk.key(NAME).path
+    data = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps(data | {"masks": change.masks}), encoding="utf-8")
+
+
+def replay(desk: Desk, change: Change, mode: Mode, *, gate_s: float = 30.0) -> tuple[str, str]:
+    """Return a test's result, `passed`, `healed` (and kept so), or the triage of its failure, and the difference."""
+    planner = change.steps if mode == "auto" else ()
+    with desk.driven(NAME, change.command, mode, planner, first=change.first, gate_s=gate_s) as driven:
         try:
-            desktop.launch(["sh", "-c", command])
-            if first and (ran := desktop.run(first)).exit_code:
-                raise AssertionError(ran)
-            with VncUseAgent(
-                settings=replace(settings, server=desktop.server),
-                vnc_password=desktop.password,
-                planner=planner,
-                judge=Says(region=Region(300, 300, 700, 500)),
-                hitl_mode=False,
-                check=True,
-                desktop=desktop,
-                recorded=recorded,
-            ) as agent:
-                yield Driven(agent, desktop, recorded)
-        finally:
-            desktop.stop()
+            do_test(driven, change.total)
+        except Exception as exc:  # noqa: BLE001  # whatever it is, its triage is asked for
+            return str(rule_for(exc).triage), str(exc)
+        driven.recorded.keep()
+        driven.agent.end_body()
+        kind = "healed" if driven.recorded.healed else "transient" if driven.recorded.transients else "passed"
+        return kind, "; ".join([*driven.recorded.healed, *driven.recorded.transients])

@@ -63,7 +63,6 @@ def function_call(name: str, arguments: str) -> dict[str, Any]:
 
 
 def text(words: str) -> Reply:
-    """Return words and no calls: the model believes it is done."""
     return response(said(words))
 
 

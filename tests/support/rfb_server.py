@@ -41,7 +41,6 @@ def rectangle(x: int, y: int, width: int, height: int, encoding: int, data: byte
 
 
 def drawn(pixels: Pixels, encoding: int, data: bytes, x: int = 0, y: int = 0) -> bytes:
-    """Return the rectangle of these pixels at a point, whose encoded form is `data`."""
     return rectangle(x, y, pixels.shape[1], pixels.shape[0], encoding, data)
 
 
@@ -50,7 +49,6 @@ def cut_text(length: int, text: bytes = b"") -> bytes:
 
 
 def compact_length(length: int) -> bytes:
-    """Return a length as Tight writes it."""
     if length < 1 << 7:
         return bytes([length])
     if length < 1 << 14:
@@ -59,7 +57,6 @@ def compact_length(length: int) -> bytes:
 
 
 def image(width: int, height: int, colours: int, seed: int) -> Pixels:
-    """Return runs and single pixels of so many colours, at random."""
     chance = np.random.default_rng(seed)
     palette = chance.integers(0, 1 << 24, colours, np.uint32)
     lengths = chance.choice([1, 1, 2, 7, 300], width * height)

@@ -40,7 +40,6 @@ class ServedScreen:
         self.pixels[:20] = 0x505050  # a screen of one colour counts as not started
 
     def receive(self, motion: Motion) -> Iterator[bytes]:
-        """Note an event, and yield the rectangle that it paints."""
         self.motions.append(motion)
         if isinstance(motion, (MouseDown, KeyDown, Scroll)):
             x, y = self.presses * 12 % 390, 100 + self.presses // 32 * 12
@@ -52,8 +51,6 @@ class ServedScreen:
 
 
 class Viewer(socketserver.StreamRequestHandler):
-    """One connection to the `screen` (RFC 6143)."""
-
     screen: ServedScreen
 
     def handle(self) -> None:

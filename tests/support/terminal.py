@@ -29,12 +29,10 @@ class Terminal:
 
     @property
     def rows(self) -> list[str]:
-        """The rows that are not empty, without spaces at their ends."""
         return [row.rstrip() for row in self._screen.display if row.strip()]
 
     @property
     def cursor(self) -> tuple[int, int]:
-        """The row and the column of the cursor."""
         return self._screen.cursor.y, self._screen.cursor.x
 
     def read_until(self, ready: Callable[[], bool], within_s: float = 60.0) -> bool:

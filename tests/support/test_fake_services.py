@@ -7,9 +7,8 @@ import json
 import pytest
 
 from support import chat_server, gemini_server, messages_server, responses_server
-from support.conversations import Talk
 from support.json_server import Posted
-from support.players import PLAYERS
+from support.players import PLAYERS, Talk
 
 DROP = object()
 CHECK = {"id": "sc_1", "code": "malicious_instructions", "message": "The page gives orders."}

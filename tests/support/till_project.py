@@ -6,10 +6,11 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from support.forked_python import run_python
+from support.forked_python import ForkedPython, run_python
 from support.tills import TILL
 
 TASK = '@pytest.mark.vnc_task("Enter alice, add two apples and pay", expect=None)\n'
@@ -62,13 +63,11 @@ class Project:
         return self.path / "__vnc_recordings__" / "test_till" / "test_till.json"
 
     def copy_recording(self, name: str) -> None:
-        """Make the recording that of another test of the file too."""
         shutil.copy(self.file, self.file.with_stem(name))
         shutil.copytree(self.file.with_suffix(""), self.file.with_suffix("").with_name(name))
 
     @property
     def asked(self) -> int:
-        """The number of questions to the planner."""
         asked = self.path / "asked.txt"
         return len(asked.read_text(encoding="utf-8").splitlines()) if asked.exists() else 0
 
@@ -87,3 +86,46 @@ def project_in(path: Path) -> Project:
     made.write("test_till.py", TEST)
     made.write("conftest.py", PLANS)
     return made
+
+
+TIMEOUT_S = 240
+KEYS = "anything else: no"
+
+
+@dataclass
+class Reviewed(Ended):
+    """With the text of each question."""
+
+    questions: list[str]
+
+
+def review(
+    directory: Path,
+    answers: Iterable[str | Callable[[ForkedPython], object]],
+    *arguments: str,
+) -> Reviewed:
+    """Run pytest with --vnc-record=accept. An answer is what is typed, or a function of the process."""
+    master, slave = os.openpty()
+    command = ["pytest", "-p", "no:cacheprovider", "--vnc-record=accept", *arguments]
+    environment = {**os.environ, "VNC_USE_REHEARSE": "0", "CI": ""}
+    due, lines, questions, start = iter(answers), [], [], 0
+    process = ForkedPython(*command, cwd=directory, env=environment, stdin=slave)
+    assert process.stdout
+    try:
+        for line in process.stdout:
+            lines.append(line)
+            if KEYS in line:
+                questions.append("".join(lines[start:]))
+                start = len(lines)
+                answer = next(due, "n\n")
+                if isinstance(answer, str):
+                    os.write(master, answer.encode())
+                else:
+                    answer(process)
+        code = process.wait(TIMEOUT_S)
+    finally:
+        process.kill()
+        process.stdout.close()
+        os.close(slave)
+        os.close(master)
+    return Reviewed(code, "".join(lines), questions)

@@ -1,4 +1,4 @@
-"""The till on Qt's own VNC platform, and agents that record on it or replay."""
+"""Agents that record and replay on a program: the till on Qt's own VNC platform, or another one."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Played:
     """A till and an agent on it. Its user calls `recorded.keep()`."""
 
     agent: VncUseAgent
-    desktop: QtDesktop
+    desktop: Any
     recorded: RecordedTest
 
     def run(self, task: str = TASK) -> RunResult:
@@ -61,7 +61,36 @@ class Played:
 
     @property
     def total(self) -> str:
-        return self.desktop.read_file("total.txt")
+        return str(self.desktop.read_file("total.txt"))
+
+
+@contextmanager
+def playing(
+    desktop: Any,
+    command: Sequence[str],
+    settings: Settings,
+    recorded: RecordedTest,
+    *,
+    first: Sequence[str] = (),
+    **options: Any,
+) -> Iterator[Played]:
+    """Yield the program started on the desktop, and then the command `first` performed; `options` are the agent's."""
+    try:
+        desktop.launch(command)
+        if first and (ran := desktop.run(first)).exit_code:
+            raise AssertionError(ran)
+        with VncUseAgent(
+            settings=replace(settings, server=desktop.server),
+            vnc_password=desktop.password,
+            hitl_mode=False,
+            check=True,
+            desktop=desktop,
+            recorded=recorded,
+            **options,
+        ) as agent:
+            yield Played(agent, desktop, recorded)
+    finally:
+        desktop.stop()
 
 
 @dataclass
@@ -77,7 +106,6 @@ class Tills:
 
     @property
     def recording(self) -> Recording:
-        """The recording in its file."""
         recording = load(self.key.path)
         assert recording
         return recording
@@ -99,34 +127,8 @@ class Tills:
         redacts: bool = False,
         **options: Any,
     ) -> AbstractContextManager[Played]:
-        """Return a till and an agent on it, until the block ends; other keywords are the agent's."""
         key = Key(self.key.module, self.key.test, secrets=tuple(secrets or ()))
         settings = Settings(runs_dir=str(self.runs), watch=False, gate_seconds=gate_s, show_secrets=not redacts)
         recorded = RecordedTest(key, mode, rehearsal=rehearsal, review=review, redacts=redacts)
         options |= {"planner": planner or NoPlanner(), "secrets": secrets}
-        return self._playing([sys.executable, str(self.program), *till], size, settings, recorded, options)
-
-    @contextmanager
-    def _playing(
-        self,
-        command: Sequence[str],
-        size: tuple[int, int],
-        settings: Settings,
-        recorded: RecordedTest,
-        options: dict[str, Any],
-    ) -> Iterator[Played]:
-        desktop = QtDesktop(size=size)
-        try:
-            desktop.launch(command)
-            with VncUseAgent(
-                settings=replace(settings, server=desktop.server),
-                vnc_password=desktop.password,
-                hitl_mode=False,
-                check=True,
-                desktop=desktop,
-                recorded=recorded,
-                **options,
-            ) as agent:
-                yield Played(agent, desktop, recorded)
-        finally:
-            desktop.stop()
+        return playing(QtDesktop(size=size), [sys.executable, str(self.program), *till], settings, recorded, **options)

@@ -58,13 +58,11 @@ class VncServer:
         return running(*command, environment=self.environment, **options)  # type: ignore[arg-type]
 
     def output_of(self, *command: str) -> bytes:
-        """Return the output of a program on this display until it ends on its own."""
         require(command[0])
         environment = {**os.environ, **self.environment}
         return subprocess.run(command, env=environment, capture_output=True, check=True, timeout=120).stdout
 
     def paint(self, columns: int) -> None:
-        """Cover the desktop with a pattern of so many columns."""
         self.output_of("xsetroot", "-mod", str(columns), "16")
 
     def kill(self) -> None:
@@ -82,13 +80,11 @@ def require(program: str) -> None:
 
 
 def missing(what: str, remedy: str) -> None:
-    """Skip because something is missing, fail in CI."""
     report = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
     report(f"{what} is not installed: {remedy}")
 
 
 def require_package(module: str) -> Any:
-    """Return a module of a Python package, or skip where it is missing."""
     package = PACKAGES.get(module, module.partition(".")[0].replace("_", "-"))
     return pytest.importorskip(module, reason=f"{package} is not installed: pip install {package}")
 
@@ -100,7 +96,6 @@ def running(
     stdout: int | None = subprocess.DEVNULL,
     **options: object,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Yield a process, with its children ended with the block."""
     require(command[0])
     process = subprocess.Popen(
         command,
@@ -169,7 +164,6 @@ def own_displays() -> tuple[int, int]:
 
 
 def is_free(display: int) -> bool:
-    """Return whether the display is free: a server that finds it taken ends later, while the other one answers."""
     return not any(Path(place).exists() for place in (f"/tmp/.X{display}-lock", f"/tmp/.X11-unix/X{display}"))
 
 
@@ -199,7 +193,6 @@ def x11vnc(
 
 @contextmanager
 def qt_program(script: Path, *arguments: str) -> Iterator[VncServer]:
-    """Yield a PySide6 program on Qt's own VNC platform."""
     require_pyside()
     platform = "vnc:size=800x600:port={}".format
     command = (sys.executable, str(script), *arguments)
@@ -221,7 +214,6 @@ def on_free_port(start: Callable[[int], AbstractContextManager[subprocess.Popen[
 
 @contextmanager
 def websockify(target: str, *options: str) -> Iterator[int]:
-    """Yield the port of websockify, which leads to `target`."""
     port = free_port()
     host, _, number = target.partition("::")
     command = ("websockify", *options, f"127.0.0.1:{port}", f"{host}:{number}")
@@ -248,7 +240,6 @@ def password_file(directory: Path, password: str) -> Path:
 
 
 def free_port() -> int:
-    """Return a port of 127.0.0.1 that was free a moment ago."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])
 

@@ -39,7 +39,6 @@ class Wire:
         _start(self._accept)
 
     def cut(self) -> None:
-        """Reset all connections; new ones are taken."""
         while self._ends:
             end = self._ends.pop()
             with suppress(OSError):
@@ -116,7 +115,6 @@ def wire(target: str, *, delay_s: float = 0.0, bits_a_second: float = math.inf) 
 
 @contextmanager
 def serving(handler: type[socketserver.BaseRequestHandler]) -> Iterator[str]:
-    """Yield the address at which every connection is handled so."""
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), handler) as server:
         server.daemon_threads = True
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))

@@ -26,8 +26,6 @@ QUIET = [
 
 @dataclass
 class Witness:
-    """A running Qt witness and the directory it writes to."""
-
     server: VncServer
     directory: Path
 
@@ -51,7 +49,6 @@ def assert_becomes(look: Callable[[], Any], expected: object, timeout_s: float =
 
 @contextmanager
 def witness_on_qt(directory: Path) -> Iterator[Witness]:
-    """Yield the witness on Qt's own VNC server."""
     with qt_program(WITNESS, str(directory)) as server:
         wait_for((directory / "focused.txt").exists, "the window")  # the server greets before: keys would be lost
         yield Witness(server, directory)
@@ -61,7 +58,6 @@ def witness_on_qt(directory: Path) -> Iterator[Witness]:
 def xterm(
     server: VncServer, command: str, title: str = "terminal", geometry: str = "100x24+0+0"
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run an xterm, in the top left corner if nothing else is asked, with a shell command."""
     argv = ["xterm", "-u8", "-fa", "DejaVu Sans Mono", "-geometry", geometry, "-T", title, "-e", command]
     with server.run(*argv) as process:
         window_of(server, title)
@@ -70,14 +66,12 @@ def xterm(
 
 @contextmanager
 def openbox(server: VncServer) -> Iterator[None]:
-    """Yield the window manager openbox, once it manages windows."""
     with server.run("openbox"):
         wait_for(lambda: b"window id" in server.output_of("xprop", "-root", "_NET_SUPPORTING_WM_CHECK"), "openbox")
         yield
 
 
 def window_of(server: VncServer, title: str) -> None:
-    """Wait until a window with `title` is on the screen."""
     require("xwininfo")
     environment = {**os.environ, **server.environment}
 
@@ -122,7 +116,6 @@ class Page:
 
 @contextmanager
 def chromium_page(server: VncServer, profile: Path, *options: str) -> Iterator[Page]:
-    """Yield Chromium filling the screen with the page."""
     page, content = Page(), Reply(PAGE.read_bytes(), headers={"Content-Type": "text/html; charset=utf-8"})
     with serving_pages(lambda _: content, page.receive) as url:
         places = [f"--user-data-dir={profile}", "--window-position=0,0", "--window-size=1024,768"]

@@ -18,8 +18,7 @@ from pytest_vnc_use.recordings.format import Recording
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.ui.review import CiReview
 from support.desks import Served, received
-from support.forked_python import run_python
-from support.made_once import made_once
+from support.forked_python import made_once, run_python
 from support.served_screen import served_screen
 
 BLUE, RED = 0x2070B0, 0xC02020

@@ -26,7 +26,7 @@ from pytest_vnc_use.recordings.accept import Answer, Question
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.types import Click, Region, TypeText
 from support.desks import WITHIN_S, Served
-from support.made_once import made_once
+from support.forked_python import made_once
 from support.person import Page, Person
 from support.till_project import Project, project_in
 from support.tills import TILL

@@ -53,7 +53,6 @@ class Action:
 
 
 def plan(seed: str, seconds: float, every_s: float) -> list[Action]:
-    """Return the actions of one session, `every_s` apart on average, as the seed determines."""
     chance, actions, kinds = random.Random(seed), [], list(EXPLAINS)
     at_s = chance.uniform(0.5, every_s)
     while at_s < seconds:
@@ -90,5 +89,4 @@ class Done:
 
 
 def explained(done: Sequence[Done], number: int, times: Sequence[tuple[float, float]] = ()) -> set[str]:
-    """Return the triages that these disturbances explain for a test on a sound program, which ran at these times."""
     return {triage for hit in done if hit.touches(number, times) for triage in EXPLAINS[hit.action.kind]}

@@ -23,13 +23,11 @@ _FLAGS = ("--mount", "--net", "--pid", "--ipc", "--fork", "--mount-proc", "--kil
 
 
 def inside_command(command: Sequence[str]) -> list[str]:
-    """Return the command that performs another one as the first process of a new world."""
     as_user = [] if os.getuid() == 0 else ["--user", "--map-root-user"]
     return ["unshare", *as_user, *_FLAGS, *command]
 
 
 def why_not() -> str:
-    """Return why no world can be made here; "" if one can."""
     tried = inside_command(["sh", "-c", "mount -t tmpfs none /mnt && ip link set lo up"])
     try:
         done = subprocess.run(tried, capture_output=True, text=True, timeout=20, check=False)

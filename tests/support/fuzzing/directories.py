@@ -33,8 +33,7 @@ from pytest_vnc_use.report.sessions import find_runs, results_beside
 from pytest_vnc_use.runs.directory import FinishedTest, RunDirectory, read_exchanges, read_trace, write_finished_test
 from pytest_vnc_use.runs.transcript import line_of, summary_of
 from pytest_vnc_use.safety.policy_file import load_policy
-from support.fuzzing.mutations import hostile, mutated, mutated_json
-from support.fuzzing.trial import Target, Try
+from support.fuzzing.trial import Target, Try, hostile, mutated, mutated_json
 from support.paths import EXAMPLES
 
 _RECORDED = EXAMPLES / "__vnc_recordings__" / "test_shop" / "test_sign_in.json"

@@ -14,12 +14,10 @@ from typing import Any
 
 from pytest_vnc_use.planners.common.http import Backoff
 from pytest_vnc_use.types import Click, Drag, KeyCombo, Observation, Scroll, TypeText, Wait, ignore_report
-from support.conversations import frame_of
-from support.fuzzing.mutations import mutated_json, text_of
-from support.fuzzing.trial import Target, Try
+from support.fuzzing.trial import Target, Try, mutated_json, text_of
 from support.json_server import JsonServer, Reply
 from support.judge_servers import KINDS, opinion
-from support.players import PLAYERS, Said
+from support.players import PLAYERS, Said, frame_of
 
 _ONCE = Backoff(attempts=1)
 _FRAME = frame_of(7)

@@ -13,8 +13,7 @@ from typing import Any
 
 from pytest_vnc_use.backends.vnc import connect
 from support import rfb_server as rfb
-from support.fuzzing.mutations import mutated
-from support.fuzzing.trial import Target, Try
+from support.fuzzing.trial import Target, Try, mutated
 
 _SIZES = (0, 1, 2, 63, 64, 65, 200, 4000, 4096, 8191, 32767, 32768, 65535)
 _LENGTHS = (0, 1, 4, 2**20, 2**20 + 1, 2**31 - 1, -1, -4, -5, -(2**20), -(2**31))
@@ -23,7 +22,6 @@ _UNKNOWN = (2, 5, 6, 21, -224, -258, -308, 2**31 - 1, -(2**31))
 
 @cache
 def _bomb() -> bytes:
-    """Return 80 MB of zeros, packed."""
     return zlib.compress(bytes(80_000_000), 9)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import resource
 import sys
 import time
@@ -11,8 +13,82 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from pytest_vnc_use.errors import VncUseError
+
+DEEP = 12_000
+HOSTILE: tuple[Any, ...] = (
+    *(None, True, False, 0, -1, 2**31, 2**64, 10**400, 1e308, 0.5, float("nan"), float("inf")),
+    *("", " ", "\0", "\ud800", "\x1b[2J\x1b]0;owned\x07", "a" * 5000, "../../../../etc/passwd", "/dev/zero", "."),
+    *("-x", "nan", "9" * 5000, "true", "%s%n", "{0.__class__}", "{{7*7}}", "<script>", "$(id)"),
+    *([], {}, [[]], {"": ""}, [None], ["x"] * 50, {"x": {"x": {}}}),
+)
+TOKENS: tuple[bytes, ...] = (
+    *(b"\0", b"\xff\xfe", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\n", b"[", b"}", b'"', b"\\u0000", b",", b"nan"),
+    *(b"1e999", b"9" * 5000, b"[" * DEEP, b'{"a":' * DEEP, b"../", b"/dev/zero"),
+)
+
+
+def mutated(random: Random, data: bytes) -> bytes:
+    for _ in range(random.randint(1, 4)):
+        at = random.randint(0, len(data))
+        end = min(len(data), at + random.choice((1, 1, 2, 8, 64, 1000)))
+        head, part, tail = data[:at], data[at:end], data[end:]
+        match random.randrange(5):
+            case 0:
+                data = head + random.randbytes(len(part)) + tail
+            case 1:
+                data = head + tail
+            case 2:
+                data = head + part * random.choice((2, 3, 31)) + tail
+            case 3:
+                data = head + random.choice(TOKENS) + random.choice((part, b"")) + tail
+            case _:
+                data = head
+    return data
+
+
+def mutated_json(random: Random, value: Any) -> Any:
+    holder = [copy.deepcopy(value)]
+    for _ in range(random.randint(1, 3)):
+        container, key = random.choice([*_places(holder)])
+        old = container[key]
+        match random.randrange(8):
+            case 0 | 1 | 2 | 3:
+                container[key] = hostile(random)
+            case 4 if container is not holder:
+                del container[key]
+            case 5:
+                for _ in range(random.choice((1, 30, 150))):
+                    container[key] = [container[key]]
+            case 6 if isinstance(old, list):
+                container[key] = old * random.choice((0, 2, 20))
+            case 7 if isinstance(old, dict):
+                old[random.choice(("x", "", "kind", "name", "\0"))] = hostile(random)
+            case _:
+                container[key] = [old]
+    return holder[0]
+
+
+def _places(container: Any) -> Iterator[tuple[Any, Any]]:
+    left = [container]
+    while left:
+        container = left.pop()
+        for key in list(container) if isinstance(container, dict) else range(len(container)):
+            yield container, key
+            if isinstance(container[key], (dict, list)):
+                left.append(container[key])
+
+
+def hostile(random: Random) -> Any:
+    return copy.deepcopy(random.choice(HOSTILE))
+
+
+def text_of(random: Random, value: Any) -> bytes:
+    text = json.dumps(value).encode()
+    return mutated(random, text) if random.random() < 0.1 else text
+
 
 MOST_MB = 300
 _LONGEST_MESSAGE = 200_000

@@ -66,7 +66,6 @@ def instead(owner: Any, name: str, other: Callable[..., object]) -> None:
 
 
 def reworded(module: Any, make: str, text: str, other: str) -> None:
-    """Give the module's labels, or buttons, another text."""
     instead(
         module, make, lambda really, parent, had, *more, **keys: really(parent, had.replace(text, other), *more, **keys)
     )
@@ -85,7 +84,6 @@ def error(parent: QWidget, place: look.Box, shown_ms: int = 0) -> None:
 
 
 def later(after_ms: int, do: Callable[[Any], object]) -> None:
-    """Do something to Notes, some time after Save."""
     after(notes.Notes, "_save_text", lambda self: QTimer.singleShot(after_ms, lambda: do(self)))
 
 

@@ -37,7 +37,6 @@ WATCHED = {
 
 
 def watch(pressed: Any) -> None:
-    """Call `pressed` with the number of presses so far, after each."""
     there, count = x_display.Display(), 0
     context = there.record_create_context(0, [record.AllClients], [WATCHED])
 

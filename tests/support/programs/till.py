@@ -104,7 +104,6 @@ class Till(QWidget):
 
 
 def started(starts: Path) -> int:
-    """Return how often a till was started with this file, this time included."""
     with starts.open("a", encoding="utf-8") as file:
         print("started", file=file)
     return len(starts.read_text(encoding="utf-8").splitlines())

@@ -18,8 +18,6 @@ ITEMS = ["apples", "pears", "plums", "grapes"]
 
 
 class KeyLog(QObject):
-    """Writes every key press that the focused widget gets."""
-
     def __init__(self, path: Path) -> None:
         super().__init__()
         self._path = path

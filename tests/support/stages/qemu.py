@@ -36,8 +36,6 @@ BOOT_SECTOR = bytes.fromhex(
 
 
 class Guest:
-    """A running QEMU, asked over QMP on its stdin and stdout."""
-
     def __init__(self, process: subprocess.Popen[bytes], directory: Path) -> None:
         self._process, self._dir = process, directory
         self.ask("qmp_capabilities")

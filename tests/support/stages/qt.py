@@ -29,7 +29,6 @@ _HEADLESS = {"WLR_BACKENDS": "headless", "WLR_LIBINPUT_NO_DEVICES": "1", "WLR_RE
 
 @contextmanager
 def qt(directory: Path, wish: Wish) -> Iterator[Stage]:
-    """Yield Qt's own VNC server, which the program carries in itself."""
     vnc_servers.require_pyside()
     log, grabbed = directory / "heard", directory / "grabbed.ppm"
     bits = BITS[wish.depth]

@@ -51,7 +51,6 @@ class Stage:
     wheel: bool = True
 
     def shows(self, rgb: Pixels) -> bool:
-        """Return whether a frame of 8 bits a channel is what is on the screen."""
         return bool(np.array_equal(rgb >> (8 - np.array(self.bits, np.uint8)), self.truth()))
 
 
@@ -66,7 +65,6 @@ class Told:
         return [line for line in self._written() if line != "done"]
 
     def obey(self, command: str) -> None:
-        """Have it perform a command, and wait until it has."""
         answered = self._written().count("done")
         assert self._process.stdin is not None
         self._process.stdin.write(command.encode() + b"\n")
@@ -79,6 +77,5 @@ class Told:
 
 @contextmanager
 def writing_to(log: Path) -> Iterator[dict[str, Any]]:
-    """Yield the options of a process that obeys lines and writes to `log`."""
     with log.open("wb") as out:
         yield {"stdin": subprocess.PIPE, "stdout": out.fileno()}

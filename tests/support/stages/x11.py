@@ -82,7 +82,6 @@ def _stage(starting: AbstractContextManager[VncServer], directory: Path, wish: W
 
 @contextmanager
 def _listening(server: VncServer, log: Path) -> Iterator[None]:
-    """Run xev at the root window, once it hears."""
     listen = ["stdbuf", "-oL", "xev", "-root", "-event", "keyboard", "-event", "button", "-event", "property"]
     vnc_servers.require("xev")
     with log.open("wb") as out, server.run(*listen, stdout=out.fileno()):
