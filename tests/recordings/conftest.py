@@ -20,38 +20,31 @@ def tills(tmp_path: Path) -> Tills:
 
 @pytest.fixture(scope="session")
 def recorded_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with the recording of `STEPS`."""
+    """Directories with the recording of one run of `STEPS`, without claims and with them."""
 
     def record(directory: Path) -> Path:
-        with Tills(directory).agent("auto", Steps(*STEPS)) as played:
+        with Tills(directory / "judged").agent("auto", Steps(*STEPS), judge=Says()) as played:
             played.run()
             assert played.recorded.keep()
+            shutil.copytree(directory / "judged", directory / "recorded", ignore=shutil.ignore_patterns("runs"))
+            assert played.agent.assess(CLAIM)
+            played.agent._custom_judge = Says("fails")
+            assert not played.agent.assess("an error is shown")
+            assert played.agent.extract(int, "how many apples?") == 2
+            assert played.recorded.keep()
+        shutil.rmtree(directory / "judged" / "runs")
         return directory
 
     return made_once(tmp_path_factory, "recorded_tills", record)
 
 
 @pytest.fixture
-def judged(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Tills:
+def judged(recorded_once: Path, tmp_path: Path) -> Tills:
     """A copy of a recording with a claim that holds, one that fails, and a value that was read."""
-
-    def record(directory: Path) -> Path:
-        with Tills(directory).agent("auto", Steps(*STEPS), judge=Says()) as played:
-            played.run()
-            assert played.agent.assess(CLAIM)
-            played.agent._custom_judge = Says("fails")
-            assert not played.agent.assess("an error is shown")
-            assert played.agent.extract(int, "how many apples?") == 2
-            assert played.recorded.keep()
-        return directory
-
-    once = made_once(tmp_path_factory, "judged_tills", record)
-    shutil.copytree(once, tmp_path / "judged", ignore=shutil.ignore_patterns("runs"))
-    return Tills(tmp_path / "judged")
+    return Tills(Path(shutil.copytree(recorded_once / "judged", tmp_path / "judged")))
 
 
 @pytest.fixture
 def recorded(recorded_once: Path, tmp_path: Path) -> Tills:
-    """A copy of that directory, for one test's own use."""
-    shutil.copytree(recorded_once, tmp_path / "recorded", ignore=shutil.ignore_patterns("runs"))
-    return Tills(tmp_path / "recorded")
+    """A copy of the same recording without them."""
+    return Tills(Path(shutil.copytree(recorded_once / "recorded", tmp_path / "recorded")))
