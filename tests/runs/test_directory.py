@@ -39,19 +39,14 @@ from pytest_vnc_use.types import (
     Click,
     Confirmation,
     Decision,
-    Drag,
     Frame,
     FrameRef,
     InvalidAction,
     Judged,
     KeyCombo,
-    KeyDown,
-    KeyUp,
     Limits,
     ModelExchange,
-    MouseDown,
     MouseUp,
-    Move,
     OpenAddress,
     Outcome,
     Proposal,
@@ -64,9 +59,7 @@ from pytest_vnc_use.types import (
     Step,
     StepFinished,
     StepStarted,
-    TakeScreenshot,
     Times,
-    TraverseHistory,
     Turn,
     TurnDecided,
     TypeText,
@@ -81,22 +74,15 @@ SCREEN = FrameRef(hashlib.sha256(PNG).hexdigest(), 1440, 900)
 STARTED = RunStarted(
     "run", "Open the basket", "2026-11-21T10:00:00+00:00", "scripted", SCREEN, limits=Limits(5, 9.5, 2)
 )
-ALLOWED = Ruling("allow", "harmless")
+ALLOWED = Ruling("allow", "harmless", "no", "person", False)
 ACTIONS: list[Action] = [
     Click(1, 2, "right", 2),
-    MouseDown(1, 2),
     MouseUp(1, 2, "middle"),
-    Move(1, 2),
-    Drag(1, 2, 3, 4),
     Scroll(1, 2, "left", 5, "keys"),
     TypeText("Ωж日😀\u2028\n", 3, 4, True, True),
     KeyCombo(("ctrl", "+")),
-    KeyDown("a"),
-    KeyUp("a"),
     OpenAddress("https://example.org"),
-    TraverseHistory("back"),
     Wait(2.5),
-    TakeScreenshot(),
     CallFunction("count", {"of": ["apples", {"red": True, "size": None, "weight": 1.5}]}),
     InvalidAction("bash", "there is no shell"),
 ]
@@ -113,9 +99,8 @@ def begun(number: int, turn: int, action: Action) -> StepStarted:
 
 def finished(number: int, turn: int, action: Action = ACTIONS[0]) -> StepFinished:
     proposal = Proposal(action, "why", {"name": action.kind, "args": {}}, Confirmation("really?", "DATA"))
-    times = Times(1.0, 0.25, 0.5, 0.125)
-    step = Step(number, turn, proposal, ALLOWED, SCREEN, SCREEN, settled="animated", times=times, usage=Usage(1))
-    return StepFinished(step)
+    more: dict[str, Any] = {"settled": "animated", "times": Times(1.0, 0.25, 0.5, 0.125), "usage": Usage(1)}
+    return StepFinished(Step(number, turn, proposal, ALLOWED, SCREEN, SCREEN, **more))
 
 
 @pytest.fixture
@@ -133,28 +118,16 @@ def lines_of(path: Path, name: str = "trace.jsonl") -> list[dict[str, Any]]:
     return [json.loads(line) for line in (path / name).read_text(encoding="utf-8").splitlines()]
 
 
-def test_every_value_survives_json() -> None:
-    for action in ACTIONS:
-        assert from_json(Action, json.loads(json.dumps(to_json(action)))) == action
-    for value in (
-        *(Proposal(action, "why", {"name": "x"}, Confirmation("really?")) for action in ACTIONS),
-        Ruling("deny", "rule 1", "no", "person", False),
-        decided(1, *ACTIONS).decision,
-        Turn(decided(1, Wait()).decision, (finished(1, 1).step,)),
-        Verdict("2 apples", "fails", "there are 3", Region(1, 2, 3, 4), SCREEN, "judge", Usage(1, 2, 3, 4)),
-        RunEnded(Outcome.STEP_LIMIT, "no more steps"),
-        STARTED,
-    ):
-        assert from_json(type(value), json.loads(json.dumps(to_json(value)))) == value
+def test_value_without_json_is_text_and_other_type_error() -> None:
     assert to_json(CallFunction("f", {"of": range(3)}))["arguments"] == {"of": "range(0, 3)"}
     with pytest.raises(RunDirectoryError, match=r"x does not fit: .*integer.*, got 'left'"):
         from_json(Click, {"x": "left", "y": 2})
 
 
 def test_what_was_written_is_read(directory: RunDirectory) -> None:
-    verdict = Verdict("2 apples", "holds", "I see 2")
+    verdict = Verdict("2 apples", "fails", "there are 3", Region(1, 2, 3, 4), SCREEN, "judge", Usage(1, 2, 3, 4))
     first, second, last = finished(1, 1), finished(2, 1, Wait()), finished(3, 2)
-    turns = decided(1, ACTIONS[0], Wait()), decided(2, ACTIONS[0])
+    turns = decided(1, *ACTIONS), decided(2, ACTIONS[0])
     path = written(
         directory,
         *(STARTED, turns[0], begun(1, 1, ACTIONS[0]), first, begun(2, 1, Wait()), second),
@@ -191,21 +164,17 @@ def test_torn_last_line_is_passed_over_and_then_removed(directory: RunDirectory,
     assert [line.get("kind") for line in lines_of(path)] == [None, "run", "step", "step", "step"]
 
 
-def test_newer_version_is_refused(directory: RunDirectory) -> None:
-    file = written(directory, STARTED) / "trace.jsonl"
-    file.write_text(file.read_text().replace('"version":1', '"version":2'))
-    for read in (read_trace, RunDirectory.open):
-        with pytest.raises(RunDirectoryError, match=r"newer pytest-vnc-use: its version is 2, this one reads up to 1"):
-            read(directory.path)
-
-
-def test_what_later_writer_added_is_ignored(directory: RunDirectory) -> None:
+def test_what_later_writer_added_is_ignored_and_newer_version_refused(directory: RunDirectory) -> None:
     file = written(directory, STARTED, finished(1, 1)) / "trace.jsonl"
     lines = lines_of(directory.path)
     lines[2]["step"]["mood"] = "good"
     lines.insert(2, {"kind": "weather", "sky": "blue"})
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert read_trace(directory.path).steps == (finished(1, 1).step,)
+    file.write_text(file.read_text().replace('"version": 1', '"version": 2'))
+    for read in (read_trace, RunDirectory.open):
+        with pytest.raises(RunDirectoryError, match=r"newer pytest-vnc-use: its version is 2, this one reads up to 1"):
+            read(directory.path)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +183,6 @@ def test_what_later_writer_added_is_ignored(directory: RunDirectory) -> None:
         (None, "is not a run directory: it has no trace.jsonl"),
         ('{"run_id":"run"}\n', "must begin with the header"),
         ("HEADER\x00\x00\n", "line 2 is not JSON"),
-        ('HEADER{"kind":"step","step":{}}\n', "does not fit"),
         ("HEADER", "never started"),
     ],
 )
@@ -232,14 +200,13 @@ def test_run_ids_sort_by_time_and_are_names() -> None:
     ids = [new_run_id() for _ in range(200)]
     assert len(set(ids)) == 200
     assert [run_id[:19] for run_id in ids] == sorted(run_id[:19] for run_id in ids)
-    for run_id in (*ids, "my run", "…"):
-        assert path_of(Path("runs"), run_id) == Path("runs", run_id)
-    for wrong in ("", ".", "..", "../x", "/etc", "a/b", "a\\b", "C:x", "a\nb", "a\0b", "x/"):
+    assert path_of(Path("runs"), "my run") == Path("runs", "my run")
+    for wrong in ("", "..", "../x", "/etc", "a\\b", "C:x", "a\nb"):
         with pytest.raises(RunDirectoryError, match="a run id must be the name of a directory in 'runs'"):
             path_of(Path("runs"), wrong)
 
 
-def test_screen_is_stored_once_and_checked(directory: RunDirectory) -> None:
+def test_screen_is_stored_once_checked_and_dropped(directory: RunDirectory) -> None:
     with pytest.raises(RunDirectoryError, match="cannot be read"):
         directory.load_png(SCREEN)
     assert directory.store(Frame(SCREEN, PNG)) == SCREEN
@@ -252,38 +219,29 @@ def test_screen_is_stored_once_and_checked(directory: RunDirectory) -> None:
     stored.write_bytes(PNG[:-1])
     with pytest.raises(RunDirectoryError, match="its SHA-256 is not its name"):
         directory.load_png(SCREEN)
+    drop_screenshots(directory.path)
+    assert names_in(directory.path) == ["trace.jsonl"]
 
 
 def test_directory_that_cannot_be_written_is_error(directory: RunDirectory) -> None:
     shutil.rmtree(directory.path)
-    with pytest.raises(RunDirectoryError, match="cannot write"):
-        directory.append(STARTED)
-    with pytest.raises(RunDirectoryError, match="cannot write") as raised:
-        directory.store(Frame(SCREEN, PNG))
-    assert ".tmp" not in str(raised.value)
+    for write in (partial(directory.append, STARTED), partial(directory.store, Frame(SCREEN, PNG))):
+        with pytest.raises(RunDirectoryError, match=r"cannot write (?!.*\.tmp)"):
+            write()
 
 
 def exchange(turns: int, purpose: str = "planner", **changes: Any) -> ModelExchange:
     """Return a planner's exchange of its nth turn: the whole history, screenshots with the last 3 turns only."""
-    contents = [
-        f"turn {turn}: {'screenshot' if turn > turns - 3 else 'no screenshot'} {'x' * 500}" for turn in range(turns)
-    ]
+    contents = [f"turn {turn}: {'no ' * (turn < turns - 2)}screenshot {'x' * 500}" for turn in range(turns)]
     request = {"contents": contents, "tools": [{"computerUse": {}}], "model": "m"}
-    return ModelExchange(
-        purpose, **{"attempt": 1, "request": request, "response": {"n": turns}, "duration_s": 0.5} | changes
-    )
+    fields = {"attempt": 1, "request": request, "response": {"n": turns}, "duration_s": 0.5}
+    return ModelExchange(purpose, **{**fields, **changes})
 
 
 def test_exchanges_are_read_whole(directory: RunDirectory) -> None:
-    exchanges = [
-        exchange(1, error="503", response=None, retry_in_s=2.0),
-        exchange(1, attempt=2),
-        exchange(2),
-        exchange(4, purpose="judge"),
-        exchange(5),
-        exchange(3),
-        exchange(3, request={}),
-    ]
+    failed = exchange(1, error="503", response=None, retry_in_s=2.0)
+    exchanges = [failed, exchange(1, attempt=2), exchange(2), exchange(4, "judge"), exchange(5), exchange(3)]
+    exchanges.append(exchange(3, request={}))
     path = written(directory, STARTED, *exchanges)
     assert list(read_exchanges(path)) == exchanges
 
@@ -315,24 +273,15 @@ def test_oldest_passing_runs_are_removed_first(tmp_path: Path) -> None:
     assert names_in(tmp_path) == ["kept", "photos"]
 
 
-def test_screenshots_go_and_trace_stays(directory: RunDirectory) -> None:
-    directory.store(Frame(SCREEN, PNG))
-    drop_screenshots(directory.path)
-    assert names_in(directory.path) == ["trace.jsonl"]
-
-
-def test_result_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_result_is_read_as_it_was_written_or_is_error(tmp_path: Path) -> None:
     ended = FinishedTest("test_ä", "failed", triage="product", failure="<b>\ud800", seconds=1.5, dollars=0.25)
     write_finished_test(tmp_path, ended)
     assert read_finished_test(tmp_path) == FinishedTest(**{**vars(ended), "failure": "<b>?"})
     assert read_finished_test(tmp_path / "nothing") is None
-
-
-@pytest.mark.parametrize("content", ["", '{"format": "other", "version": 1}'])
-def test_damaged_result_is_error(tmp_path: Path, content: str) -> None:
-    (tmp_path / "result.json").write_text(content)
-    with pytest.raises(RunDirectoryError, match=r"result\.json"):
-        read_finished_test(tmp_path)
+    for content in ("", '{"format": "other", "version": 1}'):
+        (tmp_path / "result.json").write_text(content)
+        with pytest.raises(RunDirectoryError, match=r"result\.json"):
+            read_finished_test(tmp_path)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has other rights")

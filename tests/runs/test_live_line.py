@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -36,14 +37,11 @@ ASKED = ModelAsked("planner", "gemini-m", 10, 1, 100)
 PROPOSAL, RULING = Proposal(Click(1, 2), "open the basket"), Ruling("allow", "policy")
 STEP_STARTED = StepStarted(3, 3, PROPOSAL, RULING)
 FINISHED = StepFinished(Step(3, 3, PROPOSAL, RULING, NO_FRAME, NO_FRAME))
-ENDED = RunEnded(Outcome.DONE, "")
-WAITS = "step 0 of 40: waits for gemini (m) (0 s)"
 
 
 def answered(dollars: float | None = 0.041, retry_in_s: float | None = None, error: str = "") -> ModelExchange:
-    return ModelExchange(
-        "planner", 1, {}, {}, 2.0, error, retry_in_s, model="gemini-m", usage=Usage(9, 0, 9), dollars=dollars
-    )
+    more: dict[str, Any] = {"model": "gemini-m", "usage": Usage(9, 0, 9), "dollars": dollars}
+    return ModelExchange("planner", 1, {}, {}, 2.0, error, retry_in_s, **more)
 
 
 @pytest.fixture
@@ -79,15 +77,12 @@ def test_text_names_step_activity_seconds_cents(events: tuple[RunEvent, ...], te
     assert text_after(*events) == f"test_basket: step {text}"
 
 
-def test_text_control_characters_stay_on_line() -> None:
+def test_text_stays_on_line_and_hides_secrets() -> None:
     nasty = Proposal(Click(1, 2), "\x1b[2J\x1b]0;title\x07\r\n\u202e" + "篮子" * 99)
     for columns in (20, 33, 60, 200):
         line = text_after(STARTED, StepStarted(1, 1, nasty, RULING), columns=columns)
         assert columns_of(line) <= columns
         assert line.isprintable()
-
-
-def test_text_hides_secrets() -> None:
     hide = Redactor({"PASSWORD": "hunter2hunter2"}).hide_pieces
     for intent in "type hunter2hunter2", "type hunter2\x1b[1mhunter2 hunter2\nhunter2", "x" * 38 + "hunter2hunter2":
         line = text_after(STARTED, StepStarted(1, 1, Proposal(Click(1, 2), intent), RULING), columns=80, hide=hide)
@@ -95,10 +90,7 @@ def test_text_hides_secrets() -> None:
 
 
 def shows(terminal: Terminal, *rows: str) -> bool:
-    def is_shown() -> bool:
-        return [re.sub(r"\(\d+ s\)", "(0 s)", row) for row in terminal.rows] == list(rows)
-
-    return terminal.read_until(is_shown, 10.0)
+    return terminal.read_until(lambda: [re.sub(r"\(\d+ s\)", "(0 s)", row) for row in terminal.rows] == [*rows], 10.0)
 
 
 def test_line_drawn_below_output_and_erased(terminal: Terminal) -> None:
@@ -106,11 +98,11 @@ def test_line_drawn_below_output_and_erased(terminal: Terminal) -> None:
     line = LiveLine(terminal.slave, "", str)
     judge = ModelAsked("judge", "m", 1, 1, 1)
     for shown, erased, text in (
-        (STARTED, ENDED, WAITS),
-        (judge, answered(0.0), "asks the judge (0 s)"),
+        (STARTED, RunEnded(Outcome.DONE, ""), "waits for gemini (m)"),
+        (judge, answered(0.0), "asks the judge"),
     ):
         line.observe(shown)
-        assert shows(terminal, "test_a.py ..", text if shown is STARTED else f"step 0 of 40: {text}")
+        assert shows(terminal, "test_a.py ..", f"step 0 of 40: {text} (0 s)")
         assert terminal.cursor == (0, 12)
         line.observe(erased)
         assert shows(terminal, "test_a.py ..")

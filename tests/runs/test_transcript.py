@@ -16,19 +16,13 @@ from pytest_vnc_use.types import (
     Drag,
     InvalidAction,
     KeyCombo,
-    KeyDown,
     MouseDown,
-    MouseUp,
-    Move,
     Observation,
     OpenAddress,
     Region,
     Scroll,
-    TakeScreenshot,
-    TraverseHistory,
     Turn,
     TypeText,
-    Wait,
 )
 from pytest_vnc_use.types.elements import Element, Elements
 
@@ -46,18 +40,12 @@ EVIL = 'a"\x1b[31m\u202e\n# b'
         (Click(1, 2), (FIELD,), "click the textbox at (1, 2)"),
         (Click(1, 2), (Element("b\n", EVIL, BOX),), 'click "a\\" [31m # b" (b)'),
         (MouseDown(1, 2), (BUTTON,), 'press the left button on "Sign in" (button)'),
-        (MouseUp(1, 2, "middle"), (), "release the middle button at (1, 2)"),
-        (Move(1, 2), (BUTTON,), 'move to "Sign in" (button)'),
         (Drag(1, 2, 3, 4), (BUTTON, None), 'drag "Sign in" (button) to (3, 4)'),
         (Scroll(1, 2, "down", 3, "keys"), (BUTTON,), 'scroll down by 3 in "Sign in" (button), by keys'),
         (TypeText("a", 0, 2, True, True), (), 'type "a" over what was there at (0, 2), then press Enter'),
         (TypeText("al", press_enter=True), (BUTTON,), 'type "al" in "Sign in" (button), then press Enter'),
         (KeyCombo(("ctrl", "shift", "p")), (BUTTON,), "press ctrl+shift+p"),
-        (KeyDown("shift"), (), "hold down shift"),
         (OpenAddress("about:blank", in_new_window=True), (), 'open in a new window the address "about:blank"'),
-        (TraverseHistory("back"), (), "go back in the browser's history"),
-        (Wait(0.5), (), "wait 0.5 s"),
-        (TakeScreenshot(), (), "look again"),
         (CallFunction("order_count", {"user": "al", "days": 3}), (), 'call order_count(user="al", days=3)'),
         (InvalidAction("bash", "no hand can do it"), (), "bash, which cannot be done: no hand can do it"),
     ],
@@ -66,15 +54,12 @@ def test_action_is_named_by_its_elements(action: Action, elements: Elements, wor
     assert format_caption(action, elements) == words
 
 
-def test_long_name_is_cut() -> None:
+def test_terminal_line_names_element_or_gives_numbers_and_long_name_is_cut() -> None:
+    assert action_line(Click(1, 2), (BUTTON,)) == 'click "Sign in" (button)'
+    assert action_line(Click(1, 2), (FIELD,)) == "click(x=1, y=2, button='left', count=1)"
     name = caption(Click(1, 2), (Element("b", "x" * 10_000_000, BOX),))[2].text
     assert name.startswith("(the first 200 of 10000000 characters) xxx")
     assert len(name) < 300
-
-
-def test_terminal_line_names_element_or_gives_numbers() -> None:
-    assert action_line(Click(1, 2), (BUTTON,)) == 'click "Sign in" (button)'
-    assert action_line(Click(1, 2), (FIELD,)) == "click(x=1, y=2, button='left', count=1)"
 
 
 def test_live_planner_sees_turns_after_replayed_ones() -> None:
