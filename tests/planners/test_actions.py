@@ -129,14 +129,12 @@ VARIANTS: list[tuple[str, dict[str, Any], Action]] = [
     ("search", {}, KeyCombo(("ctrl", "k"))),
     ("click", {"x": [500, 500]}, Click(720, 450)),
     ("drag_and_drop", {"start": [0, 0], "end": [500, 500]}, Drag(0, 0, 720, 450)),
-    ("click", {**POINT, "button": None}, Click(720, 450)),
     ("type", {"text": "a", "press_enter": "true"}, TypeText("a", press_enter=True)),
     ("wait", {"seconds": 2, "reason": "it loads", "intent": "to see"}, Wait(2.0)),
     ("press_key", {"key": "alt f"}, KeyCombo(("alt", "f"))),
     ("open_url", {"url": "example.org"}, OpenAddress("example.org")),
     ("drag_and_drop", {"path": [[0, 0], [300, 300], [500, 500]]}, Drag(0, 0, 720, 450)),
     ("scroll", {"direction": "DOWN", "clicks": "2"}, Scroll(720, 450, "down", 2)),
-    ("scroll", {"direction": "up", "magnitude": 9999}, Scroll(720, 450, "up", 9)),
 ]
 
 
@@ -249,17 +247,13 @@ PROBLEMS: list[tuple[Read, str, dict[str, Any], str]] = [
     (gemini, "scroll", {**POINT, "direction": "sideways"}, "must be up, down, left or right, got 'sideways'"),
     (gemini, "hotkey", {"keys": []}, "at least one key"),
     (gemini, "scroll", {"direction": "up", "clicks": 0}, "more than 0 and at most 50 clicks of the wheel, got 0"),
-    (gemini, "key_down", {"key": "ctrl+a"}, "must be one key"),
     (gemini, "drag_and_drop", {"x": 1, "y": 1}, "a point is missing: give end_x and end_y"),
     (gemini, "wait", {"seconds": 600}, "a wait takes 0 to 60 seconds, got 600"),
     (anthropic, "left_click", {"coordinate": [1, 501]}, "'y' must lie on the screenshot, 0 to 499, got 501"),
-    (anthropic, "scroll", {**PAIR, "scroll_direction": "up", "scroll_amount": 0}, "more than 0"),
-    (anthropic, "type", {"text": ["a"]}, "'text' must be text"),
     (anthropic, "key", {"text": "Down", "repeat": 100}, "'repeat' must be a whole number, 1 to 20, got 100"),
     (anthropic, "zoom", {"region": [0, 0, 9, 9]}, "'zoom' is not available here; look at the newest screenshot"),
     (anthropic, "cursor_position", {}, "it was not moved yet"),
     (anthropic, "bash", {"command": "ls"}, "there is no tool 'bash'"),
-    (openai, "click", {"x": 1001, "y": 2}, "'x' must lie on the screenshot, 0 to 999, got 1001"),
     (openai, "click", {"button": "back", **AT}, "'button' must be left, right or wheel, got 'back'"),
     (openai, "click", {**AT, "keys": 5}, "'keys' must be a key or a list of keys, got 5"),
     (openai, "type", {"text": 5}, "'text' must be text, got 5"),
@@ -271,7 +265,6 @@ PROBLEMS: list[tuple[Read, str, dict[str, Any], str]] = [
     (commands, "batch", {"actions": [{"command": "wait"}], "stop": True}, "does not take stop=True"),
     (commands, "batch", {"actions": [{"command": "wait"}] * 21}, "1 to 20 commands, got 21; nothing was done"),
     (commands, "batch", {"actions": "click"}, "a list of 1 to 20 commands, got 0; nothing was done"),
-    (computer_use, "dance", {}, "there is no action 'dance'; there are key, type"),
     (computer_use, "scroll", {}, "'pixels' must be a number above 0 for up, below 0 for down, got 0"),
     (computer_use, "terminate", {"status": ["success"]}, "'status' must be success or failure, got ['success']"),
 ]
@@ -297,17 +290,13 @@ def test_batch_with_bad_action_keeps_order(item: Any, message: str) -> None:
     assert message in problem([bad])
 
 
-@pytest.mark.parametrize(
-    "item",
-    [
-        {"command": "type_text", "arguments": '{"text": "a"}'},
-        {"type": "function", "function": {"name": "type_text", "arguments": '{"text": "a"}'}},
-    ],
-)
-def test_batch_reads_each_form(item: Any) -> None:
-    click, typed = read_tool(COMMANDS, FunctionCall("batch", {"actions": [{"command": "click", **POINT}, item]}))
-    assert (click.action, typed.action) == (Click(720, 450), TypeText("a"))
-    assert typed.as_proposed == {"name": "type_text", "args": {"text": "a"}}
+def test_batch_reads_each_form() -> None:
+    text = '{"text": "a"}'
+    wrapped = {"type": "function", "function": {"name": "type_text", "arguments": text}}
+    items = [{"command": "click", **POINT}, {"command": "type_text", "arguments": text}, wrapped]
+    click, *typed = read_tool(COMMANDS, FunctionCall("batch", {"actions": items}))
+    assert [click.action, *(each.action for each in typed)] == [Click(720, 450), TypeText("a"), TypeText("a")]
+    assert [each.as_proposed for each in typed] == [{"name": "type_text", "args": {"text": "a"}}] * 2
 
 
 def test_reason_of_call_becomes_intent() -> None:
@@ -336,20 +325,14 @@ def test_problem_lists_only_offered_names() -> None:
     assert "double_click, keypress, " in problem([refused.action])
 
 
-MIDDLE: list[Any] = [
-    ["500", "500.0"],
-    [400, 300, 600, 700],
-    {"x": 500, "y": "500"},
-    {"x1": 400, "y1": 300, "x2": 600, "y2": 700},
-    "(500,500)",
-    "<|box_start|>(400,300),(600,700)<|box_end|>",
-]
-
-
 @pytest.mark.parametrize(
     ("value", "pixel"),
     [
-        *((value, (720, 450)) for value in MIDDLE),
+        (["500", "500.0"], (720, 450)),
+        ({"x": 500, "y": "500"}, (720, 450)),
+        ({"x1": 400, "y1": 300, "x2": 600, "y2": 700}, (720, 450)),
+        ("(500,500)", (720, 450)),
+        ("<|box_start|>(400,300),(600,700)<|box_end|>", (720, 450)),
         ([1000, 1000], (1439, 899)),
         ([5000, 1e300], (1439, 899)),
         ([-5, -0.1], (0, 0)),
@@ -362,16 +345,12 @@ def test_pixel_of_any_format_is_on_screen(value: Any, pixel: tuple[int, int]) ->
 
 @pytest.mark.parametrize(
     "value",
-    ["", "here", "3 of 4", "5 " * 200, [1, 2, 3], [True, False], [math.inf, 1], [10**400, 1], {}, {"x": 5}, 7],
+    ["", "here", "3 of 4", "5 " * 200, [1, 2, 3], [True, False], [math.inf, 1], [10**400, 1], {}, {"x": 5}, True],
 )
 def test_pixel_of_nonsense_raises(value: Any) -> None:
     with pytest.raises(Unreadable, match=r"a point must be \[x, y\], or a box .*, in numbers, got ") as raised:
         pixel_of(value, SCREEN)
     assert len(str(raised.value)) < 300
-
-
-@pytest.mark.parametrize("value", ["left", True, "nan", 10**400])
-def test_denorm_of_no_number_raises(value: Any) -> None:
     with pytest.raises(Unreadable, match="must be a number"):
         denorm_x(value, 1440)
 
@@ -407,9 +386,7 @@ def test_proposal_keeps_call_as_it_came() -> None:
 @pytest.mark.parametrize(("first", "second"), [("allowed", "block"), ("block", "require_confirmation")])
 def test_confirmation_of_two_decisions_is_stricter(first: str, second: str) -> None:
     args = {**POINT, "safety_decision": {"decision": first}, "safetyDecision": {"decision": second}}
-    confirmation = read_proposal(FunctionCall("click", args), SCREEN).confirmation
-    assert confirmation
-    assert confirmation.blocks
+    assert "blocks=True" in repr(read_proposal(FunctionCall("click", args), SCREEN).confirmation)
 
 
 @pytest.mark.parametrize(
@@ -417,29 +394,20 @@ def test_confirmation_of_two_decisions_is_stricter(first: str, second: str) -> N
     [
         ("navigate", "open_url", {"url": "x"}),
         ("type", "type_text_at", {**POINT, "text": "a"}),
-        ("wait", "wait_5_seconds", {}),
         ("key_combination", "hotkey", {"keys": ["ctrl", "w"]}),
         ("press_key", "key_combination", {"keys": "Enter"}),
     ],
 )
 def test_excluded_name_holds_for_all_its_names(excluded: str, name: str, args: dict[str, Any]) -> None:
-    [action] = excluding(["drag_and_drop", excluded], name, args)
-    assert action == InvalidAction(name, f"{excluded!r} is excluded in this run; use another action")
-
-
-def excluding(excluded: list[str], name: str, args: dict[str, Any]) -> list[Action]:
-    return [read_proposal(FunctionCall(name, args), SCREEN, FunctionNames(excluded=excluded)).action]
+    names = FunctionNames(excluded=["drag_and_drop", excluded])
+    refused = InvalidAction(name, f"{excluded!r} is excluded in this run; use another action")
+    assert read_proposal(FunctionCall(name, args), SCREEN, names).action == refused
 
 
 def test_pointer_moves_with_calls_of_batch() -> None:
-    named: list[tuple[str, Any]] = [
-        ("left_click", {}),
-        ("mouse_move", PAIR),
-        ("left_click", {}),
-        ("left_click_drag", {"start_coordinate": [100, 50], "coordinate": [0, 0]}),
-        ("key", {"text": "a"}),
-        ("double_click", {}),
-    ]
+    drag = {"start_coordinate": [100, 50], "coordinate": [0, 0]}
+    named: list[tuple[str, Any]] = [("left_click", {}), ("mouse_move", PAIR), ("left_click", {})]
+    named += [("left_click_drag", drag), ("key", {"text": "a"}), ("double_click", {})]
     read = read_calls([Call(*each, is_computer=True) for each in named], HALF, pointer=(7, 8))
     clicks = [proposal.action for proposals in read for proposal in proposals if isinstance(proposal.action, Click)]
     assert clicks == [Click(7, 8), Click(*HERE), Click(1, 1, count=2)]
@@ -448,10 +416,11 @@ def test_pointer_moves_with_calls_of_batch() -> None:
 
 @pytest.mark.parametrize("actions", ["click", {"type": "click"}, [{"type": "wait"}] * 21])
 def test_computer_call_without_list_does_nothing(actions: Any) -> None:
-    assert "a list of 1 to 20 actions; nothing was done" in problem(
-        [proposal.action for proposal in read_computer_call({"actions": actions}, HALF)]
-    )
-    assert "there is no action 'computer'" in problem([each.action for each in read_computer_call({}, HALF)])
+    for call, told in (
+        ({"actions": actions}, "a list of 1 to 20 actions; nothing was done"),
+        ({}, "there is no action 'computer'"),
+    ):
+        assert told in problem([each.action for each in read_computer_call(call, HALF)])
 
 
 @pytest.mark.parametrize(

@@ -91,13 +91,10 @@ def test_name_of_qwens_tool_may_be_left_out() -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        '<tool_call>{"name": "wait"',
         "```json\n{'name': 'wait'}\n```",
         "<function=wait>\n<parameter=seconds>\n2",
-        '<function=wait>{"seconds": </function>',
         f"I wait. {WAIT}.",
         "```tool_code\nwait(seconds=2)\n```",
-        "<start_function_call>call:wait{seconds:2}<end_function_call>",
         f"{WAIT}\nThen {TYPE}",
     ],
 )
@@ -130,10 +127,10 @@ def test_arguments_of_text_get_declared_types() -> None:
     assert decide(said(drag), toolset="computer_use").proposals[0].as_proposed["args"]["coordinate"] == [500, 500]
 
 
-@pytest.mark.parametrize("arguments", [{"seconds": 2}, '{"seconds": 2}', '"{\\"seconds\\": 2}"', ' {"seconds": "2"} '])
-def test_arguments_as_servers_send_them(arguments: Any) -> None:
-    answer = said("", tool_calls=[{"id": "x", "function": {"name": "wait", "arguments": arguments}}])
-    assert [proposal.action for proposal in decide(answer).proposals] == [Wait(2.0)]
+def test_arguments_as_servers_send_them() -> None:
+    forms: list[Any] = [{"seconds": 2}, '{"seconds": 2}', '"{\\"seconds\\": 2}"', ' {"seconds": "2"} ']
+    answer = said("", tool_calls=[{"id": "x", "function": {"name": "wait", "arguments": form}} for form in forms])
+    assert [proposal.action for proposal in decide(answer).proposals] == [Wait(2.0)] * 4
 
 
 def test_read_arguments_none_or_invalid() -> None:
@@ -143,13 +140,10 @@ def test_read_arguments_none_or_invalid() -> None:
             read_arguments(wrong)
 
 
-@pytest.mark.parametrize(
-    "tool_calls", [[None], [{"id": 7, "function": {"name": 5}}], [{"function": {"name": "wait", "arguments": "{"}}]]
-)
-def test_invalid_call_is_reported_to_model(tool_calls: Any) -> None:
-    with chat([said("", tool_calls=tool_calls), call("wait")]) as talk:
-        [proposal] = talk.act().proposals
-        assert isinstance(proposal.action, InvalidAction)
+def test_invalid_calls_are_reported_to_model() -> None:
+    invalid = [None, {"id": 7, "function": {"name": 5}}, {"function": {"name": "wait", "arguments": "{"}}]
+    with chat([said("", tool_calls=invalid), call("wait")]) as talk:
+        assert [action.kind for action in talk.actions()] == ["invalid"] * 3
         assert talk.act().kind == "act"
 
 
@@ -171,15 +165,7 @@ def test_usage_is_summed_over_attempts() -> None:
     assert decide(said("?"), call("wait")).usage == Usage(input=3000, cached=600, output=80, thinking=120)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "<tool_call>" * 100_000,
-        "<tool_call>{" + "<" * 300_000,
-        '{"a":' * 100_000,
-        "<function=wait><parameter=seconds>" + "<" * 300_000,
-    ],
-)
+@pytest.mark.parametrize("text", ["<tool_call>" * 100_000, '{"a":' * 100_000])
 def test_endless_text_is_read_quickly(text: str) -> None:
     started = time.process_time()
     with chat([said(text), call("wait")], history=STARTED) as talk:

@@ -30,15 +30,11 @@ from support.players import PLAYERS, QUICK, claude
 from support.responses_server import computer_call, response, thought
 
 KEY = "sk-a-secret-key"
-
-
 PROVIDERS = {name.removeprefix("openai-compatible, "): player for name, player in PLAYERS.items()}
 GEMINI = PROVIDERS["gemini"]
 CLICKED = {"type": "click", "button": "left", "x": 720, "y": 450}
 GEMINIS = {"functionCall": {"name": "click", "args": {"x": 500, "y": 500}}, "thoughtSignature": "AAEC"}
 USE = {"type": "tool_use", "id": "toolu_1", "name": "left_click", "toolset_name": "computer", "input": {}}
-
-
 AGAIN: dict[str, list[Reply]] = {
     "gemini": [
         gemini.rate_limited(0.05),
@@ -47,7 +43,6 @@ AGAIN: dict[str, list[Reply]] = {
         gemini.stopped("A_REASON_OF_NEXT_YEAR"),
         gemini.candidate([{"text": "cut off in the mid"}], "MAX_TOKENS"),
         *[gemini.candidate([GEMINIS], reason) for reason in ("UNEXPECTED_TOOL_CALL", "OTHER")],
-        gemini.malformed(GEMINIS, "a part that is text"),
         gemini.malformed({"text": "half a character: \ud83d"}),
         gemini.Reply({"candidates": [{"finishReason": "STOP", "content": "It is open."}]}, malformed=True),
     ],
@@ -81,9 +76,8 @@ def test_decide_passing_failure_asks_again(name: str, failure: Reply) -> None:
     settings = {"detect_prompt_injection": False} if name == "gemini" else {}
     with provider.talk([failure, failure, provider.click()], **settings) as talk:
         assert talk.decide().kind == "act"
-        assert [exchange.attempt for exchange in talk.exchanges] == [1, 2, 3]
-        assert [bool(exchange.error) for exchange in talk.exchanges] == [True, True, False]
-        assert [exchange.retry_in_s is not None for exchange in talk.exchanges] == [True, True, False]
+        told = [(each.attempt, bool(each.error), each.retry_in_s is not None) for each in talk.exchanges]
+        assert told == [(1, True, True), (2, True, True), (3, False, False)]
 
 
 REFUSAL = {**responses_server.said(""), "content": [{"type": "refusal", "refusal": "Not this."}]}
@@ -119,18 +113,6 @@ def test_decide_failing_service_raises_after_requests(
         assert talk.exchanges[-1].retry_in_s is None
 
 
-def test_unknown_items_go_back_unchanged() -> None:
-    block = {"type": "a_block_of_next_year", "data": {"x": [1]}}
-    script = [message([block, {**USE, "input": {"coordinate": [1, 1]}}], "tool_use"), messages_server.text("Done.")]
-    with claude(script) as talk:
-        talk.act()
-        assert talk.decide().kind == "finished"
-        assert talk.server.requests[1]["messages"][1]["content"][0] == block
-
-
-CLICK = GEMINI.click()
-
-
 @pytest.mark.parametrize(
     ("answer", "requests"),
     [(gemini.stopped("OTHER"), 1), (gemini.candidate([GEMINIS], "OTHER"), 1), (gemini.empty(), 5)],
@@ -143,7 +125,7 @@ def test_decide_withheld_answer_with_detection_is_refused(answer: Reply, request
 
 
 def test_decide_waits_as_service_asks_within_its_time() -> None:
-    with GEMINI.talk([gemini.rate_limited(0.4), CLICK, gemini.rate_limited(37)]) as talk:
+    with GEMINI.talk([gemini.rate_limited(0.4), GEMINI.click(), gemini.rate_limited(37)]) as talk:
         started = time.monotonic()
         talk.decide()
         assert time.monotonic() - started >= 0.4
@@ -154,9 +136,9 @@ def test_decide_waits_as_service_asks_within_its_time() -> None:
 
 
 def test_decide_hanging_attempt_leaves_time_for_another() -> None:
-    with GEMINI.talk([gemini.hang(), CLICK], backoff=dataclasses.replace(QUICK, each_s=0.8)) as talk:
+    with GEMINI.talk([gemini.hang(), GEMINI.click()], backoff=dataclasses.replace(QUICK, each_s=0.4)) as talk:
         assert talk.decide(timeout_s=20.0).kind == "act"
-        assert "did not answer within 0.8 s" in talk.exchanges[0].error
+        assert "did not answer within 0.4 s" in talk.exchanges[0].error
 
 
 def test_backoff_waits_double_up_to_limit() -> None:
@@ -165,13 +147,7 @@ def test_backoff_waits_double_up_to_limit() -> None:
     assert all(nominal <= wait <= nominal * 1.25 for nominal, wait in zip((1, 2, 4, 5), waits, strict=True))
 
 
-@pytest.mark.parametrize(
-    ("answer", "uncounted"),
-    [
-        (gemini.not_json(), True),
-        (gemini.overloaded(), False),
-    ],
-)
+@pytest.mark.parametrize(("answer", "uncounted"), [(gemini.not_json(), True), (gemini.overloaded(), False)])
 def test_exchange_without_tokens_is_uncounted_unless_error(answer: Reply, uncounted: bool) -> None:
     with GEMINI.talk([answer, gemini.text("It is open."), gemini.text("It is open.")]) as talk:
         talk.decide()

@@ -32,17 +32,13 @@ def test_claim_holds_with_region_and_usage(kind: Kind) -> None:
     answers = (opinion(box_2d=kind.box), opinion(verdict="fails"), opinion(verdict="unsure"))
     with court(kind, *map(kind.say, answers)) as asked:
         verdict = asked.ask()
-        assert verdict
+        assert (verdict.holds, bool(verdict.model), verdict.region) == (True, True, Region(360, 0, 1080, 450))
         assert (verdict.claim, verdict.reason, verdict.frame) == (CLAIM, "The row says 2 apples.", asked.frame.ref)
-        assert verdict.region == Region(360, 0, 1080, 450)
-        assert verdict.model
         assert (verdict.usage.input, verdict.usage.output + verdict.usage.thinking) == (1500, 100)
         [exchange] = asked.exchanges
         assert (exchange.purpose, exchange.error) == ("judge", "")
         shown = repr(exchange)
-        assert CLAIM in shown
-        assert f"sha256:{asked.frame.ref.digest}" in shown
-        assert KEY not in shown
+        assert [each in shown for each in (CLAIM, f"sha256:{asked.frame.ref.digest}", KEY)] == [True, True, False]
         assert "computer" not in repr(asked.bodies)
         verdicts = [asked.ask(), asked.ask()]
         assert [(verdict.kind, verdict.holds) for verdict in verdicts] == [("fails", False), ("unsure", False)]
@@ -133,30 +129,19 @@ def test_chat_answer_cut_off_is_no_verdict() -> None:
         assert asked.bodies[0]["temperature"] == 0.0
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        f"<think>It may fail: {opinion(verdict='fails')}</think>{opinion()}",
-        f"I looked at the row. {opinion()}",
-    ],
-)
-def test_opinion_is_found_in_text(words: str) -> None:
-    with court(CHAT, said(words)) as asked:
+def test_opinion_is_found_in_text_unless_cut_quoted_or_ambiguous() -> None:
+    thought = f"<think>It may fail: {opinion(verdict='fails')}</think>{opinion()}"
+    with court(CHAT, said(thought), said(f"I looked at the row. {opinion()}")) as asked:
         assert asked.ask()
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
+        assert asked.ask()
+    for words in (
         '{"reason": "cut o',
         f"{opinion()} {opinion(verdict='fails')}",
         f"The screen says {opinion()}, and nothing else.",
         f'{{"reason": "It says {opinion()}", "verdict": "fails"}}',
         opinion(box_2d=[0, 0, float("nan"), 9]),
-    ],
-)
-def test_opinion_cut_quoted_or_ambiguous_is_none(words: str) -> None:
-    assert answer_in(words, Opinion) is None
+    ):
+        assert answer_in(words, Opinion) is None, words
 
 
 @pytest.mark.parametrize(
