@@ -5,14 +5,13 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
-import json
 import socket
 import socketserver
 import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta, timezone
 from email.utils import format_datetime
 from pathlib import Path
@@ -34,7 +33,6 @@ from support.certificates import Authority, Certificate
 from support.json_server import JsonServer, Reply
 
 KEY = "sk-a-secret-key"
-Ask = Callable[..., Attempt[Any]]
 
 
 def service_at(url: str, key: str = KEY) -> Service:
@@ -48,19 +46,12 @@ def failure_at(service: Service, timeout_s: float = 20.0) -> Failure:
     return failure_of(attempt)
 
 
-@pytest.fixture
-def ask() -> Iterator[Ask]:
-    """Posts to a server that answers every request with the one reply."""
-    with ExitStack() as servers:
-
-        def post(reply: Reply, body: Any = None, timeout_s: float = 20.0) -> Attempt[Any]:
-            server = servers.enter_context(JsonServer(lambda posted: reply))
-            service = service_at(f"{server.url}/v1/x")
-            attempt = post_json(service, body or {"question": 1}, timeout_s=timeout_s, read=len)
-            assert KEY not in repr(attempt)
-            return attempt
-
-        yield post
+def ask(reply: Reply, body: Any = None, timeout_s: float = 20.0) -> Attempt[Any]:
+    """Post to a server that answers every request with the one reply."""
+    with JsonServer(lambda posted: reply) as server:
+        attempt = post_json(service_at(f"{server.url}/v1/x"), body or {}, timeout_s=timeout_s, read=len)
+    assert KEY not in repr(attempt)
+    return attempt
 
 
 def failure_of(attempt: Attempt[Any]) -> Failure:
@@ -72,11 +63,8 @@ def error(message: str, kind: str = "", **more: Any) -> dict[str, Any]:
     return {"error": {"message": message, "type": kind, **more}}
 
 
-def choice(**fields: Any) -> dict[str, Any]:
-    return {"choices": [{"finish_reason": "error", "message": {}, **fields}]}
-
-
 PROVIDERS_ERROR = {"code": 502, "message": "Provider returned error", "metadata": {"raw": "Full."}}
+CHOICES = {"choices": [{"finish_reason": "error", "message": {}, "error": PROVIDERS_ERROR}]}
 
 
 @pytest.mark.parametrize(
@@ -91,12 +79,11 @@ PROVIDERS_ERROR = {"code": 502, "message": "Provider returned error", "metadata"
         (200, error("Slow.", "rate_limit_error"), QuotaExhausted, True, "quota is used up: 200 rate_limit_error: Slow"),
         (200, error(f"Incorrect: {KEY}"), ModelUnavailable, True, r"failed: 200: Incorrect: \[api key\]"),
         (200, {"error": "Unexpected endpoint."}, PlannerError, False, r"asked at http://127.0.0.1:\d+/v1/x: is that"),
-        (200, choice(error=PROVIDERS_ERROR), ModelUnavailable, True, "failed: 502: Provider returned error Full."),
+        (200, CHOICES, ModelUnavailable, True, "failed: 502: Provider returned error Full."),
     ],
 )
-def test_error_has_kind(ask: Ask, status: int, body: Any, kind: type[PlannerError], again: bool, told: str) -> None:
-    encoded = body if isinstance(body, bytes) else json.dumps(body).encode()
-    failure = failure_of(ask(Reply(encoded, status, {"Retry-After": "7"})))
+def test_error_has_kind(status: int, body: Any, kind: type[PlannerError], again: bool, told: str) -> None:
+    failure = failure_of(ask(Reply(body, status, {"Retry-After": "7"})))
     assert (type(failure.error), failure.again, failure.after_s) == (kind, again, 7.0)
     with pytest.raises(kind, match=told):
         raise failure.error
@@ -120,21 +107,15 @@ def test_spellings_of_wait() -> None:
     assert [retry_after_s(headers) for headers in ({}, {"retry-after": "soon"})] == [None, None]
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        Reply({}, hang_s=60.0),
-        Reply(b"oh " * 5000, 500, drip_s=0.05),
-    ],
-)
-def test_nothing_outlasts_its_time(ask: Ask, reply: Reply) -> None:
+@pytest.mark.parametrize("reply", [Reply({}, hang_s=60.0), Reply(b"oh " * 5000, 500, drip_s=0.05)])
+def test_nothing_outlasts_its_time(reply: Reply) -> None:
     started = time.monotonic()
-    attempt = ask(reply, timeout_s=0.4)
+    attempt = ask(reply, timeout_s=0.3)
     assert time.monotonic() - started < 20.0
     assert attempt.uncounted
     failure = failure_of(attempt)
     assert failure.again
-    with pytest.raises(ModelUnavailable, match=r"did not answer within 0\.4 s"):
+    with pytest.raises(ModelUnavailable, match=r"did not answer within 0\.3 s"):
         raise failure.error
 
 
@@ -149,7 +130,7 @@ def test_service_absent_or_key_unsendable_bills_nothing() -> None:
     assert "kéy" not in str(failure.error)
 
 
-def test_exchange_shows_neither_keys_nor_images(ask: Ask) -> None:
+def test_exchange_shows_neither_keys_nor_images() -> None:
     png = base64.b64encode(b"\x89PNG").decode()
     body = {
         "messages": [{"image_url": {"url": f"data:image/png;base64,{png}"}}, {"type": "base64", "data": png}],
@@ -172,26 +153,24 @@ def proxy(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
 def test_loopback_is_asked_directly_despite_proxy(proxy: Callable[[str], None]) -> None:
     proxy("http://127.0.0.1:9")
-    with JsonServer(lambda posted: Reply({"answer": 1})) as server:
-        for url in (server.url, server.url.replace("127.0.0.1", "localhost")):
-            attempt = post_json(Service(url, "some-model"), {}, timeout_s=20.0, read=lambda body: body["answer"])
-            assert attempt.result == 1
+    assert ask(Reply({"answer": 1})).result == 1
 
 
 def test_is_loopback() -> None:
-    for url in ("http://LOCALHOST.:1/v1", "http://model.localhost/v1", "http://127.8.8.8/v1", "https://[::1]:1/v1"):
-        assert is_loopback(url), url
-    for url in ("http://localhost.example", "http://10.0.0.1", "http://[::1", ""):
-        assert not is_loopback(url), url
-
-
-REFUSED_BY_PROXY = "the proxy, or the model's service, refused the request:"
+    near = ["http://LOCALHOST.:1/v1", "http://model.localhost/v1", "http://127.8.8.8/v1", "https://[::1]:1/v1"]
+    assert [
+        url for url in (*near, "http://localhost.example", "http://10.0.0.1", "http://[::1", "") if is_loopback(url)
+    ] == near
 
 
 @pytest.mark.parametrize(
     ("reply", "kind", "told"),
     [
-        (Reply(b"<html>Not allowed", 403), ModelUnavailable, f"{REFUSED_BY_PROXY} 403: <html>Not allowed; "),
+        (
+            Reply(b"<html>", 403),
+            ModelUnavailable,
+            "the proxy, or the model's service, refused the request: 403: <html>",
+        ),
         (Reply(error("Not yours."), 403), KeyRejected, "the API key, or its access to the model"),
     ],
 )
@@ -221,17 +200,11 @@ def test_redirect_is_not_followed() -> None:
         assert elsewhere.requests == []
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: Reply(b" " * 5_000_000),
-        lambda: Reply(gzip.compress(bytes(20_000_000)), 429, {"Content-Encoding": "gzip"}),
-    ],
-    ids=["answer", "bomb"],
-)
-def test_large_answer_is_not_read(make: Callable[[], Reply]) -> None:
-    with JsonServer(lambda posted: make()) as server:
-        attempt = post_json(service_at(server.url), {}, timeout_s=20.0, read=len)
+def test_large_answer_is_not_read() -> None:
+    bomb = Reply(gzip.compress(bytes(20_000_000)), 429, {"Content-Encoding": "gzip"})
+    for large in (Reply(b" " * 5_000_000), bomb):
+        with JsonServer(lambda posted, large=large: large) as server:
+            attempt = post_json(service_at(server.url), {}, timeout_s=20.0, read=len)
         assert "more than 4 MiB" in str(failure_of(attempt).error)
         assert server.requests[0].headers["accept-encoding"] == "identity"
 
@@ -260,9 +233,10 @@ def tls_server(certificate: Certificate) -> Iterator[tuple[str, list[bytes]]]:
 def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Authority]:
     """An authority that is trusted in this test."""
     authority = Authority(tmp_path)
-    monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
-    load_certificates.cache_clear()
-    yield authority
+    with monkeypatch.context() as trusted:
+        trusted.setenv("SSL_CERT_FILE", str(authority.file))
+        load_certificates.cache_clear()
+        yield authority
     load_certificates.cache_clear()
 
 
@@ -279,9 +253,7 @@ def test_certificate_decides_whether_key_is_sent(authority: Authority, tmp_path:
     ):
         with tls_server(certificate) as (url, received):
             failure = failure_at(service_at(url))
-        message = str(failure.error)
-        assert (type(failure.error), failure.again) == (ModelUnavailable, False)
-        assert message.startswith("the certificate of the model's service does not fit: ")
-        assert told in message
-        assert "Error(" not in message
-        assert not any(received)
+        assert (type(failure.error), failure.again, any(received)) == (ModelUnavailable, False, False)
+        words = rf"^the certificate of the model's service does not fit: (?!.*Error\().*{told}"
+        with pytest.raises(ModelUnavailable, match=words):
+            raise failure.error

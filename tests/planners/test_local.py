@@ -57,30 +57,22 @@ class WithoutName:
 
 
 async def awaited(observation: Observation) -> Answer:
+    """Return a coroutine."""
     return finish()
 
 
-@pytest.fixture
-def history() -> History:
-    return History()
+HISTORY = History()
 
 
-def decide(planner: Any, history: History) -> Decision:
+def decide(planner: Any, history: History = HISTORY) -> Decision:
     return as_planner(planner).decide(history.observation(), timeout_s=1.0)
 
 
-@pytest.mark.parametrize(
-    ("planner", "name"),
-    [
-        (plan, "plan"),
-        (partial(plan_with, Click(1, 2)), "plan_with"),
-        (Acting, "Acting.act"),
-        (Subclass, "Subclass"),
-    ],
-)
-def test_callable_acts_under_its_address(planner: Any, name: str, history: History) -> None:
-    assert decide(planner, history).proposals == (Proposal(Click(1, 2)),)
-    assert as_planner(planner).name == f"callable ({__name__}:{name})"
+def test_callable_acts_under_its_address() -> None:
+    planners: dict[str, Any] = {"plan": plan, "plan_with": partial(plan_with, Click(1, 2))}
+    for name, planner in {**planners, "Acting.act": Acting, "Subclass": Subclass}.items():
+        assert decide(planner).proposals == (Proposal(Click(1, 2)),)
+        assert as_planner(planner).name == f"callable ({__name__}:{name})"
 
 
 @pytest.mark.parametrize(
@@ -107,9 +99,9 @@ def test_planner_of_other_kind_raises_settings_error(planner: object, problem: s
         (Decision("act"), "is `act` without any action; it must propose at least one"),
     ],
 )
-def test_answer_of_other_kind_raises_agent_failed(answer: Any, problem: str, history: History) -> None:
+def test_answer_of_other_kind_raises_agent_failed(answer: Any, problem: str) -> None:
     with pytest.raises(AgentFailed, match=rf"an answer of callable \({__name__}:plan_with\)") as raised:
-        decide(partial(plan_with, answer), history)
+        decide(partial(plan_with, answer))
     assert problem in str(raised.value)
     assert "\n" not in str(raised.value)
 
@@ -139,7 +131,7 @@ PLANS = "from pytest_vnc_use.planners import finish\n\ndef order(observation): r
     ],
 )
 def test_planner_is_named_by_module_and_name(
-    address: str, problem: str, history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    address: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "their_shop").mkdir()
     for name, source in (("__init__", ""), ("plans", PLANS), ("broken", "\n\nraise OSError('no\\nshop')\n")):
@@ -148,7 +140,7 @@ def test_planner_is_named_by_module_and_name(
     if not problem:
         planner = named_planner(address)
         assert planner.name == f"callable ({address})"
-        assert decide(planner, history).kind == "finished"
+        assert decide(planner).kind == "finished"
         return
     with pytest.raises(SettingsError) as raised:
         named_planner(address)
@@ -156,14 +148,11 @@ def test_planner_is_named_by_module_and_name(
     assert "\n" not in str(raised.value)
 
 
-def test_scroll_goes_one_way() -> None:
+def test_scroll_goes_one_way_and_ends_are_decisions() -> None:
     scrolls = [scroll(5, 6, dy=3), scroll(5, 6, dy=-3), scroll(5, 6, dx=1), scroll(5, 6, dx=-1, dy=0)]
     assert [(each.direction, each.clicks) for each in scrolls] == [("down", 3), ("up", 3), ("right", 1), ("left", 1)]
     with pytest.raises(ValueError, match="by dx or by dy"):
         scroll(5, 6, dx=1, dy=1)
-
-
-def test_finish_and_give_up_are_decisions() -> None:
     assert finish({"at": Path("x")}) == Decision("finished", '{"at": "x"}', params={"at": "x"})
     assert finish({"order": 7}, message="ordered") == Decision("finished", "ordered", params={"order": 7})
     assert give_up("no shop") == Decision("gave_up", "no shop")
@@ -174,14 +163,15 @@ TURNS: list[ScriptedTurn] = [[Click(1, 2), TypeText("alice")], [Proposal(Click(3
 
 
 @pytest.mark.parametrize("script", [TURNS, lambda observation: TURNS[len(observation.turns)]])
-def test_script_is_followed_in_order(history: History, script: Any) -> None:
-    planner = ScriptedPlanner(script)
-    first = decide(planner, history)
-    assert [proposal.action for proposal in first.proposals] == [Click(1, 2), TypeText("alice")]
-    history.carry_out(first)
-    second = decide(planner, history)
-    assert second.proposals == (Proposal(Click(3, 4), "open the basket"),)
-    history.carry_out(second)
+def test_script_is_followed_in_order(script: Any) -> None:
+    planner, history = ScriptedPlanner(script), History()
+    for proposals in (
+        (Proposal(Click(1, 2)), Proposal(TypeText("alice"))),
+        (Proposal(Click(3, 4), "open the basket"),),
+    ):
+        decision = decide(planner, history)
+        assert decision.proposals == proposals
+        history.carry_out(decision)
     assert decide(planner, history) == GAVE_UP
     finished = decide(ScriptedPlanner(iter(TURNS[:2])), history)
     assert (finished.kind, finished.words) == ("finished", "the script is at its end")
@@ -204,7 +194,7 @@ def reset_shop(
     return f"{name}{apples}{price}{open_now}{tags}{colour}{more}"
 
 
-def test_function_becomes_declaration() -> None:
+def test_function_becomes_declaration_under_name_of_its_own() -> None:
     declaration = declare(reset_shop)
     assert declaration.name == "reset_shop"
     assert declaration.description == "Reset the shop.\n\nTakes a moment."
@@ -221,6 +211,9 @@ def test_function_becomes_declaration() -> None:
         },
         "required": ["name", "apples"],
     }
+    for functions, taken in (([reset_shop, reset_shop], []), ([reset_shop], ["reset_shop"])):
+        with pytest.raises(SettingsError, match="already has the name 'reset_shop'"):
+            declare_all(functions, taken=taken)
 
 
 def without_hint(value):  # type: ignore[no-untyped-def]
@@ -235,10 +228,6 @@ def with_unknown_hint(value: Nowhere) -> None:  # type: ignore[name-defined]  # 
     """Look."""
 
 
-async def awaits(name: str) -> None:
-    """Return a coroutine."""
-
-
 def with_many(*names: str) -> None:
     """Take any number."""
 
@@ -250,15 +239,9 @@ def with_many(*names: str) -> None:
         (with_bytes, "'value' of 'with_bytes' must be"),
         (with_unknown_hint, "cannot be read: NameError: name 'Nowhere' is not defined"),
         (with_many, "must be a keyword parameter"),
-        (awaits, "must be a normal function, got the coroutine or generator 'awaits'"),
+        (awaited, "must be a normal function, got the coroutine or generator 'awaited'"),
     ],
 )
 def test_function_that_cannot_be_declared_raises(unfit: Any, problem: str) -> None:
     with pytest.raises(SettingsError, match=problem):
         declare(unfit)
-
-
-def test_names_of_functions_are_used_once() -> None:
-    for functions, taken in (([reset_shop, reset_shop], []), ([reset_shop], ["reset_shop"])):
-        with pytest.raises(SettingsError, match="already has the name 'reset_shop'"):
-            declare_all(functions, taken=taken)

@@ -33,14 +33,12 @@ from pytest_vnc_use.types import Click, Decision, InvalidAction, Proposal, Rulin
 from pytest_vnc_use.types.protocols import Planner
 from support import chat_server, gemini_server, responses_server
 from support.chat_server import ChatServer, call
-from support.memory_desktop import PaintedController
+from support.memory_desktop import PaintedController, painted
 from support.players import MIDDLE, PLAYERS, History, Player, Said, says, screens_of, texts_of
 from support.qt_desktop import QtDesktop
 from support.shop_runs import TASKS, Played, differences, play
 
 COMMANDS, VNC_COMMAND, COMPUTER_USE = (name for name in PLAYERS if name.startswith("openai-compatible"))
-LOOKING = [name for name in PLAYERS if "vnc_command" not in name]
-"""Those that get a screenshot after every turn; the other asks for it."""
 DENIED = Ruling("deny", "rule 2", "no clicks here", ends_run=False)
 
 
@@ -116,10 +114,9 @@ def named(request: Any, digests: list[str]) -> Any:
 def test_service_click_then_done(player: Player) -> None:
     with player.talk([player.click("I open it."), player.end("It is open.")]) as talk:
         clicked = talk.act()
-        assert (clicked.kind, [proposal.action for proposal in clicked.proposals]) == ("act", [MIDDLE])
-        assert clicked.words == "I open it."
+        assert [proposal.action for proposal in clicked.proposals] == [MIDDLE]
+        assert (clicked.kind, clicked.words, bool(clicked.model)) == ("act", "I open it.", True)
         assert (clicked.usage.input, clicked.usage.output + clicked.usage.thinking) == (1500, 100)
-        assert clicked.model
         done = talk.decide()
         assert (done.kind, done.words, done.proposals) == ("finished", "It is open.", ())
         first, second = talk.server.requests
@@ -282,13 +279,6 @@ def test_planner_decides_by_observation_alone(name: str) -> None:
         assert planner.decide(first, timeout_s=20.0).proposals == decision.proposals
 
 
-QUICK = (
-    "Write a note of two lines, 'No nuts, please.' and 'Merci, René & Zoë!', and save it",
-    "Drag the apples and then the pears from the shelf into the gift box",
-)
-"""The tasks of the shop that every planner does here."""
-
-
 @pytest.fixture(scope="module")
 def desktops() -> Iterator[dict[str, QtDesktop]]:
     """A desktop for each planner."""
@@ -305,7 +295,13 @@ def desktops() -> Iterator[dict[str, QtDesktop]]:
 
 @pytest.mark.slow
 @pytest.mark.desktop
-@pytest.mark.parametrize("task", QUICK)
+@pytest.mark.parametrize(
+    "task",
+    [
+        "Write a note of two lines, 'No nuts, please.' and 'Merci, René & Zoë!', and save it",
+        "Drag the apples and then the pears from the shelf into the gift box",
+    ],
+)
 def test_every_planner_leaves_same_trace_and_same_files(
     desktops: dict[str, QtDesktop], task: str, tmp_path: Path
 ) -> None:
@@ -321,28 +317,23 @@ Run = Callable[..., RunResult]
 
 
 @pytest.fixture
-def controller() -> PaintedController:
-    return PaintedController()
-
-
-@pytest.fixture
-def run(controller: PaintedController, tmp_path: Path) -> Run:
+def run(tmp_path: Path) -> Run:
     """`run(planner)`: a task in memory."""
 
-    def perform(planner: Planner | None, **options: Any) -> RunResult:
-        settings = Settings(runs_dir=str(tmp_path / "runs"), **options.pop("settings", {}))
-        agent = VncUseAgent(settings=settings, controller=controller, planner=planner, **options)
-        return agent.run("Open the basket")
+    def perform(planner: Planner | None, settings: Any = None, **options: Any) -> RunResult:
+        options = {"settings": Settings(runs_dir=str(tmp_path / "runs"), **(settings or {})), **options}
+        options.setdefault("controller", PaintedController())
+        return VncUseAgent(planner=planner, **options).run("Open the basket")
 
     return perform
 
 
-def test_turns_of_run_are_counted_and_shown(run: Run, controller: PaintedController, player: Player) -> None:
+def test_turns_of_run_are_counted_and_shown(run: Run, player: Player) -> None:
     """A call without a meaning is reported to the model; a batch is one call of it, and one turn."""
     bash, batch = player.call("bash"), Said(tuple(Click(10 * number, 20) for number in range(1, 6)), "All five.")
-    turns = player.turns([batch])
+    turns, controller = player.turns([batch]), PaintedController()
     with player.replying([bash, *map(player.say, turns), player.done]) as (server, planner):
-        result = run(planner)
+        result = run(planner, controller=controller)
         assert (result.outcome, server.refusals, len(server.requests)) == (Outcome.DONE, [], 2 + len(turns))
         answered = "\n".join(texts_of(server.requests[1]))
     assert len(controller.performed) == 5
@@ -384,20 +375,17 @@ def test_large_result_is_cut_everywhere_and_secret_hidden_whole(run: Run) -> Non
 ASKS = call("verify", question="The basket is open, and <secret:PIN> is not shown")
 
 
-def test_verify_observer_sees_only_current_screen(run: Run, controller: PaintedController) -> None:
+def test_verify_observer_sees_only_current_screen(run: Run) -> None:
     """A failure of its service is reported to the model."""
     answer = chat_server.said(json.dumps({"reason": "It is closed.", "value": "no", "box_2d": None}))
     wrong_key = chat_server.error(401, "invalid_api_key", "Incorrect.")
     with ChatServer([call("click", x=500, y=500), ASKS, answer, ASKS, wrong_key, PLAYERS[COMMANDS].done]) as server:
         fields = {"planner": "openai", "base_url": server.url, "model": chat_server.MODEL}
         result = run(None, settings=fields, secrets={"PIN": "4711"})
-    assert [(step.output, step.error[:27]) for step in result.steps] == [
-        ("", ""),
-        ("no: It is closed.", ""),
-        ("", "verify raised KeyRejected: "),
-    ]
+    assert [step.output for step in result.steps] == ["", "no: It is closed.", ""]
+    assert [step.error[:27] for step in result.steps] == ["", "", "verify raised KeyRejected: "]
     question = next(request for request in server.requests if "tools" not in request.body)
-    assert question.images == (controller.frame().png,)
+    assert question.images == (painted(1).png,)
     assert "<secret:PIN>" in question.texts[1]
     assert not [text for text in question.texts if "Open the basket" in text or "4711" in text]
     assert server.requests[3].of("tool")[-1]["content"] == "no: It is closed."

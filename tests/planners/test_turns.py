@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -22,8 +23,6 @@ from support.responses_server import acts, computer_call, response
 AT, PAIR = {"x": 500, "y": 500}, {"coordinate": [720, 450]}
 CLICKED = {"type": "click", "button": "left", "x": 720, "y": 450}
 CLAUDE_DONE, GPT_DONE = messages_server.text("It is open."), responses_server.text("It is open.")
-
-
 THINKS = {
     "gemini": (
         gemini_server.calls(("click", AT), thought="Where is it?"),
@@ -68,20 +67,25 @@ def test_large_screen_is_scaled_down_and_points_back(name: str) -> None:
         assert size_of(talk.server.requests[0]) == size
 
 
-def size_of(request: Any) -> tuple[int, int]:
+def size_of(request: Any) -> tuple[int, int] | None:
     """Return the size of the one screenshot of a request of Claude's or OpenAI's."""
     if "messages" in request:
-        data = request["messages"][0]["content"][0]["source"]["data"]
-    else:
-        data = request["input"][0]["content"][1]["image_url"].partition(",")[2]
-    size = json_server.size_of(data)
-    assert size
-    return size
+        return json_server.size_of(request["messages"][0]["content"][0]["source"]["data"])
+    return json_server.size_of(request["input"][0]["content"][1]["image_url"].partition(",")[2])
 
 
 def results_of(request: Any) -> list[Any]:
     """Return the tool results of the newest message."""
     return [block for block in request["messages"][-1]["content"] if block["type"] == "tool_result"]
+
+
+def test_claude_unknown_block_goes_back_unchanged() -> None:
+    block = {"type": "a_block_of_next_year", "data": {"x": [1]}}
+    use = {"type": "tool_use", "id": "toolu_1", "name": "left_click", "toolset_name": "computer", "input": PAIR}
+    with claude([messages_server.message([block, use], "tool_use"), CLAUDE_DONE]) as talk:
+        talk.act()
+        assert talk.decide().kind == "finished"
+        assert talk.server.requests[1]["messages"][1]["content"][0] == block
 
 
 def test_claude_calls_after_failure_are_not_executed() -> None:
@@ -119,17 +123,15 @@ def test_claude_older_tool_gets_size() -> None:
         AnthropicComputer(api_key="a key", tool="computer_2030")
 
 
-def thoughts_in(request: Any) -> list[str]:
-    blocks = [block for message in request["messages"] for block in message["content"]]
-    return [block["signature"] for block in blocks if block["type"] == "thinking"]
-
-
 def test_claude_thoughts_go_back_while_prefix_is_same() -> None:
     """The fake server refuses a thought whose prefix changed; between two removals of images there is none such."""
     with claude(lambda request: uses(("left_click", PAIR), thinking="Where is it?")) as talk:
         for _ in range(KEPT_TURNS + 8):
             talk.act()
-        sent = [thoughts_in(request) for request in talk.server.requests]
+        messages = [
+            [block for each in request["messages"] for block in each["content"]] for request in talk.server.requests
+        ]
+        sent = [[block["signature"] for block in blocks if block["type"] == "thinking"] for blocks in messages]
         assert says(talk.server.requests[-1], "What was done so far:")
     assert sent[:6] == [[], ["signed_0_0"], ["signed_0_0", "signed_1_0"], [], ["signed_3_0"], []]
     assert max(map(len, sent)) == 2
@@ -201,13 +203,9 @@ def test_chat_batch_may_call_function_and_has_one_screenshot() -> None:
 
 
 def test_chat_computer_use_without_point_acts_at_pointer() -> None:
-    script = [
-        call("computer_use", action="mouse_move", coordinate=[500, 500]),
-        call("computer_use", action="left_click_drag", coordinate=[0, 0]),
-        call("computer_use", action="type", text="a"),
-        call("left_click"),
-        call("computer_use", action="scroll", pixels=-100),
-    ]
+    use = partial(call, "computer_use")
+    script = [use(action="mouse_move", coordinate=[500, 500]), use(action="left_click_drag", coordinate=[0, 0])]
+    script += [use(action="type", text="a"), call("left_click"), use(action="scroll", pixels=-100)]
     with chat(script, toolset="computer_use") as talk:
         actions = [talk.actions()[0] for _ in script]
     assert actions == [Move(720, 450), Drag(720, 450, 0, 0), TypeText("a"), Click(0, 0), Scroll(0, 0, "down", 1)]
@@ -221,7 +219,5 @@ def test_chat_thoughts_of_newest_turns_go_back() -> None:
         talk.act()
         talk.decide()
         *_, last = talk.server.requests
-    assert [message["content"] for message in last.of("assistant")] == [
-        "I click.",
-        "<think>\nThe second.\n</think>\n\nI click.",
-    ]
+    told = [message["content"] for message in last.of("assistant")]
+    assert told == ["I click.", "<think>\nThe second.\n</think>\n\nI click."]
