@@ -17,17 +17,12 @@ def terminal(command: str, *options: str) -> str:
     return f"exec xterm {shlex.join(options)} -geometry 80x24+60+40 -e sh -c {shlex.quote(command)}"
 
 
-def in_terminals(command: str, *, label: str, character: str, extra: str) -> tuple[str, Mapping[str, str]]:
+def in_terminals(command: str, label: str, character: str, extra: str) -> tuple[str, Mapping[str, str]]:
     """The command in xterm, and its changed versions: three commands, and the same in a changed xterm."""
-    changed = {
-        "text of a label": terminal(label),
-        "one wrong character": terminal(character),
-        "a missing element": terminal(extra),
-        "a colour": terminal(command, "-fg", "#802020"),
-        "a moved button": terminal(command, "-b", "5"),
-        "another font size": terminal(command, "-fn", "7x14"),
-    }
-    return terminal(command), changed
+    commands = {"text of a label": label, "one wrong character": character, "a missing element": extra}
+    options = {"a colour": ("-fg", "#802020"), "a moved button": ("-b", "5"), "another font size": ("-fn", "7x14")}
+    changed = {what: terminal(changed) for what, changed in commands.items()}
+    return terminal(command), changed | {what: terminal(command, *more) for what, more in options.items()}
 
 
 def edited(file: str, edit: str, command: str) -> str:
@@ -42,9 +37,7 @@ def in_gtk(command: str, *, label: str, character: str, css: Mapping[str, str]) 
     return {"text of a label": label, "one wrong character": character, **styled}
 
 
-XTERM = {"xterm": "xterm"}
 FRUIT = "apples\npears\n"
-SMALL = (640, 480)
 
 
 def cells(row: int, left: int, right: int) -> Box:
@@ -78,20 +71,13 @@ def mc(first: str = "apples", second: str = "pears", layout: str = "") -> str:
 
 
 POEM = "".join(f"{number} bottles of {what}\n" for number, what in enumerate(["apples", "pears", "cherries"] * 20))
-NANO = in_terminals(nano(), label=nano("oranges\npears\n"), character=nano("apples\npeers\n"), extra=nano(options="-x"))
-VIM = in_terminals(
-    vim(), label=vim("oranges\npears\n"), character=vim("apples\npeers\n"), extra=vim(options="+'set noshowmode'")
-)
-LESS = in_terminals(
-    less(POEM),
-    label=less(POEM.replace("1 bottles of pears", "1 bags of pears")),
-    character=less(POEM.replace("21 bottles", "21 botlles")),
-    extra=less(POEM, "-P ' '"),
-)
-DIALOG = in_terminals(
-    dialog(), label=dialog("Surname"), character=dialog(pear="Peers"), extra=dialog(options="--no-cancel")
-)
-MC = in_terminals(mc(), label=mc("oranges"), character=mc(second="peers"), extra=mc(layout="keybar_visible=false"))
+BAGS, BOTLLES = POEM.replace("1 bottles of pears", "1 bags of pears"), POEM.replace("21 bottles", "21 botlles")
+ORANGES, PEERS = "oranges\npears\n", "apples\npeers\n"
+NANO = in_terminals(nano(), nano(ORANGES), nano(PEERS), nano(options="-x"))
+VIM = in_terminals(vim(), vim(ORANGES), vim(PEERS), vim(options="+'set noshowmode'"))
+LESS = in_terminals(less(POEM), less(BAGS), less(BOTLLES), less(POEM, "-P ' '"))
+DIALOG = in_terminals(dialog(), dialog("Surname"), dialog(pear="Peers"), dialog(options="--no-cancel"))
+MC = in_terminals(mc(), mc("oranges"), mc(second="peers"), mc(layout="keybar_visible=false"))
 
 
 def mousepad(text: str = "Dear all,\n", *settings: str) -> str:

@@ -112,13 +112,9 @@ def change(kind: str) -> Change | None:
 
 
 @pytest.fixture
-def count(name: str) -> Path:
-    """The file that holds how many keys and buttons were pressed when it was recorded."""
-    return Path(os.environ["VNC_FOREIGN"], "presses", name)
-
-
-@pytest.fixture
-def presses(count: Path) -> int:
+def presses(name: str) -> int:
+    """How many keys and buttons were pressed when it was recorded; 0 while it is."""
+    count = Path(os.environ["VNC_FOREIGN"], "presses", name)
     return int(count.read_text()) if count.exists() else 0
 
 
@@ -161,36 +157,26 @@ def vnc_app(
 
 def beside(program: Program, change: Change | None, presses: int) -> str:
     """Start what belongs beside the program: a counter of input while it is recorded, or a painter over it."""
-    words = [sys.executable, str(TOOLS / "late_window.py")]
-    if not presses:
-        words.append("count")
-    elif change and change.when != "start" and isinstance(program, DesktopProgram):
+    words = ["count"]
+    if presses:
+        if not change or change.when == "start" or isinstance(program, Page):
+            return ""
         painted = over_window(change, program.result, program.other, program.size)
-        words += [str(change.presses(presses)), json.dumps(painted)]
-    else:
-        return ""
-    return f"{shlex.join(words)} &\n"
+        words = [str(change.presses(presses)), json.dumps(painted)]
+    return f"{shlex.join([sys.executable, str(TOOLS / 'late_window.py'), *words])} &\n"
 
 
 def command(program: Program, kind: str, port: int) -> str:
-    match program:
-        case Page():
-            rules = f"MAP {SITE} 127.0.0.1:{port}, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
-            options = [f"--host-resolver-rules={rules}", f"--force-device-scale-factor={program.scale}"]
-            return f"exec {CHROMIUM} {shlex.join(options)} http://{SITE}/{program.path}"
-        case DesktopProgram(changed=changed) if kind in changed:
-            return changed[kind]
-    return program.command
+    if isinstance(program, DesktopProgram):
+        return program.changed.get(kind, program.command)
+    rules = f"MAP {SITE} 127.0.0.1:{port}, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+    options = [f"--host-resolver-rules={rules}", f"--force-device-scale-factor={program.scale}"]
+    return f"exec {CHROMIUM} {shlex.join(options)} http://{SITE}/{program.path}"
 
 
 @pytest.fixture
 def vnc_desktop(
-    vnc_desktop: Desktop,
-    program: Program,
-    presses: int,
-    count: Path,
-    change: Change | None,
-    happened: Callable[[], None],
+    vnc_desktop: Desktop, name: str, program: Program, presses: int, change: Change | None, happened: Callable[[], None]
 ) -> Iterator[Desktop]:
     """Once the program's window has its name; then what was counted, or has happened, is noted."""
     named = shlex.quote(f'"[^"]*{program.window}[^"]*":.* [0-9]{{3,}}x[0-9]{{3,}}[+]')
@@ -199,7 +185,7 @@ def vnc_desktop(
         happened()
     yield vnc_desktop
     if not presses:
-        count.write_text(vnc_desktop.read_file("home/presses"))
+        Path(os.environ["VNC_FOREIGN"], "presses", name).write_text(vnc_desktop.read_file("home/presses"))
     elif vnc_desktop.run(["test", "-e", "home/happened"]).exit_code == 0:
         happened()
 

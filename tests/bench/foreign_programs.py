@@ -16,11 +16,8 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
-import shlex
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -32,10 +29,10 @@ from pathlib import Path
 from foreign_changes import CHANGES
 from foreign_fixtures import package_dir
 from foreign_table import PROGRAMS, Page
-from ratios import head, machine, row
+from ratios import head, machine, row, session
 
 from pytest_vnc_use.errors import RunDirectoryError
-from pytest_vnc_use.report.results import ItemResult, read_results
+from pytest_vnc_use.report.results import ItemResult
 from pytest_vnc_use.runs.directory import read_trace
 
 TESTS = '''import os
@@ -88,19 +85,12 @@ class Suite:
 
     def run(self, names: Sequence[str], *options: str, kinds: Sequence[str] = ("",)) -> Sequence[ItemResult]:
         """One session of pytest, where repetition n is of kind n. Raises SystemExit where it leaves no results."""
-        results = self.directory / "results.json"
-        results.unlink(missing_ok=True)
         workers = str(self.at_once if self.at_once > 1 else 0)
         common = ["-q", "-n", workers, *(f"-pno:{name}" for name in ("cacheprovider", "pytest-vnc", "html"))]
-        desktops = ["--vnc-server=xvnc", f"--vnc-results={results}", f"--vnc-runs-dir={self.runs}"]
-        pytest = [sys.executable, "-m", "pytest", *common, *desktops, *options]
+        desktops = ["--vnc-server=xvnc", f"--vnc-runs-dir={self.runs}"]
         lines = {"VNC_FOREIGN_PROGRAMS": "\n".join(names), "VNC_FOREIGN_CHANGES": "\n".join(kinds)}
-        path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
-        environment = {**os.environ, "VNC_FOREIGN": str(self.directory), **lines, "PYTHONPATH": path}
-        ended = subprocess.run(pytest, cwd=self.directory, env=environment, capture_output=True, text=True)
-        if not results.exists():
-            raise SystemExit(f"{shlex.join(pytest)} left no results:\n{ended.stdout}\n{ended.stderr}")
-        return read_results(results).tests
+        environment = {"VNC_FOREIGN": str(self.directory), **lines}
+        return session(self.directory, *common, *desktops, *options, environment=environment)[0]
 
     @property
     def runs(self) -> Path:
@@ -112,7 +102,7 @@ class Suite:
             (self.directory / "presses" / name).unlink(missing_ok=True)
         recorded = []
         for test in self.run(names, "--vnc-record=rewrite", "--vnc-repeat=1"):
-            name = name_of(test)
+            name, _ = name_of(test)
             if test.result != "passed":
                 print(f"{name} was not recorded: {test.message.splitlines()[0]}", flush=True)
             elif problem := next((each.problem for each in test.rehearsals if not each.repeated), ""):
@@ -126,10 +116,11 @@ class Suite:
         for file in (self.directory / "happened").iterdir():
             file.unlink()
         tests = self.run(names, "--vnc-record=replay", f"--vnc-repeat={times}", *options, kinds=kinds)
-        return [self.replayed(test, kinds[(number_of(test) - 1) % len(kinds)]) for test in tests]
+        return [self.replayed(test, kinds) for test in tests]
 
-    def replayed(self, test: ItemResult, kind: str) -> Replay:
-        name, seen_by = name_of(test), NOBODY
+    def replayed(self, test: ItemResult, kinds: Sequence[str]) -> Replay:
+        (name, number), seen_by = name_of(test), NOBODY
+        kind = kinds[(number - 1) % len(kinds)]
         if test.result != "passed":
             first = (test.message or test.result).splitlines()[0]
             seen_by = told_drift(test, len(PROGRAMS[name].steps)) or f"{test.triage}: {first}"
@@ -138,16 +129,11 @@ class Suite:
         return Replay(name, kind, seen_by, test.duration_s)
 
 
-def name_of(test: ItemResult) -> str:
-    """`test_foreign.py::test_program[nano-run1]` -> `nano`."""
+def name_of(test: ItemResult) -> tuple[str, int]:
+    """`test_foreign.py::test_program[nano-run2]` -> `nano`, 2."""
     inside = test.test.partition("[")[2].removesuffix("]")
-    return inside if inside in PROGRAMS else inside.rpartition("-")[0]
-
-
-def number_of(test: ItemResult) -> int:
-    """`test_foreign.py::test_program[nano-run2]` -> 2."""
-    number = test.test.removesuffix("]").rpartition("-run")[2]
-    return int(number) if number.isdigit() else 1
+    name, _, number = inside.rpartition("-run")
+    return (inside, 1) if inside in PROGRAMS else (name, int(number))
 
 
 def told_drift(test: ItemResult, steps: int) -> str:
@@ -199,38 +185,27 @@ def changed(suite: Suite, names: Sequence[str], kinds: Sequence[str]) -> int:
     return passed + apart
 
 
-def arguments(given: Sequence[str]) -> argparse.Namespace:
+def named(name: str, words: Sequence[str]) -> bool:
+    return not words or any(word in name for word in words)
+
+
+def main(given: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(allow_abbrev=False, prog="run.py foreign_programs")
     parser.add_argument("--replays", type=int, default=1000)
     parser.add_argument("--at-once", type=int, default=3)
     parser.add_argument("--programs", nargs="*", default=[])
     parser.add_argument("--changes", nargs="*", default=[])
     parser.add_argument("--keep", type=Path, help="a directory for the recordings and the last run directories")
-    return parser.parse_args(given)
-
-
-def named(name: str, words: Sequence[str]) -> bool:
-    return not words or any(word in name for word in words)
-
-
-def installed(names: Sequence[str]) -> list[str]:
-    """Those that can be shown; what is missing for others is printed."""
-    there = []
-    for name in names:
-        if missing := PROGRAMS[name].missing:
-            print(f"{name} is left out, as these Debian packages are not installed: {missing}", flush=True)
-        else:
-            there.append(name)
-    for package in {page.package for page in map(PROGRAMS.get, there) if isinstance(page, Page)}:
-        package_dir(package)
-    return there
-
-
-def main(given: Sequence[str]) -> int:
-    asked = arguments(given)
+    asked = parser.parse_args(given)
     wanted = [name for name in PROGRAMS if named(name, asked.programs)]
     print(f"{machine()}, {asked.at_once} at once\n")
-    names = installed(wanted)
+    missing = {name: PROGRAMS[name].missing for name in wanted}
+    for name, packages in missing.items():
+        if packages:
+            print(f"{name} is left out, as these Debian packages are not installed: {packages}", flush=True)
+    names = [name for name in wanted if not missing[name]]
+    for package in {page.package for page in map(PROGRAMS.get, names) if isinstance(page, Page)}:
+        package_dir(package)
     with tempfile.TemporaryDirectory(prefix="foreign-") as made:
         directory = (asked.keep or Path(made)).absolute()
         directory.mkdir(exist_ok=True, parents=True)

@@ -74,26 +74,20 @@ class DesktopProgram(Program):
     """In a terminal, the first row."""
 
 
-TODO_PARTS = {
-    "label": "#info p:first-child",
-    "button": "#filters li:nth-child(3) a",
-    "extra": "#info p:last-child",
-    "result": "#todo-count",
-    "other": "#todo-list li:first-child label",
-}
+def parts(label: str, button: str, extra: str, result: str, other: str) -> Mapping[str, str]:
+    return {"label": label, "button": button, "extra": extra, "result": result, "other": other}
+
+
+LISTED = "#info p:first-child", "#filters li:nth-child(3) a", "#info p:last-child"
+TODO_PARTS = parts(*LISTED, "#todo-count", "#todo-list li:first-child label")
 
 
 def todo(framework: str, title: str, package: str = "todomvc@0.1.1", path: str = "", footer_y: int = 410) -> Page:
     """One of the many versions of one program: three things to do, one of them done, the others looked at."""
+    things = TypeText("buy milk\n", 315, 178), TypeText("call bob\n"), TypeText("read a book\n")
     return Page(
         "two things are left to do",
-        (
-            TypeText("buy milk\n", 315, 178),
-            TypeText("call bob\n"),
-            TypeText("read a book\n"),
-            Click(148, 242),
-            Click(372, footer_y),
-        ),
+        (*things, Click(148, 242), Click(372, footer_y)),
         (130, footer_y - 70, 260, footer_y - 48),
         title,
         package=package,
@@ -102,6 +96,7 @@ def todo(framework: str, title: str, package: str = "todomvc@0.1.1", path: str =
     )
 
 
+SLIDE = ".slides section:nth-child(2)"
 PAGES: Mapping[str, Page] = {
     "TodoMVC, Backbone": todo("backbone", "Backbone.js"),
     "TodoMVC, AngularJS": todo("angularjs", "AngularJS"),
@@ -115,13 +110,7 @@ PAGES: Mapping[str, Page] = {
         (50, 350, 735, 440),
         "jQuery UI Example Page",
         package="jquery-ui-dist@1.13.3",
-        parts={
-            "label": "h2",
-            "button": "#accordion h3",
-            "extra": "h2",
-            "result": "#accordion .ui-accordion-content-active",
-            "other": "h1",
-        },
+        parts=parts("h2", "#accordion h3", "h2", "#accordion .ui-accordion-content-active", "h1"),
     ),
     "pell, an editor": Page(
         "the text is bold in the output",
@@ -130,13 +119,7 @@ PAGES: Mapping[str, Page] = {
         "pell",
         package="pell@1.0.6",
         path="demo.html",
-        parts={
-            "label": "h3",
-            "button": ".pell-button:nth-child(3)",
-            "extra": ".pell-button:last-child",
-            "result": "#html-output",
-            "other": "#text-output",
-        },
+        parts=parts("h3", ".pell-button:nth-child(3)", ".pell-button:last-child", "#html-output", "#text-output"),
     ),
     "reveal.js": Page(
         "the second slide is shown",
@@ -144,13 +127,7 @@ PAGES: Mapping[str, Page] = {
         (200, 200, 600, 400),
         "reveal.js",
         package="reveal.js@4.6.1",
-        parts={
-            "label": ".slides section:nth-child(2)",
-            "button": ".controls .navigate-right",
-            "extra": ".progress",
-            "result": ".slides section:nth-child(2)",
-            "other": ".slides section:nth-child(2)",
-        },
+        parts=parts(SLIDE, ".controls .navigate-right", ".progress", SLIDE, SLIDE),
     ),
     "UIkit, accordion": Page(
         "the first item is open",
@@ -159,7 +136,7 @@ PAGES: Mapping[str, Page] = {
         "Accordion",
         package="uikit@3.21.0",
         path="tests/accordion.html",
-        parts={"label": "h3", "button": ".uk-accordion-title", "extra": "h1", "result": ".uk-open p", "other": "h1"},
+        parts=parts("h3", ".uk-accordion-title", "h1", ".uk-open p", "h1"),
         extra={
             "tests/js/test.js": 'document.write(\'<link rel="stylesheet" href="../dist/css/uikit.css">'
             "<script src=\"../dist/js/uikit.js\"></scr' + 'ipt>');"
@@ -168,17 +145,15 @@ PAGES: Mapping[str, Page] = {
 }
 
 
+Versions = tuple[str, Mapping[str, str]]
+
+
 def in_xterm(
-    name: str,
-    claim: str,
-    steps: tuple[Action, ...],
-    result: Box,
-    versions: tuple[str, Mapping[str, str]],
-    window: str = ".",
+    name: str, claim: str, steps: tuple[Action, ...], result: Box, versions: Versions, window: str = "."
 ) -> DesktopProgram:
     """Return a program of the package of its name, in a terminal: its command and the changed ones."""
-    needs = {**commands.XTERM, name: name}
-    return DesktopProgram(claim, steps, result, window, commands.SMALL, needs, command=versions[0], changed=versions[1])
+    needs = {"xterm": "xterm", name: name}
+    return DesktopProgram(claim, steps, result, window, (640, 480), needs, command=versions[0], changed=versions[1])
 
 
 _GTK = {
@@ -255,8 +230,7 @@ DESKTOP_PROGRAMS: Mapping[str, DesktopProgram] = {
         other=(262, 327, 276, 343),
     ),
 }
-SCALES = (1, 2)
 PROGRAMS: Mapping[str, Program] = {
-    **{f"{name}, scale {scale}": page.scaled(scale) for name, page in PAGES.items() for scale in SCALES},
+    **{f"{name}, scale {scale}": page.scaled(scale) for name, page in PAGES.items() for scale in (1, 2)},
     **DESKTOP_PROGRAMS,
 }

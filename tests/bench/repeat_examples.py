@@ -8,11 +8,8 @@ continue beside each other all the time, as the machine allows.
 
 from __future__ import annotations
 
-import os
-import shlex
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,7 +17,9 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from pytest_vnc_use.report.results import ItemResult, read_results
+from ratios import session
+
+from pytest_vnc_use.report.results import ItemResult
 from support.paths import EXAMPLES, ROOT
 
 
@@ -28,14 +27,9 @@ def replayed(_: int = 0) -> tuple[Sequence[ItemResult], float]:
     """Return the result of each test of a copy of the examples, and the seconds of all together."""
     with tempfile.TemporaryDirectory(prefix="examples-") as made:
         shutil.copytree(EXAMPLES, Path(made, "examples"))
-        results, started_s = Path(made, "results.json"), time.monotonic()
-        options = ["-q", "-p", "no:cacheprovider", "--vnc-record=replay", f"--vnc-results={results}"]
-        command = [sys.executable, "-m", "pytest", "examples", *options]
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-        ended = subprocess.run(command, cwd=made, env=env, capture_output=True, text=True)
-        if not results.exists():
-            raise SystemExit(f"{shlex.join(ended.args)} wrote no results:\n{ended.stdout}\n{ended.stderr}")
-        return read_results(results).tests, time.monotonic() - started_s
+        started_s, options = time.monotonic(), ["-q", "-p", "no:cacheprovider", "--vnc-record=replay"]
+        tests, _ = session(Path(made), "examples", *options, path=ROOT)
+        return tests, time.monotonic() - started_s
 
 
 def main(times: int = 200, at_once: int = 1) -> int:

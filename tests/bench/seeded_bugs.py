@@ -14,10 +14,8 @@ The exit code is 1 where a bug passed in a flavour that must see it, or where a 
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -26,13 +24,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ratios import head, machine, row
+from ratios import HERE, head, machine, row, session
 from seeded_programs import ALL, PASSWORD, VALUE, Bug, Walk
 
-from pytest_vnc_use.report.results import ItemResult, read_results
+from pytest_vnc_use.report.results import ItemResult
 from pytest_vnc_use.types import SECRET_MARK
 
-HERE = Path(__file__).parent
 NOBODY, TRANSIENT, BROKE = "nobody", "transients listed", "the tool broke"
 RECORDING = "recording"
 FLAVOURS = {"body": "body", "claim": "claim", "end": "end state", VALUE: "value"}
@@ -101,26 +98,19 @@ class Session:
 
 
 def run(directory: Path, cases: Iterable[Case], at_once: int, record: str) -> Session:
-    results = directory / "results.json"
     spread = ["-n", str(at_once), "--maxschedchunk=1"] if at_once > 1 else []
-    options = ["-q", *spread, f"--vnc-results={results}", f"--vnc-record={record}"]
-    pytest = [sys.executable, "-m", "pytest", *options, *(case.place for case in cases)]
-    path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
-    env = {**os.environ, "PYTHONPATH": path, "SHOP_PASSWORD": PASSWORD}
-    ended = subprocess.run(pytest, cwd=directory, env=env, capture_output=True, text=True)
-    if not results.exists():
-        raise SystemExit(f"pytest wrote no results:\n{ended.stdout}\n{ended.stderr}")
-    tests = {test.test.partition("/test_walk.py")[0]: test for test in read_results(results).tests}
-    return Session(tests, ended.stdout)
+    options = ["-q", *spread, f"--vnc-record={record}", *(case.place for case in cases)]
+    tests, printed = session(directory, *options, environment={"SHOP_PASSWORD": PASSWORD})
+    return Session({test.test.partition("/test_walk.py")[0]: test for test in tests}, printed)
 
 
 def record(directory: Path, walks: Iterable[tuple[str, str]], at_once: int) -> None:
     cases = [Case(program, walk, RECORDING) for program, walk in walks]
     write(directory, cases)
-    session = run(directory, cases, at_once, "rewrite")
+    printed = run(directory, cases, at_once, "rewrite").printed
     for case in cases:
         if not (directory / case.place / "__vnc_recordings__").exists():
-            raise SystemExit(f"{case.place} was not recorded:\n{session.printed}")
+            raise SystemExit(f"{case.place} was not recorded:\n{printed}")
 
 
 SEES = {
@@ -134,12 +124,12 @@ SEES = {
 }
 
 
-def seen_by(case: Case, session: Session) -> str:
-    test = session.tests.get(case.place)
+def seen_by(case: Case, replayed: Session) -> str:
+    test = replayed.tests.get(case.place)
     if test is None or (test.is_bad and test.triage not in ("product", "inconclusive")):
         return f"{BROKE}: {test.triage if test else 'no result'}"
     if not test.is_bad:
-        listed = re.search(rf"^TRANSIENT.*{re.escape(case.place)}/", session.printed, re.MULTILINE | re.IGNORECASE)
+        listed = re.search(rf"^TRANSIENT.*{re.escape(case.place)}/", replayed.printed, re.MULTILINE | re.IGNORECASE)
         return TRANSIENT if listed else NOBODY
     for who, words in SEES.items():
         if re.search(words, test.message):
@@ -162,13 +152,13 @@ def examine(
     seeded = [(name, bug) for name, some in bugs.items() for bug in some]
     cases = [Case(name, bug.walk, each, bug) for name, bug in seeded for each in flavours if each in bug.flavours]
     write(directory, [*without, *cases])
-    session = run(directory, [*without, *cases], at_once, "replay")
-    return {case: seen_by(case, session) for case in cases}, list(wrong_unbroken(without, session))
+    replayed = run(directory, [*without, *cases], at_once, "replay")
+    return {case: seen_by(case, replayed) for case in cases}, list(wrong_unbroken(without, replayed))
 
 
-def wrong_unbroken(cases: Iterable[Case], session: Session) -> Iterator[str]:
+def wrong_unbroken(cases: Iterable[Case], replayed: Session) -> Iterator[str]:
     for case in cases:
-        who, test = seen_by(case, session), session.tests.get(case.place)
+        who, test = seen_by(case, replayed), replayed.tests.get(case.place)
         may_be_unsure = case.flavour in ALL[case.program].walks[case.walk].uncertain and who == "claim unsure"
         if who != NOBODY and not may_be_unsure:
             yield f"{case.place}: {who}{': ' + test.message.splitlines()[0][:300] if test and test.message else ''}"

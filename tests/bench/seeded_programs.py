@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from pytest_vnc_use.types import Action, CallFunction, Click, Drag, KeyCombo, Region, Scroll, TypeText, Wait
 from support.paths import PROGRAMS
@@ -159,9 +159,8 @@ SHOP_WALKS = {
 }
 
 
-def _of_shop(kind: str, walk: str, *names: str, flavours: tuple[str, ...] = SCREEN) -> Iterator[Bug]:
-    for name in names:
-        yield Bug(name, kind, walk, flavours)
+def _of_shop(kind: str, walk: str, *names: str, flavours: tuple[str, ...] = SCREEN) -> Sequence[Bug]:
+    return [Bug(name, kind, walk, flavours) for name in names]
 
 
 SHOP_BUGS = (
@@ -202,32 +201,28 @@ LIGHT, STATUS = Region(590, 106, 680, 136), Region(60, 350, 300, 400)
 ORDER: tuple[Action, ...] = (TypeText("alice", 200, 130), Click(360, 192), Click(120, 372))
 SAVED = ("order.txt", "alice;2;5.00;plain")
 LIGHT_CLAIM, LIGHT_QUESTION = "the light says READY", "what does the light say?"
+ORDER_WALK = Walk("Order two for alice and save it", ORDER, "the order is saved", STATUS, SAVED)
 FORM_WALKS = {
-    "order": Walk("Order two for alice and save it", ORDER, "the order is saved", STATUS, SAVED),
-    "light": Walk(
-        "Order two for alice and save it, while the light says READY",
-        ORDER,
-        LIGHT_CLAIM,
-        STATUS,
-        SAVED,
+    "order": ORDER_WALK,
+    "light": replace(
+        ORDER_WALK,
+        task="Order two for alice and save it, while the light says READY",
+        claim=LIGHT_CLAIM,
         options=("--light",),
         reads=(LIGHT_QUESTION, "READY"),
         looks_at={LIGHT_CLAIM: LIGHT, LIGHT_QUESTION: LIGHT},
         uncertain=("claim", VALUE),
     ),
-    "parcel": Walk(
-        "Order two for alice, save it, and ask what became of the parcel",
-        (*ORDER, CallFunction("parcel", {})),
-        "the order is saved",
-        STATUS,
-        SAVED,
+    "parcel": replace(
+        ORDER_WALK,
+        task="Order two for alice, save it, and ask what became of the parcel",
+        steps=(*ORDER, CallFunction("parcel", {})),
     ),
 }
 
 
-def _of_form(kind: str, *names: str, walk: str = "order") -> Iterator[Bug]:
-    for name in names:
-        yield Bug(name, kind, walk, FILE if kind == "file" else FORM_WALKS[walk].flavours)
+def _of_form(kind: str, *names: str, walk: str = "order") -> Sequence[Bug]:
+    return _of_shop(kind, walk, *names, flavours=FILE if kind == "file" else FORM_WALKS[walk].flavours)
 
 
 FORM_BUGS = (
@@ -252,32 +247,14 @@ LATE = {
     "page": (*(f"result_goes_{each}" for each in AFTER), *(f"error_{each}" for each in TWO_AFTER)),
 }
 
+
+def _form(toolkit: str, python: str, file: str, late: Sequence[str]) -> Program:
+    bugs = (*_of_form("late", *late), *FORM_BUGS)
+    return Program(toolkit, "xvnc", (800, 600), (python, f"{PROGRAMS}/{file}"), FORM_WALKS, bugs, 3.0)
+
+
 ALL = {
-    "qt": Program(
-        "Qt",
-        "qt",
-        (1440, 900),
-        (sys.executable, str(PROGRAMS / "buggy_shop.py")),
-        SHOP_WALKS,
-        SHOP_BUGS,
-        gate_s=4.0,
-    ),
-    "gtk": Program(
-        "GTK",
-        "xvnc",
-        (800, 600),
-        ("/usr/bin/python3", str(PROGRAMS / "buggy_form.py")),
-        FORM_WALKS,
-        (*_of_form("late", *LATE["gtk"]), *FORM_BUGS),
-        gate_s=3.0,
-    ),
-    "page": Program(
-        "a page in Chromium",
-        "xvnc",
-        (800, 600),
-        (sys.executable, str(PROGRAMS / "buggy_page.py")),
-        FORM_WALKS,
-        (*_of_form("late", *LATE["page"]), *FORM_BUGS),
-        gate_s=3.0,
-    ),
+    "qt": Program("Qt", "qt", (1440, 900), (sys.executable, f"{PROGRAMS}/buggy_shop.py"), SHOP_WALKS, SHOP_BUGS, 4.0),
+    "gtk": _form("GTK", "/usr/bin/python3", "buggy_form.py", LATE["gtk"]),
+    "page": _form("a page in Chromium", sys.executable, "buggy_page.py", LATE["page"]),
 }

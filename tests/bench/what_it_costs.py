@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.agent.budget import _CHARACTERS_A_TOKEN, _SHORT_ANSWER, Budget, Most, Prices, load_prices
@@ -55,7 +55,10 @@ def requests(steps: int) -> Sequence[ModelAsked]:
     """Perform a run of so many steps, and judge one claim; return what was sent."""
     counted = Requests()
     turns = [Said((Click(*PAGES[number % len(PAGES)]),), "Open the next page.") for number in range(steps)]
-    with tempfile.TemporaryDirectory(prefix="costs-") as runs, desktop() as shop:
+    with tempfile.TemporaryDirectory(prefix="costs-") as runs, ExitStack() as stack:
+        shop = QtDesktop()
+        stack.callback(shop.stop)
+        shop.launch(SHOP)
         settings = Settings(server=shop.server, runs_dir=runs, max_steps=steps + 1, watch=False)
         with PLAYERS["gemini"].asked(turns) as (_, planner), GeminiServer([text(HOLDS)]) as judging:
             judge = GeminiJudge(api_key=judging.api_key, base_url=judging.url)
@@ -64,16 +67,6 @@ def requests(steps: int) -> Sequence[ModelAsked]:
                 assert result.outcome is Outcome.DONE, result.message
                 assert agent.verify("the page of the products is open")
     return counted.asked
-
-
-@contextmanager
-def desktop() -> Iterator[QtDesktop]:
-    shop = QtDesktop()
-    try:
-        shop.launch(SHOP)
-        yield shop
-    finally:
-        shop.stop()
 
 
 def dollars(prices: Prices, model: str, asked: Sequence[ModelAsked]) -> str:
