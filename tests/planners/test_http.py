@@ -6,12 +6,9 @@ import base64
 import gzip
 import hashlib
 import socket
-import socketserver
 import ssl
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta, timezone
 from email.utils import format_datetime
 from pathlib import Path
@@ -30,7 +27,7 @@ from pytest_vnc_use.planners.common.http import (
     retry_after_s,
 )
 from support.certificates import Authority, Certificate
-from support.json_server import JsonServer, Reply
+from support.json_server import JsonServer, Posted, Reply
 
 KEY = "sk-a-secret-key"
 
@@ -209,24 +206,14 @@ def test_large_answer_is_not_read() -> None:
         assert server.requests[0].headers["accept-encoding"] == "identity"
 
 
-@contextmanager
-def tls_server(certificate: Certificate) -> Iterator[tuple[str, list[bytes]]]:
-    """Yield the URL of a server over TLS that says nothing, and what it receives."""
+def asked_over_tls(certificate: Certificate) -> tuple[Attempt[Any], list[Posted]]:
+    """Return what becomes of a request to a server over TLS, and what the server receives."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate.file, certificate.key)
-    received: list[bytes] = []
-
-    class Handler(socketserver.BaseRequestHandler):
-        def handle(self) -> None:
-            with suppress(OSError), context.wrap_socket(self.request, server_side=True) as connection:
-                received.append(connection.recv(1 << 16))
-
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        yield f"https://127.0.0.1:{server.server_address[1]}", received
-        server.shutdown()
-        thread.join()
+    with JsonServer(lambda posted: Reply({})) as server:
+        server._http.socket = context.wrap_socket(server._http.socket, server_side=True)
+        service = service_at(server.url.replace("http:", "https:"))
+        return post_json(service, {}, timeout_s=20.0, read=len), server.requests
 
 
 @pytest.fixture
@@ -242,18 +229,17 @@ def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Autho
 
 def test_certificate_decides_whether_key_is_sent(authority: Authority, tmp_path: Path) -> None:
     """If not: one clear error, no second attempt, and nothing is sent."""
-    with tls_server(authority.certificate("127.0.0.1")) as (url, received):
-        failure_of(post_json(service_at(url), {}, timeout_s=20.0, read=len))
-    assert KEY.encode() in b"".join(received)
+    attempt, [received] = asked_over_tls(authority.certificate("127.0.0.1"))
+    assert (attempt.result, received.headers["authorization"]) == (0, f"Bearer {KEY}")
     (tmp_path / "other").mkdir()
     for certificate, told in (
         (authority.certificate("elsewhere.example"), "127.0.0.1"),
         (authority.certificate("127.0.0.1", days=-1), "expired"),
         (Authority(tmp_path / "other").certificate("127.0.0.1"), "SSL_CERT_FILE"),
     ):
-        with tls_server(certificate) as (url, received):
-            failure = failure_at(service_at(url))
-        assert (type(failure.error), failure.again, any(received)) == (ModelUnavailable, False, False)
+        attempt, none = asked_over_tls(certificate)
+        failure = failure_of(attempt)
+        assert (attempt.uncounted, failure.again, none) == (False, False, [])
         words = rf"^the certificate of the model's service does not fit: (?!.*Error\().*{told}"
         with pytest.raises(ModelUnavailable, match=words):
             raise failure.error

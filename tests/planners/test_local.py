@@ -228,17 +228,12 @@ def with_unknown_hint(value: Nowhere) -> None:  # type: ignore[name-defined]  # 
     """Look."""
 
 
-def with_many(*names: str) -> None:
-    """Take any number."""
-
-
 @pytest.mark.parametrize(
     ("unfit", "problem"),
     [
         (without_hint, "'value' of 'without_hint' needs a type hint"),
-        (with_bytes, "'value' of 'with_bytes' must be"),
         (with_unknown_hint, "cannot be read: NameError: name 'Nowhere' is not defined"),
-        (with_many, "must be a keyword parameter"),
+        (with_bytes, "'value' of 'with_bytes' must be"),
         (awaited, "must be a normal function, got the coroutine or generator 'awaited'"),
     ],
 )

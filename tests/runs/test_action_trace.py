@@ -60,17 +60,16 @@ def clicked(position: dict[str, int] | None, button: str = "left", click_type: s
     return record("mouse_click", action={"button": button, "click_type": click_type, "position": position})
 
 
-def dragged(button: str) -> dict[str, Any]:
-    return record("mouse_drag", action={"button": button, "start": at(1, 2), "end": at(3, 4)})
-
-
-CLICK = clicked(at(100, 120))
+CLICK, DRAGGED = clicked(at(100, 120)), {"start": at(1, 2), "end": at(3, 4)}
 RECORDS: list[tuple[dict[str, Any], list[Action]]] = [
     (record("mouse_move", position=at(5, 6)), [Move(5, 6)]),
     (clicked(None), [Click(5, 6)]),
     (clicked(at(7, 8), button="right", click_type="double"), [Click(7, 8, "right", 2)]),
-    (dragged("left"), [Drag(1, 2, 3, 4)]),
-    (dragged("right"), [MouseDown(1, 2, "right"), Move(3, 4), MouseUp(3, 4, "right")]),
+    (record("mouse_drag", action={"button": "left", **DRAGGED}), [Drag(1, 2, 3, 4)]),
+    (
+        record("mouse_drag", action={"button": "right", **DRAGGED}),
+        [MouseDown(1, 2, "right"), Move(3, 4), MouseUp(3, 4, "right")],
+    ),
     (
         record("mouse_scroll", action={"position": at(9, 9), "direction": "down", "repeat": 2}),
         [Scroll(9, 9, "down", 2)],
