@@ -18,7 +18,7 @@ from support import gemini_server as gemini, messages_server, responses_server
 from support.chat_server import said
 from support.json_server import Reply
 from support.messages_server import message
-from support.players import PLAYERS, QUICK, claude
+from support.players import PLAYERS, QUICK
 from support.responses_server import computer_call, response, thought
 
 KEY = "sk-a-secret-key"
