@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
-from functools import partial
 from typing import Any
 
 import pytest
@@ -12,16 +10,8 @@ from support.vnc_servers import require_package
 
 
 @pytest.fixture(scope="package")
-def launch() -> Iterator[Any]:
-    """`launch(**options)` starts a Chromium; all are of one Playwright."""
-    with require_package("playwright.sync_api").sync_playwright() as playwright:
-        yield partial(chromium, playwright)
-
-
-@pytest.fixture(scope="package")
-def browser(launch: Any) -> Iterator[Any]:
-    started: AbstractContextManager[Any] = launch()
-    with started as browser:
+def browser() -> Iterator[Any]:
+    with require_package("playwright.sync_api").sync_playwright() as playwright, chromium(playwright) as browser:
         yield browser
 
 

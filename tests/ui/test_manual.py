@@ -12,15 +12,12 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use.agent import build
-from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.recordings.format import Recording
 from pytest_vnc_use.recordings.store import load, save
 from pytest_vnc_use.report.results import read_results
 from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.types import REDACTED_COLOUR, Action, Click, Region, TypeText
 from support import vnc_servers
-from support.memory_desktop import PaintedController
 from support.person import Person, Recorder
 from support.till_project import Ended
 from support.tills import TILL
@@ -114,22 +111,6 @@ def replayed(start: Callable[..., Recorder], source: str, **environment: str) ->
 
 
 @pytest.mark.slow
-def test_demonstration_is_recorded_and_replays(
-    start: Callable[..., Recorder], demonstrate: Callable[..., Recorder], tmp_path: Path
-) -> None:
-    done = done_by(demonstrate(PAID, "-ovnc_step_delay=0.01"))
-    assert done.code == 0, done.out
-    assert "vnc-use: 1 recording written" in done.out
-    assert "vnc-use: 1 run planned by a person" in done.out
-    assert actions(tmp_path) == [Click(200, 60), TypeText("alice"), *PAYING]
-    assert (recording(tmp_path).runs[0].planner, recording(tmp_path).runs[0].vouched_by) == ("a person", "body")
-    check_run(tmp_path)
-    done = replayed(start, PAID)
-    assert done.code == 0, done.out
-    assert "vnc-use: 1 run planned by recording" in done.out
-
-
-@pytest.mark.slow
 def test_end_that_user_vouched_for_replays(
     start: Callable[..., Recorder], demonstrate: Callable[..., Recorder], tmp_path: Path
 ) -> None:
@@ -151,20 +132,6 @@ def test_end_that_user_vouched_for_replays(
     for replays in (source, ENDED):
         done = replayed(start, replays)
         assert done.code == 0, done.out
-
-
-def check_run(directory: Path) -> None:
-    """The run tells each step, with its images."""
-    (run,) = (path for path in (directory / "runs").iterdir() if path.is_dir())
-    trace = read_trace(run)
-    assert trace.started.planner == "a person"
-    assert trace.ended
-    assert trace.ended.message == "a person did it, in 5 steps"
-    assert [step.proposal.action for step in trace.steps] == actions(directory)
-    shown = [step.frame_after for step in trace.steps]  # the first click may change no pixel but the caret's
-    assert len(set(shown)) == 5, "each step changes what the till shows"
-    assert [step.frame_before for step in trace.steps[1:]] == shown[:-1]
-    assert all((run / "screens" / f"{frame.digest}.png").exists() for frame in shown)
 
 
 @pytest.mark.slow
@@ -291,7 +258,7 @@ def test_failed_test_is_not_recorded(
 
 
 @pytest.mark.slow
-def test_undo_repeats_all_but_last_step_on_fresh_desktop(
+def test_demonstration_with_undo_is_recorded_and_replays(
     demonstrate: Callable[..., Recorder], start: Callable[..., Recorder], tmp_path: Path
 ) -> None:
     session = demonstrate(PAID, VNC_USE_REHEARSE="0")
@@ -308,7 +275,16 @@ def test_undo_repeats_all_but_last_step_on_fresh_desktop(
     assert (done.code, "1 passed" in done.out) == (0, True), done.out
     clicks = [Click(200, 60), *(Click(x, 224) for x in (110, 130, 380))]
     assert [action for action in actions(tmp_path) if isinstance(action, Click)] == clicks
-    assert len([*(tmp_path / "runs").glob("*/trace.jsonl")]) == 1, "the first attempt left a run directory"
+    (run,) = recording(tmp_path).runs
+    assert (run.planner, run.vouched_by) == ("a person", "body")
+    (file,) = (tmp_path / "runs").glob("*/trace.jsonl")  # the first attempt left none
+    trace = read_trace(file.parent)
+    assert trace.ended
+    assert trace.ended.message == "a person did it, in 5 steps"
+    assert [step.proposal.action for step in trace.steps] == actions(tmp_path)
+    shown = [step.frame_after for step in trace.steps]
+    assert [step.frame_before for step in trace.steps[1:]] == shown[:-1]
+    assert all((file.parent / "screens" / f"{frame.digest}.png").exists() for frame in shown)
     again = replayed(start, PAID)
     assert again.code == 0, again.out
 
@@ -339,9 +315,3 @@ def test_demonstrate_unwritable_recording_asks_no_user(demonstrate: Callable[...
     done = demonstrate(PAID).ended()
     assert done.code == pytest.ExitCode.TESTS_FAILED, done.out
     assert "test_till.json' cannot be written, so nothing is done: [Errno 20] Not a directory" in done.out
-
-
-def test_demonstrate_needs_vnc_controller() -> None:
-    hands: Any = PaintedController()
-    with pytest.raises(SettingsError, match="got a 'PaintedController'"):
-        build.vnc_behind(hands)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -18,7 +18,7 @@ from support.person import Page, Person
 from support.vnc_servers import VncServer, require_package
 
 require_package("starlette")
-from pytest_vnc_use.ui.manual import NOT_RECORDED, key_name  # noqa: E402
+from pytest_vnc_use.ui.manual import key_name  # noqa: E402
 from support.desks import Recording  # noqa: E402
 
 LONG_MS = 120_000
@@ -40,20 +40,13 @@ def recording(tigervnc: VncServer) -> Iterator[Recording]:
             made.close()
 
 
-@contextmanager
-def opened(browser: Any, recording: Recording) -> Iterator[Any]:
-    page = browser.new_page(viewport={"width": 1700, "height": 1300})  # so that no pixel is scaled
-    page.set_default_timeout(LONG_MS)
-    recording.open(page)
-    yield page
-    page.close()
-
-
 @pytest.mark.desktop
 @pytest.mark.browser
 @pytest.mark.slow
 def test_page_records_pointer_and_keys(browser: Any, recording: Recording) -> None:
-    with opened(browser, recording) as page:
+    with browser.new_page(viewport={"width": 1700, "height": 1300}) as page:  # so that no pixel is scaled
+        page.set_default_timeout(LONG_MS)
+        recording.open(page)
         assert violations(page) == 0
         session = page.context.new_cdp_session(page)
         page.locator("#record-screen canvas").click(position={"x": 101, "y": 51})
@@ -142,20 +135,6 @@ def joined(done: RecordedRun) -> list[Action]:
 
 
 @pytest.mark.desktop
-@pytest.mark.browser
-@pytest.mark.slow
-def test_discard_on_page_records_nothing(browser: Any, recording: Recording) -> None:
-    with opened(browser, recording) as page:
-        page.locator("#record-screen canvas").click()
-        page.locator("#record-steps img").wait_for()
-        for answer in ("dismiss", "accept"):
-            page.once("dialog", lambda dialog, answer=answer: getattr(dialog, answer)())
-            page.get_by_role("heading", name=TASK).wait_for()
-            page.get_by_role("button", name="Discard").click()
-        assert recording.done == NOT_RECORDED.format("the recording was discarded")
-
-
-@pytest.mark.desktop
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("held_ms", "actions"),
@@ -177,19 +156,13 @@ def test_press_takes_as_long_as_on_page(recording: Recording, held_ms: int, acti
 @pytest.mark.parametrize(
     ("key", "code", "is_chord", "name"),
     [
-        ("a", "KeyA", False, "a"),
         ("é", "Digit2", False, "é"),
         ("с", "KeyC", True, "c"),
-        ("с", "KeyC", False, "с"),
         ("c", "KeyJ", True, "c"),
         ("Shift", "ShiftRight", False, "shiftr"),
-        ("Control", "ControlLeft", False, "control"),
-        ("Meta", "MetaLeft", False, "super"),
         ("AltGraph", "AltRight", False, "altgr"),
         ("Enter", "NumpadEnter", False, "kpenter"),
-        ("5", "Numpad5", False, "5"),
         ("ArrowLeft", "Numpad4", False, "left"),
-        ("PageUp", "PageUp", False, "pageup"),
         (" ", "Space", False, " "),
     ],
 )
@@ -198,6 +171,5 @@ def test_key_name_follows_key_then_code(key: str, code: str, is_chord: bool, nam
 
 
 def test_key_name_unknown_key_raises() -> None:
-    names: Callable[[str], str] = lambda key: key_name(key, "", is_chord=False)  # noqa: E731
     with pytest.raises(ActionError, match="MediaPlayPause"):
-        names("MediaPlayPause")
+        key_name("MediaPlayPause", "", is_chord=False)

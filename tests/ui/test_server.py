@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import queue
-import signal
 import socket
 import subprocess
 import sys
@@ -84,10 +83,9 @@ def test_websockets_need_cookie_and_token(served: Served) -> None:
 
 
 def test_files_forbid_foreign_scripts_and_frames(served: Served) -> None:
-    for path in ("/", "/desk.js", "/screens.js", "/desk.css"):
-        status, _, headers = served.ask("GET", path)
-        policy = headers["content-security-policy"]
-        assert (status, "script-src 'self'" in policy, "frame-ancestors 'none'" in policy) == (200, True, True)
+    status, _, headers = served.ask("GET", "/")
+    policy = headers["content-security-policy"]
+    assert (status, "script-src 'self'" in policy, "frame-ancestors 'none'" in policy) == (200, True, True)
     with pytest.raises(SettingsError, match="needs TLS"):
         DeskServer(Desk(), "0.0.0.0")
 
@@ -152,8 +150,7 @@ def test_it():
 """
 
 
-@pytest.mark.parametrize("end", ["stop", "kill"])
-def test_page_stops_session_but_killed_desk_does_not(tmp_path: Path, end: str) -> None:
+def test_page_stops_session(tmp_path: Path) -> None:
     """Ctrl-C is ignored, as a shell has it for what it starts in the background."""
     (tmp_path / "test_it.py").write_text(WAITS, encoding="utf-8")
     command = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", sys.executable, "-m", "pytest", "--vnc-ui"]
@@ -165,14 +162,9 @@ def test_page_stops_session_but_killed_desk_does_not(tmp_path: Path, end: str) -
             ending.callback((tmp_path / "goes_on").touch)
             while "running" not in page.states.values():
                 page.read()
-            if end == "stop":
-                page.send(type="stop")
-            else:
-                (desk,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text("ascii").split()
-                os.kill(int(desk), signal.SIGKILL)
-                (tmp_path / "goes_on").touch()
+            page.send(type="stop")
             out = process.stdout.read()
-        assert process.wait(WITHIN_S) == (pytest.ExitCode.INTERRUPTED if end == "stop" else 0), out
+        assert process.wait(WITHIN_S) == pytest.ExitCode.INTERRUPTED, out
 
 
 def test_question_is_answered_on_one_of_two_pages(served: Served, tmp_path: Path) -> None:

@@ -252,14 +252,6 @@ def test_drift_is_continued_by_keyboard(served: Served, browser: Any, tmp_path: 
     page.close()
 
 
-MANY = """
-import pytest
-
-@pytest.mark.parametrize("number", range(20))
-def test_many(vnc_agent, number):
-    vnc_agent.click(10, 10)
-    vnc_agent.type_text(str(number))
-"""
 KILLED = """
 import os, signal
 
@@ -275,20 +267,16 @@ def test_after(vnc_agent):
 """
 
 
-@pytest.mark.parametrize(("source", "workers", "result"), [(MANY, 4, "20 passed"), (KILLED, 2, "2 passed, 1 failed")])
-def test_tests_of_workers_are_shown(tmp_path: Path, browser: Any, source: str, workers: int, result: str) -> None:
+def test_crashed_worker_is_shown(tmp_path: Path, browser: Any) -> None:
     require("Xtigervnc")
     project = Project(tmp_path)
-    project.write("test_workers.py", source)
-    command = ["pytest", "-p", "no:pytest-vnc", "--vnc-ui", f"-n{workers}", "--vnc-server=xvnc", "--vnc-app=xterm"]
+    project.write("test_workers.py", KILLED)
+    command = ["pytest", "-p", "no:pytest-vnc", "--vnc-ui", "-n2", "--vnc-server=xvnc", "--vnc-app=xterm"]
     with started(project, *command) as (process, url):
         page = browser.new_page()
         page.goto(url)
-        if source == MANY:
-            page.locator("#others canvas").nth(workers - 2).wait_for(timeout=LONG_MS)
         assert process.stdout
-        assert process.wait(600) == ("failed" in result), process.stdout.read()
-        page.get_by_text(f": {result}; no session runs").wait_for()
-        if source == KILLED:
-            page.get_by_role("button", name="error test_killed").click()
-            page.get_by_text("crashed while running 'test_workers.py::test_killed'").wait_for()
+        assert process.wait(600) == pytest.ExitCode.TESTS_FAILED, process.stdout.read()
+        page.get_by_text(": 2 passed, 1 failed; no session runs").wait_for()
+        page.get_by_role("button", name="error test_killed").click()
+        page.get_by_text("crashed while running 'test_workers.py::test_killed'").wait_for()
