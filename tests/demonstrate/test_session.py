@@ -30,7 +30,6 @@ from pytest_vnc_use.types import (
     Move,
     Observation,
     Region,
-    Scroll,
     TypeText,
 )
 from pytest_vnc_use.types.elements import Element
@@ -93,22 +92,6 @@ def test_pointer_that_rests_is_moved_back_before_click() -> None:
         session.run()
         user.join()
     assert actions_of(session) == [Click(30, 40), Click(90, 40)]
-
-
-def test_repeated_actions_arrive_on_fresh_desktop() -> None:
-    pressed = []
-    steps: Sequence[DemonstratedAction] = ()
-    for _ in range(2):
-        with served_screen() as screen, closing(connect(screen.address)) as desktop:
-            session = ManualSession(desktop, print)
-            if steps:
-                assert session.repeat(steps)
-            else:
-                receive(session, *PRESSED, *ELSEWHERE, Scroll(90, 40, "down", 1), None).run()
-                steps = session.demonstration.steps
-            pressed.append([motion for motion in screen.motions if isinstance(motion, (MouseDown, Scroll))])
-    assert pressed[0] == pressed[1]
-    assert len(pressed[0]) == 3
 
 
 @pytest.mark.desktop

@@ -308,10 +308,3 @@ def test_demonstrate_with_xdist_is_refused(start: Callable[..., Recorder]) -> No
     assert done.code == pytest.ExitCode.USAGE_ERROR, done.out
     assert "--vnc-record=manual needs one process" in done.out
     assert "add -n 0 where addopts has them" in done.out
-
-
-def test_demonstrate_unwritable_recording_asks_no_user(demonstrate: Callable[..., Recorder], tmp_path: Path) -> None:
-    (tmp_path / "__vnc_recordings__").write_text("a file in the place of the directory", encoding="utf-8")
-    done = demonstrate(PAID).ended()
-    assert done.code == pytest.ExitCode.TESTS_FAILED, done.out
-    assert "test_till.json' cannot be written, so nothing is done: [Errno 20] Not a directory" in done.out

@@ -136,15 +136,6 @@ def test_accepted_heal_replaces_recording(recorded: list[Path]) -> None:
             assert "drift before step 2 of 2" in group.drifts[0].problem
             for kind in ("no", "bug"):
                 review.answer(number, kind, "it moved")  # type: ignore[arg-type]
-        for file, text in zip(recorded, before, strict=True):
-            file.write_bytes(b"%b\n" % text)
-        for number in review.groups:
-            review.answer(number, "accept", "")
-        assert {result[:34] for result in results_of(review)} == {"refused: the recording has changed"}
-        with closing(CiReview(Path("runs"))) as late:
-            assert (late.groups, len(late.left_out)) == ({}, 2)
-        for file, text in zip(recorded, before, strict=True):
-            file.write_bytes(text)
         for number in review.groups:
             review.answer(number, "accept", "")
         assert results_of(review) == {"accepted"}

@@ -103,7 +103,6 @@ def test_page_runs_pauses_and_shows_test(project: Project, browser: Any) -> None
         assert page.locator("#steps li").count() == 4
         assert page.locator("#steps img").count() == 4, "the program names no element, so its places are shown"
         assert page.evaluate(COLOURS) > 3
-        assert page.evaluate("() => document.querySelector('#large canvas').width") == 800
         page.locator("#run-all:enabled").wait_for(timeout=LONG_MS)
         page.get_by_role("button", name="Pause").click()
         run.click()
@@ -112,9 +111,6 @@ def test_page_runs_pauses_and_shows_test(project: Project, browser: Any) -> None
         page.locator("#run-all:enabled").wait_for(timeout=LONG_MS)
         page.locator('#pause[aria-pressed="false"]').wait_for()
         assert page.get_by_text("paused before this step").count() == page.locator("#tests .waiting").count() == 0
-        late = browser.new_context().new_page()
-        late.goto(url)
-        late.get_by_text("used already").wait_for()
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
 
