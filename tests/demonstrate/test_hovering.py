@@ -27,7 +27,6 @@ RESTS: list[tuple[list[tuple[tuple[int, int], Points]], Action, Points, Points]]
     ([(BAR, [])], KeyCombo(("f5",)), [MENU], []),
     ([(MENU, [])], Click(*MENU), [MENU], []),
     ([(BAR, []), (MENU, [MENU])], Click(*ITEM), [MENU, ITEM], [BAR, MENU]),
-    ([(FAR, []), (BAR, []), (MENU, [MENU])], Click(*ITEM), [MENU, ITEM], [BAR, MENU]),
     ([(BAR, []), (ITEM, [MENU])], Click(*ITEM), [MENU, ITEM], []),
     ([(BAR, []), (MENU, [MENU])], Click(*MENU), [MENU, ITEM], [BAR]),
 ]
