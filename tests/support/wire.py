@@ -1,39 +1,30 @@
-"""A TCP proxy between a VNC client and its server: it is slow, or breaks on demand.
-
-Packets that get lost or overtake each other are not seen by a user of TCP: the kernel sends them again, and in order.
-"""
+"""A TCP proxy between a VNC client and its server, which breaks on demand, and a server for connections."""
 
 from __future__ import annotations
 
-import math
-import queue
 import socket
 import socketserver
 import struct
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-CHUNK = 4096
-ROUTER_BYTES = 1 << 18
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-UnderWay = queue.Queue[tuple[float, bytes]]
 
 
 class Wire:
-    """A proxy to an address `127.0.0.1::port`. Each byte takes `delay_s`, and each way has at most `bytes_a_second`.
+    """A proxy to an address `127.0.0.1::port`.
 
     The first connection leads to the first of the `targets`, and so on; the last target stays. `from_client` holds all
     bytes that went to the server, `from_server` is how many came from there. It breaks on `cut`, or once it has carried
     the bytes `break_at`. No other server takes its port, as may soon happen to the port of a server that was killed.
     """
 
-    def __init__(self, target: str, port: int = 0, *, delay_s: float = 0.0, bytes_a_second: float = math.inf) -> None:
-        self.targets, self.delay_s, self._bytes_a_second = [target], delay_s, bytes_a_second
+    def __init__(self, target: str) -> None:
+        self.targets = [target]
         self.from_client, self.from_server, self.break_at = bytearray(), 0, b""
         self._ends: set[socket.socket] = set()
-        self._listener = socket.create_server(("127.0.0.1", port))
+        self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self.address = f"127.0.0.1::{self.port}"
         _start(self._accept)
@@ -62,25 +53,15 @@ class Wire:
                 self._ends |= {client, server}
                 for source, sink in ((client, server), (server, client)):
                     source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                    under_way: UnderWay = queue.Queue(ROUTER_BYTES // CHUNK)
-                    _start(self._take_in, source, under_way)
-                    _start(self._hand_out, sink, under_way, sink is server)
+                    _start(self._carry, source, sink, sink is server)
 
-    def _take_in(self, source: socket.socket, under_way: UnderWay) -> None:
-        free_s, data = 0.0, b"-"
-        while data:
-            try:
-                data = source.recv(CHUNK)
-            except OSError:
-                data = b""
-            free_s = max(free_s, time.monotonic()) + len(data) / self._bytes_a_second
-            under_way.put((free_s + self.delay_s, data))
-
-    def _hand_out(self, sink: socket.socket, under_way: UnderWay, to_server: bool) -> None:
+    def _carry(self, source: socket.socket, sink: socket.socket, to_server: bool) -> None:
         data = b"-"
         while data:
-            due_s, data = under_way.get()
-            time.sleep(max(0.0, due_s - time.monotonic()))
+            try:
+                data = source.recv(4096)
+            except OSError:
+                data = b""
             with suppress(OSError):  # The other end is gone; what is under way is dropped.
                 sink.sendall(data)
             if to_server:
@@ -105,8 +86,8 @@ def _close(end: socket.socket) -> None:
 
 
 @contextmanager
-def wire(target: str, *, delay_s: float = 0.0, bits_a_second: float = math.inf) -> Iterator[Wire]:
-    between = Wire(target, delay_s=delay_s, bytes_a_second=bits_a_second / 8)
+def wire(target: str) -> Iterator[Wire]:
+    between = Wire(target)
     try:
         yield between
     finally:

@@ -75,6 +75,10 @@ def with_other_details(**other: str | bool) -> None:
     instead(order_form.OrderForm, "_details", lambda really, self: {**really(self), **other})
 
 
+def with_other_product(module: Any, name: str, **other: int) -> None:
+    module.PRODUCTS = tuple(replace(one, **other) if one.name == name else one for one in module.PRODUCTS)
+
+
 def error(parent: QWidget, place: look.Box, shown_ms: int = 0) -> None:
     made = look.label(parent, "ERROR 500", place, kind="error")
     made.setStyleSheet("background: #f9dedc")
@@ -85,34 +89,6 @@ def error(parent: QWidget, place: look.Box, shown_ms: int = 0) -> None:
 
 def later(after_ms: int, do: Callable[[Any], object]) -> None:
     after(notes.Notes, "_save_text", lambda self: QTimer.singleShot(after_ms, lambda: do(self)))
-
-
-@seeded
-def wrong_total() -> None:
-    store.Store.total = property(
-        lambda self: sum(product.price for product in catalogue.PRODUCTS if self.basket.get(product.name))
-    )
-
-
-@seeded
-def wrong_total_shown() -> None:
-    after(
-        basket.Basket, "_refresh", lambda self: self._total.setText(f"Total {catalogue.money(self._store.total + 1)}")
-    )
-
-
-@seeded
-def wrong_price() -> None:
-    products.PRODUCTS = tuple(
-        replace(product, price=190) if product.name == "pears" else product for product in products.PRODUCTS
-    )
-
-
-@seeded
-def wrong_digit_in_a_table() -> None:
-    stock_report.PRODUCTS = tuple(
-        replace(product, in_stock=102) if product.in_stock == 120 else product for product in stock_report.PRODUCTS
-    )
 
 
 @seeded
@@ -164,6 +140,18 @@ def another_row_says_99() -> None:
 
 BOX, BANNER, PASSWORD = (600, 20, 300, 60), (0, 600, 1440, 300), (540, 450, 200, 36)
 BUGS |= {
+    "wrong_total": lambda: setattr(
+        store.Store,
+        "total",
+        property(lambda it: sum(one.price for one in catalogue.PRODUCTS if it.basket.get(one.name))),
+    ),
+    "wrong_total_shown": lambda: after(
+        basket.Basket, "_refresh", lambda it: it._total.setText(f"Total {catalogue.money(it._store.total + 1)}")
+    ),
+    "wrong_price": lambda: with_other_product(products, "pears", price=190),
+    "wrong_digit_in_a_table": lambda: with_other_product(
+        stock_report, next(one.name for one in stock_report.PRODUCTS if one.in_stock == 120), in_stock=102
+    ),
     "off_by_one": lambda: after(basket.BasketRow, "refresh", lambda it: it._quantity.setText(str(it.quantity + 1))),
     "counter_not_shown": lambda: after(window.Sidebar, "_refresh", lambda it: it._buttons["Basket"].setText("Basket")),
     "item_missing": lambda: setattr(products, "PRODUCTS", products.PRODUCTS[:-1]),
