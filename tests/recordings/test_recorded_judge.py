@@ -124,7 +124,7 @@ def test_clicks_of_two_runs_are_no_double_click(tmp_path: Path) -> None:
         told = played.desktop.read_file("events.txt").splitlines()
         return [line.split()[0] for line in told if not line.startswith("release")]
 
-    tills = Tills(tmp_path, TILL.with_name("pad.py"))
+    tills = Tills(tmp_path, (TILL.with_name("pad.py"),))
     with tills.agent("auto", Steps(Click(100, 100))) as played:
         carry_out(played)
         assert played.recorded.keep()

@@ -34,7 +34,7 @@ def record(tills: Tills, code: str, *options: str, redacts: bool = True) -> Till
 
 def recorded(directory: Path, code: str, *options: str, redacts: bool = True) -> Tills:
     directory.mkdir()
-    return record(Tills(directory, PROGRAMS / "sign_in.py"), code, *options, redacts=redacts)
+    return record(Tills(directory, (PROGRAMS / "sign_in.py",)), code, *options, redacts=redacts)
 
 
 def replay(tills: Tills, code: str, *options: str) -> None:

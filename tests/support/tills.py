@@ -24,7 +24,7 @@ from support.paths import PROGRAMS
 from support.qt_desktop import QtDesktop
 
 TILL = PROGRAMS / "till.py"
-LATER = TILL.with_name("later.py")
+LATER = (TILL, "--later")
 TASK = "Enter alice, add two apples and pay"
 NAME, ADD, PAY = (200, 60), (140, 224), (380, 224)
 ADD_WHEN_MOVED = (240, 224)
@@ -98,7 +98,7 @@ class Tills:
     """A starter of tills, one after the other, each for one agent. `runs` holds their run directories."""
 
     directory: Path
-    program: Path = TILL
+    program: Sequence[Path | str] = (TILL,)
 
     @property
     def key(self) -> Key:
@@ -131,4 +131,6 @@ class Tills:
         settings = Settings(runs_dir=str(self.runs), watch=False, gate_seconds=gate_s, show_secrets=not redacts)
         recorded = RecordedTest(key, mode, rehearsal=rehearsal, review=review, redacts=redacts)
         options |= {"planner": planner or NoPlanner(), "secrets": secrets}
-        return playing(QtDesktop(size=size), [sys.executable, str(self.program), *till], settings, recorded, **options)
+        return playing(
+            QtDesktop(size=size), [sys.executable, *map(str, self.program), *till], settings, recorded, **options
+        )
