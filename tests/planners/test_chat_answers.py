@@ -22,18 +22,11 @@ def decide(*script: Any, **settings: Any) -> Decision:
         return talk.decide()
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("<think>Hm. </think>\n\nI click.", "I click."),
-        ("Hm, hm.</think>I click.", "I click."),
-        ("I click.<think>Was that", "I click."),
-        ("a</think>b</think>c", "c"),
-        ("a < b, and so </thinker>", "a < b, and so </thinker>"),
-    ],
-)
-def test_split_thoughts_leaves_them_out(text: str, words: str) -> None:
-    assert split_reasoning(text)[0] == words
+def test_split_thoughts_leaves_them_out() -> None:
+    for text in ("<think>Hm. </think>\n\nI click.", "Hm, hm.</think>I click.", "I click.<think>Was that"):
+        assert split_reasoning(text)[0] == "I click."
+    assert split_reasoning("a</think>b</think>c")[0] == "c"
+    assert split_reasoning("a < b, and so </thinker>")[0] == "a < b, and so </thinker>"
 
 
 CODER = "<function=wait>\n<parameter=seconds>\n2\n</parameter>\n</function>"

@@ -133,8 +133,7 @@ def test_decide_hanging_attempt_leaves_time_for_another() -> None:
 
 
 def test_backoff_waits_double_up_to_limit() -> None:
-    backoff = Backoff(first_wait_s=1.0, max_wait_s=5.0)
-    waits = [backoff.wait_s(attempt) for attempt in (1, 2, 3, 4)]
+    waits = [Backoff(first_wait_s=1.0, max_wait_s=5.0).wait_s(attempt) for attempt in (1, 2, 3, 4)]
     assert all(nominal <= wait <= nominal * 1.25 for nominal, wait in zip((1, 2, 4, 5), waits, strict=True))
 
 

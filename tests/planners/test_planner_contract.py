@@ -161,9 +161,9 @@ def test_service_only_allowed_confirmation_is_acknowledged(name: str) -> None:
 
 
 def test_service_model_gives_up_with_reason(player: Player) -> None:
-    failed = {"action": "terminate", "status": "failure", "text": "No basket."}
-    is_qwen = player is PLAYERS[COMPUTER_USE]
-    reply = call("computer_use", **failed) if is_qwen else player.call("task_failed", reason="No basket.")
+    reply = player.call("task_failed", reason="No basket.")
+    if player is PLAYERS[COMPUTER_USE]:
+        reply = call("computer_use", action="terminate", status="failure", text="No basket.")
     with player.talk([reply]) as talk:
         decision = talk.decide()
         assert (decision.kind, decision.words) == ("gave_up", "No basket.")
@@ -313,27 +313,19 @@ def test_every_planner_leaves_same_trace_and_same_files(
     assert differences(played, TASKS[task]) == []
 
 
-Run = Callable[..., RunResult]
+def run(planner: Planner | None, runs: Path, fields: Any = None, **options: Any) -> RunResult:
+    """Perform a task in memory."""
+    options = {"controller": PaintedController(), **options}
+    agent = VncUseAgent(settings=Settings(runs_dir=str(runs), **(fields or {})), planner=planner, **options)
+    return agent.run("Open the basket")
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Run:
-    """`run(planner)`: a task in memory."""
-
-    def perform(planner: Planner | None, settings: Any = None, **options: Any) -> RunResult:
-        options = {"settings": Settings(runs_dir=str(tmp_path / "runs"), **(settings or {})), **options}
-        options.setdefault("controller", PaintedController())
-        return VncUseAgent(planner=planner, **options).run("Open the basket")
-
-    return perform
-
-
-def test_turns_of_run_are_counted_and_shown(run: Run, player: Player) -> None:
+def test_turns_of_run_are_counted_and_shown(tmp_path: Path, player: Player) -> None:
     """A call without a meaning is reported to the model; a batch is one call of it, and one turn."""
     bash, batch = player.call("bash"), Said(tuple(Click(10 * number, 20) for number in range(1, 6)), "All five.")
     turns, controller = player.turns([batch]), PaintedController()
     with player.replying([bash, *map(player.say, turns), player.done]) as (server, planner):
-        result = run(planner, controller=controller)
+        result = run(planner, tmp_path, controller=controller)
         assert (result.outcome, server.refusals, len(server.requests)) == (Outcome.DONE, [], 2 + len(turns))
         answered = "\n".join(texts_of(server.requests[1]))
     assert len(controller.performed) == 5
@@ -349,11 +341,11 @@ def test_turns_of_run_are_counted_and_shown(run: Run, player: Player) -> None:
         assert [step.usage == Usage() for step in clicks] == [False, True, True, True, True]
         assert "action 5 of 5</dd>" in html
     with player.replying(lambda request: bash) as (server, planner):
-        result = run(planner)
+        result = run(planner, tmp_path)
         assert (result.outcome, server.refusals, len(server.requests) <= 4) == (Outcome.GAVE_UP, [], True)
 
 
-def test_large_result_is_cut_everywhere_and_secret_hidden_whole(run: Run) -> None:
+def test_large_result_is_cut_everywhere_and_secret_hidden_whole(tmp_path: Path) -> None:
     secret, player = "swordfish-swordfish", PLAYERS["gemini"]
 
     def lookup() -> str:
@@ -361,7 +353,7 @@ def test_large_result_is_cut_everywhere_and_secret_hidden_whole(run: Run) -> Non
         return "x" * (MAX_OUTPUT_LENGTH - len(secret) // 2) + secret + "y" * (20 * MAX_OUTPUT_LENGTH)
 
     with player.replying([player.call("lookup"), player.done], functions=[lookup]) as (server, planner):
-        result = run(planner, functions=[lookup], secrets={"WORD": secret})
+        result = run(planner, tmp_path, functions=[lookup], secrets={"WORD": secret})
         assert (result.outcome, server.refusals) == (Outcome.DONE, [])
         assert max(server.sizes) < 10 * MAX_OUTPUT_LENGTH
         assert says(server.requests[1], f"(the first {MAX_OUTPUT_LENGTH} of ")
@@ -372,16 +364,14 @@ def test_large_result_is_cut_everywhere_and_secret_hidden_whole(run: Run) -> Non
     assert f"(the first {MAX_OUTPUT_LENGTH} of " in run_html(result.run_dir, link=data_uri)
 
 
-ASKS = call("verify", question="The basket is open, and <secret:PIN> is not shown")
-
-
-def test_verify_observer_sees_only_current_screen(run: Run) -> None:
+def test_verify_observer_sees_only_current_screen(tmp_path: Path) -> None:
     """A failure of its service is reported to the model."""
+    asks = call("verify", question="The basket is open, and <secret:PIN> is not shown")
     answer = chat_server.said(json.dumps({"reason": "It is closed.", "value": "no", "box_2d": None}))
     wrong_key = chat_server.error(401, "invalid_api_key", "Incorrect.")
-    with ChatServer([call("click", x=500, y=500), ASKS, answer, ASKS, wrong_key, PLAYERS[COMMANDS].done]) as server:
+    with ChatServer([call("click", x=500, y=500), asks, answer, asks, wrong_key, PLAYERS[COMMANDS].done]) as server:
         fields = {"planner": "openai", "base_url": server.url, "model": chat_server.MODEL}
-        result = run(None, settings=fields, secrets={"PIN": "4711"})
+        result = run(None, tmp_path, fields, secrets={"PIN": "4711"})
     assert [step.output for step in result.steps] == ["", "no: It is closed.", ""]
     assert [step.error[:27] for step in result.steps] == ["", "", "verify raised KeyRejected: "]
     question = next(request for request in server.requests if "tools" not in request.body)
