@@ -44,14 +44,10 @@ SITE = "pages.localhost"
 """The name of all pages, which Chromium is told to find at the port of the test's own server."""
 
 
-def cache() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home, "pytest-vnc-use", "npm")
-
-
 def package_dir(package: str) -> Path:
     """Return the directory of the package, once it has been fetched; nothing in it is run."""
-    directory = cache() / package.replace("/", "+")
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    directory = Path(cache, "pytest-vnc-use", "npm", package.replace("/", "+"))
     if not directory.exists():
         directory.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=directory.parent) as made:

@@ -89,25 +89,21 @@ def write(directory: Path, cases: Iterable[Case]) -> None:
             shutil.copytree(recordings, place / recordings.name)
 
 
-@dataclass(frozen=True)
-class Session:
-    """The results of a session of pytest: its tests by their directory, and its output."""
-
-    tests: Mapping[str, ItemResult]
-    printed: str
+Replayed = tuple[Mapping[str, ItemResult], str]
+"""The results of a session of pytest by the directories of its tests, and its output."""
 
 
-def run(directory: Path, cases: Iterable[Case], at_once: int, record: str) -> Session:
+def run(directory: Path, cases: Iterable[Case], at_once: int, record: str) -> Replayed:
     spread = ["-n", str(at_once), "--maxschedchunk=1"] if at_once > 1 else []
     options = ["-q", *spread, f"--vnc-record={record}", *(case.place for case in cases)]
     tests, printed = session(directory, *options, environment={"SHOP_PASSWORD": PASSWORD})
-    return Session({test.test.partition("/test_walk.py")[0]: test for test in tests}, printed)
+    return {test.test.partition("/test_walk.py")[0]: test for test in tests}, printed
 
 
 def record(directory: Path, walks: Iterable[tuple[str, str]], at_once: int) -> None:
     cases = [Case(program, walk, RECORDING) for program, walk in walks]
     write(directory, cases)
-    printed = run(directory, cases, at_once, "rewrite").printed
+    _, printed = run(directory, cases, at_once, "rewrite")
     for case in cases:
         if not (directory / case.place / "__vnc_recordings__").exists():
             raise SystemExit(f"{case.place} was not recorded:\n{printed}")
@@ -124,12 +120,13 @@ SEES = {
 }
 
 
-def seen_by(case: Case, replayed: Session) -> str:
-    test = replayed.tests.get(case.place)
+def seen_by(case: Case, replayed: Replayed) -> str:
+    tests, printed = replayed
+    test = tests.get(case.place)
     if test is None or (test.is_bad and test.triage not in ("product", "inconclusive")):
         return f"{BROKE}: {test.triage if test else 'no result'}"
     if not test.is_bad:
-        listed = re.search(rf"^TRANSIENT.*{re.escape(case.place)}/", replayed.printed, re.MULTILINE | re.IGNORECASE)
+        listed = re.search(rf"^TRANSIENT.*{re.escape(case.place)}/", printed, re.MULTILINE | re.IGNORECASE)
         return TRANSIENT if listed else NOBODY
     for who, words in SEES.items():
         if re.search(words, test.message):
@@ -156,9 +153,9 @@ def examine(
     return {case: seen_by(case, replayed) for case in cases}, list(wrong_unbroken(without, replayed))
 
 
-def wrong_unbroken(cases: Iterable[Case], replayed: Session) -> Iterator[str]:
+def wrong_unbroken(cases: Iterable[Case], replayed: Replayed) -> Iterator[str]:
     for case in cases:
-        who, test = seen_by(case, replayed), replayed.tests.get(case.place)
+        who, test = seen_by(case, replayed), replayed[0].get(case.place)
         may_be_unsure = case.flavour in ALL[case.program].walks[case.walk].uncertain and who == "claim unsure"
         if who != NOBODY and not may_be_unsure:
             yield f"{case.place}: {who}{': ' + test.message.splitlines()[0][:300] if test and test.message else ''}"

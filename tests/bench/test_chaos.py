@@ -15,14 +15,11 @@ from support.vnc_servers import missing, require
 CHAOS = Path(__file__).with_name("chaos.py")
 
 
-def test_disturbance_explains_only_tests_that_it_hit() -> None:
+def test_disturbance_explains_only_tests_that_it_hit_or_that_ran_meanwhile() -> None:
     killed = Done(Action(1.0, "kill program", 0.5, None), "xterm 7", test=3)
     outage = Done(Action(2.0, "kill model", 0.5, 1.0), "process 8", test=None)
     assert explained([killed, outage], 3) == {"product", "inconclusive", "infra", "budget"}
     assert explained([killed, outage], 4) == {"infra", "budget"}
-
-
-def test_disturbance_of_all_tests_explains_those_that_ran_meanwhile() -> None:
     outage = Done(Action(2.0, "kill model", 0.5, 5.0), "process 8", test=None, done_s=100.0)
     assert explained([outage], 4, [(80.0, 99.0)]) == explained([outage], 4, [(105.0, 110.0)]) == {"infra", "budget"}
     assert explained([outage], 4, [(80.0, 97.0), (107.0, 110.0)]) == set()
