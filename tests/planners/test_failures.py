@@ -201,6 +201,6 @@ def test_no_frame_of_traceback_holds_key(answer: Reply) -> None:
     error: BaseException | None = caught.value
     while error is not None:
         for frame, _ in traceback.walk_tb(error.__traceback__):
-            if frame.f_code.co_filename != __file__ and "conversations" not in frame.f_code.co_filename:
+            if frame.f_code.co_filename != __file__ and "players" not in frame.f_code.co_filename:
                 assert gemini.API_KEY not in repr(frame.f_locals)
         error = error.__cause__ or error.__context__
