@@ -58,24 +58,6 @@ def test_other_evidence_without_judge_is_unsure(judged: Tills) -> None:
     assert drift.region.meets(Region(60, 120, 460, 160))
 
 
-@pytest.mark.slow
-@desktop
-def test_other_evidence_is_judged_again_and_healed(judged: Tills) -> None:
-    tills, judge = judged, Says()
-    with tills.agent("auto", Steps(), judge=judge) as played:
-        played.run()
-        played.agent.click(*ADD)
-        assert played.agent.assess(CLAIM)
-        assert judge.asked == [CLAIM]
-        (healed,) = played.recorded.healed
-        assert f"the evidence for {CLAIM!r} is not on the screen again" in healed
-        assert played.recorded.keep()
-    with tills.agent("replay") as played:
-        played.run()
-        played.agent.click(*ADD)
-        assert played.agent.assess(CLAIM).kind == "holds"
-
-
 @dataclass
 class Sees(Says):
     """A judge by whom a claim holds where a region is not hidden."""
@@ -148,20 +130,20 @@ def judge_after_click(played: Played) -> str:
     return played.agent.assess("it is saved").kind
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("later", ["--error-after=1.0", "--vanish-after=0.6"])
+@pytest.mark.parametrize(
+    ("later", "kind"),
+    [
+        pytest.param(["--error-after=1.0"], "unsure", marks=pytest.mark.slow),
+        pytest.param(["--vanish-after=0.6"], "unsure", marks=pytest.mark.slow),
+        (["--error-after=0.6", "--error-for=0.4"], "holds"),
+    ],
+    ids=["error", "gone", "transient"],
+)
 @desktop
-def test_evidence_after_hands_must_stay(clicked_once: Tills, later: str) -> None:
-    with clicked_once.agent("replay", None, later) as played:
-        assert judge_after_click(played) == "unsure"
-
-
-@desktop
-def test_transient_leaves_evidence_valid(clicked_once: Tills) -> None:
-    recording = clicked_once.recording
-    assert recording.runs[0].claims[0].screen.quiet_s > 1
-    with clicked_once.agent("replay", None, "--error-after=0.6", "--error-for=0.4") as played:
-        assert judge_after_click(played) == "holds"
+def test_evidence_after_hands_must_stay(clicked_once: Tills, later: list[str], kind: str) -> None:
+    assert clicked_once.recording.runs[0].claims[0].screen.quiet_s > 1
+    with clicked_once.agent("replay", None, *later) as played:
+        assert judge_after_click(played) == kind
 
 
 class Blinking(PaintedController):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import cycle
 
 import pytest
@@ -101,14 +101,12 @@ def test_merged_drops_regions_within_others() -> None:
         assert [part.region for part in parts] == kept
 
 
-@dataclass
 class AtNoon(Says):
     """Until it has thought, the clock has become stable."""
 
-    played: Played | None = None
+    played: Played
 
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
-        assert self.played
         self.played.desktop.write_file("noon", "")
         return super().judge(claim, frame, timeout_s=timeout_s, report=report)
 
@@ -117,11 +115,10 @@ class AtNoon(Says):
 @pytest.mark.slow
 def test_part_that_rests_while_judged_is_left_out(tills: Tills) -> None:
     judge = AtNoon()
-    with tills.agent("auto", Steps(*STEPS[:2]), "--clock", judge=judge) as played:
-        judge.played = played
-        played.run()
-        assert played.agent.assess(CLAIM)
-        assert played.recorded.keep()
+    with tills.agent("auto", Steps(*STEPS[:2]), "--clock", judge=judge) as judge.played:
+        judge.played.run()
+        assert judge.played.agent.assess(CLAIM)
+        assert judge.played.recorded.keep()
     with tills.agent("replay", None, "--clock") as played:
         played.run()
         assert played.agent.assess(CLAIM).kind == "holds"

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import io
-
 import numpy as np
 import pytest
-from PIL import Image, ImageDraw, ImageFont
 
 from pytest_vnc_use.errors import RecordingDrifted
 from pytest_vnc_use.recordings.format import DynamicRegion, Recording, screens
 from pytest_vnc_use.recordings.gates import Gate, gate
-from pytest_vnc_use.recordings.images import Pixels, pixels_of
+from pytest_vnc_use.recordings.images import Pixels
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.recordings.store import save
 from pytest_vnc_use.types import Region
+from support.drawings import drawn
 from support.tills import Tills
 
 WHITE, BLACK, GREY = 0xFFFFFF, 0, 0x404040
@@ -58,7 +56,7 @@ def test_rehearsal_learns_line_moved_by_pixel_and_toast(recorded: Tills) -> None
         rehearsed(recorded, "--fault=wrong total")
 
 
-def drawn(*boxes: tuple[Region, int]) -> Pixels:
+def boxes_drawn(*boxes: tuple[Region, int]) -> Pixels:
     pixels = np.full((400, 800), WHITE, np.uint32)
     for box, colour in boxes:
         box.part_of(pixels)[:] = colour
@@ -77,7 +75,7 @@ def opened(expected: Pixels, seen: Pixels, caret: DynamicRegion | None = None) -
 
 def test_opened_border_23_levels_off_is_four_parts() -> None:
     box = Region(100, 100, 400, 180)
-    was, now = drawn(*outline(box, GREY)), drawn(*outline(box, GREY + 0x171717))
+    was, now = boxes_drawn(*outline(box, GREY)), boxes_drawn(*outline(box, GREY + 0x171717))
     learnt = opened(was, now)
     assert learnt is not None
     assert len(learnt.parts) == 4
@@ -98,26 +96,17 @@ def test_opened_border_23_levels_off_is_four_parts() -> None:
     ids=["too large", "in too many places", "another screen"],
 )
 def test_opened_large_or_scattered_difference_is_none(boxes: list[Region]) -> None:
-    assert opened(drawn(), drawn(*((box, BLACK) for box in boxes))) is None
+    assert opened(boxes_drawn(), boxes_drawn(*((box, BLACK) for box in boxes))) is None
 
 
 def test_opened_drawing_elsewhere_is_none() -> None:
-    was, moved = drawn((Region(100, 100, 140, 104), BLACK)), drawn((Region(100, 101, 140, 105), BLACK))
+    was, moved = boxes_drawn((Region(100, 100, 140, 104), BLACK)), boxes_drawn((Region(100, 101, 140, 105), BLACK))
     assert opened(was, moved) is not None
-    assert opened(was, drawn((Region(100, 108, 140, 112), BLACK))) is None
+    assert opened(was, boxes_drawn((Region(100, 108, 140, 112), BLACK))) is None
 
 
 @pytest.mark.parametrize("pair", ["58", ".,", "O0"])
 def test_opened_other_character_is_none(pair: str) -> None:
-    was, now = (text_drawn(f"total {character}.00") for character in pair)
+    was, now = (drawn(f"total {character}.00", (100, 100), (800, 400)) for character in pair)
     assert opened(was, now) is None
     assert opened(was, np.roll(was, 1, axis=0)) is not None
-
-
-def text_drawn(text: str) -> Pixels:
-    """A text as small as programs show it, drawn smoothly."""
-    image = Image.new("RGB", (800, 400), "white")
-    ImageDraw.Draw(image).text((100, 100), text, "black", font=ImageFont.load_default(11))
-    file = io.BytesIO()
-    image.save(file, "PNG")
-    return pixels_of(file.getvalue())

@@ -94,16 +94,11 @@ def test_really_differing_bars_grown_by_one_pixel_are_marked() -> None:
     assert (really_differing(before, after) == differing(before, after)).all()
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        pytest.param(np.s_[300:342, 100:102], id="border"),
-        pytest.param(np.s_[298:300, 98:302], id="focus ring"),
-        pytest.param(np.s_[308:334, 210:212], id="caret"),
-        pytest.param(np.s_[320:321, 250:251], id="pixel"),
-        pytest.param(np.s_[334:335, 122:205], id="underline"),
-    ],
-)
+BORDER, FOCUS_RING, CARET = np.s_[300:342, 100:102], np.s_[298:300, 98:302], np.s_[308:334, 210:212]
+PIXEL, UNDERLINE = np.s_[320:321, 250:251], np.s_[334:335, 122:205]
+
+
+@pytest.mark.parametrize("change", [BORDER, FOCUS_RING, CARET, PIXEL, UNDERLINE])
 def test_really_differing_change_beside_redrawn_line_is_marked(change: tuple[slice, slice]) -> None:
     before, after = (screen((text("Submit", way), 112, 301)) for way in ("plain", "hinted"))
     after[change] = 0x1A73E8
