@@ -74,16 +74,15 @@ def test_accepted_and_masked_changes_are_asked_once(recorded: Tills) -> None:
 @desktop
 def test_answer_after_recording_changed_is_not_written(recorded: Tills) -> None:
     person, file = Person(), recorded.key.path
-    text = file.read_bytes()
 
     def answer(question: Question) -> Answer:
-        file.write_bytes(text + b"\n")
+        file.write_bytes(b"edited")
         return Answer("accept")
 
     person.reviewer = Reviewer(answer)
     with pytest.raises(RecordingError, match="has changed since this test began"):
         person.review(recorded, "spelling")
-    assert file.read_bytes() == text + b"\n"
+    assert file.read_bytes() == b"edited"
 
 
 @desktop
@@ -141,15 +140,9 @@ def screen(shade: int) -> Screen:
     return Screen(pixels=lambda: pixels_in(painted(shade)))
 
 
-RUN = RecordedRun(
-    task="Click",
-    steps=(
-        RecordedStep(action=FIRST, screen=screen(10)),
-        RecordedStep(action=SECOND, screen=screen(SAME)),
-        RecordedStep(action=THIRD, screen=screen(SAME)),
-    ),
-    end=screen(END),
-)
+SHADES = {FIRST: 10, SECOND: SAME, THIRD: SAME}
+STEPS_DUE = tuple(RecordedStep(action=action, screen=screen(shade)) for action, shade in SHADES.items())
+RUN = RecordedRun(task="Click", steps=STEPS_DUE, end=screen(END))
 
 
 class Changed(PaintedController):

@@ -7,7 +7,6 @@ from itertools import cycle
 
 import pytest
 
-from pytest_vnc_use.recordings.format import dynamic_region, merged
 from pytest_vnc_use.recordings.images import Pixels, frame_of
 from pytest_vnc_use.recordings.moving import stable_screen
 from pytest_vnc_use.types import Frame, Region, Report, Verdict
@@ -22,14 +21,10 @@ class Turning(PaintedController):
 
     def __init__(self, *screens: Pixels, moving: tuple[Region, ...]) -> None:
         super().__init__()
-        self._frames = cycle([moving_frame(pixels, moving) for pixels in screens])
+        self._frames = cycle([replace(frame_of(pixels), moving=moving) for pixels in screens])
 
     def frame(self) -> Frame:
         return next(self._frames)
-
-
-def moving_frame(pixels: Pixels, moving: tuple[Region, ...]) -> Frame:
-    return replace(frame_of(pixels), moving=moving)
 
 
 def filled(region: Region) -> Pixels:
@@ -92,13 +87,6 @@ def test_caret_below_moving_part_stands_apart(below: Region, parts: list[Region]
 def test_change_beside_tile_is_no_part_of_it(beside: Region) -> None:
     """A tile that the caret has left still counts as moving for a while."""
     assert stable_screen(Turning(BLANK, filled(beside), moving=(TILE,))).dynamic == ()
-
-
-def test_merged_drops_regions_within_others() -> None:
-    inner, across = Region(65, 65, 70, 70), Region(65, 65, 97, 70)
-    for regions, kept in (((inner, TILE, NEXT_TILE, TILE), [TILE, NEXT_TILE]), ((across, TILE), [across, TILE])):
-        parts = merged(dynamic_region(region, "always_changing") for region in regions)
-        assert [part.region for part in parts] == kept
 
 
 class AtNoon(Says):

@@ -18,21 +18,19 @@ from support.tills import Tills
 WHITE, BLACK, GREY = 0xFFFFFF, 0, 0x404040
 
 
-def rehearsed(tills: Tills, *till: str) -> None:
-    """Rehearse the recording of a till, and write what that taught."""
-    rehearsal = Rehearsal(tills.recording)
+def replayed(tills: Tills, *till: str, rehearsal: Rehearsal | None = None) -> list[str]:
+    """Replay the recording; return what was there for a moment."""
     with tills.agent("replay", None, *till, gate_s=2.0, rehearsal=rehearsal) as played:
         played.run()
         played.agent.end_body()
-    save(tills.key.path, rehearsal.learnt())
-
-
-def replayed(tills: Tills, *till: str) -> list[str]:
-    """Replay the recording; return what was there for a moment."""
-    with tills.agent("replay", None, *till, gate_s=2.0) as played:
-        played.run()
-        played.agent.end_body()
         return played.recorded.transients
+
+
+def rehearsed(tills: Tills, *till: str) -> None:
+    """Rehearse the recording of a till, and write what that taught."""
+    rehearsal = Rehearsal(tills.recording)
+    replayed(tills, *till, rehearsal=rehearsal)
+    save(tills.key.path, rehearsal.learnt())
 
 
 def unstable(recording: Recording) -> list[DynamicRegion]:

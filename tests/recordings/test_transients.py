@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -99,7 +98,7 @@ BLUE, RED = "#2070b0", "#c02020"
 
 
 def page(
-    text: str = "", *, status: str = "", ring: str = BLUE, button: str = BLUE, label: str = "Sign in", toast: str = ""
+    text: str = "", *, status: str = "", ring: str = BLUE, button: str = BLUE, note: str = "", toast: str = ""
 ) -> Pixels:
     """A field with a text, a button and a status line; a toast, if there is one."""
     image = Image.new("RGB", SIZE, "white")
@@ -107,7 +106,8 @@ def page(
     pen.rectangle(FIELD, outline="grey")
     pen.text((30, 30), text, "black")
     pen.rectangle(BUTTON, fill=button, outline=ring, width=2)
-    pen.text((50, 135), label, "white")
+    pen.text((50, 135), "Sign in", "white")
+    pen.text((50, 150), note, "white")
     pen.text((20, 180), status, "black")
     if toast:
         pen.rectangle((210, 80, 310, 110), fill="#ffe0a0")
@@ -124,18 +124,14 @@ SCREENS = [
 ]
 
 
-def _png(shown: Pixels, _: FrameRef) -> bytes:
-    return encode_png(shown)
-
-
 def after_two_steps() -> Replay:
     """A replay after its second step, a click on the button."""
     *before, end = (Screen(pixels=lambda shown=shown: shown) for shown in SCREENS)
     steps = tuple(RecordedStep(action=Click(80, 140), screen=screen) for screen in before)
     replay = Replay(cast(Any, None), RecordedRun(task="Sign in", steps=steps, end=end))
     for shown in SCREENS[:2]:
-        frame = FrameRef(str(shown.sum()), *SIZE)
-        replay.decide(Observation("Sign in", frame, frame, (), partial(_png, shown)), timeout_s=1.0)
+        frame, png = FrameRef(str(shown.sum()), *SIZE), encode_png(shown)
+        replay.decide(Observation("Sign in", frame, frame, (), lambda _, png=png: png), timeout_s=1.0)
     return replay
 
 
@@ -161,6 +157,6 @@ def test_unknown_parts_unrecorded_drawing_is_listed() -> None:
         page("alice", toast="added"),
         page(toast="ERROR 500", status="paid"),
         page("alice", status="ERROR 500"),
-        page("alice", label="ERROR"),
+        page("alice", note="ERROR"),
     ):
         assert after_two_steps().unknown_parts(shown)
