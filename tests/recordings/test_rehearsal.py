@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.drawings import drawn
 
 from pytest_vnc_use.errors import RecordingDrifted
 from pytest_vnc_use.recordings.format import DynamicRegion, Recording, screens
@@ -13,6 +12,7 @@ from pytest_vnc_use.recordings.images import Pixels
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.recordings.store import save
 from pytest_vnc_use.types import Region
+from support.images import drawn
 from support.tills import Tills
 
 WHITE, BLACK, GREY = 0xFFFFFF, 0, 0x404040
