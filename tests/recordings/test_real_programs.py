@@ -57,14 +57,14 @@ def terminal(moves: str) -> str:
 @pytest.mark.slow
 def test_moved_caret_is_waited_for(tmp_path: Path) -> None:
     require("xterm")
-    with Desk(tmp_path) as desk, desk.driven(CARET, terminal(r"printf '\033[5C'"), "auto", CARET_STEPS) as driven:
+    with Desk(tmp_path).driven(CARET, terminal(r"printf '\033[5C'"), "auto", CARET_STEPS) as driven:
         driven.run()
         assert driven.recorded.keep()
-    recording = load(desk.key(CARET).path)
+    recording = load(Desk(tmp_path).key(CARET).path)
     assert recording is not None
     (run,) = recording.runs
     slowly = terminal(r"sleep 1.5; printf '\033[5C'")
-    with Desk(tmp_path) as desk, desk.driven(CARET, slowly, "replay") as driven:
+    with Desk(tmp_path).driven(CARET, slowly, "replay") as driven:
         result = driven.run()
     directory = RunDirectory(result.run_dir)
     screens = [*(step.screen for step in run.steps[2:]), run.end]

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.desktop, pytest.mark.slow]
 
 
 def recorded(directory: Path, *options: str) -> Tills:
-    tills = Tills(directory, PROGRAMS / "sign_in.py")
+    tills = Tills(directory, (PROGRAMS / "sign_in.py",))
     with tills.agent("rewrite", Steps(*STEPS), *options, secrets={"CODE": FIRST}, redacts=True) as played:
         played.run(TASK)
         assert played.recorded.keep()
