@@ -209,23 +209,6 @@ def test_wrong_option_is_usage_error(
     result.stderr.fnmatch_lines([f"ERROR: {problem}"])
 
 
-ON_THE_PAD = """
-import pytest
-from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
-from pytest_vnc_use.types import Click, Confirmation, Decision, Proposal
-
-TASKS = []
-
-@pytest.fixture
-def vnc_planner():
-    def turn(observation):
-        if observation.turns:
-            return Decision("finished", "done")
-        TASKS.append(observation.task)
-        buys = Proposal(Click(10, 10), "buy", {}, Confirmation("this buys two apples"))
-        return [buys] if "Buy" in observation.task else Decision("finished", "done")
-    return ScriptedPlanner(turn)
-"""
 BY_HAND = """
 import pytest
 
