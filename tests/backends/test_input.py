@@ -32,8 +32,7 @@ from pytest_vnc_use.types import (
 from pytest_vnc_use.types.keys import keysym_of, name_of, parse_combo
 from support import vnc_servers
 from support.rfb_server import RAW, greeting, rectangle, update
-from support.stages.qemu import qemu
-from support.stages.stage import Wish
+from support.stages import qemu
 from support.vnc_servers import VncServer, wait_for
 from support.witness_programs import (
     Page,
@@ -115,7 +114,7 @@ def test_keys_do_not_overtake_click(tigervnc: VncServer, connected: Connect, tmp
 def test_text_longer_than_queue_of_keys(connected: Connect, tmp_path: Path) -> None:
     """QEMU takes a key event every 10 ms, queues about 340 and drops the rest."""
     text = f"{ASCII}the quick brown fox jumps over the lazy dog"
-    with qemu(tmp_path, Wish()) as stage:
+    with qemu(tmp_path) as stage:
         hands = connected(stage.server)
         hands.type_text(text)
         assert_becomes(stage.heard, [f"key {character!r}" for character in text])

@@ -4,7 +4,6 @@ arrives there, pixel by pixel and character by character.
 
 from __future__ import annotations
 
-import io
 from ast import literal_eval
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -12,15 +11,13 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from pytest_vnc_use.backends.screen import SettleRules
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import AuthenticationFailed
-from pytest_vnc_use.types import Button, Click, Frame
+from pytest_vnc_use.types import Button, Click
 from support.images import decoded
-from support.stages.kinds import KINDS, that_can
-from support.stages.stage import Stage, Wish
+from support.stages import ENDS_WITH_CLIENT, KINDS, WITH_PASSWORD, Stage, colours
 from support.vnc_servers import wait_for
 from support.witness_programs import assert_becomes
 
@@ -35,14 +32,13 @@ LINE = "Ab1 ~!@\\|;\"'<>/"
 @pytest.fixture(scope="module", params=KINDS)
 def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Stage]]:
     """Each kind in turn: its stage, the same for all tests of it, unless it ends with its client."""
-    kind = KINDS[request.param]
+    name = request.param
     with ExitStack() as stack:
 
         def start() -> Stage:
-            wish = Wish(kind.size, naps=True)  # as x11vnc does where nobody forbids it
-            return stack.enter_context(kind.start(tmp_path_factory.mktemp(request.param), wish))
+            return stack.enter_context(KINDS[name](tmp_path_factory.mktemp(name)))
 
-        yield cache(start) if kind.outlives_clients else start
+        yield start if name == ENDS_WITH_CLIENT else cache(start)
 
 
 @pytest.fixture
@@ -55,10 +51,6 @@ def move_the_pointer(hands: VNCController) -> None:
     for x in (6, 5):
         hands.move(x, 5)
         hands.frame()
-
-
-def colours(frame: Frame) -> int:
-    return len(Image.open(io.BytesIO(frame.png)).getcolors(1 << 24) or ())
 
 
 def wait_to_see(stage: Stage, hands: VNCController) -> None:
@@ -83,7 +75,7 @@ def test_screen_is_what_server_shows(stage: Stage, connected: Connect) -> None:
         wait_to_see(stage, hands)
         frame = hands.frame()
         assert hands.size == (frame.ref.width, frame.ref.height)
-        assert colours(frame) >= 15
+        assert colours(decoded(frame)) >= 15
         hands.move(5, 5)
         stage.repaint()
         assert hands.settle().reason == "settled"
@@ -98,11 +90,10 @@ def test_screen_is_what_server_shows(stage: Stage, connected: Connect) -> None:
     assert hands.frame().png == before.png
 
 
-@pytest.mark.parametrize("name", that_can("password"))
+@pytest.mark.parametrize("name", WITH_PASSWORD)
 def test_password_right_wrong_and_missing(name: str, tmp_path: Path, connected: Connect) -> None:
-    kind = KINDS[name]
-    with kind.start(tmp_path, Wish(kind.size, password="geheim")) as stage:
-        assert connected(stage.server, "geheim").size == kind.size
+    with KINDS[name](tmp_path, "geheim") as stage:
+        assert connected(stage.server, "geheim").size == stage.truth().shape[1::-1]
         for password, message in (("falsch", "refused the password"), (None, "wants a password, but none is set")):
             with pytest.raises(AuthenticationFailed, match=message):
                 connect(stage.server.address, password)

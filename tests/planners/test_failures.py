@@ -35,8 +35,8 @@ AGAIN: dict[str, list[Reply]] = {
         gemini.stopped("A_REASON_OF_NEXT_YEAR"),
         gemini.candidate([{"text": "cut off in the mid"}], "MAX_TOKENS"),
         *[gemini.candidate([GEMINIS], reason) for reason in ("UNEXPECTED_TOOL_CALL", "OTHER")],
-        gemini.malformed({"text": "half a character: \ud83d"}),
-        gemini.Reply({"candidates": [{"finishReason": "STOP", "content": "It is open."}]}, malformed=True),
+        gemini.candidate([{"text": "half a character: \ud83d"}]),
+        gemini.Reply({"candidates": [{"finishReason": "STOP", "content": "It is open."}]}),
     ],
     "anthropic": [
         messages_server.overloaded(),

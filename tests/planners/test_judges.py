@@ -15,9 +15,8 @@ from pytest_vnc_use.planners.common.judge import Opinion, answer_in
 from pytest_vnc_use.types import Region
 from support.chat_server import error, said
 from support.json_server import Reply
-from support.judge_servers import CLAIM, KEY, KINDS, QUESTION, Kind, court, opinion, value
 from support.messages_server import MessagesServer, text
-from support.players import frame_of
+from support.players import CLAIM, KEY, KINDS, QUESTION, Kind, court, frame_of, opinion, value
 
 CHAT, CLAUDE, GEMINI = KINDS["chat"], KINDS["anthropic"], KINDS["gemini"]
 

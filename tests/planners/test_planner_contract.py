@@ -355,7 +355,7 @@ def test_large_result_is_cut_everywhere_and_secret_hidden_whole(tmp_path: Path) 
     with player.replying([player.call("lookup"), player.done], functions=[lookup]) as (server, planner):
         result = run(planner, tmp_path, functions=[lookup], secrets={"WORD": secret})
         assert (result.outcome, server.refusals) == (Outcome.DONE, [])
-        assert max(server.sizes) < 10 * MAX_OUTPUT_LENGTH
+        assert max(len(posted.raw) for posted in server.posted) < 10 * MAX_OUTPUT_LENGTH
         assert says(server.requests[1], f"(the first {MAX_OUTPUT_LENGTH} of ")
     assert result.steps[0].output.endswith("x<secret:W")
     files = [file.read_bytes() for file in result.run_dir.rglob("*") if file.is_file()]

@@ -1,8 +1,4 @@
-"""A fake server (`json_server.Service`) for chat completions, strict where LM Studio, vLLM or llama.cpp is:
-
-with ChatServer([call("click", x=500, y=500), call("task_complete", summary="It is open.")]) as server:
-    planner = OpenAICompatible(server.url, "some-model")
-"""
+"""A fake server (`json_server.Service`) for chat completions, strict where LM Studio, vLLM or llama.cpp is."""
 
 from __future__ import annotations
 
@@ -56,7 +52,6 @@ USAGE = {
 @dataclass(frozen=True)
 class ChatRequest:
     body: JsonObject
-    size: int
 
     @property
     def messages(self) -> Sequence[JsonObject]:
@@ -169,12 +164,12 @@ class ChatServer(Service):
     `binds` is true where it binds answers to a schema; else it refuses to. With `takes_thoughts` it takes think blocks.
     """
 
-    _path = "/v1"
+    path = "/v1"
     binds: bool = True
     takes_thoughts: bool = False
 
     def _read(self, posted: Posted) -> ChatRequest:
-        return ChatRequest(posted.body, len(posted.raw))
+        return ChatRequest(posted.body)
 
     def _denial_of(self, posted: Posted, request: ChatRequest) -> Refusal | None:
         if posted.path != "/v1/chat/completions":

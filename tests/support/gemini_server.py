@@ -1,15 +1,12 @@
 """A fake server (`json_server.Service`) for Gemini's generateContent:
 
-    with GeminiServer([calls(("click", {"x": 500, "y": 500})), text("Done.")]) as server:
-        planner = GeminiComputerUse(base_url=server.url, api_key=server.api_key)
-
-`requests` holds all requests, in camelCase.
+with GeminiServer([calls(("click", {"x": 500, "y": 500})), text("Done.")]) as server:
+    planner = GeminiComputerUse(base_url=server.url, api_key=server.api_key)
 """
 
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -17,17 +14,9 @@ from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from typing import Any
 
-from support import json_server
-from support.json_server import JsonObject, Posted, Refusal, Service
+from support.json_server import JsonObject, Posted, Refusal, Reply as Reply, Service
 
 API_KEY = "AIza-the-test-key"
-
-
-@dataclass(frozen=True)
-class Reply(json_server.Reply):
-    """One answer of the service. A `malformed` one has parts that no content may have."""
-
-    malformed: bool = False
 
 
 def text(words: str) -> Reply:
@@ -76,7 +65,7 @@ def stopped(finish_reason: str) -> Reply:
     return Reply({"candidates": [{"index": 0, "finishReason": finish_reason, "finishMessage": "so it is"}]})
 
 
-def blocked_prompt(reason: str = "SAFETY") -> Reply:
+def blocked_prompt(reason: str) -> Reply:
     return Reply({"promptFeedback": {"blockReason": reason, "blockReasonMessage": "blocked"}, "usageMetadata": USAGE})
 
 
@@ -84,22 +73,19 @@ def error(code: int, status: str, message: str, *details: JsonObject) -> Reply:
     return Reply({"error": {"code": code, "message": message, "status": status, "details": list(details)}}, code)
 
 
-def rate_limited(retry_in_s: float | None) -> Reply:
-    details = [quota_failure("GenerateRequestsPerMinutePerProjectPerModel-FreeTier")]
-    if retry_in_s is not None:
-        details.append({"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": f"{retry_in_s}s"})
-    return error(429, "RESOURCE_EXHAUSTED", "You exceeded your current quota.", *details)
+def rate_limited(retry_in_s: float) -> Reply:
+    return over_quota("GenerateRequestsPerMinutePerProjectPerModel-FreeTier", retry_in_s)
 
 
 def daily_quota() -> Reply:
     """Return a quota per day; Google sends a RetryInfo here too, which is of no use."""
-    retry = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "0.1s"}
-    failure = quota_failure("GenerateRequestsPerDayPerProjectPerModel-FreeTier")
+    return over_quota("GenerateRequestsPerDayPerProjectPerModel-FreeTier", 0.1)
+
+
+def over_quota(quota_id: str, retry_in_s: float) -> Reply:
+    failure = {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{"quotaId": quota_id}]}
+    retry = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": f"{retry_in_s}s"}
     return error(429, "RESOURCE_EXHAUSTED", "You exceeded your current quota.", failure, retry)
-
-
-def quota_failure(quota_id: str) -> dict[str, Any]:
-    return {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{"quotaId": quota_id}]}
 
 
 def overloaded() -> Reply:
@@ -108,10 +94,6 @@ def overloaded() -> Reply:
 
 def not_json() -> Reply:
     return Reply(b'{"candidates": [{"ind', 200)
-
-
-def malformed(*parts: Any, **more: Any) -> Reply:
-    return replace(candidate(list(parts), **more), malformed=True)
 
 
 def hang(seconds: float = 60.0) -> Reply:
@@ -135,13 +117,6 @@ class Request:
     model: str
     key: str
     body: JsonObject
-    size: int
-
-    @classmethod
-    def read(cls, path: str, key: str, raw: bytes) -> Request:
-        found = re.fullmatch(r".*/(?P<version>v1\w*)/models/(?P<model>[^:/]+):generateContent", path)
-        version, model = found.group("version", "model") if found else ("", path)
-        return cls(version, model, key, json.loads(raw), len(raw))
 
     @property
     def contents(self) -> Sequence[JsonObject]:
@@ -158,15 +133,6 @@ class Request:
     @property
     def function_responses(self) -> tuple[JsonObject, ...]:
         return tuple(response for content in self.contents for response in _named(content, "functionResponse"))
-
-
-def refusal_of_access(version: str, model: str, key: str, *, api_key: str) -> Refusal | None:
-    """Return how Google refuses this key for this model, whatever it is asked for; or None."""
-    if key != api_key:
-        return Refusal("API key not valid. Please pass a valid API key.", code="API_KEY_INVALID")
-    if model not in MODELS or version != "v1beta":
-        return Refusal(f"models/{model} is not found for API version {version}", 404, "NOT_FOUND")
-    return None
 
 
 def fields(request: Request) -> Iterator[str]:
@@ -264,7 +230,7 @@ RULES: tuple[Callable[[Request], Iterator[str]], ...] = (
 
 
 def changed_history(request: Request, answered: Sequence[JsonObject]) -> Iterator[str]:
-    known = [_canonical(content) for content in answered]
+    known = [*map(_canonical, answered)]
     for number, content in enumerate(request.contents):
         if content.get("role") == "model" and _canonical(content) not in known:
             yield f"(ours) contents[{number}] is not what the model said: its parts or its signature were changed."
@@ -280,7 +246,7 @@ def _answers(request: Request) -> Iterator[tuple[int, JsonObject, JsonObject]]:
             yield number, call, response
 
 
-def _named(content: JsonObject, field: str) -> list[JsonObject]:
+def _named(content: JsonObject, field: str) -> list[Any]:
     return [part[field] for part in content.get("parts", ()) if field in part]
 
 
@@ -321,11 +287,24 @@ class GeminiServer(Service):
     methods: tuple[str, ...] = ("generateContent", "countTokens")
     """What the models are described as able to do."""
 
-    def _read(self, posted: Posted) -> Request:
-        return Request.read(posted.path, posted.headers.get("x-goog-api-key", ""), posted.raw)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.answer_get = self._describe
 
-    def _denial_of(self, posted: Posted, request: Request) -> Refusal | None:
-        return refusal_of_access(request.version, request.model, request.key, api_key=self.api_key)
+    def _read(self, posted: Posted) -> Request:
+        found = re.fullmatch(r".*/(v1\w*)/models/([^:/]+):generateContent", posted.path)
+        version, model = found.groups() if found else ("", posted.path)
+        return Request(version, model, posted.headers.get("x-goog-api-key", ""), posted.body)
+
+    def _denial_of(self, _posted: Posted, request: Request) -> Refusal | None:
+        return self._refusal_of_access(request.version, request.model, request.key)
+
+    def _refusal_of_access(self, version: str, model: str, key: str | None) -> Refusal | None:
+        if key != self.api_key:
+            return Refusal("API key not valid. Please pass a valid API key.", code="API_KEY_INVALID")
+        if model not in MODELS or version != "v1beta":
+            return Refusal(f"models/{model} is not found for API version {version}", 404, "NOT_FOUND")
+        return None
 
     def _problems_of(self, request: Request) -> Iterator[str]:
         return chain(*(rule(request) for rule in RULES), changed_history(request, self.said))
@@ -335,31 +314,21 @@ class GeminiServer(Service):
         kind = refusal.kind or "INVALID_ARGUMENT"
         return error(refusal.status, kind, refusal.message, *([info] if refusal.code else []))
 
-    def _describe(self, asked: Posted) -> json_server.Reply:
+    def _describe(self, asked: Posted) -> Reply:
         """Return the service's description of the model in the path; it costs nothing, and uses up no reply."""
         _, version, _, model = asked.path.split("/")
-        refused = refusal_of_access(version, model, asked.headers.get("x-goog-api-key", ""), api_key=self.api_key)
-        if refused is not None:
+        if refused := self._refusal_of_access(version, model, asked.headers.get("x-goog-api-key")):
             return self._error(refused)
         return Reply({"name": f"models/{model}", "version": "001", "supportedGenerationMethods": self.methods})
 
-    def _kept(self, reply: json_server.Reply, request: Request) -> json_server.Reply:
-        """Return the reply with an id on each call and the model's version, remembered for the next request's check.
-
-        A malformed one stays as it is, and is not remembered: nobody is to send it back.
-        """
-        if isinstance(reply.body, bytes) or "error" in reply.body or (isinstance(reply, Reply) and reply.malformed):
+    def _kept(self, reply: Reply, request: Request) -> Reply:
+        """Return the reply with an id on each call and the model's version, remembered for the next request's check."""
+        if isinstance(reply.body, bytes) or "error" in reply.body:
             return reply
         body = json.loads(json.dumps({"modelVersion": f"{request.model}-001", **reply.body}))
-        for answer in body.get("candidates", ()):
-            content = answer.get("content", {})
-            parts = [part for part in content.get("parts", ()) if "functionCall" in part]
-            for number, part in enumerate(parts):
-                if self.with_ids:
-                    part["functionCall"].setdefault("id", f"call-{len(self.said)}-{number}")
+        contents = [answer.get("content", {}) for answer in body.get("candidates", ())]
+        for content in filter(lambda content: isinstance(content, dict), contents):  # a malformed one is not sent back
+            for number, call in enumerate(_named(content, "functionCall") if self.with_ids else ()):
+                call.setdefault("id", f"call-{len(self.said)}-{number}")
             self.said.append(content)
         return replace(reply, body=body)
-
-
-def digest(png: bytes) -> str:
-    return hashlib.sha256(png).hexdigest()

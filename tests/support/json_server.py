@@ -49,20 +49,24 @@ Script = Union[Iterable[Reply], Callable[[Any], Reply]]
 """The replies of a service in order, or a function from a request to its reply."""
 
 
-@dataclass
 class JsonServer:
-    """A server on a free port of this machine; `requests` holds its requests in order. `answer_get` answers a GET."""
+    """A server on a free port of this machine; `posted` and `requests` hold its requests in order."""
 
-    answer: Callable[[Posted], Reply]
-    answer_get: Callable[[Posted], Reply] | None = None
-    requests: list[Posted] = field(default_factory=list)
+    path = ""
 
-    def __post_init__(self) -> None:
-        self._turn = threading.Condition()
+    def __init__(
+        self,
+        answer: Callable[[Posted], Reply],
+        answer_get: Callable[[Posted], Reply] = lambda _: Reply({"error": "this service answers no GET"}, 404),
+    ) -> None:
+        self.answer, self.answer_get = answer, answer_get
+        self.posted: list[Posted] = []
+        self.requests: list[Any] = self.posted
         self.closing = threading.Event()
+        self._turn = threading.Condition()
 
-    def __enter__(self) -> JsonServer:
-        server = self
+    def __enter__(self) -> Self:
+        server: JsonServer = self
 
         class Handler(_Handler):
             json_server = server
@@ -81,17 +85,17 @@ class JsonServer:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_address[1]}"
+        return f"http://127.0.0.1:{self._http.server_address[1]}{self.path}"
 
     def wait_for_requests(self, count: int, timeout_s: float = 60.0) -> None:
         """Return once so many requests have come in. Raises TimeoutError."""
         with self._turn:
-            if not self._turn.wait_for(lambda: len(self.requests) >= count, timeout_s):
-                raise TimeoutError(f"{count} requests were awaited, {len(self.requests)} came within {timeout_s} s")
+            if not self._turn.wait_for(lambda: len(self.posted) >= count, timeout_s):
+                raise TimeoutError(f"{count} requests were awaited, {len(self.posted)} came within {timeout_s} s")
 
     def reply_to(self, posted: Posted) -> Reply:
         with self._turn:
-            self.requests.append(posted)
+            self.posted.append(posted)
             self._turn.notify_all()
             return self.answer(posted)
 
@@ -109,7 +113,7 @@ def openai_error(status: int, kind: str, told: str, code: str | None = None, **h
 
 
 @dataclass
-class Service:
+class Service(JsonServer):
     """A fake service: it gives its replies in order, and refuses what the real one would, which uses up no reply.
 
     Refusals have the service's own text where one is documented. A rule marked (ours) stands for a documented demand
@@ -122,44 +126,24 @@ class Service:
 
     script: Script = ()
     api_key: str = ""
-    requests: list[Any] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=list)
-    refusals: list[str] = field(default_factory=list)
-    said: list[Any] = field(default_factory=list)
-    _path = ""
 
     def __post_init__(self) -> None:
+        super().__init__(self._answer)
+        self.requests: list[Any] = []
+        self.refusals: list[str] = []
+        self.said: list[Any] = []
         replies = iter(()) if callable(self.script) else iter(self.script)
         used_up = self._error(Refusal("the test's script has no reply left"))
         self._next = self.script if callable(self.script) else lambda _: next(replies, used_up)
-        self._http = JsonServer(self._answer, self._describe)
-
-    def __enter__(self) -> Self:
-        self._http.__enter__()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._http.__exit__(*exc)
-
-    @property
-    def url(self) -> str:
-        return self._http.url + self._path
-
-    def wait_for_requests(self, count: int, timeout_s: float = 60.0) -> None:
-        self._http.wait_for_requests(count, timeout_s)
 
     def _answer(self, posted: Posted) -> Reply:
         request = self._read(posted)
         self.requests.append(request)
-        self.sizes.append(len(posted.raw))
         refusal = self._denial_of(posted, request) or next(map(Refusal, self._problems_of(request)), None)
         if refusal is not None:
             self.refusals += [refusal.message] if refusal.status == 400 else []
             return self._error(refusal)
         return self._kept(self._next(request), request)
-
-    def _describe(self, asked: Posted) -> Reply:
-        return Reply({"error": "this service answers no GET"}, 404)
 
     def _read(self, posted: Posted) -> Any:
         return posted.body
@@ -198,11 +182,7 @@ STRICT_KEYWORDS = {
     *("items", "minItems", "maxItems", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
     *("pattern", "format", "description", "title"),
 }
-"""The keywords of strict JSON schemas for answers; OpenAI and servers that follow it refuse others.
-
-Source: developers.openai.com, "Structured outputs", supported schemas; its errors as issues of public projects quote
-them.
-"""
+"""The keywords of strict JSON schemas for answers; others are refused (developers.openai.com, "Structured outputs")."""
 
 
 def problems_of_format(described: JsonObject, field: str) -> Iterator[str]:
@@ -242,10 +222,7 @@ class _Handler(BaseHTTPRequestHandler):
             super().handle()
 
     def do_GET(self) -> None:
-        if self.json_server.answer_get is None:
-            self._send(Reply({"error": "this service answers no GET"}, 404))
-        else:
-            self._send(self.json_server.answer_get(self._posted(b"")))
+        self._send(self.json_server.answer_get(self._posted(b"")))
 
     def do_POST(self) -> None:
         reply = self.json_server.reply_to(self._posted(self.rfile.read(int(self.headers["Content-Length"]))))
@@ -263,15 +240,13 @@ class _Handler(BaseHTTPRequestHandler):
         head = "\r\n".join(lines).encode()
         if not reply.drip_headers:
             self.wfile.write(head)
-        self._write(data if not reply.drip_headers else head + data, reply.drip_s)
-
-    def _write(self, data: bytes, drip_s: float) -> None:
-        if not drip_s:
+        data = head + data if reply.drip_headers else data
+        if not reply.drip_s:
             self.wfile.write(data)
             return
         for byte in data:
             self.wfile.write(bytes([byte]))
-            if self.json_server.closing.wait(drip_s):
+            if self.json_server.closing.wait(reply.drip_s):
                 self.close_connection = True
                 return
 

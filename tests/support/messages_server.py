@@ -1,7 +1,4 @@
-"""A fake server (`json_server.Service`) for Anthropic's Messages API:
-
-    with MessagesServer([uses(("left_click", {"coordinate": [720, 450]})), text("Done.")]) as server:
-        planner = AnthropicComputer(base_url=server.url, api_key=server.api_key)
+"""A fake server (`json_server.Service`) for Anthropic's Messages API.
 
 Sources: platform.claude.com/docs, "Computer use tool", "Handle tool calls", "Vision", "Preserved thinking", "Structured
 outputs"; the types of the anthropic SDK 2.12.

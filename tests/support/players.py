@@ -1,4 +1,5 @@
-"""The model of each provider, as it says the same in its own form: actions, a call of a function, the end of a run.
+"""The model of each provider, as it says the same in its own form: actions, a call of a function, the end of a run;
+and the judges of every kind, each with the fake server for its service.
 
 A player serves the replies for a list of turns, with the planner that asks for them:
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -20,11 +21,11 @@ from typing import Any
 
 from PIL import Image
 
-from pytest_vnc_use.planners.anthropic import AnthropicComputer
-from pytest_vnc_use.planners.chat.planner import OpenAICompatible
+from pytest_vnc_use.planners.anthropic import AnthropicComputer, AnthropicJudge
+from pytest_vnc_use.planners.chat.planner import ChatJudge, OpenAICompatible
 from pytest_vnc_use.planners.common.http import Backoff
-from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
-from pytest_vnc_use.planners.openai import OpenAIComputer
+from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse, GeminiJudge
+from pytest_vnc_use.planners.openai import OpenAIComputer, OpenAIJudge
 from pytest_vnc_use.types import (
     Action,
     Click,
@@ -36,18 +37,20 @@ from pytest_vnc_use.types import (
     ModelExchange,
     Move,
     Observation,
+    Reading,
     Report,
     Ruling,
     Scroll,
     Step,
     Turn,
     TypeText,
+    Verdict,
     Wait,
     ignore_report,
 )
-from pytest_vnc_use.types.protocols import Planner
+from pytest_vnc_use.types.protocols import Judge, Planner, Reader
 from support import chat_server, gemini_server, images, messages_server, responses_server
-from support.json_server import Reply
+from support.json_server import Reply, Script
 
 ALLOWED = Ruling("allow", "rule 1")
 QUICK = Backoff(first_wait_s=0.01, max_wait_s=0.02)
@@ -60,7 +63,7 @@ def into(exchanges: list[ModelExchange]) -> Report:
 
 @cache
 def frame_of(colour: int, width: int = 1440, height: int = 900) -> Frame:
-    """Return a screen of one colour, as a real PNG; with a palette, it is made in a tenth of the time."""
+    """Return a screen of one colour; with a palette, it is made in a tenth of the time."""
     image = Image.new("P", (width, height))
     image.putpalette((colour % 256, colour // 256, 0))
     return images.frame_of(image)
@@ -223,10 +226,6 @@ def _qwens_turn(said: Said) -> Reply:
     return chat_server.calls(*(("computer_use", call) for call in _in(COMPUTER_USE, said)), words=said.words)
 
 
-Replies = Iterable[Any] | Callable[[Any], Any]
-"""A fake server's answers in order, or a function of the request."""
-
-
 @dataclass(frozen=True)
 class Player:
     """One planner, the fake server for the service that it asks, and the forms in which its model answers.
@@ -256,7 +255,7 @@ class Player:
     @contextmanager
     def talk(
         self,
-        replies: Replies = (),
+        replies: Script = (),
         *,
         serve: Mapping[str, Any] = MappingProxyType({}),
         history: History | None = None,
@@ -270,7 +269,7 @@ class Player:
             assert talk.is_refused or server.refusals == []
 
     @contextmanager
-    def replying(self, replies: Replies, **options: Any) -> Iterator[tuple[Any, Planner]]:
+    def replying(self, replies: Script, **options: Any) -> Iterator[tuple[Any, Planner]]:
         with self.serve(replies) as server:
             yield server, self.planner(server, **options)
 
@@ -278,19 +277,14 @@ class Player:
         return self.replying([*map(self.say, self.turns(task)), self.done], **options)
 
 
-def _chats(toolset: str) -> Callable[..., Planner]:
-    def planner(server: chat_server.ChatServer, **options: Any) -> Planner:
-        return OpenAICompatible(server.url, chat_server.MODEL, **{"toolset": toolset, **options})
-
-    return planner
-
-
-def _native(kind: Callable[..., Planner]) -> Callable[..., Planner]:
-    return lambda server, **options: kind(**{"api_key": server.api_key, "base_url": server.url, **options})
+def _native(kind: Callable[..., Any], **settings: Any) -> Callable[..., Any]:
+    """Return what makes a planner or a judge that asks a server."""
+    return lambda server, **options: kind(**{"api_key": server.api_key, "base_url": server.url, **settings, **options})
 
 
 def _chat_player(toolset: str, say: Callable[[Said], Any], end: Callable[[str], Any], **more: Any) -> Player:
-    return Player(chat_server.ChatServer, _chats(toolset), say, end, chat_server.call, **more)
+    planner = _native(OpenAICompatible, model=chat_server.MODEL, toolset=toolset)
+    return Player(chat_server.ChatServer, planner, say, end, chat_server.call, **more)
 
 
 def _complete(words: str) -> Reply:
@@ -350,3 +344,98 @@ def says(request: Any, words: str) -> bool:
 def screens_of(request: Any) -> list[str]:
     texts = (text.removeprefix("data:image/png;base64,") for text in texts_of(request))
     return [hashlib.sha256(base64.b64decode(text)).hexdigest() for text in texts if text.startswith("iVBOR")]
+
+
+CLAIM = "The basket shows 2 apples."
+QUESTION = "How many apples are in the basket?"
+COUNT = {
+    "type": "object",
+    "properties": {"apples": {"$ref": "#/$defs/Count"}},
+    "required": ["apples"],
+    "additionalProperties": False,
+    "$defs": {"Count": {"type": "integer", "description": "how many"}},
+}
+KEY = "a-key-for-the-tests"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of judge, and its service: how the service says words, a box, and its answer to a refused prompt.
+
+    The box is the middle half of the screen at the top, in the service's coordinates.
+    """
+
+    server: Callable[..., Any]
+    judge: Callable[..., Judge]
+    say: Callable[[str], Any]
+    box: Sequence[int]
+    blocked: Any
+
+
+KINDS = {
+    "gemini": Kind(
+        gemini_server.GeminiServer,
+        _native(GeminiJudge, backoff=QUICK),
+        gemini_server.text,
+        (0, 250, 500, 750),
+        gemini_server.blocked_prompt("SAFETY"),
+    ),
+    "chat": Kind(
+        chat_server.ChatServer,
+        _native(ChatJudge, backoff=QUICK, model=chat_server.MODEL),
+        chat_server.said,
+        (250, 0, 750, 500),
+        chat_server.said("", refusal="I cannot."),
+    ),
+    "anthropic": Kind(
+        messages_server.MessagesServer,
+        _native(AnthropicJudge, backoff=QUICK),
+        messages_server.text,
+        (360, 0, 1080, 450),
+        messages_server.refused("cyber", "Not this."),
+    ),
+    "openai": Kind(
+        responses_server.ResponsesServer,
+        _native(OpenAIJudge, backoff=QUICK),
+        responses_server.text,
+        (360, 0, 1080, 450),
+        responses_server.response(status="incomplete", incomplete_details={"reason": "content_filter"}),
+    ),
+}
+
+
+@dataclass
+class Court:
+    """A judge, the service that it asks, the frame for its claims, and the exchanges that it reported."""
+
+    server: Any
+    judge: Judge
+    frame: Frame = field(default_factory=lambda: frame_of(7))
+    exchanges: list[ModelExchange] = field(default_factory=list)
+
+    def ask(self) -> Verdict:
+        return self.judge.judge(CLAIM, self.frame, timeout_s=20.0, report=into(self.exchanges))
+
+    def read(self) -> Reading:
+        assert isinstance(self.judge, Reader)
+        return self.judge.read(QUESTION, COUNT, self.frame, timeout_s=20.0, report=into(self.exchanges))
+
+    @property
+    def bodies(self) -> list[Any]:
+        return [exchange.request for exchange in self.exchanges]
+
+
+@contextmanager
+def court(
+    kind: Kind, *replies: Any, serve: Mapping[str, Any] = MappingProxyType({}), **settings: Any
+) -> Iterator[Court]:
+    with kind.server(replies, api_key=KEY, **serve) as server:
+        yield Court(server, kind.judge(server, **settings))
+
+
+def opinion(**changes: Any) -> str:
+    return json.dumps({"reason": "The row says 2 apples.", "verdict": "holds", "box_2d": None, **changes})
+
+
+def value(**changes: Any) -> str:
+    return json.dumps({"reason": "The row says 2 apples.", "value": {"apples": 2}, "box_2d": None, **changes})

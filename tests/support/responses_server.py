@@ -1,7 +1,4 @@
-"""A fake server (`json_server.Service`) for OpenAI's Responses API:
-
-    with ResponsesServer([acts({"type": "click", "button": "left", "x": 720, "y": 450}), text("Done.")]) as server:
-        planner = OpenAIComputer(base_url=server.url, api_key=server.api_key)
+"""A fake server (`json_server.Service`) for OpenAI's Responses API.
 
 Sources: developers.openai.com, "Computer use", "Reasoning models", "Images and vision"; the types of the openai SDK
 3.54; reports of its errors in issues of openai/openai-agents-python (1660) and pydantic/pydantic-ai (2861).
@@ -204,7 +201,7 @@ def _images(request: JsonObject) -> Iterator[JsonObject]:
 
 @dataclass
 class ResponsesServer(Service):
-    _path = "/v1"
+    path = "/v1"
     api_key: str = API_KEY
 
     def _denial_of(self, posted: Posted, request: JsonObject) -> Refusal | None:

@@ -66,7 +66,7 @@ def test_fake_service_malformed_request_is_refused(name: str) -> None:
         talk.act()
         talk.act()
         assert server.refusals == []
-        sent, said = server._http.requests[-1], [*server.said]
+        sent, said = server.posted[-1], [*server.said]
         for path, value, message in MALFORMED[name]:
             place = body = sent.body
             *steps, last = (int(step) if step.isdigit() else step for step in path.split("."))
@@ -76,7 +76,7 @@ def test_fake_service_malformed_request_is_refused(name: str) -> None:
                 del place[last]
             else:
                 place[last] = value
-            reply = server._http.reply_to(Posted(sent.path, sent.headers, json.dumps(body).encode()))
+            reply = server.reply_to(Posted(sent.path, sent.headers, json.dumps(body).encode()))
             assert reply.status == 400, path
             assert message in str(reply.body), path
             assert server.said == said, path

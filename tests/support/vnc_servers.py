@@ -10,7 +10,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -51,7 +50,6 @@ class VncServer:
     address: str
     process: subprocess.Popen[bytes]
     display: str = ""
-    password: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def run(self, *command: str, **options: object) -> AbstractContextManager[subprocess.Popen[bytes]]:
@@ -140,17 +138,12 @@ def tigervnc(
 
 
 @contextmanager
-def tightvnc(
-    size: tuple[int, int] = (1024, 768),
-    password_file: Path | None = None,
-    options: Sequence[str] = (),
-    depth: int = 24,
-) -> Iterator[VncServer]:
+def tightvnc(size: tuple[int, int] = (1024, 768), password_file: Path | None = None) -> Iterator[VncServer]:
     """Yield Xtightvnc, which cannot choose a display on its own: the first of some that it gets."""
     security = ["-rfbauth", str(password_file)] if password_file else []
-    shape = ["-geometry", f"{size[0]}x{size[1]}", "-depth", str(depth)]
+    shape = ["-geometry", f"{size[0]}x{size[1]}", "-depth", "24"]
     for display in filter(is_free, range(*own_displays())):
-        with running("Xtightvnc", f":{display}", *shape, "-localhost", *security, *options) as process:
+        with running("Xtightvnc", f":{display}", *shape, "-localhost", *security) as process:
             if _greets(5900 + display, process):
                 yield _x_vnc(process, display, 5900 + display)
                 return
@@ -169,35 +162,18 @@ def is_free(display: int) -> bool:
 
 @contextmanager
 def x11vnc(
-    size: tuple[int, int] = (1024, 768),
-    password_file: Path | None = None,
-    options: Sequence[str] = (),
-    depth: int = 24,
-    *,
-    naps: bool = False,
+    size: tuple[int, int] = (1024, 768), password_file: Path | None = None, *, naps: bool = False
 ) -> Iterator[VncServer]:
-    """Yield x11vnc, showing an Xvfb in true colours: the map of other ones it reads once, before programs fill it.
-
-    If it `naps`, as it does by default, it answers up to half a second late while nothing happens.
-    """
+    """Yield x11vnc, showing an Xvfb. If it `naps`, it answers up to half a second late while nothing happens."""
     security = ["-rfbauth", str(password_file)] if password_file else ["-nopw"]
     with ExitStack() as stack:
-        _, display = stack.enter_context(_x_server("Xvfb", "-cc", "4", "-screen", "0", f"{size[0]}x{size[1]}x{depth}"))
+        _, display = stack.enter_context(_x_server("Xvfb", "-screen", "0", f"{size[0]}x{size[1]}x24"))
         arguments = ["-localhost", "-forever", "-shared", "-noipv6", "-autoport", "5950", "-nap" if naps else "-nonap"]
-        command = ("x11vnc", "-display", f":{display}", *arguments, *security, *options)
+        command = ("x11vnc", "-display", f":{display}", *arguments, *security)
         process = stack.enter_context(running(*command, stdout=subprocess.PIPE))
         assert process.stdout is not None
         port = next(int(line[5:]) for line in process.stdout if line.startswith(b"PORT="))
         yield _x_vnc(process, display, port)
-
-
-@contextmanager
-def qt_program(script: Path, *arguments: str) -> Iterator[VncServer]:
-    require_pyside()
-    platform = "vnc:size=800x600:port={}".format
-    command = (sys.executable, str(script), *arguments)
-    with on_free_port(lambda port: running(*command, environment={"QT_QPA_PLATFORM": platform(port)})) as server:
-        yield server
 
 
 @contextmanager

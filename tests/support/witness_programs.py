@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any
 from pytest_vnc_use.backends.vnc import connect
 from support.json_server import JsonServer, Posted, Reply
 from support.paths import PROGRAMS
-from support.vnc_servers import VncServer, qt_program, require, wait_for
+from support.vnc_servers import VncServer, on_free_port, require, require_pyside, running, wait_for
 
 WITNESS = PROGRAMS / "witness.py"
 PAGE = PROGRAMS / "page.html"
@@ -49,7 +50,9 @@ def assert_becomes(look: Callable[[], Any], expected: object, timeout_s: float =
 
 @contextmanager
 def witness_on_qt(directory: Path) -> Iterator[Witness]:
-    with qt_program(WITNESS, str(directory)) as server:
+    require_pyside()
+    command, platform = (sys.executable, str(WITNESS), str(directory)), "vnc:size=800x600:port={}".format
+    with on_free_port(lambda port: running(*command, environment={"QT_QPA_PLATFORM": platform(port)})) as server:
         wait_for((directory / "focused.txt").exists, "the window")  # the server greets before: keys would be lost
         yield Witness(server, directory)
 

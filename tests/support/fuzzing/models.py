@@ -16,8 +16,7 @@ from pytest_vnc_use.planners.common.http import Backoff
 from pytest_vnc_use.types import Click, Drag, KeyCombo, Observation, Scroll, TypeText, Wait, ignore_report
 from support.fuzzing.trial import Target, Try, mutated_json, text_of
 from support.json_server import JsonServer, Reply
-from support.judge_servers import KINDS, opinion
-from support.players import PLAYERS, Said, frame_of
+from support.players import KINDS, PLAYERS, Said, frame_of, opinion
 
 _ONCE = Backoff(attempts=1)
 _FRAME = frame_of(7)
@@ -84,7 +83,7 @@ def _check(action: Any) -> None:
 def _judge(name: str, _dir: Path) -> Iterator[Try]:
     say, said = KINDS[name].say, json.loads(opinion(box_2d=[0, 250, 500, 750]))
     with JsonServer(lambda _: say("")) as server:
-        judge = KINDS[name].judge(server, backoff=_ONCE)
+        judge = KINDS[name].judge(SimpleNamespace(url=server.url, api_key="k"), backoff=_ONCE)
 
         def attempt(random: Random) -> None:
             server.requests.clear()
