@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
+from pytest_vnc_use.agent.build import GEMINI_KEY_VARIABLES
 from pytest_vnc_use.settings.settings import FIELDS, OPTIONS
 from support.gemini_server import GeminiServer, calls, text, wants_confirmation
-from support.pad_sessions import QUIET
-from support.paths import PAD_LINE
+from support.pad_sessions import ON_PAD, QUIET
 from support.qt_desktop import QtDesktop
 from support.vnc_servers import VncServer
 
@@ -141,52 +140,55 @@ def test_live_session_carries_out_and_reports(pytester: pytest.Pytester, model: 
     assert "3 apples" in json.dumps(responses("named_functions"))
 
 
-WRONG_MARKERS = {
-    "no task": ("@pytest.mark.vnc_task()\ndef test_it(): ...", "exactly one task"),
-    "method of TestCase": ("class TestIt(unittest.TestCase):\n    @task\n    def test_it(self): ...", "got 'TestIt'"),
-    "coroutine": ("@task\nasync def test_it(): ...", "`async def` that no plugin runs. Write `def`"),
-    "two models": (
-        "@pytest.mark.vnc_task('Pay', model='gemini-2', expect=None)\n@task\ndef test_it(): ...",
-        "the same in all markers of a test, got 'None' and 'gemini-2'",
-    ),
-}
+WRONG_MARKERS = """
+import unittest
+import pytest
+from conftest import LATE
 
+click = pytest.mark.vnc_task("Click", expect=None)
 
-@pytest.mark.parametrize(("source", "problem"), WRONG_MARKERS.values(), ids=WRONG_MARKERS)
-def test_wrong_marker_is_usage_error(pytester: pytest.Pytester, source: str, problem: str) -> None:
-    pytester.makepyfile(f"import pytest, unittest\ntask = pytest.mark.vnc_task('Click', expect=None)\n{source}\n")
-    result = pytester.runpytest_subprocess("--collect-only", *QUIET)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: *test_it: *{problem.replace('[', '[[]')}*"])
+@pytest.mark.vnc_task()
+def test_wrong(): ...
+
+class TestOfUnittest(unittest.TestCase):
+    @click
+    def test_method(self): ...
+
+@click
+async def test_coroutine(): ...
+
+@pytest.mark.vnc_task("Pay", model="gemini-2", expect=None)
+@click
+def test_models(): ...
+
+def test_modified(): ...
+
+def test_body(request): request.node.add_marker(LATE)
+"""
+LATE_MARKER = """
+import pytest
+LATE = pytest.mark.vnc_task("Click it", expect=None)
+
+def pytest_collection_modifyitems(items):
+    next(item for item in items if item.name == "test_modified").add_marker(LATE)
+"""
 
 
 def test_late_or_wrong_marker_on_worker_fails_test(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest(
-        """
-        import pytest
-        LATE = pytest.mark.vnc_task("Click it", expect=None)
-
-        def pytest_collection_modifyitems(items):
-            items[1].add_marker(LATE)
-
-        """
+    pytester.makeconftest(LATE_MARKER)
+    pytester.makepyfile(WRONG_MARKERS)
+    result = pytester.runpytest_subprocess("-n1", *QUIET)
+    result.assert_outcomes(failed=1, errors=5)
+    result.stdout.fnmatch_lines_random(
+        [
+            "settings: *test_wrong: vnc_task needs exactly one task*",
+            "settings: *test_method: *got 'TestOfUnittest'*",
+            "settings: *test_coroutine: *`async def` that no plugin runs. Write `def`*",
+            "settings: *test_models: *the same in all markers of a test, got 'None' and 'gemini-2'*",
+            "vnc-use: 6 failed: 6 settings",
+        ]
     )
-    pytester.makepyfile(
-        """
-        import pytest
-        from conftest import LATE
-
-        @pytest.mark.vnc_task()
-        def test_wrong(): ...
-        def test_modified(): ...
-        def test_body(request): request.node.add_marker(LATE)
-        """
-    )
-    result = pytester.runpytest_subprocess("-n1")
-    result.assert_outcomes(failed=1, errors=2)
-    result.stdout.fnmatch_lines(["settings: *test_wrong: vnc_task needs exactly one task*"])
     assert result.stdout.str().count("settings: vnc_task was added after the test was collected") >= 2
-    result.stdout.fnmatch_lines(["vnc-use: 3 failed: 3 settings"])
 
 
 @pytest.mark.parametrize(
@@ -195,15 +197,15 @@ def test_late_or_wrong_marker_on_worker_fails_test(pytester: pytest.Pytester) ->
         ("--vnc-session-max-dollars=1 --vnc-model=gemini-9-new", "the price of the model 'gemini-9-new'*"),
         ("--vnc-policy=policy.toml", "*policy.toml*rule 1*decision*"),
         ("--vnc-secret=SHOP=hunter2", "--vnc-secret must be NAME, *or NAME=cmd:COMMAND, got 'SHOP=…'"),
+        ("", "*test_it: vnc_task needs exactly one task as text, got ()"),
     ],
 )
-def test_wrong_option_is_usage_error(
+def test_wrong_option_or_marker_is_usage_error(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, option: str, problem: str
 ) -> None:
     monkeypatch.setenv("GOOGLE_API_KEY", "unused")
-    pytester.makepyfile("def test_it(): ...")
-    policy = '[[rule]]\ndecision = "maybe"\naction = "click"\n'
-    pytester.makefile(".toml", policy=policy)
+    pytester.makepyfile("import pytest\n@pytest.mark.vnc_task()\ndef test_it(): ...")
+    pytester.makefile(".toml", policy='[[rule]]\ndecision = "maybe"\naction = "click"\n')
     result = pytester.runpytest_subprocess(*option.split(), "--vnc-planner=gemini", *QUIET)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {problem}"])
@@ -222,19 +224,6 @@ def test_no_planner(vnc_agent):
 @pytest.mark.vnc_task("Click it", expect=None, planner="gemini")
 def test_no_key(vnc_agent): ...
 """
-
-
-@pytest.mark.desktop
-def test_missing_desktop_planner_or_key_is_named(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
-    pytester.makepyfile(BY_HAND)
-    result = pytester.runpytest_subprocess("--vnc-server=qt", f"--vnc-app={PAD_LINE}", "--vnc-scope=session")
-    result.assert_outcomes(passed=1, failed=1, errors=1)
-    missing = ["*no API key*", "*no planner is configured. *--vnc-record=manual*--vnc-planner=gemini*"]
-    result.stdout.fnmatch_lines(missing)
-
-
 ON_THE_PAD = """
 import pytest
 from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
@@ -252,9 +241,7 @@ def vnc_planner():
         return [buys] if "Buy" in observation.task else Decision("finished", "done")
     return ScriptedPlanner(turn)
 """
-MARKED = """
-import pytest
-from conftest import TASKS
+MARKED = f"""{ON_THE_PAD}
 from pytest_vnc_use.errors import PolicyDenied
 
 clicked = pytest.mark.vnc_task("Click it", expect=None)
@@ -286,22 +273,19 @@ def test_denied_as_expected(vnc_agent):
 """
 
 
-@pytest.fixture(scope="module")
-def pad() -> Iterator[QtDesktop]:
-    """One pad for all tests that do not look at it."""
-    desktop = QtDesktop(shlex.split(PAD_LINE))
-    yield desktop
-    desktop.stop()
-
-
 @pytest.mark.desktop
-def test_markers_of_classes_and_parameters_combine(pytester: pytest.Pytester, pad: QtDesktop) -> None:
-    pytester.makeconftest(ON_THE_PAD)
+def test_markers_combine_and_missing_planner_or_key_is_named(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in GEMINI_KEY_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
     pytester.makefile(".toml", lax='[[rule]]\nname = "all"\ndecision = "allow"\naction = "*"\n')
-    pytester.makepyfile(test_it=MARKED)
-    result = pytester.runpytest_subprocess(f"--vnc-server={pad.server}", *QUIET)
-    result.assert_outcomes(passed=2 + 2 + 2, failed=1)
+    pytester.makepyfile(test_it=MARKED, test_by_hand=BY_HAND)
+    result = pytester.runpytest_subprocess(*ON_PAD)
+    result.assert_outcomes(passed=1 + 2 + 2 + 2, failed=2, errors=1)
     result.stdout.fnmatch_lines(["*ended as denied*this buys two apples*", "*task: Buy, strictly"])
+    missing = ["*no API key*", "*no planner is configured. *--vnc-record=manual*--vnc-planner=gemini*"]
+    result.stdout.fnmatch_lines(missing)
     assert "agent.py" not in result.stdout.str()
     assert "the body is not reached" not in result.stdout.str()
 
@@ -321,18 +305,8 @@ def test_session_without_tasks_loads_only_hooks_and_options(pytester: pytest.Pyt
     """A session that only collects tasks loads no library of pixels or models."""
     pytester.makeconftest(LOADED)
     pytester.makepyfile(test_idle="def test_it(tmp_path): ...", test_task=JUDGED)
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-s",
-        "-p",
-        "no:html",
-        "-p",
-        "no:pytest-vnc",
-        "-p",
-        "no:langsmith_plugin",
-    ]
+    off = [f"-pno:{plugin}" for plugin in ("html", "pytest-vnc", "langsmith_plugin")]
+    command = [sys.executable, "-m", "pytest", "-s", *off]
     plugin = ("plugin", *(f"plugin.{name}" for name in ("fixtures", "hookspecs", "options")))
     idle = pytester.run(*command, "test_idle.py")
     idle.stdout.fnmatch_lines([" ".join(["*loaded", *plugin, "settings", "settings.settings"])])
@@ -342,24 +316,22 @@ def test_session_without_tasks_loads_only_hooks_and_options(pytester: pytest.Pyt
     assert not {"langgraph", "google.genai", "twisted", "PIL", "numpy", "vncdotool"} & {*loaded}
 
 
+WITH_OTHERS = """
+@pytest.mark.timeout(50)
+@pytest.mark.vcr
+@pytest.mark.vnc_task("Click it", expect=None)
+def test_it(vnc, record_mode, vnc_agent, vnc_settings):
+    assert record_mode == "none"
+    assert vnc.capture().shape[:2] == (768, 1024)
+    assert len(vnc_agent.runs) == 1
+    assert vnc_settings.username == ""
+"""
+
+
 @pytest.mark.desktop
 def test_other_plugins_live_beside_it(pytester: pytest.Pytester, pad: QtDesktop, tigervnc: VncServer) -> None:
     """pytest-vnc, pytest-recording and pytest-timeout, with their options and fixtures in use by one test."""
-    pytester.makeconftest(ON_THE_PAD)
-    pytester.makepyfile(
-        """
-        import pytest
-
-        @pytest.mark.timeout(50)
-        @pytest.mark.vcr
-        @pytest.mark.vnc_task("Click it", expect=None)
-        def test_it(vnc, record_mode, vnc_agent, vnc_settings):
-            assert record_mode == "none"
-            assert vnc.capture().shape[:2] == (768, 1024)
-            assert len(vnc_agent.runs) == 1
-            assert vnc_settings.username == ""
-        """
-    )
+    pytester.makepyfile(ON_THE_PAD + WITH_OTHERS)
     host, port = tigervnc.address.split("::")
     # vnc_user is pytest-vnc's: the user name for its own server
     pytester.makeini(f"[pytest]\nvnc_host = {host}\nvnc_port = {port}\nvnc_user = somebody\n")
