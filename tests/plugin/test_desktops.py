@@ -1,10 +1,10 @@
-"""Which desktop a test gets: its own, or that of its module or session, with which program."""
+"""Which desktop and program a test gets, and what a program or a desktop that ends makes of it."""
 
 from __future__ import annotations
 
 import pytest
 
-from support.pad_sessions import scripted_conftest
+from support.pad_sessions import results, scripted_conftest
 from support.vnc_servers import require
 
 pytestmark = pytest.mark.desktop
@@ -187,3 +187,69 @@ def test_sockets_blocked_names_what_to_allow(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(vnc_desktop): ...")
     result = pytester.runpytest_subprocess(*DESKTOP, "--disable-socket", "-Werror")
     result.stdout.fnmatch_lines(["infra: DesktopRefused: *pytest-socket*--allow-unix-socket*--allow-hosts=HOST*"])
+
+
+PROGRAM = "sh -c 'xterm & until [ -s told ]; do sleep 0.05; done; . ./told'"
+CRASHES = """
+import time
+import pytest
+from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
+from pytest_vnc_use.types import Click, Decision, Verdict
+
+class Judge:
+    def judge(self, claim, frame, *, timeout_s, report):
+        return Verdict(claim, "holds", "so it looks", frame=frame.ref)
+
+@pytest.fixture
+def vnc_judge():
+    return Judge()
+
+@pytest.fixture
+def vnc_planner():
+    return ScriptedPlanner(lambda seen: Decision("finished", "done") if seen.turns else Click(5, 5))
+
+@pytest.fixture
+def tell(vnc_desktop):
+    def tell(word):
+        vnc_desktop.write_file("told", word)
+        deadline_s = time.monotonic() + 20
+        while not vnc_desktop.program_fault():
+            assert time.monotonic() < deadline_s, "the program has not ended within 20 s"
+            time.sleep(0.01)
+    return tell
+
+seen = pytest.mark.vnc_task("Click", expect="it is clicked")
+
+def test_crash(vnc_agent, tell):
+    vnc_agent.click(5, 5)
+    tell("exit 139")
+
+def test_crash_and_assertion(vnc_agent, tell):
+    vnc_agent.click(5, 5)
+    tell("kill -SEGV $$")
+    assert tell is None
+
+@seen
+def test_ended_by_test(tell): tell("kill -TERM $$")
+
+@seen
+def test_started_anew(vnc_desktop, tell):
+    tell("kill -SEGV $$")
+    vnc_desktop.launch(["xterm"])
+"""
+
+
+@pytest.mark.slow
+def test_no_test_passes_whose_program_has_crashed(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(CRASHES)
+    result = pytester.runpytest_subprocess(*DESKTOP, f"--vnc-app={PROGRAM}", "--reruns=1", timeout=400)
+    told = {name: (test.result, test.triage) for name, test in results().items()}
+    assert told == {
+        "crash": ("failed", "product"),
+        "crash_and_assertion": ("failed", "product"),
+        "ended_by_test": ("passed", None),
+        "started_anew": ("passed", None),
+    }
+    result.stdout.fnmatch_lines(["product: the program ended with exit code 139 before the test did: *"])
+    result.stdout.fnmatch_lines(["*_ test_crash_and_assertion _*", "the program ended with SIGSEGV: *", "*assert *"])
+    assert results()["crash_and_assertion"].message.startswith("the program ended with SIGSEGV: the program ")

@@ -7,11 +7,6 @@ import pytest
 from support.pad_sessions import QUIET
 from support.paths import TESTS
 
-
-def assert_harmless(text: str) -> None:
-    assert all(character.isprintable() or character == "\n" for character in text), repr(text)
-
-
 CONFTEST = """
 import pytest
 from support.memory_desktop import PaintedController, ListPlanner, act, finished
@@ -77,7 +72,7 @@ def test_reports_are_harmless_and_paths_survive_chdir(
     result = pytester.runpytest_subprocess(*options, timeout=400)
     result.assert_outcomes(failed=2, passed=1)
     terminal = result.stdout.str() + result.stderr.str()
-    assert_harmless(terminal)
+    assert all(character.isprintable() or character == "\n" for character in terminal), repr(terminal)
     assert len(terminal) < 100_000
     assert "of 3000" in terminal, "the length of a reason that was cut is told"
     assert (pytester.path / "junit.xml").stat().st_size < 100_000

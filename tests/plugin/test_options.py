@@ -48,12 +48,20 @@ def test_settings_of_file_work_from_any_directory(pytester: pytest.Pytester, nam
     pytester.runpytest_subprocess("-W", "error", "-p", "no:pytest-vnc").assert_outcomes(passed=1)
 
 
-@since_9
-def test_wrong_native_value_is_usage_error(pytester: pytest.Pytester) -> None:
-    (pytester.path / "pyproject.toml").write_text("[tool.pytest]\nvnc_max_seconds = [1, 2]\n", encoding="utf-8")
+WRONG = [
+    pytest.param(
+        "pytest", "vnc_max_seconds = [1, 2]", "* vnc_max_seconds must be a number of * above 0, got *", marks=since_9
+    ),
+    ("pytest.ini_options", "vnc_ap = 'xcalc'", "unknown ini option vnc_ap. Did you mean vnc_app[?]"),
+]
+
+
+@pytest.mark.parametrize(("table", "line", "problem"), WRONG)
+def test_wrong_ini_option_is_usage_error(pytester: pytest.Pytester, table: str, line: str, problem: str) -> None:
+    (pytester.path / "pyproject.toml").write_text(f"[tool.{table}]\n{line}\n", encoding="utf-8")
     outcome = pytester.runpytest_subprocess(*QUIET)
     assert outcome.ret == pytest.ExitCode.USAGE_ERROR
-    outcome.stderr.fnmatch_lines(["ERROR: ini option vnc_max_seconds must be a number of seconds above 0, got *"])
+    outcome.stderr.fnmatch_lines([f"ERROR: {problem}"])
 
 
 def test_env_file_is_read_where_setting_names_it(pytester: pytest.Pytester) -> None:
@@ -115,10 +123,3 @@ def test_m_vnc_selects_each_test_with_desktop(pytester: pytest.Pytester) -> None
     )
     with_python = {name.partition("(")[0] for name in TESTS.split("def ") if name.startswith("test_")}
     assert (ours, others) == ({*with_python, "pays"} - {"test_of_numbers"}, {"test_of_numbers"})
-
-
-def test_misspelt_ini_option_is_refused(pytester: pytest.Pytester) -> None:
-    pytester.makeini("[pytest]\nvnc_ap = xcalc")
-    pytester.makepyfile("def test_it(): pass")
-    ended = pytester.runpytest_subprocess("-p", "no:pytest-vnc")
-    ended.stderr.fnmatch_lines("ERROR: unknown ini option vnc_ap. Did you mean vnc_app[?]")

@@ -298,6 +298,37 @@ def test_replay_option_overrules_marker(project: Project) -> None:
     assert not project.file.parent.exists()
 
 
+AT_ITS_END = f"""
+import pytest
+
+{TASK}def test_till(vnc_desktop):
+{rest_of("5.00")}
+{TASK}def test_asserts(vnc_desktop):
+{rest_of("6.00")}
+{TASK}def test_skips(vnc_agent):
+    pytest.skip("not today")
+
+{TASK}{TASK.replace("Enter", "Again enter")}def test_goes_on(vnc_desktop):
+    open("body.txt", "w").close()
+"""
+
+
+def test_drift_at_end_runs_body_first(recorded: Project) -> None:
+    (recorded.path / "conftest.py").unlink()
+    recorded.write("test_till.py", AT_ITS_END)
+    for name in ("asserts", "skips", "goes_on"):
+        recorded.copy_recording(f"test_{name}")
+    ended = recorded.run("-ovnc_gate_seconds=1", till="--fault='another mark'")
+    tests = results_of(recorded)
+    unclear = dict.fromkeys(("till", "skips", "goes_on"), "inconclusive")
+    assert {name: test.triage for name, test in tests.items()} == {**unclear, "asserts": "product"}, ended.out
+    for name in unclear:
+        assert tests[name].message.startswith("drift " if name == "goes_on" else "drift at the end: ")
+    assert "alice pays 6.00" in tests["asserts"].message
+    assert ended.out.count("Captured drift call") == 1, "it stands beside the assertion"
+    assert not (recorded.path / "body.txt").exists(), "a task with steps left has no body to run"
+
+
 @pytest.mark.parametrize(
     ("asked", "exists", "ci", "has_planner", "mode"),
     [

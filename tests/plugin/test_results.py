@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_vnc_use.report.results import ItemResult, SessionResults, read_results, session_results
+from pytest_vnc_use.errors import DesktopError, ScreenBlank
+from pytest_vnc_use.report.results import ItemResult, read_results, session_results
 from pytest_vnc_use.report.summaries import lines, markdown
+from pytest_vnc_use.triage import failure_of
 from support.pad_sessions import QUIET, results
 
 OWN_DESKTOP = """
@@ -112,7 +114,9 @@ def test_user_desktop_without_settings_is_reported(pytester: pytest.Pytester, mo
 
 
 @pytest.mark.usefixtures("without_settings")
-def test_session_without_desktop_writes_nothing(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_session_without_desktop_writes_only_results_that_are_named(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path / "summary.md"))
     pytester.makeconftest(OWN_DESKTOP)
     pytester.makepyfile(
@@ -124,8 +128,12 @@ def test_session_without_desktop_writes_nothing(pytester: pytest.Pytester, monke
     assert "Triage" not in (pytester.path / "report.html").read_text(encoding="utf-8")
     assert "vnc_" not in (pytester.path / "junit.xml").read_text(encoding="utf-8")
     pytester.runpytest_subprocess(*QUIET, "-k", "nothing", "--vnc-record=replay")
-    assert not (pytester.path / "runs").exists()
+    runs, named = pytester.path / "runs", pytester.path / "deep" / "told.json"
+    assert not runs.exists()
     assert not (pytester.path / "summary.md").exists()
+    pytester.runpytest_subprocess(*QUIET, "-k", "nothing", "--vnc-results=deep/told.json")
+    assert read_results(named).tests == ()
+    assert (runs / "vnc-results.json").read_bytes() == named.read_bytes(), "for who has only the runs"
 
 
 def test_unwritable_results_end_no_session(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,26 +152,49 @@ def test_unwritable_results_end_no_session(pytester: pytest.Pytester, monkeypatc
     )
 
 
-def test_results_file_is_written_where_named(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile("def test_without_desktop(): pass")
-    pytester.runpytest_subprocess(*QUIET, "-k", "nothing", "--vnc-results=deep/told.json")
-    assert read_results(pytester.path / "deep" / "told.json").tests == ()
-    copy = pytester.path / "runs" / "vnc-results.json"
-    assert copy.read_bytes() == (pytester.path / "deep" / "told.json").read_bytes(), "for who has only the runs"
-
-
-def results_with(message: str, count: int = 1) -> SessionResults:
-    tests = [ItemResult(f"test_{number}", "failed", "product", message=message) for number in range(count)]
-    return session_results("2026-01-01T00:00:00+00:00", "2026-01-01T00:00:01+00:00", tests)
-
-
 def test_github_summary_counts_healed_and_cuts_rows() -> None:
     healed = ItemResult("test_it.py::test_one", "passed", healed=("drifted",), went_on=("drifted before",))
     failed = ItemResult("test_it.py::test_two", "failed", "product", went_on=("drifted",))
     shown = markdown(session_results("", "", [healed, failed])).splitlines()
     assert "1 healed  " in shown
     assert "1 not healed: a model continued after a drift, and the test did not pass  " in shown
-    long = results_with("no", count=103)
+    long = session_results("", "", [ItemResult(f"test_{number}", "failed", "product") for number in range(103)])
     assert markdown(long).count("\n| test") == 101
     assert markdown(long).endswith("and 3 more\n")
     assert [*lines(long)] == ["103 failed: 103 product"]
+
+
+@pytest.mark.parametrize(
+    ("end", "options", "line"),
+    [
+        (
+            "raise KeyboardInterrupt",
+            ("--vnc-record=rewrite",),
+            "1 test did not end, as you pressed Ctrl-C; nothing was recorded of it\n",
+        ),
+        ("pytest.exit('enough')", (), "1 failed: 1 infra\n"),
+        pytest.param("raise KeyboardInterrupt", ("-n2",), "1 failed: 1 infra\n", marks=pytest.mark.slow),
+    ],
+)
+def test_test_in_which_session_ends_is_infra(
+    pytester: pytest.Pytester, end: str, options: tuple[str, ...], line: str
+) -> None:
+    pytester.makeconftest(OWN_DESKTOP)
+    pytester.makepyfile(test_it=f"import pytest\ndef test_before(vnc_desktop): ...\ndef test_ends(vnc_desktop): {end}")
+    result = pytester.runpytest_subprocess(*QUIET, *options, timeout=400)
+    assert result.ret != pytest.ExitCode.OK
+    assert (results()["ends"].result, results()["ends"].triage) == ("error", "infra")
+    assert f"vnc-use: {line}" in result.stdout.str()
+    assert ("1 infra" in result.stdout.str()) == ("infra" in line)
+
+
+class Hanging:
+    server, password = "localhost::1", None
+
+    def program_hangs(self) -> bool:
+        return True
+
+
+def test_blank_screen_of_hanging_program_is_its_fault() -> None:
+    assert failure_of(Hanging(), ScreenBlank("one colour only")).hangs  # type: ignore[arg-type]  # a user's own
+    assert not failure_of(Hanging(), DesktopError("no way there"))  # type: ignore[arg-type]  # as above

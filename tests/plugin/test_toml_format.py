@@ -102,9 +102,8 @@ def test_mistake_is_collection_error_without_settings(pytester: pytest.Pytester)
     pytester.makefile(
         ".vnc.toml", test_a='[[test]]\nname = "pad"\ntask = "Click it"\n', test_b='[[test]]\nname = "pad"\n'
     )
-    result = pytester.runpytest_subprocess("--collect-only", "-q", "-p", "no:cacheprovider")
+    result = pytester.runpytest_subprocess("--collect-only", "-q", "-p", "no:cacheprovider", "--vnc-repeat=2")
     assert result.ret == pytest.ExitCode.INTERRUPTED
-    repeated = pytester.runpytest_subprocess("--collect-only", "-q", "--vnc-repeat=2", "test_a.vnc.toml")
-    repeated.stdout.fnmatch_lines(["test_a.vnc.toml::pad[[]run1]", "test_a.vnc.toml::pad[[]run2]"])
-    result.stdout.fnmatch_lines(["test_a.vnc.toml::pad", "*test_b.vnc.toml:1: 'task' is missing*"])
+    result.stdout.fnmatch_lines([f"test_a.vnc.toml::pad[[]run{number}]" for number in (1, 2)])
+    result.stdout.fnmatch_lines(["*test_b.vnc.toml:1: 'task' is missing*"])
     assert "Traceback" not in result.stdout.str()

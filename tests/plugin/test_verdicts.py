@@ -342,18 +342,12 @@ async def test_run(vnc_agent): await asyncio.to_thread(vnc_agent.run, "Click", e
 """
 
 
-def test_bdd_scenarios_follow_rule(pytester: pytest.Pytester) -> None:
+def test_bdd_scenarios_and_asyncio_coroutines_follow_rule(pytester: pytest.Pytester) -> None:
     require_package("pytest_bdd")
-    pytester.makeconftest(CONFTEST + PAINTED)
-    pytester.makefile(".feature", orders=FEATURE)
-    pytester.makepyfile(test_it=STEPS)
-    pytester.runpytest_subprocess(*QUIET, timeout=400)
-    assert outcomes() == {"alone": "passed", "judged": "agent"}
-
-
-def test_asyncio_coroutines_follow_rule(pytester: pytest.Pytester) -> None:
     require_package("pytest_asyncio.plugin")
     pytester.makeconftest(CONFTEST + PAINTED)
-    pytester.makepyfile(test_it=COROUTINES)
+    pytester.makefile(".feature", orders=FEATURE)
+    pytester.makepyfile(test_bdd=STEPS, test_asyncio=COROUTINES)
     pytester.runpytest_subprocess(*QUIET, "-oasyncio_default_fixture_loop_scope=function", timeout=400)
-    assert outcomes() == {"marker": "agent", "marker_holds": "passed", "body": "product", "run": "product"}
+    coroutines = {"marker": "agent", "marker_holds": "passed", "body": "product", "run": "product"}
+    assert outcomes() == {"alone": "passed", "judged": "agent", **coroutines}
