@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -20,3 +20,10 @@ def served() -> Iterator[Served]:
     made = Served()
     yield made
     made.end()
+
+
+@pytest.fixture
+def violations() -> Callable[[Any], int]:
+    """`violations(page)`: how many rules of accessibility a page breaks."""
+    axe = require_package("axe_playwright_python.sync_playwright").Axe()
+    return lambda page: int(axe.run(page).violations_count)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ from pytest_vnc_use.types import Click, Confirmation, Proposal, RunResult
 from pytest_vnc_use.ui.approve import PageApprover, WaitingRuns
 from support.desks import WITHIN_S, Served, received
 from support.memory_desktop import ListPlanner, PaintedController, act, finished
-from support.vnc_servers import require_package
 
 POLICY = '[[rule]]\ndecision = "ask"\naction = "click"\n'
 BUYS = Confirmation("this buys two apples", "FINANCIAL_TRANSACTIONS")
@@ -136,15 +135,14 @@ def test_waiting_run_is_answered_by_its_command(
 @pytest.mark.slow
 @pytest.mark.browser
 def test_rule_is_shown_and_written_by_keyboard(
-    agent: VncUseAgent, served: Served, policy: Path, tmp_path: Path, browser: Any
+    agent: VncUseAgent, served: Served, policy: Path, tmp_path: Path, browser: Any, violations: Callable[[Any], int]
 ) -> None:
-    axe = require_package("axe_playwright_python.sync_playwright")
     agent.run("Buy apples")
     served.desk.waiting = WaitingRuns(tmp_path / "runs", ["--vnc"], str(policy))
     page = browser.new_page(viewport={"width": 360, "height": 740})
     page.goto(served.server.url)
     page.get_by_role("dialog").wait_for(timeout=1000 * WITHIN_S)
-    assert axe.Axe().run(page).violations_count == 0
+    assert violations(page) == 0
     page.keyboard.press("Escape")  # later
     page.get_by_role("button", name="Approve (1)").click()
     page.get_by_role("button", name="Allow always…").focus()

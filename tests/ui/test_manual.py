@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -19,7 +18,6 @@ from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.types import REDACTED_COLOUR, Action, Click, Region, TypeText
 from support import vnc_servers
 from support.person import Person, Recorder
-from support.till_project import Ended
 from support.tills import TILL
 from support.vnc_servers import require_package
 
@@ -40,7 +38,7 @@ def test_till():
     pass
 """
 CALLED = f"""
-def test_till(vnc_agent):
+def test_called(vnc_agent):
     vnc_agent.run("{TASK}", expect=None)
     vnc_agent.verify("the till says paid")
 """
@@ -51,27 +49,21 @@ PAYING = (Click(130, 224), Click(150, 224), Click(380, 224))
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., Recorder]]:
-    """Start pytest on a test's source."""
+    """`start(source, record, …)`: pytest on a test's source, with this mode of recording."""
     vnc_servers.require_pyside()
     (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     with ExitStack() as stack:
 
-        def started(source: str, *options: str, **environment: str) -> Recorder:
+        def started(source: str, record: str, *options: str, **environment: str) -> Recorder:
             (tmp_path / "test_till.py").write_text(source, encoding="utf-8")
             app = f"--vnc-app={shlex.quote(sys.executable)} {shlex.quote(str(TILL))}"
-            desktop = ["--vnc-server=qt", app, "--vnc-screen-size=800x400"]
+            desktop = ["--vnc-server=qt", app, "--vnc-screen-size=800x400", f"--vnc-record={record}"]
             command = ["pytest", "-p", "no:pytest-vnc", "-p", "no:cacheprovider", *desktop, *options]
             session = Recorder(*command, cwd=tmp_path, environment=environment)
             stack.callback(session.close)
             return session
 
         yield started
-
-
-@pytest.fixture
-def demonstrate(start: Callable[..., Recorder]) -> Callable[..., Recorder]:
-    """Start it where a person does the tasks."""
-    return lambda source, *options, **more: start(source, "--vnc-record=manual", *options, **more)
 
 
 def file_in(directory: Path) -> Path:
@@ -99,45 +91,42 @@ def pay(person: Person) -> None:
         person.click(click.x, click.y)
 
 
-def done_by(session: Recorder, verdict: str = "holds") -> Ended:
-    with session.person(verdict) as person:
-        enter(person, "alice")
-        pay(person)
-    return session.ended()
-
-
-def replayed(start: Callable[..., Recorder], source: str, **environment: str) -> Ended:
-    return start(source, "--vnc-record=replay", **environment).ended()
-
-
 @pytest.mark.slow
-def test_end_that_user_vouched_for_replays(
-    start: Callable[..., Recorder], demonstrate: Callable[..., Recorder], tmp_path: Path
-) -> None:
-    source = f"{CLAIMED}\n{ENDED.replace(HEAD, '').replace('test_till', 'test_end')}"
-    session = demonstrate(source, "-ovnc_rehearse=1")
+def test_end_that_user_vouched_for_replays(start: Callable[..., Recorder], tmp_path: Path) -> None:
+    mask = Region(700, 300, 710, 340)
+    called = file_in(tmp_path).with_stem("test_called")
+    save(called, Recording(test="test_till.py::test_called", screen_size=(800, 400), masks=(mask,)))
+    source = f"{CLAIMED}\n{ENDED.replace(HEAD, '').replace('test_till', 'test_end')}\n{CALLED}"
+    session = start(source, "manual", "-ovnc_rehearse=1")
     regions = {"the till says paid": [10, 280, 400, 300]}
-    for answers in ({"regions": regions}, dict[str, Any]()):
+    for answers in ({"regions": regions}, dict[str, Any](), {"masks": [[600, 300, 610, 320]]}):
         with session.person() as person:
             enter(person, "alice")
             pay(person)
             person.done(**answers)
+    question = session.page.asked("claim")
+    session.page.send(type="answer", id=question["id"], kind="holds")
     done = session.ended()
     assert done.code == 0, done.out
     assert recording(tmp_path).runs[0].vouched_by == "user"
     assert recording(tmp_path).runs[0].claims[0].region == Region(10, 280, 400, 300)
     assert done.out.count("do the task at") == 1, "a rehearsal needs no user"
     assert "rehearsal 1 of 1: the recording is replayed, to see that it repeats\n" in done.out
-    assert "vnc-use: 2 recordings repeated in 1 rehearsal" in done.out
+    assert "vnc-use: 3 recordings repeated in 1 rehearsal" in done.out
+    verified = load(called)
+    assert verified
+    masks = (mask, Region(600, 300, 610, 320))  # both are as small as a caret, so the claim's evidence may be elsewhere
+    assert verified.masks == masks, "they outlive a new recording"
+    (claim,) = verified.runs[0].claims
+    assert (claim.claim, claim.verdict) == ("the till says paid", "holds")
+    assert claim.reason == "whoever recorded it said: it holds"
     for replays in (source, ENDED):
-        done = replayed(start, replays)
+        done = start(replays, "replay").ended()
         assert done.code == 0, done.out
 
 
 @pytest.mark.slow
-def test_several_tasks_with_secret_replay(
-    start: Callable[..., Recorder], demonstrate: Callable[..., Recorder], tmp_path: Path
-) -> None:
+def test_several_tasks_with_secret_replay(start: Callable[..., Recorder], tmp_path: Path) -> None:
     source = f"""{HEAD}
 @pytest.mark.vnc_task("Enter <secret:TILL_NAME>", secrets=["TILL_NAME"], expect=None)
 @pytest.mark.vnc_task("Enter it again, add two apples and pay", secrets=["TILL_NAME"], expect=None)
@@ -145,7 +134,7 @@ def test_till(vnc_agent, vnc_desktop):
     vnc_agent.run("Add one more and pay", expect=None)
     assert vnc_desktop.read_file("total.txt").endswith("pays 7.50")
 """
-    session = demonstrate(source, TILL_NAME=SECRET)
+    session = start(source, "manual", TILL_NAME=SECRET)
     with session.person() as person:
         enter(person, f"x{SECRET}")
     with session.person() as person:
@@ -171,34 +160,7 @@ def test_till(vnc_agent, vnc_desktop):
     assert not [path for path in files if SECRET in path.name or SECRET.encode() in path.read_bytes()]
     ends = [run.end.pixels() for run in recording(tmp_path).runs]
     assert all((end[50:70, 70:350] == REDACTED_COLOUR).all() for end in ends)
-    done = replayed(start, source, TILL_NAME=SECRET)
-    assert done.code == 0, done.out
-
-
-@pytest.mark.slow
-def test_verified_claim_is_asked_on_page(
-    start: Callable[..., Recorder], demonstrate: Callable[..., Recorder], tmp_path: Path
-) -> None:
-    mask = Region(700, 300, 710, 340)
-    save(file_in(tmp_path), Recording(test="test_till.py::test_till", screen_size=(800, 400), masks=(mask,)))
-    session = demonstrate(CALLED, "-ovnc_rehearse=0")
-    with session.person() as person:
-        enter(person, "alice")
-        pay(person)
-        person.done(masks=[[600, 300, 610, 320]])
-    question = session.page.asked("claim")
-    session.page.send(type="answer", id=question["id"], kind="holds")
-    done = session.ended()
-    assert done.code == 0, done.out
-    masks = (mask, Region(600, 300, 610, 320))  # both are as small as a caret, so the claim's evidence may be elsewhere
-    assert recording(tmp_path).masks == masks, "they outlive a new recording"
-    (claim,) = recording(tmp_path).runs[0].claims
-    assert (claim.claim, claim.verdict, claim.reason) == (
-        "the till says paid",
-        "holds",
-        "whoever recorded it said: it holds",
-    )
-    done = replayed(start, CALLED)
+    done = start(source, "replay", TILL_NAME=SECRET).ended()
     assert done.code == 0, done.out
 
 
@@ -223,7 +185,7 @@ UNRECORDED = [
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", [UNRECORDED[:6], UNRECORDED[6:]], ids=["answers", "input"])
 def test_failed_test_is_not_recorded(
-    demonstrate: Callable[..., Recorder], tmp_path: Path, rows: list[tuple[str, str | None, str, str, str]]
+    start: Callable[..., Recorder], tmp_path: Path, rows: list[tuple[str, str | None, str, str, str]]
 ) -> None:
     (tmp_path / "policy.toml").write_text(
         'on_deny = "continue"\n[[rule]]\nname = "no bob"\ntext = "bob"\ndecision = "deny"\n', encoding="utf-8"
@@ -232,8 +194,8 @@ def test_failed_test_is_not_recorded(
         f'@pytest.mark.vnc_task("{TASK}", {arguments})\ndef test_{number}(): assert {told[:7] != "product"}\n'
         for number, (arguments, *_, told) in enumerate(rows)
     ]
-    session = demonstrate(
-        "\n".join([HEAD, *tests]), "--vnc-policy=policy.toml", TILL_NAME=SECRET, VNC_USE_PASSWORD="passw0rd"
+    session = start(
+        "\n".join([HEAD, *tests]), "manual", "--vnc-policy=policy.toml", TILL_NAME=SECRET, VNC_USE_PASSWORD="passw0rd"
     )
     for _, typed, is_done, verdict, _ in rows:
         with session.person(verdict) as person:
@@ -258,10 +220,8 @@ def test_failed_test_is_not_recorded(
 
 
 @pytest.mark.slow
-def test_demonstration_with_undo_is_recorded_and_replays(
-    demonstrate: Callable[..., Recorder], start: Callable[..., Recorder], tmp_path: Path
-) -> None:
-    session = demonstrate(PAID, VNC_USE_REHEARSE="0")
+def test_demonstration_with_undo_is_recorded_and_replays(start: Callable[..., Recorder], tmp_path: Path) -> None:
+    session = start(PAID, "manual", VNC_USE_REHEARSE="0")
     with session.person() as person:
         enter(person, "alice")
         for x in (110, 130, 150):  # one apple too many
@@ -285,26 +245,12 @@ def test_demonstration_with_undo_is_recorded_and_replays(
     shown = [step.frame_after for step in trace.steps]
     assert [step.frame_before for step in trace.steps[1:]] == shown[:-1]
     assert all((file.parent / "screens" / f"{frame.digest}.png").exists() for frame in shown)
-    again = replayed(start, PAID)
+    again = start(PAID, "replay").ended()
     assert again.code == 0, again.out
 
 
-@pytest.mark.slow
-def test_ctrl_c_ends_session(demonstrate: Callable[..., Recorder], tmp_path: Path) -> None:
-    session = demonstrate(PAID, "--vnc-scope=module")
-    person = session.person()
-    assert person.question["no_undo"] == "with --vnc-scope=module no desktop is fresh"
-    enter(person, "alice")
-    session.process.send_signal(signal.SIGINT)
-    done = session.ended()
-    assert (done.code, file_in(tmp_path).exists()) == (pytest.ExitCode.INTERRUPTED, False), done.out
-    assert "KeyboardInterrupt" in done.out
-    assert "vnc-use: 1 test did not end, as you pressed Ctrl-C; nothing was recorded of it\n" in done.out
-    assert "infra" not in done.out
-
-
 def test_demonstrate_with_xdist_is_refused(start: Callable[..., Recorder]) -> None:
-    done = start(PAID, "--vnc-record=manual", "-n1").ended()
+    done = start(PAID, "manual", "-n1").ended()
     assert done.code == pytest.ExitCode.USAGE_ERROR, done.out
     assert "--vnc-record=manual needs one process" in done.out
     assert "add -n 0 where addopts has them" in done.out

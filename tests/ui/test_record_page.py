@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
@@ -26,10 +26,6 @@ TASK, CLAIM, SECRET = "Say hello", "it says hello", "w0nder-land"
 XTERM = ("xterm", "-bg", "white", "-cr", "white", "-geometry", "100x30+0+0", "-e", "cat")
 
 
-def violations(page: Any) -> int:
-    return int(require_package("axe_playwright_python.sync_playwright").Axe().run(page).violations_count)
-
-
 @pytest.fixture
 def recording(tigervnc: VncServer) -> Iterator[Recording]:
     with tigervnc.run(*XTERM), closing(connect(tigervnc.address)) as controller:
@@ -43,7 +39,7 @@ def recording(tigervnc: VncServer) -> Iterator[Recording]:
 @pytest.mark.desktop
 @pytest.mark.browser
 @pytest.mark.slow
-def test_page_records_pointer_and_keys(browser: Any, recording: Recording) -> None:
+def test_page_records_pointer_and_keys(browser: Any, violations: Callable[[Any], int], recording: Recording) -> None:
     with browser.new_page(viewport={"width": 1700, "height": 1300}) as page:  # so that no pixel is scaled
         page.set_default_timeout(LONG_MS)
         recording.open(page)
