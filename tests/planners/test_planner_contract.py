@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -35,8 +33,6 @@ from support import chat_server, gemini_server, responses_server
 from support.chat_server import ChatServer, call
 from support.memory_desktop import PaintedController, painted
 from support.players import MIDDLE, PLAYERS, History, Player, Said, says, screens_of, texts_of
-from support.qt_desktop import QtDesktop
-from support.shop_runs import TASKS, Played, differences, play
 
 COMMANDS, VNC_COMMAND, COMPUTER_USE = (name for name in PLAYERS if name.startswith("openai-compatible"))
 DENIED = Ruling("deny", "rule 2", "no clicks here", ends_run=False)
@@ -80,21 +76,8 @@ def test_conversation_requests_are_as_recorded(name: str, request: pytest.Fixtur
         requests["last"] = {field: last[field] for field in last if last[field] != first[field]}
     recorded = Path(__file__).parent / "conversations" / f"{name.split()[-1]}.json"
     if request.config.getoption("update_snapshots", default=False):
-        recorded.write_text(laid_out(requests) + "\n", encoding="utf-8")
+        recorded.write_text(json.dumps(requests, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     assert requests == json.loads(recorded.read_text(encoding="utf-8"))
-
-
-def laid_out(value: Any, indent: str = "\n", width: int = 120) -> str:
-    """Return JSON in which a tool is on one line, and an object or array where it fits."""
-    line = json.dumps(value, ensure_ascii=False)
-    is_tool = isinstance(value, dict) and ("parameters" in str(value.get("function")) or "description" in value)
-    if is_tool or len(indent + line) <= width or not isinstance(value, (dict, list)):
-        return line
-    inner = f"{indent} "
-    if isinstance(value, list):
-        return f"[{inner}{f',{inner}'.join(laid_out(item, inner) for item in value)}{indent}]"
-    fields = (f'"{name}": {laid_out(item, inner, 116 - len(name))}' for name, item in value.items())
-    return f"{{{inner}{f',{inner}'.join(fields)}{indent}}}"
 
 
 def named(request: Any, digests: list[str]) -> Any:
@@ -277,40 +260,6 @@ def test_planner_decides_by_observation_alone(name: str) -> None:
         history.carry_out(decision)
         assert planner.decide(history.observation(), timeout_s=20.0).kind == "act"
         assert planner.decide(first, timeout_s=20.0).proposals == decision.proposals
-
-
-@pytest.fixture(scope="module")
-def desktops() -> Iterator[dict[str, QtDesktop]]:
-    """A desktop for each planner."""
-    try:
-        import PySide6.QtWidgets  # noqa: F401
-    except ImportError as exc:
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"the shop needs Qt: {exc}")
-    with ExitStack() as stack:
-        started = {name: QtDesktop() for name in PLAYERS}
-        for desktop in started.values():
-            stack.callback(desktop.stop)
-        yield started
-
-
-@pytest.mark.slow
-@pytest.mark.desktop
-@pytest.mark.parametrize(
-    "task",
-    [
-        "Write a note of two lines, 'No nuts, please.' and 'Merci, René & Zoë!', and save it",
-        "Drag the apples and then the pears from the shelf into the gift box",
-    ],
-)
-def test_every_planner_leaves_same_trace_and_same_files(
-    desktops: dict[str, QtDesktop], task: str, tmp_path: Path
-) -> None:
-    def played_by(name: str) -> Played:
-        return play(PLAYERS[name], task, TASKS[task], desktops[name], tmp_path)
-
-    with ThreadPoolExecutor() as pool:
-        played = dict(zip(PLAYERS, pool.map(played_by, PLAYERS), strict=True))
-    assert differences(played, TASKS[task]) == []
 
 
 def run(planner: Planner | None, runs: Path, fields: Any = None, **options: Any) -> RunResult:
