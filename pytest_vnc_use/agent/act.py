@@ -232,7 +232,7 @@ class Actor:
             output=output,
             error=error,
             settled=settled,
-            passed=tuple(ref for ref in kept if ref not in (step.frame_before, frame)),
+            transient_frames=tuple(ref for ref in kept if ref not in (step.frame_before, frame)),
             times=times,
             url=url,
         )

@@ -300,7 +300,7 @@ class Budget:
         """Return the event; an exchange gets its price. Raises BudgetExceeded if a request must not be sent."""
         match event:
             case RunStarted():
-                is_judged = event.test_id and not (event.body_checks or event.own_judge)
+                is_judged = event.test_id and not (event.body_checks or event.custom_judge)
                 claims = max(1, len(event.expect)) if is_judged and self._judge_model else 0
                 self._judgings = claims * int(event.settings["votes"])
             case ModelAsked():

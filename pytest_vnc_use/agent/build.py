@@ -402,7 +402,7 @@ def lease_desktop(settings: Settings, holder: str = "", name: str = "") -> Deskt
 
 
 def program_of(settings: Settings) -> list[str]:
-    """Return the words of the program under test. Raises SettingsError if one is missing or cannot be started."""
+    """Return the argv of the program under test. Raises SettingsError if one is missing or cannot be started."""
     try:
         command = shlex.split(settings.app, posix=os.name == "posix")
     except ValueError as exc:

@@ -334,7 +334,7 @@ def _judge_now(agent: VncUseAgent, claim: str, frame: Frame, votes: int | None) 
 
 def _remember(agent: VncUseAgent, verdict: Verdict, all_of_it: Sequence[Verdict], frames: Sequence[Frame]) -> Verdict:
     usage = sum((ballot.usage for ballot in all_of_it), Usage())
-    judged: Verdict = agent._secrets.everything.hide_in(replace(verdict, looks=len(all_of_it), usage=usage))
+    judged: Verdict = agent._secrets.everything.hide_in(replace(verdict, screens=len(all_of_it), usage=usage))
     judged = replace(judged, reason=cut(judged.reason))  # after hiding: half a secret would not be recognised
     agent.verdicts.append(judged)
     agent._record(Judged(judged), frames)
@@ -353,7 +353,7 @@ def _kept_frames(agent: VncUseAgent, steps: int) -> Iterator[Frame]:
             yield frame
     run = agent._newest_run
     for step in reversed(run.frame_steps[-steps:] if run else ()):
-        for ref in (step.frame_after, *reversed(step.passed)):
+        for ref in (step.frame_after, *reversed(step.transient_frames)):
             if run and ref not in seen:
                 seen.add(ref)
                 yield Frame(ref, run.directory.load_png(ref))

@@ -66,7 +66,7 @@ class RunGraph:
                     f"run {run_id!r} is finished, with {outcome!r}. Only an unfinished run can continue"
                 )
             ruling = values["ruling"]
-            was_answered = bool(values["pending"] and ruling and ruling["by"] == "person")  # the last answer counts
+            was_answered = bool(values["pending"] and ruling and ruling["by"] == "user")  # the last answer counts
             if answer is not None and not snapshot.interrupts and not was_answered:
                 raise RunDirectoryError(f"run {run_id!r} does not wait for approval. Continue it with `resume`")
             if answer and self._run.hide(from_json(Proposal, values["pending"][0])) != asked:

@@ -132,8 +132,8 @@ def run_task(
         expect=tuple(expect or ()),
         body_checks=expect is None,
         settings={**to_json(settings), "server": without_query(settings.server)},
-        own_policy=policy is not None or agent._custom_policy is not None,
-        own_judge=agent._custom_judge is not None,
+        custom_policy=policy is not None or agent._custom_policy is not None,
+        custom_judge=agent._custom_judge is not None,
         secrets=tuple(agent._secrets.values),
         functions=tuple(agent._functions),
     )
@@ -206,11 +206,11 @@ def _missing(agent: VncUseAgent, started: RunStarted) -> Iterator[str]:
     if not (agent._planners.get(run_id) or agent._given_planner):
         yield from other_planner(started, settings, lambda: agent.planner)
     has_policy = agent._custom_policy is not None or run_id in agent._policies
-    if started.own_policy and not has_policy:
+    if started.custom_policy and not has_policy:
         yield "it was started with a policy object. Pass it again as policy=…"
     elif (policy := started.settings.get("policy")) and not (settings.policy or has_policy):
         yield f"its policy was {plain(str(policy))!r}. Pass it again with --policy FILE (policy=…)"
-    if started.own_judge and started.expect and agent._custom_judge is None:
+    if started.custom_judge and started.expect and agent._custom_judge is None:
         yield "it was started with a judge object. Pass it again as judge=…"
 
 
@@ -382,7 +382,7 @@ class Run:
         else:
             if decision.kind == "finished":
                 self._check_program(state["step"])
-            after = self._end(Outcome.DONE if decision.kind == "finished" else Outcome.GAVE_UP, decision.words)
+            after = self._end(Outcome.DONE if decision.kind == "finished" else Outcome.GAVE_UP, decision.text)
         first = to_json(frame) if number == 1 else state["first_frame"]
         return CUAState(turn=number, first_frame=first, frame=to_json(frame)) | after
 
@@ -393,7 +393,7 @@ class Run:
         number = state["step"] + 1
         step = next((step for step in self._steps if step.number == number), None) or self._new_step(state)
         self._check_program(number)
-        max_repeats = self.limits.stall
+        max_repeats = self.limits.repeats
         fingerprints = [*state["fingerprints"], fingerprint(step)][-8 * max_repeats :]
         after = CUAState(step=number, frame=to_json(step.frame_after), fingerprints=fingerprints)
         if step.ruling.kind != "allow" and step.ruling.ends_run:
@@ -428,7 +428,7 @@ class Run:
 
         def last() -> Decision:
             usage = sum((decision.usage for decision in answers), Usage())
-            return replace(answers[-1], usage=usage, asked_again=len(answers) - 1)
+            return replace(answers[-1], usage=usage, repeated_requests=len(answers) - 1)
 
         while True:
             ask = (lambda seen: lambda: self._ask(state, seen))(frame)
@@ -504,7 +504,7 @@ class Run:
         first_of_turn = not turn.steps
         frame, proposal = self._frame_to_act_on(state), from_json(Proposal, state["pending"][0])
         ruling = from_json(Ruling, state["ruling"])
-        if ruling.kind == "allow" and ruling.by == "person":
+        if ruling.kind == "allow" and ruling.by == "user":
             now = self._review(proposal, after_yes=True)  # the policy may deny by now what a user has said yes to
             ruling = now if now.kind == "deny" else ruling
         step = Step(
@@ -514,22 +514,22 @@ class Run:
             ruling=ruling,
             frame_before=frame,
             frame_after=frame,
-            words=decision.words,
+            text=decision.text,
             model=decision.model,
             usage=decision.usage if first_of_turn else Usage(),
             note=STALE if first_of_turn and decision.stale else "",
-            asked_again=decision.asked_again if first_of_turn else 0,
+            repeated_requests=decision.repeated_requests if first_of_turn else 0,
         )
         watched = self._agent.settings.watch and bool(decision.model) and len(state["pending"]) == 1
         step = self._perform_step(step, self._model_s if first_of_turn else 0.0, watched=watched)
-        if (times := repeats(step, state)) >= self.limits.stall:
+        if (times := repeats(step, state)) >= self.limits.repeats:
             step = replace(step, note=REPEATED_NOTE.format(times=times))
         hidden: Step = self.hide(step)  # before it is cut: half a secret would not be recognised
         step = replace(
             hidden,
             proposal=replace(hidden.proposal, intent=cut(hidden.proposal.intent, MAX_TEXT_LENGTH)),
             ruling=replace(hidden.ruling, explanation=cut(hidden.ruling.explanation, MAX_TEXT_LENGTH)),
-            words=cut(hidden.words, MAX_TEXT_LENGTH),
+            text=cut(hidden.text, MAX_TEXT_LENGTH),
             output=cut(hidden.output, MAX_OUTPUT_LENGTH),
             error=cut(hidden.error, MAX_TEXT_LENGTH),
             elements=cut_names(hidden.elements),

@@ -33,13 +33,13 @@ DRAG_MOVES = 16
 DRAG_MOVE_S = 0.01
 _DRAG_SHOWN_S = 2.0
 """The time in which a program shows that something is dragged. A busy page takes it up late, or shows nothing."""
-_DRAGGED = SettleRules(first_change_s=0.3, quiet_s=0.5, limit_s=2.0, any_change=True)
+_DRAGGED = SettleRules(first_change_s=0.3, stable_s=0.5, limit_s=2.0, any_change=True)
 """The wait before a dragged item is dropped. On a busy machine Chromium's first drag has stopped for 0.3 s."""
 _FETCH_S = 10.0
 """The time in which a program fetches a pasted text. It is waited for by an event, so only a busy program needs it."""
-EFFECT = SettleRules(first_change_s=0.3, quiet_s=0.1, limit_s=2.0, any_change=True)
+EFFECT = SettleRules(first_change_s=0.3, stable_s=0.1, limit_s=2.0, any_change=True)
 """The wait between a click or a shortcut and the next keys, because keys could overtake it."""
-_PASTED = SettleRules(first_change_s=10.0, quiet_s=0.1, limit_s=11.0)
+_PASTED = SettleRules(first_change_s=10.0, stable_s=0.1, limit_s=11.0)
 """The wait between a paste and the keys after it. Chromium now and then shows the text 3 s after it fetched it."""
 SELECT_ALL, ENTER = Chord((CONTROL, ord("a"))), Chord((RETURN,))
 PASTE_ANYWHERE, PASTE = Chord((SHIFT, INSERT)), Chord((CONTROL, ord("v")))

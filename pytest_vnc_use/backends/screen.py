@@ -132,12 +132,12 @@ class SettleRules:
     """The waiting times for a screen, in seconds.
 
     A first change is awaited until `first_change_s` after the action began. Then the screen must be stable for
-    `quiet_s`; moving tiles do not count. A button that only shows its press has not answered yet. Nor has a line that
+    `stable_s`; moving tiles do not count. A button that only shows its press has not answered yet. Nor has a line that
     only shows the typed text. With `any_change` both are enough. `limit_s` limits the whole wait.
     """
 
     first_change_s: float = 0.5
-    quiet_s: float = 0.2
+    stable_s: float = 0.2
     limit_s: float = 5.0
     any_change: bool = False
 
@@ -146,7 +146,7 @@ class SettleRules:
 
         Of 150 frames these rules missed the end of 39; the watch missed none.
         """
-        return replace(self, first_change_s=0.6 * self.first_change_s, quiet_s=0.5 * self.quiet_s)
+        return replace(self, first_change_s=0.6 * self.first_change_s, stable_s=0.5 * self.stable_s)
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ def decide(activity: Activity, mark: ActionWindow, rules: SettleRules, now_s: fl
     """Return why an unchanging screen counts as settled, and from when on."""
     moving = activity.moving(now_s)
     last_change_s = activity.last_change_s(except_tiles=moving)
-    stable_s = max(last_change_s, mark.finished_at) + rules.quiet_s
+    stable_s = max(last_change_s, mark.finished_at) + rules.stable_s
     feedback: Tiles | np.bool_ = np.False_  # such as a pressed button, or typed text
     if mark.entered and not rules.any_change:
         feedback = activity.line_since(mark.started_at, except_tiles=moving)

@@ -213,7 +213,7 @@ class VNCController:
 
     @property
     def quirks(self) -> ServerQuirks:
-        """The input that the server is known to support; as a string it is in words."""
+        """The input that the server is known to support; as a string it is readable text."""
         return self._quirks
 
     @property

@@ -56,7 +56,7 @@ def replay_rulings(policy: Policy, runs: Iterable[Path]) -> Iterator[tuple[str, 
         context = ReviewContext(trace.started.test_id, trace.started.task)
         for step in (*trace.steps, *([trace.asked] if trace.asked else ())):
             now, then, action = policy.review(step.proposal, context), step.ruling, step.proposal.action
-            differs = now.kind != ("ask" if then.by == "person" else then.kind)
+            differs = now.kind != ("ask" if then.by == "user" else then.kind)
             keys = [combination(pressed) for pressed in keys_of(action, context.held)]
             more = f" and {len(keys) - MAX_KEYS} more" if len(keys) > MAX_KEYS else ""
             pressing = f" pressing {', '.join(keys[:MAX_KEYS])}{more}" if keys else ""

@@ -12,7 +12,7 @@ from pathlib import Path
 from pytest_vnc_use.backends.pixels import box_of
 from pytest_vnc_use.demonstrate.hovering import differing
 from pytest_vnc_use.errors import RunDirectoryUnwritable, SettingsError
-from pytest_vnc_use.recordings.format import PERSON, Evidence, RecordedRun, Recording
+from pytest_vnc_use.recordings.format import Evidence, RecordedRun, Recording
 from pytest_vnc_use.recordings.store import Key, save
 from pytest_vnc_use.runs.directory import Trace
 from pytest_vnc_use.settings.settings import Settings
@@ -101,11 +101,11 @@ def _recording(
     end = demonstration.end
     height, width = end.pixels().shape
     judged = tuple(
-        Evidence(claim=claim, verdict="holds", reason=reason, region=changed, model=PERSON, screen=end)
+        Evidence(claim=claim, verdict="holds", reason=reason, region=changed, model="user", screen=end)
         for claim in claims
     )
-    vouched_by = "user" if request.expect else "body"
-    run = demonstration.model_copy(update={"task": request.task, "claims": judged, "vouched_by": vouched_by})
+    confirmed_by = "user" if request.expect else "body"
+    run = demonstration.model_copy(update={"task": request.task, "claims": judged, "confirmed_by": confirmed_by})
     key = request.key
     return Recording(
         test=key.test,

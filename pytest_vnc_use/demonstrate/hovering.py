@@ -52,7 +52,7 @@ def restored(before: Screen, resting: Screen, now: Screen) -> Screen:
         return np.where(resting.pixels() != current, before.pixels(), current)
 
     apart = [motion for motion in before.dynamic if not any(motion.region.meets(other.region) for other in now.dynamic)]
-    return Screen(dynamic=merged((*apart, *now.dynamic)), quiet_s=now.quiet_s, pixels=pixels)
+    return Screen(dynamic=merged((*apart, *now.dynamic)), stable_s=now.stable_s, pixels=pixels)
 
 
 def _shows(before: Screen, action: Action, after: Screen) -> bool:

@@ -231,12 +231,12 @@ def remote_exec_of(command_line: str, server: str) -> RemoteExec:
         return address[name[1]]
 
     try:
-        words = shlex.split(command_line, posix=os.name == "posix")
+        argv = shlex.split(command_line, posix=os.name == "posix")
     except ValueError as exc:
         raise SettingsError(f"--vnc-exec must be a command line, got {command_line!r}: {exc}") from exc
-    if not words:
+    if not argv:
         raise SettingsError(f"--vnc-exec must be a command line, such as 'docker exec -i NAME', got {command_line!r}")
-    return RemoteExec([re.sub(r"\{(\w+)\}", value, word) for word in words])
+    return RemoteExec([re.sub(r"\{(\w+)\}", value, arg) for arg in argv])
 
 
 def _check_regular(

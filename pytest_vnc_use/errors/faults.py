@@ -37,7 +37,7 @@ _HTTP_STATUS = re.compile(
     r"\b(?:HTTP|status)\D{0,20}(?:401|403|408|425|429|5\d\d)\b|\b(?:401|403|408|425|429|5\d\d) = .*\.status",
     re.IGNORECASE,
 )
-"""An HTTP refusal in words, or as pytest shows `assert response.status_code == 200`."""
+"""An HTTP error as text, or as pytest shows `assert response.status_code == 200`."""
 
 _BLOCKS = {
     "A test tried to use socket.": "pytest-socket blocks sockets. Allow desktops with --allow-unix-socket, and what is "

@@ -186,7 +186,7 @@ def note_result(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.T
             report.sections.append(("recording", "nothing was recorded, as the test failed"))
     # pytest-rerunfailures drops the report on the teardown of an attempt that failed
     if recorded.healed and (call.when == "teardown" or state.has_failed):
-        name = "healed" if report.passed and state.has_passed else "went_on"
+        name = "healed" if report.passed and state.has_passed else "not_healed"
         state.notes[name] = [line(text) for text in recorded.healed]
     if call.when == "teardown":
         recorded.release()

@@ -143,8 +143,8 @@ def _add_steps(run: Path) -> None:
                 allure.attach(str(exc), drift.problem, text)
         for step in trace.steps:
             with allure.step(f"{step.number}. {format_caption(step.proposal.action, step.elements)}"):
-                if words := "\n".join(filter(None, [step.proposal.intent or step.words, step.error])):
-                    allure.attach(words, "words", text)
+                if reason := "\n".join(filter(None, [step.proposal.intent or step.text, step.error])):
+                    allure.attach(reason, "reason", text)
                 try:
                     png = mark_action(RunDirectory(run).load_png(step.frame_before), step.proposal.action)
                     allure.attach(png, "the screen before", allure.attachment_type.PNG)

@@ -46,7 +46,7 @@ _CRASHED = "???"
 """The phase in pytest-xdist's report on a test whose worker died, of which it is unknown whether it has a desktop."""
 _LISTED = {
     "healed": "healed; check that each change is intended",
-    "went_on": "not healed: a model continued after a drift, and the test did not pass",
+    "not_healed": "not healed: a model continued after a drift, and the test did not pass",
     "transient": "with an unrecorded transient frame",
 }
 """The notes that are listed at the session's end, because such a test is not as it was recorded, with their titles."""
@@ -303,7 +303,7 @@ def _after(result: ItemResult, report: Any) -> ItemResult:
         duration_s=result.duration_s + report.duration,
         dollars=result.dollars if new["dollars_since"] is None else (result.dollars or 0.0) + new["dollars_since"],
         healed=tuple(dict.fromkeys((*result.healed, *new.get("healed", ())))),
-        went_on=tuple(dict.fromkeys((*result.went_on, *new.get("went_on", ())))),
+        not_healed=tuple(dict.fromkeys((*result.not_healed, *new.get("not_healed", ())))),
         rehearsals=from_json(tuple[RehearsalFigures, ...], new["rehearsals"]) or result.rehearsals,
     )
     if report.outcome == "rerun":

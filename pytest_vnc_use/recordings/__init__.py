@@ -2,7 +2,7 @@
 
 Read `format` first, then `gates`, `replay` and `record`. `store` has the files, `images` and `same_text` compare
 pixels, `moving` finds what moves on its own, `evidence` has the claims, `rehearse` learns, `manual` records by hand,
-`drift` words what a closed gate means, and `accept` asks a reviewer.
+`drift` has the messages about a closed gate, and `accept` asks a reviewer.
 
 The modes of `--vnc-record` are here, because they need none of the libraries for images.
 """

@@ -73,10 +73,10 @@ AnswerKind = Literal["accept", "mask", "bug", "model", "hand", "no"]
 
 @dataclass(frozen=True)
 class Answer:
-    """A reviewer's answer, with the reviewer's words about a bug, or why nobody could be asked."""
+    """A reviewer's answer, with the text about a bug, or why no user could be asked."""
 
     kind: AnswerKind
-    words: str = ""
+    text: str = ""
 
 
 NO = Answer("no")
@@ -185,11 +185,11 @@ class Review:
     masks: tuple[Region, ...] = ()
     """The masks that the reviewer added."""
     bug: str | None = None
-    """The reviewer's words about a bug; None while there is none."""
+    """The reviewer's text about a bug; None while there is none."""
     moved: str = ""
     """Which target of the newest screen has moved, so that it cannot be accepted; "" if none has."""
     unasked: str = ""
-    """Why nobody could be asked about the newest screen; "" if that was possible."""
+    """Why no user could be asked about the newest screen; "" if that was possible."""
     refused: dict[str, str] = field(default_factory=lambda: {"model": NO_MODEL, "hand": NO_PAGE})
     """Why an answer is not possible in this test, by its kind."""
     hand: Callable[[str, Sequence[str], Controller], RecordedRun | str] = lambda task, due, desktop: NO_PAGE
@@ -229,7 +229,7 @@ class Review:
     ) -> Answer:
         """Return the answer about a screen that a gate is closed to: one that holds already, or the reviewer's.
 
-        Once the task `is_over`, nobody can continue it.
+        Once the task `is_over`, it cannot be continued.
         """
         seen = pixels_in(frame)
         changes = changes_of(gate, seen, self.opened(gate, seen, due))
@@ -249,7 +249,7 @@ class Review:
             return self._take(Answer("mask"), [cell for _, cell in held])
         masks = () if moved else offered_masks(gate, [change.box for change in changes], seen)
         if any(mask.holds(point) for mask in masks for point in due):
-            masks = ()  # the step would act on what nobody has looked at
+            masks = ()  # the step would act on what no user has looked at
         question = Question(
             self.test,
             problem,
@@ -265,9 +265,9 @@ class Review:
 
     def _take(self, answer: Answer, masks: Sequence[Region]) -> Answer:
         if answer.kind == "bug":
-            self.bug = answer.words
+            self.bug = answer.text
         if answer.kind == "no":
-            self.unasked = answer.words
+            self.unasked = answer.text
         if answer.kind == "mask":
             self.masks = (*self.masks, *(mask for mask in masks if mask not in self.masks))
         return answer

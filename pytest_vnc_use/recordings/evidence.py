@@ -19,11 +19,11 @@ from pytest_vnc_use.recordings.gates import (
     evidence_gate,
 )
 from pytest_vnc_use.recordings.images import Pixels, differing, frame_of, pixels_in
-from pytest_vnc_use.recordings.moving import QUIET_S
+from pytest_vnc_use.recordings.moving import STABLE_S
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.types import REDACTED_COLOUR, Frame, JsonObject, Reading, Region, Report, Verdict
 from pytest_vnc_use.types.protocols import Controller, Judge, Reader
-from pytest_vnc_use.types.verdicts import RECORDER_SAID, check_answer
+from pytest_vnc_use.types.verdicts import USER_VERDICT, check_answer
 
 UNJUDGED = "have it judged again with --vnc-record=auto or rewrite and a judge (--vnc-planner, or --vnc-judge)"
 ONLY_MASKED = (
@@ -57,7 +57,7 @@ class RecordedJudge:
     compared: dict[str, Comparison]
     rehearsal: Rehearsal | None = None
     review: Review | None = None
-    watch_s: float = QUIET_S
+    watch_s: float = STABLE_S
     is_watched: Callable[[Pixels], bool] = lambda _: False
 
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
@@ -79,7 +79,7 @@ class RecordedJudge:
         verdict = ask(frame)
         by = Evidence(claim=claim, verdict="holds", region=verdict.region, screen=Screen())
         hides = next(filter(by.is_about, self.masks), None)
-        if hides is None or verdict.kind == "unsure" or verdict.reason.startswith(RECORDER_SAID):
+        if hides is None or verdict.kind == "unsure" or verdict.reason.startswith(USER_VERDICT):
             return verdict
         masked = self._without_masks(frame)
         again = ask(masked)
@@ -129,11 +129,11 @@ class RecordedJudge:
             gate = evidence_gate(nearest.screen, self.masks)
             answer = self.review.ask_claim(nearest, gate, compared, where)
             if answer.kind == "bug":
-                raise ProductFailed(f"{claim!r}: {answer.words or 'it is a bug'} (said the reviewer)\n{where}")
+                raise ProductFailed(f"{claim!r}: {answer.text or 'it is a bug'} (said the reviewer)\n{where}")
             if answer.kind == "accept":
                 self.compared[sanitized] = compared, nearest, None
                 return nearest, "", compared
-            where += f"; the reviewer was not asked: {answer.words}" if answer.words else ""
+            where += f"; the reviewer was not asked: {answer.text}" if answer.text else ""
         return None, f"{where}; no judge is configured", compared
 
     def _mismatch(self, evidence: Evidence, end: Screen | None, frame: Frame) -> tuple[Mismatch | None, Frame]:
@@ -151,11 +151,11 @@ class RecordedJudge:
                 why = f"the claim's region is masked or always changing, {region}"
                 return Mismatch(f"{why}, so it cannot be compared", region), frame
         mismatch, seen, controller = self._other(evidence, end, frame), frame, self.controller()
-        quiet_s = 0.0 if self.is_watched(pixels_in(frame)) or not evidence.screen.quiet_s else self.watch_s
+        stable_s = 0.0 if self.is_watched(pixels_in(frame)) or not evidence.screen.stable_s else self.watch_s
         boxes = mismatch.boxes if mismatch else ()
         moves = bool(boxes) and all(any(map(box.meets, frame.moving)) for box in boxes)
-        if moves or (not mismatch and controller.changed_since(clock.monotonic() - quiet_s)):
-            while (left_s := frame.taken_at + quiet_s + (BACK_S if mismatch else 0.0) - clock.monotonic()) > 0:
+        if moves or (not mismatch and controller.changed_since(clock.monotonic() - stable_s)):
+            while (left_s := frame.taken_at + stable_s + (BACK_S if mismatch else 0.0) - clock.monotonic()) > 0:
                 left_s = min(left_s, LOOK_FOR_BLINK_S) if mismatch else left_s
                 if not controller.wait_changed(seen.taken_at, left_s) and not mismatch:
                     break

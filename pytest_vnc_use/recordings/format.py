@@ -41,12 +41,12 @@ from pytest_vnc_use.types.actions import points
 from pytest_vnc_use.types.elements import Elements
 from pytest_vnc_use.types.verdicts import end_state_claim
 
-PERSON = "a person"
+MANUAL = "manual"
 """The planner of a run that was recorded by hand."""
 _SERVER = re.compile(r" at [^\s()]+(?=\)$)")
 FORMAT: Literal["pytest-vnc-use recording"] = "pytest-vnc-use recording"
 VERSION = 5
-"""Older versions are refused: what they lack, such as how long a toast was there, cannot be made up."""
+"""Older versions are rejected: what they lack, such as how long a toast was shown, is unknown."""
 
 Repeatable = Union[
     Click,
@@ -63,9 +63,9 @@ Repeatable = Union[
     TraverseHistory,
     CallFunction,
 ]
-"""The actions that are recorded. Gates take the place of waits and looks."""
+"""The actions that are recorded. Gates take the place of waits and screenshots."""
 _IMAGE = r"^([\w-]+\.webp)?$"
-MAX_QUIET_S = 60.0
+MAX_STABLE_S = 60.0
 _Place = Annotated[int, Field(ge=0, le=65535)]
 _Length = Annotated[int, Field(ge=1, le=65535)]
 """A number of pixels that VNC can express."""
@@ -83,7 +83,7 @@ class _Drawn(_Part):
 
 
 class Variant(_Drawn):
-    """The content of a dynamic region at one moment."""
+    """One content of a dynamic region."""
 
 
 class DynamicRegion(_Part):
@@ -103,7 +103,7 @@ class DynamicRegion(_Part):
 
     @property
     def region(self) -> Region:
-        """The same without kind and looks."""
+        """The region alone."""
         return Region(self.left, self.top, self.right, self.bottom)
 
 
@@ -130,33 +130,33 @@ class Screen(_Drawn):
     """A stable screen, as an image of the part that differs from the screen before it.
 
     `at` is the top left corner of that image. `dynamic` are the parts that kept changing on their own, `redacted`
-    those over which a typed secret is redacted. Nothing else changed in the `quiet_s` seconds before.
+    those over which a typed secret is redacted. Nothing else changed in the `stable_s` seconds before.
     """
 
     at: tuple[_Place, _Place] = (0, 0)
     dynamic: tuple[DynamicRegion, ...] = ()
     redacted: tuple[Region, ...] = ()
-    quiet_s: float = Field(default=0.0, ge=0, le=MAX_QUIET_S)
+    stable_s: float = Field(default=0.0, ge=0, le=MAX_STABLE_S)
 
 
 class RecordedStep(_Part):
     """An action, the planner's reason (`intent`) and name (`call`) for it, and the screen before it.
 
-    `near` is an image of the target's surroundings, for a person who reads the recording. `answer` is the return value
+    `target` is an image of the target's surroundings, for a user who reads the recording. `answer` is the return value
     of a user's function; None where no function was called. `transients` are the transient frames after the action.
-    They were gone when the screen had become stable for the next step, `took_s` seconds later. `elements` are what it
-    acted on, if known. They are for people; no replay reads them.
+    They were gone when the screen was stable for the next step, `duration_s` later. `elements` are what it
+    acted on, if known. They are for readers; no replay uses them.
     """
 
     action: Annotated[Repeatable, Field(discriminator="kind")]
     intent: str = ""
     call: str = ""
     confirmation: Confirmation | None = None
-    near: str = Field(default="", pattern=_IMAGE)
+    target: str = Field(default="", pattern=_IMAGE)
     screen: Screen
     answer: str | None = None
     transients: tuple[Screen, ...] = ()
-    took_s: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    duration_s: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     elements: Elements = ()
 
     @field_serializer("action")
@@ -195,7 +195,7 @@ class Evidence(_Part):
     @field_validator("region")
     @classmethod
     def _one_with_pixels(cls, region: Region | None) -> Region | None:
-        """Return None for a region without a pixel on the screen, which a user's own judge may give."""
+        """Return None for a region without a pixel on the screen, which a custom judge may give."""
         has_pixels = region and max(0, region.left) < region.right and max(0, region.top) < region.bottom
         return region if has_pixels else None
 
@@ -214,10 +214,10 @@ class Live(_Part):
 class RecordedRun(_Part):
     """One task: its steps, the screen at its end, and the answers of judges from there until the next task.
 
-    `image` shows the whole end, for a person who reads the recording. `stays` is true where the screen still showed
-    the end once the test's body was over. `live` is None for a person's run, and for one that a model only healed.
-    `vouched_by` says who judged that the task was done at this end: `body` if `expect=None` left it to the test's body.
-    `first_s` is when the first screen was there, in seconds after the run began; None if that is not known.
+    `image` shows the whole end, for a user who reads the recording. `stays` is true where the screen still showed the
+    end once the test's body was over. `live` is None for a manual recording, and for one that a model only healed.
+    `confirmed_by` says who judged that the task was done at this end: `body` if `expect=None` left it to the test.
+    `first_screen_s` is when the first screen was there, in seconds after the run started; None if that is not known.
     """
 
     task: str
@@ -228,20 +228,20 @@ class RecordedRun(_Part):
     stays: bool = False
     live: Live | None = None
     claims: tuple[Evidence, ...] = ()
-    vouched_by: Literal["judge", "user", "body"] = "body"
-    first_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    confirmed_by: Literal["judge", "user", "body"] = "body"
+    first_screen_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
         """The answers of judges, and last, if the end was judged, that the task is done there."""
         claim = end_state_claim(self.task)
         done = Evidence(claim=claim, verdict="holds", reason="its recorded end", screen=self.end, is_end=True)
-        return self.claims if self.vouched_by == "body" else (*self.claims, done)
+        return self.claims if self.confirmed_by == "body" else (*self.claims, done)
 
     def why_unjudged(self, claims: Sequence[str]) -> str:
         """Return why the recording judges not all these claims, or without any, not the end; "" if it does."""
         if not claims:
-            return "" if self.vouched_by != "body" else "no user or judge vouched for its recording's end"
+            return "" if self.confirmed_by != "body" else "no user or judge confirmed its recording's end"
         judged = {evidence.claim for evidence in self.claims if evidence.verdict != "read"}
         missing = [claim for claim in claims if claim not in judged]
         return f"its recording has no verdict on {missing[0]!r}" if missing else ""

@@ -28,7 +28,7 @@ BACK_S = 2.0
 
 @dataclass(frozen=True)
 class Mismatch:
-    """A difference from the recording: the problem in words, the region that holds it, and its boxes."""
+    """A difference from the recording: the problem, the region that holds it, and its boxes."""
 
     problem: str
     region: Region
@@ -85,8 +85,8 @@ class Gate:
             return Mismatch(problem, box, tuple(boxes_of(differs)))
         for part in self.parts:
             if variant_of(part, seen, ~self.hidden) is None:
-                words = f"a region that changes on its own shows none of its {len(part.variants)} recorded variants"
-                return Mismatch(words, part.region)
+                problem = f"a region that changes on its own shows none of its {len(part.variants)} recorded variants"
+                return Mismatch(problem, part.region)
         # a caret blinks: it has arrived once the pixels there differ from those before the step
         came = acted_on is None or not self.caret or (self.caret.part_of(acted_on) != self.caret.part_of(seen)).any()
         if self.caret and not came:
@@ -119,8 +119,8 @@ class BlinkWatch:
             if (part.region.part_of(seen) == REDACTED_COLOUR).any():
                 unseen.clear()
         missing = next((part for part, unseen in self._unseen.items() if unseen), None)
-        words = "the blinking region has not shown all of its {} recorded variants"
-        return None if missing is None else Mismatch(words.format(len(missing.variants)), missing.region)
+        problem = "the blinking region has not shown all of its {} recorded variants"
+        return None if missing is None else Mismatch(problem.format(len(missing.variants)), missing.region)
 
 
 def variant_of(part: DynamicRegion, seen: Pixels, compared: Mask | None = None) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Union
 
-from pytest_vnc_use.recordings.format import PERSON, RecordedRun, Screen
+from pytest_vnc_use.recordings.format import MANUAL, RecordedRun, Screen
 from pytest_vnc_use.recordings.images import frame_of
 from pytest_vnc_use.types import Action, Decision, DesktopAction, Frame, Observation, RawFrame, Settled, Wait
 from pytest_vnc_use.types.elements import Elements
@@ -27,7 +27,7 @@ class ManualRun(ForwardingController):
     The run then goes through the user's steps one by one, with the screens as they were. Nothing is done again.
     """
 
-    name = PERSON
+    name = MANUAL
 
     def __init__(self, show: Callable[[], RecordedRun | str], desktop: Controller) -> None:
         super().__init__(desktop)
@@ -45,7 +45,7 @@ class ManualRun(ForwardingController):
             if refused := next((step for step in steps if step.error), None):
                 why = f"step {refused.number} was shown, but must not be performed: {refused.error}"
                 return Decision("gave_up", why)
-            return Decision("finished", f"{PERSON} did it, in {len(steps)} {'step' if len(steps) == 1 else 'steps'}")
+            return Decision("finished", f"recorded by hand in {len(steps)} {'step' if len(steps) == 1 else 'steps'}")
         done = self._show()
         if isinstance(done, str) or not done.steps:
             return Decision("gave_up", done if isinstance(done, str) else NOTHING_DONE)

@@ -16,7 +16,7 @@ from pytest_vnc_use.recordings.images import Mask, Pixels, differing, pixels_in,
 from pytest_vnc_use.types import BAR_PX, CARET_PX, Frame, RawFrame, Region
 from pytest_vnc_use.types.protocols import Controller
 
-QUIET_S = 1.2
+STABLE_S = 1.2
 """How long nothing may change, except parts that move on their own, before a screen is recorded."""
 _GIVE_UP_S = 3.8
 """How much longer than that a screen is waited for that never becomes stable."""
@@ -35,15 +35,15 @@ _CLEAR_PX = 16
 _MIN_BAR_PX = 8
 
 
-def stable_screen(controller: Controller, quiet_s: float = QUIET_S) -> Screen:
+def stable_screen(controller: Controller, stable_s: float = STABLE_S) -> Screen:
     """Wait until the screen has been quiet for so long; return it with its dynamic regions. Raises DesktopError.
 
-    One that does not become stable is returned as it is, with `quiet_s` 0.
+    One that does not become stable is returned as it is, with `stable_s` 0.
     """
-    deadline, is_quiet = Deadline(quiet_s + _GIVE_UP_S), False
-    while not is_quiet and deadline.remaining_s:
+    deadline, is_stable = Deadline(stable_s + _GIVE_UP_S), False
+    while not is_stable and deadline.remaining_s:
         controller.wait_changed(clock.monotonic(), _SAMPLE_S)
-        is_quiet = not controller.changed_since(clock.monotonic() - quiet_s)
+        is_stable = not controller.changed_since(clock.monotonic() - stable_s)
     frame = controller.frame()
     moving = Moving(frame)
     for samples in (_SAMPLES, _MORE_SAMPLES):  # what is more than a caret is watched until its variants come back
@@ -51,7 +51,7 @@ def stable_screen(controller: Controller, quiet_s: float = QUIET_S) -> Screen:
             controller.wait_changed(clock.monotonic(), _SAMPLE_S)
             moving.add(controller.raw_frame())
     dynamic = merged(moving.parts())
-    return screen_of(frame).model_copy(update={"dynamic": dynamic, "quiet_s": quiet_s if is_quiet else 0.0})
+    return screen_of(frame).model_copy(update={"dynamic": dynamic, "stable_s": stable_s if is_stable else 0.0})
 
 
 def screen_of(frame: Frame) -> Screen:

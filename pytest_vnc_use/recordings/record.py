@@ -15,7 +15,7 @@ from pytest_vnc_use.recordings.accept import Review
 from pytest_vnc_use.recordings.drift import difference
 from pytest_vnc_use.recordings.evidence import Comparison, RecordedJudge
 from pytest_vnc_use.recordings.format import (
-    PERSON,
+    MANUAL,
     Evidence,
     Live,
     RecordedRun,
@@ -27,7 +27,7 @@ from pytest_vnc_use.recordings.format import (
 from pytest_vnc_use.recordings.gates import Mismatch, evidence_gate, mask_of, unknown_parts
 from pytest_vnc_use.recordings.images import Pixels, frame_of, pixels_in, pixels_of
 from pytest_vnc_use.recordings.manual import ManualRun, Show
-from pytest_vnc_use.recordings.moving import QUIET_S, screen_of, stable_screen
+from pytest_vnc_use.recordings.moving import STABLE_S, screen_of, stable_screen
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.recordings.store import Key, check_writable, load, load_of, save
@@ -56,7 +56,7 @@ from pytest_vnc_use.types import (
     Wait,
 )
 from pytest_vnc_use.types.protocols import Controller, Judge, Planner
-from pytest_vnc_use.types.verdicts import RECORDER_SAID, end_state_claim
+from pytest_vnc_use.types.verdicts import USER_VERDICT, end_state_claim
 
 _READING = frozenset({"get_browser_state", "list_elements"})
 """The functions by which a model reads a page or a desktop, through `vnc_cdp` and `vnc_elements`."""
@@ -133,7 +133,7 @@ class _Run:
     _started: tuple[Proposal, Screen] | None = None
     _first: tuple[FrameRef, float] | None = None
     """The first frame that the planner saw, and when that was, in seconds after the run began."""
-    _first_s: float | None = None
+    _first_screen_s: float | None = None
     _acted_at: float = 0.0
 
     @property
@@ -168,10 +168,10 @@ class _Run:
             case StepStarted(proposal=proposal):
                 screen, self._acted_at = self._next_screen(), clock.monotonic()
                 if self._first:  # else at the latest when it had been quiet for so long
-                    frame, first_s = self._first
+                    frame, first_screen_s = self._first
                     is_first = not evidence_gate(screen).mismatch(self.load(frame))
-                    rested_s = self._acted_at - self.meter.started_at - screen.quiet_s
-                    self._first_s = round(first_s if is_first else rested_s, 1)
+                    rested_s = self._acted_at - self.meter.started_at - screen.stable_s
+                    self._first_screen_s = round(first_screen_s if is_first else rested_s, 1)
                 self._started, self._first = (proposal, screen), None
             case StepFinished(step=step):
                 if self._started and not step.error:
@@ -181,7 +181,7 @@ class _Run:
                     answers = isinstance(action, CallFunction) and action.name not in _READING
                     fields = {
                         "action": to_json(action),
-                        "intent": step.proposal.intent or step.words,
+                        "intent": step.proposal.intent or step.text,
                         "call": "" if call == action.kind else call,
                         "confirmation": step.proposal.confirmation,
                         "screen": screen,
@@ -191,7 +191,7 @@ class _Run:
                     self._steps.append(RecordedStep.model_validate(fields))
                 self._started = None
                 if self._steps:  # a toast may still be there after the step
-                    newest, frames = self._steps[-1], (step.frame_after, *step.passed)[:_MAX_TRANSIENTS]
+                    newest, frames = self._steps[-1], (step.frame_after, *step.transient_frames)[:_MAX_TRANSIENTS]
                     passed = [Screen(pixels=partial(self.load, frame)) for frame in frames]
                     self._steps[-1] = newest.model_copy(update={"transients": (*newest.transients, *passed)})
             case _:
@@ -201,8 +201,8 @@ class _Run:
         """Return the screen stable after the newest step, and note how long after it that is. Raises DesktopError."""
         screen = self.screen()
         if self._steps:
-            took_s = round(clock.monotonic() - self._acted_at, 1)
-            self._steps[-1] = self._steps[-1].model_copy(update={"took_s": took_s})
+            duration_s = round(clock.monotonic() - self._acted_at, 1)
+            self._steps[-1] = self._steps[-1].model_copy(update={"duration_s": duration_s})
         return screen
 
     def report(
@@ -229,10 +229,10 @@ class _Run:
             steps[number] = step.model_copy(update={"transients": tuple(kept)})
         for number, step in enumerate(steps):
             if not any(near.transients for near in steps[number : number + 2]):  # nothing passed whose time matters
-                steps[number] = step.model_copy(update={"took_s": 0.0})
-        first_s = self.known.first_s if self.known else self._first_s
+                steps[number] = step.model_copy(update={"duration_s": 0.0})
+        first_screen_s = self.known.first_screen_s if self.known else self._first_screen_s
         self.ended = RecordedRun(
-            task=self.started.task, planner=self.planner, steps=tuple(steps), end=end, first_s=first_s
+            task=self.started.task, planner=self.planner, steps=tuple(steps), end=end, first_screen_s=first_screen_s
         )
 
     def recorded(self) -> RecordedRun | None:
@@ -244,15 +244,15 @@ class _Run:
         if self.ended is None:
             return None
         known = None if self.is_live else self.known
-        live = known.live if known else None if self.replay or self.planner == PERSON else self.meter.live()
-        claims, vouched_by = tuple(self.claims), "body"
+        live = known.live if known else None if self.replay or self.planner == MANUAL else self.meter.live()
+        claims, confirmed_by = tuple(self.claims), "body"
         held = {evidence.claim: evidence for evidence in self.claims if evidence.verdict == "holds"}
         if known and not self.expected:
             claims = (*known.claims, *(evidence for evidence in self.claims if evidence not in known.claims))
-            vouched_by = known.vouched_by
+            confirmed_by = known.confirmed_by
         elif self.expected and held.keys() >= set(self.expected):
-            vouched_by = "user" if held[self.expected[0]].reason.startswith(RECORDER_SAID) else "judge"
-        return self.ended.model_copy(update={"claims": claims, "live": live, "vouched_by": vouched_by})
+            confirmed_by = "user" if held[self.expected[0]].reason.startswith(USER_VERDICT) else "judge"
+        return self.ended.model_copy(update={"claims": claims, "live": live, "confirmed_by": confirmed_by})
 
 
 class RecordedTest:
@@ -310,7 +310,7 @@ class RecordedTest:
         self._reported: list[Region] = []
         self._compared: dict[str, Comparison] = {}
         """What each claim was compared with, from the judge until the event with its verdict."""
-        self._watch_s = QUIET_S
+        self._watch_s = STABLE_S
         self.task_follows = False
         """True if the test's next task begins right after this one: its gates then watch the screen in place of a wait.
         """
@@ -354,7 +354,7 @@ class RecordedTest:
             self._runs.append(_Run(started, user.name, directory, emit, user.screen))
             return user, user
         known = self._known(started.task, desktop)
-        stable = partial(stable_screen, desktop, max(QUIET_S, self._watch_s))
+        stable = partial(stable_screen, desktop, max(STABLE_S, self._watch_s))
         run = _Run(started, planner.name, directory, emit, stable, known)
         self._runs.append(run)
         if known is None:
@@ -459,7 +459,7 @@ class RecordedTest:
                 run = self._current
                 if isinstance(event, StepFinished) and run and run.known and not run.is_live:
                     when = f"after step {event.step.number} of {len(run.known.steps)}"
-                    self._report_transients(run, when, event.step.passed)
+                    self._report_transients(run, when, event.step.transient_frames)
                 if self._records and run and run.is_live:
                     run.observe(event)
 
@@ -473,7 +473,7 @@ class RecordedTest:
         if not self._records:
             return
         if not run.is_done:
-            how = f"ended as {event.outcome.value}" if event.outcome else "broke"
+            how = f"ended as {event.outcome.value}" if event.outcome else "failed with an error"
             self.unrecorded = f"the task {run.started.task!r} {how}, and only a task that is done can be replayed"
         elif run.holds_secret:
             self.unrecorded = f"in the task {run.started.task!r} a secret was typed that the test does not declare"
@@ -620,7 +620,7 @@ class RecordedTest:
         dynamic = merged((*stable.dynamic, *(end.dynamic if end and shows_end else ())))
         stable, screen = (screen.model_copy(update={"dynamic": dynamic}) for screen in (stable, screen_of(frame)))
         if evidence_gate(stable).mismatch(seen) is None:
-            screen = screen.model_copy(update={"quiet_s": stable.quiet_s})
+            screen = screen.model_copy(update={"stable_s": stable.stable_s})
         answer = {"verdict": judged.kind} if isinstance(judged, Verdict) else {"verdict": "read", "value": judged.value}
         region, model = judged.region, judged.model
         answers.append(Evidence(claim=claim, reason=judged.reason, region=region, model=model, screen=screen, **answer))

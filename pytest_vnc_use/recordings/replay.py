@@ -29,7 +29,7 @@ from pytest_vnc_use.recordings.gates import (
     unknown_parts,
 )
 from pytest_vnc_use.recordings.images import Pixels, changed_tiles, frame_of, pixels_in, pixels_of
-from pytest_vnc_use.recordings.moving import QUIET_S
+from pytest_vnc_use.recordings.moving import STABLE_S
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.runs.transcript import ONLY_REPLAYED, REPLAYED, format_caption, replaying_name, seen_by_live
 from pytest_vnc_use.types import (
@@ -154,7 +154,7 @@ class Replay(ForwardingController):
         live: Planner | None = None,
         *,
         limit_s: float = 0.0,
-        watch_s: float = QUIET_S,
+        watch_s: float = STABLE_S,
         earlier: Screen | None = None,
         masks: tuple[Region, ...] = (),
         test: str = "",
@@ -170,7 +170,7 @@ class Replay(ForwardingController):
         super().__init__(desktop)
         self.run, self.let_go = run, let_go
         self._live, self._limit_s = live, limit_s
-        self._watch_s = watch_s if run.end.quiet_s else 0.0
+        self._watch_s = watch_s if run.end.stable_s else 0.0
         self._earlier, self._masks, self._test, self._rehearsal = earlier, masks, test, rehearsal
         self._review, self._let_model, self._unlike = review, let_model, unlike
         self._emit, self._blame, self._report = emit, blame, closed
@@ -265,7 +265,7 @@ class Replay(ForwardingController):
         known = [newest.screen.pixels(), due.screen.pixels()] if passed else []
         for pixels in (screen.pixels() for screen in passed):
             for box in unknown_parts(pixels, known, gate.ignored):
-                yield self._left.left_at + newest.took_s, dynamic_region(box, "unstable", box.part_of(pixels))
+                yield self._left.left_at + newest.duration_s, dynamic_region(box, "unstable", box.part_of(pixels))
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
         """Return the next recorded step where its gate is open; else the live planner's decision.
@@ -306,7 +306,7 @@ class Replay(ForwardingController):
         return self._compare(observation.frame, lambda: pixels_of(observation.load_png(observation.frame)))
 
     def error(self, message: str, mismatch: Mismatch, seen: Pixels, *, performed: bool = True) -> TaskFailed:
-        """Return the error for a drift: the reviewer's words where it is a bug, else a line for each remedy."""
+        """Return the error for a drift: the reviewer's text where it is a bug, else a line for each remedy."""
         review, place = self._review, self._place
         if review and review.bug is not None:
             return ProductFailed(f"{review.bug or 'it is a bug'} (said the reviewer)\n{message}")
@@ -429,8 +429,8 @@ class Replay(ForwardingController):
 
     def _is_other(self, seen: RawFrame, spent_s: float) -> bool:
         """Return whether the first screen is plainly another one, and would have changed by now if it were to."""
-        gate, first_s = self._place.gate, self.run.first_s
-        if not gate.is_first or first_s is None or spent_s < max(_OTHER_S, _SLOWER * first_s):
+        gate, first_screen_s = self._place.gate, self.run.first_screen_s
+        if not gate.is_first or first_screen_s is None or spent_s < max(_OTHER_S, _SLOWER * first_screen_s):
             return False
         if self.desktop.changed_since(clock.monotonic() - _OTHER_REST_S):
             return False

@@ -173,7 +173,7 @@ def load_of(key: Key) -> Recording | None:
 def _with_pixels(recording: Recording, path: Path) -> Recording:
     """Return the recording whose screens decode their images when asked; all images are read and checked at once."""
     for run in recording.runs:
-        for image in filter(None, (*(step.near for step in run.steps), run.image)):  # only people look at these
+        for image in filter(None, (*(step.target for step in run.steps), run.image)):  # only people look at these
             _read_image(path, image)
 
     def read(image: str, box: Region | None, at: tuple[int, int] = (0, 0)) -> bytes:
@@ -295,8 +295,8 @@ def _with_images(recording: Recording, directory: Path) -> tuple[Recording, dict
         steps = []
         for place, step in enumerate(run.steps, 1):
             boxes = surroundings(step.action, recording.screen_size)[:1]
-            near = [add(f"{number}-{place:02}-near", box.part_of(step.screen.pixels())) for box in boxes]
-            steps.append(step.model_copy(update={"near": "".join(near)}))
+            target = [add(f"{number}-{place:02}-target", box.part_of(step.screen.pixels())) for box in boxes]
+            steps.append(step.model_copy(update={"target": "".join(target)}))
         image = add(f"{number}-end", run.end.pixels())
         runs.append(run.model_copy(update={"steps": tuple(steps), "image": image}))
     for change in recording.history:

@@ -89,7 +89,7 @@ def _max_ticks(text: str) -> int:
 def _format_caption_part(part: CaptionPart) -> str:
     """Format a part of a caption; untrusted text is quoted."""
     match part.kind:
-        case "words":
+        case "text":
             return part.text
         case "name":
             return f"**{code(part.text, 300)}**"
@@ -185,11 +185,11 @@ def _step(step: StepView, links: Links) -> Iterator[str]:
     marks = "".join(f", {code(mark.text, 60)}" for mark in step.badges)
     decides = " **← decides**" if step.is_deciding else ""
     caption = "".join(map(_format_caption_part, step.caption))
-    yield f"- {links.to_step(step.number)}: {caption} ({step.way}{marks}){decides}"
-    if step.words:
-        yield f"  - intent: {code(step.words)}"
-    if step.way in ("healed", NOT_HEALED):
-        yield f"  - {step.way}: {code(step.mode_reason)}"
+    yield f"- {links.to_step(step.number)}: {caption} ({step.mode}{marks}){decides}"
+    if step.text:
+        yield f"  - intent: {code(step.text)}"
+    if step.mode in ("healed", NOT_HEALED):
+        yield f"  - {step.mode}: {code(step.mode_reason)}"
     yield from (f"  - {kind}: {code(text)}" for kind, text in step.lines)
     seen = [links.to_shot("before", step.pair.left), links.to_shot("after", step.pair.right)]
     seen += [links.to_shot("the place of the step", step.crop)] if step.crop else []
@@ -231,7 +231,7 @@ def _argv_of_test(trace: Trace) -> list[str]:
     """Return the command for a test: by its recording, where the run was a replay or recorded by a user."""
     planner = trace.started.planner
     was_replayed = planner.startswith("recording") and not any(drift.healed for drift in trace.drifts)
-    mode = "replay" if was_replayed or planner == "a person" else "auto" if planner.startswith("recording") else "off"
+    mode = "replay" if was_replayed or planner == "manual" else "auto" if planner.startswith("recording") else "off"
     names = _PROGRAM_SETTINGS if mode == "replay" else (*_PROGRAM_SETTINGS, *_MODEL_SETTINGS)
     test = trace.started.test_id
     test = f"./{test}" if test[0] in "-@" else test  # else pytest takes it for an option or a file of arguments

@@ -84,7 +84,7 @@ def format_ruling(ruling: Ruling) -> str:
     """Return text such as `denied by the policy: rule 1 'no deletes': …`; empty if the action was plainly harmless."""
     if ruling.kind == "allow" and ruling.rule == "harmless":
         return ""
-    who = "" if ruling.kind == "ask" else " by a user" if ruling.by == "person" else " by the policy"
+    who = "" if ruling.kind == "ask" else " by a user" if ruling.by == "user" else " by the policy"
     rule = "" if ruling.rule in ruling.explanation else f"{ruling.rule}: "
     return f"{_RULINGS[ruling.kind]}{who}: {rule}{ruling.explanation}"
 
@@ -95,7 +95,7 @@ def format_outcome(trace: Trace) -> tuple[str, Tone]:
         return _OUTCOMES[Outcome.WAITING] if trace.asked else ("no end recorded: still running, or killed", "bad")
     if trace.ended.outcome is None or trace.ended.error:
         return "failed with an error", "bad"
-    if trace.ended.outcome is Outcome.DONE and trace.started.planner == "a person":
+    if trace.ended.outcome is Outcome.DONE and trace.started.planner == "manual":
         return "done by a user", "plain"
     if trace.ended.outcome is Outcome.DONE and trace.started.planner.startswith("recording") and not trace.drifts:
         return "replayed as recorded", "plain"
@@ -124,5 +124,5 @@ def format_judging(verdict: Verdict) -> str:
     """Return who judged, with which votes, and on how many screens."""
     judge = f"judged by {verdict.model}" if verdict.model else "no model judged"
     votes = f"votes: {', '.join(verdict.votes)}" if len(verdict.votes) > 1 else ""
-    screens = f"asked on {verdict.looks} screens" if verdict.looks > 1 else ""
+    screens = f"asked on {verdict.screens} screens" if verdict.screens > 1 else ""
     return "; ".join(filter(None, [judge, votes, screens]))

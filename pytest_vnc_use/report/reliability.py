@@ -88,7 +88,7 @@ def _divergence_of(one: tuple[ItemResult, Trace], other: tuple[ItemResult, Trace
     if number is None:
         return None
     sides = _side(*one, number), _side(*other, number)
-    return Divergence(number, sides, sentence_about(one[1].started.task, sides[0].words, sides[1].words))
+    return Divergence(number, sides, sentence_about(one[1].started.task, sides[0].text, sides[1].text))
 
 
 def _side(test: ItemResult, trace: Trace, number: int) -> DivergentRun:
@@ -98,9 +98,7 @@ def _side(test: ItemResult, trace: Trace, number: int) -> DivergentRun:
         last = trace.steps[-1].frame_after if trace.steps else trace.started.screen
         return DivergentRun(test.test, directory, f"ended: {plain(message)}", message, last)
     step = trace.steps[number - 1]
-    return DivergentRun(
-        test.test, directory, step_line(step), f"{step.proposal.intent} {step.words}", step.frame_before
-    )
+    return DivergentRun(test.test, directory, step_line(step), f"{step.proposal.intent} {step.text}", step.frame_before)
 
 
 def same_step(one: Step, other: Step) -> bool:
@@ -116,12 +114,12 @@ def same_step(one: Step, other: Step) -> bool:
     return True
 
 
-def sentence_about(task: str, *words: str) -> str:
-    """Return the sentence or clause of the task that shares most words with `words`; "" if none does.
+def sentence_about(task: str, *texts: str) -> str:
+    """Return the sentence or clause of the task that shares most words with `texts`; "" if none does.
 
     Longer words count more.
     """
-    terms = {*_WORD.findall(" ".join(words).lower())}
+    terms = {*_WORD.findall(" ".join(texts).lower())}
     sentences = [sentence.strip() for sentence in re.split(r"[.;!?\n]+\s*|,\s+|\s+and\s+", task) if sentence.strip()]
     shared = [sum(map(len, terms.intersection(_WORD.findall(sentence.lower())))) for sentence in sentences]
     return sentences[shared.index(max(shared))] if any(shared) else ""
@@ -138,7 +136,7 @@ def reliability_lines(reliability: Reliability) -> Iterator[str]:
         about = f", probably in {divergence.sentence!r}" if divergence.sentence else ""
         yield f"  its runs part at step {divergence.step}{about}:"
         for side in divergence.sides:
-            yield f"    {repetition_of(side.test)}: {side.did.splitlines()[0]}"
+            yield f"    {repetition_of(side.test)}: {side.action.splitlines()[0]}"
             yield f"      in {side.directory}"
 
 

@@ -18,7 +18,7 @@ from pytest_vnc_use.runs.directory import FINE, Trace, from_json, read_trace, to
 from pytest_vnc_use.runs.json_lines import LARGEST, load_json, read_whole
 from pytest_vnc_use.runs.transcript import outcome_of
 from pytest_vnc_use.types import FrameRef, Usage
-from pytest_vnc_use.types.verdicts import RECORDER_SAID
+from pytest_vnc_use.types.verdicts import USER_VERDICT
 
 RESULTS = "vnc-results.json"
 FORMAT = "pytest-vnc-use results"
@@ -39,7 +39,7 @@ class JudgedClaim:
 class RunFigures:
     """One run of a test.
 
-    `outcome` is an `Outcome`, or `broke`, `unfinished`, `unreadable`. `models` are the models that answered.
+    `outcome` is an `Outcome`, or `error`, `unfinished`, `unreadable`. `models` are the models that answered.
     `rehearsal` is the number of the rehearsal that the run belongs to, 0 for a run of the test itself. `transients`
     describe transient frames of a replay that its recording does not have. `usage` is that of the planner's answers and
     of the verdicts. `steps_s` is the duration of the steps, the model's thinking included. `dollars` is None if they
@@ -88,9 +88,9 @@ class ItemResult:
     `result` is `passed, failed, error, skipped, xfailed` or `xpassed`. A test that failed has a `triage` (`settings` if
     a setting is wrong), the `rule` that decided it and a line of `message`. `retried_for` are the triages of earlier
     attempts by pytest-rerunfailures. `runs` are the runs of all attempts, oldest first, and of the `rehearsals` of its
-    recording, whose time is in `duration_s` too. `healed` and `went_on` are the drifts at which a model continued, each
-    as a line: `healed` of the attempt that passed, `went_on` of those that did not. `checked_by` is that of each task,
-    `none` for a test without a task.
+    recording, whose time is in `duration_s` too. `healed` and `not_healed` are the drifts at which a model continued,
+    each as a line: `healed` of the attempt that passed, `not_healed` of those that did not. `checked_by` is that of
+    each task, `none` for a test without a task.
     """
 
     test: str
@@ -104,7 +104,7 @@ class ItemResult:
     dollars: float | None = None
     rehearsals: tuple[RehearsalFigures, ...] = ()
     healed: tuple[str, ...] = ()
-    went_on: tuple[str, ...] = ()
+    not_healed: tuple[str, ...] = ()
     checked_by: tuple[str, ...] = ("none",)
 
     @property
@@ -124,8 +124,8 @@ class DivergentRun:
 
     test: str
     directory: str
-    did: str
-    words: str
+    action: str
+    text: str
     frame: FrameRef | None
 
 
@@ -223,7 +223,7 @@ def figures_of(run_dir: Path) -> RunFigures:
 def _checked_by(trace: Trace) -> str:
     if trace.started.body_checks:
         return "body"
-    if any(RECORDER_SAID in verdict.reason for verdict in trace.verdicts):
+    if any(USER_VERDICT in verdict.reason for verdict in trace.verdicts):
         return "user"
     return "claim" if trace.started.expect else "end_state"
 

@@ -83,7 +83,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class StepView:
-    """A step. `way` is live, replayed, healed, not healed, scripted or manual, and `mode_reason` its reason.
+    """A step. `mode` is live, replayed, healed, not healed, scripted or manual, and `mode_reason` its reason.
 
     `title` is its caption as plain text. `crop` is the region of a step whose element has no name.
     """
@@ -91,9 +91,9 @@ class StepView:
     number: int
     title: str
     caption: Caption
-    words: str
+    text: str
     badges: Sequence[Badge]
-    way: str
+    mode: str
     mode_reason: str
     lines: Sequence[tuple[str, str]]
     pair: Pair
@@ -134,7 +134,7 @@ class Deciding:
 
 @dataclass(frozen=True)
 class RunView:
-    """A run. `sentence` is its result in words, and `rule` the rule that decided it.
+    """A run. `sentence` is its result as text, and `rule` the rule that decided it.
 
     `others` are drifts and transients that did not decide it. `last` is its last screenshot. `messages` is the URL
     of the messages that the run sent, where they are beside the page.
@@ -180,7 +180,7 @@ class RunPage:
     trace: Trace | None = None
     ended: FinishedTest | None = None
     is_result_damaged: bool = False
-    ways: Mapping[str, int] = field(default_factory=dict)
+    modes: Mapping[str, int] = field(default_factory=dict)
     page: str = ""
     unwritten: str = ""
 
@@ -237,8 +237,8 @@ def show_run(path: Path, *, compare: Compare = "all", copy: bool = False, ended:
         view = RunView(path.name, test, "", [badge], "", problem=problem, never_started=bool(exc.never_started))
         return RunPage(path, view, shots.added, None, ended)
     view = _view(trace, ended, shots, [*damage, *damage_of_trace], compares=compares or not is_good)
-    ways = Counter(step.way for step in view.steps)
-    return RunPage(path, view, shots.added, trace, ended, is_result_damaged=bool(damage), ways=ways)
+    modes = Counter(step.mode for step in view.steps)
+    return RunPage(path, view, shots.added, trace, ended, is_result_damaged=bool(damage), modes=modes)
 
 
 def _view(trace: Trace, ended: FinishedTest | None, shots: Shots, damage: Sequence[str], *, compares: bool) -> RunView:
@@ -288,7 +288,7 @@ def transient_badge(count: int) -> list[Badge]:
 
 
 def _sentence(trace: Trace, ended: FinishedTest | None) -> tuple[str, str]:
-    """Return the result of the run in words, and the rule that decided it."""
+    """Return the result of the run as text, and the rule that decided it."""
     message = ""
     if trace.ended:
         first_line = trace.ended.error.partition("\n")[0]
@@ -320,7 +320,7 @@ def _facts(trace: Trace, ended: FinishedTest | None) -> Iterator[tuple[str, str]
     yield "retries", f"{len(retried)} among {len(trace.exchanges)} requests to a model" if retried else ""
     reasons = dict.fromkeys(exchange.error[:300] for exchange in retried if exchange.error)
     yield "reasons for retries", "; ".join(reasons)
-    discarded = sum(turn.decision.asked_again for turn in trace.turns)
+    discarded = sum(turn.decision.repeated_requests for turn in trace.turns)
     why = "the screen had changed while the model thought, so that it was asked again"
     yield "discarded answers", f"{discarded}: {why}" if discarded else ""
     yield "started", trace.started.started_at
@@ -454,7 +454,7 @@ def _steps(trace: Trace, shots: Shots, *, has_passed: bool) -> list[StepView]:
         action, numbers = step.proposal.action, turns[step.turn]
         prices = [trace.exchanges[number].dollars for number in asked.get(step.number, ())]
         dollars = [price for price in prices if price is not None]
-        way, why = _way(trace, step, drifts.get(step.number), has_passed=has_passed)
+        mode, why = _mode(trace, step, drifts.get(step.number), has_passed=has_passed)
         crop = shots.shot(step.crop, "the place of the step") if step.crop and not is_named(step) else None
         facts = [
             ("screen", phrases.SETTLED[step.settled] if step.settled else ""),
@@ -463,7 +463,10 @@ def _steps(trace: Trace, shots: Shots, *, has_passed: bool) -> list[StepView]:
             ("at", f"{at_s[step.number]:.1f} s" if step.number in at_s else ""),
             ("tokens", phrases.format_tokens(step.usage)),
             ("cost", f"${sum(dollars):.4f}" if dollars else ""),
-            ("asked again", f"{step.asked_again} times, as the screen had changed" if step.asked_again else ""),
+            (
+                "asked again",
+                f"{step.repeated_requests} times, as the screen had changed" if step.repeated_requests else "",
+            ),
             ("URL", step.url),
         ]
         lines = [
@@ -476,15 +479,15 @@ def _steps(trace: Trace, shots: Shots, *, has_passed: bool) -> list[StepView]:
             number=step.number,
             title=short(format_caption(action, step.elements), 600),
             caption=tuple(replace(piece, text=short(piece.text, 300)) for piece in caption(action, step.elements)),
-            words=short(step.proposal.intent or (step.words if numbers[0] == step.number else "")),
+            text=short(step.proposal.intent or (step.text if numbers[0] == step.number else "")),
             badges=_step_badges(step),
-            way=way,
+            mode=mode,
             mode_reason=short(why),
             lines=[(kind, short(text)) for kind, text in lines if text],
             pair=shots.pair(("before", "after"), (step.frame_before, step.frame_after), action=action),
             bars=_bars(spans[step.number], max_s),
             facts=[(name, short(text, 500)) for name, text in facts if text],
-            transients=[shots.shot(ref, "shown in between") for ref in step.passed],
+            transients=[shots.shot(ref, "shown in between") for ref in step.transient_frames],
             exchanges=[exchanges[number] for number in asked.get(step.number, ()) if number < len(exchanges)],
             crop=crop if crop and not crop.problem else None,
         )
@@ -545,12 +548,12 @@ def _exchanges(trace: Trace) -> list[Exchange]:
         return [Exchange("request", "", "", f"cannot be read: {short(exc, 300)}") for _ in trace.exchanges]
 
 
-def _way(trace: Trace, step: Step, drift: Drift | None, *, has_passed: bool) -> tuple[str, str]:
+def _mode(trace: Trace, step: Step, drift: Drift | None, *, has_passed: bool) -> tuple[str, str]:
     """Return who chose the step, and the reason. Only a test that passed has healed its recording."""
     planner = trace.started.planner
     if drift:
         return "healed" if has_passed else NOT_HEALED, f"the recording did not fit any more: {drift.problem}"
-    if planner == "a person":
+    if planner == "manual":
         return "manual", ""
     if not step.model and (planner.startswith("recording") or "scripted" in planner):
         return "replayed" if planner.startswith("recording") else "scripted", ""

@@ -17,8 +17,8 @@ from pytest_vnc_use.runs.directory import FinishedTest
 
 REHEARSAL = "rehearsal"
 """The result of a line for a rehearsal whose test is missing."""
-_RUN_TONES: dict[str, Tone] = {"broke": "bad", "unreadable": "bad", "unfinished": "bad", DID_NOT_END: "bad"}
-_ORDER = ("failed", "error", DID_NOT_END, "broke", "unreadable", "xpassed", "unfinished")
+_RUN_TONES: dict[str, Tone] = {"error": "bad", "unreadable": "bad", "unfinished": "bad", DID_NOT_END: "bad"}
+_ORDER = ("failed", "error", DID_NOT_END, "unreadable", "xpassed", "unfinished")
 _MAX_PROBLEM = 150
 _VARYING = re.compile(r"\d[\d.,]*|0x[0-9a-f]+|'[^']*[/\\][^']*'")
 """The numbers and paths of a message. Messages that differ only in these have the same cause."""
@@ -81,9 +81,9 @@ class TestLine:
         return Counter(verdict.kind for run in self.runs if run.trace for verdict in run.trace.verdicts)
 
     @property
-    def ways(self) -> Mapping[str, int]:
+    def modes(self) -> Mapping[str, int]:
         """How many steps were live, replayed, healed and so on."""
-        return sum((Counter(run.ways) for run in self.runs), Counter[str]())
+        return sum((Counter(run.modes) for run in self.runs), Counter[str]())
 
     @property
     def difference(self) -> str:
@@ -120,17 +120,17 @@ def session_view(runs: Sequence[RunPage], known_results: KnownResults = NO_RESUL
     counted = [test for test in tests if test.is_counted]
     counts = Counter(test.result for test in counted)
     dollars = [test.dollars for test in tests if test.dollars is not None]
-    ways = Counter[str]()
+    modes = Counter[str]()
     for test in tests:
         for run in (*test.runs, *(run for _, run in test.aside)):
-            ways.update(run.ways)
+            modes.update(run.modes)
     pages = {run.path.name: run.page for run in runs}
     transients = sum(len(test.badges) > 1 for test in tests)
     triages = Counter(test.triage for test in tests if test.triage)
     facts = [
         ("tests", f"{len(counted)}"),
         ("not counted", _format_uncounted(tests)),
-        ("steps", ", ".join(f"{count} {way}" for way, count in ways.most_common()) or "none"),
+        ("steps", ", ".join(f"{count} {mode}" for mode, count in modes.most_common()) or "none"),
         ("time", f"{sum(test.duration_s for test in tests):.0f} s"),
         ("cost", f"${sum(dollars):.4f}" if dollars else "none"),
         ("expect=None", checked_by_body(known_results.results).partition(": ")[2]),

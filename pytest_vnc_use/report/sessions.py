@@ -76,7 +76,7 @@ def _start_of_session(file: Path) -> float:
 
 def _start_of_run(run: Path) -> float:
     with suppress(RunDirectoryError):  # its page says why it cannot be read
-        return open_trace(run)[0].began_at
+        return open_trace(run)[0].started_at
     return math.inf
 
 

@@ -79,7 +79,7 @@ def markdown(results: SessionResults) -> str:
 def _takeovers(results: SessionResults) -> Iterator[str]:
     """Yield how many tests continued with a model after a drift, and how many of these were healed."""
     healed = sum(bool(test.healed) for test in results.tests)
-    continued = sum(bool(test.went_on) and not test.healed for test in results.tests)
+    continued = sum(bool(test.not_healed) and not test.healed for test in results.tests)
     if healed:
         yield f"{healed} healed"
     if continued:

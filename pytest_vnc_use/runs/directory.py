@@ -84,14 +84,14 @@ class RunDirectory:
     the same purpose, and only the other items.
     """
 
-    def __init__(self, path: Path, began_at: float | None = None) -> None:
+    def __init__(self, path: Path, started_at: float | None = None) -> None:
         self.path = path
         self._trace = JsonLines(path / "trace.jsonl")
         self._exchanges = JsonLines(path / "exchanges.jsonl")
         self._exchange_count: int | None = None
         self._requests: dict[str, JsonObject] = {}
         self._lock = Lock()
-        self.started_at = clock.monotonic() - max(clock.epoch() - (began_at or clock.epoch()), 0.0)
+        self.started_at = clock.monotonic() - max(clock.epoch() - (started_at or clock.epoch()), 0.0)
         """The time of the monotonic clock when the run started."""
 
     @classmethod
@@ -107,8 +107,8 @@ class RunDirectory:
             (path / "screens").mkdir(mode=0o700)
         except OSError as exc:
             raise RunDirectoryUnwritable(f"cannot make the run directory {str(path)!r}: {exc}") from exc
-        header = Header(run_id, began_at=round(clock.epoch(), 3), test_id=test_id)
-        directory = cls(path, header.began_at)
+        header = Header(run_id, started_at=round(clock.epoch(), 3), test_id=test_id)
+        directory = cls(path, header.started_at)
         try:
             directory._trace.append(to_json(header))
         except RunDirectoryUnwritable:
@@ -119,7 +119,7 @@ class RunDirectory:
     @classmethod
     def open(cls, path: Path) -> RunDirectory:
         """Return the directory of an earlier run, to read or to continue. Raises RunDirectoryError if there is none."""
-        return cls(path, open_trace(path)[0].began_at)
+        return cls(path, open_trace(path)[0].started_at)
 
     def append(self, event: RunEvent) -> None:
         """Write one event. After the return it survives a kill -9 of the process."""

@@ -45,12 +45,12 @@ _KINDS = [event.kind for event in get_args(RunEvent)]
 
 @dataclass(frozen=True)
 class Header:
-    """The first line of a trace. `began_at` is Unix time, `test_id` that of the test."""
+    """The first line of a trace. `started_at` is Unix time, `test_id` that of the test."""
 
     run_id: str
     format: str = FORMAT
     version: int = VERSION
-    began_at: float = 0.0
+    started_at: float = 0.0
     test_id: str = ""
 
 

@@ -50,10 +50,10 @@ _COUNTS = {1: "click", 2: "double-click", 3: "triple-click"}
 
 @dataclass(frozen=True)
 class CaptionPart:
-    """A part of a caption: `words` of this package, the `name` of an element, or an untrusted `quote`."""
+    """A part of a caption: `text` of this package, the `name` of an element, or an untrusted `quote`."""
 
     text: str
-    kind: Literal["words", "name", "quote"] = "words"
+    kind: Literal["text", "name", "quote"] = "text"
 
     @property
     def is_name(self) -> bool:
@@ -174,10 +174,10 @@ def action_line(action: Action, elements: Elements) -> str:
 
 def step_line(step: Step) -> str:
     """Return a step as text: `3 click "Basket" (button): open the basket`, and the error, if there is one."""
-    reason = line(step.proposal.intent or step.words)
+    reason = line(step.proposal.intent or step.text)
     text = f"{step.number} {action_line(step.proposal.action, step.elements)}" + (f": {reason}" if reason else "")
-    if step.asked_again:
-        times = "once" if step.asked_again == 1 else f"{step.asked_again} times"
+    if step.repeated_requests:
+        times = "once" if step.repeated_requests == 1 else f"{step.repeated_requests} times"
         text += f"\n  asked again {times}: the screen changed while the model thought"
     return text + (f"\n  failed: {line(step.error)}" if step.error else "")
 
@@ -262,10 +262,10 @@ def summary_of(trace: Trace) -> RunSummary:
 
 
 def outcome_of(trace: Trace) -> str:
-    """Return an `Outcome`, or `broke`, or `unfinished` if the run is still running or was killed."""
+    """Return an `Outcome`, or `error`, or `unfinished` if the run is still running or was killed."""
     if trace.ended is None:
         return str(Outcome.WAITING) if trace.asked else "unfinished"
-    return str(trace.ended.outcome) if trace.ended.outcome and not trace.ended.error else "broke"
+    return str(trace.ended.outcome) if trace.ended.outcome and not trace.ended.error else "error"
 
 
 # The planner that continues where a recording drifts. The mark of a replayed turn is in the run directory too, so a run

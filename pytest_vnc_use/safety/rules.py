@@ -454,8 +454,8 @@ def rule_title(number: int, name: str) -> str:
 
 def answer(asked: Ruling, *, yes: bool) -> Ruling:
     """Return the ruling after a user's answer to an "ask"."""
-    explanation = f"a person said {'yes' if yes else 'no'} ({asked.explanation})"
-    return replace(asked, kind="allow" if yes else "deny", by="person", explanation=explanation)
+    explanation = f"{'approved' if yes else 'denied'} by a user ({asked.explanation})"
+    return replace(asked, kind="allow" if yes else "deny", by="user", explanation=explanation)
 
 
 def deny_unasked(asked: Ruling) -> Ruling:

@@ -44,24 +44,24 @@ class Proposal:
 class Decision:
     """The planner's answer.
 
-    `words` is the model's text: the reason for the proposals, or the closing message. With `stop_at_error`, the
+    `text` is the model's text: the reason for the proposals, or the closing message. With `stop_at_error`, the
     proposals after one that fails are not performed. `provider_details` is JSON that the provider must get back
-    unchanged; only the planner reads it. `params` are the parameters that a user's own planner finished with.
+    unchanged; only the planner reads it. `params` are the parameters that a custom planner finished with.
 
-    The loop adds `asked_again` and `stale`. `asked_again` counts the repeated requests, made because the screen changed
-    while the model thought; `usage` then covers all answers. `stale` is true if the screen changed before this answer
-    too.
+    The loop adds `repeated_requests` and `stale`. `repeated_requests` counts the requests that were repeated because
+    the screen changed while the model thought; `usage` then covers all answers. `stale` is true if the screen changed
+    before this answer too.
     """
 
     kind: DecisionKind
-    words: str = ""
+    text: str = ""
     proposals: tuple[Proposal, ...] = ()
     model: str = ""
     usage: Usage = Usage()
     provider_details: JsonObject = field(default_factory=dict)
     stop_at_error: bool = False
     params: JsonObject = field(default_factory=dict)
-    asked_again: int = 0
+    repeated_requests: int = 0
     stale: bool = False
 
 
@@ -69,13 +69,13 @@ class Decision:
 class Ruling:
     """The safety rules' answer about one action, and the rule that gave it.
 
-    `by` is `person` only after a user really approved or denied it.
+    `by` is `user` only after a user really approved or denied it.
     """
 
     kind: RulingKind
     rule: str
     explanation: str = ""
-    by: Literal["policy", "person"] = "policy"
+    by: Literal["policy", "user"] = "policy"
     ends_run: bool = True
     """For a denial: if true, the run ends here; if false, the planner gets the refusal and continues."""
 
@@ -94,11 +94,11 @@ class Times:
 class Step:
     """One action that was performed, refused or failed. `number` and `turn` count from 1 in the run.
 
-    `words`, `model`, `usage` and `asked_again` are the turn's. The last two are set on the turn's first step only, so
-    that sums are right. `error` is empty if the action was performed. `output` is the result of a user function, as
-    text. `note` is a message to the planner beside the result. `passed` are the transient frames since the previous
-    step ended, oldest first. `url` is the browser's address after the step, if it is known. `elements` are what it
-    acted on, if known; `crop` is an image of the place. Both are only for readers.
+    `text`, `model`, `usage` and `repeated_requests` are the turn's. The last two are set on the turn's first step only,
+    so that sums are right. `error` is empty if the action was performed. `output` is the result of a user function, as
+    text. `note` is a message to the planner beside the result. `transient_frames` are those since the previous step
+    ended, oldest first. `url` is the browser's URL after the step, if it is known. `elements` are what it acted on, if
+    known; `crop` is an image of their surroundings. Both are only for readers.
     """
 
     number: int
@@ -112,11 +112,11 @@ class Step:
     note: str = ""
     settled: SettledReason | None = None
     times: Times = Times()
-    words: str = ""
+    text: str = ""
     model: str = ""
     usage: Usage = Usage()
-    passed: tuple[FrameRef, ...] = ()
-    asked_again: int = 0
+    transient_frames: tuple[FrameRef, ...] = ()
+    repeated_requests: int = 0
     url: str = ""
     elements: Elements = ()
     crop: FrameRef | None = None
@@ -221,19 +221,19 @@ class Outcome(str, Enum):
 class Limits:
     """The most that a run may use.
 
-    `stall` is how often the planner may repeat the same action on the same frame before it counts as standing still.
+    `repeats` is how often the planner may repeat the same action on the same frame before it counts as standing still.
     """
 
     steps: int = 40
     seconds: float = 300.0
-    stall: int = 3
+    repeats: int = 3
 
 
 @dataclass(frozen=True)
 class RunResult:
     """The result of `VncUseAgent.run`. `steps` are in order; `transcript` is the run in readable lines.
 
-    `params` are the parameters that a user's own planner finished with.
+    `params` are the parameters that a custom planner finished with.
     """
 
     run_id: str
@@ -257,7 +257,7 @@ class RunStarted:
 
     `started_at` is UTC in ISO 8601. `screen` is the first frame. `expect` are the claims to judge once the task is
     done. `settings` are the agent's settings by name; another process needs them to continue the run. They hold no
-    secrets. `own_policy` is true if the user gave a policy object, `own_judge` if the user gave a judge: a run
+    secrets. `custom_policy` is true if the user gave a policy object, `custom_judge` if the user gave a judge: a run
     directory cannot hold these. `secrets` and `functions` are names only. `body_checks` is true if the user wrote
     `expect=None`: then no judge is asked about the end state.
     """
@@ -272,8 +272,8 @@ class RunStarted:
     limits: Limits = Limits()
     expect: tuple[str, ...] = ()
     settings: JsonObject = field(default_factory=dict)
-    own_policy: bool = False
-    own_judge: bool = False
+    custom_policy: bool = False
+    custom_judge: bool = False
     secrets: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
     body_checks: bool = False

@@ -15,7 +15,7 @@ T = TypeVar("T")
 VerdictKind = Literal["holds", "fails", "unsure"]
 Triage = Literal["product", "agent", "infra", "budget", "policy", "inconclusive"]
 TRIAGES: tuple[Triage, ...] = get_args(Triage)
-RECORDER_SAID = "whoever recorded it said: "
+USER_VERDICT = "according to the user who recorded it: "
 """The prefix of the reason of a verdict by the user who recorded the test."""
 
 
@@ -44,7 +44,7 @@ class Verdict:
     It is true if the claim holds and false if it fails. An unsure verdict is neither: its `bool()` raises Inconclusive,
     so that neither `assert` nor `assert not` passes. To continue, ask whether it `holds`, or ask for its `kind`.
 
-    `votes` are the single votes, in order. `looks` is the number of screens, one after the other, that were judged; the
+    `votes` are the single votes, in order. `screens` is the number of screens that were judged, one after another; the
     last one decides. `usage` is the sum over all of them.
     """
 
@@ -56,7 +56,7 @@ class Verdict:
     model: str = ""
     usage: Usage = Usage()
     votes: tuple[VerdictKind, ...] = ()
-    looks: int = 1
+    screens: int = 1
 
     @property
     def holds(self) -> bool:
@@ -70,7 +70,7 @@ class Verdict:
 
     def __str__(self) -> str:
         votes = f" (votes: {', '.join(self.votes)})" if len(self.votes) > 1 else ""
-        screens = f" (asked on {self.looks} screens)" if self.looks > 1 else ""
+        screens = f" (asked on {self.screens} screens)" if self.screens > 1 else ""
         return f"{self.kind}{votes}{screens}: {self.claim!r}: {line(self.reason)}"
 
     def __repr__(self) -> str:
@@ -110,4 +110,4 @@ def check_answer(judge: object, answer: T, kind: type[T]) -> T:
 
 def end_state_claim(task: str) -> str:
     """Return the claim that a task is done, as far as the screen shows it."""
-    return f"The screen shows that this task has been carried out completely: {task}"
+    return f"The screen shows that this task has been completed: {task}"

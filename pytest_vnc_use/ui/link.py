@@ -51,7 +51,7 @@ SHARE = 8
 HURRY_S = 1.0
 """How long after a user's input frames come without a limit."""
 FINISH_S = 5.0
-GONE = {"type": "answer", "kind": "no", "words": "the page's server has ended"}
+GONE = {"type": "answer", "kind": "no", "text": "the page's server has ended"}
 MAX_PARTS = 8
 """The most rectangles of one frame; more become the box around them."""
 
@@ -121,11 +121,11 @@ class Link:
     def ask(self, question: Question, hide: Callable[[str], str]) -> Answer:
         """Return a reviewer's answer; no if the desk is gone."""
         images = [base64.b64encode(Path(image).read_bytes()).decode() for image in question.images]
-        kind, words = self.put_question(**facts_of(question, hide), images=images)
-        return Answer(kind, words) if kind in get_args(AnswerKind) else NO  # type: ignore[arg-type]  # it is one of them
+        kind, text = self.put_question(**facts_of(question, hide), images=images)
+        return Answer(kind, text) if kind in get_args(AnswerKind) else NO  # type: ignore[arg-type]  # it is one of them
 
     def put_question(self, **question: Any) -> tuple[str, str]:
-        """Put a question to the pages; return the kind of the answer and its words, "no" if the desk is gone."""
+        """Put a question to the pages; return the kind of the answer and its text, "no" if the desk is gone."""
         self._questions += 1
         number = f"{id(self)}-{self._questions}"
         self.send(type="question", id=number, **question)
@@ -185,7 +185,7 @@ class Link:
                 case "next":
                     self._passed.add(message["test"])
                 case "answer":
-                    self._answers[message["id"]] = message["kind"], message["words"]
+                    self._answers[message["id"]] = message["kind"], message["text"]
                 case "stop":
                     self._on_stop()
             self._changed.notify_all()

@@ -22,7 +22,7 @@ from pytest_vnc_use.deadline import uncounted
 from pytest_vnc_use.demonstrate.gestures import DemonstratedAction, Motion
 from pytest_vnc_use.demonstrate.session import INEXACT, ManualSession, recorded_steps
 from pytest_vnc_use.errors import ActionError, Inconclusive
-from pytest_vnc_use.recordings.format import PERSON, RecordedRun, Screen
+from pytest_vnc_use.recordings.format import MANUAL, RecordedRun, Screen
 from pytest_vnc_use.recordings.moving import stable_screen
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.runs.transcript import format_caption
@@ -42,7 +42,7 @@ from pytest_vnc_use.types import (
 from pytest_vnc_use.types.actions import points
 from pytest_vnc_use.types.keys import key_of, parse_key
 from pytest_vnc_use.types.protocols import Controller
-from pytest_vnc_use.types.verdicts import RECORDER_SAID, end_state_claim
+from pytest_vnc_use.types.verdicts import USER_VERDICT, end_state_claim
 from pytest_vnc_use.ui.link import Link, Watcher
 
 NOT_RECORDED = "{}, so nothing is recorded"
@@ -101,7 +101,7 @@ class PageUser:
             self.undone = [*self._done[:-1], (self._done[-1][0][:-1], None)]
             return "a step was undone"
         if answer["kind"] != "done" or answer.get("is_done") == "fails":
-            return NOT_RECORDED.format(answer["words"]) if answer.get("words") else NOT_DONE
+            return NOT_RECORDED.format(answer["text"]) if answer.get("text") else NOT_DONE
         self._keep(task, answer)
         return self._recorded(session, end)
 
@@ -115,12 +115,12 @@ class PageUser:
         facts: dict[str, Any] = {"claims": [], "asks_claims": False, "by_hand": [self._hide(step) for step in due]}
         answer, session, end = self._session(task, controller, watcher, (), None, notice="", **facts)
         if answer["kind"] != "done":
-            return str(answer.get("words", "")) or "it was not continued by hand"
+            return str(answer.get("text", "")) or "it was not continued by hand"
         return self._recorded(session, end)
 
     def _recorded(self, session: ManualSession, end: Screen) -> RecordedRun:
         steps = recorded_steps(session.demonstration.steps, self._declared, self._ambient)
-        return RecordedRun(task="", planner=PERSON, steps=steps, end=end)
+        return RecordedRun(task="", planner=MANUAL, steps=steps, end=end)
 
     def _session(
         self,
@@ -191,10 +191,8 @@ class PageUser:
         if answered[0] == "fails":
             raise Inconclusive(f"{NOT_HOLDING}\n  claim: {claim}")
         if answered[0] == "holds":
-            return Verdict(claim, "holds", f"{RECORDER_SAID}it holds", answered[1], frame.ref)
-        return Verdict(
-            claim, "unsure", f"{RECORDER_SAID}nothing: the question was not answered", answered[1], frame.ref
-        )
+            return Verdict(claim, "holds", f"{USER_VERDICT}it holds", answered[1], frame.ref)
+        return Verdict(claim, "unsure", f"{USER_VERDICT}the question was not answered", answered[1], frame.ref)
 
     def _ask(self, claim: str, frame: Frame) -> tuple[str, None]:
         image = base64.b64encode(frame.png).decode()

@@ -235,18 +235,18 @@ class CiReview:
             groups.append({**facts, "id": number, "about": "ci", "tests": tests})
         return {"type": "groups", "groups": groups, "left_out": self.left_out}
 
-    def answer(self, number: str, kind: AnswerKind, words: str) -> None:
+    def answer(self, number: str, kind: AnswerKind, text: str) -> None:
         """Write one answer into the recordings of a group; what was refused is noted beside its test."""
         group = self.groups[number]
-        reviewer = Reviewer(lambda question: Answer(kind, words))
+        reviewer = Reviewer(lambda question: Answer(kind, text))
         for drift in group.drifts:
             if group.results.get(drift.test, "").startswith(("accepted", "masked")):
                 continue
-            group.results[drift.test] = self._written(drift, reviewer, kind, words)
+            group.results[drift.test] = self._written(drift, reviewer, kind, text)
 
-    def _written(self, drift: JobDrift | Heal, reviewer: Reviewer, kind: AnswerKind, words: str) -> str:
+    def _written(self, drift: JobDrift | Heal, reviewer: Reviewer, kind: AnswerKind, text: str) -> str:
         if kind in ("bug", "no"):
-            return f"a bug: {words}" if kind == "bug" else "left as it is"
+            return f"a bug: {text}" if kind == "bug" else "left as it is"
         try:
             if read_regular(drift.path) != drift.text:
                 return "refused: the recording has changed since; replay the test"
@@ -254,7 +254,7 @@ class CiReview:
         except (VncUseError, OSError) as exc:
             return f"refused: {exc}"
         if answer.kind != kind:
-            return f"refused: {answer.words or 'its target has moved, so record the test again'}"
+            return f"refused: {answer.text or 'its target has moved, so record the test again'}"
         return "accepted" if kind == "accept" else "masked"
 
     def close(self) -> None:

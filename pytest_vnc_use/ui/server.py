@@ -194,7 +194,7 @@ class Desk:
         asked = [number for number, (asker, _) in self.questions.items() if asker]
         self._is_absent |= bool(asked)
         for number in asked:
-            await self._answer(number, {"kind": "no", "words": why})
+            await self._answer(number, {"kind": "no", "text": why})
         if self.is_paused:
             await self._pause(False)
         self._check_idle()
@@ -220,7 +220,7 @@ class Desk:
             case "next":
                 await self._to_sessions({"type": "next", "test": message["test"]})
             case "answer":
-                await self._answer(message["id"], {"words": "", **message})
+                await self._answer(message["id"], {"text": "", **message})
             case "input" if asker := self.questions.get(message["id"], (None, None))[0]:
                 await _send(asker, message)
             case "whole":
@@ -243,7 +243,7 @@ class Desk:
     async def _answer(self, number: str, answer: dict[str, Any]) -> None:
         if self.review and number in self.review.groups and answer["kind"] in ("accept", "mask", "bug", "no"):
             async with self._reviewing:  # two pages may answer
-                await asyncio.to_thread(self.review.answer, number, answer["kind"], answer["words"])
+                await asyncio.to_thread(self.review.answer, number, answer["kind"], answer["text"])
             self.broadcast(self.review.facts())
             return
         websocket, question = self.questions.pop(number, (None, None))

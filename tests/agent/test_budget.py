@@ -68,7 +68,7 @@ def test_estimate_includes_longest_answer() -> None:
         ({"expect": ("it is open", "it is full")}, 6),
         ({}, 3),
         ({"body_checks": True}, 0),
-        ({"own_judge": True}, 0),
+        ({"custom_judge": True}, 0),
         ({"test_id": ""}, 0),
     ],
 )

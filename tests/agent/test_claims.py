@@ -46,7 +46,7 @@ def test_claim_may_come_to_hold_and_is_asked_again_only_where_screen_changed(tmp
     verdict = agent.assess(CLAIM, within_s=60.0)
     assert verdict
     assert judge.asked == [painted(shade).ref for shade in (1, 2, 3)]
-    assert (verdict.looks, verdict.frame) == (3, painted(3).ref)
+    assert (verdict.screens, verdict.frame) == (3, painted(3).ref)
     assert verdict.usage.input == 3 * USAGE.input
     assert "(asked on 3 screens)" in str(verdict)
 
@@ -56,14 +56,14 @@ def test_claim_that_never_holds_ends_with_last_verdict_once_time_is_up(tmp_path:
     started = time.monotonic()
     verdict = agent_before(judge, tmp_path, PassingController(1, 2)).assess(CLAIM, within_s=0.3)
     assert 0.3 <= time.monotonic() - started < 20.0
-    assert (verdict.kind, verdict.looks, verdict.frame) == ("fails", 2, painted(2).ref)
+    assert (verdict.kind, verdict.screens, verdict.frame) == ("fails", 2, painted(2).ref)
 
 
 def test_toast_that_came_and_went_was_seen(tmp_path: Path) -> None:
     judge = SightJudge([7])
     verdict = agent_before(judge, tmp_path, PassingController(1, passed=[5, 7, 6])).saw(CLAIM)
     assert verdict
-    assert (verdict.frame, verdict.looks) == (painted(7).ref, 3)
+    assert (verdict.frame, verdict.screens) == (painted(7).ref, 3)
     assert judge.asked[:3] == [painted(shade).ref for shade in (1, 6, 7)]
     assert judge.asked[3:] == [painted(7).ref] * 3
     assert verdict.usage.input == 6 * USAGE.input
@@ -162,4 +162,4 @@ def test_test_with_unmet_claim_never_passes(
         WAYS[way](agent)
     assert [verdict.kind for verdict in agent.verdicts] == ([] if answer == OUTAGE else [answer])
     if way == "end state" and agent.verdicts:
-        assert "carried out completely: Save it" in agent.verdicts[0].claim
+        assert "completed: Save it" in agent.verdicts[0].claim

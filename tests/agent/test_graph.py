@@ -128,7 +128,9 @@ def test_repeated_action_is_noted_then_gives_up(tmp_path: Path) -> None:
     controller = PaintedController(repaint=False)
     planner = ListPlanner([*[act(Proposal(Wait(0.01)))] * 5, *[act(*proposals(CLICKS[0]))] * 10])
     settings = Settings(runs_dir=str(tmp_path))
-    result = VncUseAgent(settings=settings, controller=controller, planner=planner).run("click", limits=Limits(stall=3))
+    result = VncUseAgent(settings=settings, controller=controller, planner=planner).run(
+        "click", limits=Limits(repeats=3)
+    )
     assert (result.outcome, len(result.steps)) == (Outcome.GAVE_UP, 5 + 4), "waiting repeats nothing"
     assert [bool(step.note) for step in result.steps[5:]] == [False, False, True, True]
 
@@ -161,7 +163,7 @@ def test_approval_holds_for_its_own_call(agent_of: AgentOf, controller: PaintedC
     result = agent.approve(waiting.run_id)
     assert result.outcome is Outcome.DONE
     assert controller.performed == [CLICKS[0], RISKY.action, RISKY.action, CLICKS[1]]
-    assert [step.ruling.by for step in result.steps] == ["policy", "person", "person", "policy"]
+    assert [step.ruling.by for step in result.steps] == ["policy", "user", "user", "policy"]
 
 
 def test_approver_is_asked_each_time(agent_of: AgentOf) -> None:

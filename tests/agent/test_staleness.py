@@ -59,11 +59,11 @@ def test_stale_answer_is_asked_again_and_counted(controller: PaintedController, 
     assert frames == [painted(shade).ref for shade in (0, 77, 77, 78)], "an end too is asked again"
     assert model.seen[1].turns == ()
     (step,) = result.steps
-    assert (step.frame_before, step.asked_again, step.note) == (painted(77).ref, 1, "")
+    assert (step.frame_before, step.repeated_requests, step.note) == (painted(77).ref, 1, "")
     assert step.usage == COSTS + COSTS
     assert result.usage == COSTS + COSTS + COSTS + COSTS
     assert "asked again once: the screen changed" in result.transcript
-    assert [turn.decision.asked_again for turn in read_trace(result.run_dir).turns] == [1, 1]
+    assert [turn.decision.repeated_requests for turn in read_trace(result.run_dir).turns] == [1, 1]
 
 
 def test_stale_answer_is_used_after_maximum_repeats(controller: PaintedController, run: Runs) -> None:
@@ -72,7 +72,7 @@ def test_stale_answer_is_used_after_maximum_repeats(controller: PaintedControlle
     assert len(model.seen) == MAX_REPLANS + 2
     assert controller.performed == [Click(10, 10)]
     (step,) = result.steps
-    assert (step.asked_again, step.note) == (MAX_REPLANS, STALE)
+    assert (step.repeated_requests, step.note) == (MAX_REPLANS, STALE)
     assert model.seen[-1].turns[0].decision.stale
 
 

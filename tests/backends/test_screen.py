@@ -131,7 +131,7 @@ LONG = ActionWindow(10.0, 14.0)
 PRESSED = ActionWindow(10.0, 10.0, (100, 100))
 ENTERED = ActionWindow(10.0, 10.0, entered=True)
 BRIEFLY = RULES.shortened()
-PATIENT = SettleRules(first_change_s=2.0, quiet_s=1.0)
+PATIENT = SettleRules(first_change_s=2.0, stable_s=1.0)
 SPINS = [(0, 0, 10.0 + number * 0.05) for number in range(9)]
 QUICK = [(0, 0, 10.0 + 0.3 * number / 19) for number in range(20)]
 LINE, CARET_BELOW = (10, 100, 10.01), (10, 120, 10.02)
@@ -207,7 +207,7 @@ def test_settle_waits_for_answer_beyond_echo(fresh: VncServer, connected: Connec
 
 def test_what_never_rests_ends_at_limit(tigervnc: VncServer, connected: Connect) -> None:
     with xterm(tigervnc, "n=0; while true; do n=$((n+1)); seq $n $((n+30)); sleep 0.1; done"):
-        hands = connected(tigervnc, settle_rules=SettleRules(quiet_s=0.5, limit_s=0.3))
+        hands = connected(tigervnc, settle_rules=SettleRules(stable_s=0.5, limit_s=0.3))
         hands.move(600, 300)
         settled = hands.settle()
         assert settled.reason == "limit"

@@ -24,7 +24,7 @@ from support.witness_programs import assert_becomes
 pytestmark = pytest.mark.desktop
 
 Connect = Callable[..., VNCController]
-PATIENT = SettleRules(first_change_s=10.0, quiet_s=0.3, limit_s=20.0, any_change=True)
+PATIENT = SettleRules(first_change_s=10.0, stable_s=0.3, limit_s=20.0, any_change=True)
 """Waits for a change however slow the machine is, so that a change that is missed shows."""
 LINE = "Ab1 ~!@\\|;\"'<>/"
 

@@ -173,7 +173,7 @@ def test_only_yes_is_yes(tmp_path: Path, desktop: XvncDesktop, presses: Callable
             conversation.replies.append(RISKY)
             run = conversation.result_of("run_task", task="Buy")
             assert run["outcome"] == "denied"
-            assert "a person said no" in run["message"]
+            assert "denied by a user" in run["message"]
         user.late_s = 2.5
         conversation.replies.append(RISKY)
         assert conversation.result_of("run_task", task="Buy")["outcome"] == "denied"
@@ -197,7 +197,7 @@ def test_one_thing_is_done_at_time_and_what_is_cancelled_ends(conversation: Conv
     wait_for(lambda: "in progress" not in conversation.error_of("run_tests", paths=["none.py"]), "the end of the run")
     (run,) = set(conversation.directory.glob("runs/*")) - earlier
     story = conversation.result_of("read_run", run_id=run.name)
-    assert story["outcome"] == "broke"
+    assert story["outcome"] == "error"
     assert "the client cancelled it" in story["message"]
 
 

@@ -61,4 +61,4 @@ def test_example_is_recorded_by_demonstration(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stdout
     assert "1 recording written" in done.stdout
-    assert '"planner": "a person"' in recording.read_text(encoding="utf-8")
+    assert '"planner": "manual"' in recording.read_text(encoding="utf-8")

@@ -71,14 +71,14 @@ CALLS: list[tuple[Any, str, list[Any]]] = [
 @pytest.mark.parametrize(("content", "words", "actions"), CALLS)
 def test_calls_in_content_are_read(content: Any, words: str, actions: list[Any]) -> None:
     decision = decide(said(content))
-    assert ([proposal.action for proposal in decision.proposals], decision.words) == (actions, words)
+    assert ([proposal.action for proposal in decision.proposals], decision.text) == (actions, words)
 
 
 def test_name_of_qwens_tool_may_be_left_out() -> None:
     decision = decide(said('{"action": "left_click", "coordinate": [500, 500]}'), toolset="computer_use")
     assert [proposal.action for proposal in decision.proposals] == [Click(720, 450)]
     answered = decide(said('{"action": "answer", "text": "3.00"}'), toolset="computer_use")
-    assert (answered.kind, answered.words, answered.proposals) == ("finished", "3.00", ())
+    assert (answered.kind, answered.text, answered.proposals) == ("finished", "3.00", ())
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_words_without_call_give_up() -> None:
     words = 'The <toolbar> (with buttons) shows {"name": "Al"} now.<|im_end|>'
     talked = decide(said(words), said(words))
     assert talked.kind == "gave_up"
-    assert "you answered without a tool call" in talked.words
+    assert "you answered without a tool call" in talked.text
 
 
 def test_arguments_of_text_get_declared_types() -> None:

@@ -161,7 +161,7 @@ def test_script_is_followed_in_order(script: Any) -> None:
         history.carry_out(decision)
     assert decide(planner, history) == GAVE_UP
     finished = decide(ScriptedPlanner(iter(TURNS[:2])), history)
-    assert (finished.kind, finished.words) == ("finished", "the script is at its end")
+    assert (finished.kind, finished.text) == ("finished", "the script is at its end")
 
 
 def reset_shop(

@@ -98,10 +98,10 @@ def test_service_click_then_done(player: Player) -> None:
     with player.talk([player.click("I open it."), player.end("It is open.")]) as talk:
         clicked = talk.act()
         assert [proposal.action for proposal in clicked.proposals] == [MIDDLE]
-        assert (clicked.kind, clicked.words, bool(clicked.model)) == ("act", "I open it.", True)
+        assert (clicked.kind, clicked.text, bool(clicked.model)) == ("act", "I open it.", True)
         assert (clicked.usage.input, clicked.usage.output + clicked.usage.thinking) == (1500, 100)
         done = talk.decide()
-        assert (done.kind, done.words, done.proposals) == ("finished", "It is open.", ())
+        assert (done.kind, done.text, done.proposals) == ("finished", "It is open.", ())
         first, second = talk.server.requests
         assert screens_of(first) == [talk.history.first.digest]
         reported = json.dumps(talk.exchanges[0].request)
@@ -128,7 +128,7 @@ PAYING = {
 def test_service_only_allowed_confirmation_is_acknowledged(name: str) -> None:
     """The service takes no history in which it is not: so a refused turn is summarised, and the run can continue."""
     player, (paying, marker) = PLAYERS[name], PAYING[name]
-    for ruling in (Ruling("allow", "person", by="person"), Ruling("allow", "payments on staging")):
+    for ruling in (Ruling("allow", "user", by="user"), Ruling("allow", "payments on staging")):
         with player.talk([paying, player.done]) as talk:
             proposals = talk.act(ruling=ruling).proposals
             assert {each.confirmation and each.confirmation.explanation for each in proposals} == {"This pays."}
@@ -149,7 +149,7 @@ def test_service_model_gives_up_with_reason(player: Player) -> None:
         reply = call("computer_use", action="terminate", status="failure", text="No basket.")
     with player.talk([reply]) as talk:
         decision = talk.decide()
-        assert (decision.kind, decision.words) == ("gave_up", "No basket.")
+        assert (decision.kind, decision.text) == ("gave_up", "No basket.")
 
 
 EXCLUDED = {"anthropic": "left_click", COMPUTER_USE: "left_click", VNC_COMMAND: "mouse_click"}

@@ -40,7 +40,7 @@ THINKS = {
 def test_thoughts_are_requested_and_read(name: str) -> None:
     thinks, asked = THINKS[name]
     with PLAYERS[name].talk([thinks], include_thoughts=True) as talk:
-        assert talk.decide().words == "Where is it?"
+        assert talk.decide().text == "Where is it?"
         body = getattr(talk.server.requests[0], "body", talk.server.requests[0])
         assert {field: body[field] for field in asked} == asked
 

@@ -108,8 +108,8 @@ def test_healed_drift_and_transient_are_reported(recorded: Project) -> None:
         recorded.copy_recording(f"test_{name}")
     unjudged = recorded.file.with_stem("test_unjudged")
     (font,) = re.findall(r'"sans-serif": "(.*?)"', text)
-    vouched = text.replace('"stays": ', '"vouched_by": "user", "stays": ')
-    unjudged.write_text(vouched.replace(f'"sans-serif": "{font}"', '"sans-serif": "Nimbus"'), "utf-8")
+    confirmed = text.replace('"stays": ', '"confirmed_by": "user", "stays": ')
+    unjudged.write_text(confirmed.replace(f'"sans-serif": "{font}"', '"sans-serif": "Nimbus"'), "utf-8")
     before = {name: recorded.file.with_stem(f"test_{name}").read_text("utf-8") for name in ("till", *names)}
     strict = "-ovnc_healed=fail", "--vnc-transients=fail", "test_till.py::test_till", "test_till.py::test_toast"
     failed = recorded.run("-ovnc_gate_seconds=2", *strict, till="--fault='moved button'")
@@ -123,16 +123,16 @@ def test_healed_drift_and_transient_are_reported(recorded: Project) -> None:
     healed = {"till", "passes_later"}
     assert {name for name, test in tests.items() if test.result == "passed"} == {*healed, "toast"}, ended.out
     toast, unjudged_test = tests.pop("toast"), tests.pop("unjudged")
-    assert (unjudged_test.triage, unjudged_test.healed, unjudged_test.went_on) == ("inconclusive", (), ())
+    assert (unjudged_test.triage, unjudged_test.healed, unjudged_test.not_healed) == ("inconclusive", (), ())
     assert unjudged_test.message.startswith(CAUSE.format(font))
     for name, test in tests.items():
         is_healed, step_way = name in healed, "healed" if name in healed else "not healed"
         assert (recorded.file.with_stem(f"test_{name}").read_text("utf-8") != before[name]) == is_healed, name
-        lines = [*test.healed] if is_healed else [*test.went_on]
+        lines = [*test.healed] if is_healed else [*test.not_healed]
         assert [line.partition(":")[0] for line in lines] == ["drift before step 2 of 4"], name
         word = "HEALED" if is_healed else "WENT ON"
         assert f"{word} test_till.py::test_{name}: drift before step 2 of 4" in ended.out
-        ways = [step.way for step in show_run(Path(test.runs[-1].directory)).view.steps]
+        ways = [step.mode for step in show_run(Path(test.runs[-1].directory)).view.steps]
         assert ways == ["replayed", *[step_way] * 3], name
     assert "TRANSIENT test_till.py::test_toast: after step 2 of 4 the screen showed an unrecorded" in ended.out
     assert " with an unrecorded transient frame" in ended.out

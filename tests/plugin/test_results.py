@@ -153,8 +153,8 @@ def test_unwritable_results_end_no_session(pytester: pytest.Pytester, monkeypatc
 
 
 def test_github_summary_counts_healed_and_cuts_rows() -> None:
-    healed = ItemResult("test_it.py::test_one", "passed", healed=("drifted",), went_on=("drifted before",))
-    failed = ItemResult("test_it.py::test_two", "failed", "product", went_on=("drifted",))
+    healed = ItemResult("test_it.py::test_one", "passed", healed=("drifted",), not_healed=("drifted before",))
+    failed = ItemResult("test_it.py::test_two", "failed", "product", not_healed=("drifted",))
     shown = markdown(session_results("", "", [healed, failed])).splitlines()
     assert "1 healed  " in shown
     assert "1 not healed: a model continued after a drift, and the test did not pass  " in shown

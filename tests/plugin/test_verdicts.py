@@ -289,7 +289,7 @@ def test_recording_replays_by_who_vouched_for_its_end(
     result.stdout.fnmatch_lines([told])
     recorded = written()
     assert '{"kind": "click", "x": 10, "y": 5}' in recorded.pop("second")
-    by_judge = {name: '"vouched_by": "judge"' in text for name, text in recorded.items()}
+    by_judge = {name: '"confirmed_by": "judge"' in text for name, text in recorded.items()}
     assert by_judge == {name: marker != "expect=None" for name, (marker, _, _) in RECORDED.items()}
     masked = json.loads(recorded["judged"]) | {"masks": [{"left": 0, "top": 0, "right": 9, "bottom": 9}]}
     (recordings / "test_judged.json").write_text(json.dumps(masked))

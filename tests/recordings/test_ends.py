@@ -14,7 +14,7 @@ from pytest_vnc_use import Outcome, VncUseAgent, deadline
 from pytest_vnc_use.errors import RecordingDrifted
 from pytest_vnc_use.recordings import replay
 from pytest_vnc_use.recordings.format import RecordedRun, Screen
-from pytest_vnc_use.recordings.moving import QUIET_S
+from pytest_vnc_use.recordings.moving import STABLE_S
 from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.types import CallFunction, Click, Frame, FrameRef, RawFrame, Region
@@ -120,7 +120,7 @@ def gone(played: Played) -> None:
 @desktop
 def test_transient_at_end_is_listed(saved: Tills) -> None:
     (recorded,) = saved.recording.runs
-    assert (recorded.end.quiet_s, recorded.stays) == (QUIET_S, True)
+    assert (recorded.end.stable_s, recorded.stays) == (STABLE_S, True)
     with saved.agent("replay", None, SOON, "--error-for=0.5") as played:
         played.run()
         played.agent.end_body()
@@ -176,7 +176,7 @@ def test_other_answer_of_function_drifts(tmp_path: Path) -> None:
         played.run()
 
 
-END = Screen(quiet_s=QUIET_S, pixels=lambda: np.zeros((2, 2), np.uint32))
+END = Screen(stable_s=STABLE_S, pixels=lambda: np.zeros((2, 2), np.uint32))
 BANNER = 9
 
 
@@ -211,27 +211,27 @@ class Watched:
 
 
 @pytest.mark.parametrize(
-    ("changes", "quiet_s", "setting_s", "watched_s"),
+    ("changes", "stable_s", "setting_s", "watched_s"),
     [
-        ({}, QUIET_S, QUIET_S, QUIET_S),
-        ({0.5: 1, 1.1: 0, 1.7: 1, 2.3: 0}, QUIET_S, QUIET_S, QUIET_S),  # a caret, not yet known as one
-        ({0.5: BANNER, 0.9: 0}, QUIET_S, QUIET_S, 0.9 + QUIET_S),
-        ({}, QUIET_S, 5.0, 5.0),
+        ({}, STABLE_S, STABLE_S, STABLE_S),
+        ({0.5: 1, 1.1: 0, 1.7: 1, 2.3: 0}, STABLE_S, STABLE_S, STABLE_S),  # a caret, not yet known as one
+        ({0.5: BANNER, 0.9: 0}, STABLE_S, STABLE_S, 0.9 + STABLE_S),
+        ({}, STABLE_S, 5.0, 5.0),
         ({}, 0.0, 5.0, 0.0),
     ],
 )
 def test_watch_lasts_as_set_and_restarts_after_change(
-    changes: dict[float, int], quiet_s: float, setting_s: float, watched_s: float, monkeypatch: pytest.MonkeyPatch
+    changes: dict[float, int], stable_s: float, setting_s: float, watched_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched = Watched(changes)
     monkeypatch.setattr(replay, "clock", watched)
-    run = RecordedRun(task="Watch", end=END.model_copy(update={"quiet_s": quiet_s}))
+    run = RecordedRun(task="Watch", end=END.model_copy(update={"stable_s": stable_s}))
     assert Replay(cast(Any, watched), run, limit_s=10, watch_s=setting_s).watch_end() is None
     assert watched.now_s == pytest.approx(watched_s)
 
 
 @pytest.mark.parametrize(
-    ("first_s", "changes", "closed_s"),
+    ("first_screen_s", "changes", "closed_s"),
     [
         (0.6, {0.0: BANNER}, 3.5),
         (None, {0.0: BANNER}, 10.0),  # nothing is known of how long it takes
@@ -240,10 +240,10 @@ def test_watch_lasts_as_set_and_restarts_after_change(
     ],
 )
 def test_gate_to_other_first_screen_closes_early(
-    first_s: float | None, changes: dict[float, int], closed_s: float, monkeypatch: pytest.MonkeyPatch
+    first_screen_s: float | None, changes: dict[float, int], closed_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched = Watched(changes)
     for module in (replay, deadline):
         monkeypatch.setattr(module, "clock", watched)
-    Replay(cast(Any, watched), RecordedRun(task="Start", end=END, first_s=first_s), limit_s=10).frame()
+    Replay(cast(Any, watched), RecordedRun(task="Start", end=END, first_screen_s=first_screen_s), limit_s=10).frame()
     assert watched.now_s == pytest.approx(closed_s, abs=0.3)

@@ -76,7 +76,7 @@ def test_unusable_file_is_refused_with_remedy(file: Path, name: str) -> None:
     ("pattern", "content", "told"),
     [
         ("*-screen-*", b"version https://git-lfs.github.com/spec/v1\n", "is a pointer of Git LFS and no image yet"),
-        ("*-near-*", b"RIFF", "its digest is not in its name"),
+        ("*-target-*", b"RIFF", "its digest is not in its name"),
         ("*-end-*", None, "an image of .* cannot be read"),
     ],
 )

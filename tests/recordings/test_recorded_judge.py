@@ -141,7 +141,7 @@ def judge_after_click(played: Played) -> str:
 )
 @desktop
 def test_evidence_after_hands_must_stay(clicked_once: Tills, later: list[str], kind: str) -> None:
-    assert clicked_once.recording.runs[0].claims[0].screen.quiet_s > 1
+    assert clicked_once.recording.runs[0].claims[0].screen.stable_s > 1
     with clicked_once.agent("replay", None, *later) as played:
         assert judge_after_click(played) == kind
 

@@ -48,7 +48,7 @@ def test_replay_repeats_steps_without_planner(recorded: Tills) -> None:
         if '"action"' in line
     ]
     assert [step["intent"] for step in steps] == ["step 1", "step 2", "step 3", "step 4"]
-    assert all(step["near"] for step in steps)
+    assert all(step["target"] for step in steps)
     assert sum(map(len, before.values())) < 60_000
 
 

@@ -191,7 +191,7 @@ def test_plugins_of_reports_hold_run_and_images_of_others(pytester, write_run, m
     (task,) = result["steps"]
     assert task["name"] == evil("task")
     assert [step["name"].partition("(")[0] for step in task["steps"]] == ["1. click at ", "2. click at "]
-    assert [each["name"] for each in task["steps"][0]["attachments"]] == ["words", "the screen before"]
+    assert [each["name"] for each in task["steps"][0]["attachments"]] == ["reason", "the screen before"]
     (drift,) = task["attachments"]
     assert (drift["name"], drift["type"]) == ("it is other", "application/vnd.allure.image.diff")
     screenshots = json.loads(Path("found", drift["source"]).read_text("utf-8"))

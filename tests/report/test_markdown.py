@@ -78,10 +78,12 @@ def test_links_lead_to_files_of_run(drifted: Path) -> None:
 
 def test_text_of_anybody_stays_within_its_quote(write_run, make_step, frames) -> None:
     steps = [
-        make_step(1, Click(5, 6), EVIL, elements=(Element(EVIL, EVIL, BOX),), words=EVIL, error=EVIL),
+        make_step(1, Click(5, 6), EVIL, elements=(Element(EVIL, EVIL, BOX),), text=EVIL, error=EVIL),
         make_step(2, TypeText(EVIL), EVIL, elements=(Element(EVIL, "", BOX),), output=EVIL, note=EVIL),
         make_step(3, CallFunction(EVIL, {EVIL: EVIL})),
-        make_step(4, KeyCombo((EVIL,)), url=EVIL, passed=(frames[2].ref, replace(frames[1].ref, digest=EVIL))),
+        make_step(
+            4, KeyCombo((EVIL,)), url=EVIL, transient_frames=(frames[2].ref, replace(frames[1].ref, digest=EVIL))
+        ),
     ]
     events = [
         Drift(EVIL, frames[0].ref, replace(frames[1].ref, digest=EVIL), BOX),

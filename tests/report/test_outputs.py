@@ -85,7 +85,7 @@ def healed(step: Callable[..., Any], frames: list[Frame]) -> tuple[dict[str, Any
     asked = ModelExchange(
         "planner", 1, {"contents": ["go"]}, {"ok": 1}, 1.25, model="g-3", usage=Usage(5), dollars=0.25
     )
-    steps = [step(1, Click(5, 5), model="g-3", times=Times(3.0, 0.5, 1.0, 0.25), passed=(frames[2].ref,))]
+    steps = [step(1, Click(5, 5), model="g-3", times=Times(3.0, 0.5, 1.0, 0.25), transient_frames=(frames[2].ref,))]
     events = [ModelExchange("judge", 1, {}, {}, 1.25, model="g-3"), Transient("a toast", frames[2].ref, BOX)]
     run = {"steps": steps, "first": [drift, asked], "events": events, "end": DONE, "model": "g-3"}
     return {**run, "planner": "recording, or where that drifts gemini"}, FinishedTest("test_it", "passed", seconds=3.0)
@@ -95,14 +95,14 @@ def judged(step: Callable[..., Any], frames: list[Frame]) -> tuple[dict[str, Any
     """A live run, denied once, whose claim fails."""
     denial = Ruling("deny", "rule 1 'no'", "rule 1 'no' (in p.toml): the action is denied")
     steps = [
-        step(1, TypeText("alice", press_enter=True), "Sign in.", words="unused"),
+        step(1, TypeText("alice", press_enter=True), "Sign in.", text="unused"),
         step(
-            2, Click(5, 5), words="The turn's reason.", output="2", note="You did this before.", error="off the screen"
+            2, Click(5, 5), text="The turn's reason.", output="2", note="You did this before.", error="off the screen"
         ),
         step(3, Click(7, 7), ruling=denial, error="denied by rule 1 'no'"),
-        step(4, Wait(0.5), asked_again=2, url="http://shop.test/"),
+        step(4, Wait(0.5), repeated_requests=2, url="http://shop.test/"),
     ]
-    apples = Verdict("two apples", "fails", "only one", BOX, frames[2].ref, "g-3", votes=("fails", "fails"), looks=2)
+    apples = Verdict("two apples", "fails", "only one", BOX, frames[2].ref, "g-3", votes=("fails", "fails"), screens=2)
     read = Reading("what is in it?", {"apples": 2}, "2 <b>", BOX, frames[2].ref, "g-3", Usage(700))
     wrong = Extracted(Reading("and now?", "two", "it says two", model="g-3"), "int", "no integer")
     again = ModelExchange("planner", 1, {}, None, 0.5, error="no <tool> call", retry_in_s=2.0)

@@ -120,14 +120,16 @@ def test_far_apart_differences_are_each_enlarged(write_run, make_step, frames) -
     assert "different sizes, 320×200 and 1440×900" in html_of([path], path.parent, "run-1/index.html")
 
 
-@pytest.mark.parametrize(("result", "way"), [("passed", "healed"), ("failed", "not healed"), ("", "not healed")])
-def test_step_after_takeover_is_healed_only_if_test_passed(result: str, way: str, write_run, make_step, frames) -> None:
+@pytest.mark.parametrize(("result", "mode"), [("passed", "healed"), ("failed", "not healed"), ("", "not healed")])
+def test_step_after_takeover_is_healed_only_if_test_passed(
+    result: str, mode: str, write_run, make_step, frames
+) -> None:
     drift = Drift("other", frames[0].ref, frames[1].ref, Region(0, 0, 9, 9), healed=True)
     planner = "recording, or where that drifts callable (plans:plan)"
     path = write_run([make_step(1, Click(6, 6))], planner=planner, first=[drift])
     if result:
         write_finished_test(path, FinishedTest("test_it.py::test_it", result))
-    assert [step.way for step in show_run(path).view.steps] == [way]
+    assert [step.mode for step in show_run(path).view.steps] == [mode]
 
 
 def test_beside_runs_nothing_is_copied_and_elsewhere_all_is(drifted, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ DONE = RunEnded(Outcome.DONE, "")
         ("recording", [], DONE, ("replayed as recorded", "plain")),
         ("recording, or where that drifts g", [DRIFT], DONE, ("done, says the planner", "plain")),
         ("gemini (g-3)", [], DONE, ("done, says the planner", "plain")),
-        ("a person", [], DONE, ("done by a user", "plain")),
+        ("manual", [], DONE, ("done by a user", "plain")),
         ("scripted", [], RunEnded(None, "", "ConnectionLost"), ("failed with an error", "bad")),
         ("scripted", [], None, ("no end recorded: still running, or killed", "bad")),
         ("scripted", [ASKED], None, ("waits for approval", "doubt")),

@@ -182,7 +182,7 @@ def test_last_session_of_run_directory_is_reported(
     earlier = made("made-1", FinishedTest("test_a", "failed", message="of yesterday"))
     trace = earlier / "trace.jsonl"
     header, rest = trace.read_text().split("\n", 1)
-    trace.write_text(json.dumps({**json.loads(header), "began_at": 1e9}) + "\n" + rest)
+    trace.write_text(json.dumps({**json.loads(header), "started_at": 1e9}) + "\n" + rest)
     runs = tmp_path / "runs"
     tests = [ItemResult("test_a", "passed", runs=figures(made("made-2", FinishedTest("test_a", "passed"))))]
     write_results(runs / RESULTS, part(*tests, started="2002-01-01T03:00:00+00:00"))

@@ -74,7 +74,7 @@ SCREEN = FrameRef(hashlib.sha256(PNG).hexdigest(), 1440, 900)
 STARTED = RunStarted(
     "run", "Open the basket", "2026-11-21T10:00:00+00:00", "scripted", SCREEN, limits=Limits(5, 9.5, 2)
 )
-ALLOWED = Ruling("allow", "harmless", "no", "person", False)
+ALLOWED = Ruling("allow", "harmless", "no", "user", False)
 ACTIONS: list[Action] = [
     Click(1, 2, "right", 2),
     MouseUp(1, 2, "middle"),

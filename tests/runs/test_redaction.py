@@ -120,7 +120,7 @@ def test_json_is_hidden_at_every_depth() -> None:
 WORDS = f"I type {PASSWORD} and {PIN}."
 SCREEN = FrameRef(PIN * 16, 4711, 4711)
 ARGUMENTS: dict[str, Any] = {"user": {"name": "alice", "passwords": [PASSWORD, {PIN: API_KEY}]}, "pin": 4711}
-RULING = Ruling("allow", WORDS, WORDS, "person")
+RULING = Ruling("allow", WORDS, WORDS, "user")
 ACTIONS = [
     TypeText(WORDS, 4711, 4711, press_enter=True),
     OpenAddress(f"https://example.org/?p={quote(PASSWORD)}&key={API_KEY}"),
@@ -134,7 +134,7 @@ PROPOSALS = tuple(
 )
 DECISION = Decision("act", WORDS, PROPOSALS, WORDS, provider_details={"parts": [{"args": ARGUMENTS}]})
 STEPS = [
-    Step(number, 1, proposal, RULING, SCREEN, SCREEN, WORDS, WORDS, WORDS, "settled", words=WORDS, model=WORDS)
+    Step(number, 1, proposal, RULING, SCREEN, SCREEN, WORDS, WORDS, WORDS, "settled", text=WORDS, model=WORDS)
     for number, proposal in enumerate(PROPOSALS, start=1)
 ]
 BASIC = base64.b64encode(f"alice:{PASSWORD}".encode()).decode()

@@ -253,7 +253,7 @@ def test_first_matching_rule_decides() -> None:
 def test_answer_becomes_ruling() -> None:
     asked = Policy(unmatched="ask").review(proposed(Click(1, 1), PAY), CONTEXT)
     answers = answer(asked, yes=True), answer(asked, yes=False), deny_unasked(asked)
-    assert [(each.kind, each.by) for each in answers] == [("allow", "person"), ("deny", "person"), ("deny", "policy")]
+    assert [(each.kind, each.by) for each in answers] == [("allow", "user"), ("deny", "user"), ("deny", "policy")]
     assert [each.ends_run for each in answers[1:]] == [True, True]
     assert all("payment" in each.explanation for each in answers)
     asked = Policy((Rule("ask", action="*", on_deny="continue"),)).review(proposed(Click(1, 1)), CONTEXT)

@@ -152,7 +152,7 @@ def test_words_alone_do_not_end(words: str) -> None:
         assert talk.actions() == [TakeScreenshot()]
         done = talk.decide()
         request = talk.server.requests[1]
-    assert (done.kind, done.words) == ("finished", "Top article: pears")
+    assert (done.kind, done.text) == ("finished", "Top article: pears")
     assert [content["role"] for content in request.contents] == ["user", "model", "user"]
     assert "call done(message=…)" in request.contents[-1]["parts"][0]["text"]
     assert len(request.images) == 2

@@ -125,7 +125,7 @@ def test_further_call_is_refused_and_no_step() -> None:
 def test_answer_without_call_ends_run_without_think_tags() -> None:
     with chat([said("<think>Is it\nso?</think>The menu is open.")], **LOCAL) as talk:
         decision = talk.decide()
-    assert (decision.kind, decision.words) == ("finished", "The menu is open.")
+    assert (decision.kind, decision.text) == ("finished", "The menu is open.")
 
 
 RULES = ("Observe, think, act, verify", "One tool call in each answer", "[x, y] for a small target", "0 to 1000")

@@ -133,7 +133,7 @@ def test_function_or_words_end_run(answer: Any, ending: tuple[str, str]) -> None
     with chat([answer], toolset="vnc_command") as talk:
         decision = talk.decide()
         assert len(talk.server.requests) == 1
-    assert (decision.kind, decision.words) == ending
+    assert (decision.kind, decision.text) == ending
 
 
 FIELDS = {

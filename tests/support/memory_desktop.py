@@ -101,9 +101,9 @@ class ListPlanner:
         return decision if isinstance(decision, Decision) else decision()
 
 
-def act(*proposals: Proposal, words: str = "") -> Decision:
-    return Decision("act", words, proposals)
+def act(*proposals: Proposal, text: str = "") -> Decision:
+    return Decision("act", text, proposals)
 
 
-def finished(words: str = "all done") -> Decision:
-    return Decision("finished", words)
+def finished(text: str = "all done") -> Decision:
+    return Decision("finished", text)

@@ -162,7 +162,7 @@ class Person:
         self._answer("undo")
 
     def discard(self) -> None:
-        self._answer("no", words="the recording was discarded")
+        self._answer("no", text="the recording was discarded")
 
     def _answer(self, kind: str, **answer: Any) -> None:
         self._is_answered = True

@@ -131,7 +131,7 @@ Toolset = Mapping[type[Any], Callable[[Any], Any]]
 @dataclass(frozen=True)
 class Said:
     actions: tuple[Action, ...]
-    words: str = ""
+    text: str = ""
 
 
 def _grid(x: int, y: int) -> tuple[int, int]:
@@ -213,17 +213,17 @@ def _in(toolset: Toolset, said: Said) -> list[Any]:
 def _turn_of_commands(said: Said) -> Reply:
     named = _in(COMMANDS, said)
     batch = {"actions": [{"command": name, "arguments": arguments} for name, arguments in named]}
-    return chat_server.calls(*(named if len(named) == 1 else [("batch", batch)]), words=said.words)
+    return chat_server.calls(*(named if len(named) == 1 else [("batch", batch)]), words=said.text)
 
 
 def _turn_of_a_queue(said: Said) -> Reply:
     named = _in(VNC_COMMAND, said)
     queue = ("action_queue", {"actions": named}) if len(named) > 1 else ("vnc_command", named[0])
-    return chat_server.calls(queue, words=said.words)
+    return chat_server.calls(queue, words=said.text)
 
 
 def _qwens_turn(said: Said) -> Reply:
-    return chat_server.calls(*(("computer_use", call) for call in _in(COMPUTER_USE, said)), words=said.words)
+    return chat_server.calls(*(("computer_use", call) for call in _in(COMPUTER_USE, said)), words=said.text)
 
 
 @dataclass(frozen=True)
@@ -250,7 +250,7 @@ class Player:
         return self.say(Said((MIDDLE,), words))
 
     def turns(self, task: Sequence[Said]) -> list[Said]:
-        return [Said((action,), said.words) for said in task for action in said.actions] if self.one_by_one else [*task]
+        return [Said((action,), said.text) for said in task for action in said.actions] if self.one_by_one else [*task]
 
     @contextmanager
     def talk(
@@ -299,7 +299,7 @@ PLAYERS = {
     "gemini": Player(
         gemini_server.GeminiServer,
         _native(GeminiComputerUse),
-        lambda said: gemini_server.calls(*_in(GEMINI, said), words=said.words),
+        lambda said: gemini_server.calls(*_in(GEMINI, said), words=said.text),
         gemini_server.text,
         lambda name, /, **args: gemini_server.calls((name, args)),
     ),
@@ -309,14 +309,14 @@ PLAYERS = {
     "anthropic": Player(
         messages_server.MessagesServer,
         _native(AnthropicComputer),
-        lambda said: messages_server.uses(*_in(CLAUDE, said), words=said.words),
+        lambda said: messages_server.uses(*_in(CLAUDE, said), words=said.text),
         messages_server.text,
         lambda name, /, **args: messages_server.uses((name, args), toolset=None),
     ),
     "openai": Player(
         responses_server.ResponsesServer,
         _native(OpenAIComputer),
-        lambda said: responses_server.acts(*_in(OPENAI, said), words=said.words),
+        lambda said: responses_server.acts(*_in(OPENAI, said), words=said.text),
         responses_server.text,
         lambda name, /, **args: responses_server.calls(name, json.dumps(args)),
     ),

@@ -108,7 +108,7 @@ def test_end_that_user_vouched_for_replays(start: Callable[..., Recorder], tmp_p
     session.page.send(type="answer", id=question["id"], kind="holds")
     done = session.ended()
     assert done.code == 0, done.out
-    assert recording(tmp_path).runs[0].vouched_by == "user"
+    assert recording(tmp_path).runs[0].confirmed_by == "user"
     assert recording(tmp_path).runs[0].claims[0].region == Region(10, 280, 400, 300)
     assert done.out.count("do the task at") == 1, "a rehearsal needs no user"
     assert "rehearsal 1 of 1: the recording is replayed, to see that it repeats\n" in done.out
@@ -236,11 +236,11 @@ def test_demonstration_with_undo_is_recorded_and_replays(start: Callable[..., Re
     clicks = [Click(200, 60), *(Click(x, 224) for x in (110, 130, 380))]
     assert [action for action in actions(tmp_path) if isinstance(action, Click)] == clicks
     (run,) = recording(tmp_path).runs
-    assert (run.planner, run.vouched_by) == ("a person", "body")
+    assert (run.planner, run.confirmed_by) == ("manual", "body")
     (file,) = (tmp_path / "runs").glob("*/trace.jsonl")  # the first attempt left none
     trace = read_trace(file.parent)
     assert trace.ended
-    assert trace.ended.message == "a person did it, in 5 steps"
+    assert trace.ended.message == "recorded by hand in 5 steps"
     assert [step.proposal.action for step in trace.steps] == actions(tmp_path)
     shown = [step.frame_after for step in trace.steps]
     assert [step.frame_before for step in trace.steps[1:]] == shown[:-1]

@@ -156,7 +156,7 @@ def test_question_is_answered_on_one_of_two_pages(served: Served, tmp_path: Path
         question = received(one, "question")
         assert (question["problem"], len(question["images"])) == ("it differs", 3)
         assert received(other, "question")["id"] == question["id"]
-        one.send(json.dumps({"type": "answer", "id": question["id"], "kind": "bug", "words": "wrong word"}))
+        one.send(json.dumps({"type": "answer", "id": question["id"], "kind": "bug", "text": "wrong word"}))
         assert answers.get(timeout=WITHIN_S) == Answer("bug", "wrong word")
         assert received(other, "answered")["id"] == question["id"]
     wait_for(lambda: not served.desk.questions, "the end of the question")
@@ -217,7 +217,7 @@ def test_closed_page_answers_no_and_ends_pause(served: Served, tmp_path: Path) -
             received(page, "question")
             page.close()
             assert answers.get(timeout=WITHIN_S) == Answer("no", CLOSED)
-            assert recorded.get(timeout=WITHIN_S)["words"] == CLOSED
+            assert recorded.get(timeout=WITHIN_S)["text"] == CLOSED
         link.wait_while_paused("test_it")
 
 

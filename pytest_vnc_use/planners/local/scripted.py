@@ -97,7 +97,7 @@ class Reenactment:
 
     def limits(self, limit_s: float) -> Limits:
         """Return limits with as many steps as there are actions, even if all are on the same screen."""
-        return Limits(steps=len(self._steps), seconds=limit_s, stall=len(self._steps))
+        return Limits(steps=len(self._steps), seconds=limit_s, repeats=len(self._steps))
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
         """Return the next action, by the number of turns so far."""

@@ -271,7 +271,7 @@ function renderQuestion() {
   }
   $("question-refused").textContent = isOfCi || question.claim ? "" : refused.map(([kind, why]) => `${answer(kind).textContent}: ${why}.`).join(" ");
   $("bug").hidden = true;
-  $("bug-words").value = "";
+  $("bug-text").value = "";
   $("question").setAttribute("closedby", isOfCi ? "closerequest" : "none"); // a second Escape closes despite `oncancel`
   if (!$("question").open) $("question").showModal();
 }
@@ -297,8 +297,8 @@ $("choice").oncancel = (event) => event.preventDefault();
 const isWhole = () => $("whole").getAttribute("aria-pressed") === "true";
 const cropped = (image, boxes) => crop(image, boxes, isWhole(), image.id === "difference" ? [] : boxes);
 
-function reply(kind, words = "") {
-  send({ type: "answer", id: asked, kind, words });
+function reply(kind, text = "") {
+  send({ type: "answer", id: asked, kind, text });
   chosen = "";
   schedule();
 }
@@ -322,10 +322,10 @@ document.querySelectorAll("[data-answer]").forEach((button) => {
   button.onclick = () => {
     if (button.dataset.answer !== "bug") return reply(button.dataset.answer);
     $("bug").hidden = false;
-    $("bug-words").focus();
+    $("bug-text").focus();
   };
 });
-$("bug").onsubmit = (event) => { event.preventDefault(); reply("bug", $("bug-words").value); };
+$("bug").onsubmit = (event) => { event.preventDefault(); reply("bug", $("bug-text").value); };
 $("later").onclick = () => { chosen = ""; schedule(); };
 $("question").oncancel = (event) => { // a question of a test that waits is answered by a button
   event.preventDefault();

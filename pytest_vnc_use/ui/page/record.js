@@ -332,7 +332,7 @@ $("record-undo").onclick = () => {
 };
 $("record-discard").onclick = () => {
   if (!confirm("Discard this recording? What you did is lost, and nothing is written.")) return;
-  send({ type: "answer", kind: "no", id: question.id, words: "the recording was discarded" });
+  send({ type: "answer", kind: "no", id: question.id, text: "the recording was discarded" });
 };
 
 /** Ask whether a claim holds on a screen. */
