@@ -139,7 +139,7 @@ def test_healed_drift_and_transient_are_reported(recorded: Project) -> None:
     assert toast.runs[0].transients[0] in ended.out
     assert "1 transient" in (recorded.path / "report.html").read_text(encoding="utf-8")
     junit = (recorded.path / "junit.xml").read_text(encoding="utf-8")
-    assert 'name="vnc_went_on" value="drift before step' in junit
+    assert 'name="vnc_not_healed" value="drift before step' in junit
     assert 'name="vnc_transient" value="after step 2 of 4' in junit
     assert 'name="vnc_healed" value="drift before' in junit
     assert "the test passed, but" not in ended.out
