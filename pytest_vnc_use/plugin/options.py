@@ -65,7 +65,7 @@ def read_layers(config: pytest.Config) -> bool:
     from pytest_vnc_use.errors import SettingsError
     from pytest_vnc_use.settings.fallbacks import fallback_layer
     from pytest_vnc_use.settings.layers import absolute_text, environment_layer
-    from pytest_vnc_use.settings.variables import use_env_file
+    from pytest_vnc_use.settings.variables import VARIABLES, use_env_file
 
     pairs = (text.partition("=") for text in config.getoption("override_ini") or ())
     by_name = {key.removeprefix("vnc_"): value for key, _, value in pairs if key.startswith("vnc_")}
@@ -82,6 +82,7 @@ def read_layers(config: pytest.Config) -> bool:
             config.add_cleanup(use_env_file(env_files[-1], config.rootpath))
         except SettingsError as exc:
             raise pytest.UsageError(str(exc)) from exc
+    _refuse_misspelt(VARIABLES)
     layers = (
         (in_files, lambda name: f"ini option vnc_{name}"),
         environment_layer(),
@@ -100,11 +101,23 @@ def _refuse_unknown(config: pytest.Config, in_file: Iterable[str]) -> None:
             try:
                 config.getini(name)  # pytest-vnc has some too
             except ValueError as exc:
-                from difflib import get_close_matches
-
-                near = get_close_matches(name, [f"vnc_{field}" for field in FIELDS], 1, 0.8)
-                remedy = f"Did you mean {near[0]}?" if near else "`pytest --help` lists them"
+                near = _nearest(name, [f"vnc_{field}" for field in FIELDS], 0.8)
+                remedy = f"Did you mean {near}?" if near else "`pytest --help` lists them"
                 raise pytest.UsageError(f"unknown ini option {name}. {remedy}") from exc
+
+
+def _refuse_misspelt(variables: Iterable[str]) -> None:
+    """Raise UsageError for an environment variable that is nearly ours; others with the prefix are the user's."""
+    known = [ENVIRONMENT_PREFIX + field.upper() for field in FIELDS]
+    for name in variables:
+        if name.startswith(ENVIRONMENT_PREFIX) and name not in known and (near := _nearest(name, known, 0.9)):
+            raise pytest.UsageError(f"unknown environment variable {name}. Did you mean {near}?")
+
+
+def _nearest(name: str, names: Sequence[str], likeness: float) -> str:
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(name, names, 1, likeness)), "")
 
 
 def _ini(config: pytest.Config, name: str) -> object:

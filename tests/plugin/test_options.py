@@ -79,6 +79,11 @@ def test_env_file_is_read_where_setting_names_it(pytester: pytest.Pytester) -> N
     read = pytester.runpytest_subprocess("-o", "vnc_env_file=.env")
     read.stdout.fnmatch_lines(["*<secret:GOOGLE_API_KEY>*"])
     assert key not in read.stdout.str() + read.stderr.str()
+    (pytester.path / ".env").write_text("VNC_USE_MAX_STEP=7\n", encoding="utf-8")
+    misspelt = pytester.runpytest_subprocess("-o", "vnc_env_file=.env")
+    misspelt.stderr.fnmatch_lines(
+        ["ERROR: unknown environment variable VNC_USE_MAX_STEP. Did you mean VNC_USE_MAX_STEPS[?]"]
+    )
 
 
 def test_module_without_functions_is_rejected() -> None:
