@@ -12,7 +12,7 @@ import pytest
 
 from support.forked_python import run_python
 from support.paths import ROOT
-from support.person import Person, record
+from support.person import Recorder
 from support.vnc_servers import require
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -42,12 +42,12 @@ def test_readme_first_test_replays(tmp_path: Path) -> None:
     init, records, replay = (shlex.split(line) for line in block.splitlines() if not line.startswith("sudo "))
     assert run_python("pytest_vnc_use.cli", *init[1:], cwd=tmp_path, timeout=60).returncode == 0
 
-    def show(person: Person) -> None:
-        person.type("hello")
-        person.press("Control", "s")
-
-    code, output = record(tmp_path, show, *(word for word in records[3:] if "--vnc-record" not in word))
-    assert (code, "1 recording written" in output) == (0, True), output
+    with Recorder(*records[2:], cwd=tmp_path) as recorder:
+        with recorder.person() as person:
+            person.type("hello")
+            person.press("Control", "s")
+        ended = recorder.ended()
+    assert (ended.code, "1 recording written" in ended.out) == (0, True), ended.out
     (test,) = [block for block in blocks("python") if "def test_first" in block]
     tmp_path.joinpath("tests/test_first.py").write_text(test, encoding="utf-8")
     done = run_python(*replay[2:], cwd=tmp_path, timeout=200)

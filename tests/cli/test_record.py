@@ -41,9 +41,7 @@ def record(tmp_path: Path) -> Iterator[Callable[..., Recorder]]:
         def start(*arguments: str, **environment: str) -> Recorder:
             command = ["pytest_vnc_use.cli", "record", "--out", "test_shown.py", *arguments]
             environment = {"VNC_USE_SCREEN_SIZE": "800x400", **environment}
-            started = Recorder(*command, cwd=tmp_path, environment=environment)
-            stack.callback(started.close)
-            return started
+            return stack.enter_context(Recorder(*command, cwd=tmp_path, **environment))
 
         yield start
 

@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.recordings.store import load
-from support.forked_python import ForkedPython
 from support.paths import EXAMPLES, PROGRAMS
-from support.person import Page, read_url
+from support.person import Recorder
 
 pytestmark = pytest.mark.desktop
 
@@ -57,18 +56,11 @@ def test_change_accepted_on_page_takes_one_answer_for_all_tests(tmp_path: Path) 
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:pytest-vnc\n", encoding="utf-8")
     shop = shlex.join([sys.executable, str(PROGRAMS / "buggy_shop.py"), "spelling"])
     options = ["--vnc-ui", "--vnc-record=accept", f"--vnc-app={shop}", "-k", "two_apples or test_basket or notes"]
-    process = ForkedPython("pytest", "examples", *options, cwd=tmp_path, env={**os.environ, "CI": ""})
-    assert process.stdout
-    try:
-        lines, url = read_url(process.stdout)
-        with Page(url) as page:
-            questions = page.answer({"kind": "accept"})
-        code, out = process.wait(60), "".join([*lines, *process.stdout])
-    finally:
-        process.kill()
-        process.stdout.close()
-    assert (code, len(questions)) == (0, 1), out
-    assert "3 passed" in out
+    with Recorder("pytest", "examples", *options, cwd=tmp_path) as session:
+        questions = session.page.answer({"kind": "accept"})
+        ended = session.ended()
+    assert (ended.code, len(questions)) == (0, 1), ended.out
+    assert "3 passed" in ended.out
     changed = 0
     for path in (EXAMPLES / "__vnc_recordings__" / "test_shop").glob("*.json"):
         after = load(tmp_path / path.relative_to(EXAMPLES.parent))

@@ -10,14 +10,13 @@ from typing import Any
 
 from support.json_server import JsonObject, Posted, Refusal, Reply, Service, openai_error, problems_of_format, size_of
 
+error = openai_error
 MODEL = "qwen3-vl-8b"
 FIELDS = {
     *("model", "messages", "tools", "tool_choice", "max_tokens", "temperature", "parallel_tool_calls"),
     "response_format",
 }
 THOUGHTS = "(ours) thoughts of earlier turns must not be sent back."
-
-error = openai_error
 
 
 def call(name: str, /, **arguments: Any) -> Reply:
@@ -96,8 +95,11 @@ def problems_of(body: JsonObject) -> Iterator[str]:
         function = tool.get("function", {})
         if not function.get("name") or function.get("parameters", {}).get("type") != "object":
             yield f"Invalid tool {tool!r}."
-    if "response_format" in body:
-        yield from _problems_of_response_format(body["response_format"])
+    form = body.get("response_format", {"type": "text"})
+    if form.get("type") not in ("json_schema", "text"):
+        yield "'response_format.type' must be 'json_schema' or 'text'"  # LM Studio takes no json_object
+    elif form["type"] == "json_schema":
+        yield from problems_of_format(form.get("json_schema", {}), "response_format")
 
 
 def _problems_of_message(message: JsonObject) -> Iterator[str]:
@@ -108,19 +110,15 @@ def _problems_of_message(message: JsonObject) -> Iterator[str]:
         if _is_image(part) and role != "user":
             yield f"Image URLs are only allowed for messages with role 'user', but this message has role {role!r}."
         if _is_image(part):
-            yield from _problems_of_image(part)
+            head, _, data = part["image_url"]["url"].partition(",")
+            if head != "data:image/png;base64":
+                yield f"'url' field must be a base64 encoded image, got {head!r}."
+            elif size_of(data) is None:
+                yield "cannot decode the image"
     if "<think>" in json.dumps(message):
         yield THOUGHTS
     for tool_call in message.get("tool_calls", ()):
         yield from _problems_of_call(tool_call)
-
-
-def _problems_of_image(part: JsonObject) -> Iterator[str]:
-    head, _, data = part["image_url"]["url"].partition(",")
-    if head != "data:image/png;base64":
-        yield f"'url' field must be a base64 encoded image, got {head!r}."
-    elif size_of(data) is None:
-        yield "cannot decode the image"
 
 
 def _problems_of_call(tool_call: JsonObject) -> Iterator[str]:
@@ -136,30 +134,20 @@ def _problems_of_call(tool_call: JsonObject) -> Iterator[str]:
 def _unpaired(messages: Sequence[JsonObject]) -> Iterator[str]:
     """Yield the calls that are not answered once, by the tool messages that directly follow."""
     waiting: list[str] = []
-    for number, message in enumerate(messages):
-        if message["role"] == "tool":
-            if message.get("tool_call_id") not in waiting:
-                yield f"messages[{number}]: 'tool' must be a response to a preceding message with 'tool_calls'."
-            else:
-                waiting.remove(message["tool_call_id"])
-            continue
-        if waiting:
-            yield f"tool_call_ids did not have response messages: {', '.join(waiting)}"
-        waiting = [str(tool_call.get("id")) for tool_call in message.get("tool_calls", ())]
-    if waiting:
-        yield f"tool_call_ids did not have response messages: {', '.join(waiting)}"
-
-
-def _problems_of_response_format(said: JsonObject) -> Iterator[str]:
-    if said.get("type") not in ("json_schema", "text"):
-        yield "'response_format.type' must be 'json_schema' or 'text'"  # LM Studio takes no json_object
-    elif said["type"] == "json_schema":
-        yield from problems_of_format(said.get("json_schema", {}), "response_format")
+    for number, message in enumerate([*messages, {"role": "the end"}]):
+        if message["role"] != "tool":
+            if waiting:
+                yield f"tool_call_ids did not have response messages: {', '.join(waiting)}"
+            waiting = [str(tool_call.get("id")) for tool_call in message.get("tool_calls", ())]
+        elif message.get("tool_call_id") in waiting:
+            waiting.remove(message["tool_call_id"])
+        else:
+            yield f"messages[{number}]: 'tool' must be a response to a preceding message with 'tool_calls'."
 
 
 @dataclass
 class ChatServer(Service):
-    """The service on a free port of this machine. With `api_key` it requires that key, without it takes any or none.
+    """With `api_key` it requires that key, without it takes any or none.
 
     `binds` is true where it binds answers to a schema; else it refuses to. With `takes_thoughts` it takes think blocks.
     """

@@ -9,7 +9,6 @@ import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,7 +18,7 @@ from pytest_vnc_use.backends.redaction import RedactingController
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.recordings.format import RecordedRun
 from pytest_vnc_use.runs.redaction import Redactor
-from support.vnc_servers import require, require_package, wait_for
+from support.vnc_servers import require, require_package
 
 require_package("starlette")
 from pytest_vnc_use.ui.link import Link, Watcher  # noqa: E402
@@ -27,7 +26,6 @@ from pytest_vnc_use.ui.manual import PageUser  # noqa: E402
 from pytest_vnc_use.ui.server import COOKIE as COOKIE, Desk, DeskServer  # noqa: E402
 
 WITHIN_S = 120
-EMPTY: Mapping[str, str] = MappingProxyType({})
 
 
 class Served:
@@ -66,14 +64,9 @@ class Served:
         self.server.end()
         self.thread.join(WITHIN_S)
 
-    def wait_for_question(self) -> None:
-        wait_for(lambda: self.desk.questions, "the question")
-
 
 class Recording:
-    def __init__(
-        self, controller: VNCController, task: str, claims: Sequence[str] = (), secrets: Mapping[str, str] = EMPTY
-    ) -> None:
+    def __init__(self, controller: VNCController, task: str, claims: Sequence[str], secrets: Mapping[str, str]) -> None:
         desk = Desk()
         self.server = DeskServer(desk)
         threading.Thread(target=self.server.run, daemon=True).start()
@@ -84,7 +77,7 @@ class Recording:
         self.user = PageUser(self.link, "test_it", secrets=secrets, ambient={}, asks_claims=True)
         self._done: queue.SimpleQueue[RecordedRun | str | Exception] = queue.SimpleQueue()
         self.task, self._claims = task, claims
-        self._controller = RedactingController(controller, hide) if secrets else controller
+        self._controller = RedactingController(controller, hide)
         threading.Thread(target=self._record, daemon=True).start()
 
     def _record(self) -> None:
@@ -112,12 +105,11 @@ class Recording:
 
 
 @contextmanager
-def chromium(playwright: Any, **options: Any) -> Iterator[Any]:
+def chromium(playwright: Any) -> Iterator[Any]:
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
     if not found:
         require("chromium")
-    arguments = ["--no-sandbox", "--disable-dev-shm-usage", *options.pop("args", ())]
-    browser = playwright.chromium.launch(executable_path=found, args=arguments, **options)
+    browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"])
     yield browser
     browser.close()
 

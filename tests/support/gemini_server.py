@@ -140,6 +140,9 @@ def fields(request: Request) -> Iterator[str]:
         yield f'Invalid JSON payload received. Unknown name "{name}": Cannot find field.'
     for name in sorted(set(request.computer_use or ()) - TOOL_FIELDS):
         yield f"Invalid JSON payload received. Unknown name \"{name}\" at 'tools[0].computer_use': Cannot find field."
+    for name in ("temperature", "topP", "topK", "candidateCount"):
+        if name in request.body.get("generationConfig", {}) and request.model in WITHOUT_SAMPLING:
+            yield f"{name} is not supported by this model."
 
 
 def tool(request: Request) -> Iterator[str]:
@@ -151,13 +154,6 @@ def tool(request: Request) -> Iterator[str]:
         yield f"Invalid value at 'tools[0].computer_use.environment', \"{environment}\""
     if request.model in WITHOUT_DESKTOP and environment == "ENVIRONMENT_DESKTOP":
         yield f"(ours) {request.model} does not support ENVIRONMENT_DESKTOP."
-
-
-def sampling_is_set(request: Request) -> Iterator[str]:
-    generation = request.body.get("generationConfig", {})
-    for name in ("temperature", "topP", "topK", "candidateCount"):
-        if name in generation and request.model in WITHOUT_SAMPLING:
-            yield f"{name} is not supported by this model."
 
 
 def last_content(request: Request) -> Iterator[str]:
@@ -172,7 +168,9 @@ def last_content(request: Request) -> Iterator[str]:
 
 
 def pairing(request: Request) -> Iterator[str]:
-    for asked, told in _pairs(request):
+    browser = "ENVIRONMENT_BROWSER"
+    needs_url = request.computer_use is not None and request.computer_use.get("environment", browser) == browser
+    for number, (asked, told) in enumerate(pairwise([{"parts": []}, *request.contents])):
         called, responses = _named(asked, "functionCall"), _named(told, "functionResponse")
         if responses and not called:
             yield "Please ensure that function response turn comes immediately after a function call turn."
@@ -181,37 +179,37 @@ def pairing(request: Request) -> Iterator[str]:
                 "Please ensure that the number of function response parts is equal to the number of function call "
                 "parts of the function call turn."
             )
+        for call, response in zip(called, responses, strict=False):
+            yield from answer(call, response, f"contents[{number}].parts.function_response")
+            if needs_url and "url" not in response["response"]:
+                yield f"(ours) The response to {call['name']} must have a url."
 
 
-def answers(request: Request) -> Iterator[str]:
-    """Yield the responses without the call's name, id or acknowledgement, or that do not state where the browser is."""
-    browser = "ENVIRONMENT_BROWSER"
-    needs_url = request.computer_use is not None and request.computer_use.get("environment", browser) == browser
-    for number, call, response in _answers(request):
-        where = f"contents[{number}].parts.function_response"
-        if not response.get("name"):
-            yield f"* GenerateContentRequest.{where}.name: Name cannot be empty."
-        elif response["name"] != call["name"]:
-            yield f"{where}.name: {response['name']} is not the name of the function call, {call['name']}."
-        if response.get("id") != call.get("id"):
-            yield f"{where}.id: {response.get('id')} is not the id of the function call, {call.get('id')}."
-        decision = call.get("args", {}).get("safety_decision", {})
-        decision = decision.get("decision") if isinstance(decision, dict) else decision
-        acknowledged = str(response["response"].get("safety_acknowledgement", "")).lower() == "true"
-        if decision == "require_confirmation" and not acknowledged:
-            yield (
-                f"The safety decision from function call {call['name']} must be acknowledged in the corresponding "
-                "function response."
-            )
-        if needs_url and "url" not in response["response"]:
-            yield f"(ours) The response to {call['name']} must have a url."
+def answer(call: JsonObject, response: JsonObject, where: str) -> Iterator[str]:
+    if not response.get("name"):
+        yield f"* GenerateContentRequest.{where}.name: Name cannot be empty."
+    elif response["name"] != call["name"]:
+        yield f"{where}.name: {response['name']} is not the name of the function call, {call['name']}."
+    if response.get("id") != call.get("id"):
+        yield f"{where}.id: {response.get('id')} is not the id of the function call, {call.get('id')}."
+    decision = call.get("args", {}).get("safety_decision", {})
+    decision = decision.get("decision") if isinstance(decision, dict) else decision
+    acknowledged = str(response["response"].get("safety_acknowledgement", "")).lower() == "true"
+    if decision == "require_confirmation" and not acknowledged:
+        name = call["name"]
+        yield f"The safety decision from function call {name} must be acknowledged in the corresponding response."
 
 
 def signatures(request: Request) -> Iterator[str]:
     """Yield the steps since the user's last own words whose first call is not signed, as Gemini 3 asks."""
     if request.model == COMPUTER_USE_ONLY:
         return
-    for number, content in list(enumerate(request.contents))[_current_turn(request) :]:
+    own_words = [
+        number
+        for number, content in enumerate(request.contents)
+        if content.get("role") == "user" and any("text" in part for part in content["parts"])
+    ]
+    for number, content in list(enumerate(request.contents))[max(own_words, default=0) :]:
         first = next((part for part in content["parts"] if "functionCall" in part), None)
         if first is not None and not first.get("thoughtSignature"):
             name = first["functionCall"]["name"]
@@ -224,9 +222,7 @@ def images(request: Request) -> Iterator[str]:
             yield "Computer Use requires image of mime_type image/png."
 
 
-RULES: tuple[Callable[[Request], Iterator[str]], ...] = (
-    *(fields, tool, sampling_is_set, last_content, pairing, answers, signatures, images),
-)
+RULES: tuple[Callable[[Request], Iterator[str]], ...] = (fields, tool, last_content, pairing, signatures, images)
 
 
 def changed_history(request: Request, answered: Sequence[JsonObject]) -> Iterator[str]:
@@ -236,23 +232,8 @@ def changed_history(request: Request, answered: Sequence[JsonObject]) -> Iterato
             yield f"(ours) contents[{number}] is not what the model said: its parts or its signature were changed."
 
 
-def _pairs(request: Request) -> Iterator[tuple[JsonObject, JsonObject]]:
-    return pairwise([{"parts": []}, *request.contents])
-
-
-def _answers(request: Request) -> Iterator[tuple[int, JsonObject, JsonObject]]:
-    for number, (asked, told) in enumerate(_pairs(request)):
-        for call, response in zip(_named(asked, "functionCall"), _named(told, "functionResponse"), strict=False):
-            yield number, call, response
-
-
 def _named(content: JsonObject, field: str) -> list[Any]:
     return [part[field] for part in content.get("parts", ()) if field in part]
-
-
-def _current_turn(request: Request) -> int:
-    own_words = [n for n, content in enumerate(request.contents) if any("text" in p for p in content["parts"])]
-    return max((n for n in own_words if request.contents[n].get("role") == "user"), default=0)
 
 
 def _blobs(value: Any) -> Iterator[JsonObject]:
@@ -280,12 +261,11 @@ def from_base64(data: str) -> bytes:
 
 @dataclass
 class GeminiServer(Service):
-    """The service on a free port of this machine. `said` are contents as they were: a history is held against them."""
+    """`said` are contents as they were: a history is held against them. `methods` are what models can do."""
 
     api_key: str = API_KEY
     with_ids: bool = True
     methods: tuple[str, ...] = ("generateContent", "countTokens")
-    """What the models are described as able to do."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -62,9 +62,8 @@ def error(status: int, kind: str, told: str, **headers: str) -> Reply:
 
 
 def rate_limited(retry_in_s: float) -> Reply:
-    return error(
-        429, "rate_limit_error", "This request would exceed your rate limit.", **{"retry-after": str(retry_in_s)}
-    )
+    after = {"retry-after": str(retry_in_s)}
+    return error(429, "rate_limit_error", "This request would exceed your rate limit.", **after)
 
 
 def overloaded() -> Reply:
@@ -102,6 +101,11 @@ def fields(request: JsonObject) -> Iterator[str]:
             yield f"{name}: Field required"
     for name in sorted(set(request) - FIELDS):
         yield f"{name}: Extra inputs are not permitted"
+    if "output_config" in request:  # the wording is ours
+        if request.get("model", "").startswith(WITHOUT_FORMAT):
+            yield "output_config.format: this model does not support structured outputs."
+        schema = request["output_config"]["format"]["schema"]
+        yield from (f"output_config.format.schema: {problem}" for problem in schema_problems(schema))
 
 
 def tools(request: JsonObject) -> Iterator[str]:
@@ -127,15 +131,6 @@ def tools(request: JsonObject) -> Iterator[str]:
         yield 'tool_choice: type "tool" and "any" are not supported for this model.'
     if choice["type"] == "tool" and choice.get("name") not in names:
         yield f"Tool '{choice.get('name')}' not found in provided tools"
-
-
-def output_format(request: JsonObject) -> Iterator[str]:
-    """Yield the faults of structured outputs; the wording is ours."""
-    if "output_config" in request:
-        if request.get("model", "").startswith(WITHOUT_FORMAT):
-            yield "output_config.format: this model does not support structured outputs."
-        schema = request["output_config"]["format"]["schema"]
-        yield from (f"output_config.format.schema: {problem}" for problem in schema_problems(schema))
 
 
 def schema_problems(schema: JsonObject) -> Iterator[str]:
@@ -164,18 +159,12 @@ def pairing(request: JsonObject) -> Iterator[str]:
         results = [block for block in content if block["type"] == "tool_result"]
         ids = [result["tool_use_id"] for result in results]
         if missing := [use for use in asked if use not in ids]:
-            yield (
-                f"messages.{number - 1}: `tool_use` ids were found without `tool_result` blocks immediately after: "
-                f"{', '.join(missing)}. Each `tool_use` block must have a corresponding `tool_result` block in the "
-                "next message."
-            )
+            where = f"messages.{number - 1}"
+            yield f"{where}: `tool_use` ids were found without `tool_result` blocks immediately after: {missing}."
         for result in results:
             use = asked.get(result["tool_use_id"])
             if use is None:
-                yield (
-                    f"messages.{number}: unexpected `tool_use_id` found in `tool_result` blocks: "
-                    f"{result['tool_use_id']}"
-                )
+                yield f"messages.{number}: unexpected `tool_use_id` in `tool_result` blocks: {result['tool_use_id']}"
             elif use.get("toolset_name") != result.get("toolset_name"):
                 yield f"(ours) messages.{number}: the tool_result must echo toolset_name {use.get('toolset_name')!r}"
         if asked and list(content[: len(results)]) != results:
@@ -193,33 +182,27 @@ def images(request: JsonObject) -> Iterator[str]:
             yield f"(ours) an image of {size} pixels is scaled down before the model sees it: its points are off"
 
 
-RULES: tuple[Callable[[JsonObject], Iterator[str]], ...] = (fields, tools, output_format, shape, pairing, images)
+RULES: tuple[Callable[[JsonObject], Iterator[str]], ...] = (fields, tools, shape, pairing, images)
 
 
 def history(request: JsonObject, said: Sequence[Said]) -> Iterator[str]:
-    """Yield the differences between what a model said and what came back; thoughts may be left out."""
+    """Yield the differences between what a model said and what came back, and thoughts that follow other messages.
+
+    Thoughts may be left out.
+    """
     known = [_without_thinking(each.content) for each in said]
     for number, message in enumerate(request.get("messages", ())):
         if message["role"] != "assistant":
             continue
         if _without_thinking(message["content"]) not in known:
             yield f"(ours) messages.{number} is not what the model said"
-        for block in message["content"]:
-            if block["type"] in THINKING:
-                yield from thought(request, number, block, said)
-
-
-def thought(request: JsonObject, number: int, block: JsonObject, said: Sequence[Said]) -> Iterator[str]:
-    """Yield a thinking block that was never said, or that follows other messages."""
-    where = f"messages.{number}.content.0: Invalid `signature` in `thinking` block."
-    origin = next((each for each in said if block in each.content), None)
-    if origin is None:
-        yield where
-    elif _prefix(request, number) != _prefix(origin.request, len(origin.request["messages"])):
-        yield (
-            f"{where} The block is bound to a different conversation. Remove the block, or set "
-            '`thinking.block_binding.prefix_mismatch_behavior` to "drop_block".'
-        )
+        for block in (block for block in message["content"] if block["type"] in THINKING):
+            where = f"messages.{number}.content.0: Invalid `signature` in `thinking` block."
+            origin = next((each for each in said if block in each.content), None)
+            if origin is None:
+                yield where
+            elif _prefix(request, number) != _prefix(origin.request, len(origin.request["messages"])):
+                yield f"{where} The block is bound to a different conversation. Remove the block."
 
 
 def _prefix(request: JsonObject, number: int) -> str:
@@ -254,9 +237,7 @@ class MessagesServer(Service):
         kinds = [tool.get("type", "") for tool in request.get("tools", ())]
         betas = posted.headers.get("anthropic-beta", "")
         if lacking := [kind for kind in kinds if BETAS.get(kind, "") not in betas]:
-            return Refusal(
-                f"tools.0: Input tag '{lacking[0]}' found using 'type' does not match any of the expected tags"
-            )
+            return Refusal(f"tools.0: Input tag '{lacking[0]}' does not match any of the expected tags")
         return None
 
     def _problems_of(self, request: JsonObject) -> Iterator[str]:
@@ -266,18 +247,13 @@ class MessagesServer(Service):
         return error(refusal.status, refusal.kind or "invalid_request_error", refusal.message)
 
     def _kept(self, reply: Reply, request: Any) -> Reply:
-        """Return the reply with an id on each call and a signature on each thought, and remember it for the next check.
-
-        A call or thought that is malformed stays as it is.
-        """
+        """Return the reply with an id on each call and a signature on each thought, remembered for the next check."""
         if isinstance(reply.body, bytes) or not isinstance(reply.body.get("content"), list):
             return reply
         content = json.loads(json.dumps(reply.body["content"]))
         for number, block in enumerate(content):
-            tag = f"{len(self.said)}_{number}"
-            if isinstance(block, dict) and block.get("id") == "":
-                block["id"] = f"toolu_{tag}"
-            if isinstance(block, dict) and block.get("signature") == "":
-                block["signature"] = f"signed_{tag}"
+            for name, value in (("id", "toolu"), ("signature", "signed")):
+                if isinstance(block, dict) and block.get(name) == "":
+                    block[name] = f"{value}_{len(self.said)}_{number}"
         self.said.append(Said(content, request))
         return replace(reply, body={"model": f"{request['model']}-20260901", **reply.body, "content": content})

@@ -6,10 +6,10 @@ import http.client
 import json
 import os
 import re
-import subprocess
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+from contextlib import closing
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
@@ -33,17 +33,9 @@ class Page:
             response = connection.getresponse()
             assert response.status == 204, response.read()
             cookie = response.headers["set-cookie"].partition(";")[0]
-        headers, url = {"Cookie": cookie}, f"ws://{parts.netloc}/page"
-        self._closing = ExitStack()
-        self._socket = self._closing.enter_context(
-            connect(
-                url,
-                additional_headers=headers,
-                proxy=None,
-                max_size=None,
-                max_queue=None,  # else `close` waits for frames that nobody reads
-            )
-        )
+        options: Any = {"max_size": None, "max_queue": None}  # else `close` waits for frames that nobody reads
+        url, headers = f"ws://{parts.netloc}/page", {"Cookie": cookie}
+        self._socket = connect(url, additional_headers=headers, proxy=None, **options).__enter__()
         self.questions: dict[str, dict[str, Any]] = {}
         self.is_running = True
         """Whether a test session runs."""
@@ -56,7 +48,7 @@ class Page:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._closing.close()
+        self._socket.__exit__(None, None, None)
 
     def send(self, **message: Any) -> None:
         self._socket.send(json.dumps(message))
@@ -172,51 +164,39 @@ class Person:
 
 
 class Recorder:
-    def __init__(self, *command: str, cwd: Path, environment: Mapping[str, str]) -> None:
-        env = {**os.environ, "CI": "", **environment}
-        self.process = ForkedPython(*command, cwd=cwd, env=env, stdin=subprocess.DEVNULL)
-        self._output = ""
-        self._page: Page | None = None
-        self._limit = threading.Timer(2 * TIMEOUT_S, self.process.kill)
-        self._limit.start()
+    """A session that serves a page, on which tests are recorded or drifts are answered."""
 
-    @property
+    def __init__(self, *command: str, cwd: Path, **environment: str) -> None:
+        self.process = ForkedPython(*command, cwd=cwd, env={**os.environ, "CI": "", **environment})
+        assert self.process.stdout
+        self._stdout, self._output = self.process.stdout, ""
+        self._limit = threading.Timer(2 * TIMEOUT_S, self.process.kill)
+
+    def __enter__(self) -> Recorder:
+        self._limit.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._limit.cancel()
+        if "page" in vars(self):
+            self.page.__exit__()
+        self.process.kill()
+        self.process.wait()
+        self._stdout.close()
+
+    @cached_property
     def page(self) -> Page:
-        if self._page is None:
-            assert self.process.stdout
-            lines, url = read_url(self.process.stdout)
-            self._output += "".join(lines)
-            assert url, f"nobody was asked to do a task:\n{self._output}"
-            self._page = Page(url)
-        return self._page
+        lines, url = read_url(self._stdout)
+        self._output += "".join(lines)
+        assert url, f"nobody was asked to do a task:\n{self._output}"
+        return Page(url)
 
     def person(self, verdict: str = "holds") -> Person:
         return Person(self.page, verdict)
 
     def ended(self) -> Ended:
-        assert self.process.stdout
-        self._output += self.process.stdout.read()
+        self._output += self._stdout.read()
         return Ended(self.process.wait(2 * TIMEOUT_S), self._output)
-
-    def close(self) -> None:
-        self._limit.cancel()
-        if self._page:
-            self._page.__exit__()
-        self.process.kill()
-        self.process.wait()
-        if self.process.stdout:
-            self.process.stdout.close()
-
-
-def record(directory: Path, show: Callable[[Person], None], *arguments: str) -> tuple[int, str]:
-    recorder = Recorder("pytest", "--vnc-record=manual", *arguments, cwd=directory, environment={})
-    try:
-        with recorder.person() as person:
-            show(person)
-        ended = recorder.ended()
-        return ended.code, ended.out
-    finally:
-        recorder.close()
 
 
 def read_url(told: IO[str]) -> tuple[list[str], str]:

@@ -95,6 +95,8 @@ def fields(request: JsonObject) -> Iterator[str]:
         yield f"Invalid value: '{kind}'. Supported values are: {sorted(ITEMS)}."
     if request.get("previous_response_id") and not request.get("store", True):
         yield f"Previous response with id '{request['previous_response_id']}' not found."
+    if request.get("text", {}).get("format", {}).get("type") == "json_schema":
+        yield from problems_of_format(request["text"]["format"], "text.format")
 
 
 def tools(request: JsonObject) -> Iterator[str]:
@@ -107,12 +109,6 @@ def tools(request: JsonObject) -> Iterator[str]:
                     yield f"Invalid schema for function '{name}': 'additionalProperties' is required to be supplied."
             case _:
                 yield f"Invalid value: 'tools[{number}]'."
-
-
-def text_format(request: JsonObject) -> Iterator[str]:
-    said = request.get("text", {}).get("format", {"type": "text"})
-    if said.get("type") == "json_schema":
-        yield from problems_of_format(said, "text.format")
 
 
 def pairing(request: JsonObject) -> Iterator[str]:
@@ -145,8 +141,7 @@ def safety_checks(request: JsonObject) -> Iterator[str]:
             pending[item["call_id"]] = item["pending_safety_checks"]
         if item["type"] == "computer_call_output":
             acknowledged = item.get("acknowledged_safety_checks") or []
-            missing = [check for check in pending.get(item["call_id"], ()) if check not in acknowledged]
-            if missing:
+            if missing := [check for check in pending.get(item["call_id"], ()) if check not in acknowledged]:
                 yield f"The following safety checks have not been acknowledged: {missing}. You must acknowledge them."
 
 
@@ -160,9 +155,7 @@ def images(request: JsonObject) -> Iterator[str]:
             yield f"(ours) an image of {size} pixels is scaled down before the model sees it: its points are off"
 
 
-RULES: tuple[Callable[[JsonObject], Iterator[str]], ...] = (
-    *(fields, tools, text_format, pairing, reasoning, safety_checks, images),
-)
+RULES: tuple[Callable[[JsonObject], Iterator[str]], ...] = (fields, tools, pairing, reasoning, safety_checks, images)
 
 
 def changed_items(request: JsonObject, said: Sequence[JsonObject]) -> Iterator[str]:
@@ -177,10 +170,7 @@ def lost_reasoning(request: JsonObject, said: Sequence[JsonObject]) -> Iterator[
     for item, after in pairwise([{"type": "the start"}, *_items(request)]):
         thought = before.get(after.get("id"))
         if thought is not None and item != thought:
-            yield (
-                f"Item '{after['id']}' of type '{after['type']}' was provided without its required 'reasoning' item: "
-                f"'{thought['id']}'."
-            )
+            yield f"Item '{after['id']}' was provided without its required 'reasoning' item: '{thought['id']}'."
 
 
 def _items(request: JsonObject) -> list[Any]:

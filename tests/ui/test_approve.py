@@ -20,6 +20,7 @@ from pytest_vnc_use.types import Click, Confirmation, Proposal, RunResult
 from pytest_vnc_use.ui.approve import PageApprover, WaitingRuns
 from support.desks import WITHIN_S, Served, received
 from support.memory_desktop import ListPlanner, PaintedController, act, finished
+from support.vnc_servers import wait_for
 
 POLICY = '[[rule]]\ndecision = "ask"\naction = "click"\n'
 BUYS = Confirmation("this buys two apples", "FINANCIAL_TRANSACTIONS")
@@ -87,7 +88,7 @@ def test_always_writes_rule_that_was_shown(agent: VncUseAgent, served: Served, p
 
 def test_closed_desk_denies(agent: VncUseAgent, served: Served, policy: Path) -> None:
     with asking(agent, served) as results:
-        served.wait_for_question()
+        wait_for(lambda: served.desk.questions, "the question")
         served.end()
         assert results.get(timeout=WITHIN_S).outcome is Outcome.DENIED
     assert policy.read_text("utf-8") == POLICY

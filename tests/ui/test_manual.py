@@ -59,9 +59,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Recorder]]:
             app = f"--vnc-app={shlex.quote(sys.executable)} {shlex.quote(str(TILL))}"
             desktop = ["--vnc-server=qt", app, "--vnc-screen-size=800x400", f"--vnc-record={record}"]
             command = ["pytest", "-p", "no:pytest-vnc", "-p", "no:cacheprovider", *desktop, *options]
-            session = Recorder(*command, cwd=tmp_path, environment=environment)
-            stack.callback(session.close)
-            return session
+            return stack.enter_context(Recorder(*command, cwd=tmp_path, **environment))
 
         yield started
 

@@ -7,8 +7,8 @@ until there is a file `noon`. `--panel=SECONDS` opens a panel when Pay is clicke
 
 With `--later` it is a window for what happens later: a button that saves, and a status. `--error-after=SECONDS` shows
 an error over a third of the screen so long after a click, which goes away after `--error-for`; `--vanish-after` takes
-the result away. `--blink=TEXT` shows a text every other half second, `--steady=TEXT` all the time. With `--field` a
-field gets the focus then, with its caret. The file `go` makes it say "gone".
+the result away. `--blink=TEXT` shows a text every other half second, `--steady=TEXT` all the time. The file `go` makes
+it say "gone".
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ PRICE = 250
 class Till(QWidget):
     def __init__(self, options: argparse.Namespace) -> None:
         super().__init__()
-        fault = options.fault
-        self._fault, self._slow_s, self._count = fault, options.slow, 0
+        self._fault = fault = options.fault
+        self._slow_s, self._count = options.slow, 0
         self._late_s, self._panel = options.panel or 0.0, None if options.panel is None else QLabel(self)
         if self._panel:
             self._panel.setStyleSheet("background: white; border: 3px solid black")
@@ -77,12 +77,8 @@ class Till(QWidget):
             self._time.setText(str(int(self._time.text()) + 1))
 
     def _add(self) -> None:
-        if self._fault == "no effect":
-            return
         if self._fault == "toast":
             self._show_for(0.4, "added to the basket", 500, 300)
-        if self._fault == "banner":
-            self._show_for(1.0, "Saving, please wait", 60, 120)
         if self._fault == "long toast":
             self._show_for(6.0, "added to the basket", 500, 300)
         if self._fault == "toast on Pay":
@@ -121,25 +117,18 @@ class Later(QWidget):
         self._error.setGeometry(0, 260, 800, 140)
         self._error.setStyleSheet("background: #c00000; color: white; font-size: 40px")
         self._error.hide()
-        self._field = QLineEdit(self)
-        self._field.setGeometry(500, 200, 160, 48)
-        self._field.setVisible(options.field)
-        self._every(400, self._blink)
-        self._every(50, self._look)
+        for duration_ms, call in ((400, self._blink), (50, self._look)):
+            timer = QTimer(self)
+            timer.timeout.connect(call)
+            timer.start(duration_ms)
 
     def _label(self, text: str, left: int, top: int) -> QLabel:
         label = QLabel(text, self)
         label.setGeometry(left, top, 240, 40)
         return label
 
-    def _every(self, duration_ms: int, call: object) -> None:
-        timer = QTimer(self)
-        timer.timeout.connect(call)
-        timer.start(duration_ms)
-
     def _save(self) -> None:
         self._result.setText("saved")
-        self._field.setFocus()
         options = self._options
         if options.vanish_after:
             QTimer.singleShot(int(1000 * options.vanish_after), lambda: self._result.setText(""))
@@ -165,22 +154,18 @@ def started(starts: Path) -> int:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(allow_abbrev=False)
-    parser.add_argument("--fault", default="")
-    parser.add_argument("--slow", type=float, default=0.0)
-    parser.add_argument("--clock", action="store_true")
+    for name in ("--fault", "--blink", "--steady"):
+        parser.add_argument(name, default="")
+    for name in ("--slow", "--error-after", "--error-for", "--vanish-after"):
+        parser.add_argument(name, type=float, default=0.0)
+    for name in ("--clock", "--later"):
+        parser.add_argument(name, action="store_true")
     parser.add_argument("--panel", type=float)
     parser.add_argument("--starts", type=Path)
     parser.add_argument("--fault-from", type=int, default=1)
-    parser.add_argument("--later", action="store_true")
-    parser.add_argument("--error-after", type=float, default=0.0)
-    parser.add_argument("--error-for", type=float, default=0.0)
-    parser.add_argument("--vanish-after", type=float, default=0.0)
-    parser.add_argument("--field", action="store_true")
-    parser.add_argument("--blink", default="")
-    parser.add_argument("--steady", default="")
     options = parser.parse_args()
-    start = started(options.starts) if options.starts else 1
-    options.fault = options.fault if start >= options.fault_from else ""
+    if options.starts and started(options.starts) < options.fault_from:
+        options.fault = ""
     application = QApplication(sys.argv[:1])
     till = Later(options) if options.later else Till(options)
     till.setGeometry(application.primaryScreen().geometry())
