@@ -28,12 +28,6 @@ PROGRAMS = {
 }
 WORKFLOW = ".github/workflows/desktop-tests.yml"
 CI = EXAMPLES / "ci"
-RECIPES = [
-    path
-    for place in (".github", "docs", "examples", "pytest_vnc_use/cli/templates")
-    for kind in ("yml", "yaml", "md", "j2")
-    for path in (ROOT / place).rglob(f"*.{kind}")
-]
 
 
 def workflow(kind: str, directory: Path) -> str:

@@ -7,28 +7,21 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
 
 from pytest_vnc_use import cli
 from pytest_vnc_use.runs.directory import read_trace
-from support.forked_python import ForkedPython, run_python
-from support.gemini_server import GeminiServer, Reply, Request, calls, daily_quota, text, wants_confirmation
+from support.forked_python import run_python
+from support.gemini_server import GeminiServer, Reply, calls, daily_quota, text, wants_confirmation
 from support.qt_desktop import QtDesktop
-from support.terminal import Terminal
 
 CLICK = calls(("click", {"x": 500, "y": 500, "intent": "open the basket"}))
 RISKY = calls(("click", wants_confirmation({"x": 500, "y": 500}, "this buys two apples")))
 HOLDS = text(json.dumps({"reason": "it is there", "verdict": "holds", "box_2d": None}))
 FAILS = text(json.dumps({"reason": "it is not", "verdict": "fails", "box_2d": None}))
-
-
-def environment(server: GeminiServer) -> Mapping[str, str]:
-    return os.environ | {"GOOGLE_API_KEY": server.api_key, "GOOGLE_GEMINI_BASE_URL": server.url}
 
 
 def cua_vnc(directory: Path, replies: list[Reply], *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -39,18 +32,12 @@ def cua_vnc(directory: Path, replies: list[Reply], *arguments: str, **options: A
 def at_server(
     server: GeminiServer, directory: Path, *arguments: str, **options: Any
 ) -> subprocess.CompletedProcess[str]:
-    return run_python("pytest_vnc_use.cli", *arguments, cwd=directory, env=environment(server), timeout=400, **options)
+    env = os.environ | {"GOOGLE_API_KEY": server.api_key, "GOOGLE_GEMINI_BASE_URL": server.url}
+    return run_python("pytest_vnc_use.cli", *arguments, cwd=directory, env=env, timeout=400, **options)
 
 
 def last_line(done: subprocess.CompletedProcess[str]) -> list[str]:
     return done.stdout.strip().splitlines()[-1].split()
-
-
-def waiting(server: GeminiServer, directory: Path, *options: str) -> str:
-    """Return the id of a run that waits for approval."""
-    done = at_server(server, directory, "run", "Buy", "--wait-for-approval", *options)
-    assert done.returncode == 7, done.stdout + done.stderr
-    return Path(last_line(done)[1]).name
 
 
 def rejected(done: subprocess.CompletedProcess[str], problem: str) -> None:
@@ -91,21 +78,18 @@ def test_waiting_run_gets_its_settings_from_command(
     (tmp_path / "policy.toml").write_text(rule)
     confirmed = ("click", wants_confirmation({"x": 500, "y": 500}, "this signs in"))
     first = calls(confirmed, ("type", {"text": "<secret:PW>"}))
-    desktop, elements, secret, policy = (
-        ("--vnc", pad.server),
-        ["--elements=on"],
-        ["--secret=PW"],
-        ["--policy=policy.toml"],
-    )
+    desktop, secret, policy = ["--vnc", pad.server, "--elements=on"], ["--secret=PW"], ["--policy=policy.toml"]
     with GeminiServer([first, calls(("list_elements", {})), calls(("type", {"text": "rm -rf /"}))]) as server:
-        trace = tmp_path / "runs" / waiting(server, tmp_path, *desktop, *elements, *secret, *policy) / "trace.jsonl"
+        waits = at_server(server, tmp_path, "run", "Buy", "--wait-for-approval", *desktop, *secret, *policy)
+        assert waits.returncode == 7, waits.stdout + waits.stderr
+        trace = tmp_path / last_line(waits)[1] / "trace.jsonl"
         header, started, *rest = trace.read_text(encoding="utf-8").splitlines()
         changed = json.loads(started) | {"server": "127.0.0.1::1"}
         changed["settings"] |= {"planner": "evil:plan", "exec": "sh -c 'touch owned'", "app": "touch owned"}
         changed["settings"] |= {"base_url": "http://127.0.0.1:1", "model": "m", "cdp": "evil:1", "prices": "evil.toml"}
         trace.write_text("\n".join([header, json.dumps(changed), *rest, ""]), encoding="utf-8")
         pad.write_file("events.txt", "")
-        approve = ["approve", *desktop, *elements, trace.parent.name]
+        approve = ["approve", *desktop, trace.parent.name]
         rejected(at_server(server, tmp_path, *approve, *policy), "--secret PW")
         rejected(at_server(server, tmp_path, *approve, *secret), "policy.toml'. Pass it again with --policy FILE")
         assert pad.read_file("events.txt") == ""
@@ -166,31 +150,3 @@ def test_policy_is_checked_and_tried_on_run(tmp_path: Path, pad: QtDesktop) -> N
     denied = cua_vnc(tmp_path, [RISKY], "run", "--vnc", pad.server, "--task", "Buy")
     tried = cua_vnc(tmp_path, [], "policy", "test", "policy.toml", str(Path(last_line(denied)[1]).parent))
     assert (tried.returncode, "allow" in tried.stdout) == (0, True), tried.stderr
-
-
-@pytest.mark.desktop
-def test_line_on_terminal_shows_state_of_run(tmp_path: Path, pad: QtDesktop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("CI", raising=False)
-    may_end, terminal = Event(), Terminal(400, 24)  # the run's path has one row
-
-    def answer(request: Request) -> Reply:
-        if len(request.contents) > 1:
-            may_end.wait(30)
-        return CLICK if len(request.contents) == 1 else text("done")
-
-    options = ["run", "--vnc", pad.server, "--task", "Buy", "--runs-dir", str(tmp_path)]
-    with GeminiServer(answer) as server:
-        env = environment(server)
-        process = ForkedPython("pytest_vnc_use.cli", *options, cwd=tmp_path, env=env, stdout=terminal.slave)
-        try:
-            below = "step 1 of 40: asks gemini-3.8-flash, last: open the basket ("
-            assert terminal.read_until(lambda: any(row.startswith(below) for row in terminal.rows)), terminal.rows
-            assert terminal.rows[0].startswith("1 click(")
-            may_end.set()
-            assert terminal.read_until(lambda: any(row.startswith("done ") for row in terminal.rows)), terminal.rows
-            assert process.wait(20) == 0
-        finally:
-            process.kill()
-            terminal.close()
-    assert [row.split()[0] for row in terminal.rows] == ["1", "done", "done"]

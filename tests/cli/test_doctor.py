@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import socket
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +19,7 @@ from pytest_vnc_use.settings.settings import Settings
 from support import vnc_servers
 from support.forked_python import run_python
 from support.gemini_server import GeminiServer
+from support.rfb_server import playing
 from support.vnc_servers import VncServer, require, require_pyside
 
 
@@ -138,23 +136,6 @@ def test_password_is_read_from_named_variable(
             assert not password or password not in result.out
 
 
-@contextmanager
-def greeting(message: bytes) -> Iterator[str]:
-    """The address of a server that sends this message and no more."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def greet() -> None:
-            connection, _ = listener.accept()
-            with connection, suppress(ConnectionError):
-                connection.sendall(message)
-                connection.recv(1)
-
-        thread = threading.Thread(target=greet)
-        thread.start()
-        yield f"127.0.0.1::{listener.getsockname()[1]}"
-        thread.join()
-
-
 @pytest.mark.parametrize(
     ("message", "lines"),
     [
@@ -174,7 +155,7 @@ def greeting(message: bytes) -> Iterator[str]:
     ids=["no VNC server", "RFB 3.3", "macOS"],
 )
 def test_foreign_server_is_recognised(doctor: Callable[..., Result], message: bytes, lines: list[str]) -> None:
-    with greeting(message) as address:
+    with playing(message) as address:
         result = doctor("--vnc", address, "--no-typing")
     assert result.code == 1
     assert [line for line in lines if line not in result.out] == []
@@ -191,17 +172,6 @@ def test_unreachable_server_fails(doctor: Callable[..., Result]) -> None:
     assert (result.code, "or a socket's path, got 'host:first'" in result.err) == (2, True)
 
 
-@contextmanager
-def xterm(server: VncServer, directory: Path, program: str, *options: str) -> Iterator[None]:
-    """A program in an xterm that is under the pointer; it runs when the block begins."""
-    require("xterm")
-    ready = directory / "ready"
-    os.mkfifo(ready)
-    with server.run("xterm", "-u8", "-geometry", "150x50+0+0", *options, "-e", f"echo >{ready}; {program}"):
-        ready.read_bytes()
-        yield
-
-
 NO_PASTE = ("-xrm", "*VT100.translations: #override Shift <KeyPress> Insert: ignore()")
 
 
@@ -209,6 +179,7 @@ NO_PASTE = ("-xrm", "*VT100.translations: #override Shift <KeyPress> Insert: ign
 @pytest.mark.container
 @pytest.mark.desktop
 def test_letter_is_typed_and_taken_back(tigervnc: VncServer, tmp_path: Path) -> None:
+    require("xterm")
     for number, (program, options, word, text) in enumerate(
         (
             ("cat", (), "ok", "typing a letter and pasting 'é' work; ASCII goes by keys, lines with"),
@@ -216,8 +187,10 @@ def test_letter_is_typed_and_taken_back(tigervnc: VncServer, tmp_path: Path) -> 
             ("stty -echo; cat", (), "--", "typing changed nothing: focus a text field to check typing (a read-only"),
         )
     ):
-        (tmp_path / str(number)).mkdir()
-        with xterm(tigervnc, tmp_path / str(number), program, *options):
+        ready = tmp_path / str(number)
+        os.mkfifo(ready)
+        with tigervnc.run("xterm", "-u8", "-geometry", "150x50+0+0", *options, "-e", f"echo >{ready}; {program}"):
+            ready.read_bytes()
             found = finding(Settings(server=tigervnc.address), "typing", typing=True)
         assert (found.word, text in found.text) == (word, True), found.text
 

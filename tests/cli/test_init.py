@@ -19,16 +19,14 @@ from support.forked_python import run_python
 from support.vnc_servers import VncServer, require, require_pyside
 
 TASK = "Type Hello into the document"
-TIMEOUT_S = 400
 FILES = {"pytest.ini", "tests/test_first.py", ".gitignore"}
 MARKED = "import pytest\n@pytest.mark.vnc_task({task!r})\ndef test_a(vnc_desktop): pass\n"
 NOBODY = "127.0.0.1::1"
 """An address at which nothing answers."""
 
 
-def init(directory: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, **environment}
-    return run_python("pytest_vnc_use.cli", "init", *arguments, cwd=directory, env=env, timeout=TIMEOUT_S)
+def init(directory: Path, *arguments: str, stdin: int = subprocess.DEVNULL) -> subprocess.CompletedProcess[str]:
+    return run_python("pytest_vnc_use.cli", "init", *arguments, cwd=directory, stdin=stdin, timeout=400)
 
 
 def tree(directory: Path) -> dict[str, bytes]:
@@ -232,7 +230,7 @@ def test_missing_answers_are_asked_for_and_desktop_is_checked(tmp_path: Path, ti
 
     def at_terminal(*answers: str) -> subprocess.CompletedProcess[str]:
         os.write(user, "".join(answers).encode())
-        return run_python("pytest_vnc_use.cli", "init", cwd=tmp_path, stdin=terminal, timeout=TIMEOUT_S)
+        return init(tmp_path, stdin=terminal)
 
     left = at_terminal("mousepad\n", "\x04")  # Ctrl-D
     assert (left.returncode, "interrupted: nothing is written" in left.stdout + left.stderr) == (130, True), left.stderr

@@ -58,20 +58,8 @@ def desktop() -> Iterator[XvncDesktop]:
         desktop.stop()
 
 
-@pytest.fixture
-def presses(desktop: XvncDesktop) -> Callable[[], int]:
-    """Return the number of presses on the pad since the test began."""
-
-    def count() -> int:
-        return desktop.read_file("events.txt").count("press")
-
-    before = count()
-    return lambda: count() - before
-
-
-def command(address: str | None, *options: str) -> list[str]:
-    place = ["--vnc", address] if address else []
-    return [sys.executable, "-m", "pytest_vnc_use.cli", "mcp", *place, "--runs-dir", "runs", *options]
+def command(desktop: XvncDesktop, *options: str) -> list[str]:
+    return ["pytest_vnc_use.cli", "mcp", "--vnc", desktop.server, "--runs-dir", "runs", *options]
 
 
 def environment(model: GeminiServer, desktop: XvncDesktop) -> dict[str, str]:
@@ -132,20 +120,16 @@ class Conversation:
 
 @contextmanager
 def conversation_with(
-    directory: Path,
-    desktop: XvncDesktop,
-    *options: str,
-    mode: str = "auto",
-    user: User | None = None,
-    address: str | None = "",
+    directory: Path, desktop: XvncDesktop, *options: str, mode: str = "auto", user: User | None = None
 ) -> Iterator[Conversation]:
     """A server in a directory, and its client; without a user, one that can ask nobody."""
     from mcp import Client, StdioServerParameters
 
     replies: list[Reply] = []
-    program, *arguments = command(desktop.server if address == "" else address, *options)
+    arguments = ["-m", *command(desktop, *options)]
     with GeminiServer(lambda _: replies.pop(0)) as model, start_blocking_portal() as portal:
-        server = StdioServerParameters(command=program, args=arguments, env=environment(model, desktop), cwd=directory)
+        env = environment(model, desktop)
+        server = StdioServerParameters(command=sys.executable, args=arguments, env=env, cwd=directory)
         client = Client(server, mode=mode, elicitation_callback=user.elicit if user else None)
         with portal.wrap_async_context_manager(client):
             yield Conversation(client, portal, directory, replies)
@@ -160,7 +144,8 @@ def conversation(tmp_path_factory: pytest.TempPathFactory, desktop: XvncDesktop)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("era", ERAS)
-def test_only_yes_is_yes(tmp_path: Path, desktop: XvncDesktop, presses: Callable[[], int], era: str) -> None:
+def test_only_yes_is_yes(tmp_path: Path, desktop: XvncDesktop, era: str) -> None:
+    desktop.write_file("events.txt", "")
     user = User([YES, *NOES, YES])
     with conversation_with(tmp_path, desktop, "--answer-seconds=2", mode=era, user=user) as conversation:
         conversation.replies += [RISKY, text("bought"), HOLDS]
@@ -168,7 +153,7 @@ def test_only_yes_is_yes(tmp_path: Path, desktop: XvncDesktop, presses: Callable
         assert (run["outcome"], run["message"]) == ("done", "bought")
         assert run["verdicts"] == ["holds: 'it is bought': it is there"]
         assert [line.split("(")[0] for line in run["steps"]] == ["1 click"]
-        assert presses() == 1
+        assert desktop.read_file("events.txt").count("press") == 1
         for _ in NOES:
             conversation.replies.append(RISKY)
             run = conversation.result_of("run_task", task="Buy")
@@ -177,7 +162,7 @@ def test_only_yes_is_yes(tmp_path: Path, desktop: XvncDesktop, presses: Callable
         user.late_s = 2.5
         conversation.replies.append(RISKY)
         assert conversation.result_of("run_task", task="Buy")["outcome"] == "denied"
-    assert presses() == 1
+    assert desktop.read_file("events.txt").count("press") == 1
     assert len(user.questions) == 2 + len(NOES)
     for part in ("Step 1 needs approval: click at (", "this buys two apples", "no rule matches"):
         assert part in user.questions[0]
@@ -262,16 +247,11 @@ def test_endless():
 """
 
 
-@pytest.fixture(scope="module")
-def suite(conversation: Conversation) -> None:
+@pytest.mark.slow
+def test_tests_are_run_with_same_settings_or_refused_in_line(conversation: Conversation) -> None:
     (conversation.directory / "pytest.ini").write_text("[pytest]\nvnc_planner = gemini\n", encoding="utf-8")
     (conversation.directory / "test_it.py").write_text(SUITE, encoding="utf-8")
     (conversation.directory / "test_broken.py").write_text("import nothing_of_that_name\n", encoding="utf-8")
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("suite")
-def test_tests_are_run_with_same_settings(conversation: Conversation) -> None:
     conversation.replies += [CLICK, text("opened"), FAILS]
     suite = conversation.result_of("run_tests", paths=["test_it.py"], keyword="not endless")
     assert [suite[name] for name in ("passed", "failed", "errors", "skipped")] == [1, 3, 0, 1]
@@ -284,11 +264,6 @@ def test_tests_are_run_with_same_settings(conversation: Conversation) -> None:
     run = conversation.result_of("read_run", run_id=pad["runs"][0])
     assert (run["test"], run["outcome"]) == ("test_it.py::test_pad", "done")
     assert run["verdicts"] == ["fails: 'it is open': the basket is empty"]
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("suite")
-def test_tests_that_cannot_be_run_are_told_in_line(conversation: Conversation) -> None:
     assert "file or directory not found: none.py" in conversation.error_of("run_tests", paths=["none.py"])
     wrong = conversation.error_of("run_tests", paths=["test_it.py"], keyword="and and")
     assert ("Wrong expression passed to '-k'" in wrong, "infra" in wrong) == (True, False)
@@ -342,9 +317,8 @@ def test_it_ends_in_middle_of_run(
         {"id": 2, "method": "tools/call", "params": {"name": "run_task", "arguments": {"task": "Look"}}},
     ]
     with GeminiServer([hang()]) as model:
-        _, _, *server = command(desktop.server)
         env = environment(model, desktop)
-        process = ForkedPython(*server, cwd=tmp_path, env=env, stdin=subprocess.PIPE, stderr=2)
+        process = ForkedPython(*command(desktop), cwd=tmp_path, env=env, stdin=subprocess.PIPE, stderr=2)
         assert process.stdin
         assert process.stdout
         try:

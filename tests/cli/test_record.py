@@ -66,10 +66,6 @@ def recording(directory: Path) -> Recording:
     return found
 
 
-def written(directory: Path) -> set[str]:
-    return {path.name for path in directory.iterdir()}
-
-
 def pay(person: Person) -> None:
     """Two apples, and whatever name was typed."""
     for x, y in ((130, 224), (150, 224), (380, 224)):
@@ -77,8 +73,9 @@ def pay(person: Person) -> None:
 
 
 @pytest.mark.slow
-def test_what_person_does_is_test_that_replays(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
-    recorder = record_till("--expect=the till says paid")
+def test_what_person_does_and_claims_is_test_that_replays(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
+    recorder = record_till("--out=tests/shop/test_shown.py")
+    assert not (tmp_path / "tests").exists()  # not before something was done
     with recorder.person() as person:
         person.press("MediaPlayPause")
         person.until(lambda shown: "MediaPlayPause" in shown["notice"])
@@ -89,18 +86,28 @@ def test_what_person_does_is_test_that_replays(record_till: Callable[..., Record
         person.event("scroll", 10, 10, "down")
         person.until(lambda shown: "no wheel" in shown["notice"])
         pay(person)
+        assert person.question["asks_claims"]
+        person.done(claims=['the till says "paid"', "and nothing else", ""], masks=[[700, 300, 720, 320]])
     done = recorder.ended()
     assert done.code == 0, done.out
-    assert "pytest test_shown.py --vnc-server=qt" in done.out
-    assert recorder.page.await_finished().startswith("The recording is written: test_shown.py and __vnc_recordings__")
-    steps = [step.action for step in recording(tmp_path).runs[0].steps]
+    assert "pytest tests/shop/test_shown.py --vnc-server=qt" in done.out
+    told = "The recording is written: tests/shop/test_shown.py and tests/shop/__vnc_recordings__"
+    assert recorder.page.await_finished().startswith(told)
+    shop = tmp_path / "tests" / "shop"
+    assert recording(shop).masks == (Region(700, 300, 720, 320),)
+    (run,) = recording(shop).runs
     clicks = [Click(130, 224), Click(150, 224), Click(380, 224)]
-    assert steps == [Click(200, 60), TypeText("alice"), *clicks]
+    assert [step.action for step in run.steps] == [Click(200, 60), TypeText("alice"), *clicks]
+    assert [claim.claim for claim in run.claims] == ['the till says "paid"', "and nothing else"]
 
-    test = tmp_path / "test_shown.py"
-    body = "    from pathlib import Path\n    assert vnc_desktop.read_file('total.txt') == 'alice pays 5.00'\n"
+    test = shop / "test_shown.py"
+    body = "    assert vnc_desktop.read_file('total.txt') == 'alice pays 5.00'\n"
     source = test.read_text(encoding="utf-8").replace("test_shown()", "test_shown(vnc_desktop)")
     test.write_text(source + body, encoding="utf-8")
+    namespace: dict[str, Any] = {}
+    exec(source, namespace)
+    (mark,) = namespace["test_shown"].pytestmark
+    assert mark.kwargs["expect"] == [claim.claim for claim in run.claims]
     done = replayed(tmp_path, "--vnc-server=qt")
     assert done.code == 0, done.out
     assert "1 run planned by recording" in done.out
@@ -184,26 +191,6 @@ def test_wrong_usage_is_named_before_anything_is_done(
     assert problem in capsys.readouterr().err
 
 
-@pytest.mark.slow
-def test_claims_and_masks_of_page_are_written(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
-    recorder = record_till("--out=tests/shop/test_shown.py")
-    assert not (tmp_path / "tests").exists()  # not before something was done
-    with recorder.person() as person:
-        assert person.question["asks_claims"]
-        person.click(130, 224)
-        person.done(claims=['the till says "1 apples"', "and nothing else", ""], masks=[[700, 300, 720, 320]])
-    done = recorder.ended()
-    assert done.code == 0, done.out
-    shop = tmp_path / "tests" / "shop"
-    assert recording(shop).masks == (Region(700, 300, 720, 320),)
-    (run,) = recording(shop).runs
-    assert [claim.claim for claim in run.claims] == ['the till says "1 apples"', "and nothing else"]
-    namespace: dict[str, Any] = {}
-    exec((shop / "test_shown.py").read_text(encoding="utf-8"), namespace)
-    (mark,) = namespace["test_shown"].pytestmark
-    assert mark.kwargs["expect"] == [claim.claim for claim in run.claims]
-
-
 @pytest.mark.parametrize(
     ("end", "code", "printed"),
     [
@@ -226,4 +213,4 @@ def test_end_of_user_or_desktop_writes_nothing(
         case _:
             person.discard()
     done = recorder.ended()
-    assert (done.code, written(tmp_path), printed in done.out) == (code, set(), True), done.out
+    assert (done.code, [*tmp_path.iterdir()], printed in done.out) == (code, [], True), done.out
