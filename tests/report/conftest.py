@@ -27,13 +27,9 @@ from support.images import frame_of
 
 HARMLESS = Ruling("allow", "harmless")
 
-Paint = Callable[..., Frame]
-WriteRun = Callable[..., Path]
-MakeStep = Callable[..., Step]
-
 
 @pytest.fixture
-def paint() -> Paint:
+def paint() -> Callable[..., Frame]:
     """`paint(colour, size)`: a frame of one colour."""
 
     def paint(colour: str, size: tuple[int, int] = (320, 200)) -> Frame:
@@ -43,12 +39,12 @@ def paint() -> Paint:
 
 
 @pytest.fixture
-def frames(paint: Paint) -> list[Frame]:
+def frames(paint: Callable[..., Frame]) -> list[Frame]:
     return [paint("white"), paint("black"), paint("teal")]
 
 
 @pytest.fixture
-def make_step(frames: list[Frame]) -> MakeStep:
+def make_step(frames: list[Frame]) -> Callable[..., Step]:
     """`make_step(number, action, intent, **more)`: a turn's only step, from the first frame to the second."""
 
     def make_step(number: int, action: Action, intent: str = "", **more: object) -> Step:
@@ -69,7 +65,7 @@ def unrecorded(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def write_run(tmp_path: Path, frames: list[Frame]) -> WriteRun:
+def write_run(tmp_path: Path, frames: list[Frame]) -> Callable[..., Path]:
     """`write_run(steps, end, …)`: the directory of a run, ended unless `end` is None.
 
     Events of `first` come before the steps, `events` after them.

@@ -1,4 +1,4 @@
-"""The block of a run in pytest-html holds every step's screenshot, and lets nothing through unescaped."""
+"""The block of a run in pytest-html holds every step's screenshot, on which its point or path is seen."""
 
 from __future__ import annotations
 
@@ -7,27 +7,33 @@ import html
 import json
 import re
 from base64 import b64decode
-from html.parser import HTMLParser
 from io import BytesIO
 from pathlib import Path
 
 import pytest
-from PIL import Image
+from PIL import Image, ImageChops
 
-from pytest_vnc_use.report.annotate import action_path
+from pytest_vnc_use.report.annotate import action_path, mark_action
 from pytest_vnc_use.report.html import AssetLink, keep_asset, run_html, thumbnail
 from pytest_vnc_use.report.pages import write_report
 from pytest_vnc_use.report.screenshots import data_uri
 from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.types import (
+    Action,
     Click,
+    Drag,
     Drift,
     Frame,
     FrameRef,
     KeyCombo,
+    MouseDown,
+    Move,
     Outcome,
     Region,
     RunEnded,
+    Scroll,
+    TypeText,
+    Wait,
 )
 from pytest_vnc_use.types.elements import Element
 from support.vnc_servers import require_package
@@ -38,54 +44,22 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 400
 BOX = Region(20, 20, 90, 60)
 
 
-def evil(place: str) -> str:
-    return f"</p><script>alert('{place}')</script><img src=x onerror=alert(2)>"
-
-
-class Block(HTMLParser):
-    """The content that a browser reads from a block: tags, visible text, screenshots in their order, marks."""
-
-    def __init__(self, block: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.marks: list[str] = []
-        self.text, self._style = "", False
-        self._classes: list[str] = []
-        self.feed(block)
-        urls = dict(re.findall(r"\.(p\w+)\{[^}]*url\(([^)]*)\)", block))
-        self.screenshots = [urls[name] for name in self._classes]
-        assert set(urls) == set(self._classes), "each is there once, and none in vain"
-
-    def handle_starttag(self, tag, attrs):
-        values = dict(attrs)
-        self.tags.append(tag)
-        self._style = tag == "style"
-        if tag == "i":
-            self._classes.append(values["class"].split()[1])
-        if tag == "path" and values.get("class") is None:
-            self.marks.append(values["d"])
-
-    handle_startendtag = handle_starttag
-
-    def handle_endtag(self, tag):
-        self._style = False
-
-    def handle_data(self, data):
-        self.text += "" if self._style else data
-
-
-def block_of(run, **options) -> Block:
-    return Block(run_html(run, link=data_uri, **options))
+def screenshots_of(block: str) -> list[str]:
+    """Return the URLs of a block's screenshots, in the order of their places."""
+    urls = dict(re.findall(r"\.(p\w+)\{[^}]*url\(([^)]*)\)", block))
+    shown = re.findall(r'<i class="pic (p\w+) ', block)
+    assert set(urls) == set(shown), "each is there once, and none in vain"
+    return [urls[name] for name in shown]
 
 
 @pytest.mark.parametrize("link", [data_uri, AssetLink("assets/")], ids=["within", "beside"])
 def test_block_has_screens_of_all_steps(write_run, make_step, frames, link):
     clicks = [Click(50, 50), Click(90, 90), KeyCombo(("ctrl", "s"))]
     run = write_run([make_step(number, click) for number, click in enumerate(clicks, 1)], DONE)
-    block = Block(run_html(run, link=link))
+    block = run_html(run, link=link)
     before, after = link(frames[0].png), link(frames[1].png)
-    assert block.screenshots == [*3 * [before, after], after], "those of each step, and the last"
-    assert block.marks == [action_path(click, SIZE) for click in clicks[:2]]
+    assert screenshots_of(block) == [*3 * [before, after], after], "those of each step, and the last"
+    assert re.findall(r'<path d="(.*?)"', block) == [action_path(click, SIZE) for click in clicks[:2]]
     if isinstance(link, AssetLink):
         assert all((run / "screens" / name).read_bytes() == png for name, png in link.screenshots.items())
 
@@ -93,7 +67,7 @@ def test_block_has_screens_of_all_steps(write_run, make_step, frames, link):
 def test_block_of_thumbnails_leads_to_page(write_run, make_step):
     run = write_run([make_step(1, Click(5, 5)), make_step(2, Click(6, 6))], DONE)
     content = run_html(run, link=thumbnail, page="runs/run-1/index.html")
-    assert all(url.startswith("data:image/webp") for url in Block(content).screenshots)
+    assert all(url.startswith("data:image/webp") for url in screenshots_of(content))
     links = re.findall(r'<a href="(.*?)"', content)
     assert links == [f"runs/run-1/index.html{step}" for step in ("", "#step-1", "#step-2")]
 
@@ -166,8 +140,8 @@ def pytest_runtest_makereport(item, call):
 def test_plugins_of_reports_hold_run_and_images_of_others(pytester, write_run, make_step, frames):
     require_package("allure_pytest")
     drift = Drift("it is other", frames[0].ref, frames[2].ref, Region(20, 30, 60, 50))
-    steps = [make_step(1, Click(50, 50), evil("intent")), make_step(2, Click(5, 5), error="it is gone")]
-    run = write_run(steps, DONE, task=evil("task"), events=[drift])
+    steps = [make_step(1, Click(50, 50), "<b>intent</b>"), make_step(2, Click(5, 5), error="it is gone")]
+    run = write_run(steps, DONE, task="<b>task</b>", events=[drift])
     screenshot = run / "screens" / f"{frames[2].ref.digest}.png"
     pytester.makeconftest(CONFTEST.format(run=str(run), screenshot=str(screenshot)))
     pytester.makepyfile("def test_it(): pass")
@@ -178,18 +152,18 @@ def test_plugins_of_reports_hold_run_and_images_of_others(pytester, write_run, m
     contents = {}
     for extra in tests[0]["extras"]:
         contents.setdefault(extra["format_type"], extra["content"])
-    urls = Block(contents["html"]).screenshots
+    urls = screenshots_of(contents["html"])
     before, after, seen = (frame.png for frame in frames[:3])
     assert [Path(url).read_bytes() for url in urls] == [before, seen, before, after, before, after, after], (
         "what decides, each step's, the last"
     )
-    assert html.escape(evil("intent")).replace("&#x27;", "&#39;") in contents["html"]
+    assert html.escape("<b>intent</b>") in contents["html"]
     assert page.count(".vnc-run {") == 1
     assert "image" in contents
     (file,) = Path("found").glob("*-result.json")
     result = json.loads(file.read_text("utf-8"))
     (task,) = result["steps"]
-    assert task["name"] == evil("task")
+    assert task["name"] == "<b>task</b>"
     assert [step["name"].partition("(")[0] for step in task["steps"]] == ["1. click at ", "2. click at "]
     assert [each["name"] for each in task["steps"][0]["attachments"]] == ["reason", "the screen before"]
     (drift,) = task["attachments"]
@@ -199,3 +173,45 @@ def test_plugins_of_reports_hold_run_and_images_of_others(pytester, write_run, m
     sizes = {Image.open(BytesIO(b64decode(each.partition(",")[2]))).size for each in screenshots.values()}
     assert sizes == {(320, 200)}
     assert [each["name"] for each in result["attachments"]] == ["the run cannot be shown"]
+
+
+MARK = (230, 0, 126)
+GROUND = (400, 300)
+
+
+def image_of(png: bytes) -> Image.Image:
+    return Image.open(BytesIO(png)).convert("RGB")
+
+
+@pytest.mark.parametrize("ground", ["white", "black", "#e6007e"])
+def test_mark_action_marks_point_on_every_ground(paint, ground) -> None:
+    png = paint(ground, GROUND).png
+    for action in (
+        Click(200, 150, "right", 3),
+        MouseDown(200, 150),
+        Move(200, 150),
+        TypeText("x", 200, 150),
+        Scroll(200, 150, "down"),
+        Drag(200, 150, 230, 150),
+    ):
+        marked = image_of(mark_action(png, action))
+        assert (marked.size, marked.getpixel((200, 150))) == (GROUND, MARK)
+        left, top, right, bottom = ImageChops.difference(image_of(png), marked).getbbox() or (0, 0, 0, 0)
+        assert (100 < left < right - 40 < 260, 50 < top < bottom - 40 < 210) == (True, True)
+
+
+def test_mark_action_follows_kind_and_place_of_action(paint) -> None:
+    png = paint("white", GROUND).png
+
+    def colours(action: Action, *points: tuple[int, int]) -> list[bool]:
+        return [image_of(mark_action(png, action)).getpixel(point) == MARK for point in points]
+
+    for action in (TypeText("x"), KeyCombo(("ctrl", "a")), Wait()):
+        assert (mark_action(png, action), action_path(action, GROUND)) == (png, "")
+    assert colours(Drag(60, 60, 340, 240), (60, 60), (200, 150), (340, 240), (60, 40)) == [True] * 4
+    assert colours(Drag(340, 240, 60, 60), (60, 40)) == [False], "the ring is at the start"
+    above, below, left, right = (200, 100), (200, 200), (150, 150), (250, 150)
+    for direction, ahead, behind in (("up", above, below), ("left", left, right), ("right", right, left)):
+        assert colours(Scroll(200, 150, direction), ahead, behind) == [True, False], direction
+    assert colours(Click(10**12, 150), (399, 150)) == [True], "at the edge of the frame"
+    assert colours(Click(-7, -(10**12)), (0, 0)) == [True]

@@ -18,11 +18,13 @@ from PIL import Image
 
 from pytest_vnc_use.report.html import run_html
 from pytest_vnc_use.report.pages import write_report
+from pytest_vnc_use.report.phrases import format_outcome
 from pytest_vnc_use.report.run_view import show_run
 from pytest_vnc_use.report.screenshots import data_uri
 from pytest_vnc_use.report.sessions import find_runs
-from pytest_vnc_use.runs.directory import FinishedTest, RunDirectory, write_finished_test
+from pytest_vnc_use.runs.directory import FinishedTest, RunDirectory, read_trace, write_finished_test
 from pytest_vnc_use.types import (
+    ApprovalAsked,
     Click,
     Drift,
     Frame,
@@ -30,11 +32,14 @@ from pytest_vnc_use.types import (
     Judged,
     ModelExchange,
     Outcome,
+    Proposal,
     Region,
+    Ruling,
     RunEnded,
     Transient,
     TypeText,
     Verdict,
+    Wait,
 )
 from support.images import frame_of
 
@@ -60,7 +65,7 @@ class Tags(HTMLParser):
 
 
 @pytest.fixture
-def drifted(write_run, make_step, frames, paint) -> Callable[..., Path]:
+def drifted(write_run, make_step, frames) -> Callable[..., Path]:
     """`drifted(name)`: a failed run, whose screen has a red box where its recording has none."""
 
     def drifted(name: str = "run-1", at: int = 100, test: str = "test_it") -> Path:
@@ -285,3 +290,29 @@ def test_link_is_neither_read_nor_written_through(drifted, tmp_path: Path) -> No
     assert "the secret of another" not in "".join(path.read_text("utf-8") for path in files)
     assert page.count("its page is not written") == 2
     assert [f'href="run-{name}/index.html' in page for name in ("page", "fine", "index")] == [False, True, False]
+
+
+DRIFT = Drift("other", FrameRef("0" * 64, 320, 200), FrameRef("0" * 64, 320, 200), Region(0, 0, 9, 9), healed=True)
+ASKED = ApprovalAsked(1, Proposal(Wait()), Ruling("ask", "no rule matches"))
+
+
+@pytest.mark.parametrize(
+    ("planner", "events", "end", "text"),
+    [
+        ("recording", [], DONE, ("replayed as recorded", "plain")),
+        ("recording, or where that drifts g", [DRIFT], DONE, ("done, says the planner", "plain")),
+        ("gemini (g-3)", [], DONE, ("done, says the planner", "plain")),
+        ("manual", [], DONE, ("done by a user", "plain")),
+        ("scripted", [], RunEnded(None, "", "ConnectionLost"), ("failed with an error", "bad")),
+        ("scripted", [], None, ("no end recorded: still running, or killed", "bad")),
+        ("scripted", [ASKED], None, ("waits for approval", "doubt")),
+        ("scripted", [], RunEnded(Outcome.GAVE_UP, ""), ("gave up", "doubt")),
+        ("scripted", [], RunEnded(Outcome.STEP_LIMIT, ""), ("step limit reached", "doubt")),
+        ("scripted", [], RunEnded(Outcome.TIME_LIMIT, ""), ("time limit reached", "doubt")),
+        ("scripted", [], RunEnded(Outcome.BUDGET, ""), ("budget used up", "doubt")),
+        ("scripted", [], RunEnded(Outcome.DENIED, ""), ("denied", "bad")),
+        ("scripted", [], RunEnded(Outcome.BLOCKED, ""), ("blocked", "bad")),
+    ],
+)
+def test_no_outcome_is_shown_as_success(write_run, planner, events, end, text) -> None:
+    assert format_outcome(read_trace(write_run(end=end, planner=planner, events=events))) == text

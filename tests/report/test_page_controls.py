@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,21 +14,17 @@ from pytest_vnc_use.report.pages import write_report
 from pytest_vnc_use.runs.directory import FinishedTest, write_finished_test
 from pytest_vnc_use.types import Click, Drift, Outcome, Region, RunEnded
 from pytest_vnc_use.types.elements import Element
-from support.vnc_servers import require, require_package
+from support.desks import chromium
+from support.vnc_servers import require_package
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 JENKINS = "sandbox allow-same-origin; default-src 'none'; img-src 'self'; style-src 'self'"
 pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        require("chromium")
-    with require_package("playwright.sync_api").sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
+    with require_package("playwright.sync_api").sync_playwright() as playwright, chromium(playwright) as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -68,75 +63,49 @@ def page(browser: Any) -> Iterator[Any]:
     assert not messages
 
 
-@pytest.fixture
-def opened(page: Any, runs: list[Path], tmp_path: Path) -> Any:
-    """The page of the run that failed, as a file."""
-    write_report(runs, tmp_path / "out")
-    page.goto((tmp_path / "out" / "run-1" / "index.html").as_uri())
-    return page
-
-
 DISPLAY = "each => getComputedStyle(each).display"
 
 
-def test_failed_run_is_seen_without_scrolling_and_read_by_keys(opened: Any) -> None:
+def test_failed_run_is_seen_without_scrolling_and_read_by_keys(page: Any, runs: list[Path], tmp_path: Path) -> None:
+    write_report(runs, tmp_path / "out")
+    page.goto((tmp_path / "out" / "run-1" / "index.html").as_uri())
     for part in (".sentence", ".rule", "#deciding svg >> nth=1", ".film li >> nth=2", ".facts >> nth=0"):
-        box = opened.locator(part).bounding_box()
+        box = page.locator(part).bounding_box()
         assert box["y"] + box["height"] <= 720, part
-    left, right = opened.locator("#deciding .left"), opened.locator("#deciding .right")
-    canvas = opened.locator("#deciding svg.canvas >> nth=0")
+    left, right = page.locator("#deciding .left"), page.locator("#deciding .right")
+    canvas = page.locator("#deciding svg.canvas >> nth=0")
     before = canvas.get_attribute("viewBox")
     for key, shown, view in (
         ("ArrowLeft", (True, False), before),
         ("ArrowRight", (True, True), before),
         ("f", (True, True), "0 0 320 200"),
     ):
-        opened.keyboard.press(key)
+        page.keyboard.press(key)
         assert (left.is_visible(), right.is_visible()) == shown, key
         assert canvas.get_attribute("viewBox") == view, key
-    opened.click("[data-do=zoom]")
+    page.click("[data-do=zoom]")
     assert canvas.get_attribute("viewBox") == before
     for key, step in (("j", 1), ("j", 2), ("j", 3), ("j", 3), ("k", 2)):
-        opened.keyboard.press(key)
-        opened.wait_for_url(f"**#step-{step}")
-    opened.goto(opened.url.replace("#step-2", "#step-3"))
-    assert opened.locator("#step-3").bounding_box()["y"] < 720
+        page.keyboard.press(key)
+        page.wait_for_url(f"**#step-{step}")
+    page.goto(page.url.replace("#step-2", "#step-3"))
+    assert page.locator("#step-3").bounding_box()["y"] < 720
     for layer in ("mark", "shade", "boxes"):
-        shown = opened.locator(f"#step-1 .{layer} >> nth=0")
-        opened.check(f"[name={layer}]")
+        shown = page.locator(f"#step-1 .{layer} >> nth=0")
+        page.check(f"[name={layer}]")
         assert shown.evaluate(DISPLAY) != "none", layer
-        opened.uncheck(f"[name={layer}]")
+        page.uncheck(f"[name={layer}]")
         assert shown.evaluate(DISPLAY) == "none", layer
-    opened.check("[value=slider]")
-    opened.locator("[name=slide]").fill("20")
+    page.check("[value=slider]")
+    page.locator("[name=slide]").fill("20")
     assert right.evaluate("each => getComputedStyle(each).clipPath") == "inset(0px 0px 0px 20%)"
     assert left.bounding_box() == right.bounding_box()
-    opened.check("[value=blink]")
+    page.check("[value=blink]")
     assert right.evaluate("each => getComputedStyle(each).animationName") == "blink"
-    assert not opened.locator("#step-1 .shade >> nth=0").is_visible()
-    opened.check("[value=difference]")
-    assert opened.locator("#step-1 .shade >> nth=0").is_visible()
+    assert not page.locator("#step-1 .shade >> nth=0").is_visible()
+    page.check("[value=difference]")
+    assert page.locator("#step-1 .shade >> nth=0").is_visible()
     assert (left.is_visible(), right.is_visible()) == (False, True)
-
-
-def test_axe_finds_nothing(browser: Any, runs: list[Path], tmp_path: Path) -> None:
-    axe = require_package("axe_playwright_python.sync_playwright")
-    address = write_report(runs, tmp_path / "out").as_uri()
-    one_file = write_report(runs, tmp_path / "one", one_file=True).as_uri()
-    for scheme, width, place in (
-        ("light", 360, address),
-        ("dark", 360, address.replace("index.html", "run-1/index.html")),
-        ("light", 1600, f"{one_file}#run-2"),
-    ):
-        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        page.goto(place)
-        if "run" in place:
-            assert page.locator("article.step .name").text_content() == "Sign in"
-            assert page.locator("article.step .crop").count() == 1
-        found = axe.Axe().run(page)
-        assert not found.response["violations"], found.generate_report()
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        page.close()
 
 
 MEASURE = """path => {
@@ -149,19 +118,28 @@ MEASURE = """path => {
 """The middle of the mark as a point of the screenshot, as the browser lays both out."""
 
 
-def test_point_is_drawn_where_step_clicked(browser: Any, write_run, make_step, frames, paint, tmp_path: Path) -> None:
-    screen, width, ratio = (800, 600), 360, 3
-    at = screen[0] * 5 // 8 + 2, screen[1] * 3 // 8 + 2
-    frames += [paint("white", screen)]
-    run = write_run([make_step(1, Click(*at), frame_before=frames[-1].ref, frame_after=frames[-1].ref)])
-    write_report([run], tmp_path / "out")
-    page = browser.new_page(viewport={"width": width, "height": 900}, device_scale_factor=ratio)
-    page.goto((tmp_path / "out" / run.name / "index.html").as_uri() + "#step-1")
-    page.evaluate("document.querySelector('#step-1 .left img').decode()")
-    drawn = page.locator("#step-1 .left .mark path >> nth=1").evaluate(MEASURE)
-    assert tuple(int(number) for number in drawn) == at
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    page.close()
+def test_axe_finds_nothing_and_point_is_where_step_clicked(browser: Any, runs: list[Path], tmp_path: Path) -> None:
+    axe = require_package("axe_playwright_python.sync_playwright")
+    address = write_report(runs, tmp_path / "out").as_uri()
+    one_file = write_report(runs, tmp_path / "one", one_file=True).as_uri()
+    for scheme, width, place in (
+        ("light", 360, address),
+        ("dark", 360, address.replace("index.html", "run-1/index.html")),
+        ("light", 1600, f"{one_file}#run-2"),
+    ):
+        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme, device_scale_factor=3)
+        page.goto(place)
+        if "run" in place:
+            assert page.locator("article.step .name").text_content() == "Sign in"
+            assert page.locator("article.step .crop").count() == 1
+        if "run-1/" in place:
+            page.evaluate("document.querySelector('#step-1 .left img').decode()")
+            drawn = page.locator("#step-1 .left .mark path >> nth=1").evaluate(MEASURE)
+            assert [int(number) for number in drawn] == [40, 30]
+        found = axe.Axe().run(page)
+        assert not found.response["violations"], found.generate_report()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.close()
 
 
 def test_filters_are_kept_in_address(page: Any, runs: list[Path], tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from pytest_vnc_use.cli import main
 from pytest_vnc_use.errors import RunDirectoryError
 from pytest_vnc_use.report.pages import write_report
-from pytest_vnc_use.report.reliability import reliabilities
+from pytest_vnc_use.report.reliability import NEAR_PX, reliabilities, same_step
 from pytest_vnc_use.report.results import (
     ItemResult,
     RunFigures,
@@ -27,7 +27,21 @@ from pytest_vnc_use.report.run_view import show_run
 from pytest_vnc_use.report.session_view import KnownResults, session_view
 from pytest_vnc_use.report.sessions import merged, results_beside
 from pytest_vnc_use.runs.directory import FinishedTest, RunDirectory, write_finished_test
-from pytest_vnc_use.types import Click, Outcome, RunEnded, RunStarted
+from pytest_vnc_use.types import (
+    Action,
+    Click,
+    Drag,
+    FrameRef,
+    Outcome,
+    Proposal,
+    Ruling,
+    RunEnded,
+    RunStarted,
+    Scroll,
+    Step,
+    TypeText,
+    Wait,
+)
 
 DONE = RunEnded(Outcome.DONE, "the basket is open")
 PASSED, FAILED = ItemResult("t.py::test_a", "passed"), ItemResult("t.py::test_b", "failed", "product", dollars=0.5)
@@ -148,16 +162,12 @@ def test_same_cause_is_one_group_whatever_tests_are_called() -> None:
     causes = [
         [f"there is no recording of {each.rpartition('/')[2]!r} at '/r/{each}.json'" for each in names],
         ["claim 'it is open' fails"],
-        ["claim 'it is red' fails"],
         ["it took 3.2 s", "it took 4.9 s"],
         ["no such file: '/tmp/a/one'", "no such file: '/tmp/b/two'"],
         ["assert 'a' == 'b'"],
-        ["assert 'x' == 'y'"],
     ]
     failed = [
-        ItemResult(names[number % 5], "failed", message=message)
-        for messages in causes
-        for number, message in enumerate(messages)
+        ItemResult(name, "failed", message=text) for texts in causes for name, text in zip(names, texts, strict=False)
     ]
     groups = session_view([], KnownResults(failed)).groups
     assert sorted([test.message for test in group] for group in groups) == sorted(causes)
@@ -373,3 +383,22 @@ def test_report_is_written_over_older_one_and_no_foreign_file(
     foreign.write_text("mine")
     assert main(["report", str(run), "-o", str(tmp_path)]) == 2
     assert (capsys.readouterr().err.count("\n"), foreign.read_text()) == (1, "mine")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (Click(10, 10), Click(10 + NEAR_PX, 10 - NEAR_PX), True),
+        (Click(10, 10), Click(11 + NEAR_PX, 10), False),
+        (Click(10, 10), Click(10, 10, count=2), False),
+        (Scroll(10, 10, "down", 3), Scroll(10, 10, "down", 9), False),
+        (Drag(1, 1, 90, 90), Drag(2, 2, 95, 95), True),
+        (TypeText("a"), TypeText("b"), False),
+        (Wait(1.0), Click(1, 1), False),
+    ],
+)
+def test_two_steps_are_same(one: Action, other: Action, same: bool) -> None:
+    """Places may differ by a little, how often and how far may not."""
+    frame = FrameRef("0" * 64, 800, 600)
+    first, second = (Step(1, 1, Proposal(action), Ruling("allow", ""), frame, frame) for action in (one, other))
+    assert same_step(first, second) is same
