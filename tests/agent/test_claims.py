@@ -1,23 +1,32 @@
-"""What an agent says of the screen: now, within some time, since the last step, and softly."""
+"""What an agent says of the screen: now, within some time, since the last step, softly, and by votes."""
 
 from __future__ import annotations
 
 import contextlib
+import io
+import operator
+import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from PIL import Image
 
 from pytest_vnc_use import VncUseAgent
-from pytest_vnc_use.agent.claims import MAX_FRAMES
+from pytest_vnc_use.agent.claims import MAX_FRAMES, NoJudge, check_asked, judge_claim
+from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.errors import AgentFailed, Inconclusive, ModelUnavailable, ProductFailed, SettingsError
 from pytest_vnc_use.plugin.markers import TaskSpec
 from pytest_vnc_use.plugin.runtest import run_tasks, soft_checks
 from pytest_vnc_use.runs.directory import read_trace
-from pytest_vnc_use.types import Click, Frame, Proposal
+from pytest_vnc_use.types import Click, Frame, Proposal, Report, Verdict
+from pytest_vnc_use.types.protocols import Judge
 from support.judges import OUTAGE, USAGE, ListJudge, PassingController, SightJudge, agent_before
 from support.memory_desktop import ListPlanner, PaintedController, act, finished, painted
+from support.vnc_servers import VncServer, require
 
 CLAIM = "a toast says 'Saved'"
 
@@ -163,3 +172,98 @@ def test_test_with_unmet_claim_never_passes(
     assert [verdict.kind for verdict in agent.verdicts] == ([] if answer == OUTAGE else [answer])
     if way == "end state" and agent.verdicts:
         assert "completed: Save it" in agent.verdicts[0].claim
+
+
+class ColourJudge:
+    """The port Judge: a claim holds where its last word is the colour in the middle of the screen."""
+
+    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
+        image = Image.open(io.BytesIO(frame.png))
+        colour = "#" + bytes(image.getpixel((image.width // 2, image.height // 2))).hex()
+        return Verdict(claim, "holds" if claim.endswith(colour) else "fails", f"it is {colour}")
+
+
+@pytest.mark.desktop
+def test_saw_finds_toast_of_half_second(tigervnc: VncServer, tmp_path: Path) -> None:
+    require("xsetroot")
+    toast = "; ".join(f"xsetroot -solid '{colour}'; sleep 0.5" for colour in ("#0000ff", "#ff0000", "#0000ff"))
+    with agent_before(ColourJudge(), tmp_path, connect(tigervnc.address)) as agent:
+        agent.key("a")
+        with tigervnc.run("sh", "-c", toast) as painter:
+            painter.wait(30)
+        assert not agent.assess("the toast is #ff0000")
+        assert agent.saw("the toast is #ff0000")
+        with pytest.raises(ProductFailed):
+            agent.saw("the toast is #00ff00")
+        agent.key("a")
+        with pytest.raises(ProductFailed):
+            agent.saw("the toast is #ff0000")
+
+
+FRAME = painted(1)
+
+
+def test_without_model_every_claim_is_unsure_and_says_what_to_do() -> None:
+    judge: Judge = NoJudge()
+    assert judge_claim(judge, "  ", FRAME).reason == "the claim is empty"
+    verdict = judge_claim(judge, "2 apples", FRAME)
+    assert (verdict.kind, "no model is configured" in verdict.reason) == ("unsure", True)
+
+
+H, F, U = "holds", "fails", "unsure"
+
+
+@pytest.mark.parametrize(
+    ("votes", "said", "kind"),
+    [
+        (3, [H, H], H),
+        (3, [U, U], U),
+        (3, [H, F, H], H),
+        (3, [H, F, U], U),
+        (5, [H, F, U, U, U], U),
+    ],
+)
+def test_majority_decides_and_nobody_is_asked_once_it_is_certain(votes: int, said: list[str], kind: str) -> None:
+    judge = ListJudge([*said, "asked too often"])
+    verdict = judge_claim(judge, "2 apples", FRAME, votes=votes)
+    assert (verdict.kind, verdict.votes, verdict.frame) == (kind, tuple(said), FRAME.ref)
+    assert len(judge.asked) == len(said)
+    assert verdict.usage.input == len(said) * USAGE.input
+
+
+def test_unsure_is_neither_true_nor_false() -> None:
+    verdict = Verdict("an error is shown", "unsure", "a dialog hides it")
+    for ask in (bool, operator.not_):
+        with pytest.raises(Inconclusive, match=r"^unsure: 'an error is shown': a dialog hides it$"):
+            ask(verdict)
+    assert operator.not_(replace(verdict, kind="fails"))
+    assert not operator.not_(replace(verdict, kind="holds"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (("  \n", 1), "a claim must be text about the screen, got "),
+        (("open", 0), "votes must be an odd number, at least 1, got "),
+        (("open", 2), "votes must be an odd number, at least 1, got "),
+        (("open", 1, float("nan")), "within_s must be a number of seconds, 0 for now, got "),
+    ],
+)
+def test_check_asked_invalid_raises_settings_error(asked: Any, message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        check_asked(*asked)
+
+
+def test_judge_that_hangs_raises_model_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_vnc_use.agent.claims._LATE_S", 0.05)
+    answered = threading.Event()
+
+    class Hanging(ListJudge):
+        def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
+            assert 0 < timeout_s <= 0.05
+            answered.wait(60)
+            return super().judge(claim, frame, timeout_s=timeout_s, report=report)
+
+    with pytest.raises(ModelUnavailable, match="did not answer within"):
+        judge_claim(Hanging([H]), "2 apples", FRAME, timeout_s=0.05)
+    answered.set()
