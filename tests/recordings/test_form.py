@@ -1,10 +1,11 @@
-"""What stands in a recording's file, and what is said of a file that is none, or no longer."""
+"""What stands in a recording's file, what is said of a file that is none, or no longer, or of another machine."""
 
 from __future__ import annotations
 
 import getpass
 import re
 import socket
+import subprocess
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -12,13 +13,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pytest_vnc_use.desktops.external import ExternalDesktop
+from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.errors import RecordingError
+from pytest_vnc_use.recordings.drift import difference, machine_of
 from pytest_vnc_use.recordings.format import Live, RecordedRun, Screen, screens
 from pytest_vnc_use.recordings.record import Meter, saved_by
 from pytest_vnc_use.recordings.store import Key, load, save
+from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import ModelExchange, Usage
 from support.images import drawn, recording_of
 from support.tills import Tills
+from support.vnc_servers import require
 
 
 @pytest.fixture
@@ -128,3 +134,35 @@ def test_dollars_need_every_call_counted() -> None:
     assert saved_by([known, (Live(seconds=10, dollars=1), metered())]) == (pytest.approx(25.92), pytest.approx(1.4))
     assert saved_by([known, (Live(seconds=2.04), metered())]) == (pytest.approx(17.96), None)
     assert saved_by([]) is saved_by([known, (None, metered())]) is None
+
+
+FONTS = {"sans-serif": "DejaVu Sans", "serif": "DejaVu Serif"}
+
+
+def test_difference_names_what_both_know() -> None:
+    assert difference(FONTS, {"serif": "DejaVu Serif"}) == ""
+    recorded = {**FONTS, "xterm": "379-1", "nano": "7.2-1"}
+    assert difference(recorded, {"serif": "Gelasio", "xterm": "398-1"}) == (
+        "Fonts differ from the recording's machine: serif is Gelasio here, DejaVu Serif there. "
+        "This machine differs from the recording's: xterm is 398-1 here, 379-1 there."
+    )
+
+
+def test_machine_of_desktop_without_commands_is_unknown() -> None:
+    assert machine_of(ExternalDesktop("127.0.0.1::1", None), Settings(server="127.0.0.1::1")) == {}
+
+
+@pytest.mark.desktop
+def test_machine_of_xvnc_has_fonts_and_versions_of_programs() -> None:
+    for program in ("Xtigervnc", "xterm", "dpkg-query", "fc-match"):
+        require(program)
+    desktop = XvncDesktop(["sh", "-c", "exec xterm"], start_timeout_s=60)
+    try:
+        machine = machine_of(desktop, Settings(server="xvnc"))
+    finally:
+        desktop.stop()
+    query = ["dpkg-query", "-W", "-f", "${Version}", "xterm"]
+    version = subprocess.run(query, capture_output=True, text=True, check=True).stdout
+    known = {"rendering": "pinned", "server": "xvnc", "xterm": version, "monospace": "DejaVu Sans Mono", **FONTS}
+    assert known.items() <= machine.items()
+    assert not {"dash", "coreutils"} & set(machine)
