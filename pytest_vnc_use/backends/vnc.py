@@ -426,6 +426,8 @@ class VNCController:
                 else:
                     self._keyboard.write(pieces)
             if press_enter:
+                if text:  # GTK's file dialog looks for the name as it is typed, and loses an Enter at its heels
+                    self._screen.wait_settled(self._rules)
                 self._keyboard.strike(ENTER)
 
     def open_address(self, address: str) -> None:

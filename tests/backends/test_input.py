@@ -33,7 +33,7 @@ from pytest_vnc_use.types.keys import keysym_of, name_of, parse_combo
 from support import vnc_servers
 from support.rfb_server import RAW, greeting, rectangle, update
 from support.stages import qemu
-from support.vnc_servers import VncServer, wait_for
+from support.vnc_servers import VncServer, require, wait_for
 from support.witness_programs import (
     Page,
     assert_becomes,
@@ -107,6 +107,22 @@ def test_keys_do_not_overtake_click(tigervnc: VncServer, connected: Connect, tmp
             hands.type_text("right", press_enter=True)
         assert_becomes(left.read_text, "left\n" * 4)
         assert_becomes(right.read_text, "right\n" * 4)
+
+
+def test_enter_after_name_saves_in_gtk_dialog(tigervnc: VncServer, connected: Connect, tmp_path: Path) -> None:
+    """GTK looks for files of the name as it is typed, and loses an Enter at its heels."""
+    require("mousepad")
+    command = ["env", f"HOME={tmp_path}", f"XDG_CONFIG_HOME={tmp_path}", "mousepad", "--disable-server"]
+    with openbox(tigervnc), tigervnc.run(*command, cwd=tmp_path):
+        window_of(tigervnc, "Untitled 1 - Mousepad")
+        hands = connected(tigervnc)
+        for keys, shown in (("a", "*Untitled 1 - Mousepad"), ("ctrl+shift+s", "Save As")):
+            hands.settle()
+            hands.key_combo(keys)
+            window_of(tigervnc, shown)
+        hands.settle()
+        hands.type_text("letter.txt", press_enter=True)
+        assert_becomes((tmp_path / "letter.txt").exists, True)
 
 
 @pytest.mark.desktop
