@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from support.forked_python import ForkedPython
-from support.till_project import PLANS, TASK, Project, Reviewed, review
+from support.till_project import PLANS, TASK, TEST, Project, Reviewed, review
 from support.tills import TILL
 
 pytestmark = pytest.mark.desktop
@@ -20,22 +20,11 @@ YES, BUG = "y\n", "b\nthe word is misspelt\n"
 ONE = "test_till.py::test_till"
 JUDGE = """
 import pytest
-from pytest_vnc_use.types import Verdict
-
-class Judge:
-    def judge(self, claim, frame, *, timeout_s, report):
-        return Verdict(claim, "holds", "it is there", frame=frame.ref)
+from support.judges import Says
 
 @pytest.fixture
 def vnc_judge():
-    return Judge()
-"""
-TWO_TESTS = f"""
-import pytest
-
-{TASK}def test_till(vnc_desktop): ...
-
-{TASK}def test_other(vnc_desktop): ...
+    return Says(region=None)
 """
 CLAIM = """
 @pytest.mark.vnc_task("Enter alice, add two apples and pay", expect="the status is shown")
@@ -46,7 +35,7 @@ def test_claim(): ...
 @pytest.fixture
 def project(recorded: Project) -> Project:
     """Two recorded tests without a planner."""
-    recorded.write("test_till.py", TWO_TESTS)
+    recorded.write("test_till.py", TEST + TEST.replace("def test_till", "def test_other"))
     recorded.copy_recording("test_other")
     (recorded.path / "conftest.py").unlink()
     return recorded
@@ -58,10 +47,7 @@ def files_of(project: Project) -> dict[str, bytes]:
 
 
 def reviewed(
-    project: Project,
-    fault: str,
-    *answers: str | Callable[[ForkedPython], object],
-    options: str = ONE,
+    project: Project, fault: str, *answers: str | Callable[[ForkedPython], object], options: str = ONE
 ) -> Reviewed:
     app = shlex.join([sys.executable, str(TILL), f"--fault={fault}"])
     desktop = ["--vnc-server=qt", f"--vnc-app={app}", "--vnc-screen-size=800x400", "-ovnc_gate_seconds=2"]

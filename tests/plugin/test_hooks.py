@@ -14,7 +14,7 @@ import pytest
 from pytest_vnc_use.plugin import hookspecs
 from pytest_vnc_use.plugin.redaction import SessionSecrets
 from pytest_vnc_use.plugin.runtest import ItemObserver
-from pytest_vnc_use.plugin.state import SECRETS, ItemState, state_of
+from pytest_vnc_use.plugin.state import SECRETS, state_of
 from pytest_vnc_use.types import NO_FRAME, Drift, Region
 from support.gemini_server import GeminiServer, calls, text
 
@@ -77,34 +77,26 @@ def test_raising_hooks_on_worker_change_no_result(
 DRIFT = Drift("no hunter2hunter2 is shown", NO_FRAME, NO_FRAME, Region(0, 0, 1, 1))
 
 
-def observed(**hooks: Callable[..., object]) -> tuple[ItemObserver, ItemState]:
-    """An observer of a test with these hooks, and the state of the test."""
+def test_raising_drift_hook_gets_no_secrets_and_is_noted_once() -> None:
+    drifts: list[tuple[str, Path]] = []
+
+    def hook(drift: Drift, run_dir: Path) -> None:
+        drifts.append((drift.problem, run_dir))
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            drift.problem = ""  # type: ignore[misc]  # that it cannot be set is the test
+        raise SystemExit(3)
+
     manager = pytest.PytestPluginManager()
     manager.add_hookspecs(hookspecs)
-    manager.register(SimpleNamespace(**hooks))
+    manager.register(SimpleNamespace(pytest_vnc_drift=hook))
     stash = {SECRETS: SessionSecrets({"PASSWORD": "hunter2hunter2"})}
     item: Any = SimpleNamespace(ihook=manager.hook, stash=pytest.Stash(), config=SimpleNamespace(stash=stash))
     state_of(item).runs = [Path("run-1")]
-    return ItemObserver(item), state_of(item)
-
-
-def test_drift_hook_gets_no_secrets() -> None:
-    drifts: list[tuple[Drift, Path]] = []
-    observer, _ = observed(pytest_vnc_drift=lambda drift, run_dir: drifts.append((drift, run_dir)))
-    observer.observe(DRIFT)
-    assert [(drift.problem, run) for drift, run in drifts] == [("no <secret:PASSWORD> is shown", Path("run-1"))]
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        drifts[0][0].problem = ""  # type: ignore[misc]  # that it cannot be set is the test
-
-
-def test_raising_hook_is_noted_once() -> None:
-    def hook(drift: Drift) -> None:
-        raise SystemExit(3)
-
-    observer, state = observed(pytest_vnc_drift=hook)
+    observer = ItemObserver(item)
     for _ in range(3):
         observer.observe(DRIFT)
-    (failure,) = state.notes["hook_fault"]
+    assert drifts == [("no <secret:PASSWORD> is shown", Path("run-1"))] * 3
+    (failure,) = state_of(item).notes["hook_fault"]
     assert "raised SystemExit: " in failure
 
 

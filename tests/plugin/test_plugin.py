@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import sys
 from collections.abc import Callable
+from xml.etree import ElementTree
 
 import pytest
 
 from pytest_vnc_use.agent.build import GEMINI_KEY_VARIABLES
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.plugin.markers import task_spec
 from pytest_vnc_use.settings.settings import FIELDS, OPTIONS
-from support.gemini_server import GeminiServer, calls, text, wants_confirmation
-from support.pad_sessions import ON_PAD, QUIET
-from support.qt_desktop import QtDesktop
+from support.gemini_server import GeminiServer, Reply, calls, text, wants_confirmation
+from support.pad_sessions import QUIET, results
+from support.paths import PAD_LINE
 from support.vnc_servers import VncServer
 
 Model = Callable[..., GeminiServer]
@@ -21,17 +25,19 @@ Run = Callable[..., pytest.RunResult]
 
 HOLDS = text(json.dumps({"reason": "it is there", "verdict": "holds", "box_2d": [100, 100, 200, 200]}))
 FAILS = text(json.dumps({"reason": "the basket is empty", "verdict": "fails", "box_2d": None}))
+DONE = text("done")
 CLICK = ("click", {"x": 500, "y": 500, "intent": "open the basket"})
 RISKY = calls(("click", wants_confirmation({"x": 500, "y": 500}, "this buys two apples")))
-JUDGED = """
-import pytest
 
-@pytest.mark.vnc_task("Click it")
-def test_it(): ...
-"""
+
+def value(read: object) -> Reply:
+    return text(json.dumps({"reason": "it is written there", "value": read, "box_2d": [0, 0, 500, 500]}))
+
 
 LIVE = '''
 import pytest
+from decimal import Decimal
+from pydantic import BaseModel
 
 def task(text, **settings):
     return pytest.mark.vnc_task(text, **{"expect": None, **settings})
@@ -70,6 +76,34 @@ def test_named_planner(vnc_desktop):
 
 @task("Say the key")
 def test_key(): ...
+
+class Basket(BaseModel):
+    apples: int
+    total: Decimal
+
+@task("Open the basket")
+def test_values(vnc_agent):
+    basket = vnc_agent.extract(Basket, "what is in the basket?")
+    assert basket == Basket(apples=2, total="3.00")
+    assert vnc_agent.extracted[-1].region is not None
+    vnc_agent.extract(Basket, "and now?")
+
+@pytest.fixture
+def basket(vnc_agent):
+    vnc_agent.run("Fill the basket", expect=None)
+    yield
+    assert vnc_agent.verify("the basket is full")
+    vnc_agent.run("Empty the basket", expect=None)
+
+@pytest.fixture
+def broken(vnc_agent):
+    vnc_agent.run("Open the shop", expect=None)
+    raise LookupError("no basket")
+
+def test_around(basket, vnc_agent):
+    vnc_agent.run("Buy it", expect=None)
+
+def test_setup(broken): ...
 '''
 WAREHOUSE = """
 def stock_of(fruit: str) -> str:
@@ -94,6 +128,9 @@ REPLIES = {
     "allowed_by_policy": [RISKY, text("bought"), HOLDS, FAILS],
     "named_functions": [calls(("stock_of", {"fruit": "apples"})), text("There are 3.")],
     "key": [calls(CLICK), text(f"the key is {KEY}")],
+    "values": [calls(CLICK), DONE, value({"apples": 2, "total": "3.00"}), value({"apples": "two", "total": "3.00"})],
+    "around": [DONE, DONE, HOLDS, DONE],
+    "setup": [DONE],
 }
 """The answers of the model, by test, in the order of the tests."""
 
@@ -104,10 +141,10 @@ def test_live_session_carries_out_and_reports(pytester: pytest.Pytester, model: 
     pytester.makepyfile(test_live=LIVE, warehouse=WAREHOUSE, clicks=CLICKS)
     pytester.makefile(".toml", policy='[[rule]]\nname = "apples"\ndecision = "allow"\nexplanation = "apples"\n')
     server = model(*(reply for replies in REPLIES.values() for reply in replies))
-    options = ["-v", "--tb=long", "-l", "--junitxml=junit.xml", "-p", "no:html", "--vnc-screen-size=1440x900"]
-    options += ["-ovnc_functions=warehouse", "--vnc-scope=session"]
+    options = ["-v", "--tb=long", "-l", "--junitxml=junit.xml", "--html=report.html", "--self-contained-html"]
+    options += ["--vnc-screen-size=1440x900", "-ovnc_functions=warehouse", "--vnc-scope=session"]
     result = run(server, *options)
-    result.assert_outcomes(passed=5, failed=2)
+    result.assert_outcomes(passed=6, failed=3, errors=1)
     result.stdout.fnmatch_lines(["*1 click(*open the basket*"])
     result.stdout.fnmatch_lines(
         [
@@ -117,6 +154,10 @@ def test_live_session_carries_out_and_reports(pytester: pytest.Pytester, model: 
             "*1 of 2 claims*",
             "*holds: 'the basket is open'*",
             "*fails: 'the basket shows 2 apples'*",
+            "*the value is not a valid Basket: apples: Input should be a valid integer*got 'two'*",
+            '*"apples": "two"*',
+            f"vnc-use: {sum(map(len, REPLIES.values()))} calls of models, *",
+            "vnc-use:   $0.0* test_live.py::test_*",
         ]
     )
     junit = (pytester.path / "junit.xml").read_text(encoding="utf-8")
@@ -138,6 +179,38 @@ def test_live_session_carries_out_and_reports(pytester: pytest.Pytester, model: 
     assert [response["name"] for response in responses("several_calls")][1:3] == ["type", "press_key"]
     assert '"safety_acknowledgement": "true"' in json.dumps(responses("allowed_by_policy"))
     assert "3 apples" in json.dumps(responses("named_functions"))
+    tests = results()
+    around, setup = ([run.task for run in tests[name].runs] for name in ("around", "setup"))
+    assert (around, setup) == (["Fill the basket", "Buy it", "Empty the basket"], ["Open the shop"])
+    page = (pytester.path / "report.html").read_text(encoding="utf-8")
+    for shown in (*around, *setup, "what is in the basket?", "it is no Basket"):
+        assert shown in page, shown
+    assert page.count("data:image/png;base64") >= 3
+    assert re.search(r'col-cost\\*">\$0\.0', html.unescape(page))
+    assert [len(run.verdicts) for run in tests["around"].runs] == [0, 1, 0]
+    assert (tests["around"].result, tests["setup"].triage) == ("passed", "inconclusive")
+    of_junit = ElementTree.fromstring(junit).iter("property")
+    in_junit = [str(noted.get("value")) for noted in of_junit if noted.get("name") == "vnc_run"]
+    assert sorted(in_junit) == sorted(run.directory for test in tests.values() for run in test.runs)
+    assert (a_call := tests["setup"].dollars)
+    assert tests["around"].dollars == pytest.approx(4 * a_call, abs=1e-5)
+
+
+WRONG_ARGUMENTS = [
+    *(({"expect": claims}, "expect=…) must be a claim or several, got ") for claims in (" ", ["a", ""], [3], False)),
+    *(({"votes": votes}, "votes=…) must be an odd number, at least 1, got ") for votes in (2, "three")),
+    ({"step": 3}, " has no argument 'step'"),
+    ({"record": "sometimes"}, "record=…) must be one of auto, replay, accept, rewrite, manual, off, got 'sometimes'"),
+    ({"secrets": [3]}, "secrets=…) must name environment variables, got "),
+    ({"app": 3}, "app=…) must be a command line in one string, got 3"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "problem"), WRONG_ARGUMENTS)
+def test_wrong_marker_argument_is_rejected(arguments: dict[str, object], problem: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        task_spec(("Open the basket",), arguments)
+    assert problem in str(raised.value)
 
 
 WRONG_MARKERS = """
@@ -270,19 +343,35 @@ def test_own_policy(vnc_settings):
 def test_denied_as_expected(vnc_agent):
     with pytest.raises(PolicyDenied):
         vnc_agent.run("Buy two apples", expect=None)
+
+@pytest.mark.timeout(50)
+@pytest.mark.vcr
+@pytest.mark.vnc_task("Click it", expect=None)
+def test_with_other_plugins(vnc, record_mode, vnc_agent, vnc_settings):
+    assert record_mode == "none"
+    assert vnc.capture().shape[:2] == (768, 1024)
+    assert len(vnc_agent.runs) == 1
+    assert vnc_settings.username == ""
 """
 
 
 @pytest.mark.desktop
-def test_markers_combine_and_missing_planner_or_key_is_named(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+def test_markers_combine_beside_other_plugins(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tigervnc: VncServer
 ) -> None:
+    """pytest-vnc, pytest-recording and pytest-timeout are in use by one test; others lack a planner, or a key."""
     for name in GEMINI_KEY_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     pytester.makefile(".toml", lax='[[rule]]\nname = "all"\ndecision = "allow"\naction = "*"\n')
     pytester.makepyfile(test_it=MARKED, test_by_hand=BY_HAND)
-    result = pytester.runpytest_subprocess(*ON_PAD)
-    result.assert_outcomes(passed=1 + 2 + 2 + 2, failed=2, errors=1)
+    host, port = tigervnc.address.split("::")
+    # vnc_user is pytest-vnc's: the user name for its own server
+    pytester.makeini(f"[pytest]\nvnc_host = {host}\nvnc_port = {port}\nvnc_user = somebody\n")
+    options = ["--record-mode=none", "--block-network", "--allowed-hosts=127.0.0.1,/", "--timeout=60", "-Wignore"]
+    options += ["--vnc-server=qt", f"--vnc-app={PAD_LINE}", "--vnc-scope=session"]
+    result = pytester.runpytest_subprocess(*options)
+    result.assert_outcomes(passed=1 + 2 + 2 + 2 + 1, failed=2, errors=1)
+    result.stdout.fnmatch_lines(["plugins: *recording-* vnc-2* vnc-use-* timeout-*"])
     result.stdout.fnmatch_lines(["*ended as denied*this buys two apples*", "*task: Buy, strictly"])
     missing = ["*no API key*", "*no planner is configured. *--vnc-record=manual*--vnc-planner=gemini*"]
     result.stdout.fnmatch_lines(missing)
@@ -304,7 +393,10 @@ def pytest_unconfigure():
 def test_session_without_tasks_loads_only_hooks_and_options(pytester: pytest.Pytester) -> None:
     """A session that only collects tasks loads no library of pixels or models."""
     pytester.makeconftest(LOADED)
-    pytester.makepyfile(test_idle="def test_it(tmp_path): ...", test_task=JUDGED)
+    pytester.makepyfile(
+        test_idle="def test_it(tmp_path): ...",
+        test_task="import pytest\n@pytest.mark.vnc_task('Click')\ndef test_it(): ...",
+    )
     off = [f"-pno:{plugin}" for plugin in ("html", "pytest-vnc", "langsmith_plugin")]
     command = [sys.executable, "-m", "pytest", "-s", *off]
     plugin = ("plugin", *(f"plugin.{name}" for name in ("fixtures", "hookspecs", "options")))
@@ -316,42 +408,13 @@ def test_session_without_tasks_loads_only_hooks_and_options(pytester: pytest.Pyt
     assert not {"langgraph", "google.genai", "twisted", "PIL", "numpy", "vncdotool"} & {*loaded}
 
 
-WITH_OTHERS = """
-@pytest.mark.timeout(50)
-@pytest.mark.vcr
-@pytest.mark.vnc_task("Click it", expect=None)
-def test_it(vnc, record_mode, vnc_agent, vnc_settings):
-    assert record_mode == "none"
-    assert vnc.capture().shape[:2] == (768, 1024)
-    assert len(vnc_agent.runs) == 1
-    assert vnc_settings.username == ""
-"""
-
-
-@pytest.mark.desktop
-def test_other_plugins_live_beside_it(pytester: pytest.Pytester, pad: QtDesktop, tigervnc: VncServer) -> None:
-    """pytest-vnc, pytest-recording and pytest-timeout, with their options and fixtures in use by one test."""
-    pytester.makepyfile(ON_THE_PAD + WITH_OTHERS)
-    host, port = tigervnc.address.split("::")
-    # vnc_user is pytest-vnc's: the user name for its own server
-    pytester.makeini(f"[pytest]\nvnc_host = {host}\nvnc_port = {port}\nvnc_user = somebody\n")
-    options = ["--record-mode=none", "--block-network", "--allowed-hosts=127.0.0.1,/", "--timeout=60", "-Wignore"]
-    result = pytester.runpytest_subprocess(*options, f"--vnc-server={pad.server}")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["plugins: *recording-* vnc-2* vnc-use-* timeout-*"])
-
-
 def test_help_markers_and_fixtures_read_well(pytester: pytest.Pytester) -> None:
     output = pytester.runpytest_subprocess("--help").stdout.str()
-    assert "--vnc-server=TARGET" in output
-    assert "(default: None)" not in output
     ours = output.partition("tests over VNC (pytest-vnc-use)")[2].partition("\n\n")[0]
     assert len(ours.splitlines()) <= 50, "our options fit on one screen"
     settings = [name.replace("_", "-") for name in FIELDS if name in OPTIONS]
     assert re.findall(r"^  --vnc-([\w-]+)=", ours, re.MULTILINE) == [*settings, "secret"]
-    assert "--vnc-rehearse" not in output
     assert "vnc_rehearse (string)" in output
-    assert "vnc_server (string)" in output
     markers = pytester.runpytest_subprocess("--markers").stdout.str()
     assert "@pytest.mark.vnc_task(task, *, expect=()" in markers
     assert "@pytest.mark.vnc: " in markers

@@ -13,16 +13,12 @@ import pytest
 
 from pytest_vnc_use.agent.build import GEMINI_KEY_VARIABLES
 from pytest_vnc_use.recordings import mode_of
-from pytest_vnc_use.recordings.format import screens
-from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.report.results import ItemResult, read_results
 from pytest_vnc_use.report.run_view import show_run
 from support.till_project import PLANS, TASK, TEST, Project
 from support.tills import TILL
 
 pytestmark = pytest.mark.desktop
-
-BREAKS = "@pytest.fixture\ndef breaks():\n    yield\n    raise ValueError('in the teardown')\n"
 
 
 def rest_of(total: str) -> str:
@@ -89,7 +85,12 @@ def test_passes_later(vnc_desktop):
 {rest_of("5.00")}    once = pathlib.Path("once")
     assert once.exists() or once.touch()
 
-{BREAKS}{TASK}def test_teardown(breaks, vnc_desktop):
+@pytest.fixture
+def breaks():
+    yield
+    raise ValueError('in the teardown')
+
+{TASK}def test_teardown(breaks, vnc_desktop):
 {rest_of("5.00")}
 {TASK.replace(", expect=None", "")}def test_unjudged(vnc_desktop): ...
 
@@ -145,62 +146,21 @@ def test_healed_drift_and_transient_are_reported(recorded: Project) -> None:
     assert "the test passed, but" not in ended.out
 
 
-FETCHED = """def test_{name}(request, vnc_desktop):
-    agent = request.getfixturevalue("vnc_agent")
-    agent.run("Enter alice, add two apples and pay", expect=None)
-"""
-WRITES = f"""
-import pytest
-
-{FETCHED.format(name="till")}{rest_of("5.00")}
-{TASK}def test_body(vnc_desktop):
-{rest_of("6.00")}
-{BREAKS}{TASK}def test_teardown(breaks, vnc_desktop):
-{rest_of("5.00")}
-"""
-FAILED_PART = f"""
-{TASK}def test_part(vnc_desktop, subtests):
-    with subtests.test("total"):
-        assert 0
-"""
-
-
-@pytest.mark.slow
-def test_only_passed_test_writes_recording(project: Project) -> None:
-    """The recording of an agent that the body requests is known only after the report of its setup."""
-    project.write("test_till.py", WRITES + (FAILED_PART if pytest.version_tuple >= (9,) else ""))
-    written = project.run("--vnc-record=auto")
-    assert [path.name for path in project.file.parent.glob("*.json")] == ["test_till.json"], written.out
-    recording = load(project.file)
-    assert recording is not None
-    assert {screen.pixels().shape for screen in screens(recording)} == {(400, 800)}
-    project.copy_recording("test_fails")
-    project.write("test_till.py", f"{WRITES}\n{FETCHED.format(name='fails')}{rest_of('6.00')}")
-    chosen = [f"test_till.py::test_{name}" for name in ("till", "fails")]
-    replayed = project.run("--vnc-record=replay", *chosen)
-    assert "1 failed, 1 passed" in replayed.out, replayed.out
-
-
-UNWRITABLE = """
+UNWRITABLE = f"""
 import pathlib, pytest
 from pytest_vnc_use.errors import SettingsError
 
 RECORDINGS = pathlib.Path("__vnc_recordings__")
 
-def task(record):
-    return pytest.mark.vnc_task("Enter alice, add two apples and pay", expect=None, record=record)
-
 @pytest.fixture
 def writable():
     RECORDINGS.unlink(missing_ok=True)
 
-@task("rewrite")
-def test_rewrite(writable):
+{TASK}def test_rewrite(writable):
     RECORDINGS.touch()
 
 @pytest.mark.xfail(raises=SettingsError)
-@task("rewrite")
-def test_blocked(): ...
+{TASK}def test_blocked(): ...
 """
 
 
@@ -208,7 +168,7 @@ def test_unwritable_recording_is_reported(project: Project) -> None:
     """One that cannot be written before it is made performs nothing; later it fails a session that is for it."""
     project.write("conftest.py", PLANS.replace("[NAME, ADD, ADD, PAY]", "[PAY]"))
     project.write("test_till.py", UNWRITABLE)
-    done = project.run("--color=yes", "--vnc-scope=session")
+    done = project.run("--color=yes", "--vnc-scope=session", "--vnc-record=rewrite")
     assert (done.code, project.asked) == (1, 2), done.out
     told = r"\x1b\[31mvnc-use: 1 recording not written, though --vnc-record=rewrite asks for it: .*Errno"
     assert re.search(told, done.out), done.out
@@ -260,31 +220,15 @@ def test_recording_is_found_or_offered_where_it_fits(recorded: Project) -> None:
     assert (replayed.code, recorded.asked) == (0, 0), replayed.out
 
 
-RECORDED_AS = """
-import pytest
-
-def task(record):
-    return pytest.mark.vnc_task("Enter alice, add two apples and pay", expect=None, record=record)
-
-@task("auto")
-def test_auto(vnc_desktop): ...
-
-@task("off")
-def test_off(vnc_desktop): ...
-
-@task("rewrite")
-def test_rewrite(vnc_desktop): ...
-
-@task("replay")
-def test_replay(vnc_desktop): ...
-
-def test_by_hand(vnc_agent):
-    vnc_agent.click(140, 224)
-"""
+RECORDED_AS = "import pytest\n" + "".join(
+    TASK.replace("expect=None", f"expect=None, record='{mode}'") + f"def test_{mode}(vnc_desktop): ...\n"
+    for mode in ("auto", "off", "rewrite", "replay")
+)
+BY_HAND = "def test_by_hand(vnc_agent): vnc_agent.click(140, 224)\n"
 
 
 def test_replay_option_overrules_marker(project: Project) -> None:
-    project.write("test_till.py", RECORDED_AS)
+    project.write("test_till.py", RECORDED_AS + BY_HAND)
     replayed = project.run("-ovnc_record=replay")
     assert (replayed.code, project.asked) == (1, 0), replayed.out
     tests = results_of(project)

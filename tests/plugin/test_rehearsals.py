@@ -20,7 +20,6 @@ pytestmark = [pytest.mark.desktop, pytest.mark.slow]
 START_TILL = f"{shlex.quote(sys.executable)} {shlex.quote(str(TILL))}"
 CONFTEST = f"""
 import pathlib, pytest
-from pytest_vnc_use.types import Verdict
 
 def task(name, fault=""):
     starts = pathlib.Path(__file__).with_name(f"{{name}}.starts")
@@ -47,7 +46,7 @@ from conftest import task
 
 @pytest.fixture(scope="module")
 def orders():
-    yield []
+    return []
 
 @pytest.mark.parametrize("name", ["alice"])
 class TestTill:
@@ -59,8 +58,7 @@ class TestTill:
         orders.append(vnc_desktop.read_file("total.txt"))
         assert orders == [f"{name} pays 5.00"]
 
-    def test_other(self, name, orders):
-        assert len(orders) == 2
+def test_other(orders): assert len(orders) == 2
 """
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from itertools import cycle
 
 import pytest
 
@@ -46,34 +47,22 @@ def test_reliability_counts_first_attempts_without_skips() -> None:
     assert reliabilities(tests, 1) == ()
 
 
-@pytest.fixture
-def of_two_minds() -> Iterator[GeminiServer]:
-    """A model that types another word in every second run."""
-    runs = 0
-
-    def decide(request: Request) -> Reply:
-        nonlocal runs
-        turns = sum(content["role"] == "model" for content in request.contents)
-        runs += turns == 0
-        word = "good" if runs % 2 else "bad"
-        script = [
-            calls(("click", {"x": 5, "y": 5})),
-            calls(("type", {"text": word}), words="Now type the word."),
-            text("done"),
-        ]
-        return script[turns]
-
-    with GeminiServer(decide) as server:
-        yield server
-
-
 @pytest.mark.slow
 @pytest.mark.desktop
-def test_repeated_test_is_reported_with_divergence(
-    pytester: pytest.Pytester, of_two_minds: GeminiServer, run: Run
-) -> None:
+def test_repeated_test_is_reported_with_divergence(pytester: pytest.Pytester, run: Run) -> None:
+    words = cycle(["good", "bad"])
+
+    def decide(request: Request) -> Reply:
+        match sum(content["role"] == "model" for content in request.contents):
+            case 0:
+                return calls(("click", {"x": 5, "y": 5}))
+            case 1:
+                return calls(("type", {"text": next(words)}), words="Now type the word.")
+        return text("done")
+
     pytester.makepyfile(test_menu=TWO_WAYS)
-    result = run(of_two_minds, "--vnc-repeat=4", "--html=report.html", "--self-contained-html")
+    with GeminiServer(decide) as server:
+        result = run(server, "--vnc-repeat=4", "--html=report.html", "--self-contained-html")
     result.assert_outcomes(passed=2, failed=2)
     result.stdout.fnmatch_lines(
         [

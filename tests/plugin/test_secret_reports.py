@@ -147,17 +147,7 @@ def pytest_vnc_step(item, step):
     "options",
     [
         (*QUIET, "-n2", "-l", "-rA", "-vv", "--vnc-secret=SHOP_PASSWORD=env:SHOP_PASSWORD", "test_leaks.py"),
-        (
-            *ON_PAD,
-            "--tb=native",
-            "--full-trace",
-            "-l",
-            "-rA",
-            "--color=yes",
-            "--log-cli-level=INFO",
-            "-k",
-            "not parameter",
-        ),
+        (*ON_PAD, *"--tb=native --full-trace -l -rA --color=yes --log-cli-level=INFO".split(), "-k", "not parameter"),
     ],
     ids=["xdist", "native"],
 )

@@ -49,11 +49,8 @@ def test_tables_become_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert second.expect == ("nobody is signed in", "no error is shown")
     assert first.secrets == {"SHOP_PASSWORD": "geheim"}
     assert (first.settings["max_steps"], first.settings["policy"]) == (5, str(tmp_path / "shop.toml"))
-    several_lines, strict = read(
-        tmp_path,
-        '[[test]]\nname = "a"\ntask = """\nClick it,\nand wait.\n"""\n[[test]]\nname="b"\ntask="x"\npolicy="strict"',
-    )
-    assert several_lines.specs[0].task == "Click it,\nand wait."
+    (strict,) = read(tmp_path, '[[test]]\nname = "a"\ntask = """\nClick it,\nand wait.\n"""\npolicy = "strict"')
+    assert strict.specs[0].task == "Click it,\nand wait."
     assert strict.specs[0].settings["policy"] == "strict"
 
 
@@ -97,8 +94,7 @@ def test_file_of_other_programs_is_read_or_rejected(tmp_path: Path) -> None:
         read_task_file(path)
 
 
-@pytest.mark.usefixtures("without_settings")
-def test_mistake_is_collection_error_without_settings(pytester: pytest.Pytester) -> None:
+def test_mistake_is_collection_error_beside_repeated_tests(pytester: pytest.Pytester) -> None:
     pytester.makefile(
         ".vnc.toml", test_a='[[test]]\nname = "pad"\ntask = "Click it"\n', test_b='[[test]]\nname = "pad"\n'
     )

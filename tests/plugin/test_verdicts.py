@@ -11,8 +11,6 @@ from support.paths import TESTS
 from support.served_screen import served_screen
 from support.vnc_servers import require_package
 
-pytestmark = pytest.mark.desktop
-
 CONFTEST = """
 import os
 import pytest
@@ -96,7 +94,7 @@ IMPORTS = """
 import os
 import conftest
 import pytest
-from pytest_vnc_use.errors import AgentFailed, InfraError, PlannerError
+from pytest_vnc_use.errors import AgentFailed, Inconclusive, InfraError, PlannerError
 task, xfail = pytest.mark.vnc_task, pytest.mark.xfail
 
 def outage(agent):
@@ -109,6 +107,11 @@ ROWS: dict[str, tuple[str, str]] = {
     "claim_unsure": ("inconclusive", "@task('Look', expect='it is unsure')\ndef test_(): ..."),
     "claim_outage": ("infra", "@task('Look', expect='an outage')\ndef test_(): ..."),
     "failure_expected": ("xfailed", "@xfail\n@task('Look', expect='it fails')\ndef test_(): ..."),
+    "xfail_of_unsure": (
+        "xfailed",
+        "@xfail(raises=Inconclusive)\n@task('Look', expect='it is unsure')\ndef test_(): ...",
+    ),
+    "xfail_passes": ("inconclusive", "@xfail(strict=True)\n@task('Look', expect='it holds')\ndef test_(): ..."),
     "body_asserts_on_top": ("product", "@task('Look', expect='it holds')\ndef test_(): assert 0"),
     "claims_hold": ("passed", "@task('Look', expect=['it holds', 'more holds'])\ndef test_(): ..."),
     "end_holds": ("passed", "@task('Look')\ndef test_(): ..."),
@@ -145,10 +148,29 @@ ROWS: dict[str, tuple[str, str]] = {
         "agent",
         "def test_(vnc_agent, subtests):\n  with subtests.test('one'): vnc_agent.run('Look what fails')",
     ),
-    # claims in bodies
+    # claims and checks in bodies and fixtures
     "verify_holds": ("passed", "def test_(vnc_agent): assert vnc_agent.verify('it holds').holds"),
     "assess_fails": ("passed", "def test_(vnc_agent): assert vnc_agent.assess('it fails').kind == 'fails'"),
     "assess_unsure_as_truth": ("inconclusive", "def test_(vnc_agent): assert not vnc_agent.assess('it is unsure')"),
+    "checks_unmet": (
+        "product",
+        "def test_(vnc_agent):\n  for met in (False, True, False): vnc_agent.check(met, 'so')\n  print('at the end')",
+    ),
+    "check_unmet_then_skip": ("product", "def test_(vnc_agent): vnc_agent.check(False, 'a'); pytest.skip('b')"),
+    "check_unmet_then_error": (
+        "inconclusive",
+        "def test_(vnc_agent): vnc_agent.check(False, 'a'); raise KeyError('b')",
+    ),
+    "check_unmet_in_teardown": (
+        "product",
+        "@pytest.fixture\ndef basket(vnc_agent):\n  yield\n  vnc_agent.check(False, 'it is empty again')\n"
+        "def test_(basket): ...",
+    ),
+    "check_unmet_in_broken_setup": (
+        "inconclusive",
+        "@pytest.fixture\ndef shop(vnc_agent): vnc_agent.check(False, 'it is open'); raise LookupError('no shop')\n"
+        "def test_(shop): ...",
+    ),
     "failed_by_another_plugin": ("product", "def test_(vnc_agent): ..."),
     # planners and judges of the user's own
     "planner_raises": ("agent", "@task('raise')\ndef test_(): ..."),
@@ -229,6 +251,12 @@ def test_each_task_is_judged_by_rule(pytester: pytest.Pytester) -> None:
     assert "or the fixture vnc_judge), record the test" in messages["run_without_judge"]
     assert results()["run_without_judge"].runs == ()
     assert messages["failed_by_another_plugin"] == "check 1 == 2"
+    assert messages["checks_unmet"] == "2 of 3 checks not met"
+    assert messages["check_unmet_then_skip"] == messages["check_unmet_in_teardown"] == "1 of 1 checks not met"
+    assert "KeyError" in messages["check_unmet_then_error"]
+    assert "no shop" in messages["check_unmet_in_broken_setup"]
+    for shown in ("at the end", "it is empty again", "it is open", "KeyError: 'b'"):
+        assert shown in result.stdout.str()
     checked = {name: test.checked_by for name, test in results().items()}
     assert checked["claim_fails"] == ("claim",)
     assert checked["end_holds"] == ("end_state",)
@@ -259,12 +287,35 @@ def test_second(attempts, vnc_agent):
 @pytest.mark.vnc_task("Click", expect="it fails")
 def test_fails(): ...
 
+@pytest.mark.vnc_task("Click", expect=None)
+def test_body_fails(): assert 0
+
+@pytest.mark.vnc_task("Click", expect=None)
+def test_part_fails(subtests):
+    with subtests.test("total"): assert 0
+
+@pytest.fixture
+def breaks():
+    yield
+    raise ValueError("in the teardown")
+
+@pytest.mark.vnc_task("Click", expect=None)
+def test_teardown_fails(breaks): ...
+
+def test_fetched(request):
+    request.getfixturevalue("vnc_agent").run("Press it", expect=None)
+
+def test_fetched_fails(request):
+    request.getfixturevalue("vnc_agent").run("Click", expect=None)
+    assert 0
+
 def test_caught(vnc_agent):
     with pytest.raises(AgentFailed):
         vnc_agent.run("give up", expect=None)
 """
 
 
+@pytest.mark.desktop
 def test_recording_replays_by_who_vouched_for_its_end(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -284,11 +335,13 @@ def test_recording_replays_by_who_vouched_for_its_end(
     (file.parent / "attempts").touch()
     pytester.makefile(".vnc.toml", test_tasks=file_of_tasks("file_end_holds", "file_body_alone"))
     result = session({name: marker for name, (marker, _, _) in RECORDED.items()}, "--vnc-record=rewrite")
-    assert {name for name, end in outcomes().items() if end != "passed"} == {"fails"}
+    failed = {name for name, end in outcomes().items() if end != "passed"}
+    assert failed == {"fails", *(f"{name}_fails" for name in ("body", "part", "teardown", "fetched"))}
     told = "vnc-use: 1 recording not written: test_it.py::test_caught: the task 'give up' ended as gave_up, and only *"
     result.stdout.fnmatch_lines([told])
     recorded = written()
     assert '{"kind": "click", "x": 10, "y": 5}' in recorded.pop("second")
+    assert recorded.pop("fetched"), "it is known only after the report of its setup"
     by_judge = {name: '"confirmed_by": "judge"' in text for name, text in recorded.items()}
     assert by_judge == {name: marker != "expect=None" for name, (marker, _, _) in RECORDED.items()}
     masked = json.loads(recorded["judged"]) | {"masks": [{"left": 0, "top": 0, "right": 9, "bottom": 9}]}
@@ -351,3 +404,56 @@ def test_bdd_scenarios_and_asyncio_coroutines_follow_rule(pytester: pytest.Pytes
     pytester.runpytest_subprocess(*QUIET, "-oasyncio_default_fixture_loop_scope=function", timeout=400)
     coroutines = {"marker": "agent", "marker_holds": "passed", "body": "product", "run": "product"}
     assert outcomes() == {"alone": "passed", "judged": "agent", **coroutines}
+
+
+HOSTILE = """
+import pytest
+from support.memory_desktop import ListPlanner, act, finished
+from pytest_vnc_use.types import Click, Proposal, Verdict
+
+EVIL = "\\x1b]0;owned\\x07\\x9b2J\\r\\u202egnp"
+
+class Judge:
+    def judge(self, claim, frame, *, timeout_s, report):
+        return Verdict(claim, "fails" if "not" in claim else "holds", EVIL + "long " * 60_000)
+
+@pytest.fixture
+def vnc_planner():
+    return ListPlanner([act(Proposal(Click(1, 1), EVIL), words=EVIL), finished(EVIL)])
+
+@pytest.fixture
+def vnc_judge():
+    return Judge()
+
+@pytest.mark.vnc_task("Look", expect="it is not so")
+def test_claim(vnc_agent): pass
+
+@pytest.mark.vnc_task("Look", expect=None)
+def test_check(vnc_agent):
+    vnc_agent.check("it is not so")
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+@pytest.mark.vnc_task("Look", expect="it is so", policy="policy.toml")
+def test_elsewhere(elsewhere, vnc_agent, tmp_path):
+    assert vnc_agent.saw("it is so", steps=1)
+    vnc_agent.run("Look again", expect=None)
+    assert not list(tmp_path.iterdir())
+"""
+
+
+def test_reports_are_harmless_and_paths_survive_chdir(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(CONFTEST + PAINTED)
+    pytester.makefile(".toml", policy='[[rule]]\ndecision = "allow"\naction = "click"\n')
+    pytester.makepyfile(HOSTILE)
+    options = (*QUIET, "-v", "-rA", "--vnc-policy=policy.toml", "--junitxml=junit.xml")
+    result = pytester.runpytest_subprocess(*options, timeout=400)
+    result.assert_outcomes(failed=2, passed=1)
+    terminal = result.stdout.str() + result.stderr.str()
+    assert all(character.isprintable() or character == "\n" for character in terminal), repr(terminal)
+    assert len(terminal) < 100_000
+    assert "of 3000" in terminal, "the length of a reason that was cut is told"
+    assert (pytester.path / "junit.xml").stat().st_size < 100_000
+    assert len(list((pytester.path / "runs").glob("*/trace.jsonl"))) == 4

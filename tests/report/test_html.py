@@ -149,9 +149,7 @@ def test_plugins_of_reports_hold_run_and_images_of_others(pytester, write_run, m
     page = Path("report.html").read_text("utf-8")
     blob = re.search(r'data-jsonblob="(.*?)"', page)
     (tests,) = json.loads(html.unescape(blob[1]))["tests"].values()
-    contents = {}
-    for extra in tests[0]["extras"]:
-        contents.setdefault(extra["format_type"], extra["content"])
+    contents = {extra["format_type"]: extra["content"] for extra in reversed(tests[0]["extras"])}
     urls = screenshots_of(contents["html"])
     before, after, seen = (frame.png for frame in frames[:3])
     assert [Path(url).read_bytes() for url in urls] == [before, seen, before, after, before, after, after], (

@@ -62,11 +62,8 @@ def answer(page: Any, question: dict[str, Any], kind: str) -> None:
 def test_page_shows_action_and_answers(agent: VncUseAgent, served: Served, kind: str, outcome: Outcome) -> None:
     with served.page(served.cookie()) as page, asking(agent, served) as results:
         question = received(page, "question")
-        assert (question["action"], question["points"], question["explanation"]) == (
-            "click at (3, 4)",
-            [[3, 4]],
-            "this buys two apples",
-        )
+        assert (question["action"], question["points"]) == ("click at (3, 4)", [[3, 4]])
+        assert question["explanation"] == "this buys two apples"
         assert question["rule"].startswith("rule 1 (in ")
         assert question["image"]
         answer(page, question, kind)

@@ -24,7 +24,6 @@ from support.vnc_servers import require_package
 require_package("starlette")
 pytestmark = pytest.mark.desktop
 
-TIMEOUT_S = 240
 TASK = "Enter alice, add two apples and pay"
 HEAD = "import pytest\n"
 PAID = f"""{HEAD}

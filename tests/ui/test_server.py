@@ -150,7 +150,7 @@ def test_page_stops_session(tmp_path: Path) -> None:
         assert process.wait(WITHIN_S) == pytest.ExitCode.INTERRUPTED, out
 
 
-def test_question_is_answered_on_one_of_two_pages(served: Served, tmp_path: Path) -> None:
+def test_question_ends_on_both_pages_with_answer_or_session(served: Served, tmp_path: Path) -> None:
     link, cookie = served.link(), served.cookie()
     with served.page(cookie) as one, served.page(cookie) as other, asking(link, tmp_path) as answers:
         question = received(one, "question")
@@ -159,7 +159,11 @@ def test_question_is_answered_on_one_of_two_pages(served: Served, tmp_path: Path
         one.send(json.dumps({"type": "answer", "id": question["id"], "kind": "bug", "text": "wrong word"}))
         assert answers.get(timeout=WITHIN_S) == Answer("bug", "wrong word")
         assert received(other, "answered")["id"] == question["id"]
-    wait_for(lambda: not served.desk.questions, "the end of the question")
+        wait_for(lambda: not served.desk.questions, "the end of the question")
+        with asking(link, tmp_path):
+            question = received(one, "question")
+            link.close()
+            assert received(one, "answered")["id"] == question["id"]
 
 
 def test_watcher_tells_what_happens_and_sends_frames(served: Served) -> None:
@@ -246,14 +250,6 @@ def test_lost_connection_keeps_question(served: Served, tmp_path: Path, monkeypa
             (question,) = received(page, "state")["questions"]
             page.send(json.dumps({"type": "answer", "id": question["id"], "kind": "accept"}))
             assert answers.get(timeout=WITHIN_S).kind == "accept"
-
-
-def test_ended_session_takes_its_question_along(served: Served, tmp_path: Path) -> None:
-    link = served.link()
-    with served.page(served.cookie()) as page, asking(link, tmp_path):
-        question = received(page, "question")
-        link.close()
-        assert received(page, "answered")["id"] == question["id"]
 
 
 def test_dead_desk_stops_no_test(served: Served, tmp_path: Path) -> None:
