@@ -106,32 +106,27 @@ def test_answer_of_other_kind_raises_agent_failed(answer: Any, problem: str) -> 
 PLANS = "from pytest_vnc_use.planners import finish\n\ndef order(observation): return finish()\n"
 
 
-@pytest.mark.parametrize(
-    ("address", "problem"),
-    [
-        ("their_shop.plans:order", ""),
-        ("their_shop", "must be named as package.module:name, got 'their_shop'"),
-        ("nowhere:order", "ModuleNotFoundError: No module named 'nowhere'"),
-        ("their_shop.broken:order", "OSError: no shop at broken.py:3"),
-        ("their_shop.plans:__name__", "got 'their_shop.plans'"),
-    ],
-)
-def test_planner_is_named_by_module_and_name(
-    address: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+ADDRESSES = {
+    "their_shop": "must be named as package.module:name, got 'their_shop'",
+    "nowhere:order": "ModuleNotFoundError: No module named 'nowhere'",
+    "their_shop.broken:order": "OSError: no shop at broken.py:3",
+    "their_shop.plans:__name__": "got 'their_shop.plans'",
+}
+
+
+def test_planner_is_named_by_module_and_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "their_shop").mkdir()
     for name, source in (("__init__", ""), ("plans", PLANS), ("broken", "\n\nraise OSError('no\\nshop')\n")):
         (tmp_path / "their_shop" / f"{name}.py").write_text(source, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    if not problem:
-        planner = named_planner(address)
-        assert planner.name == f"callable ({address})"
-        assert decide(planner).kind == "finished"
-        return
-    with pytest.raises(SettingsError) as raised:
-        named_planner(address)
-    assert problem in str(raised.value)
-    assert "\n" not in str(raised.value)
+    planner = named_planner("their_shop.plans:order")
+    assert planner.name == "callable (their_shop.plans:order)"
+    assert decide(planner).kind == "finished"
+    for address, problem in ADDRESSES.items():
+        with pytest.raises(SettingsError) as raised:
+            named_planner(address)
+        assert problem in str(raised.value)
+        assert "\n" not in str(raised.value)
 
 
 def test_helpers_return_actions_and_ends() -> None:
