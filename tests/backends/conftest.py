@@ -10,9 +10,8 @@ import pytest
 from pytest_vnc_use.backends.browser import Browser
 from pytest_vnc_use.backends.vnc import VNCController
 from support import vnc_servers
-from support.browsers import Site, chromium as browser_with_devtools, site
+from support.browsers import Site, chromium, site
 from support.vnc_servers import VncServer
-from support.witness_programs import Page, chromium_page, openbox
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -20,7 +19,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests whose fixtures start the desktop or Chromium, before -m selects."""
     for item in items:
         if item.path.parent == Path(__file__).parent:
-            for fixture, mark in (("desktop", "desktop"), ("shared_browser", "browser"), ("chromium", "browser")):
+            for fixture, mark in (("desktop", "desktop"), ("shared_browser", "browser")):
                 if fixture in getattr(item, "fixturenames", ()):
                     item.add_marker(mark)
 
@@ -39,13 +38,6 @@ def tigervnc() -> Iterator[VncServer]:
 
 
 @pytest.fixture(scope="module")
-def chromium(desktop: VncServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    """Chromium filling that desktop with the witness page."""
-    with openbox(desktop), chromium_page(desktop, tmp_path_factory.mktemp("profile")) as page:
-        yield page
-
-
-@pytest.fixture(scope="module")
 def pages() -> Iterator[Site]:
     with site() as running:
         yield running
@@ -53,7 +45,7 @@ def pages() -> Iterator[Site]:
 
 @pytest.fixture(scope="module")
 def shared_browser(desktop: VncServer, pages: Site) -> Iterator[Browser]:
-    with browser_with_devtools(desktop, pages.address, window_manager=True) as browser:
+    with chromium(desktop, pages.address, window_manager=True) as browser:
         yield browser
 
 

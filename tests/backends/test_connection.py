@@ -1,7 +1,8 @@
-"""Connections: by every form of an address, each way one can fail, and what they leave alone in their process."""
+"""Connections: by each form of an address and a recipe of the docs, how they fail, and what they leave alone."""
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -14,10 +15,14 @@ import pytest_socket
 
 from pytest_vnc_use.backends.security import ServerFacts
 from pytest_vnc_use.backends.vnc import connect
+from pytest_vnc_use.cli.doctor import diagnose, recipe_of
 from pytest_vnc_use.errors import ConnectionLost, DesktopRefused, SettingsError, VncUseError
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types import Move, TypeText
 from support import vnc_servers
+from support.paths import ROOT
 from support.rfb_server import playing
-from support.vnc_servers import VncServer
+from support.vnc_servers import VncServer, is_free, own_displays, require, running, wait_for
 
 
 def assert_refused(address: str, error: type[VncUseError], message: str, **options: object) -> None:
@@ -90,7 +95,6 @@ def test_server_without_screen_is_refused_in_time() -> None:
             assert_refused(address, DesktopRefused, "showed no screen within", timeout_s=0.5)
 
 
-@pytest.mark.desktop
 def test_connect_takes_every_form_of_address(tigervnc: VncServer, tmp_path: Path) -> None:
     port, file = int(tigervnc.address.rpartition(":")[2]), vnc_servers.password_file(tmp_path, "geheim")
     for address in (
@@ -145,3 +149,42 @@ def test_ctrl_c_ends_wait_and_no_connection(tigervnc: VncServer) -> None:
     _, err = process.communicate(timeout=60)
     assert process.returncode == -signal.SIGINT
     assert err.rstrip().endswith(b"KeyboardInterrupt")
+
+
+PAGE = (ROOT / "docs" / "vnc-servers.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.desktop
+def test_commands_of_tigervnc_recipe_show_desktop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = re.search(r"^### TigerVNC\n(?:.*\n)*?```bash\n((?:.*\n)*?)```\n\nThe address is .*?`(.+?)`", PAGE, re.M)
+    assert recipe
+    for program in ("Xtigervnc", "xterm"):
+        require(program)
+    number = next(filter(is_free, range(own_displays()[0] + 40, own_displays()[1])))
+    commands = re.sub(r"(?<=[:X])41\b", str(number), recipe[1]).replace("5941", str(5900 + number))
+    address = recipe[2].replace("5941", str(5900 + number))
+    monkeypatch.chdir(tmp_path)
+    typed = tmp_path / "typed"
+    with running("sh", "-c", commands, environment={"HOME": str(tmp_path)}):
+        wait_for(typed.exists, "the start of the program")
+        with closing(connect(address)) as hands:
+            hands.perform(Move(100, 100))
+            hands.perform(TypeText("recipe", press_enter=True))
+            wait_for(lambda: typed.read_text() == "recipe\n", "the arrival of the word")
+        findings = diagnose(Settings(server=address), typing=False, only_asked=True)
+        assert [(each.word, "#tigervnc" in each.text) for each in findings if each.about == "recipe"] == [("ok", True)]
+
+
+def test_every_recipe_named_is_in_docs() -> None:
+    headings = {line.lstrip("# ").lower() for line in PAGE.splitlines() if line.startswith("#")}
+    names = ("QEMU (vm)", "Qt for Embedded Linux VNC Server", "WayVNC", "vm:2", "")
+    known = [ServerFacts(name=name) for name in names]
+    known += [
+        ServerFacts(version="3.889"),
+        ServerFacts(security_types=("Tight",)),
+        ServerFacts(extended_clipboard=True),
+    ]
+    for facts in known:
+        for address in ("localhost::5901", "ws://localhost:6080/websockify"):
+            assert recipe_of(address, facts).text.rpartition("#")[2] in headings

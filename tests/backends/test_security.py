@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import socket
 import struct
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing
 from functools import partial
 from pathlib import Path
 
@@ -246,24 +245,7 @@ NO_WEBSOCKET = {
 }
 
 
-@contextmanager
-def http_server(answer: bytes) -> Iterator[str]:
-    """Yield the address of a server that gives one request this answer, and listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor() as pool:
-
-        def serve_one() -> None:
-            client, _ = server.accept()
-            with client, suppress(OSError):
-                client.recv(4096)
-                client.sendall(answer)
-                while client.recv(4096):
-                    pass
-
-        pool.submit(serve_one)
-        yield f"ws://127.0.0.1:{server.getsockname()[1]}/"
-
-
 def test_server_opening_no_websocket_is_refused() -> None:
     for answer, message in NO_WEBSOCKET.items():
-        with http_server(answer) as address, pytest.raises(DesktopRefused, match=message):
-            connect(address, timeout_s=1.0 if "no screen" in message else BUSY_S)
+        with playing(answer, then_silent=True) as address, pytest.raises(DesktopRefused, match=message):
+            connect(f"ws://{address.replace('::', ':')}/", timeout_s=1.0 if "no screen" in message else BUSY_S)

@@ -7,11 +7,11 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_vnc_use import Outcome, VncUseAgent
-from pytest_vnc_use.backends import vnc
 from pytest_vnc_use.backends.vnc import VNCController, Watch as Patience
 from pytest_vnc_use.errors import ActionInterrupted, ConnectionLost, DesktopError, InfraError
 from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
@@ -54,18 +54,14 @@ def line(desktop: VncServer) -> Iterator[Wire]:
 
 
 @pytest.fixture
-def watch() -> Iterator[Watch]:
-    """Watches over the desktop at an address, with nothing to wait for by default."""
-    watchdogs: list[VNCController] = []
+def watch(connected: Watch) -> Watch:
+    """Connect with a watchdog, which has nothing to wait for by default."""
 
-    def start(address: str, **options: object) -> VNCController:
+    def start(server: Any, **options: object) -> VNCController:
         patience = {"blank_s": 0.2, "frozen_s": 60.0, "reconnect_s": 20.0} | options
-        watchdogs.append(vnc.connect(address, watch=Patience(**patience)))  # type: ignore[arg-type]
-        return watchdogs[-1]
+        return connected(server, watch=Patience(**patience))  # type: ignore[arg-type]
 
-    yield start
-    for watchdog in watchdogs:
-        watchdog.close()
+    return start
 
 
 def act_and_look(watchdog: VNCController, *actions: DesktopAction) -> None:
@@ -76,7 +72,7 @@ def act_and_look(watchdog: VNCController, *actions: DesktopAction) -> None:
 
 
 def test_lost_connection_is_replaced_once(desktop: VncServer, line: Wire, watch: Watch) -> None:
-    watchdog = watch(line.address)
+    watchdog = watch(line)
     before = watchdog.frame()
     line.cut()
     assert watchdog.frame() == before
@@ -94,7 +90,7 @@ def test_lost_connection_is_replaced_once(desktop: VncServer, line: Wire, watch:
 def test_action_in_doubt_is_not_repeated(line: Wire, watch: Watch) -> None:
     sent = {CLICK: PRESS, KeyCombo(("a",)): b"\4\1\0\0\0\0\0a"}
     for action, message in sent.items():
-        watchdog = watch(line.address)
+        watchdog = watch(line)
         line.break_at = message
         with pytest.raises(ActionInterrupted, match=f"answered a {type(action).__name__}. The watchdog reconnected"):
             act_and_look(watchdog, action)
@@ -103,12 +99,12 @@ def test_action_in_doubt_is_not_repeated(line: Wire, watch: Watch) -> None:
 
 
 def test_held_key_other_screen_or_desktop_ends_run(desktop: VncServer, line: Wire, watch: Watch) -> None:
-    watchdog = watch(line.address)
+    watchdog = watch(line)
     act_and_look(watchdog, KeyDown("shift"))
     line.cut()
     with pytest.raises(ConnectionLost, match="the watchdog reconnected, but the keys or buttons that were held down"):
         watchdog.frame()
-    watchdog = watch(line.address)
+    watchdog = watch(line)
     line.cut()
     desktop.paint(5)
     with pytest.raises(ConnectionLost, match="the watchdog reconnected, but it shows another screen than before"):
@@ -116,7 +112,7 @@ def test_held_key_other_screen_or_desktop_ends_run(desktop: VncServer, line: Wir
     with vnc_servers.tigervnc((800, 600), options=["-desktop", "shop"]) as other:
         other.paint(16)
         line.targets.append(other.address)
-        watchdog = watch(line.address)
+        watchdog = watch(line)
         line.cut()
         with pytest.raises(ConnectionLost, match=r"it is another desktop: 'shop', 800x600; it was '.*', 1024x768"):
             watchdog.frame()
@@ -124,7 +120,7 @@ def test_held_key_other_screen_or_desktop_ends_run(desktop: VncServer, line: Wir
 
 def test_silent_server_ends_run(desktop: VncServer, watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_vnc_use.backends.connection.ANSWER_S", 0.3)
-    watchdog = watch(desktop.address, reconnect_s=0.5)
+    watchdog = watch(desktop, reconnect_s=0.5)
     os.kill(desktop.process.pid, signal.SIGSTOP)
     try:
         with pytest.raises(ConnectionLost, match=r"not answer within 0.3 s; .* could not reconnect .* no screen"):
@@ -136,17 +132,17 @@ def test_silent_server_ends_run(desktop: VncServer, watch: Watch, monkeypatch: p
 def test_blank_screen_is_named_unless_program_ended(desktop: VncServer, watch: Watch) -> None:
     desktop.output_of("xsetroot", "-solid", "#102030")
     with pytest.raises(DesktopError, match=r"only one colour \(#102030\) for 0.2 s. Start a program .*--vnc-app"):
-        watch(desktop.address).frame()
+        watch(desktop).frame()
     options = {"blank_s": 60.0, "frozen_s": 0.01, "program_fault": lambda: "the program exited with 1"}
-    act_and_look(watch(desktop.address, **options), *[CLICK] * 3)
-    watchdog = watch(desktop.address, blank_s=60.0)
+    act_and_look(watch(desktop, **options), *[CLICK] * 3)
+    watchdog = watch(desktop, blank_s=60.0)
     threading.Timer(0.3, desktop.paint, (16,)).start()
     watchdog.frame()  # it has waited for the paint
 
 
 def test_server_that_forgot_change_is_asked_again(watch: Watch) -> None:
     with served_screen(forgets=True) as screen:
-        watchdog = watch(screen.address, frozen_s=0.01)
+        watchdog = watch(screen, frozen_s=0.01)
         before = watchdog.frame()
         act_and_look(watchdog, Click(9, 9), Click(9, 9))
         assert watchdog.frame() == before
@@ -170,14 +166,14 @@ def test_run_survives_loss_and_planner_or_user_knows(line: Wire, tmp_path: Path)
 
 
 def test_attempts_to_reconnect_stop_with_program(line: Wire, watch: Watch) -> None:
-    watchdog = watch(line.address, reconnect_s=60.0, program_fault=lambda: "the program exited with 139")
+    watchdog = watch(line, reconnect_s=60.0, program_fault=lambda: "the program exited with 139")
     line.close()
     with pytest.raises(ConnectionLost, match=r"was lost: [^;]*$"):
         watchdog.frame()
 
 
 def test_frozen_screen_is_named(desktop: VncServer, watch: Watch) -> None:
-    watchdog = watch(desktop.address, frozen_s=0.01)
+    watchdog = watch(desktop, frozen_s=0.01)
     act_and_look(watchdog, CLICK, CLICK)
     seen_s = watchdog.frame().taken_at
     desktop.paint(5)
