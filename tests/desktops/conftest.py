@@ -13,15 +13,14 @@ import pytest
 from support.vnc_servers import require_pyside
 
 PROGRAM = """
-import os, subprocess, sys
+import os, sys
 from pathlib import Path
 from PySide6.QtWidgets import QApplication, QLabel
 application = QApplication(sys.argv)
 label = QLabel("hello")
 label.show()
-child = subprocess.Popen(["sleep", "300"])
 Path("seen.txt").write_text(" ".join([os.environ.get("FRUIT", ""), *sys.argv[1:]]), encoding="utf-8")
-Path("pids.txt").write_text(f"{os.getpid()} {child.pid}")
+Path("pid.txt").write_text(str(os.getpid()))
 print("ready", flush=True)
 application.exec()
 """
@@ -29,7 +28,7 @@ application.exec()
 
 @pytest.fixture(scope="session")
 def qt_program(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Command of a Qt program that writes down what it sees, and its process id and its child's."""
+    """Command of a Qt program that writes down what it sees, and its process id."""
     require_pyside()
     path: Path = tmp_path_factory.mktemp("program") / "program.py"
     path.write_text(PROGRAM)
@@ -37,12 +36,13 @@ def qt_program(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 @pytest.fixture
-def stopping() -> Iterator[Callable[[Any], Any]]:
-    """Return a desktop or a session as it is, and stop it after the test."""
+def start() -> Iterator[Callable[..., Any]]:
+    """Start a desktop or a session by its class, and stop it after the test."""
     with ExitStack() as stack:
 
-        def keep(started: Any) -> Any:
-            stack.callback(started.stop)
-            return started
+        def started(make: Callable[..., Any], *args: Any, **options: Any) -> Any:
+            desktop = make(*args, **options)
+            stack.callback(desktop.stop)
+            return desktop
 
-        yield keep
+        yield started

@@ -21,17 +21,9 @@ from support.vnc_servers import wait_for
 
 pytestmark = pytest.mark.desktop
 
-Start = Callable[..., QtDesktop]
-
-
-@pytest.fixture
-def start(stopping: Callable[[QtDesktop], QtDesktop]) -> Start:
-    """`QtDesktop(…)`, stopped after the test."""
-    return lambda *args, **options: stopping(QtDesktop(*args, **options))
-
 
 def pid_of(desktop: QtDesktop) -> int:
-    return int(desktop.read_file("pids.txt").split()[0])
+    return int(desktop.read_file("pid.txt"))
 
 
 def screen_size(server: str) -> tuple[int, int]:
@@ -40,39 +32,36 @@ def screen_size(server: str) -> tuple[int, int]:
 
 
 @pytest.fixture
-def desktop(start: Start, qt_program: list[str]) -> QtDesktop:
-    started = start(qt_program)
+def desktop(start: Callable[..., QtDesktop], qt_program: list[str]) -> QtDesktop:
+    started = start(QtDesktop, qt_program)
     wait_for(lambda: "ready" in started.logs()["program"], "the program")
     return started
 
 
 def test_desktops_started_at_once_have_own_size_arguments_and_port(
-    start: Start, qt_program: list[str], monkeypatch: pytest.MonkeyPatch
+    start: Callable[..., QtDesktop], qt_program: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = Path(qt_program[1])
     monkeypatch.chdir(program.parent.parent)
     argv = [qt_program[0], f"{program.parent.name}/{program.name}", "one", "two words"]
     sizes = [(800, 600), (1440, 900)]
     with ThreadPoolExecutor() as pool:
-        desktops = list(pool.map(lambda size: start(argv, size=size, environment={"FRUIT": "plum"}), sizes))
+        desktops = list(pool.map(lambda size: start(QtDesktop, argv, size=size, environment={"FRUIT": "plum"}), sizes))
     assert [screen_size(desktop.server) for desktop in desktops] == sizes
     for desktop in desktops:
         wait_for(lambda: "ready" in desktop.logs()["program"], "the program")  # noqa: B023  # waited for at once
         assert desktop.read_file("seen.txt") == "plum one two words"
 
 
-def test_program_that_never_serves_is_refused_in_time(start: Start) -> None:
+def test_program_that_never_serves_is_refused_in_time(start: Callable[..., QtDesktop]) -> None:
     with pytest.raises(DesktopError, match=r"the desktop has no screen yet\. Launch a program first"):
-        assert start().server
+        assert start(QtDesktop).server
     with pytest.raises(DesktopRefused, match=r"'sleep 60' opened no VNC server within 0.5 s") as caught:
         QtDesktop(["sleep", "60"], start_timeout_s=0.5)
     assert "(it printed nothing)" in str(caught.value)
 
 
-CLOSED = pytest.mark.skipif(bool(WHY_OPEN), reason=f"no network namespace is allowed here: {WHY_OPEN}")
-
-
-@CLOSED
+@pytest.mark.skipif(bool(WHY_OPEN), reason=f"no network namespace is allowed here: {WHY_OPEN}")
 def test_own_network_is_relayed_to_several_clients(desktop: QtDesktop, qt_program: list[str]) -> None:
     with ThreadPoolExecutor(2) as clients:
         assert set(clients.map(screen_size, [desktop.server] * 4)) == {(1440, 900)}
@@ -90,18 +79,18 @@ def test_own_network_is_relayed_to_several_clients(desktop: QtDesktop, qt_progra
 
 
 def test_missing_namespace_is_error_or_one_warning(
-    start: Start, qt_program: list[str], monkeypatch: pytest.MonkeyPatch
+    start: Callable[..., QtDesktop], qt_program: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(qt, "why_not_closable", lambda: "unshare: not permitted")
-    host, _, port = start(qt_program, is_open=True).server.partition("::")
+    host, _, port = start(QtDesktop, qt_program, is_open=True).server.partition("::")
     assert (host, greets_at(f"{host}::{port}", 5.0)) == ("127.0.0.1", True)
     with pytest.raises(SettingsError, match=r"unshare: not permitted.*vnc_qt_host_network=true"):
-        start(qt_program, may_be_open=False)
+        start(QtDesktop, qt_program, may_be_open=False)
     with pytest.warns(UserWarning, match=r"on all interfaces without a password.*unshare: not permitted"):
-        assert start(qt_program).server.startswith("127.0.0.1::")
+        assert start(QtDesktop, qt_program).server.startswith("127.0.0.1::")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        start(qt_program)  # one warning is enough
+        start(QtDesktop, qt_program)  # one warning is enough
 
 
 def test_stopped_program_hangs_until_its_end(desktop: QtDesktop, monkeypatch: pytest.MonkeyPatch) -> None:

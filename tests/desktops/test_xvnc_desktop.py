@@ -28,8 +28,6 @@ from support.vnc_servers import require, wait_for
 
 pytestmark = pytest.mark.desktop
 
-Start = Callable[..., XvncDesktop]
-
 
 @pytest.fixture(autouse=True)
 def _needs_tigervnc_and_xterm() -> None:
@@ -37,19 +35,13 @@ def _needs_tigervnc_and_xterm() -> None:
         require(program)
 
 
-@pytest.fixture
-def start(stopping: Callable[[XvncDesktop], XvncDesktop]) -> Start:
-    """`XvncDesktop(…)`, stopped after the test."""
-    return lambda *args, **options: stopping(XvncDesktop(*args, **options))
-
-
 def directory_of(desktop: XvncDesktop) -> Path:
     return Path(desktop.server).parent
 
 
-def test_started_desktop_takes_input_and_keeps_logs(start: Start) -> None:
+def test_started_desktop_takes_input_and_keeps_logs(start: Callable[..., XvncDesktop]) -> None:
     noise = "head -c 1200000 /dev/zero | tr '\\0' x; echo good morning"
-    desktop = start(["sh", "-c", f"{noise}; exec xterm -e 'head -1 > typed.txt'"], size=(801, 603))
+    desktop = start(XvncDesktop, ["sh", "-c", f"{noise}; exec xterm -e 'head -1 > typed.txt'"], size=(801, 603))
     with closing(connect(desktop.server, desktop.password)) as controller:
         assert controller.size == (801, 603)
         controller.type_text("two apples", press_enter=True)
@@ -61,8 +53,9 @@ def test_started_desktop_takes_input_and_keeps_logs(start: Start) -> None:
     assert "TigerVNC" in logs["VNC server"]
 
 
-def test_first_screen_has_no_pointer(start: Start) -> None:
-    desktop = start(["xterm", "-e", "printf '\\033[?25l'; exec sleep 99"], start_timeout_s=60)  # and no cursor
+def test_first_screen_has_no_pointer(start: Callable[..., XvncDesktop]) -> None:
+    without_cursor = ["xterm", "-e", "printf '\\033[?25l'; exec sleep 99"]
+    desktop = start(XvncDesktop, without_cursor, start_timeout_s=60)
     with closing(connect(desktop.server, password=desktop.password)) as controller:
         controller.settle()
         first = controller.screenshot_png()
@@ -71,11 +64,13 @@ def test_first_screen_has_no_pointer(start: Start) -> None:
         assert controller.screenshot_png() == first
 
 
-def test_program_and_clients_meet_own_desktop(start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_program_and_clients_meet_own_desktop(
+    start: Callable[..., XvncDesktop], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     for name in ("DBUS_SESSION_BUS_ADDRESS", *(f"XDG_{each}_HOME" for each in ("CONFIG", "DATA", "STATE"))):
         monkeypatch.setenv(name, str(tmp_path))
     monkeypatch.setenv("WAYLAND_DISPLAY", "of-the-user")
-    desktop = start(pinned=False, environment={"FRUIT": "plum"})
+    desktop = start(XvncDesktop, pinned=False, environment={"FRUIT": "plum"})
     values = desktop.run(["sh", "-c", "echo $DBUS_SESSION_BUS_ADDRESS$WAYLAND_DISPLAY$FRUIT $DISPLAY"]).stdout
     assert values == f"plum {desktop.display}\n"
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"):
@@ -117,10 +112,10 @@ def test_machine_that_cannot_start_it_is_named(tmp_path: Path, monkeypatch: pyte
         XvncDesktop()
 
 
-def test_desktops_started_at_once_share_nothing_and_leave_nothing(start: Start) -> None:
+def test_desktops_started_at_once_share_nothing_and_leave_nothing(start: Callable[..., XvncDesktop]) -> None:
     own = "exec env -i DISPLAY=$DISPLAY XAUTHORITY=$XAUTHORITY /usr/bin/xterm -e cat"  # an environment of its own
     with ThreadPoolExecutor() as pool:
-        desktops = list(pool.map(lambda _: start(["sh", "-c", own]), range(3)))
+        desktops = list(pool.map(lambda _: start(XvncDesktop, ["sh", "-c", own]), range(3)))
     Session().stop()  # a next start leaves living desktops alone
     assert len({(desktop.display, desktop.server, desktop.password) for desktop in desktops}) == 3
     for desktop, killed in zip(desktops, ("", "Xtigervnc", "vnc-supervisor"), strict=True):
