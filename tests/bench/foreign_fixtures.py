@@ -22,8 +22,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from foreign_changes import CHANGES, Change, in_page, over_window
-from foreign_table import PROGRAMS, DesktopProgram, Page, Program
+from foreign_table import CHANGES, PROGRAMS, Change, DesktopProgram, Page, Program, in_page, over_window
 
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types.protocols import Desktop, Judge, Planner

@@ -3,7 +3,7 @@
     python tests/bench/run.py foreign_programs [--replays 1000] [--at-once 3] [--programs WORD …] [--changes WORD …]
         [--keep DIRECTORY]
 
-The programs stand in foreign_table.py, with the Debian packages that they need, the changes in foreign_changes.py. All
+The programs stand in foreign_table.py, with the Debian packages that they need, and the changes. All
 is done by pytest as a user does it: each test has a task, for which the planner is a script, and a claim, which a judge
 who believes it judged while it was recorded; it is replayed without either. Each test has a desktop and a home
 directory of its own. Of the unchanged replays, whose number is of all programs together, one may drift; of the changed
@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import math
 import shutil
-import statistics
 import sys
 import tempfile
 from collections import Counter
@@ -26,9 +25,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from foreign_changes import CHANGES
 from foreign_fixtures import package_dir
-from foreign_table import PROGRAMS, Page
+from foreign_table import CHANGES, PROGRAMS, Page
 from ratios import head, machine, row, session
 
 from pytest_vnc_use.errors import RunDirectoryError
@@ -59,12 +57,11 @@ GATE_S = 10.0
 
 @dataclass(frozen=True)
 class Replay:
-    """The result of a replay: who saw something and where; `took_s` is the test's time without its fixtures'."""
+    """The result of a replay: who saw something and where."""
 
     name: str
     kind: str
     seen_by: str
-    took_s: float
 
 
 @dataclass(frozen=True)
@@ -118,7 +115,7 @@ class Suite:
             seen_by = told_drift(test, len(PROGRAMS[name].steps)) or f"{test.triage}: {first}"
         if kind and not (self.directory / "happened" / f"{name}, {kind}").exists():
             seen_by = NEVER if seen_by == NOBODY else f"{TOO_EARLY}{seen_by}"
-        return Replay(name, kind, seen_by, test.duration_s)
+        return Replay(name, kind, seen_by)
 
 
 def name_of(test: ItemResult) -> tuple[str, int]:
@@ -145,13 +142,12 @@ def unchanged(suite: Suite, names: Sequence[str], replays: int) -> int:
         came += suite.replay(names, min(AT_A_TIME, each - done))
         passed = sum(replay.seen_by == NOBODY for replay in came)
         print(f"{passed} of {len(came)} replays passed", file=sys.stderr, flush=True)
-    print(head("program", "replays", "passed", "drifted", "where", "median s"))
+    print(head("program", "replays", "passed", "drifted", "where"))
     for name in names:
         of_it = [replay for replay in came if replay.name == name]
         wrong = Counter(replay.seen_by for replay in of_it if replay.seen_by != NOBODY)
         where = "; ".join(f"{count}× {who}" if count > 1 else who for who, count in wrong.most_common())
-        median_s = statistics.median(replay.took_s for replay in of_it) if of_it else math.nan
-        print(row(name, len(of_it), len(of_it) - wrong.total(), wrong.total(), where, f"{median_s:.2f}"))
+        print(row(name, len(of_it), len(of_it) - wrong.total(), wrong.total(), where))
     bad = sum(replay.seen_by != NOBODY for replay in came)
     print(f"\n{len(came)} replays, {bad} did not pass\n", flush=True)
     return bad

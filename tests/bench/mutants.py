@@ -1,12 +1,11 @@
 """Which random changes of the source the tests notice: each mutant runs against the test files that cover its line.
 
-    python tests/bench/run.py mutants PACKAGE [--count 20] [--seed 1] [--tree CHECKOUT] [--tests DIRECTORY …]
+    python tests/bench/run.py mutants PACKAGE [--count 20] [--seed 1]
 
-PACKAGE is one of `pytest_vnc_use`, such as safety; its tests are those in the directory of its name, or in DIRECTORIES.
-`all` is the whole package with all tests. The files that execute the fewest lines run first.
-With `--tree` both are those of another checkout: what its source has in common has the same mutants by the same seed.
-A mutant is killed by a test that fails; one that takes over two minutes timed out, and is either endless or not
-noticed so far. A file that fails twice without a mutant is left out.
+PACKAGE is one of `pytest_vnc_use`, such as safety; its tests are those in the directory of its name. `all` is the whole
+package with all tests. The files that execute the fewest lines run first. A mutant is killed by a test that fails; one
+that takes over two minutes timed out, and is either endless or not noticed so far. A file that fails twice without a
+mutant is left out.
 """
 
 from __future__ import annotations
@@ -90,10 +89,10 @@ def lines_of(tree: Path, test: Path) -> set[tuple[str, int]] | None:
         return lines
 
 
-def covering(tree: Path, directories: list[str]) -> dict[tuple[str, int], list[str]]:
+def covering(tests: Path, tree: Path) -> dict[tuple[str, int], list[str]]:
     """Return the test files that execute each line, those that execute the fewest lines first."""
     executed: dict[str, set[tuple[str, int]]] = {}
-    for test in sorted({path for name in directories for path in (tree / "tests" / name).rglob("test_*.py")}):
+    for test in sorted(tests.rglob("test_*.py")):
         lines = lines_of(tree, test)
         if lines is None and (lines := lines_of(tree, test)) is None:
             print(f"{test} fails without a mutant, and is left out", file=sys.stderr, flush=True)
@@ -111,14 +110,12 @@ def main() -> None:
     parser.add_argument("package")
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--tree", type=Path, default=TREE)
-    parser.add_argument("--tests", nargs="+", default=[])
     asked = parser.parse_args()
     results = Counter[str]()
     with tempfile.TemporaryDirectory(prefix="mutants-") as made:
         tree = Path(made, "tree")
-        shutil.copytree(asked.tree, tree, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__"))
-        lines = covering(tree, asked.tests or ["" if asked.package == "all" else asked.package])
+        shutil.copytree(TREE, tree, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__"))
+        lines = covering(tree / "tests" / ("" if asked.package == "all" else asked.package), tree)
         every = list(mutants(tree, asked.package))
         every.sort(key=lambda mutant: random.Random(f"{asked.seed} {mutant[0]} {mutant[3:]}").random())
         for name, line, start, old, new in every[: asked.count]:

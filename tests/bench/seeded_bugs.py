@@ -1,7 +1,6 @@
-"""Which seeded bugs a replay lets pass: tables in Markdown. None may that a person sees while the recording watched.
+"""Which seeded bugs a replay lets pass: a table in Markdown. None may that a person sees while the recording watched.
 
     python tests/bench/run.py seeded_bugs [qt] [gtk] [page] [--only KIND_OR_BUG …] [--flavours FLAVOUR …] [--at-once N]
-    python tests/bench/run.py seeded_bugs --list
 
 Each walk of the three programs (seeded_programs.py) is recorded without a bug, by a planner that follows its steps and
 a judge that knows what is right. Then it is replayed without a model, as a user's pytest does it: without a bug, which
@@ -166,16 +165,9 @@ def is_passed(case: Case, who: str) -> bool:
     return who == NOBODY or (who == TRANSIENT and case.bug is not None and case.bug.kind != "transient")
 
 
-def print_tables(bugs: Mapping[str, Sequence[Bug]], seen: Mapping[Case, str]) -> None:
-    """Print who saw each bug, how many bugs each saw, by flavour, and which passed."""
-    for name, some in bugs.items():
-        print(f"\n### {ALL[name].toolkit}, {len(some)} bugs\n")
-        print(head("kind", "bug", *FLAVOURS.values()))
-        for bug in some:
-            cells = [seen.get(Case(name, bug.walk, flavour, bug), "") for flavour in FLAVOURS]
-            print(row(bug.kind, bug.name.replace("_", " "), *cells))
+def print_table(seen: Mapping[Case, str]) -> None:
+    """Print how many bugs each saw, by flavour, and which passed."""
     counts = Counter((who, case.flavour) for case, who in seen.items())
-    print("\n### who saw how many\n")
     print(head("seen by", *FLAVOURS.values()))
     for who in dict.fromkeys((*SEES, TRANSIENT, NOBODY, *seen.values())):
         print(row(who, *(counts[who, flavour] for flavour in FLAVOURS)))
@@ -191,21 +183,17 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--only", nargs="+", default=[], help="kinds, or names of bugs")
     parser.add_argument("--flavours", nargs="+", default=[*FLAVOURS], choices=FLAVOURS, help="of the tests")
     parser.add_argument("--at-once", type=int, default=3, help="so many tests")
-    parser.add_argument("--list", action="store_true", help="only name the bugs")
     asked = parser.parse_args(arguments)
     only = {*asked.only}
     bugs = {
         name: [bug for bug in ALL[name].bugs if not only or only & {bug.kind, bug.name}]
         for name in asked.programs or ALL
     }
-    if asked.list:
-        print(*(f"{name} {bug.kind}: {bug.name}" for name, some in bugs.items() for bug in some), sep="\n")
-        return 0
     print(f"{machine()}, {asked.at_once} at once", flush=True)
     started_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="seeded-") as directory:
         seen, unbroken = examine(bugs, asked.flavours, asked.at_once, Path(directory))
-    print_tables(bugs, seen)
+    print_table(seen)
     print(f"\n{sum(map(len, bugs.values()))} bugs in {len(seen)} tests, {time.monotonic() - started_s:.0f} s")
     print(*(f"without a bug, {line}" for line in unbroken), sep="\n")
     passed = any(is_passed(case, who) for case, who in seen.items())

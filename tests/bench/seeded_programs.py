@@ -59,7 +59,6 @@ class Bug:
 class Program:
     """`command` takes the name of a bug, or "", and the walk's options."""
 
-    toolkit: str
     server: str
     size: tuple[int, int]
     command: tuple[str, ...]
@@ -248,13 +247,13 @@ LATE = {
 }
 
 
-def _form(toolkit: str, python: str, file: str, late: Sequence[str]) -> Program:
+def _form(python: str, file: str, late: Sequence[str]) -> Program:
     bugs = (*_of_form("late", *late), *FORM_BUGS)
-    return Program(toolkit, "xvnc", (800, 600), (python, f"{PROGRAMS}/{file}"), FORM_WALKS, bugs, 3.0)
+    return Program("xvnc", (800, 600), (python, f"{PROGRAMS}/{file}"), FORM_WALKS, bugs, 3.0)
 
 
 ALL = {
-    "qt": Program("Qt", "qt", (1440, 900), (sys.executable, f"{PROGRAMS}/buggy_shop.py"), SHOP_WALKS, SHOP_BUGS, 4.0),
-    "gtk": _form("GTK", "/usr/bin/python3", "buggy_form.py", LATE["gtk"]),
-    "page": _form("a page in Chromium", sys.executable, "buggy_page.py", LATE["page"]),
+    "qt": Program("qt", (1440, 900), (sys.executable, f"{PROGRAMS}/buggy_shop.py"), SHOP_WALKS, SHOP_BUGS, 4.0),
+    "gtk": _form("/usr/bin/python3", "buggy_form.py", LATE["gtk"]),
+    "page": _form(sys.executable, "buggy_page.py", LATE["page"]),
 }
