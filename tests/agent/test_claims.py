@@ -183,7 +183,6 @@ class ColourJudge:
         return Verdict(claim, "holds" if claim.endswith(colour) else "fails", f"it is {colour}")
 
 
-@pytest.mark.desktop
 def test_saw_finds_toast_of_half_second(tigervnc: VncServer, tmp_path: Path) -> None:
     require("xsetroot")
     toast = "; ".join(f"xsetroot -solid '{colour}'; sleep 0.5" for colour in ("#0000ff", "#ff0000", "#0000ff"))

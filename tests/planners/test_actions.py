@@ -289,11 +289,6 @@ def test_batch_reads_each_form() -> None:
     assert [each.as_proposed for each in typed] == [{"name": "type_text", "args": {"text": "a"}}] * 2
 
 
-def test_reason_of_call_becomes_intent() -> None:
-    assert read_proposal(FunctionCall("wait", {"reason": "it loads"}), SCREEN).intent == "it loads"
-    assert read_tool(COMMANDS, FunctionCall("wait", {"thought": "it loads"}))[0].intent == "it loads"
-
-
 def stock_of(fruit: str) -> str:
     """How many of a fruit are in stock."""
     return f"3 {fruit}"
@@ -366,6 +361,8 @@ def test_proposal_keeps_call_as_it_came() -> None:
     assert (proposal.intent, proposal.confirmation) == ("open it", Confirmation("pays"))
     assert proposal.action == CallFunction("add_user", {"text": "a"})
     assert proposal.as_proposed == {"name": "add_user", "args": call.args}
+    assert read_proposal(FunctionCall("wait", {"reason": "it loads"}), SCREEN).intent == "it loads"
+    assert read_tool(COMMANDS, FunctionCall("wait", {"thought": "it loads"}))[0].intent == "it loads"
 
 
 def test_confirmation_of_two_decisions_is_stricter() -> None:

@@ -22,8 +22,6 @@ from support.judges import CLAIM, Says
 from support.memory_desktop import PaintedController, painted
 from support.tills import ADD_WHEN_MOVED, PAY, STEPS, Steps, Tills
 
-desktop = pytest.mark.desktop
-
 
 class Person:
     """A reviewer with prepared answers; then it is no. `questions` are those that were asked."""
@@ -56,7 +54,6 @@ def files_of(tills: Tills) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in tills.key.path.parent.rglob("*") if file.is_file()}
 
 
-@desktop
 def test_accepted_and_masked_changes_are_asked_once(recorded: Tills) -> None:
     before, person = files_of(recorded), Person("accept", "mask")
     assert person.review(recorded, "wrong total") == ""
@@ -71,7 +68,6 @@ def test_accepted_and_masked_changes_are_asked_once(recorded: Tills) -> None:
     assert files_of(recorded) == after
 
 
-@desktop
 def test_answer_after_recording_changed_is_not_written(recorded: Tills) -> None:
     person, file = Person(), recorded.key.path
 
@@ -85,7 +81,6 @@ def test_answer_after_recording_changed_is_not_written(recorded: Tills) -> None:
     assert file.read_bytes() == b"edited"
 
 
-@desktop
 def test_claim_whose_evidence_changed_is_asked(judged: Tills) -> None:
     before = files_of(judged)
     for answers in (["accept"] * 2, ["accept"] * 3):
@@ -97,7 +92,6 @@ def test_claim_whose_evidence_changed_is_asked(judged: Tills) -> None:
         assert (failure == "", files_of(judged) == before) == (holds, not holds)
 
 
-@desktop
 def test_moved_target_cannot_be_accepted(recorded: Tills) -> None:
     before, person = files_of(recorded), Person("accept")
     failure = person.review(recorded, "moved button")
@@ -108,7 +102,6 @@ def test_moved_target_cannot_be_accepted(recorded: Tills) -> None:
     assert files_of(recorded) == before
 
 
-@desktop
 def test_model_continues_where_reviewer_lets_it(recorded: Tills) -> None:
     person = Person("model")
     steps = (Click(*ADD_WHEN_MOVED), Click(*ADD_WHEN_MOVED), Click(*PAY))

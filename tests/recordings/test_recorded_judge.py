@@ -23,7 +23,6 @@ desktop = pytest.mark.desktop
 
 
 @pytest.mark.slow
-@desktop
 def test_recorded_answers_are_given_without_judge(judged: Tills) -> None:
     judge = Says("unsure")
     with judged.agent("auto", Steps(), judge=judge) as played:
@@ -38,7 +37,6 @@ def test_recorded_answers_are_given_without_judge(judged: Tills) -> None:
     assert judge.asked == []
 
 
-@desktop
 def test_other_evidence_without_judge_is_unsure(judged: Tills) -> None:
     with judged.agent("replay") as played:
         result = played.run()
@@ -69,7 +67,6 @@ class Sees(Says):
         return super().judge(claim, frame, timeout_s=timeout_s, report=report)
 
 
-@desktop
 def test_claim_beside_mask_is_judged_again_once(judged: Tills) -> None:
     assert add_masks(judged.key.path, [Region(300, 110, 470, 170)])
     with judged.agent("auto", Steps(), judge=Sees()) as played:

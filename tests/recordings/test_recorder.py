@@ -141,7 +141,6 @@ def unstable(recording: Recording) -> list[DynamicRegion]:
 
 
 @pytest.mark.slow
-@pytest.mark.desktop
 def test_rehearsal_learns_line_moved_by_pixel_and_toast(recorded: Tills) -> None:
     with pytest.raises(RecordingDrifted, match=r"record again with vnc_rehearse=2"):
         replayed(recorded, "--fault=shaky text")

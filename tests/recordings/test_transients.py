@@ -29,7 +29,6 @@ def replayed(tills: Tills, *till: str) -> tuple[list[str], Path]:
         return played.recorded.transients, result.run_dir
 
 
-@desktop
 def test_transient_is_listed_with_its_frame(recorded: Tills) -> None:
     told, directory = replayed(recorded, "--fault=toast")
     assert told
