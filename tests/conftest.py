@@ -20,12 +20,12 @@ from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.plugin import markers as markers, runtest as runtest  # pytester forgets what a session imports
 from support import vnc_servers
 from support.forked_python import ForkedPython, start_server, use_server
-from support.gemini_server import GeminiServer, Reply
+from support.gemini_server import GeminiServer
 from support.paths import PAD, PAD_LINE, TESTS
 from support.qt_desktop import QtDesktop
 from support.vnc_servers import VncServer
 
-DESKTOPS = frozenset({"pad", "fresh_pad", "tigervnc", "x11vnc", "recorded_once"})
+DESKTOPS = frozenset({"pad", "tigervnc", "x11vnc", "recorded_once"})
 """The fixtures, for tests of several directories, that start a desktop."""
 LONGEST_TEST_S = 600
 """Nothing takes so long but what hangs, also on a machine with much else to do."""
@@ -51,7 +51,7 @@ def pytest_configure_node(node: WorkerController) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> WorkStealingScheduling | None:
-    """Give each worker whole directories with `-n` alone too, so that what a directory's tests share is made once."""
+    """Give each worker whole directories with `-n` alone too, whose tests share what is made once."""
     return WorkStealingScheduling(config, log) if config.getoption("dist") == "load" else None
 
 
@@ -103,15 +103,12 @@ def _once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
 
 
-def _pad() -> Iterator[QtDesktop]:
+@pytest.fixture(scope="module")
+def pad() -> Iterator[QtDesktop]:
     """Yield a desktop with a pad, which writes down its input."""
     desktop = QtDesktop(PAD)
     yield desktop
     desktop.stop()
-
-
-pad = pytest.fixture(_pad, scope="module")
-fresh_pad = pytest.fixture(_pad)
 
 
 @pytest.fixture
@@ -140,15 +137,8 @@ def connected() -> Iterator[Callable[..., VNCController]]:
 @pytest.fixture
 def model() -> Iterator[Callable[..., GeminiServer]]:
     """Start a fake server that answers with these replies, in order."""
-    servers: list[GeminiServer] = []
-
-    def start(*replies: Reply) -> GeminiServer:
-        servers.append(GeminiServer(replies).__enter__())
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        server.__exit__()
+    with contextlib.ExitStack() as stack:
+        yield lambda *replies: stack.enter_context(GeminiServer(replies))
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 from pytest_vnc_use.backends.browser import Browser
 from pytest_vnc_use.backends.vnc import VNCController
 from support import vnc_servers
-from support.browsers import Site, chromium, site
 from support.vnc_servers import VncServer
+from support.witness_programs import Site, chromium, openbox, site
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -45,7 +45,7 @@ def pages() -> Iterator[Site]:
 
 @pytest.fixture(scope="module")
 def shared_browser(desktop: VncServer, pages: Site) -> Iterator[Browser]:
-    with chromium(desktop, pages.address, window_manager=True) as browser:
+    with openbox(desktop), chromium(desktop, pages.address) as browser:
         yield browser
 
 

@@ -24,11 +24,10 @@ from pytest_vnc_use.types import Action, Click, Drag, OpenAddress, Region, Trave
 from pytest_vnc_use.types.elements import Element
 from pytest_vnc_use.types.protocols import CommandResult
 from support import accessible, vnc_servers
-from support.browsers import Site, element
 from support.json_server import Reply
 from support.paths import PROGRAMS
 from support.vnc_servers import VncServer, wait_for
-from support.witness_programs import assert_becomes, serving_pages
+from support.witness_programs import Site, assert_becomes, element, serving_pages
 
 
 def test_address_title_text_and_functions_of_model(browser: Browser, pages: Site) -> None:

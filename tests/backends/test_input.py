@@ -30,12 +30,12 @@ from pytest_vnc_use.types import (
 )
 from pytest_vnc_use.types.keys import keysym_of, name_of, parse_combo
 from support import vnc_servers
-from support.browsers import element
 from support.rfb_server import RAW, greeting, rectangle, update
 from support.stages import qemu
 from support.vnc_servers import VncServer, require, wait_for
 from support.witness_programs import (
     assert_becomes,
+    element,
     openbox,
     window_of,
     witness_on_qt,
@@ -303,6 +303,19 @@ def test_text_by_clipboard(
 
     with pytest.raises(SettingsError, match="this VNC server has no extended clipboard"):
         connected(x11vnc, type_by="clipboard")
+
+
+DRAGGED = """data:text/html,<div role=button aria-label=Item draggable=true id=item>item</div><br>
+<div role=button aria-label=Gift id=gift>none</div><script>
+item.ondragstart = () => { for (const end = performance.now() + 1200; performance.now() < end;) {} };
+gift.ondragover = event => event.preventDefault(); gift.ondrop = () => gift.textContent = "an item"</script>"""
+
+
+def test_slow_page_gets_item_dropped_on_it(browser: Browser, hands: VNCController) -> None:
+    browser.navigate(DRAGGED)
+    hands.settle()
+    hands.drag_and_drop(*element(browser, "Item").centre, *element(browser, "Gift").centre)
+    assert_becomes(lambda: browser.text().split(), ["item", "an", "item"])
 
 
 def key(keysym: int, down: bool, scancode: int = 0) -> bytes:

@@ -22,8 +22,7 @@ from collections import Counter
 from pathlib import Path
 
 from support.chaos import world
-from support.chaos.disturbances import Action, Done, plan
-from support.chaos.project import Arena, Model, Project, environment, left_over, wrong_results
+from support.chaos.project import Action, Arena, Done, Model, Project, environment, left_over, plan, wrong_results
 
 SESSION_S = 300.0
 WAYS: tuple[tuple[str, ...], ...] = ((), ("--reruns=1",), ("--vnc-repeat=1", "--dist=worksteal"))

@@ -10,6 +10,7 @@ which is rather too much. No model is asked, so the bill of a service may differ
 from __future__ import annotations
 
 import math
+import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -20,9 +21,9 @@ from pytest_vnc_use.planners.gemini.planner import GeminiJudge
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, ModelAsked, Usage
 from support.gemini_server import GeminiServer, text
+from support.paths import EXAMPLES
 from support.players import PLAYERS, Said
 from support.qt_desktop import QtDesktop
-from support.shop_runs import SHOP
 
 STEPS = (5, 10, 20)
 MODELS = ("gemini-3.5-flash-lite", "gemini-3.8-flash", "gemini-3.1-pro-preview")
@@ -58,7 +59,7 @@ def requests(steps: int) -> Sequence[ModelAsked]:
     with tempfile.TemporaryDirectory(prefix="costs-") as runs, ExitStack() as stack:
         shop = QtDesktop()
         stack.callback(shop.stop)
-        shop.launch(SHOP)
+        shop.launch([sys.executable, str(EXAMPLES / "shop")])
         settings = Settings(server=shop.server, runs_dir=runs, max_steps=steps + 1, watch=False)
         with PLAYERS["gemini"].asked(turns) as (_, planner), GeminiServer([text(HOLDS)]) as judging:
             judge = GeminiJudge(api_key=judging.api_key, base_url=judging.url)

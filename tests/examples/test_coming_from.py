@@ -16,11 +16,11 @@ from PIL import Image
 
 from pytest_vnc_use.harness.screenshots import write_screenshots
 from support import chat_server, vnc_servers
-from support.browsers import QUIET, site
 from support.chat_server import ChatServer
 from support.gemini_server import GeminiServer, Reply, calls, text
 from support.paths import PAD_LINE, ROOT
 from support.players import frame_of
+from support.witness_programs import QUIET, site
 
 SECTIONS = (ROOT / "docs" / "models.md").read_text(encoding="utf-8").partition("\n## Coming from another system\n")[2]
 CLICK = ("click_at", {"x": 500, "y": 500})

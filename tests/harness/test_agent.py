@@ -13,9 +13,9 @@ import pytest
 from pytest_vnc_use.errors import ActionError, DesktopRefused
 from pytest_vnc_use.harness import Agent, MouseClickAction, Position, record_action
 from support import vnc_servers
-from support.browsers import chromium
 from support.harness_agents import actions_in, place
 from support.vnc_servers import VncServer
+from support.witness_programs import chromium
 
 pytestmark = pytest.mark.desktop
 

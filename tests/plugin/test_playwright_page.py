@@ -6,8 +6,8 @@ import shlex
 
 import pytest
 
-from support.browsers import QUIET
 from support.vnc_servers import require, require_package
+from support.witness_programs import QUIET
 
 CONFTEST = """
 import shutil

@@ -1,7 +1,6 @@
 """The shell steps of CI files, taken out and run as a CI runs them: a fresh clone, home and environment.
 
-Python's packages are those of the tests: a virtual environment of its own sees them, so that pip finds what it is asked
-for. `apt-get` and `gh` only write down what they were asked for.
+A virtual environment of its own sees the tests' packages. `apt-get` and `gh` only write down what they were asked for.
 """
 
 from __future__ import annotations
@@ -23,35 +22,28 @@ import yaml
 TIMEOUT_S = 140
 BASH = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c")
 SH = ("sh", "-e", "-c")
+CUA_VNC = '#!/bin/sh\nexec python -m pytest_vnc_use.cli "$@"\n'
 STUB = '#!/bin/sh\necho "$(basename "$0") $*" >>"$CALLS"\ncase "$*" in "pr list"*) echo 0 ;; esac\n'
 
 
 @dataclass
 class Machine:
-    """A clean machine for one job: `clone` is the project, `said` all that its steps printed.
-
-    `shard` is the number of a sharded job, `branch` the branch of the job.
-    """
+    """A clean machine for one job on a branch: `clone` is the project, `said` all that its steps printed."""
 
     directory: Path
     origin: Path
     variables: Mapping[str, str] = field(default_factory=dict)
-    shard: int = 0
     branch: str = "main"
     said: str = ""
 
     def __post_init__(self) -> None:
         for name in ("home", "bin"):
             (self.directory / name).mkdir(parents=True)
-        for name in ("apt-get", "gh"):
-            stub = self.directory / "bin" / name
-            stub.write_text(STUB)
-            stub.chmod(0o755)
-        clone = ["git", "clone", "-q", "--branch", self.branch, str(self.origin), str(self.clone)]
-        subprocess.run(clone, check=True)
-        command = self.directory / "bin" / "cua-vnc"
-        command.write_text('#!/bin/sh\nexec python -m pytest_vnc_use.cli "$@"\n')
-        command.chmod(0o755)
+        for name, script in (("apt-get", STUB), ("gh", STUB), ("cua-vnc", CUA_VNC)):
+            program = self.directory / "bin" / name
+            program.write_text(script)
+            program.chmod(0o755)
+        subprocess.run(["git", "clone", "-q", "--branch", self.branch, self.origin, self.clone], check=True)
         venv.create(self.directory / "venv", symlinks=True, with_pip=False)
         version = f"python{sys.version_info.major}.{sys.version_info.minor}"
         packages = self.directory / "venv" / "lib" / version / "site-packages" / "tests.pth"
@@ -102,20 +94,15 @@ def empty_machine(directory: Path) -> Machine:
 
 
 def run_github(machine: Machine, file: str, job: str, secrets: Mapping[str, str]) -> int:
-    """Run the `run:` steps of a job, until one fails; then those that run always.
-
-    The conditions of steps that are used: none, always(), the outcome of a step, and whether there are runs.
-    """
+    """Run the `run:` steps of a job, until one fails; then those that run always."""
 
     def value(text: object) -> str:
-        expressions = {f"${{{{ secrets.{name} }}}}": secret for name, secret in secrets.items()}
         known = {
-            **expressions,
+            **{f"${{{{ secrets.{name} }}}}": secret for name, secret in secrets.items()},
             "${{ github.token }}": "token",
             "${{ steps.report.outputs.artifact-url }}": "URL",
             "${{ steps.page.outputs.artifact-url }}": "https://github.test/page",
             "${{ steps.page.outputs.artifact-url || steps.report.outputs.artifact-url }}": "https://github.test/page",
-            "${{ matrix.shard }}": str(machine.shard),
             "${{ github.ref_name }}": machine.branch,
         }
         return known.get(str(text), "" if "secrets." in str(text) else str(text))
@@ -124,13 +111,11 @@ def run_github(machine: Machine, file: str, job: str, secrets: Mapping[str, str]
     outcomes: dict[str, int] = {}
     failed = 0
     for step in workflow["jobs"][job]["steps"]:
-        condition = re.fullmatch(r"steps\.(\w+)\.outcome == 'failure'", step.get("if", ""))
-        has_no_runs = (
-            "hashFiles('**/runs/vnc-results.json')" in step.get("if", "") and not (machine.clone / "runs").is_dir()
-        )
-        if failed and "always()" not in step.get("if", ""):
-            continue
-        if "run" not in step or has_no_runs or (condition and not outcomes[condition[1]]):
+        text = step.get("if", "")
+        condition = re.fullmatch(r"steps\.(\w+)\.outcome == 'failure'", text)
+        has_no_runs = "hashFiles('**/runs/vnc-results.json')" in text and not (machine.clone / "runs").is_dir()
+        is_skipped = failed and "always()" not in text
+        if is_skipped or "run" not in step or has_no_runs or (condition and not outcomes[condition[1]]):
             continue
         variables = {name: value(text) for name, text in step.get("env", {}).items()}
         variables |= {
@@ -161,11 +146,9 @@ def run_gitlab(machine: Machine, file: str, job: str, secrets: Mapping[str, str]
 
 
 def run_jenkins(machine: Machine, file: str, stage: str, secrets: Mapping[str, str]) -> int:
-    """Run the scripts of the stage Install, and of another one; Groovy's backslashes are read.
-
-    As in Jenkins, a missing credential fails its stage.
-    """
-    stages = stages_of((machine.clone / file).read_text())
+    """Run the scripts of the stage Install, and of another one; a missing credential fails its stage."""
+    source = (machine.clone / file).read_text()
+    stages = dict(zip(*[iter(re.split(r"stage\('([^']+)'\)", source)[1:])] * 2, strict=True))
     known: dict[str, str] = {"BRANCH_NAME": machine.branch, "BUILD_URL": "URL"}
     for name in ("Install", stage):
         bound = re.findall(r"credentialsId: '(\w+)', variable: '(\w+)'", stages[name])
@@ -178,10 +161,6 @@ def run_jenkins(machine: Machine, file: str, stage: str, secrets: Mapping[str, s
             if code and "catchError" not in stages[name]:
                 return code
     return 0
-
-
-def stages_of(source: str) -> dict[str, str]:
-    return dict(zip(*[iter(re.split(r"stage\('([^']+)'\)", source)[1:])] * 2, strict=True))
 
 
 Runner = Callable[[Machine, str, str, Mapping[str, str]], int]

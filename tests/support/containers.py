@@ -1,7 +1,6 @@
 """The image of examples/desktop, built once for each content of that directory, and desktops that run it.
 
-Needs podman. Where no registry can be reached, it also needs debootstrap and root: then it makes Debian's base image
-here.
+Needs podman, and where no registry can be reached, debootstrap and root, to make Debian's base image.
 """
 
 from __future__ import annotations
@@ -23,17 +22,9 @@ from support.vnc_servers import missing, require
 ENGINE = "podman"
 DIRECTORY = EXAMPLES / "desktop"
 BASE = "docker.io/library/debian:bookworm-slim"
-NOT_IN_SLIM = (
-    "var/cache/apt/*",
-    "var/lib/apt/lists/*",
-    "usr/share/man/*",
-    "usr/share/locale/*",
-    "usr/share/info/*",
-    "usr/share/doc/*",
-)
+NOT_IN_SLIM = "var/cache/apt/* var/lib/apt/lists/* usr/share/man/* usr/share/locale/* usr/share/info/* usr/share/doc/*"
 """What Debian leaves out of its image too."""
 _BUILD_S = 900
-_LOCK = Path(tempfile.gettempdir(), "vnc-use-test-image.lock")
 
 
 def started_container(*command: str, **options: Any) -> ContainerDesktop:
@@ -45,20 +36,16 @@ def started_container(*command: str, **options: Any) -> ContainerDesktop:
 def desktop_image() -> str:
     """Return the image's name; build it if it is not here yet. Skip if it cannot be run here; fail in CI."""
     require(ENGINE)
-    if _failure(ENGINE, "info"):  # at once, and not after Debian's image was made, in each test again
+    if _failure(ENGINE, "info"):
         missing(f"a {ENGINE} that may run containers here", f"`{ENGINE} info` says what it lacks")
-    name = _name()
-    with FileLock(_LOCK):
+    content = b"".join(path.name.encode() + path.read_bytes() for path in sorted(DIRECTORY.iterdir()))
+    name = f"localhost/vnc-use-test-desktop:{hashlib.sha256(content).hexdigest()[:16]}"
+    with FileLock(Path(tempfile.gettempdir(), "vnc-use-test-image.lock")):
         if _failure(ENGINE, "image", "exists", name):
             _have_base_image()
             _do(ENGINE, "build", "-t", name, str(DIRECTORY))
     _do(ENGINE, "run", "--rm", "--entrypoint", "true", name)
     return name
-
-
-def _name() -> str:
-    content = b"".join(path.name.encode() + path.read_bytes() for path in sorted(DIRECTORY.iterdir()))
-    return f"localhost/vnc-use-test-desktop:{hashlib.sha256(content).hexdigest()[:16]}"
 
 
 def _have_base_image() -> None:
@@ -68,7 +55,7 @@ def _have_base_image() -> None:
     with tempfile.TemporaryDirectory() as directory:
         root, tar = f"{directory}/root", f"{directory}/root.tar"
         _do("debootstrap", "--variant=minbase", "bookworm", root)
-        _do("sh", "-c", f"cd {root} && rm -rf {' '.join(NOT_IN_SLIM)}")
+        _do("sh", "-c", f"cd {root} && rm -rf {NOT_IN_SLIM}")
         _do("tar", "-C", root, "-cf", tar, ".")
         _do(ENGINE, "import", tar, BASE)
 

@@ -5,8 +5,8 @@ large. Here one process imports once what a session imports (`_MODULES`), and do
 (`done_ahead`). Each session is forked from it (`multiprocessing`'s fork server), and so are its workers (`-n2`). The
 workers of the suite itself share one such process.
 
-What differs from a process of its own: its parent is the fork server, it takes umask and limits from there, the package
-is loaded, and Python is not taken down at its end. A test of such things starts `sys.executable` by `subprocess`.
+Unlike a process of its own, it has the parent, umask and limits of the fork server, and Python is not taken down at its
+end. A test of such things starts `sys.executable` by `subprocess`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from multiprocessing import forkserver, reduction
+from operator import methodcaller
 from pathlib import Path
 from typing import IO, Any
 
@@ -88,7 +89,6 @@ class ForkedPython:
         stdout: int | IO[Any] = subprocess.PIPE,
         stderr: int | IO[Any] = subprocess.STDOUT,
     ) -> None:
-        """Start it; standard input, output and errors as `subprocess.Popen` has them. `module` may be "-c"."""
         self.args = [module, *arguments]
         self.stdin: IO[str] | None = None
         self.stdout: IO[str] | None = None
@@ -111,12 +111,10 @@ class ForkedPython:
             self._process.start()
         self.pid = self._process.pid or 0
 
-    @property
-    def returncode(self) -> int | None:
-        return self._process.exitcode
-
     def poll(self) -> int | None:
         return self._process.exitcode
+
+    returncode = property(poll)
 
     def wait(self, timeout: float | None = None) -> int:
         self._process.join(timeout)
@@ -127,9 +125,6 @@ class ForkedPython:
     def send_signal(self, number: int) -> None:
         if self._process.exitcode is None:
             os.kill(self.pid, number)
-
-    def terminate(self) -> None:
-        self._process.terminate()
 
     def kill(self) -> None:
         self._process.kill()
@@ -170,12 +165,7 @@ class _Stream:
         self._number = file if isinstance(file, int) else file.fileno()
 
     def __reduce__(self) -> tuple[Callable[[Any], int], tuple[Any]]:
-        return _number_here, (reduction.DupFd(self._number),)
-
-
-def _number_here(sent: Any) -> int:
-    number: int = sent.detach()
-    return number
+        return methodcaller("detach"), (reduction.DupFd(self._number),)
 
 
 def _run(command: list[str], directory: str, env: dict[str, str], streams: list[int], server: dict[str, Any]) -> None:
@@ -193,7 +183,9 @@ def _run(command: list[str], directory: str, env: dict[str, str], streams: list[
     sys.path[:0] = [directory, *filter(None, env.get("PYTHONPATH", "").split(os.pathsep))]
     for name in _REWRITTEN & sys.modules.keys():
         sys.modules[name].__doc__ = "PYTEST_DONT_REWRITE"
-    _own_reactor()
+    ours: Any = sys.modules["pytest_vnc_use.backends.reactor"]
+    ours.reactor.waker = None
+    ours.reactor.__init__()  # forked processes would share its `epoll` and pipe, and wake up each other
     use_server(server)  # workers are forked from the same server
     gateway_io.Popen2IOMaster.__init__ = _fork_worker  # type: ignore[assignment]
     gc.freeze()  # what was imported ahead is no garbage: pytest collects five times at its end, 0.4 s in all
@@ -206,13 +198,6 @@ def _run(command: list[str], directory: str, env: dict[str, str], streams: list[
         atexit._run_exitfuncs()
 
 
-def _own_reactor() -> None:
-    """Build the reactor again: forked processes would share its `epoll` and pipe, and wake up each other."""
-    ours: Any = sys.modules["pytest_vnc_use.backends.reactor"]
-    ours.reactor.waker = None
-    ours.reactor.__init__()
-
-
 def _fork_worker(io: gateway_io.Popen2IOMaster, command: list[str], execmodel: gateway_base.ExecModel) -> None:
     """Start a worker of pytest-xdist as a session is started. Its command is `python -u -c CODE`."""
     popen = ForkedPython(*command[-2:], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=2)
@@ -223,7 +208,7 @@ def _fork_worker(io: gateway_io.Popen2IOMaster, command: list[str], execmodel: g
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], Path]) -> Path:
     """Return the directory `name`, which the first worker that asks for it has `make` make in an empty directory.
 
-    `make` returns the directory to keep, within the empty one. It must hold no path of its own place: it is moved.
+    `make` returns the directory to keep, within the empty one, which is moved.
     """
     shared = factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:

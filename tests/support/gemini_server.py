@@ -39,7 +39,7 @@ def calls(*named: tuple[str, JsonObject], words: str = "", thought: str = "", si
 
 
 def wants_confirmation(args: JsonObject, explanation: str) -> JsonObject:
-    """Return arguments of a call that the model wants confirmed: the decision is one of them, not on the candidate."""
+    """Return arguments of a call that the model wants confirmed."""
     return {**args, "safety_decision": {"decision": "require_confirmation", "explanation": explanation}}
 
 

@@ -41,9 +41,6 @@ class Reply:
     drip_s: float = 0.0
     drip_headers: bool = False
 
-    def encoded(self) -> bytes:
-        return self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
-
 
 Script = Union[Iterable[Reply], Callable[[Any], Reply]]
 """The replies of a service in order, or a function from a request to its reply."""
@@ -116,12 +113,9 @@ def openai_error(status: int, kind: str, told: str, code: str | None = None, **h
 class Service(JsonServer):
     """A fake service: it gives its replies in order, and refuses what the real one would, which uses up no reply.
 
-    Refusals have the service's own text where one is documented. A rule marked (ours) stands for a documented demand
-    without a documented text, or for a demand of ours.
-
+    Refusals have the service's own text where one is documented; a rule marked (ours) has none, or is a demand of ours.
     `requests` are what it received, as `_read` has them, `said` what its models said. `refusals` are the messages for
-    malformed requests, not for a wrong key or path. A subclass has rules (`_denial_of`, `_problems_of`), the form of
-    an error, and what is remembered (`_kept`).
+    malformed requests, not for a wrong key or path.
     """
 
     script: Script = ()
@@ -233,7 +227,7 @@ class _Handler(BaseHTTPRequestHandler):
         return Posted(self.path, {name.lower(): value for name, value in self.headers.items()}, raw)
 
     def _send(self, reply: Reply) -> None:
-        data = reply.encoded()
+        data = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
         headers = {"Content-Type": "application/json", "Content-Length": str(len(data)), **reply.headers}
         self.close_connection |= headers.get("Connection") == "close"
         lines = [f"HTTP/1.1 {reply.status} So", *(f"{name}: {value}" for name, value in headers.items()), "", ""]

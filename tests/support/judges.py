@@ -67,20 +67,16 @@ class SightJudge:
     """The port Judge, never wrong: a claim holds where the frame has one of the `shades`."""
 
     shades: Sequence[int]
-    otherwise: VerdictKind = "fails"
     asked: list[FrameRef] = field(default_factory=list)
 
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
         self.asked.append(frame.ref)
         holds = frame.ref in [painted(shade).ref for shade in self.shades]
-        return Verdict(claim, "holds" if holds else self.otherwise, "as it is painted", model="sight", usage=USAGE)
+        return Verdict(claim, "holds" if holds else "fails", "as it is painted", model="sight", usage=USAGE)
 
 
 class PassingController(PaintedController):
-    """A painted desktop that shows one shade after the other. Each wait for a change brings the next.
-
-    `passed` are the shades of the transient frames since the last action.
-    """
+    """A painted desktop, of which each wait for a change shows the next shade; `passed` are transient frames."""
 
     def __init__(self, *shades: int, passed: Sequence[int] = ()) -> None:
         super().__init__()

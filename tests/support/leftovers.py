@@ -9,18 +9,13 @@ from pathlib import Path
 
 def processes_naming(directory: Path | str) -> dict[int, str]:
     """Return names by id of the living processes whose command or environment names a path in `directory`."""
-    return {
-        int(entry.name): name for entry in Path("/proc").iterdir() if (name := _name_if_naming(entry, str(directory)))
-    }
-
-
-def _name_if_naming(process: Path, directory: str) -> str:
-    if process.name.isdigit() and int(process.name) != os.getpid():
+    names = {}
+    for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             said = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
-            if directory.encode() in said:
-                return (process / "comm").read_text().strip()
-    return ""
+            if str(directory).encode() in said and int(process.name) != os.getpid():
+                names[int(process.name)] = (process / "comm").read_text().strip()
+    return names
 
 
 def is_running(pid: int | str) -> bool:
@@ -32,10 +27,7 @@ def is_running(pid: int | str) -> bool:
 
 
 class OneFile:
-    """A file as it is now.
-
-    Another file that later takes its path does not count, such as the next X server's socket.
-    """
+    """A file as it is now; another one that takes its path, as the next X server's socket does, does not count."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

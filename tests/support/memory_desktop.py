@@ -38,9 +38,12 @@ class PaintedController:
         self.other_than_painted = 0
         self._repaint = repaint
 
-    def frame(self) -> Frame:
+    def _require_open(self) -> None:
         if self.closed:
             raise ConnectionLost("the painted desktop is closed")
+
+    def frame(self) -> Frame:
+        self._require_open()
         return painted(self.shade)
 
     @property
@@ -52,8 +55,7 @@ class PaintedController:
         return "".join(action.text for action in self.performed if isinstance(action, TypeText))
 
     def perform(self, action: DesktopAction) -> None:
-        if self.closed:
-            raise ConnectionLost("the painted desktop is closed")
+        self._require_open()
         self.hang.wait()
         if isinstance(action, KeyCombo) and "nosuchkey" in action.keys:
             raise ActionError("unknown key 'nosuchkey'")
@@ -64,8 +66,7 @@ class PaintedController:
         return Settled("settled", 0.0)
 
     def changed_since(self, moment: float) -> bool:
-        if self.closed:
-            raise ConnectionLost("the painted desktop is closed")
+        self._require_open()
         return self.changed_at > moment
 
     def wait_changed(self, moment: float, timeout_s: float) -> bool:

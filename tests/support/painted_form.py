@@ -24,10 +24,10 @@ def font(size: int = 16) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
     return ImageFont.load_default(size)
 
 
-def word(text: str, *, size: int = 16, colour: str = INK) -> Pixels:
+def word(text: str, *, size: int = 16) -> Pixels:
     """The pixels of a text on paper, as the form draws it, without the paper around it."""
     image = Image.new("RGB", SIZE, PAPER)
-    ImageDraw.Draw(image).text((20, 20), text, colour, font(size))
+    ImageDraw.Draw(image).text((20, 20), text, INK, font(size))
     pixels = numbers(image)
     drawn = pixels != pixels[0, 0]
     rows, columns = np.flatnonzero(drawn.any(axis=1)), np.flatnonzero(drawn.any(axis=0))
@@ -50,10 +50,7 @@ def shows(screen: Pixels, what: Pixels) -> bool:
 
 @dataclass
 class PaintedForm(PaintedController):
-    """The port Controller for a form. `hides` the text behind dots; `also` draws what else there is.
-
-    `enters` says what the form does with Enter. The `caret` is at the end of the text.
-    """
+    """The port Controller for a form. `hides` the text behind dots; `also` draws more; `enters` is what Enter does."""
 
     text: str = ""
     hides: bool = False

@@ -24,7 +24,7 @@ URL = re.compile(r"http://\S+#\S+")
 
 
 class Page:
-    """An open page of the desk at a URL with its token."""
+    """An open page of the desk: `states` are those of the tests, `finished` is the last text of an ended command."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -37,12 +37,8 @@ class Page:
         url, headers = f"ws://{parts.netloc}/page", {"Cookie": cookie}
         self._socket = connect(url, additional_headers=headers, proxy=None, **options).__enter__()
         self.questions: dict[str, dict[str, Any]] = {}
-        self.is_running = True
-        """Whether a test session runs."""
         self.states: dict[str, str] = {}
-        """The states of the tests."""
-        self.finished = ""
-        """The last text of a command that has ended."""
+        self.is_running, self.finished = True, ""
 
     def __enter__(self) -> Page:
         return self
@@ -99,7 +95,7 @@ class Page:
 
 
 class Person:
-    """A user who does the task that the page asks for, until the block ends: then it is done, or as `done` said."""
+    """A user who does the task that the page asks for; when the block ends it is done, or as `done` said."""
 
     def __init__(self, page: Page, verdict: str = "holds") -> None:
         self.page, self._verdict, self._is_answered = page, verdict, False

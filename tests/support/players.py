@@ -230,8 +230,7 @@ def _qwens_turn(said: Said) -> Reply:
 class Player:
     """One planner, the fake server for the service that it asks, and the forms in which its model answers.
 
-    `planner` takes the server, and options of the planner's own. `say` makes the answer of a turn, `end` the one that
-    ends a run as done, and `call` one with a call of a function of the user's, by its name and arguments.
+    `say` makes the answer of a turn, `end` the one that ends a run as done, and `call` one with a call of a function.
     """
 
     serve: Callable[..., AbstractContextManager[Any]]

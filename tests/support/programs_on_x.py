@@ -1,8 +1,6 @@
-"""Recordings and replays of programs on TigerVNC, and changes of the screen from one day to the next.
+"""Recordings and replays of programs on TigerVNC, and changes of the screen that are no fault of the program.
 
-A program is a command of the shell, in its working directory: mostly a terminal that counts apples. A change is no
-fault of it: another command line, a command that is performed once the program shows, or another theme of the window
-manager.
+A program is a command of the shell, in its working directory: mostly a terminal that counts apples.
 """
 
 from __future__ import annotations
@@ -37,21 +35,12 @@ MOVED_PX = (90, 120)
 CLOCK, MASK = "120x40+640+100", {"left": 620, "top": 60, "right": 800, "bottom": 180}
 
 
-def with_window(*search: str) -> tuple[str, ...]:
-    """Return a command that waits for a window and acts on it; xdotool breaks off if another window goes."""
-    found = shlex.join(["xdotool", "search", "--sync", "--onlyvisible", *search])
-    return "sh", "-c", f"until {found}; do :; done"
-
-
 def in_terminal(command: str) -> str:
     return f"xterm -geometry 80x24+60+60 -e sh -c {shlex.quote(command)}"
 
 
 class GoesOn(Steps):
-    """A planner that takes over from a replay. It leaves out the steps that were performed already.
-
-    `thinks_s` is its time for each decision.
-    """
+    """A planner that leaves out what a replay performed already, and thinks for `thinks_s` before each decision."""
 
     def __init__(self, *actions: Action, thinks_s: float = 0.0) -> None:
         super().__init__(*actions)
@@ -82,10 +71,7 @@ class Desk:
         gate_s: float = 30.0,
         thinks_s: float = 0.0,
     ) -> AbstractContextManager[Played]:
-        """Return the program started, until the block ends, and then the command `first` performed.
-
-        `steps` are the planner's, if there is one, and `thinks_s` is what it takes for each.
-        """
+        """Return the program started, and then the command `first` performed; `steps` are the planner's, if any."""
         return playing(
             XvncDesktop(size=(1024, 768), environment=self.environment),
             ["sh", "-c", command],
@@ -111,39 +97,20 @@ def counting(*terminal: str, pause: str = "", colour: str = "#406080", zone: str
     return f"xsetroot -solid '{colour}'; {clock} exec {xterm}"
 
 
-@dataclass(frozen=True)
-class Theme:
-    """One of openbox's themes, with `old` replaced by `new` in each of its lines."""
-
-    name: str
-    old: str = ""
-    new: str = ""
-
-    def environment(self, directory: Path) -> Mapping[str, str]:
-        theme = Path("/usr/share/themes", self.name, "openbox-3")
-        shutil.copytree(theme, directory / "theme" / theme.name)
-        text = (theme / "themerc").read_text(encoding="utf-8")
-        (directory / "theme" / theme.name / "themerc").write_text(text.replace(self.old, self.new), encoding="utf-8")
-        settings = Path("/etc/xdg/openbox/rc.xml").read_text(encoding="utf-8")
-        assert USUAL_THEME in settings
-        (directory / "openbox").mkdir()
-        themed = settings.replace(USUAL_THEME, f"<name>{directory / 'theme'}</name>", 1)
-        (directory / "openbox" / "rc.xml").write_text(themed, encoding="utf-8")
-        return {"XDG_CONFIG_DIRS": str(directory)}
-
-
 USUAL_THEME = "<name>Clearlooks</name>"
 STEPS = (Click(200, 200), TypeText("2\n"), TypeText("3\n"))
 TOTAL = ("total.txt", "5\n")
 RECORDED = counting()
-MOVED = with_window("--class", "XTerm", "windowmove", "--sync", "--relative", *map(str, MOVED_PX))
+MOVES = f"xdotool search --sync --onlyvisible --class XTerm windowmove --sync --relative {MOVED_PX[0]} {MOVED_PX[1]}"
+MOVED = ("sh", "-c", f"until {MOVES}; do :; done")  # xdotool breaks off if another window goes
 
 
 @dataclass(frozen=True)
 class Change:
     """The program as it was recorded, with `masks`, and as it is now; a planner takes the `steps` now.
 
-    `recorded_steps` were recorded by a planner that thinks for `thinks_s` before each; `total` is the program's file.
+    `recorded_steps` were recorded by a planner that thinks for `thinks_s` before each. `theme` is one of openbox's, and
+    a text in its lines with what replaces it.
     """
 
     command: str = RECORDED
@@ -151,13 +118,24 @@ class Change:
     steps: tuple[Action, ...] = STEPS
     recorded: str = RECORDED
     masks: tuple[Mapping[str, int], ...] = ()
-    theme: Theme | None = None
+    theme: tuple[str, str, str] = ("", "", "")
     recorded_steps: tuple[Action, ...] = STEPS
     thinks_s: float = 0.0
     total: tuple[str, str] = TOTAL
 
     def desk(self, directory: Path) -> Desk:
-        return Desk(directory, environment=self.theme.environment(directory) if self.theme else {})
+        name, old, new = self.theme
+        if not name:
+            return Desk(directory)
+        theme = directory / "theme" / "openbox-3" / "themerc"
+        shutil.copytree(Path("/usr/share/themes", name, "openbox-3"), theme.parent)
+        theme.write_text(theme.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
+        settings = Path("/etc/xdg/openbox/rc.xml").read_text(encoding="utf-8")
+        assert USUAL_THEME in settings
+        (directory / "openbox").mkdir()
+        themed = settings.replace(USUAL_THEME, f"<name>{directory / 'theme'}</name>", 1)
+        (directory / "openbox" / "rc.xml").write_text(themed, encoding="utf-8")
+        return Desk(directory, {"XDG_CONFIG_DIRS": str(directory)})
 
 
 WITH_CLOCK, OTHER_TIME = counting(zone="UTC"), counting(zone="Asia/Kathmandu")
@@ -169,36 +147,16 @@ NAME_AT, MORE, SAVE = (322, 271), (252, 355), (492, 355)
 def restless(what: str, thinks_s: float) -> Change:
     """Return no change of a program that is restless on its own, recorded by a planner that thinks so long."""
     command = shlex.join(["/usr/bin/python3", str(PROGRAMS / "restless_form.py"), what])
-    steps = (
-        Click(*NAME_AT, count=2),
-        TypeText("alice"),
-        Click(*MORE),
-        Click(*MORE),
-        Click(*SAVE),
-    )
-    return Change(
-        command,
-        recorded=command,
-        steps=steps,
-        recorded_steps=steps,
-        thinks_s=thinks_s,
-        total=("total.txt", "alice: 2\n"),
-    )
+    steps = (Click(*NAME_AT, count=2), TypeText("alice"), Click(*MORE), Click(*MORE), Click(*SAVE))
+    total = ("total.txt", "alice: 2\n")
+    return Change(command, recorded=command, steps=steps, recorded_steps=steps, thinks_s=thinks_s, total=total)
 
 
-RESTLESS = {
-    "nothing, but it is hovered and selected": restless("", 0.5),
-    "nothing, but its caret stopped when it was recorded": restless("", 12.0),
-    "a toast of 6 s, recorded slowly": restless("toast", 7.0),
-    "a tooltip of 10 s, recorded slowly": restless("tooltip", 11.0),
-    "a notification of 4 s in its corner": restless("notification", 2.0),
-    "a minute that changes": restless("minute", 2.0),
-}
 CHANGES = {
     "none": Change(),
     "the window manager puts the window elsewhere": Change(first=MOVED, steps=AFTER_MOVED),
-    "the window manager has another theme": Change(theme=Theme("Onyx")),
-    "the window manager draws no shadow under its titles": Change(theme=Theme("Clearlooks", "shadow=y", "shadow=n")),
+    "the window manager has another theme": Change(theme=("Onyx", "", "")),
+    "the window manager draws no shadow under its titles": Change(theme=("Clearlooks", "shadow=y", "shadow=n")),
     "a clock shows another time": Change(OTHER_TIME, recorded=WITH_CLOCK),
     "a clock shows another time, behind a mask": Change(OTHER_TIME, recorded=WITH_CLOCK, masks=(MASK,)),
     "a caret blinks that did not": Change(counting("-bc")),
@@ -206,7 +164,12 @@ CHANGES = {
     "the desktop has another colour": Change(counting(colour="#804020")),
     "the program has another theme": Change(counting("-bg", "ivory", "-fg", "navy")),
     "up to 2 s before each reaction": Change(counting(pause=SLOWLY)),
-    **RESTLESS,
+    "nothing, but it is hovered and selected": restless("", 0.5),
+    "nothing, but its caret stopped when it was recorded": restless("", 12.0),
+    "a toast of 6 s, recorded slowly": restless("toast", 7.0),
+    "a tooltip of 10 s, recorded slowly": restless("tooltip", 11.0),
+    "a notification of 4 s in its corner": restless("notification", 2.0),
+    "a minute that changes": restless("minute", 2.0),
 }
 
 

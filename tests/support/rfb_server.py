@@ -159,7 +159,11 @@ class TightStream:
                 head = bytes([control | 64, 1, len(palette) - 1]) + red_first(palette)
                 return head + self.wrap(stream, rows)
             case "gradient":
-                return bytes([control | 64, 2]) + self.wrap(stream, _gradient(pixels))
+                rgb = channels(pixels).astype(np.int16)
+                padded = np.pad(rgb, ((1, 0), (1, 0), (0, 0)))
+                predicted = np.clip(padded[1:, :-1] + padded[:-1, 1:] - padded[:-1, :-1], 0, 255)
+                rows = ((rgb - predicted) & 255).astype(np.uint8).tobytes()
+                return bytes([control | 64, 2]) + self.wrap(stream, rows)
         raise ValueError(way)
 
     def wrap(self, stream: int, data: bytes) -> bytes:
@@ -169,19 +173,11 @@ class TightStream:
         return compact_length(len(block)) + block
 
 
-def _gradient(pixels: Pixels) -> bytes:
-    rgb = channels(pixels).astype(np.int16)
-    padded = np.pad(rgb, ((1, 0), (1, 0), (0, 0)))
-    foretold = np.clip(padded[1:, :-1] + padded[:-1, 1:] - padded[:-1, :-1], 0, 255)
-    data: bytes = ((rgb - foretold) & 255).astype(np.uint8).tobytes()
-    return data
-
-
 @contextmanager
 def playing(*sessions: bytes, then_silent: bool = False, again: bytes = b"") -> Iterator[str]:
     """Yield the address of a server that says each session to one client, then `again` for ever, then hangs up.
 
-    With `then_silent` it does not hang up. What it is told it takes, and does not heed.
+    With `then_silent` it does not hang up.
     """
     left = iter(sessions)
 

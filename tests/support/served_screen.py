@@ -25,8 +25,7 @@ POINTER = rectangle(0, 0, 8, 8, CURSOR, bytes(4 * 8 * 8) + b"\xff" * 8)
 class ServedScreen:
     """A screen with the input that it received, in `motions`; each press and turn of the wheel paints a square.
 
-    One that `forgets` sends the square only where all of the screen is asked for. One that `resets` has no squares for
-    a new connection.
+    One that `forgets` sends it only where all of the screen is asked for. One that `resets` has none for a new client.
     """
 
     def __init__(self, colour: int, forgets: bool, resets: bool) -> None:

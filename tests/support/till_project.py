@@ -43,8 +43,6 @@ def vnc_planner():
 
 @dataclass
 class Ended:
-    """The end of a pytest process: its exit code, and everything that it printed."""
-
     code: int
     out: str
 
@@ -88,10 +86,6 @@ def project_in(path: Path) -> Project:
     return made
 
 
-TIMEOUT_S = 240
-KEYS = "anything else: no"
-
-
 @dataclass
 class Reviewed(Ended):
     """With the text of each question."""
@@ -99,11 +93,7 @@ class Reviewed(Ended):
     questions: list[str]
 
 
-def review(
-    directory: Path,
-    answers: Iterable[str | Callable[[ForkedPython], object]],
-    *arguments: str,
-) -> Reviewed:
+def review(directory: Path, answers: Iterable[str | Callable[[ForkedPython], object]], *arguments: str) -> Reviewed:
     """Run pytest with --vnc-record=accept. An answer is what is typed, or a function of the process."""
     master, slave = os.openpty()
     command = ["pytest", "-p", "no:cacheprovider", "--vnc-record=accept", *arguments]
@@ -114,7 +104,7 @@ def review(
     try:
         for line in process.stdout:
             lines.append(line)
-            if KEYS in line:
+            if "anything else: no" in line:
                 questions.append("".join(lines[start:]))
                 start = len(lines)
                 answer = next(due, "n\n")
@@ -122,7 +112,7 @@ def review(
                     os.write(master, answer.encode())
                 else:
                     answer(process)
-        code = process.wait(TIMEOUT_S)
+        code = process.wait(240)
     finally:
         process.kill()
         process.stdout.close()

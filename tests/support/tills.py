@@ -74,7 +74,7 @@ def playing(
     first: Sequence[str] = (),
     **options: Any,
 ) -> Iterator[Played]:
-    """Yield the program started on the desktop, and then the command `first` performed; `options` are the agent's."""
+    """Start the program on the desktop, and then perform the command `first`; `options` are the agent's."""
     try:
         desktop.launch(command)
         if first and (ran := desktop.run(first)).exit_code:

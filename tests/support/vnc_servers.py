@@ -12,7 +12,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,9 +68,6 @@ class VncServer:
         self.process.wait()
 
 
-Starter = Callable[..., AbstractContextManager[VncServer]]
-
-
 def require(program: str) -> None:
     """Skip where a program is missing, fail in CI."""
     if shutil.which(program) is None:
@@ -106,19 +103,12 @@ def running(
     try:
         yield process
     finally:
-        _end_group(process)
-
-
-def _end_group(process: subprocess.Popen[bytes]) -> None:
-    for ending in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, ending)
-            process.wait(timeout=3)
-        except (ProcessLookupError, subprocess.TimeoutExpired):
-            continue
-    process.wait()
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
+        for ending in (signal.SIGTERM, signal.SIGKILL):
+            with suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                os.killpg(process.pid, ending)
+                process.wait(timeout=3)
+        process.wait()
+        for pipe in filter(None, (process.stdin, process.stdout)):
             pipe.close()
 
 
@@ -141,9 +131,9 @@ def tigervnc(
 def tightvnc(size: tuple[int, int] = (1024, 768), password_file: Path | None = None) -> Iterator[VncServer]:
     """Yield Xtightvnc, which cannot choose a display on its own: the first of some that it gets."""
     security = ["-rfbauth", str(password_file)] if password_file else []
-    shape = ["-geometry", f"{size[0]}x{size[1]}", "-depth", "24"]
+    options = ["-geometry", f"{size[0]}x{size[1]}", "-depth", "24", "-localhost", *security]
     for display in filter(is_free, range(*own_displays())):
-        with running("Xtightvnc", f":{display}", *shape, "-localhost", *security) as process:
+        with running("Xtightvnc", f":{display}", *options) as process:
             if _greets(5900 + display, process):
                 yield _x_vnc(process, display, 5900 + display)
                 return
@@ -204,7 +194,7 @@ def websockify(target: str, *options: str) -> Iterator[int]:
         yield port
 
 
-STARTERS: dict[str, Starter] = {"tigervnc": tigervnc, "tightvnc": tightvnc, "x11vnc": x11vnc}
+STARTERS: dict[str, Any] = {"tigervnc": tigervnc, "tightvnc": tightvnc, "x11vnc": x11vnc}
 
 
 def password_file(directory: Path, password: str) -> Path:

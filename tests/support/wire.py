@@ -7,17 +7,16 @@ import socketserver
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 class Wire:
-    """A proxy to an address `127.0.0.1::port`.
+    """A proxy to an address `127.0.0.1::port`. It breaks on `cut`, or once it has carried the bytes `break_at`.
 
     The first connection leads to the first of the `targets`, and so on; the last target stays. `from_client` holds all
-    bytes that went to the server, `from_server` is how many came from there. It breaks on `cut`, or once it has carried
-    the bytes `break_at`. No other server takes its port, as may soon happen to the port of a server that was killed.
+    bytes that went to the server, `from_server` is how many came from there. No other server takes its port meanwhile.
     """
 
     def __init__(self, target: str) -> None:
@@ -85,13 +84,8 @@ def _close(end: socket.socket) -> None:
     end.close()
 
 
-@contextmanager
-def wire(target: str) -> Iterator[Wire]:
-    between = Wire(target)
-    try:
-        yield between
-    finally:
-        between.close()
+def wire(target: str) -> closing[Wire]:
+    return closing(Wire(target))
 
 
 @contextmanager

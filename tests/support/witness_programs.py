@@ -1,23 +1,26 @@
-"""Programs that record the input they get: the Qt witness, xterm, and a page in chromium."""
+"""Programs that record the input they get: the Qt witness, xterm, and pages in Chromium, also with its DevTools."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import tempfile
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pytest_vnc_use.backends.vnc import connect
+from pytest_vnc_use.backends.browser import Browser
+from pytest_vnc_use.errors import VncUseError
+from pytest_vnc_use.types.elements import Element
 from support.json_server import JsonServer, Posted, Reply
 from support.paths import PROGRAMS
 from support.vnc_servers import VncServer, on_free_port, require, require_pyside, running, wait_for
 
 WITNESS = PROGRAMS / "witness.py"
-PAGE = PROGRAMS / "page.html"
 QUIET = [
     *("--no-sandbox", "--no-first-run", "--disable-gpu", "--disable-sync", "--disable-background-networking"),
     *("--disable-component-update", "--password-store=basic", "--disable-dev-shm-usage"),
@@ -95,41 +98,73 @@ def serving_pages(page: Callable[[str], Reply], receive: Callable[[Any], object]
         yield server.url
 
 
-class Page:
-    """A page in chromium, and the messages that its script sent."""
+SHOP = """<!doctype html><meta charset="utf-8"><title>The shop</title>
+<style>body { margin: 8px; font: 16px sans-serif } #late { visibility: hidden; transition: visibility 0s 0.3s }</style>
+<h1>Apples &amp; pears</h1>
+<p id="basket">The basket is empty.</p>
+<p style="display: none">nobody reads this</p>
+<button aria-label="Add an apple">+</button> <input placeholder="Coupon"> <a href="/second">To the second page</a>
+<button onclick="late.style.visibility = 'visible'">Slowly</button> <p id="late">Slowly shown</p>
+<iframe srcdoc="<button onclick='parent.tell(`framed`)'>Framed</button>" style="margin-left: 100px"></iframe>
+<div style="margin-top: 3000px"><button onclick="tell('far')">Far below</button></div>
+<script>
+  function tell(kind) { fetch("/told", {method: "POST", body: JSON.stringify(kind)}).catch(() => tell(kind)) }
+  document.querySelector("button").onclick = () => {
+    tell("apple")
+    setTimeout(() => basket.firstChild.data = "The basket holds 1 apple.", 100)
+  }
+  document.querySelector("input").onclick = () => tell("coupon")
+  const [basket, late] = ["basket", "late"].map(id => document.getElementById(id))
+</script>"""
+SECOND = (
+    """<!doctype html><title>Second</title><h1>The second page</h1><button onclick="alert('well?')">Alert</button>"""
+    "<p>Ordered by&nbsp;Ann</p>"
+)
 
-    def __init__(self) -> None:
-        self._told: list[dict[str, Any]] = []
 
-    def receive(self, message: dict[str, Any]) -> None:
-        if message not in self._told:  # a number tells it from one that the page sent again
-            self._told.append(message)
+@dataclass
+class Site:
+    """Two pages, `/` and `/second`; `/file` is a download, `/slow` does not answer. `told` is what pages send."""
 
-    def last(self, kind: str) -> Any:
-        return next((message["value"] for message in reversed(self._told) if message["kind"] == kind), None)
-
-    def fills_screen(self) -> bool:
-        """Return whether the page fills the screen; at first its window is smaller, and elsewhere."""
-        width, height, *screen = self.last("ready") or (0, 0)
-        return [width, height] == screen
-
-    def all(self, kind: str) -> list[Any]:
-        return [message["value"] for message in self._told if message["kind"] == kind]
+    address: str = ""
+    told: list[Any] = field(default_factory=list)
 
 
 @contextmanager
-def chromium_page(server: VncServer, profile: Path, *options: str) -> Iterator[Page]:
-    page, content = Page(), Reply(PAGE.read_bytes(), headers={"Content-Type": "text/html; charset=utf-8"})
-    with serving_pages(lambda _: content, page.receive) as url:
-        places = [f"--user-data-dir={profile}", "--window-position=0,0", "--window-size=1024,768"]
-        with server.run("chromium", *QUIET, *places, "--kiosk", *options, url):
-            wait_for(page.fills_screen, "the page on the whole screen", 60)
-            with closing(connect(server.address)) as controller:
+def site() -> Iterator[Site]:
+    pages, end = Site(), threading.Event()
 
-                def gets_a_click() -> Any:
-                    """Click again: until it has painted, Chromium drops clicks."""
-                    controller.click(900, 700)
-                    return page.last("clicked")
+    def page(path: str) -> Reply:
+        if path == "/slow":
+            end.wait(60)
+        if path == "/file":
+            return Reply(b"file", headers={"Content-Disposition": "attachment"})
+        text = SECOND if path.startswith("/second") else SHOP
+        return Reply(text.encode(), headers={"Content-Type": "text/html"})
 
-                wait_for(gets_a_click, "a click that the page gets", 60)
-            yield page
+    with serving_pages(page, pages.told.append) as pages.address:
+        yield pages
+        end.set()
+
+
+@contextmanager
+def chromium(server: VncServer, address: str) -> Iterator[Browser]:
+    """Yield Chromium in a window away from the screen's corner, showing `address`."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        place = [f"--user-data-dir={profile}", "--window-position=30,40", "--window-size=800,640"]
+        with server.run("chromium", *QUIET, *place, "--remote-debugging-port=0", address):
+            port = Path(profile, "DevToolsActivePort")
+            wait_for(lambda: port.exists() and port.read_text().count("\n") == 1, "Chromium's DevTools")
+            browser = Browser(f"127.0.0.1:{port.read_text().split()[0]}", timeout_s=10.0)
+
+            def shows_page() -> bool:
+                with suppress(VncUseError):
+                    return browser.url.startswith(address) and bool(browser.text())
+                return False
+
+            wait_for(shows_page, f"Chromium showing {address}")
+            yield browser
+
+
+def element(browser: Browser, name: str) -> Element:
+    return next(each for each in browser.elements() if each.name == name)

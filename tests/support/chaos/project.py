@@ -1,6 +1,5 @@
-"""The twenty tests: ten are replayed, ten live, and of both four have a program that is broken in a known way.
-
-After a session, whatever was done to it, there is a line for each thing that is wrong with its results.
+"""What is done to a session, and the twenty tests of one: ten are replayed, ten live, and of both four have a program
+that is broken in a known way. Afterwards there is a line for each thing that is wrong with the results.
 """
 
 from __future__ import annotations
@@ -8,6 +7,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import random
 import shlex
 import shutil
 import signal
@@ -22,17 +22,90 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from support.chaos.disturbances import OF_ALL, Action, Done, explained
 from support.chaos.world import SMALL, Process, files, processes, with_tests
 from support.gemini_server import API_KEY
 from support.wire import Wire
+
+EXPLAINS: dict[str, frozenset[str]] = {
+    "kill program": frozenset({"product", "inconclusive"}),
+    "stop program": frozenset({"product", "inconclusive", "agent", "budget", "infra"}),
+    "kill X server": frozenset({"infra", "inconclusive"}),
+    "kill window manager": frozenset({"infra"}),
+    "kill worker": frozenset({"infra"}),
+    "stop worker": frozenset({"infra", "budget", "inconclusive"}),
+    "kill supervisor": frozenset({"infra", "product", "inconclusive"}),
+    "stop supervisor": frozenset({"infra"}),
+    "kill model": frozenset({"infra", "budget"}),
+    "fill disk": frozenset({"infra"}),
+}
+"""Each disturbance, and what a test on a sound program may then be reported as, if it did not pass.
+
+Only the program's own end or standstill may read as `product`: nobody can tell those from a crash.
+"""
+OF_ALL = frozenset({"kill model", "fill disk", "kill worker", "stop worker"})
+"""Disturbances that any test of the session may notice; the others hit one desktop."""
+_WEIGHTS = {"kill program": 3, "stop program": 2, "kill worker": 3, "kill X server": 2, "fill disk": 2}
+"""How often a disturbance comes, against 1 for the others."""
+_FOR_EVER = ("stop program", "stop supervisor")
+"""What may be stopped for good. Against a stopped worker no test has a limit."""
+_TAKES_S, _LINGERS_S = 2.0, 1.0
+"""How long a disturbance may take until it is noted as done, and how long it is felt after it was undone."""
+
+
+@dataclass(frozen=True)
+class Action:
+    """A disturbance at a moment of a session; `pick`, from 0 to 1, chooses its target. Without `for_s` it lasts."""
+
+    at_s: float
+    kind: str
+    pick: float
+    for_s: float | None
+
+
+def plan(seed: str, seconds: float, every_s: float) -> list[Action]:
+    chance, actions, kinds = random.Random(seed), [], list(EXPLAINS)
+    at_s = chance.uniform(0.5, every_s)
+    while at_s < seconds:
+        kind = chance.choices(kinds, [_WEIGHTS.get(kind, 1) for kind in kinds])[0]
+        for_s, never = round(chance.uniform(0.5, 8.0), 3), chance.random() < 0.3
+        actions.append(Action(round(at_s, 3), kind, chance.random(), None if never and kind in _FOR_EVER else for_s))
+        at_s += chance.uniform(0.3, 2 * every_s - 0.3)
+    return actions
+
+
+@dataclass(frozen=True)
+class Done:
+    """A disturbance that happened to `target`, at `done_s` on the monotonic clock.
+
+    `test` is the test whose desktop was hit; None if it was one of all tests, or no test's program was there.
+    """
+
+    action: Action
+    target: str
+    test: int | None
+    done_s: float = field(default_factory=time.monotonic)
+
+    def touches(self, number: int, times: Sequence[tuple[float, float]]) -> bool:
+        """Return whether a test that ran at these times, from and to, may have noticed it; none are known if empty.
+
+        What hit a desktop without a program may show in the next test there.
+        """
+        if self.test is not None:
+            return self.test == number
+        from_s = self.done_s - _TAKES_S
+        to_s = self.done_s + (self.action.for_s or 0.0) + _LINGERS_S if self.action.kind in OF_ALL else math.inf
+        return not times or any(started_s <= to_s and from_s <= ended_s for started_s, ended_s in times)
+
+
+def explained(done: Sequence[Done], number: int, times: Sequence[tuple[float, float]] = ()) -> set[str]:
+    return {triage for hit in done if hit.touches(number, times) for triage in EXPLAINS[hit.action.kind]}
+
 
 PROGRAM = Path(__file__).with_name("order.sh")
 NUMBERS = {"replayed": range(1, 11), "live": range(11, 21)}
 IDS = {f"test_{name}.py::test_{number:02}": number for name, some in NUMBERS.items() for number in some}
 """The number of each test by its id."""
-FAULTS = ("total", "file", "effect", "shown")
-BROKEN = {first + offset: fault for first in (3, 13) for offset, fault in zip(range(0, 8, 2), FAULTS, strict=True)}
+BROKEN = {3: "total", 5: "file", 7: "effect", 9: "shown", 13: "total", 15: "file", 17: "effect", 19: "shown"}
 """The fault of each test whose program is broken; `shown` is seen by a claim or a gate alone."""
 CLAIMED = (11, 12, 19)
 """Live tests with a claim besides the body."""
@@ -70,8 +143,6 @@ def pytest_runtest_logfinish(nodeid):
     note(nodeid, "ended")
 """
 """A conftest.py: each worker notes when a test starts and ends, by a clock that is never moved."""
-
-
 _OF_OTHERS = ("pytest-of-", "xterm")
 """What pytest keeps on purpose, and the scratch file of an xterm that was killed as it started."""
 _GONE_WITHIN_S = 25.0
@@ -180,14 +251,12 @@ def _wrong_test(test: dict[str, Any], done: Sequence[Done], times: Sequence[tupl
 def left_over(own: Callable[[], set[int]], files_before: set[Path]) -> list[str]:
     """Return the processes and files that stay after a session; wait until they are gone, but not for ever."""
     until_s = time.monotonic() + _GONE_WITHIN_S
-    while (left := _left_now(own(), files_before)) and time.monotonic() < until_s:
+    while True:
+        stay = [process for process in processes() if process.pid not in own()]
+        new = sorted(path for path in files() - files_before if not path.name.startswith(_OF_OTHERS))
+        if not (stay or new) or time.monotonic() > until_s:
+            break
         time.sleep(0.1)  # what is left belongs to nobody who could tell that it ended
-    return left
-
-
-def _left_now(own: set[int], files_before: set[Path]) -> list[str]:
-    stay = [process for process in processes() if process.pid not in own]
-    new = sorted(path for path in files() - files_before if not path.name.startswith(_OF_OTHERS))
     return [
         *(f"process {process.pid} stays: {' '.join(process.argv)[:150] or process.name}" for process in stay),
         *(f"the file {path} stays" for path in new),
@@ -231,16 +300,23 @@ class Arena:
     def disturb(self, action: Action) -> Done | None:
         """Perform an action now, and note when it is undone. Return None if there was nothing to hit."""
         verb, _, what = action.kind.partition(" ")
-        match action.kind:
-            case "fill disk":
-                self._later(action, partial(_BALLAST.unlink, missing_ok=True))
-                return Done(action, _fill_disk(), None)
-            case "kill model":
-                self.model.process.kill()
-                self.model.process.wait()
-                self._later(action, self.model.restart)
-                return Done(action, f"process {self.model.process.pid}", None)
-        return self._hit_process(verb, what, action)
+        if action.kind == "fill disk":
+            self._later(action, partial(_BALLAST.unlink, missing_ok=True))
+            return Done(action, _fill_disk(), None)
+        if action.kind == "kill model":
+            self.model.process.kill()
+            self.model.process.wait()
+            self._later(action, self.model.restart)
+            return Done(action, f"process {self.model.process.pid}", None)
+        targets = [process for process in processes() if self._is(what, process)]
+        if not targets:
+            return None
+        target = targets[int(action.pick * len(targets))]
+        test = None if action.kind in OF_ALL else _test_of(target)
+        _send(target.pid, _SIGNALS[verb])
+        if verb == "stop":
+            self._later(action, partial(_send, target.pid, signal.SIGCONT))
+        return Done(action, f"{target.name} {target.pid}", test)
 
     def undo_due(self, *, all_of_them: bool = False) -> None:
         now_s = time.monotonic()
@@ -254,17 +330,6 @@ class Arena:
     def _later(self, action: Action, undo: Callable[[], object]) -> None:
         if action.for_s is not None:
             self.due.append((time.monotonic() + action.for_s, undo))
-
-    def _hit_process(self, verb: str, what: str, action: Action) -> Done | None:
-        targets = [process for process in processes() if self._is(what, process)]
-        if not targets:
-            return None
-        target = action.picked(targets)
-        test = None if action.kind in OF_ALL else _test_of(target)
-        _send(target.pid, _SIGNALS[verb])
-        if verb == "stop":
-            self._later(action, partial(_send, target.pid, signal.SIGCONT))
-        return Done(action, f"{target.name} {target.pid}", test)
 
     def _is(self, what: str, process: Process) -> bool:
         match what:
@@ -290,10 +355,10 @@ def _send(pid: int, number: int) -> None:
 def _test_of(process: Process) -> int | None:
     """Return the number of the test on whose desktop a process is; None if no test's program is there now."""
     programs = [program for program in processes() if _is_program(program)]
-    if process.name == "vnc-supervisor":
-        found = [program for program in programs if program.parent == process.pid]
-    elif _is_program(process):
+    if _is_program(process):
         found = [process]
+    elif process.name == "vnc-supervisor":
+        found = [program for program in programs if program.parent == process.pid]
     else:
         home = process.environment().get("HOME", "")
         found = [program for program in programs if program.environment().get("HOME") == home]

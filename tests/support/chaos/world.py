@@ -1,7 +1,5 @@
-"""A world of its own for what is disturbed: namespaces of processes, files and network.
-
-They vanish with their first process. Every process in /proc and every file in /tmp is of this world, so nothing else
-can be hit, and nothing stays behind unseen.
+"""A world of its own for what is disturbed: namespaces of processes, files and network, which vanish with their first
+process. Nothing else can be hit, and nothing stays behind unseen.
 """
 
 from __future__ import annotations

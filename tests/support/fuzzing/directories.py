@@ -73,13 +73,8 @@ def _replace_by_oddity(random: Random, path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     path.unlink(missing_ok=True)
-    match random.randrange(3):
-        case 0:
-            os.mkfifo(path)
-        case 1:
-            path.mkdir()
-        case _:
-            path.symlink_to(random.choice(("/dev/zero", "/etc/passwd", path.name, path.parent.parent / "elsewhere")))
+    elsewhere = random.choice(("/dev/zero", "/etc/passwd", path.name, path.parent.parent / "elsewhere"))
+    random.choice((lambda: os.mkfifo(path), path.mkdir, lambda: path.symlink_to(elsewhere)))()
 
 
 def _write_run(runs: Path) -> Path:

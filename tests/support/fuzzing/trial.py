@@ -100,10 +100,10 @@ Try = Callable[[Random], None]
 
 @dataclass(frozen=True)
 class Target:
-    """Something that reads what strangers make.
+    """Something that reads what strangers make. The only errors are those of the package.
 
-    `open` gets an empty directory, and yields the way to try a case there; nothing may be written outside that
-    directory. `examples` is how many cases a run of the tests tries. The only errors are those of the package.
+    `open` gets an empty directory, outside of which nothing may be written, and yields the way to try a case there.
+    `examples` is how many cases a run of the tests tries.
     """
 
     name: str

@@ -98,16 +98,7 @@ class Form(Gtk.Window):
     def hide_result(self, event: str) -> None:
         {"more": self.total, "save": self.status}[event].set_text("")
 
-    def show_banner(self) -> None:
-        self._box("banner", "ERROR 500", 0, 400, (800, 200))
-
-    def show_box(self, shown_ms: int) -> None:
-        self._box("box", "Could not be sent", 440, 230, (300, 100), shown_ms)
-
-    def show_toast(self, shown_ms: int) -> None:
-        self._box("toast", "Nothing was sent", 440, 40, (300, 30), shown_ms)
-
-    def _box(self, name: str, text: str, left: int, top: int, size: tuple[int, int], shown_ms: int = 0) -> None:
+    def show_box(self, name: str, text: str, left: int, top: int, size: tuple[int, int], shown_ms: int = 0) -> None:
         label = self._label(name, text, left, top, size)
         label.show()
         if shown_ms:
@@ -127,28 +118,28 @@ class Form(Gtk.Window):
         self.does_blink = does_blink
 
 
-def error_later(event: str, after_ms: int, form: Form) -> None:
-    form.when(event, form.show_error, after_ms)
-
-
-def result_goes_later(event: str, after_ms: int, form: Form) -> None:
-    form.when(event, partial(form.hide_result, event), after_ms)
-
-
 Bug = Callable[[Form], object]
 MOMENTS = {f"{ms}_ms_after_{event}": (event, ms) for event in ("more", "save") for ms in (300, 600, 1000)}
+BANNER = ("banner", "ERROR 500", 0, 400, (800, 200))
+BOX = ("box", "Could not be sent", 440, 230, (300, 100), 1500)
+TOAST = ("toast", "Nothing was sent", 440, 40, (300, 30), 400)
 BUGS: dict[str, Bug] = {
-    **{f"error_{name}": partial(error_later, *moment) for name, moment in MOMENTS.items()},
-    **{f"result_goes_{name}": partial(result_goes_later, *moment) for name, moment in MOMENTS.items()},
-    "banner_after_each_input": lambda it: [it.when(each, it.show_banner, 1000) for each in ("type", "more", "save")],
+    **{f"error_{name}": lambda it, on=on, ms=ms: it.when(on, it.show_error, ms) for name, (on, ms) in MOMENTS.items()},
+    **{
+        f"result_goes_{name}": lambda it, on=on, ms=ms: it.when(on, partial(it.hide_result, on), ms)
+        for name, (on, ms) in MOMENTS.items()
+    },
+    "banner_after_each_input": lambda it: [
+        it.when(event, partial(it.show_box, *BANNER), 1000) for event in ("type", "more", "save")
+    ],
     "more_clears_name": lambda it: it.when("more", lambda: it.name.set_text("")),
     "typing_ticks_gift_wrap": lambda it: it.when("type", lambda: it.gift.set_active(True)),
     "save_changes_quantity": lambda it: it.when("save", lambda: it.quantity.set_text("Quantity: 99")),
     "more_changes_heading": lambda it: it.when("more", lambda: it.heading.set_text("Offer")),
-    "toast_after_more": lambda it: it.when("more", partial(it.show_toast, 400)),
-    "toast_after_save": lambda it: it.when("save", partial(it.show_toast, 400)),
-    "box_after_more": lambda it: it.when("more", partial(it.show_box, 1500)),
-    "box_after_save": lambda it: it.when("save", partial(it.show_box, 1500)),
+    "toast_after_more": lambda it: it.when("more", partial(it.show_box, *TOAST)),
+    "toast_after_save": lambda it: it.when("save", partial(it.show_box, *TOAST)),
+    "box_after_more": lambda it: it.when("more", partial(it.show_box, *BOX)),
+    "box_after_save": lambda it: it.when("save", partial(it.show_box, *BOX)),
     "light_blinks_error": lambda it: it.turn_light("ERROR", does_blink=True),
     "light_shows_error": lambda it: it.turn_light("ERROR", does_blink=False),
     "light_blinks_error_after_save": lambda it: it.when("save", lambda: it.turn_light("ERROR", does_blink=True)),

@@ -55,9 +55,9 @@ class Canvas(QWidget):
         self._tell_button("up", event)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        notches = event.angleDelta().y() // 120
-        for _ in range(abs(notches)):
-            tell("wheel up" if notches > 0 else "wheel down")
+        clicks = event.angleDelta().y() // 120
+        for _ in range(abs(clicks)):
+            tell("wheel up" if clicks > 0 else "wheel down")
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if character := character_of(event):
@@ -82,13 +82,9 @@ class Canvas(QWidget):
         tell("done")
 
 
-def main() -> int:
+if __name__ == "__main__":
     application = QApplication([])
     canvas = Canvas()
     canvas.showFullScreen()
     canvas.setFocus()
-    return application.exec()
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(application.exec())

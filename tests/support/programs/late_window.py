@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -24,15 +24,10 @@ from Xlib.protocol import rq
 xauth.Xauthority.get_best_auth = lambda self, *_: self.entries[0][-2:]
 """The desktop's only cookie, which is for any host: python-xlib knows no such entry."""
 WATCHED = {
-    "core_requests": (0, 0),
-    "core_replies": (0, 0),
-    "ext_requests": (0, 0, 0, 0),
-    "ext_replies": (0, 0, 0, 0),
-    "delivered_events": (0, 0),
+    **dict.fromkeys(("core_requests", "core_replies", "delivered_events", "errors"), (0, 0)),
+    **dict.fromkeys(("ext_requests", "ext_replies"), (0, 0, 0, 0)),
+    **dict.fromkeys(("client_started", "client_died"), False),
     "device_events": (X.KeyPress, X.ButtonPress),
-    "errors": (0, 0),
-    "client_started": False,
-    "client_died": False,
 }
 
 
@@ -42,19 +37,14 @@ def watch(pressed: Any) -> None:
 
     def take(reply: Any) -> None:
         nonlocal count
-        for event in events(there, reply):
+        data = reply.data if reply.category == record.FromServer else b""
+        while data:
+            event, data = rq.EventField(None).parse_binary_value(data, there.display, None, None)
             if event.type in (X.KeyPress, X.ButtonPress):
                 count += 1
                 pressed(count)
 
     there.record_enable_context(context, take)
-
-
-def events(there: Any, reply: Any) -> Iterator[Any]:
-    data = reply.data if reply.category == record.FromServer else b""
-    while data:
-        event, data = rq.EventField(None).parse_binary_value(data, there.display, None, None)
-        yield event
 
 
 def paint(
@@ -63,7 +53,9 @@ def paint(
     time.sleep(after_s)
     there = x_display.Display()
     root, (left, top, right, bottom) = there.screen().root, box
-    pixel = there.screen().default_colormap.alloc_named_color(colour).pixel if colour else pixel_at(root, left, top)
+    pixel = int.from_bytes(root.get_image(left, top, 1, 1, X.ZPixmap, 0xFFFFFFFF).data[:3], "little")
+    if colour:
+        pixel = there.screen().default_colormap.alloc_named_color(colour).pixel
     width, height = right - left, bottom - top
     window = root.create_window(left, top, width, height, 0, 0, background_pixel=pixel, override_redirect=True)
     window.map()
@@ -74,25 +66,13 @@ def paint(
     time.sleep(for_s or 3600)
 
 
-def pixel_at(root: Any, left: int, top: int) -> int:
-    return int.from_bytes(root.get_image(left, top, 1, 1, X.ZPixmap, 0xFFFFFFFF).data[:3], "little")
+def paint_at(presses: str, how: str, count: int) -> None:
+    if count == int(presses):
+        Path("happened").touch()
+        Thread(target=paint, kwargs=json.loads(how)).start()
 
 
-def write_count(count: int) -> None:
-    Path("presses").write_text(str(count))
-
-
-def paint_at(presses: int, how: dict[str, Any]) -> None:
-    def pressed(count: int) -> None:
-        if count == presses:
-            Path("happened").touch()
-            Thread(target=paint, kwargs=how).start()
-
-    watch(pressed)
-
-
-match sys.argv[1:]:
-    case ["count"]:
-        watch(write_count)
-    case [presses, how]:
-        paint_at(int(presses), json.loads(how))
+if sys.argv[1:] == ["count"]:
+    watch(lambda count: Path("presses").write_text(str(count)))
+else:
+    watch(partial(paint_at, *sys.argv[1:]))

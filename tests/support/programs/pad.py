@@ -48,8 +48,7 @@ class Pad(QLabel):
 if __name__ == "__main__":
     application = QApplication(sys.argv)
     pad = Pad()
-    background = next((word for word in sys.argv if word.startswith("--background=")), "--background=white")
-    pad.setStyleSheet(f"background: {background.partition('=')[2]}")
+    pad.setStyleSheet("background: white")
     pad.setGeometry(application.primaryScreen().geometry())
     pad.show()
     sys.exit(application.exec())

@@ -23,6 +23,7 @@ from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QPushButton, QWidget
 
 PRICE = 250
+TOASTS = {"toast": (0.4, 500, 300), "long toast": (6.0, 500, 300), "toast on Pay": (3.0, 350, 205)}
 
 
 class Till(QWidget):
@@ -69,20 +70,15 @@ class Till(QWidget):
         box.show()
         return box
 
-    def _show_for(self, seconds: float, text: str, left: int, top: int) -> None:
-        QTimer.singleShot(int(1000 * seconds), self._show(text, left, top).deleteLater)
-
     def _tick(self) -> None:
         if not Path("noon").exists():
             self._time.setText(str(int(self._time.text()) + 1))
 
     def _add(self) -> None:
-        if self._fault == "toast":
-            self._show_for(0.4, "added to the basket", 500, 300)
-        if self._fault == "long toast":
-            self._show_for(6.0, "added to the basket", 500, 300)
-        if self._fault == "toast on Pay":
-            self._show_for(3.0, "added to the basket", 350, 205)
+        if self._fault in TOASTS:
+            seconds, left, top = TOASTS[self._fault]
+            toast = self._show("added to the basket", left, top)
+            QTimer.singleShot(int(1000 * seconds), toast.deleteLater)
         if self._fault == "lasting banner" and self._banner is None:
             self._banner = self._show("ERROR 500", 500, 300)
         if self._fault == "shaky text":
