@@ -53,7 +53,7 @@ def vnc_settings(vnc_settings: Settings) -> Settings:
 
 @pytest.fixture
 def vnc_planner(request: pytest.FixtureRequest, vnc_settings: Settings) -> Planner:
-    """The model that the settings name; without one nobody, as recordings are replayed, or to make them the scripts."""
+    """The model that the settings name; without one none for a replay, the scripts to record."""
     is_replayed = vnc_settings.record not in ("rewrite", "off") and request.node.get_closest_marker("vnc_task")
     if vnc_settings.planner or is_replayed:
         planner: Planner = request.getfixturevalue("vnc_planner")
@@ -79,7 +79,7 @@ def vnc_judge(request: pytest.FixtureRequest, vnc_settings: Settings) -> Judge |
 
 
 class NoJudge:
-    """Nobody who could say whether a claim holds."""
+    """No judge: no claim can be judged."""
 
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
         pytest.skip(f"its claim needs a judge: {WITH_A_MODEL}")

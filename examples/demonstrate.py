@@ -1,4 +1,4 @@
-"""Makes the recordings of the examples again, with nobody there: plays the user of the page that pytest names.
+"""Makes the recordings of the examples again, without a user: plays the user of the page that pytest names.
 
     python examples/demonstrate.py [OPTION OF PYTEST …]
 
@@ -36,7 +36,7 @@ def main(options: Sequence[str]) -> int:
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as pytest:
         try:
             attend(cast(TextIO, pytest.stdout))
-        except BaseException:  # whatever it was, nobody is there any more who would do the tasks
+        except BaseException:  # whatever it was, no user is there any more who would do the tasks
             pytest.kill()
             raise
     return pytest.returncode

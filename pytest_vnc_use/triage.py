@@ -43,9 +43,9 @@ from pytest_vnc_use.errors import (
     SettingsError,
     TaskFailed,
     VncUseError,
-    faults,
+    causes,
 )
-from pytest_vnc_use.errors.faults import asked, named, text_of
+from pytest_vnc_use.errors.causes import asked, named, text_of
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.transcript import LAST_STEPS, format_end, plain
 from pytest_vnc_use.types import REPEATED_NOTE, Outcome, RunResult, Triage
@@ -86,11 +86,11 @@ class DesktopFailure:
         return format_program_end(self.text) if self.of_program else f"the desktop: {self.text}"
 
 
-def format_program_end(program_fault: str, when: str = "") -> str:
+def format_program_end(program_exit_reason: str, when: str = "") -> str:
     """Format a program's failure after its signal or exit code: the failure starts with the command."""
-    code = _EXIT.search(program_fault.partition("\n")[0])
+    code = _EXIT.search(program_exit_reason.partition("\n")[0])
     how = f" with {code[2] or f'exit code {code[1]}'}" if code else ""
-    return f"the program ended{how}{when}: {program_fault}"
+    return f"the program ended{how}{when}: {program_exit_reason}"
 
 
 NO_FAILURE = DesktopFailure()
@@ -110,9 +110,9 @@ def failure_of(desktop: Desktop, error: BaseException | None = None) -> DesktopF
 def _failure_now(desktop: Desktop, *, stands_still: bool) -> DesktopFailure:
     # a custom vnc_desktop may lack these methods
     try:
-        if ended := getattr(desktop, "program_fault", str)():
+        if ended := getattr(desktop, "program_exit_reason", str)():
             return DesktopFailure(ended, of_program=True)
-        failure = DesktopFailure(getattr(desktop, "fault", str)())
+        failure = DesktopFailure(getattr(desktop, "exit_reason", str)())
         if not failure and stands_still and getattr(desktop, "program_hangs", bool)():
             return DesktopFailure("it runs, and answers nothing", of_program=True, hangs=True)
         return failure
@@ -126,7 +126,7 @@ def crash_of(desktop: Desktop, *, of_itself: bool = False) -> str:
     With `of_itself`, only signals count that a program causes itself. For signal n, a shell reports exit code
     128 + n.
     """
-    failure = str(getattr(desktop, "program_fault", str)())
+    failure = str(getattr(desktop, "program_exit_reason", str)())
     code = _EXIT.search(failure.partition("\n")[0])
     number = -int(code[1]) if code else 0
     number = number if number > 0 else -number - 128
@@ -208,7 +208,7 @@ class TriageRule:
 
 def rule_for(error: BaseException, failure: DesktopFailure = NO_FAILURE) -> TriageRule:
     """Return the rule that decides the meaning of a failure. Of a group of errors, the gravest decides."""
-    rules = [next(rule for rule in RULES if rule.holds(cause_of(member), failure)) for member in faults.parts(error)]
+    rules = [next(rule for rule in RULES if rule.holds(cause_of(member), failure)) for member in causes.parts(error)]
     return min(rules, key=lambda rule: _GRAVITY.index(rule.triage))
 
 
@@ -219,7 +219,7 @@ _GRAVITY: tuple[Triage | None, ...] = (None, "infra", "policy", "budget", "agent
 def cause_of(error: BaseException) -> BaseException:
     """Return the nearest error behind this one that this package, or a user's planner or judge, raised, or itself."""
     return next(
-        (cause for cause in faults.chain(error) if isinstance(cause, VncUseError) or faults.asked(cause)), error
+        (cause for cause in causes.chain(error) if isinstance(cause, VncUseError) or causes.asked(cause)), error
     )
 
 
@@ -229,7 +229,7 @@ def _is(*classes: type[BaseException]) -> Callable[[BaseException, DesktopFailur
 
 def _is_full_disk(error: BaseException) -> bool:
     if isinstance(error, sqlite3.OperationalError):
-        return faults.text_of(error) == "database or disk is full"  # SQLITE_FULL; other texts hold users' names
+        return causes.text_of(error) == "database or disk is full"  # SQLITE_FULL; other texts hold users' names
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
@@ -243,14 +243,14 @@ def _program_failed(error: BaseException, failure: DesktopFailure) -> bool:
 
 
 def _is_of_users_code(error: BaseException) -> bool:
-    return bool(faults.asked(error)) and not _is_timeout(error)
+    return bool(causes.asked(error)) and not _is_timeout(error)
 
 
 def _is_timeout(error: BaseException) -> bool:
     """Return whether pytest-timeout ended the test: by its message, or before version 2.4 by its code."""
-    text = faults.text_of(error)
+    text = causes.text_of(error)
     if re.match(r"Timeout >[\d.]+s$", text):
-        return any(frame.f_globals.get("__name__") == "pytest_timeout" for frame in faults.frames_of(error))
+        return any(frame.f_globals.get("__name__") == "pytest_timeout" for frame in causes.frames_of(error))
     return bool(re.match(r"Timeout \(>.*\) from pytest-timeout", text))
 
 
@@ -273,7 +273,7 @@ RULES = (
     TriageRule(
         "the disk is full, or cannot be written",
         "infra",
-        lambda error, failure: any(map(_is_full_disk, faults.chain(error))),
+        lambda error, failure: any(map(_is_full_disk, causes.chain(error))),
     ),
     TriageRule(
         "the program under test hangs: on `qt`, where it is the VNC server, it runs and does not answer",
@@ -284,7 +284,7 @@ RULES = (
     TriageRule(
         "a planner or judge of the user's own could not reach its service",
         "infra",
-        lambda error, failure: _is_of_users_code(error) and faults.of_network(error),
+        lambda error, failure: _is_of_users_code(error) and causes.of_network(error),
     ),
     TriageRule(
         "the program under test ended by a signal, or with an exit code that is not 0", "product", _program_failed

@@ -232,7 +232,7 @@ def _first_sentence(text: str) -> str:
 REFERENCES = {
     "api-hooks": Reference("pytest_vnc_use.plugin.hookspecs"),
     "api-step": Reference("pytest_vnc_use.types.model.Step", 4),
-    "api-drifted": Reference("pytest_vnc_use.types.frames.Drift", 4),
+    "api-drift": Reference("pytest_vnc_use.types.frames.Drift", 4),
     "api-run-figures": Reference("pytest_vnc_use.report.results.RunFigures", 4),
     "api-fixtures": Reference("pytest_vnc_use.plugin.fixtures"),
     "api-agent": Reference("pytest_vnc_use.agent.agent.VncUseAgent"),

@@ -134,7 +134,7 @@ def a_wrong_total(directory: Path) -> None:
     for page in runs.rglob("*.html"):
         page.write_text(page.read_text("utf-8").replace(f"{directory}/", ""), encoding="utf-8")
     photograph(runs / "index.html", SCREENSHOTS / "session.png", (1280, 1310))
-    drifted = next(path.parent for path in sorted(runs.glob("*/trace.jsonl")) if '"drifted"' in path.read_text("utf-8"))
+    drifted = next(path.parent for path in sorted(runs.glob("*/trace.jsonl")) if '"drift"' in path.read_text("utf-8"))
     photograph(drifted / "index.html", SCREENSHOTS / "drift.png", (1280, 725))
 
 

@@ -42,7 +42,7 @@ def vnc_settings(vnc_settings: Settings) -> Settings:
 
 @pytest.fixture
 def vnc_planner(request: pytest.FixtureRequest, vnc_settings: Settings) -> Planner:
-    """The model that the settings name; without one the script, if recordings are made, or nobody."""
+    """The model that the settings name; without one the script, if recordings are made, or none."""
     if vnc_settings.planner or vnc_settings.record not in ("rewrite", "off"):
         planner: Planner = request.getfixturevalue("vnc_planner")
         return planner

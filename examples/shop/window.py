@@ -17,7 +17,7 @@ from terms import Terms
 
 
 class ShopWindow(QStackedWidget):
-    """Shows the sign-in page while nobody is signed in, and the desk otherwise."""
+    """Shows the sign-in page while no user is signed in, and the desk otherwise."""
 
     def __init__(self, store: Store) -> None:
         super().__init__()

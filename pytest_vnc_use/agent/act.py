@@ -15,7 +15,7 @@ from PIL import Image
 from pytest_vnc_use import clock
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.errors import ActionError, ActionInterrupted
-from pytest_vnc_use.errors.faults import chain, named
+from pytest_vnc_use.errors.causes import chain, named
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.same_screen import still_shows

@@ -507,7 +507,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
                 settings,
                 self._password,
                 may_stay_blank=self._desktop is None,
-                program_fault=lambda: failure_of(self._desktop).text if self._desktop else "",
+                program_exit_reason=lambda: failure_of(self._desktop).text if self._desktop else "",
                 read_file=self._file_desktop.read_file,
                 tap=self._messages if settings.rfb_log else None,
             )

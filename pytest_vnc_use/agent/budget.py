@@ -32,7 +32,7 @@ from pytest_vnc_use.deadline import acquire
 from pytest_vnc_use.errors import BudgetExceeded, InfraError, SettingsError
 from pytest_vnc_use.files import read_regular, replace_file
 from pytest_vnc_use.plain_text import got
-from pytest_vnc_use.types import ModelAsked, ModelExchange, RunEvent, RunStarted, StepFinished, Usage
+from pytest_vnc_use.types import ModelExchange, ModelRequest, RunEvent, RunStarted, StepFinished, Usage
 
 tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
@@ -303,7 +303,7 @@ class Budget:
                 is_judged = event.test_id and not (event.body_checks or event.custom_judge)
                 claims = max(1, len(event.expect)) if is_judged and self._judge_model else 0
                 self._judgings = claims * int(event.settings["votes"])
-            case ModelAsked():
+            case ModelRequest():
                 self.before(event)
             case ModelExchange():
                 return self.after(event)
@@ -313,7 +313,7 @@ class Budget:
                 pass
         return event
 
-    def before(self, asked: ModelAsked) -> None:
+    def before(self, asked: ModelRequest) -> None:
         """Raise BudgetExceeded if the call must not be made, SettingsError if its dollars cannot be known."""
         if given_up := self._pending.pop(threading.get_ident(), None):
             self._settle(given_up, Usage(), uncounted=True)
@@ -321,7 +321,7 @@ class Budget:
             self._prices.check(asked.model)
         maximum = expected = self._estimate(asked)
         if asked.purpose == "planner":  # It reserves what the judge's calls at the end of this run may cost.
-            judging = self._estimate(ModelAsked("judge", self._judge_model, _QUESTION, 1, _SHORT_ANSWER))
+            judging = self._estimate(ModelRequest("judge", self._judge_model, _QUESTION, 1, _SHORT_ANSWER))
             maximum = sum([judging] * self._judgings, expected)
         spent, name = self.spent, ""
         used = Amount(self._steps, spent.tokens, spent.dollars)
@@ -363,7 +363,7 @@ class Budget:
             self._settled.add(exchange.model, exchange.usage, None, price.dollars(exchange.usage) if price else None)
         self._steps += steps
 
-    def _estimate(self, asked: ModelAsked) -> Amount:
+    def _estimate(self, asked: ModelRequest) -> Amount:
         price = self._prices.of(asked.model)
         image_tokens = price.image_tokens if price else IMAGE_TOKENS
         largest = self._largest.get(asked.purpose, Usage())

@@ -26,7 +26,7 @@ from pytest_vnc_use.agent.budget import Budget, Ledger, Most, load_prices
 from pytest_vnc_use.agent.claims import NoJudge
 from pytest_vnc_use.desktops.session import withhold
 from pytest_vnc_use.errors import DesktopRefused, KeyMissing, SettingsError
-from pytest_vnc_use.errors.faults import named
+from pytest_vnc_use.errors.causes import named
 from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.planners.common.functions import VERIFY
 from pytest_vnc_use.planners.local.callables import named_planner
@@ -614,7 +614,7 @@ def devtools_url(settings: Settings, desktop: BrowsableDesktop) -> str:
     from pytest_vnc_use.backends.browser import await_devtools
 
     def is_over() -> bool:
-        return bool(desktop.fault() or desktop.program_fault())
+        return bool(desktop.exit_reason() or desktop.program_exit_reason())
 
     return await_devtools(lambda: desktop.browser, settings.start_seconds, is_over)
 
@@ -645,15 +645,15 @@ def connect(
     password: str | None = None,
     *,
     may_stay_blank: bool = False,
-    program_fault: Callable[[], str] = str,
+    program_exit_reason: Callable[[], str] = str,
     read_file: Callable[[str], str] | None = None,
     tap: MessageTap | None = None,
 ) -> Controller:
     """Return a controller for the desktop at `settings.server`, with a watchdog. Raises DesktopError.
 
-    A screen of one colour is an error after `start_seconds`, unless it `may_stay_blank`. If `program_fault` says that
-    the program ended, a lost connection is not replaced. With `cdp`, DevTools drive a browser; `read_file` reads a file
-    of the desktop. `tap` gets each message that is sent.
+    A screen of one colour is an error after `start_seconds`, unless it `may_stay_blank`. If `program_exit_reason` says
+    that the program ended, a lost connection is not replaced. With `cdp`, DevTools drive a browser; `read_file` reads a
+    file of the desktop. `tap` gets each message that is sent.
     """
     from pytest_vnc_use.backends import vnc
     from pytest_vnc_use.backends.browser import browser_at
@@ -668,7 +668,9 @@ def connect(
         tap=tap,
         # Only a local desktop has a known password. A whole screen in raw arrives 10 ms later.
         encoding="tight" if settings.record == "manual" else "raw" if password else None,
-        watch=vnc.Watch(None if may_stay_blank else settings.start_seconds, vnc.FROZEN_S, program_fault=program_fault),
+        watch=vnc.Watch(
+            None if may_stay_blank else settings.start_seconds, vnc.FROZEN_S, program_exit_reason=program_exit_reason
+        ),
         browser=partial(browser_at, settings.cdp, read_file) if settings.cdp else None,
     )
 

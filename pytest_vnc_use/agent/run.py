@@ -32,7 +32,7 @@ from pytest_vnc_use.errors import (
     RunDirectoryError,
     SettingsError,
     VncUseError,
-    faults,
+    causes,
 )
 from pytest_vnc_use.plain_text import cut, without_query
 from pytest_vnc_use.planners.local.callables import decision_of
@@ -57,17 +57,17 @@ from pytest_vnc_use.types import (
     NO_FRAME,
     REPEATED_NOTE,
     Action,
-    ApprovalAsked,
+    ApprovalRequest,
     CallFunction,
     CUAState,
     Decision,
-    DirectoryMade,
+    DirectoryCreated,
     FrameRef,
     GateAwaited,
     InvalidAction,
     KeyUp,
     Limits,
-    ModelAsked,
+    ModelRequest,
     MouseUp,
     Observation,
     Outcome,
@@ -160,19 +160,19 @@ def continue_run(
             raise RunDirectoryError(
                 f"run {run_id!r} is finished, with {str(outcome)!r}. Only an unfinished run can continue"
             )
-        if step is not None and (trace.asked is None or trace.asked.number != step):
+        if step is not None and (trace.open_approval is None or trace.open_approval.number != step):
             raise RunDirectoryError(
                 f"run {run_id!r} does not wait for an answer about step {step!r}. Check which step it waits for now"
             )
         if not (directory.path / CHECKPOINTS).exists():
             raise RunDirectoryError(NO_CHECKPOINT.format(run_id))
-        ends_now = answer is False and trace.asked is not None and trace.asked.ruling.ends_run
+        ends_now = answer is False and trace.open_approval is not None and trace.open_approval.ruling.ends_run
         _keep_for_run(agent, run_id, policy, NoPlanner() if ends_now else planner)
         if not ends_now and directory.path not in agent.runs:
             if missing := "; ".join(_missing(agent, trace.started)):
                 raise SettingsError(f"run {run_id!r} cannot continue as it was started: {missing}")
             agent.budget.recall(trace.exchanges, len(trace.steps))
-        asked = trace.asked.proposal if trace.asked else None
+        asked = trace.open_approval.proposal if trace.open_approval else None
         return Run(agent, directory, trace.started, trace).advance(approver, answer, asked)
 
 
@@ -272,7 +272,7 @@ class Run:
         agent.runs.append(self.directory.path)
         agent._newest_run = self
         try:
-            self.emit(DirectoryMade(self.directory.path))
+            self.emit(DirectoryCreated(self.directory.path))
             self._prepare()
             graph = RunGraph(self)
             state = graph.resume(answer, asked) if self._resumes else graph.start()
@@ -283,7 +283,7 @@ class Run:
                     break
                 state = graph.resume(approver.approve(question), question.proposal)
         except BaseException as exc:  # whatever ended the run, Ctrl-C included, is written down before it continues
-            error = cut(everything.hide_pieces(faults.named(exc)), MAX_TEXT_LENGTH)
+            error = cut(everything.hide_pieces(causes.named(exc)), MAX_TEXT_LENGTH)
             traceback_text = cut(everything.hide_pieces(traceback.format_exc()), 10 * MAX_TEXT_LENGTH)
             self.emit(RunEnded(None, "the run failed", error, traceback_text))
             raise
@@ -338,7 +338,7 @@ class Run:
         event = agent.budget.hear(event)
         if isinstance(event, StepFinished):
             agent._review_context = agent._review_context.after(event.step)
-        if not isinstance(event, (ModelAsked, GateAwaited, DirectoryMade)):  # nothing keeps these
+        if not isinstance(event, (ModelRequest, GateAwaited, DirectoryCreated)):  # nothing keeps these
             self._logger.observe(event)
         for observer in agent._observers:
             observer.observe(event)
@@ -603,10 +603,10 @@ def repeats(step: Step, state: CUAState) -> int:
     return state["fingerprints"].count(fingerprint(step)) + 1
 
 
-def _question(state: CUAState) -> ApprovalAsked:
+def _question(state: CUAState) -> ApprovalRequest:
     """Return the question to a user, from the state of a run that waits."""
     proposal, ruling = from_json(Proposal, state["pending"][0]), from_json(Ruling, state["ruling"])
-    return ApprovalAsked(state["step"] + 1, proposal, ruling)
+    return ApprovalRequest(state["step"] + 1, proposal, ruling)
 
 
 def _readable(decision: Decision) -> Decision:

@@ -26,7 +26,7 @@ from pytest_vnc_use.backends.reactor import Pulse, reactor
 from pytest_vnc_use.backends.screen import Framebuffer, PointerShape
 from pytest_vnc_use.backends.security import SecuredClient, ServerFacts
 from pytest_vnc_use.errors import ConnectionLost, DesktopRefused, SettingsError, VncUseError
-from pytest_vnc_use.errors.faults import blocked
+from pytest_vnc_use.errors.causes import blocked
 from pytest_vnc_use.types.actions import SecretText
 from pytest_vnc_use.types.protocols import MessageTap
 from pytest_vnc_use.types.wire import Wire

@@ -51,7 +51,7 @@ def start_reactor() -> None:
         observers: Any = [_log_failures]
         showwarning = warnings.showwarning
         globalLogBeginner.beginLoggingTo(observers, discardBuffer=True, redirectStandardIO=False)
-        warnings.showwarning = showwarning  # Twisted would log Python's warnings, and nobody reads that log
+        warnings.showwarning = showwarning  # Twisted would log Python's warnings, and no user reads that log
         running = threading.Event()
         reactor.callWhenRunning(running.set)
         # a daemon: exit does not wait for it, and the resolver threads it starts are daemons too

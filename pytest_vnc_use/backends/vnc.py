@@ -70,14 +70,14 @@ class Watch:
     no limit. A screen is fetched again if no pixel has changed for `frozen_s`, although at least three visible
     actions were performed. It counts as frozen if it is still the same. A screen may change its size.
 
-    If the program under test has ended (`program_fault`), no failure of the desktop is raised, because the screen may
-    be blank for that reason, or the server may have been the program itself.
+    If the program under test has ended (`program_exit_reason`), no failure of the desktop is raised: the screen may be
+    blank for that reason, or the server may have been the program itself.
     """
 
     blank_s: float | None
     frozen_s: float
     reconnect_s: float = 10.0
-    program_fault: Callable[[], str] = str
+    program_exit_reason: Callable[[], str] = str
 
 
 def connect(
@@ -258,9 +258,9 @@ class VNCController:
     def _check_screen(self, watch: Watch) -> None:
         """Raise ScreenBlank or ScreenFrozen, unless the program under test has ended."""
         screen, server = self._screen, self._connection.server
-        if watch.blank_s is not None and screen.only_colour(0.0) and not watch.program_fault():
+        if watch.blank_s is not None and screen.only_colour(0.0) and not watch.program_exit_reason():
             colour = screen.only_colour(watch.blank_s)
-            if colour and not watch.program_fault():
+            if colour and not watch.program_exit_reason():
                 raise ScreenBlank(
                     f"the screen of {server!r} has had only one colour ({colour}) for {watch.blank_s:g} s. "
                     "Start a program on it before the run, by --vnc-app or by app in the task's file, or wait longer "
@@ -269,7 +269,7 @@ class VNCController:
         for is_fresh in (False, True):
             self._unanswered = [started_s for started_s in self._unanswered if started_s > screen.changed_at]
             since_s = clock.monotonic() - self._unanswered[0] if self._unanswered else 0.0
-            if len(self._unanswered) < _UNANSWERED_ACTIONS or since_s < watch.frozen_s or watch.program_fault():
+            if len(self._unanswered) < _UNANSWERED_ACTIONS or since_s < watch.frozen_s or watch.program_exit_reason():
                 return
             if not is_fresh:
                 self._connection.refresh()
@@ -296,13 +296,13 @@ class VNCController:
         rules = self._rules.shortened() if briefly else self._rules
         return self._surviving(lambda: self._screen.wait_settled(rules))
 
-    def changed_since(self, moment: float) -> bool:
-        """Return whether a pixel changed after `moment`, outside moving regions. Raises DesktopError."""
-        return self._surviving(lambda: self._screen.changed_since(moment))
+    def changed_since(self, timestamp: float) -> bool:
+        """Return whether a pixel changed after `timestamp`, outside moving regions. Raises DesktopError."""
+        return self._surviving(lambda: self._screen.changed_since(timestamp))
 
-    def wait_changed(self, moment: float, timeout_s: float) -> bool:
+    def wait_changed(self, timestamp: float, timeout_s: float) -> bool:
         """Wait at most `timeout_s` until `changed_since` is true; return whether it is. Raises DesktopError."""
-        return self._surviving(lambda: self._screen.wait_changed(moment, timeout_s))
+        return self._surviving(lambda: self._screen.wait_changed(timestamp, timeout_s))
 
     def raw_frame(self) -> RawFrame:
         """Return the pixels of the screen now, without taking a frame. Raises DesktopError."""
@@ -575,7 +575,7 @@ class VNCController:
         deadline = Deadline(watch.reconnect_s)
         connection: RfbConnection | None = None
         while not connection:
-            if watch.program_fault():
+            if watch.program_exit_reason():
                 raise lost
             try:
                 connection = self._dial(max(deadline.remaining_s, _MIN_ATTEMPT_S))

@@ -44,7 +44,7 @@ from pytest_vnc_use.runs.transcript import (
 )
 from pytest_vnc_use.settings.layers import merge
 from pytest_vnc_use.settings.settings import TIMING, Settings
-from pytest_vnc_use.types import ApprovalAsked, Limits, Outcome, RunEvent, RunResult, Step, StepFinished, TurnDecided
+from pytest_vnc_use.types import ApprovalRequest, Limits, Outcome, RunEvent, RunResult, Step, StepFinished, TurnDecided
 
 try:
     import anyio
@@ -70,8 +70,8 @@ _STATE_KEPT_S = 86400.0
 _QUESTION = "confirmation"
 _ANSWER_SCHEMA = {
     "type": "object",
-    "properties": {"carry_out": {"type": "boolean", "title": "Perform it"}},
-    "required": ["carry_out"],
+    "properties": {"approve": {"type": "boolean", "title": "Perform it"}},
+    "required": ["approve"],
 }
 _INSTRUCTIONS = (
     "Drives a graphical program on a VNC desktop by tasks in plain sentences, and judges claims about its screen. An "
@@ -94,7 +94,7 @@ def _errors_on_one_line(hide: Callable[[str], str], runs: Sequence[Path] = ()) -
         raise ToolError(plain(hide("; ".join([": ".join([*kind, str(exc)]), *locations])))) from exc
 
 
-def _question(asked: ApprovalAsked) -> ElicitRequestFormParams:
+def _question(asked: ApprovalRequest) -> ElicitRequestFormParams:
     confirmation = asked.proposal.confirmation
     lines = [
         f"Step {asked.number} needs approval: {format_caption(asked.proposal.action)}",
@@ -104,7 +104,7 @@ def _question(asked: ApprovalAsked) -> ElicitRequestFormParams:
     return ElicitRequestFormParams(message="\n".join(map(line, lines)), requested_schema=_ANSWER_SCHEMA)
 
 
-async def _answer(ctx: AnyContext, asked: ApprovalAsked, timeout_s: float) -> bool:
+async def _answer(ctx: AnyContext, asked: ApprovalRequest, timeout_s: float) -> bool:
     """Return the answer to a question within the call; False if no user answers in time or the client fails to ask."""
     question = _question(asked)
     with anyio.move_on_after(timeout_s):
@@ -117,7 +117,7 @@ async def _answer(ctx: AnyContext, asked: ApprovalAsked, timeout_s: float) -> bo
 
 def _is_approval(answer: object) -> bool:
     content = isinstance(answer, ElicitResult) and answer.action == "accept" and answer.content
-    return bool(content and content.get("carry_out") is True)
+    return bool(content and content.get("approve") is True)
 
 
 class Watch:
@@ -229,14 +229,15 @@ class Tools:
                 limits = Limits(merged.max_steps, merged.max_seconds)
                 advance = partial(VncUseAgent.run, task=task, expect=expect, limits=limits)
             trace = await self._advanced(ctx, advance)
-            while trace.asked and not trace.ended:
+            while trace.open_approval and not trace.ended:
                 if is_version_at_least(ctx.protocol_version or "", _ASKS_BY_RESULT):
                     # the client brings the state back with the answer, signed against changes
-                    state = json.dumps([trace.path.name, trace.asked.number, clock.epoch()])
-                    question = ElicitRequest(params=_question(trace.asked))
+                    state = json.dumps([trace.path.name, trace.open_approval.number, clock.epoch()])
+                    question = ElicitRequest(params=_question(trace.open_approval))
                     return InputRequiredResult(input_requests={_QUESTION: question}, request_state=state)
-                yes = await _answer(ctx, trace.asked, self._answer_within_s)
-                trace = await self._advanced(ctx, partial(_answer_run, trace.path.name, trace.asked.number, yes))
+                yes = await _answer(ctx, trace.open_approval, self._answer_within_s)
+                answer_run = partial(_answer_run, trace.path.name, trace.open_approval.number, yes)
+                trace = await self._advanced(ctx, answer_run)
             return summary_of(trace)
 
     async def _advanced(self, ctx: AnyContext, advance: Callable[[VncUseAgent], RunResult]) -> Trace:

@@ -54,7 +54,7 @@ def replay_rulings(policy: Policy, runs: Iterable[Path]) -> Iterator[tuple[str, 
     for run in runs:
         trace = read_trace(run)
         context = ReviewContext(trace.started.test_id, trace.started.task)
-        for step in (*trace.steps, *([trace.asked] if trace.asked else ())):
+        for step in (*trace.steps, *([trace.open_approval] if trace.open_approval else ())):
             now, then, action = policy.review(step.proposal, context), step.ruling, step.proposal.action
             differs = now.kind != ("ask" if then.by == "user" else then.kind)
             keys = [combination(pressed) for pressed in keys_of(action, context.held)]

@@ -20,7 +20,7 @@ from pytest_vnc_use.cli.options import (
     secrets_of,
     settings_of,
 )
-from pytest_vnc_use.errors import AgentFailed, InfraError, RunDirectoryError, SettingsError, VncUseError, faults
+from pytest_vnc_use.errors import AgentFailed, InfraError, RunDirectoryError, SettingsError, VncUseError, causes
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.planners.local.scripted import Reenactment
 from pytest_vnc_use.runs.directory import path_of, read_trace
@@ -30,7 +30,7 @@ from pytest_vnc_use.runs.transcript import line, only_waiting, plain, step_line
 from pytest_vnc_use.runs.uitask_trace import read_execution, secrets_of as secrets_in
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.triage import MAX_ERROR, sanitize
-from pytest_vnc_use.types import ApprovalAsked, Outcome, RunEvent, RunResult, StepFinished
+from pytest_vnc_use.types import ApprovalRequest, Outcome, RunEvent, RunResult, StepFinished
 from pytest_vnc_use.types.protocols import Approver
 from pytest_vnc_use.types.wire import host_and_port
 
@@ -158,7 +158,7 @@ def _at_running_desktop(settings: Settings) -> Settings:
 class TerminalApprover:
     """An approver that asks the user at the terminal."""
 
-    def approve(self, asked: ApprovalAsked) -> bool:
+    def approve(self, asked: ApprovalRequest) -> bool:
         """Return whether the user approves; Ctrl-D is a denial."""
         confirmation = asked.proposal.confirmation
         print(f"step {asked.number} needs approval: {line(asked.proposal.action)}")
@@ -231,7 +231,7 @@ def drive(agent: VncUseAgent, run: Callable[[], RunResult], claims: Sequence[str
     except VncUseError:
         raise
     except Exception as exc:  # noqa: BLE001  # a defect must not exit with the code of a failed claim
-        if users_error := faults.text_of_users_error(exc):
+        if users_error := causes.text_of_users_error(exc):
             return _report_break(agent, "infra", f"infra: {users_error}", INFRA)
         return _report_break(agent, "defect", f"{type(exc).__name__}: {exc}. Report it with the run directory", DEFECT)
 

@@ -160,8 +160,8 @@ class ContainerDesktop(RemoteDesktop):
     def stop(self) -> None:
         """End and remove the container; a second call does nothing."""
         if self._kept is None:
-            failure = self.fault() if self._program and self._program.end else ""
-            self._kept = self.program_fault(), failure, self.logs()
+            failure = self.exit_reason() if self._program and self._program.end else ""
+            self._kept = self.program_exit_reason(), failure, self.logs()
             self._end_program()
             if self._listener:
                 self._listener.shutdown(socket.SHUT_RDWR)  # accept() returns, which close() alone would not do

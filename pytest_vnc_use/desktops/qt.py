@@ -95,7 +95,7 @@ class QtDesktop(StartedDesktop):
 
     def program_hangs(self) -> bool:
         """Return whether the program runs but no longer greets over VNC: its server has no separate thread."""
-        runs = bool(self._server) and not (self._kept or self.fault() or self.program_fault())
+        runs = bool(self._server) and not (self._kept or self.exit_reason() or self.program_exit_reason())
         return runs and not greets_at(self._server, ANSWERS_WITHIN_S)
 
     @property

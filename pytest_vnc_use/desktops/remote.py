@@ -316,7 +316,7 @@ class RemoteDesktop(ReachedDesktop):
             return DesktopRefused(program.message(f"had not shown a window within {self._launch_timeout_s:g} s"))
         message = program.message(f"{program.end} and had not shown a window{'' if program.exit_code else STAY}")
         error = early_end(message, program.exit_code, program.output_tail(), elsewhere=True)
-        if isinstance(error, ProgramCrashed) and (failure := self.fault()):
+        if isinstance(error, ProgramCrashed) and (failure := self.exit_reason()):
             return DesktopError(failure)  # the desktop ended, and the program with it
         return error
 

@@ -281,7 +281,7 @@ class Session:
         if program := self._processes.pop("program", None):
             self._end(program.pid, is_program=True)
 
-    def fault(self) -> str:
+    def exit_reason(self) -> str:
         """Return how a process other than the program has ended, and its last output; "" while all of them run."""
         others = [process for role, process in self._processes.items() if role != "program"]
         ended = next((process for process in others if process.end), None)

@@ -269,14 +269,14 @@ class ReachedDesktop(ABC):
         check_argv(command)
         return self._reach(f"run {shlex.join(command)!r}").run(command, timeout_s)
 
-    def program_fault(self) -> str:
+    def program_exit_reason(self) -> str:
         """Return how the program under test ended and its last output; "" while it runs, or if none was started.
 
         After `stop()` the answer stays as it was before.
         """
         if self._kept:
             return self._kept[0]
-        if not (self._program and self._program.end) or self.fault():
+        if not (self._program and self._program.end) or self.exit_reason():
             return ""
         return self._program.message(self._program.end)
 
@@ -284,7 +284,7 @@ class ReachedDesktop(ABC):
         """Return whether the program under test runs but does not answer; False if that is not known."""
         return False
 
-    def fault(self) -> str:
+    def exit_reason(self) -> str:
         """Return how the desktop ended; "" while it is there, or if that is not known."""
         return self._kept[1] if self._kept else self._fault_now()
 
@@ -332,11 +332,11 @@ class StartedDesktop(ReachedDesktop):
         return self._files
 
     def _fault_now(self) -> str:
-        return self._session.fault()
+        return self._session.exit_reason()
 
     def stop(self) -> None:
         """End everything that was started and remove the working directory; a second call does nothing."""
-        self._kept = self.program_fault(), self.fault(), self.logs()
+        self._kept = self.program_exit_reason(), self.exit_reason(), self.logs()
         self._session.stop()
 
     def _start_program(
@@ -359,8 +359,8 @@ class StartedDesktop(ReachedDesktop):
     def _ended_early(self, process: Process, undone: str, hint: str = "") -> VncUseError:
         """Return the error for a process that ended before it showed anything: the program, or one of this package."""
         message = process.message(f"{process.end} and {undone}{'' if process.exit_code else STAY}{hint}")
-        if process is not self._program or self.fault():
-            return DesktopError(self.fault() or message)
+        if process is not self._program or self.exit_reason():
+            return DesktopError(self.exit_reason() or message)
         return early_end(message, process.exit_code, process.output_tail())
 
 

@@ -122,7 +122,8 @@ class XvncDesktop(StartedDesktop):
         if not shows and program.end:
             raise self._ended_early(program, "had not shown a window")
         if not shows:
-            raise DesktopError(failure) if (failure := self.fault()) else self._late(program, "had not shown a window")
+            reason = self.exit_reason()
+            raise DesktopError(reason) if reason else self._late(program, "had not shown a window")
 
     def _start(self, server: str, size: tuple[int, int]) -> None:
         deadline = Deadline(self._timeout_s)
@@ -140,7 +141,7 @@ class XvncDesktop(StartedDesktop):
         }
         manager_ready = self._start_window_manager()
         if not greets_at(self.server, deadline.remaining_s):
-            raise DesktopRefused(self.fault() or f"the VNC server of display :{number} does not greet")
+            raise DesktopRefused(self.exit_reason() or f"the VNC server of display :{number} does not greet")
         if manager_ready:
             self._await_manager(*manager_ready, deadline)
 

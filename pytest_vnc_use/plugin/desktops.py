@@ -16,7 +16,7 @@ from pytest_vnc_use.agent import build
 from pytest_vnc_use.agent.agent import VncUseAgent
 from pytest_vnc_use.agent.budget import Ledger
 from pytest_vnc_use.errors import DesktopRefused
-from pytest_vnc_use.errors.faults import blocked
+from pytest_vnc_use.errors.causes import blocked
 from pytest_vnc_use.plugin import costs, markers, recorded, redaction, runtest, terminal
 from pytest_vnc_use.plugin.state import state_of
 from pytest_vnc_use.settings.layers import absolute_desktop, absolute_files
@@ -76,7 +76,8 @@ def _share(config: pytest.Config, settings: Settings, owner: str) -> tuple[Deskt
     shared = config.stash.setdefault(_SHARED, {})
     if owner in shared:
         old, desktop, users = shared[owner]
-        if build.agree(old, settings, build.START_SETTINGS) and not (desktop.fault() or desktop.program_fault()):
+        has_ended = desktop.exit_reason() or desktop.program_exit_reason()
+        if build.agree(old, settings, build.START_SETTINGS) and not has_ended:
             return desktop, users
         _stop_shared(config, owner)
     desktop, users = _lease(settings, owner or "the session", owner.rpartition("/")[2] or "the session"), []

@@ -202,7 +202,7 @@ class _Session:
             noted, kind = _noted(last, name), name.replace("_", " ").upper()
             listed[f"{len({test for test, _ in noted})} {title}"] = [f"{kind} {test}: {text}" for test, text in noted]
         failures: dict[str, dict[str, None]] = {}
-        for test, failure in _noted(attempts, "hook_fault"):
+        for test, failure in _noted(attempts, "hook_error"):
             failures.setdefault(failure, {})[test] = None
         listed["hooks that raised; the results of the tests do not depend on them"] = [
             f"{failure} ({first}{f' and {len(others)} more' if others else ''})"

@@ -20,7 +20,7 @@ from pytest_vnc_use.errors import (
     RecordingDrifted,
     RunDirectoryUnwritable,
     TaskFailed,
-    faults,
+    causes,
 )
 from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.plugin import costs, markers, recordings, triage
@@ -185,10 +185,10 @@ class ItemObserver:
         except BaseException as exc:  # noqa: BLE001  a user's hook may raise anything; the test does not depend on it
             frames = [frame for frame in traceback.extract_tb(exc.__traceback__) if frame.name == name]
             location = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-            text = line(f"the hook {name}{location} raised {faults.named(exc)}")
+            text = line(f"the hook {name}{location} raised {causes.named(exc)}")
             failure, state = secrets_of(self._item.config).hide(text), state_of(self._item)
-            if failure not in state.notes.get("hook_fault", ()):
-                state.add_note("hook_fault", failure)
+            if failure not in state.notes.get("hook_error", ()):
+                state.add_note("hook_error", failure)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pytest_vnc_use.errors import InfraError, SettingsError, VncUseError, faults
+from pytest_vnc_use.errors import InfraError, SettingsError, VncUseError, causes
 from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.state import FailureTriage, desktop_of, needs_desktop, state_of
@@ -80,7 +80,7 @@ def complete(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Test
         classes, error = _xfail_classes(item), call.excinfo.value if call.excinfo else None
         # of the errors of a user's planner or judge, a class that also holds this package's, as Exception, names none
         narrow = tuple(kind for kind in classes if not issubclass(VncUseError, kind))
-        is_named = error is not None and isinstance(error, narrow) and bool(faults.asked(error))
+        is_named = error is not None and isinstance(error, narrow) and bool(causes.asked(error))
         if not is_named and not any(issubclass(kind, (InfraError, SettingsError)) for kind in classes):
             report.outcome = "failed"
             del report.wasxfail
@@ -105,7 +105,7 @@ def _classify(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Tes
     triage = rule.triage or SETTINGS
     if isinstance(error, pytest.xfail.Exception) and triage not in ("infra", SETTINGS):
         return  # the test expects this, by `pytest.xfail` or by `run=False`
-    if isinstance(error, VncUseError) or faults.asked(error):  # without a traceback through the engine
+    if isinstance(error, VncUseError) or causes.asked(error):  # without a traceback through the engine
         text = format_failure(error, desktop_failure, _locations(item, error), hide)
         plain = pytest.fail.Exception(f"{triage}: {text}", pytrace=False).with_traceback(error.__traceback__)
         report.longrepr = item.repr_failure(pytest.ExceptionInfo.from_exception(plain))
@@ -133,7 +133,7 @@ def _show_beside(
         longrepr.chain = [(first.chain[0][0], None, None), *longrepr.chain]
         longrepr.reprcrash.message = f"{end}; {longrepr.reprcrash.message}"
     if (cause := cause_of(error)) is not error:
-        longrepr.addsection("what led to it", sanitize(faults.named(cause), hide))
+        longrepr.addsection("what led to it", sanitize(causes.named(cause), hide))
 
 
 def _headline(report: pytest.TestReport, triage: str, tool: InfraError | None) -> str:
@@ -145,7 +145,7 @@ def _headline(report: pytest.TestReport, triage: str, tool: InfraError | None) -
     lines = (crash.message if crash else report.longreprtext).strip().splitlines() or [""]
     message = lines[0].removeprefix("Failed: ").removeprefix(f"{triage}: ")
     if tool:
-        before = f"the tool failed before, and the test continued: {faults.named(tool)}"
+        before = f"the tool failed before, and the test continued: {causes.named(tool)}"
         message = f"{before.splitlines()[0]}; then {message}"
         if add_section := getattr(report.longrepr, "addsection", None):
             add_section("what failed before", before)
@@ -164,10 +164,10 @@ def _expose_triage(
     """
     kind = CLASSES[triage]
     is_contradicted = isinstance(error, VncUseError) and not isinstance(error, kind)
-    is_ordinary = not isinstance(error, VncUseError) and not faults.asked(error) and triage != "infra"
+    is_ordinary = not isinstance(error, VncUseError) and not causes.asked(error) and triage != "infra"
     if is_ordinary or (isinstance(error, tuple(_xfail_classes(item))) and not is_contradicted):
         return
-    rerun_error = kind(f"{faults.named(error)}; {message}")
+    rerun_error = kind(f"{causes.named(error)}; {message}")
     rerun_error.__cause__ = error
     state_of(item).raised = call.excinfo
     call.excinfo = pytest.ExceptionInfo.from_exception(rerun_error.with_traceback(error.__traceback__))
@@ -184,10 +184,10 @@ def _locations(item: pytest.Item, error: BaseException) -> Sequence[str]:
     """Return the locations of the error: the step and run directory, the lines, the machine."""
     state, machine = state_of(item), machine_of(item.config)
     run_location = [f"{state.location} of the run in {state.runs[-1]}"] if state.location and state.runs else []
-    if faults.asked(error):
-        lines = [f"at {frame}" for frame in faults.users_lines(error, item.path)]
+    if causes.asked(error):
+        lines = [f"at {frame}" for frame in causes.users_lines(error, item.path)]
     else:
-        lines = faults.lines_in(item.path, error)
+        lines = causes.lines_in(item.path, error)
     return [*run_location, *lines, *([f"on the machine {machine}"] if machine else [])]
 
 

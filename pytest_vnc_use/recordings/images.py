@@ -27,7 +27,7 @@ _KEPT = 3
 TILE_PX = 8
 """The side of a tile. Changes are found and stored in whole tiles."""
 SAME_LEVELS = 2
-"""The largest difference in red, green and blue, of 255 levels, that nobody can see."""
+"""The largest difference in red, green and blue, of 255 levels, that is invisible."""
 
 
 def same_image(one: bytes, other: bytes) -> bool:

@@ -78,11 +78,11 @@ class ManualRun(ForwardingController):
         """Return at once: the screens are known."""
         return Settled("settled", 0.0)
 
-    def changed_since(self, moment: float) -> bool:
+    def changed_since(self, timestamp: float) -> bool:
         """Return False: only the user acts on the desktop, and sees if it is gone."""
         return False
 
-    def wait_changed(self, moment: float, timeout_s: float) -> bool:
+    def wait_changed(self, timestamp: float, timeout_s: float) -> bool:
         """Return False at once."""
         return False
 

@@ -60,7 +60,7 @@ def screen_of(frame: Frame) -> Screen:
 
 
 class Moving:
-    """The moving regions of a frame, and their content at each moment."""
+    """The moving regions of a frame, and their content in each frame."""
 
     def __init__(self, frame: Frame) -> None:
         size = frame.ref.width, frame.ref.height
@@ -70,7 +70,7 @@ class Moving:
         self.add(frame)
 
     def add(self, screen: Frame | RawFrame) -> None:
-        """Note the whole screen at another moment."""
+        """Note the whole screen of another frame."""
         for _, grown, samples in self._samples:
             samples.append(grown.part_of(pixels_in(screen)).copy())
 

@@ -91,7 +91,7 @@ wait (`ClickRules`). Near the same place Qt needs 0.35 s: the rest is for a prog
 as on a busy machine.
 """
 ButtonRelease = tuple[Point | None, float]
-"""The place where a button was let go last, None where it is not known, and the moment on the monotonic clock."""
+"""The point where a button was released last, None where it is unknown, and the time on the monotonic clock."""
 
 
 def gate_to(run: RecordedRun, number: int, masks: tuple[Region, ...] = (), earlier: Screen | None = None) -> Gate:

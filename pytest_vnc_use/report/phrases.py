@@ -92,7 +92,8 @@ def format_ruling(ruling: Ruling) -> str:
 def format_outcome(trace: Trace) -> tuple[str, Tone]:
     """Return the outcome of the run, and its colour."""
     if trace.ended is None:
-        return _OUTCOMES[Outcome.WAITING] if trace.asked else ("no end recorded: still running, or killed", "bad")
+        no_end: tuple[str, Tone] = "no end recorded: still running, or killed", "bad"
+        return _OUTCOMES[Outcome.WAITING] if trace.open_approval else no_end
     if trace.ended.outcome is None or trace.ended.error:
         return "failed with an error", "bad"
     if trace.ended.outcome is Outcome.DONE and trace.started.planner == "manual":

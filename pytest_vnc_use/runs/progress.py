@@ -16,10 +16,10 @@ from pytest_vnc_use import clock
 from pytest_vnc_use.plain_text import columns_of, fit, plain
 from pytest_vnc_use.runs.transcript import format_action
 from pytest_vnc_use.types import (
-    ApprovalAsked,
+    ApprovalRequest,
     GateAwaited,
-    ModelAsked,
     ModelExchange,
+    ModelRequest,
     Proposal,
     RunEnded,
     RunEvent,
@@ -65,7 +65,7 @@ class LiveLine:
                 self._planner, self._activity, self._last = event.planner, f"waits for {event.planner}", ""
             case GateAwaited():
                 self._runs, self._gate_until_s = True, clock.monotonic() + event.remaining_s
-            case ModelAsked():
+            case ModelRequest():
                 self._asks = True
                 self._activity = f"asks {'the judge' if event.purpose == 'judge' else event.model}{self._last}"
             case ModelExchange(retry_in_s=retry_in_s):
@@ -79,7 +79,7 @@ class LiveLine:
             case StepFinished(step):
                 self._last = f", last: {_format(step.proposal)}"
                 self._step, self._activity = step.number, f"waits for {self._planner}{self._last}"
-            case ApprovalAsked() | RunEnded():
+            case ApprovalRequest() | RunEnded():
                 self._runs = self._asks = False
         self._is_shown = self._runs or self._asks
         if not self._is_shown:

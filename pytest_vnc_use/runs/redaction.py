@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from urllib.parse import quote, quote_plus
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.errors import SettingsError, VncUseError, faults
+from pytest_vnc_use.errors import SettingsError, VncUseError, causes
 from pytest_vnc_use.types import SECRET_MARK, FrameRef
 from pytest_vnc_use.types.actions import SecretText
 
@@ -150,9 +150,9 @@ class Redactor:
         """
         if not isinstance(error, VncUseError):
             return
-        text = faults.text_of(error)
+        text = causes.text_of(error)
         has_secret = type(error).__module__ == VncUseError.__module__ and self.hide(text) != text
-        if has_secret or faults.is_from_package(error):
+        if has_secret or causes.is_from_package(error):
             error.args, error.__cause__ = (self.hide(text),), None  # its cause may contain a secret
 
     def hide_in(self, value: Any) -> Any:

@@ -13,7 +13,7 @@ from pytest_vnc_use.errors import RunDirectoryError
 from pytest_vnc_use.plain_text import got
 from pytest_vnc_use.runs.json_lines import JsonLines, from_line
 from pytest_vnc_use.types import (
-    ApprovalAsked,
+    ApprovalRequest,
     Decision,
     Drift,
     Extracted,
@@ -67,7 +67,7 @@ class Trace:
     """The content of a run directory.
 
     `turns` hold the same steps as `steps`. `open_step` was started and never finished: it is unknown whether its action
-    was performed. `asked` is a question that waits for a user's answer. `exchanges` are without their bodies (see
+    was performed. `open_approval` waits for a user's answer. `exchanges` are without their bodies (see
     `read_exchanges`). `ended` is None during a run, and after it was killed. `events` are all events in order, with
     their times.
     """
@@ -78,7 +78,7 @@ class Trace:
     turns: tuple[Turn, ...] = ()
     steps: tuple[Step, ...] = ()
     open_step: StepStarted | None = None
-    asked: ApprovalAsked | None = None
+    open_approval: ApprovalRequest | None = None
     exchanges: tuple[ModelExchange, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     extracted: tuple[Extracted, ...] = ()
@@ -101,8 +101,8 @@ class Trace:
     def all_steps(self) -> tuple[Step, ...]:
         """The finished steps, and the one that was started or waits for an answer."""
         frame = self.last_frame
-        if asked := self.asked:
-            return *self.steps, Step(asked.number, len(self.turns), asked.proposal, asked.ruling, frame, frame)
+        if approval := self.open_approval:
+            return *self.steps, Step(approval.number, len(self.turns), approval.proposal, approval.ruling, frame, frame)
         if step := self.open_step:
             open_step = Step(step.number, step.turn, step.proposal, step.ruling, frame, frame, error=UNFINISHED)
             return *self.steps, open_step
@@ -146,7 +146,7 @@ def read_trace(path: Path, damage: list[str] | None = None) -> Trace:
     # if a resumed run repeated something, the last time counts
     started: RunStarted | None = None
     ended: RunEnded | None = None
-    asked: ApprovalAsked | None = None
+    approval: ApprovalRequest | None = None
     open_step: StepStarted | None = None
     decisions: dict[int, Decision] = {}
     steps: dict[int, Step] = {}
@@ -158,13 +158,13 @@ def read_trace(path: Path, damage: list[str] | None = None) -> Trace:
             case TurnDecided():
                 decisions[event.number] = event.decision
                 ended = None
-            case ApprovalAsked():
-                asked, ended = event, None
+            case ApprovalRequest():
+                approval, ended = event, None
             case StepStarted():
-                open_step, asked, ended = event, None, None
+                open_step, approval, ended = event, None, None
             case StepFinished(step=step):
                 steps[step.number] = step
-                open_step, asked, ended = None, None, None
+                open_step, approval, ended = None, None, None
             case RunEnded():
                 ended = event
             case _ if type(event) in by_type:  # the others are for observers
@@ -185,7 +185,7 @@ def read_trace(path: Path, damage: list[str] | None = None) -> Trace:
         turns=tuple(Turn(decision, tuple(by_turn.get(number, ()))) for number, decision in decisions.items()),
         steps=tuple(steps.values()),
         open_step=open_step,
-        asked=asked,
+        open_approval=approval,
         exchanges=tuple(by_type[ModelExchange]),
         verdicts=tuple(judged.verdict for judged in by_type[Judged]),
         extracted=tuple(by_type[Extracted]),

@@ -264,7 +264,7 @@ def summary_of(trace: Trace) -> RunSummary:
 def outcome_of(trace: Trace) -> str:
     """Return an `Outcome`, or `error`, or `unfinished` if the run is still running or was killed."""
     if trace.ended is None:
-        return str(Outcome.WAITING) if trace.asked else "unfinished"
+        return str(Outcome.WAITING) if trace.open_approval else "unfinished"
     return str(trace.ended.outcome) if trace.ended.outcome and not trace.ended.error else "error"
 
 

@@ -19,7 +19,7 @@ from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.runs.directory import write_atomically
 from pytest_vnc_use.safety.policy_file import parse_policy, tomllib
 from pytest_vnc_use.safety.rules import ReviewContext, combination, keys_of, name_of, texts_of
-from pytest_vnc_use.types import POLICY_PRESETS, ApprovalAsked, CallFunction, OpenAddress, TypeText
+from pytest_vnc_use.types import POLICY_PRESETS, ApprovalRequest, CallFunction, OpenAddress, TypeText
 from pytest_vnc_use.types.actions import points
 
 NEAR_PX = 20
@@ -55,7 +55,7 @@ class PolicyChange:
         return True
 
 
-def always_allowing(asked: ApprovalAsked, policy: str, context: ReviewContext, user: str) -> PolicyChange:
+def always_allowing(asked: ApprovalRequest, policy: str, context: ReviewContext, user: str) -> PolicyChange:
     """Return the change of a policy file that allows an action from now on. Raises SettingsError where there is none.
 
     `policy` is what the settings name.
@@ -78,7 +78,7 @@ def always_allowing(asked: ApprovalAsked, policy: str, context: ReviewContext, u
     return PolicyChange(path, before, after)
 
 
-def _fields(asked: ApprovalAsked, context: ReviewContext, user: str) -> Iterator[str]:
+def _fields(asked: ApprovalRequest, context: ReviewContext, user: str) -> Iterator[str]:
     action, confirmation = asked.proposal.action, asked.proposal.confirmation
     yield f"name = {_quoted(f'allowed by {user}')}"
     yield 'decision = "allow"'

@@ -39,7 +39,7 @@ from pytest_vnc_use.types.frames import (
     LOOK as LOOK,
     NO_FRAME as NO_FRAME,
     REDACTED_COLOUR as REDACTED_COLOUR,
-    DirectoryMade as DirectoryMade,
+    DirectoryCreated as DirectoryCreated,
     Drift as Drift,
     Frame as Frame,
     FrameRef as FrameRef,
@@ -52,7 +52,7 @@ from pytest_vnc_use.types.frames import (
 )
 from pytest_vnc_use.types.model import (
     REPEATED_NOTE as REPEATED_NOTE,
-    ApprovalAsked as ApprovalAsked,
+    ApprovalRequest as ApprovalRequest,
     Confirmation as Confirmation,
     CUAState as CUAState,
     Decision as Decision,
@@ -60,8 +60,8 @@ from pytest_vnc_use.types.model import (
     Extracted as Extracted,
     Judged as Judged,
     Limits as Limits,
-    ModelAsked as ModelAsked,
     ModelExchange as ModelExchange,
+    ModelRequest as ModelRequest,
     Observation as Observation,
     Outcome as Outcome,
     Proposal as Proposal,

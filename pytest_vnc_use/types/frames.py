@@ -115,7 +115,7 @@ class Drift:
     seen: FrameRef
     region: Region | None = None
     healed: bool = False
-    kind: Literal["drifted"] = "drifted"
+    kind: Literal["drift"] = "drift"
 
 
 @dataclass(frozen=True)
@@ -129,11 +129,11 @@ class Transient:
 
 
 @dataclass(frozen=True)
-class DirectoryMade:
+class DirectoryCreated:
     """A run has its directory now; it starts once the desktop is seen. Observers receive it; the trace does not."""
 
     directory: Path
-    kind: Literal["directory_made"] = "directory_made"
+    kind: Literal["directory_created"] = "directory_created"
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypedDict, Union
 
 from pytest_vnc_use.types.actions import Action, JsonObject
 from pytest_vnc_use.types.elements import Elements
-from pytest_vnc_use.types.frames import DirectoryMade, Drift, FrameRef, GateAwaited, SettledReason, Transient
+from pytest_vnc_use.types.frames import DirectoryCreated, Drift, FrameRef, GateAwaited, SettledReason, Transient
 from pytest_vnc_use.types.verdicts import Reading, Usage, Verdict
 
 DecisionKind = Literal["act", "finished", "gave_up"]
@@ -135,7 +135,7 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class ModelAsked:
+class ModelRequest:
     """A request just before it is sent: characters of text, number of images, most tokens of an answer."""
 
     purpose: str
@@ -143,7 +143,7 @@ class ModelAsked:
     characters: int
     images: int
     answer_tokens: int
-    kind: Literal["asked"] = "asked"
+    kind: Literal["model_request"] = "model_request"
 
 
 @dataclass(frozen=True)
@@ -169,14 +169,14 @@ class ModelExchange:
     kind: Literal["exchange"] = "exchange"
 
 
-Report = Callable[[Union[ModelAsked, ModelExchange]], None]
-"""The callback for model requests. It gets a ModelAsked before each request and a ModelExchange after it.
+Report = Callable[[Union[ModelRequest, ModelExchange]], None]
+"""The callback for model requests. It gets a ModelRequest before each request and a ModelExchange after it.
 
-If it raises on a ModelAsked, the request is not sent.
+If it raises on a ModelRequest, the request is not sent.
 """
 
 
-def ignore_report(_: ModelAsked | ModelExchange) -> None:
+def ignore_report(_: ModelRequest | ModelExchange) -> None:
     """Ignore the report: the callback where no caller needs it."""
 
 
@@ -313,13 +313,13 @@ class StepFinished:
 
 
 @dataclass(frozen=True)
-class ApprovalAsked:
+class ApprovalRequest:
     """The start of a wait for a user's answer about step `number`."""
 
     number: int
     proposal: Proposal
     ruling: Ruling
-    kind: Literal["approval_asked"] = "approval_asked"
+    kind: Literal["approval_request"] = "approval_request"
 
 
 @dataclass(frozen=True)
@@ -359,15 +359,15 @@ RunEvent = Union[
     TurnDecided,
     StepStarted,
     StepFinished,
-    ApprovalAsked,
-    ModelAsked,
+    ApprovalRequest,
+    ModelRequest,
     ModelExchange,
     Judged,
     Extracted,
     Drift,
     Transient,
     GateAwaited,
-    DirectoryMade,
+    DirectoryCreated,
     RunEnded,
 ]
 

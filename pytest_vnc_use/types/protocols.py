@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from pytest_vnc_use.types import (
     Action,
-    ApprovalAsked,
+    ApprovalRequest,
     Decision,
     DesktopAction,
     Frame,
@@ -36,17 +36,17 @@ class CommandResult:
 class Controller(Protocol):
     """Capture and input of one desktop. Every method returns or raises within its timeout; none hangs.
 
-    A `moment` is a time of the monotonic clock, such as a frame's `taken_at`.
+    A `timestamp` is a time of the monotonic clock, such as a frame's `taken_at`.
     """
 
-    def changed_since(self, moment: float) -> bool:
-        """Return whether a pixel changed after that moment, outside regions that keep changing. Raises DesktopError.
+    def changed_since(self, timestamp: float) -> bool:
+        """Return whether a pixel changed after `timestamp`, outside regions that keep changing. Raises DesktopError.
 
         Carets, spinners, videos and clocks are recognised once they have moved for a second or a few. A region that
         stopped moving counts as changed.
         """
 
-    def wait_changed(self, moment: float, timeout_s: float) -> bool:
+    def wait_changed(self, timestamp: float, timeout_s: float) -> bool:
         """Wait until such a change, at most `timeout_s`, and return whether there was one. Raises DesktopError."""
 
     def raw_frame(self) -> RawFrame:
@@ -141,23 +141,23 @@ class Desktop(Protocol):
     def launch(self, command: Sequence[str]) -> None:
         """Start the program under test and wait until it shows.
 
-        Its output is kept, and `program_fault` reports its end. Raises ProgramMissing if the program cannot be found or
-        run, ProgramCrashed if it fails before it shows anything, DesktopError if the desktop fails or the program ends
-        without a failure.
+        Its output is kept, and `program_exit_reason` reports its end. Raises ProgramMissing if the program cannot be
+        found or run, ProgramCrashed if it fails before it shows anything, DesktopError if the desktop fails or the
+        program ends without a failure.
         """
 
-    def program_fault(self) -> str:
+    def program_exit_reason(self) -> str:
         """Return how the program under test ended: "" while it runs, or if none was started.
 
         Otherwise it is a line such as "the program 'python shop' exited with -11 (SIGSEGV)", and the last lines of the
         program's output.
         """
 
-    def fault(self) -> str:
+    def exit_reason(self) -> str:
         """Return how the desktop ended: "" while it is there, or if that is unknown.
 
         Otherwise it is a line such as "the VNC server 'Xtigervnc …' exited with -9 (SIGKILL)", and the last lines of
-        its output. The program then ended because of it, and `program_fault` is "".
+        its output. The program then ended because of it, and `program_exit_reason` is "".
         """
 
     def logs(self) -> Mapping[str, str]:
@@ -219,7 +219,7 @@ class Reader(Protocol):
 class Approver(Protocol):
     """A user, or a substitute, who approves or denies one action."""
 
-    def approve(self, asked: ApprovalAsked) -> bool:
+    def approve(self, asked: ApprovalRequest) -> bool:
         """Return whether the action may be performed."""
 
 
@@ -248,13 +248,13 @@ class ForwardingController:
         """Wait until the screen is stable. Raises DesktopError."""
         return self.desktop.settle(briefly=briefly)
 
-    def changed_since(self, moment: float) -> bool:
-        """Return whether the screen changed after `moment`, outside moving regions. Raises DesktopError."""
-        return self.desktop.changed_since(moment)
+    def changed_since(self, timestamp: float) -> bool:
+        """Return whether the screen changed after `timestamp`, outside moving regions. Raises DesktopError."""
+        return self.desktop.changed_since(timestamp)
 
-    def wait_changed(self, moment: float, timeout_s: float) -> bool:
+    def wait_changed(self, timestamp: float, timeout_s: float) -> bool:
         """Wait at most `timeout_s` until `changed_since` is true; return whether it is. Raises DesktopError."""
-        return self.desktop.wait_changed(moment, timeout_s)
+        return self.desktop.wait_changed(timestamp, timeout_s)
 
     def raw_frame(self) -> RawFrame:
         """Return the pixels of the screen now, without taking a frame. Raises DesktopError."""

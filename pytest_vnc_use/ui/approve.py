@@ -19,7 +19,7 @@ from pytest_vnc_use.runs.trace import Trace, read_trace
 from pytest_vnc_use.runs.transcript import format_caption, outcome_of
 from pytest_vnc_use.safety.allow_always import PolicyChange, always_allowing
 from pytest_vnc_use.safety.rules import ReviewContext
-from pytest_vnc_use.types import ApprovalAsked, Outcome
+from pytest_vnc_use.types import ApprovalRequest, Outcome
 from pytest_vnc_use.types.actions import points
 from pytest_vnc_use.ui.link import Link
 
@@ -27,7 +27,7 @@ LAST_LINES = 20
 """The most lines of a command's output that the page shows."""
 
 
-def question_of(trace: Trace, asked: ApprovalAsked, policy: str) -> tuple[dict[str, Any], PolicyChange | None]:
+def question_of(trace: Trace, asked: ApprovalRequest, policy: str) -> tuple[dict[str, Any], PolicyChange | None]:
     """Return what the page shows of an action that waits, and what "allow always" would write.
 
     `policy` is the policy file that the settings name.
@@ -73,7 +73,7 @@ class PageApprover:
     def __init__(self, link: Link, run_dir: Callable[[], Path], allowed: set[str], *, is_rehearsal: bool) -> None:
         self._link, self._run_dir, self._allowed, self._is_rehearsal = link, run_dir, allowed, is_rehearsal
 
-    def approve(self, asked: ApprovalAsked) -> bool:
+    def approve(self, asked: ApprovalRequest) -> bool:
         """Return whether the user allows the action. A policy file that changed meanwhile is shown again."""
         action = json.dumps(to_json(asked.proposal.action), sort_keys=True)
         if self._is_rehearsal and action in self._allowed:
@@ -124,9 +124,9 @@ class WaitingRuns:
         except (OSError, RunDirectoryError):  # `cua-vnc approve` tells what is wrong with it
             return None
         question = None
-        if trace.asked and outcome_of(trace) == str(Outcome.WAITING):
-            question, change = question_of(trace, trace.asked, self._policy)
-            question |= {"type": "question", "id": f"run {run} {trace.asked.number}"}
+        if trace.open_approval and outcome_of(trace) == str(Outcome.WAITING):
+            question, change = question_of(trace, trace.open_approval, self._policy)
+            question |= {"type": "question", "id": f"run {run} {trace.open_approval.number}"}
             self._changes.pop(run, None)
             self._changes |= {run: change} if change else {}
         self._seen[run] = size, question

@@ -25,12 +25,12 @@ from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.recordings.accept import NO, Answer, AnswerKind, Question
 from pytest_vnc_use.runs.transcript import format_caption, is_named
 from pytest_vnc_use.types import (
-    ApprovalAsked,
+    ApprovalRequest,
     FrameRef,
     GateAwaited,
     Judged,
-    ModelAsked,
     ModelExchange,
+    ModelRequest,
     Proposal,
     RunEnded,
     RunEvent,
@@ -256,7 +256,7 @@ class Watcher:
                     self._link.send_frame(png, test=self._test, x=0, y=0, width=ref.width, height=ref.height)
             case GateAwaited():
                 self._send_facts(doing=f"waits for the recorded screen, {event.remaining_s:.0f} s left")
-            case ModelAsked():
+            case ModelRequest():
                 self._send_facts(doing=f"asks {'the judge' if event.purpose == 'judge' else event.model}")
             case ModelExchange():
                 self._dollars += event.dollars or 0.0
@@ -266,7 +266,7 @@ class Watcher:
                 self._send_facts(
                     claim=self._hide(verdict.claim), verdict=verdict.kind, reason=self._hide(verdict.reason)
                 )
-            case ApprovalAsked():
+            case ApprovalRequest():
                 self._send_facts(doing="waits for approval")
             case RunEnded():
                 self._send_facts(

@@ -341,16 +341,16 @@ class _RedactedScreen:
     def size(self) -> tuple[int, int]:
         return self._screen.size
 
-    def wait_drawn(self, moment: float, timeout_s: float) -> bool:
-        return self._screen.wait_drawn(moment, timeout_s)
+    def wait_drawn(self, timestamp: float, timeout_s: float) -> bool:
+        return self._screen.wait_drawn(timestamp, timeout_s)
 
-    def regions_since(self, moment: float) -> tuple[float, list[tuple[Region, Pixels]]]:
+    def regions_since(self, timestamp: float) -> tuple[float, list[tuple[Region, Pixels]]]:
         taken_s = clock.monotonic()
         with self._lock:
             pixels = pixels_in(self._controller.raw_frame())
         last, self._last = self._last, pixels
         height, width = pixels.shape
-        if last is None or last.shape != pixels.shape or moment < 0:
+        if last is None or last.shape != pixels.shape or timestamp < 0:
             return taken_s, [(Region(0, 0, width, height), pixels)]
         return taken_s, [(box, box.part_of(pixels)) for box in boxes_of(last != pixels)]
 

@@ -51,7 +51,7 @@ CLOSED_PAGE_S = 10.0
 """How long a question waits after its last page was closed: a page may be loaded again."""
 ABSENT_S = 300.0
 """How long a question waits for a page where none is open, or where the connection to the last one was lost."""
-CLOSED, NOBODY = "the page was closed", "no page was open"
+CLOSED, NO_PAGE = "the page was closed", "no page was open"
 _CLOSES = (1000, 1001)
 """The codes of a websocket whose page was closed or left; others, uvicorn has 1005, are of a lost connection."""
 LOOK_S = 2.0
@@ -174,7 +174,7 @@ class Desk:
             if not self.pages:
                 waits = bool(self.questions) or self.is_paused
                 limit_s = min(CLOSED_PAGE_S, self.absent_s) if closed else self.absent_s
-                self._leaving = asyncio.create_task(self._leave(limit_s * waits, CLOSED if closed else NOBODY))
+                self._leaving = asyncio.create_task(self._leave(limit_s * waits, CLOSED if closed else NO_PAGE))
 
     def _state(self) -> str:
         asked = [question for _, question in self.questions.values()]
@@ -346,7 +346,7 @@ class Desk:
                 self.broadcast(message)
                 if not self.pages and (self._leaving is None or self._leaving.done()):
                     after_s = 0.0 if self._is_absent else self.absent_s
-                    self._leaving = asyncio.create_task(self._leave(after_s, NOBODY))
+                    self._leaving = asyncio.create_task(self._leave(after_s, NO_PAGE))
             case "recorded" if message["id"] in self.questions:
                 question = self.questions[message["id"]][1]
                 question |= {"steps": message["steps"], "notice": message["notice"]}

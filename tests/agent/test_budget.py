@@ -13,11 +13,11 @@ from filelock import FileLock
 
 from pytest_vnc_use.agent.budget import Amount, Budget, Ledger, Most, load_prices
 from pytest_vnc_use.errors import BudgetExceeded, InfraError, SettingsError
-from pytest_vnc_use.types import FrameRef, ModelAsked, ModelExchange, RunStarted, Usage
+from pytest_vnc_use.types import FrameRef, ModelExchange, ModelRequest, RunStarted, Usage
 
 PRICES = load_prices(today=date(2026, 11, 22))
 MODEL = "gemini-3.8-flash"
-SMALL = ModelAsked("planner", MODEL, characters=300, images=0, answer_tokens=100)
+SMALL = ModelRequest("planner", MODEL, characters=300, images=0, answer_tokens=100)
 SMALL_TOKENS = 100 + 100
 SESSION = Most("--vnc-session-max-")
 SMALL_DOLLARS = (100 * 0.75 + 100 * 3.75) / 1e6
@@ -28,7 +28,7 @@ def exchange(usage: Usage, model: str = MODEL, purpose: str = "planner") -> Mode
     return ModelExchange(purpose, 1, {}, {}, 0.1, model=model, usage=usage)
 
 
-def asked_until_refused(budget: Budget, used: Usage, asked: ModelAsked = SMALL) -> tuple[int, str]:
+def asked_until_refused(budget: Budget, used: Usage, asked: ModelRequest = SMALL) -> tuple[int, str]:
     """Return the number of calls that were allowed, and the message of the first that was not."""
     for calls in range(1000):
         try:
@@ -54,12 +54,12 @@ def test_tokens_or_dollars_of_test_used_up() -> None:
 
 def test_estimate_includes_longest_answer() -> None:
     budget = Budget(PRICES, Most(tokens=10_000), SESSION)
-    long_winded = ModelAsked("planner", MODEL, 0, 0, answer_tokens=8192)
+    long_winded = ModelRequest("planner", MODEL, 0, 0, answer_tokens=8192)
     budget.before(long_winded)
     budget.after(exchange(Usage(output=3000, thinking=3000)))
     with pytest.raises(BudgetExceeded, match="6,000 of 10,000, and the next call may take 6,000"):
         budget.before(long_winded)
-    budget.before(ModelAsked("judge", MODEL, 0, 0, answer_tokens=8192))
+    budget.before(ModelRequest("judge", MODEL, 0, 0, answer_tokens=8192))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_planner_leaves_cost_of_judgings(started: dict[str, Any], judgings: int)
 def test_dollar_limit_needs_price(test: Most, session: Most) -> None:
     budget = Budget(PRICES, test, session)
     with pytest.raises(SettingsError, match=r"the price of the model 'qwen3-vl-8b' is unknown, .*vnc_prices"):
-        budget.before(ModelAsked("judge", "qwen3-vl-8b", 300, 0, 100))
+        budget.before(ModelRequest("judge", "qwen3-vl-8b", 300, 0, 100))
     budget.before(SMALL)
 
 

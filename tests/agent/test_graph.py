@@ -31,7 +31,7 @@ from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.safety.rules import Policy, Rule
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
-    ApprovalAsked,
+    ApprovalRequest,
     CallFunction,
     Click,
     Confirmation,
@@ -172,7 +172,7 @@ def test_approver_is_asked_each_time(agent_of: AgentOf) -> None:
     asked: list[int] = []
 
     class Yes:
-        def approve(self, question: ApprovalAsked) -> bool:
+        def approve(self, question: ApprovalRequest) -> bool:
             asked.append(question.number)
             return True
 

@@ -133,7 +133,7 @@ def test_blank_screen_is_named_unless_program_ended(desktop: VncServer, watch: W
     desktop.output_of("xsetroot", "-solid", "#102030")
     with pytest.raises(DesktopError, match=r"only one colour \(#102030\) for 0.2 s. Start a program .*--vnc-app"):
         watch(desktop).frame()
-    options = {"blank_s": 60.0, "frozen_s": 0.01, "program_fault": lambda: "the program exited with 1"}
+    options = {"blank_s": 60.0, "frozen_s": 0.01, "program_exit_reason": lambda: "the program exited with 1"}
     act_and_look(watch(desktop, **options), *[CLICK] * 3)
     watchdog = watch(desktop, blank_s=60.0)
     threading.Timer(0.3, desktop.paint, (16,)).start()
@@ -166,7 +166,7 @@ def test_run_survives_loss_and_planner_or_user_knows(line: Wire, tmp_path: Path)
 
 
 def test_attempts_to_reconnect_stop_with_program(line: Wire, watch: Watch) -> None:
-    watchdog = watch(line, reconnect_s=60.0, program_fault=lambda: "the program exited with 139")
+    watchdog = watch(line, reconnect_s=60.0, program_exit_reason=lambda: "the program exited with 139")
     line.close()
     with pytest.raises(ConnectionLost, match=r"was lost: [^;]*$"):
         watchdog.frame()

@@ -19,7 +19,7 @@ from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.agent.budget import _CHARACTERS_A_TOKEN, _SHORT_ANSWER, Budget, Most, Prices, load_prices
 from pytest_vnc_use.planners.gemini.planner import GeminiJudge
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types import Click, ModelAsked, Usage
+from pytest_vnc_use.types import Click, ModelRequest, Usage
 from support.gemini_server import GeminiServer, text
 from support.paths import EXAMPLES
 from support.players import PLAYERS, Said
@@ -36,9 +36,9 @@ class Requests(Budget):
 
     def __init__(self) -> None:
         super().__init__(load_prices(), Most(), Most())
-        self.asked: list[ModelAsked] = []
+        self.asked: list[ModelRequest] = []
 
-    def before(self, asked: ModelAsked) -> None:
+    def before(self, asked: ModelRequest) -> None:
         self.asked.append(asked)
         super().before(asked)
 
@@ -52,7 +52,7 @@ def main() -> None:
         print(f"| {steps} | {len(asked)} | {' | '.join(dollars(prices, model, asked) for model in MODELS)} |")
 
 
-def requests(steps: int) -> Sequence[ModelAsked]:
+def requests(steps: int) -> Sequence[ModelRequest]:
     """Perform a run of so many steps, and judge one claim; return what was sent."""
     counted = Requests()
     turns = [Said((Click(*PAGES[number % len(PAGES)]),), "Open the next page.") for number in range(steps)]
@@ -70,7 +70,7 @@ def requests(steps: int) -> Sequence[ModelAsked]:
     return counted.asked
 
 
-def dollars(prices: Prices, model: str, asked: Sequence[ModelAsked]) -> str:
+def dollars(prices: Prices, model: str, asked: Sequence[ModelRequest]) -> str:
     """Return what these requests cost with a model, none of it cached."""
     price = prices.of(model)
     assert price, model

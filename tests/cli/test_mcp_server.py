@@ -35,11 +35,11 @@ RISKY = calls(("click", wants_confirmation({"x": 500, "y": 500}, "this buys two 
 HOLDS = text(json.dumps({"reason": "it is there", "verdict": "holds", "box_2d": None}))
 FAILS = text(json.dumps({"reason": "the basket is empty", "verdict": "fails", "box_2d": None}))
 Answer = dict[str, Any]
-YES: Answer = {"action": "accept", "content": {"carry_out": True}}
+YES: Answer = {"action": "accept", "content": {"approve": True}}
 NOES: list[Answer] = [
     {"action": "decline"},
     {"action": "cancel"},
-    {"action": "accept", "content": {"carry_out": False}},
+    {"action": "accept", "content": {"approve": False}},
     {"action": "accept"},
 ]
 pytestmark = pytest.mark.desktop

@@ -55,13 +55,13 @@ def test_container_has_what_was_asked_for(
     ran = desktop.run(["sh", "-c", script])
     assert ran.stdout == "apples;two pears;plums # and more;/home/tester\nlo\n"
     assert "Read-only" in ran.stderr
-    assert (desktop.fault(), desktop.program_fault()) == ("", "")
+    assert (desktop.exit_reason(), desktop.program_exit_reason()) == ("", "")
     engine("kill", desktop.container)
-    wait_for(desktop.fault, "the end of the container")
-    assert "exited with 137" in desktop.fault()
+    wait_for(desktop.exit_reason, "the end of the container")
+    assert "exited with 137" in desktop.exit_reason()
     socket_path = Path(desktop.server)
     desktop.stop()
-    assert desktop.program_fault() == ""
+    assert desktop.program_exit_reason() == ""
     assert "Xvnc TigerVNC" in desktop.logs()["container"]
     assert desktop.container not in engine("ps", "--all", "--format", "{{.Names}}").split()
     assert not socket_path.exists()

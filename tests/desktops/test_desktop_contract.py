@@ -125,13 +125,13 @@ def test_files_and_commands_share_one_directory(desktop: Desktop) -> None:
 
 def test_second_program_replaces_first(desktop: Desktop, shows: str) -> None:
     desktop.launch(["sh", "-c", f"echo first; sleep 300 & echo $$ $! >pids; {shows}"])
-    assert (desktop.program_fault(), desktop.fault()) == ("", "")
+    assert (desktop.program_exit_reason(), desktop.exit_reason()) == ("", "")
     stays = desktop.run(["sh", "-c", "setsid sleep 300 >/dev/null 2>&1 & echo $!"]).stdout
     first = desktop.read_file("pids")
     desktop.launch(["sh", "-c", f"echo second; {shows}"])
     alive = "for pid in $0; do [ -d /proc/$pid ] && ! grep -q 'State:.Z' /proc/$pid/status && echo $pid; done; true"
     assert desktop.run(["sh", "-c", alive, f"{first} {stays}"]).stdout == stays
-    assert desktop.program_fault() == ""
+    assert desktop.program_exit_reason() == ""
     assert desktop.logs()["program"].startswith("second\n")
 
 
@@ -210,7 +210,7 @@ def test_program_failing_at_start_is_named(desktop: Desktop, kind: str, shows: s
             desktop.launch(argv)
         assert type(caught.value) is error, argv
     desktop.launch(["sh", "-c", shows])
-    assert desktop.program_fault() == ""
+    assert desktop.program_exit_reason() == ""
 
 
 def test_crashed_program_is_named_until_after_stop(desktop: Desktop, shows: str) -> None:
@@ -218,14 +218,14 @@ def test_crashed_program_is_named_until_after_stop(desktop: Desktop, shows: str)
     assert desktop.server
     assert desktop.password is None or len(desktop.password) == 8
     desktop.run(["sh", "-c", "kill -SEGV $(cat pid)"])
-    wait_for(desktop.program_fault, "the crash")
-    headline, *output = desktop.program_fault().splitlines()
+    wait_for(desktop.program_exit_reason, "the crash")
+    headline, *output = desktop.program_exit_reason().splitlines()
     assert re.match(r"the program .*about to open orders;.*exited with -11 \(SIGSEGV\)", headline)
     assert output[0] == "about to open orders"
     assert desktop.read_file("pid")
     desktop.stop()
     desktop.stop()
-    assert (desktop.program_fault().splitlines(), desktop.fault()) == ([headline, *output], "")
+    assert (desktop.program_exit_reason().splitlines(), desktop.exit_reason()) == ([headline, *output], "")
     assert desktop.logs()["program"].splitlines() == output
     if isinstance(desktop, ExternalDesktop):
         return

@@ -46,14 +46,14 @@ def screen_of(server: VncServer) -> bytes:
 
 def test_program_ending_with_its_server_is_no_fault(desktop: ExternalDesktop, tigervnc: VncServer) -> None:
     desktop.launch(["xterm"])
-    assert (desktop.program_fault(), desktop.fault()) == ("", "")
+    assert (desktop.program_exit_reason(), desktop.exit_reason()) == ("", "")
     tigervnc.kill()
-    wait_for(desktop.fault, "the end of the program")
-    told = desktop.fault()
+    wait_for(desktop.exit_reason, "the end of the program")
+    told = desktop.exit_reason()
     assert told.startswith(f"the server at '{tigervnc.address}' cannot be reached, and the program ended: ")
-    assert desktop.program_fault() == ""
+    assert desktop.program_exit_reason() == ""
     desktop.stop()
-    assert (desktop.program_fault(), desktop.fault()) == ("", told)
+    assert (desktop.program_exit_reason(), desktop.exit_reason()) == ("", told)
 
 
 def test_stop_ends_programs_and_leaves_files(desktop: ExternalDesktop, tigervnc: VncServer, tmp_path: Path) -> None:
@@ -146,7 +146,12 @@ def test_free_server_is_leased_until_release_or_stop(tmp_path: Path) -> None:
 
 def test_desktop_by_address_alone_names_remedy() -> None:
     desktop: Desktop = ExternalDesktop("lab-7:1")
-    assert (desktop.server, desktop.password, desktop.program_fault(), desktop.logs()) == ("lab-7:1", None, "", {})
+    assert (desktop.server, desktop.password, desktop.program_exit_reason(), desktop.logs()) == (
+        "lab-7:1",
+        None,
+        "",
+        {},
+    )
     with pytest.raises(DesktopError, match=r"cannot read the file 'orders.csv': only VNC reaches"):
         desktop.read_file("orders.csv")
     with pytest.raises(DesktopError, match=r"cannot launch 'xterm': only VNC reaches .* 'lab-7:1'.*--vnc-exec='docker"):

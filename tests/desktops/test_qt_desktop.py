@@ -73,9 +73,9 @@ def test_own_network_is_relayed_to_several_clients(desktop: QtDesktop, qt_progra
     assert desktop.server == before
     wait_for(lambda: "ready" in desktop.logs()["program"], "the program")
     os.kill(pid_of(desktop), signal.SIGKILL)
-    wait_for(desktop.program_fault, "its end")
+    wait_for(desktop.program_exit_reason, "its end")
     wait_for(lambda: not greets_at(desktop.server, 1.0), "the end of the relay")
-    assert "SIGKILL" in desktop.program_fault()
+    assert "SIGKILL" in desktop.program_exit_reason()
 
 
 def test_missing_namespace_is_error_or_one_warning(
@@ -98,9 +98,9 @@ def test_stopped_program_hangs_until_its_end(desktop: QtDesktop, monkeypatch: py
     assert not desktop.program_hangs()
     os.kill(pid, signal.SIGSTOP)
     monkeypatch.setattr(qt, "ANSWERS_WITHIN_S", 1.0)
-    assert (desktop.program_hangs(), desktop.program_fault()) == (True, "")
+    assert (desktop.program_hangs(), desktop.program_exit_reason()) == (True, "")
     os.kill(pid, signal.SIGKILL)
-    wait_for(desktop.program_fault, "its end")
+    wait_for(desktop.program_exit_reason, "its end")
     assert not desktop.program_hangs()
     desktop.stop()
     assert not desktop.program_hangs()

@@ -138,12 +138,12 @@ def test_class_decides_action_by_action() -> None:
     planner: Any = as_planner(Typist)
     assert planner.name == f"harness ({__name__}:Typist)"
     first = history.observation()
-    history.carry_out(planner.decide(first, timeout_s=5.0))
+    history.perform(planner.decide(first, timeout_s=5.0))
     other: Any = as_planner(Typist)
     continued = other.decide(history.observation(), timeout_s=5.0)
     assert [proposal.action for proposal in continued.proposals] == [TypeText("hello")], "no action is repeated"
     other.end_run()
-    history.carry_out(planner.decide(history.observation(), timeout_s=5.0))
+    history.perform(planner.decide(history.observation(), timeout_s=5.0))
     done = planner.decide(history.observation(), timeout_s=5.0)
     assert (done.kind, dict(done.params)) == ("finished", {"typed": "hello"})
     again = planner.decide(first, timeout_s=5.0)

@@ -153,7 +153,7 @@ def test_script_is_followed_in_order(script: Any) -> None:
     ):
         decision = decide(planner, history)
         assert decision.proposals == proposals
-        history.carry_out(decision)
+        history.perform(decision)
     assert decide(planner, history) == GAVE_UP
     finished = decide(ScriptedPlanner(iter(TURNS[:2])), history)
     assert (finished.kind, finished.text) == ("finished", "the script is at its end")

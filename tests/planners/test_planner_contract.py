@@ -168,7 +168,7 @@ def test_service_turn_not_its_own_is_summarised(player: Player) -> None:
     """One of another planner, and one of which not all actions were performed."""
     turn = player.click() if player.one_by_one else player.say(Said((MIDDLE, Wait(1.0))))
     with player.talk([turn, player.done]) as talk:
-        talk.history.carry_out(Decision("act", proposals=(Proposal(Click(1, 1), "to open it"),)))
+        talk.history.perform(Decision("act", proposals=(Proposal(Click(1, 1), "to open it"),)))
         talk.act()
         if not player.one_by_one:
             talk.history.turns[1] = dataclasses.replace(talk.history.turns[1], steps=talk.history.turns[1].steps[:1])
@@ -205,7 +205,7 @@ def test_service_request_does_not_grow_with_run(name: str) -> None:
         # turns are summarised, and images removed, some at a time: after so many turns as many are left
         for turns in (79, 145):
             while len(talk.history.turns) < turns:
-                talk.history.carry_out(click)
+                talk.history.perform(click)
             talk.decide()
         shorter, longer = (len("".join(texts_of(request))) for request in talk.server.requests[1:])
         assert abs(longer - shorter) < 200
@@ -257,7 +257,7 @@ def test_planner_decides_by_observation_alone(name: str) -> None:
         first = history.observation()
         decision = planner.decide(first, timeout_s=20.0)
         assert (decision.kind, [proposal.action for proposal in decision.proposals]) == ("act", [MIDDLE])
-        history.carry_out(decision)
+        history.perform(decision)
         assert planner.decide(history.observation(), timeout_s=20.0).kind == "act"
         assert planner.decide(first, timeout_s=20.0).proposals == decision.proposals
 

@@ -44,11 +44,11 @@ import time
 
 def test_that_ends_it(vnc_desktop):
     vnc_desktop.run(["pkill", "-f", "xterm -e sleep 1234567"])
-    while not vnc_desktop.program_fault():
+    while not vnc_desktop.program_exit_reason():
         time.sleep(0.01)
 
 def test_after_it(vnc_desktop):
-    assert vnc_desktop.program_fault() == ""
+    assert vnc_desktop.program_exit_reason() == ""
     assert vnc_desktop.run(["pgrep", "-f", "xterm -e sleep 1234567"]).exit_code == 0
 """
 ENDS_SERVER = """
@@ -178,7 +178,7 @@ def tell(vnc_desktop):
     def tell(word):
         vnc_desktop.write_file("told", word)
         deadline_s = time.monotonic() + 20
-        while not vnc_desktop.program_fault():
+        while not vnc_desktop.program_exit_reason():
             assert time.monotonic() < deadline_s, "the program has not ended within 20 s"
             time.sleep(0.01)
     return tell

@@ -96,7 +96,7 @@ def test_raising_drift_hook_gets_no_secrets_and_is_noted_once() -> None:
     for _ in range(3):
         observer.observe(DRIFT)
     assert drifts == [("no <secret:PASSWORD> is shown", Path("run-1"))] * 3
-    (failure,) = state_of(item).notes["hook_fault"]
+    (failure,) = state_of(item).notes["hook_error"]
     assert "raised SystemExit: " in failure
 
 

@@ -18,7 +18,7 @@ import pytest
 
 class Desktop:
     ended = ""
-    def program_fault(self):
+    def program_exit_reason(self):
         return self.ended
 
 @pytest.fixture

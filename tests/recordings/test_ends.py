@@ -112,9 +112,9 @@ def test_body_may_change_screen_if_it_did_when_recorded(tmp_path: Path) -> None:
 
 def gone(played: Played) -> None:
     """Have the program show something else, as a body may do that talks to a server."""
-    moment = time.monotonic()
+    timestamp = time.monotonic()
     played.desktop.write_file("go", "")
-    assert played.agent.controller.wait_changed(moment, 10.0)
+    assert played.agent.controller.wait_changed(timestamp, 10.0)
 
 
 @desktop
@@ -194,14 +194,14 @@ class Watched:
         shade = [shade for at_s, shade in self._changes.items() if at_s <= self.now_s][-1:]
         return np.full((2, 2), *(shade or [0]), np.uint32)
 
-    def wait_changed(self, moment: float, timeout_s: float) -> bool:
-        due_s = min((at_s for at_s in self._changes if at_s > moment), default=float("inf"))
+    def wait_changed(self, timestamp: float, timeout_s: float) -> bool:
+        due_s = min((at_s for at_s in self._changes if at_s > timestamp), default=float("inf"))
         is_due = due_s <= self.now_s + timeout_s
         self.now_s = max(self.now_s, due_s) if is_due else self.now_s + timeout_s
         return is_due
 
-    def changed_since(self, moment: float) -> bool:
-        return any(moment < at_s <= self.now_s for at_s in self._changes)
+    def changed_since(self, timestamp: float) -> bool:
+        return any(timestamp < at_s <= self.now_s for at_s in self._changes)
 
     def raw_frame(self) -> RawFrame:
         return RawFrame(self.shown(), self.now_s)

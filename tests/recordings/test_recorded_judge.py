@@ -96,7 +96,7 @@ RESULT = Region(60, 120, 300, 160)
 @pytest.mark.slow
 @desktop
 def test_clicks_of_two_runs_are_no_double_click(tmp_path: Path) -> None:
-    def carry_out(played: Played) -> list[str]:
+    def perform(played: Played) -> list[str]:
         played.run("Click")
         played.agent.click(100, 100)
         played.run("Click again")
@@ -105,10 +105,10 @@ def test_clicks_of_two_runs_are_no_double_click(tmp_path: Path) -> None:
 
     tills = Tills(tmp_path, (TILL.with_name("pad.py"),))
     with tills.agent("auto", Steps(Click(100, 100))) as played:
-        carry_out(played)
+        perform(played)
         assert played.recorded.keep()
     with tills.agent("replay") as played:
-        assert carry_out(played)[-1] == "press"
+        assert perform(played)[-1] == "press"
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from pytest_vnc_use.report.pages import write_report
 from pytest_vnc_use.report.screenshots import data_uri
 from pytest_vnc_use.runs.directory import FinishedTest, write_finished_test
 from pytest_vnc_use.types import (
-    ApprovalAsked,
+    ApprovalRequest,
     Click,
     Drift,
     Extracted,
@@ -132,7 +132,7 @@ RUNS: dict[str, Callable[..., tuple[dict[str, Any], FinishedTest | None]]] = {
     "asserted": asserted,
     "broken": ending(RunEnded(None, "the run failed", "ConnectionLost: gone\nTraceback")),
     "begun": ending(None, StepStarted(2, 2, CLICK, Ruling("allow", "harmless"))),
-    "waits": ending(None, ApprovalAsked(2, CLICK, Ruling("ask", "no rule matches", "it pays"))),
+    "waits": ending(None, ApprovalRequest(2, CLICK, Ruling("ask", "no rule matches", "it pays"))),
 }
 
 

@@ -34,7 +34,7 @@ from pytest_vnc_use.runs.directory import (
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
     Action,
-    ApprovalAsked,
+    ApprovalRequest,
     CallFunction,
     Click,
     Confirmation,
@@ -140,13 +140,13 @@ def test_what_was_written_is_read(directory: RunDirectory) -> None:
     assert trace.turns == (Turn(turns[0].decision, trace.steps[:2]), Turn(turns[1].decision, trace.steps[2:]))
     assert trace.verdicts == (verdict,)
     assert trace.ended == RunEnded(Outcome.DONE, "the basket is open")
-    assert (trace.open_step, trace.asked) == (None, None)
+    assert (trace.open_step, trace.open_approval) == (None, None)
 
 
 def test_run_waits_until_it_continues(directory: RunDirectory) -> None:
-    asked = ApprovalAsked(1, Proposal(Wait()), Ruling("ask", "no rule matches"))
+    asked = ApprovalRequest(1, Proposal(Wait()), Ruling("ask", "no rule matches"))
     waiting = read_trace(written(directory, STARTED, decided(1, Wait()), asked, RunEnded(Outcome.WAITING, "")))
-    assert (waiting.asked, waiting.ended) == (asked, RunEnded(Outcome.WAITING, ""))
+    assert (waiting.open_approval, waiting.ended) == (asked, RunEnded(Outcome.WAITING, ""))
     continued = read_trace(written(RunDirectory.open(directory.path), begun(1, 1, Wait())))
     assert (continued.asked, continued.ended, continued.open_step) == (None, None, begun(1, 1, Wait()))
 

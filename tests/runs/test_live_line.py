@@ -17,8 +17,8 @@ from pytest_vnc_use.types import (
     Click,
     GateAwaited,
     Limits,
-    ModelAsked,
     ModelExchange,
+    ModelRequest,
     Outcome,
     Proposal,
     Ruling,
@@ -33,7 +33,7 @@ from pytest_vnc_use.types import (
 from support.terminal import Terminal
 
 STARTED = RunStarted("id", "Buy", "now", "gemini (m)", NO_FRAME, limits=Limits(steps=40))
-ASKED = ModelAsked("planner", "gemini-m", 10, 1, 100)
+ASKED = ModelRequest("planner", "gemini-m", 10, 1, 100)
 PROPOSAL, RULING = Proposal(Click(1, 2), "open the basket"), Ruling("allow", "policy")
 STEP_STARTED = StepStarted(3, 3, PROPOSAL, RULING)
 FINISHED = StepFinished(Step(3, 3, PROPOSAL, RULING, NO_FRAME, NO_FRAME))
@@ -96,7 +96,7 @@ def shows(terminal: Terminal, *rows: str) -> bool:
 def test_line_drawn_below_output_and_erased(terminal: Terminal) -> None:
     os.write(terminal.slave, b"test_a.py ..")
     line = LiveLine(terminal.slave, "", str)
-    judge = ModelAsked("judge", "m", 1, 1, 1)
+    judge = ModelRequest("judge", "m", 1, 1, 1)
     for shown, erased, text in (
         (STARTED, RunEnded(Outcome.DONE, ""), "waits for gemini (m)"),
         (judge, answered(0.0), "asks the judge"),

@@ -15,7 +15,7 @@ from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.runs.logger import RunLogger
 from pytest_vnc_use.runs.redaction import Redactor, totp
 from pytest_vnc_use.types import (
-    ApprovalAsked,
+    ApprovalRequest,
     CallFunction,
     Click,
     Confirmation,
@@ -143,7 +143,7 @@ EVENTS = [
     ModelExchange("planner", 1, {"contents": [WORDS, ARGUMENTS], "basic": BASIC}, {"text": repr(WORDS)}, 1.0, WORDS),
     TurnDecided(1, DECISION, 1.0),
     *(StepFinished(step) for step in STEPS),
-    ApprovalAsked(9, PROPOSALS[0], RULING),
+    ApprovalRequest(9, PROPOSALS[0], RULING),
     Judged(Verdict(WORDS, "fails", WORDS, Region(1, 2, 3, 4), SCREEN, WORDS)),
     RunEnded(Outcome.GAVE_UP, WORDS, WORDS),
 ]

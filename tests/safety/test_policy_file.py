@@ -16,7 +16,7 @@ from pytest_vnc_use.safety.policy_file import explain, load_policy
 from pytest_vnc_use.safety.rules import Policy, ReviewContext, Rule, answer
 from pytest_vnc_use.types import (
     Action,
-    ApprovalAsked,
+    ApprovalRequest,
     CallFunction,
     Click,
     Confirmation,
@@ -150,7 +150,7 @@ def test_policy_tried_on_run(documented: Policy, tmp_path: Path) -> None:
     ]
     for number, (proposal, ruling) in enumerate(zip(proposals, rulings, strict=True), start=1):
         directory.append(StepFinished(Step(number, number, proposal, ruling, SCREEN, SCREEN)))
-    directory.append(ApprovalAsked(5, Proposal(KeyCombo(("ctrl+alt+delete",)), "reboot"), ASKED))
+    directory.append(ApprovalRequest(5, Proposal(KeyCombo(("ctrl+alt+delete",)), "reboot"), ASKED))
     lines, differs = zip(*replay_rulings(documented, [directory.path]), strict=True)
     assert differs == (False, True, True, False, True)
     pay = "rule 3 'paying is what this test is about'"
@@ -193,11 +193,11 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def asked_about(action: Action, policy: Policy, confirmation: Confirmation | None = BUYS) -> ApprovalAsked:
+def asked_about(action: Action, policy: Policy, confirmation: Confirmation | None = BUYS) -> ApprovalRequest:
     proposal = Proposal(action, confirmation=confirmation)
     ruling = policy.review(proposal, HERE)
     assert ruling.kind == "ask"
-    return ApprovalAsked(1, proposal, ruling)
+    return ApprovalRequest(1, proposal, ruling)
 
 
 ALLOWED_ALONE: list[tuple[Action, list[Action]]] = [

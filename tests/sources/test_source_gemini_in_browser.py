@@ -174,7 +174,7 @@ def test_every_response_keeps_its_screenshot() -> None:
     with talk_of(lambda request: call("click_at", **AT)) as talk:
         decision = talk.decide()
         for _ in range(40):
-            talk.history.carry_out(decision)
+            talk.history.perform(decision)
         talk.decide()
         request = talk.server.requests[-1]
     assert [bool(each.get("parts")) for each in request.function_responses] == [True] * 40

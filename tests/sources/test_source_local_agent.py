@@ -86,7 +86,7 @@ def test_error_has_type_and_message() -> None:
             [proposal] = decision.proposals
             assert isinstance(proposal.action, InvalidAction)
             problems.append(proposal.action.problem)
-            talk.history.carry_out(decision, error=problems[-1])
+            talk.history.perform(decision, error=problems[-1])
         talk.decide()
         results = [json.loads(request.of("tool")[-1]["content"]) for request in talk.server.requests[1:]]
     assert [result["error"]["type"] for result in results] == [kind for kind, _, _ in ERRORS]

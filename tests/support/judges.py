@@ -87,7 +87,7 @@ class PassingController(PaintedController):
     def shade(self) -> int:
         return self._shades[0]
 
-    def wait_changed(self, moment: float, timeout_s: float) -> bool:
+    def wait_changed(self, timestamp: float, timeout_s: float) -> bool:
         if len(self._shades) > 1:
             self._shades.pop(0)
             return True

@@ -65,12 +65,12 @@ class PaintedController:
     def settle(self, *, briefly: bool = False) -> Settled:
         return Settled("settled", 0.0)
 
-    def changed_since(self, moment: float) -> bool:
+    def changed_since(self, timestamp: float) -> bool:
         self._require_open()
-        return self.changed_at > moment
+        return self.changed_at > timestamp
 
-    def wait_changed(self, moment: float, timeout_s: float) -> bool:
-        return self.changed_since(moment)
+    def wait_changed(self, timestamp: float, timeout_s: float) -> bool:
+        return self.changed_since(timestamp)
 
     def raw_frame(self) -> RawFrame:
         return RawFrame(pixels_in(self.frame()))

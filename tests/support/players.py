@@ -90,7 +90,7 @@ class History:
         turns = tuple(self.turns)
         return Observation(self.task, self.first, self.screen, turns, lambda ref: self.pngs[ref.digest], report)
 
-    def carry_out(self, decision: Decision, **changes: Any) -> None:
+    def perform(self, decision: Decision, **changes: Any) -> None:
         """Add one step a proposal; `changes` are fields of every step."""
         turn = Turn(decision)
         for proposal in decision.proposals:
@@ -115,7 +115,7 @@ class Talk:
 
     def act(self, **changes: Any) -> Decision:
         decision = self.decide()
-        self.history.carry_out(decision, **changes)
+        self.history.perform(decision, **changes)
         return decision
 
     def actions(self, **changes: Any) -> list[Action]:

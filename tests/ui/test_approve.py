@@ -99,7 +99,7 @@ def test_rehearsal_repeats_what_was_allowed(agent: VncUseAgent, served: Served) 
             results = queue.Queue[bool]()
             waiting = agent.run("Buy apples", planner=ListPlanner([act(CLICK), finished()]))
             assert waiting.outcome is Outcome.WAITING
-            asked = read_trace(waiting.run_dir).asked
+            asked = read_trace(waiting.run_dir).open_approval
             assert asked
             threading.Thread(target=lambda: results.put(approver.approve(asked)), daemon=True).start()  # noqa: B023
             if not is_rehearsal:

@@ -39,7 +39,7 @@ from pytest_vnc_use.types import (
 )
 from pytest_vnc_use.ui import server
 from pytest_vnc_use.ui.link import Link, Watcher
-from pytest_vnc_use.ui.server import CLOSED, NOBODY, Desk, DeskServer
+from pytest_vnc_use.ui.server import CLOSED, NO_PAGE, Desk, DeskServer
 from support.desks import COOKIE, WITHIN_S, Served, received
 from support.forked_python import run_python
 from support.person import Page, read_url
@@ -231,7 +231,7 @@ def test_question_without_page_is_no_until_one_opens(served: Served, tmp_path: P
     for absent_s in (0.1, 600.0):  # the second is not waited for
         served.desk.absent_s = absent_s
         with asking(link, tmp_path) as answers:
-            assert answers.get(timeout=WITHIN_S) == Answer("no", NOBODY)
+            assert answers.get(timeout=WITHIN_S) == Answer("no", NO_PAGE)
             assert unseen.is_set()
     with served.page(cookie) as page, asking(link, tmp_path) as answers:
         page.send(json.dumps({"type": "answer", "id": received(page, "question")["id"], "kind": "accept"}))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.errors.faults import named
+from pytest_vnc_use.errors.causes import named
 from pytest_vnc_use.types import JsonObject
 
 _JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", dict: "object", list: "array"}

@@ -39,9 +39,9 @@ from pytest_vnc_use.errors import (
     QuotaExhausted,
     SettingsError,
 )
-from pytest_vnc_use.errors.faults import blocked
+from pytest_vnc_use.errors.causes import blocked
 from pytest_vnc_use.settings.variables import VARIABLES
-from pytest_vnc_use.types import JsonObject, ModelAsked, ModelExchange, Report, Usage
+from pytest_vnc_use.types import JsonObject, ModelExchange, ModelRequest, Report, Usage
 from pytest_vnc_use.types.actions import DEEPEST, is_shallow
 
 Result = TypeVar("Result")
@@ -213,7 +213,7 @@ def ask(
     limits: JsonObject = {**request, **request.get("generationConfig", {})}
     names = ("max_tokens", "max_output_tokens", "maxOutputTokens")
     answer_tokens = next((limits[name] for name in names if limits.get(name)), MAX_ANSWER_TOKENS)
-    asked = ModelAsked(purpose, service.model, *_size(request), answer_tokens)
+    asked = ModelRequest(purpose, service.model, *_size(request), answer_tokens)
     while True:
         number += 1
         report(asked)

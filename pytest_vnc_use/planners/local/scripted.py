@@ -59,7 +59,7 @@ class NoPlanner:
     If it is asked nevertheless, it raises the error `why`.
     """
 
-    name = "nobody"
+    name = "none"
 
     def __init__(self, why: Exception | None = None) -> None:
         self.why = why

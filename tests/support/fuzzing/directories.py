@@ -100,7 +100,7 @@ def _write_run(runs: Path) -> Path:
         directory.append(t.StepStarted(number, number, proposal, ruling))
         step = t.Step(number, number, proposal, ruling, frames[number % 2], frames[(number + 1) % 2])
         directory.append(t.StepFinished(step))
-    directory.append(t.ApprovalAsked(7, t.Proposal(t.Click(1, 1), "why"), t.Ruling("ask", "rule")))
+    directory.append(t.ApprovalRequest(7, t.Proposal(t.Click(1, 1), "why"), t.Ruling("ask", "rule")))
     directory.append(t.Judged(t.Verdict("it is open", "holds", "because", None, frames[0], "m")))
     directory.append(t.RunEnded(t.Outcome.DONE, "it is open"))
     write_finished_test(directory.path, FinishedTest("a.py::b", "failed", triage="product", message="m", failure="f"))
