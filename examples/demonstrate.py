@@ -2,7 +2,7 @@
 
     python examples/demonstrate.py [OPTION OF PYTEST …]
 
-What is done for each sentence stands in scripts.py, and goes to the page at a person's pace. Every claim is said to
+What is done for each sentence stands in scripts.py, and goes to the page at a user's pace. Every claim is said to
 hold; after the shop was changed, look at the screenshots of the recordings' ends.
 """
 
@@ -28,7 +28,7 @@ from websockets.sync.client import ClientConnection, connect
 from pytest_vnc_use.types import Click, DesktopAction, Drag, KeyCombo, Proposal, Scroll, TypeText, Wait
 
 LOOKS_S, TYPES_S = 1.0, 0.1
-"""So long a person looks at what came of an action, and takes from one character to the next."""
+"""The time for which a user looks at the result of an action, and that between two characters."""
 
 
 def main(options: Sequence[str]) -> int:
@@ -42,9 +42,9 @@ def main(options: Sequence[str]) -> int:
     return pytest.returncode
 
 
-def attend(told: TextIO) -> None:
+def attend(output: TextIO) -> None:
     """Do each task that pytest asks for on the page that it names."""
-    for line in told:
+    for line in output:
         sys.stdout.write(line)
         sys.stdout.flush()
         if url := re.search(r"http://\S+#\S+", line):

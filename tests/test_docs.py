@@ -315,6 +315,16 @@ REPLACED = {
     r"orders on the screen": "prompt injection",
     r"strangers?": "untrusted source",
     r"heeds?": "follow",
+    r"persons?|people": "user, manual",
+    r"nobody|whoever": "no user, other process",
+    r"carr(?:y|ies|ied) out": "perform, run",
+    r"moments?": "time, timestamp",
+    r"faults?": "failure, error",
+    r"said": "stated, confirmed",
+    r"let go": "release",
+    r"swallows?": "suppress",
+    r"surely": "always",
+    r"at rest": "stable",
 }
 """Terms of this project's past, as patterns, with the standard term to write; code is left out."""
 PAST = re.compile(rf"\b(?:{'|'.join(REPLACED)})\b", re.IGNORECASE)

@@ -231,9 +231,9 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         test's body alone checks it. Another agent keeps `expect` in the run directory and judges nothing: the outcome
         says how the run ended, not that the task was achieved. `limits`, `policy`, `planner`, `check` and `votes` hold
         for this run in place of the agent's. `approver` is asked if an action waits for a user; without one the run
-        returns as `WAITING`. Raises TaskFailed if a claim or the end does not surely hold, or if `check` asks for it
-        and the run does not end as done; InfraError if a tool cannot be used; SettingsError if the task or a claim is
-        empty, or if there is no judge.
+        returns as `WAITING`. Raises TaskFailed if a claim or the end does not hold, or the judge is unsure, or if
+        `check` asks for it and the run does not end as done; InfraError if a tool cannot be used; SettingsError if the
+        task or a claim is empty, or if there is no judge.
         """
         if not task.strip():
             raise SettingsError(f"the task must be non-empty text, got {task!r}")

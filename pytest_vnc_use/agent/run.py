@@ -486,10 +486,10 @@ class Run:
         failed = turn.decision.stop_at_error and any(step.error for step in turn.steps)
         return failed and not isinstance(proposal.action, (KeyUp, MouseUp))
 
-    def _review(self, proposal: Proposal, *, after_yes: bool = False) -> Ruling:
+    def _review(self, proposal: Proposal, *, is_approved: bool = False) -> Ruling:
         """Have the policy rule on a proposal, knowing all earlier typing in all runs of the agent.
 
-        With `after_yes`, a user has said yes to it.
+        With `is_approved`, a user has approved it.
         """
         agent, controller = self._agent, self._agent.controller
         page_url = controller.page_url if isinstance(controller, SupportsUrl) else str
@@ -497,7 +497,7 @@ class Run:
             agent._review_context, test_id=self.started.test_id, task=self.started.task, page_url=page_url
         )
         ruling = self._policy.review(proposal, context)
-        return ruling if agent._hitl_mode or after_yes or ruling.kind != "ask" else deny_unasked(ruling)
+        return ruling if agent._hitl_mode or is_approved or ruling.kind != "ask" else deny_unasked(ruling)
 
     def _new_step(self, state: CUAState) -> Step:
         turn, decision = self._turns[-1], self._turns[-1].decision
@@ -505,7 +505,7 @@ class Run:
         frame, proposal = self._frame_to_act_on(state), from_json(Proposal, state["pending"][0])
         ruling = from_json(Ruling, state["ruling"])
         if ruling.kind == "allow" and ruling.by == "user":
-            now = self._review(proposal, after_yes=True)  # the policy may deny by now what a user has said yes to
+            now = self._review(proposal, is_approved=True)  # the policy may deny by now what a user approved
             ruling = now if now.kind == "deny" else ruling
         step = Step(
             number=state["step"] + 1,

@@ -178,7 +178,7 @@ class Desk:
             done.set_result(result)
 
     def close(self) -> None:
-        """Stop the current work, and give it a moment to end."""
+        """Stop the current work, and wait briefly for its end."""
         self._stop()
         self._free.acquire(timeout=_ENDED_WITHIN_S)
 

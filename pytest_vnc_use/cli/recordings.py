@@ -80,7 +80,7 @@ def _log(arguments: argparse.Namespace) -> int:
         test = path.parents[2] / recording.test
         for entry in recording.history:
             at = entry.region
-            where = f" {entry.place}" if entry.place else ""
+            where = f" {entry.location}" if entry.location else ""
             where += f" {at.left},{at.top},{at.right},{at.bottom}" if at else ""
             claim = f" for the claim {entry.claim!r}" if entry.claim else ""
             steps = f": {entry.steps}" if entry.steps else ""

@@ -96,7 +96,7 @@ def _recording(
     request: CodegenRequest, demonstration: RecordedRun, claims: Sequence[str], changed: Region | None
 ) -> Recording:
     reason = (
-        "this was said of it when it was shown" if request.expect else "proposed when it was recorded, never judged"
+        "a user confirmed it when it was recorded" if request.expect else "proposed when it was recorded, never judged"
     )
     end = demonstration.end
     height, width = end.pixels().shape

@@ -96,7 +96,7 @@ class Agent(ABC):
         """Perform the next part of the task; return whether it is done. It is called until it returns True."""
 
     def run(self, max_steps: int, record: bool = True) -> bool:
-        """Call `act` up to `max_steps` times, and return whether it said that the task is done.
+        """Call `act` up to `max_steps` times, and return whether it reported the task as done.
 
         The actions are in `partial_execution.json` while it runs and in `execution.json` at the end. An exception is
         raised again after its traceback is in `error.txt`. With `record`, what client and server send is in

@@ -351,7 +351,7 @@ class Review:
             Accepted(
                 by=name,
                 at=answered.at,
-                place=places.get(id(answered.change), ""),
+                location=places.get(id(answered.change), ""),
                 region=answered.change.cell,
                 claim=answered.claim,
                 pixels=held(answered.change.new),

@@ -129,7 +129,7 @@ class RecordedJudge:
             gate = evidence_gate(nearest.screen, self.masks)
             answer = self.review.ask_claim(nearest, gate, compared, where)
             if answer.kind == "bug":
-                raise ProductFailed(f"{claim!r}: {answer.text or 'it is a bug'} (said the reviewer)\n{where}")
+                raise ProductFailed(f"{claim!r}: {answer.text or 'it is a bug'} (according to the reviewer)\n{where}")
             if answer.kind == "accept":
                 self.compared[sanitized] = compared, nearest, None
                 return nearest, "", compared

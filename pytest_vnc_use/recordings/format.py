@@ -264,13 +264,14 @@ class RecordedRun(_Part):
 class Accepted(_Drawn):
     """A change of the product that a reviewer accepted: who, when (ISO 8601), where, and how it looks there now.
 
-    `place` is the first recorded screen with it, such as "before step 2". With a `claim`, the reviewer said that it
-    still holds with this change. `steps` says which steps took the place of recorded ones, and who performed them.
+    `location` is the first recorded screen with it, such as "before step 2". With a `claim`, the reviewer confirmed
+    that it still holds with this change. `steps` says which steps took the place of recorded ones, and who performed
+    them.
     """
 
     by: str
     at: datetime
-    place: str = ""
+    location: str = ""
     region: Region | None = None
     claim: str = ""
     steps: str = ""

@@ -1,4 +1,4 @@
-"""What moves on its own: a screen is recorded once it is at rest but for carets, blinking parts, clocks and videos."""
+"""What moves on its own: a screen is recorded once it is stable but for carets, blinking regions, clocks and videos."""
 
 from __future__ import annotations
 

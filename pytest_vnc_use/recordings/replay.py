@@ -83,7 +83,7 @@ _APART_S, _ELSEWHERE_S = 0.52, 0.28
 
 A release may reach the program a little late, the press not: hence 20 ms more than the times below.
 
-Whoever was recorded was slower. Qt, GTK and browsers take two clicks for a double click if they come within 0.4 to
+The recorded user was slower. Qt, GTK and browsers take two clicks for a double click if they come within 0.4 to
 0.5 s and a few pixels; xterm if they come within 0.25 s, at any place. Only time separates clicks in all of them: a key
 between two clicks does so in none, a click elsewhere does not in GTK 4 and xterm, moving the pointer away and back does
 in Qt only (measured with Qt 6, GTK 3 and 4, Chromium and xterm). Where all programs use Qt, a click elsewhere need not
@@ -143,7 +143,7 @@ class Replay(ForwardingController):
     `test`. A `rehearsal` learns harmless differences; a `review` asks about each difference that stays. `emit`
     receives the time that a long wait may still take; `blame` adds to a drift's message what the machine has to do with
     it; `closed` receives, of a gate that stayed closed, the expected pixels, the difference, the message, the frame
-    that was seen, and whether a model continues. `let_model` lets one, at the reviewer's wish, and returns it.
+    that was seen, and whether a model continues. `let_model` lets one, at the reviewer's request, and returns it.
     `unlike` says why the first screen may be another one here: then nothing is healed there.
     """
 
@@ -199,7 +199,7 @@ class Replay(ForwardingController):
     def is_watched_later(self) -> bool:
         """Return whether the end may be watched while the test's body runs.
 
-        That needs two things: in the recording the body did not change the end, and there is no live planner, because
+        That has two conditions: in the recording the body did not change the end, and there is no live planner, because
         it would need the screen before the body to take over.
         """
         return self.run.stays and self._live is None
@@ -309,7 +309,7 @@ class Replay(ForwardingController):
         """Return the error for a drift: the reviewer's text where it is a bug, else a line for each remedy."""
         review, place = self._review, self._place
         if review and review.bug is not None:
-            return ProductFailed(f"{review.bug or 'it is a bug'} (said the reviewer)\n{message}")
+            return ProductFailed(f"{review.bug or 'it is a bug'} (according to the reviewer)\n{message}")
         asked = {"moved": review.moved, "unasked": review.unasked} if review else {}
         acted_on = self._left.seen if self._left else None
         lines = remedies(mismatch, place.gate, seen, self.run, self._test, acted_on=acted_on, **asked)

@@ -173,7 +173,7 @@ def load_of(key: Key) -> Recording | None:
 def _with_pixels(recording: Recording, path: Path) -> Recording:
     """Return the recording whose screens decode their images when asked; all images are read and checked at once."""
     for run in recording.runs:
-        for image in filter(None, (*(step.target for step in run.steps), run.image)):  # only people look at these
+        for image in filter(None, (*(step.target for step in run.steps), run.image)):  # these are for readers only
             _read_image(path, image)
 
     def read(image: str, box: Region | None, at: tuple[int, int] = (0, 0)) -> bytes:

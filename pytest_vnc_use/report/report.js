@@ -7,11 +7,11 @@
   // --- a run: steps, screenshots ---------------------------------------------------------------------------------------
 
   const steps = () => [...document.querySelectorAll(".step")].filter((step) => step.getClientRects().length);
-  let here = null;
+  let current = null;
 
   function nearest() {
     const all = steps();
-    if (all.includes(here)) return all.indexOf(here);
+    if (all.includes(current)) return all.indexOf(current);
     return all.findIndex((step) => `#${step.id}` === location.hash);
   }
 
@@ -19,11 +19,11 @@
     const all = steps();
     const target = all[Math.min(Math.max(nearest() + by, 0), all.length - 1)];
     if (!target) return;
-    if (here) here.classList.remove("here");
-    here = target;
-    here.classList.add("here");
+    if (current) current.classList.remove("here");
+    current = target;
+    current.classList.add("here");
     location.replace(`#${target.id}`); // in one file it is what shows the run
-    here.focus({ preventScroll: true });
+    current.focus({ preventScroll: true });
   }
 
   function only(side) {
@@ -123,25 +123,25 @@
   const form = document.querySelector(".filters");
 
   function filter() {
-    const given = new URLSearchParams([...new FormData(form)].filter(([, value]) => value));
-    const text = (given.get("q") || "").toLowerCase();
+    const params = new URLSearchParams([...new FormData(form)].filter(([, value]) => value));
+    const text = (params.get("q") || "").toLowerCase();
     let count = 0;
     for (const row of document.querySelectorAll(".tests tbody tr")) {
       const fits =
         row.textContent.toLowerCase().includes(text) &&
-        ["result", "triage"].every((name) => !given.has(name) || row.dataset[name] === given.get(name));
+        ["result", "triage"].every((name) => !params.has(name) || row.dataset[name] === params.get(name));
       row.hidden = !fits;
       count += fits;
     }
     form.querySelector("output").textContent = `${count} shown`;
-    history.replaceState(null, "", given.size ? `#${given}` : location.pathname + location.search);
+    history.replaceState(null, "", params.size ? `#${params}` : location.pathname + location.search);
   }
 
   if (form) {
     form.addEventListener("submit", (event) => event.preventDefault());
-    const given = new URLSearchParams(location.hash.slice(1));
-    const known = [...given].filter(([name]) => form.elements[name]);
-    for (const [name, value] of known) form.elements[name].value = value;
-    if (known.length) filter();
+    const params = new URLSearchParams(location.hash.slice(1));
+    const values = [...params].filter(([name]) => form.elements[name]);
+    for (const [name, value] of values) form.elements[name].value = value;
+    if (values.length) filter();
   }
 })();

@@ -62,7 +62,7 @@ def test_answers_hold_for_all_tests_and_bug_is_product(project: Project) -> None
     assert re.findall(r"^  (recorded|now|difference) +/\S+$", first, re.MULTILINE) == ["recorded", "now", "difference"]
     assert re.search(r"m  mask its [\d,]+ px", second)
     assert "let the model continue" not in ended.out
-    assert ended.out.count("product: the word is misspelt (said the reviewer)") >= 2
+    assert ended.out.count("product: the word is misspelt (according to the reviewer)") >= 2
     assert "2 failed: 2 product" in ended.out
     assert files_of(project) == before
 

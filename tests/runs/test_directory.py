@@ -148,7 +148,7 @@ def test_run_waits_until_it_continues(directory: RunDirectory) -> None:
     waiting = read_trace(written(directory, STARTED, decided(1, Wait()), asked, RunEnded(Outcome.WAITING, "")))
     assert (waiting.open_approval, waiting.ended) == (asked, RunEnded(Outcome.WAITING, ""))
     continued = read_trace(written(RunDirectory.open(directory.path), begun(1, 1, Wait())))
-    assert (continued.asked, continued.ended, continued.open_step) == (None, None, begun(1, 1, Wait()))
+    assert (continued.open_approval, continued.ended, continued.open_step) == (None, None, begun(1, 1, Wait()))
 
 
 @pytest.mark.parametrize("torn", [b'{"kind":"step","st', b'{"kind":"end","outcome":"done","message":"","error":""}'])

@@ -113,7 +113,7 @@ def test_accepted_drift_opens_its_gate(
         review.answer(number, "accept", "")
         assert results_of(review) == {"accepted"}
     after = read(recorded[1])
-    assert [(change.by, change.place) for change in after.history] == [(user_name(), "before step 2")]
+    assert [(change.by, change.location) for change in after.history] == [(user_name(), "before step 2")]
     was, now = (recording.runs[0].steps[1].screen.pixels() for recording in (before, after))
     changed = (was != now).nonzero()
     assert (changed[0].min(), changed[0].max(), changed[1].min(), changed[1].max()) == (100, 109, 0, 9)

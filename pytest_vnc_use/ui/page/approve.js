@@ -1,7 +1,7 @@
 // Actions that wait for approval: the screen with the action's points, the action, the model's reason, and the rule.
 
 const $ = (id) => document.getElementById(id);
-const later = new Set(); // what the user puts off stays in the list behind the button of the header
+const later = new Set(); // what the user postpones stays in the list behind the button of the header
 let shown = "";
 let reply = () => {};
 
@@ -10,7 +10,7 @@ export function renderApprovals(questions, answer) {
   reply = answer;
   $("approvals").hidden = !questions.length;
   $("approvals").textContent = `Approve (${questions.length})`;
-  const question = questions.find((each) => !later.has(each.id));
+  const question = questions.find(({ id }) => !later.has(id));
   if (!question) {
     shown = "";
     if ($("approval").open) $("approval").close();
@@ -30,12 +30,12 @@ function fill(question) {
     ["test", question.test], ["task", question.task], ["step", question.step], ["action", question.call],
     ["the model says", question.explanation], ["ruled by", question.rule],
   ].filter(([, value]) => value !== "");
-  $("approval-facts").replaceChildren(...facts.flatMap(([name, value]) => [made("dt", name), made("dd", String(value))]));
+  $("approval-facts").replaceChildren(...facts.flatMap(([name, value]) => [createElement("dt", name), createElement("dd", String(value))]));
   $("approval-screen").hidden = !question.image;
   $("approval-image").src = question.image ? `data:image/png;base64,${question.image}` : "data:,";
   $("approval-screen").querySelectorAll(".point").forEach((point) => point.remove());
   for (const [x, y] of question.points) {
-    const point = made("span", "");
+    const point = createElement("span", "");
     point.className = "point";
     point.style.left = `${(100 * (x + 0.5)) / question.size[0]}%`;
     point.style.top = `${(100 * (y + 0.5)) / question.size[1]}%`;
@@ -50,13 +50,13 @@ function fill(question) {
 /** Show the lines of a diff. */
 export function fillDiff(element, diff) {
   element.replaceChildren(...diff.split("\n").map((line) => {
-    const row = made("span", `${line}\n`);
+    const row = createElement("span", `${line}\n`);
     row.className = line.startsWith("+") ? "added" : line.startsWith("-") ? "removed" : "";
     return row;
   }));
 }
 
-function made(name, text) {
+function createElement(name, text) {
   const element = document.createElement(name);
   element.textContent = text;
   return element;
@@ -64,19 +64,19 @@ function made(name, text) {
 
 /** Show what a command has printed, and for which run. */
 export function renderResult({ run, text }) {
-  $("told").hidden = false;
-  $("told-text").textContent = [run.split("/").at(-1), text].filter(Boolean).join("\n");
+  $("output").hidden = false;
+  $("output-text").textContent = [run.split("/").at(-1), text].filter(Boolean).join("\n");
 }
 
 document.querySelectorAll("[data-approve]").forEach((button) => {
   button.onclick = () => {
     const id = $("approval").dataset.question;
-    if (button.dataset.approve === "later") putOff(id);
+    if (button.dataset.approve === "later") postpone(id);
     else reply(id, button.dataset.approve);
   };
 });
 
-function putOff(id) {
+function postpone(id) {
   later.add(id);
   shown = "";
   $("approval").close();
@@ -88,11 +88,11 @@ $("approval-always").onclick = () => {
 };
 $("approval").oncancel = (event) => {
   event.preventDefault();
-  putOff($("approval").dataset.question);
+  postpone($("approval").dataset.question);
 };
-$("told-close").onclick = () => { $("told").hidden = true; };
+$("output-close").onclick = () => { $("output").hidden = true; };
 
-/** Take back what was put off; the page then renders again. */
+/** Show the postponed actions again; the page then renders. */
 export function showAll() {
   later.clear();
 }

@@ -12,7 +12,7 @@ let socket = null;
 let ci = { groups: [], left_out: [] };
 let finished = ""; // what the page says once the command has ended
 let chosen = ""; // the group of CI's drifts that the dialog shows
-let follows = true; // the large screen shows the newest running test until the user selects one
+let followsRunning = true; // the large screen shows the newest running test until the user selects one
 
 const send = (message) => socket?.readyState === WebSocket.OPEN && socket.send(JSON.stringify(message));
 
@@ -21,12 +21,12 @@ async function start() {
   if (token) {
     history.replaceState(null, "", location.pathname);
     const answer = await fetch("login", { method: "POST", body: token });
-    if (!answer.ok && !(await canOpen())) return status(await answer.text());
+    if (!answer.ok && !(await canConnect())) return status(await answer.text());
   }
   connect();
 }
 
-const canOpen = () => new Promise((resolve) => {
+const canConnect = () => new Promise((resolve) => {
   const probe = new WebSocket(pageUrl());
   probe.onopen = () => { probe.close(); resolve(true); };
   probe.onerror = () => resolve(false);
@@ -37,7 +37,7 @@ const pageUrl = () => `${location.protocol === "https:" ? "wss" : "ws"}://${loca
 function connect() {
   socket = new WebSocket(pageUrl());
   socket.binaryType = "arraybuffer";
-  socket.onmessage = ({ data }) => (typeof data === "string" ? take(JSON.parse(data)) : takeFrame(data));
+  socket.onmessage = ({ data }) => (typeof data === "string" ? handleMessage(JSON.parse(data)) : showFrame(data));
   socket.onclose = () => {
     status(finished || "Not connected: connecting again. Or open the URL that the terminal shows.");
     if (!finished) setTimeout(connect, 2000);
@@ -48,7 +48,7 @@ function status(text) {
   $("status").textContent = text;
 }
 
-function take(message) {
+function handleMessage(message) {
   switch (message.type) {
     case "state":
       tests.clear();
@@ -64,10 +64,10 @@ function take(message) {
       Object.assign(session, message);
       break;
     case "test": {
-      const known = tests.get(message.id) ?? { steps: [] };
-      const begins = message.state === "running" && known.state !== "running";
-      tests.set(message.id, { ...known, ...message, steps: begins ? [] : known.steps });
-      if (begins && follows) selected = message.id;
+      const previous = tests.get(message.id) ?? { steps: [] };
+      const begins = message.state === "running" && previous.state !== "running";
+      tests.set(message.id, { ...previous, ...message, steps: begins ? [] : previous.steps });
+      if (begins && followsRunning) selected = message.id;
       break;
     }
     case "step": {
@@ -104,7 +104,7 @@ function take(message) {
   schedule();
 }
 
-function takeFrame(buffer) {
+function showFrame(buffer) {
   const test = drawFrame(buffer);
   if (!screenOf(test).canvas.isConnected) schedule();
 }
@@ -122,10 +122,10 @@ function renderUnlessPressed() {
   render();
 }
 
-function element(name, text = "", properties = {}) {
-  const made = document.createElement(name);
-  made.textContent = text;
-  return Object.assign(made, properties);
+function createElement(name, text = "", properties = {}) {
+  const element = document.createElement(name);
+  element.textContent = text;
+  return Object.assign(element, properties);
 }
 
 const running = () => [...tests.values()].filter((test) => test.state === "running");
@@ -148,37 +148,37 @@ function render() {
   $("stop").disabled = !session.is_running;
   $("pause").setAttribute("aria-pressed", session.is_paused);
   renderTests(all);
-  const asked = [...questions.values()];
-  if (!renderRecord(asked.find(({ about }) => about === "record"), send, (id) => tests.get(id)?.state === "running")) renderScreen();
-  renderClaim(asked.find(({ about }) => about === "claim"), send);
-  renderChoice(asked.find(({ about }) => about === "choice"));
+  const open = [...questions.values()];
+  if (!renderRecord(open.find(({ about }) => about === "record"), send, (id) => tests.get(id)?.state === "running")) renderScreen();
+  renderClaim(open.find(({ about }) => about === "claim"), send);
+  renderChoice(open.find(({ about }) => about === "choice"));
   renderQuestion();
   renderGroups(ci, session.can_run && !session.is_running, (id) => { chosen = id; schedule(); }, (ids) => send({ type: "run", tests: ids, accept: true }));
-  const approvals = asked.filter(({ about }) => about === "approval");
+  const approvals = open.filter(({ about }) => about === "approval");
   renderApprovals(approvals, (id, kind) => send({ type: "answer", id, kind }));
-  if (focused && document.activeElement === document.body) { // its list was made again
-    [...document.querySelectorAll("[data-key]")].find((each) => each.dataset.key === focused)?.focus({ preventScroll: true });
+  if (focused && document.activeElement === document.body) { // its list was rendered again
+    [...document.querySelectorAll("[data-key]")].find((button) => button.dataset.key === focused)?.focus({ preventScroll: true });
   }
 }
 
 function renderTests(all) {
-  const wanted = $("filter").value.toLowerCase();
+  const filter = $("filter").value.toLowerCase();
   const rows = [];
   let file = null;
-  for (const test of all.filter((each) => each.id.toLowerCase().includes(wanted))) {
+  for (const test of all.filter(({ id }) => id.toLowerCase().includes(filter))) {
     const [path, ...names] = test.id.split("::");
     if (path !== file) {
       file = path;
-      const row = element("li", path, { className: "file" });
+      const row = createElement("li", path, { className: "file" });
       if (session.can_run) row.append(runButton(path, [path]));
       rows.push(row);
     }
-    const row = element("li");
+    const row = createElement("li");
     const state = test.is_waiting ? "waiting" : test.state;
-    const choose = element("button", "", { onclick: () => { selected = test.id; follows = false; schedule(); } });
+    const choose = createElement("button", "", { onclick: () => { selected = test.id; followsRunning = false; schedule(); } });
     choose.dataset.key = `choose ${test.id}`;
     choose.setAttribute("aria-current", String(test.id === selected));
-    choose.append(element("span", state || "not run", { className: `mark ${state}` }), names.join("::"));
+    choose.append(createElement("span", state || "not run", { className: `mark ${state}` }), names.join("::"));
     row.append(choose);
     if (session.can_run) row.append(runButton(names.join("::"), [test.id]));
     rows.push(row);
@@ -187,14 +187,14 @@ function renderTests(all) {
 }
 
 function runButton(name, ids) {
-  const button = element("button", "Run", { disabled: session.is_running, onclick: () => run(ids) });
+  const button = createElement("button", "Run", { disabled: session.is_running, onclick: () => run(ids) });
   button.setAttribute("aria-label", `Run ${name}`);
   button.dataset.key = `run ${ids[0]}`;
   return button;
 }
 
 function run(ids) {
-  follows = true;
+  followsRunning = true;
   send({ type: "run", tests: ids });
 }
 
@@ -206,7 +206,7 @@ function renderScreen() {
   $("next").disabled = !test?.is_waiting;
   const steps = [...(test?.steps ?? [])].sort((one, other) => one.number - other.number);
   if (test) show($("large"), selected, test.state === "running" ? steps.at(-1)?.points : []);
-  $("others").replaceChildren(...running().filter((each) => each.id !== selected).map(small));
+  $("others").replaceChildren(...running().filter(({ id }) => id !== selected).map(thumbnail));
   listSteps($("steps"), steps.map(({ number, caption, error, is_done, crop }) => (
     { number, text: `${caption}${error ? `: ${error}` : ""}${is_done ? "" : " …"}`, crop: crop ?? "" })));
   const facts = test ? [
@@ -215,39 +215,39 @@ function renderScreen() {
     ["cost", test.dollars ? `$${test.dollars.toFixed(4)}` : ""],
   ] : [];
   const shown = facts.filter(([, value]) => value !== undefined && value !== "");
-  $("result").replaceChildren(...shown.flatMap(([name, value]) => [element("dt", name), element("dd", String(value))]));
+  $("result").replaceChildren(...shown.flatMap(([name, value]) => [createElement("dt", name), createElement("dd", String(value))]));
 }
 
-function small(test) {
-  const item = element("li");
-  const button = element("button", test.id.split("::").slice(1).join("::"), { onclick: () => { selected = test.id; follows = false; schedule(); } });
+function thumbnail(test) {
+  const item = createElement("li");
+  const button = createElement("button", test.id.split("::").slice(1).join("::"), { onclick: () => { selected = test.id; followsRunning = false; schedule(); } });
   button.dataset.key = `other ${test.id}`;
-  const place = element("div", "", { className: "screen" });
-  place.append(screenOf(test.id).canvas);
-  item.append(place, button);
+  const screen = createElement("div", "", { className: "screen" });
+  screen.append(screenOf(test.id).canvas);
+  item.append(screen, button);
   return item;
 }
 
-let asked = "";
+let shownQuestion = "";
 function renderQuestion() {
-  const question = [...questions.values()].find((each) => each.about === undefined)
-    ?? ci.groups.find((each) => each.id === chosen);
+  const question = [...questions.values()].find(({ about }) => about === undefined)
+    ?? ci.groups.find(({ id }) => id === chosen);
   if (!question) {
-    asked = "";
+    shownQuestion = "";
     if ($("question").open) $("question").close();
     return;
   }
-  if (asked === question.id) return;
-  asked = question.id;
+  if (shownQuestion === question.id) return;
+  shownQuestion = question.id;
   const isOfCi = question.about === "ci";
   const isHeal = Boolean(question.diff);
   $("question-heading").textContent = question.claim ? `Does this hold now: ${question.claim}` : isHeal ? "A model continued this test in CI" : "The screen differs from its recording";
   $("question-diff").hidden = !isHeal;
   fillDiff($("question-diff"), question.diff ?? "");
-  $("question-test").textContent = isOfCi ? question.tests.map((each) => each.test).join(", ") : question.test;
+  $("question-test").textContent = isOfCi ? question.tests.map(({ test }) => test).join(", ") : question.test;
   $("question-problem").textContent = question.problem;
   const acts = [...question.acts.map((act) => `The recording acts there: ${act}`), ...question.moved.map((target) => `It cannot be accepted: ${target}.`)];
-  $("question-acts").replaceChildren(...acts.map((act) => element("li", act)));
+  $("question-acts").replaceChildren(...acts.map((act) => createElement("li", act)));
   ["recorded", "now", "difference"].forEach((id, number) => {
     $(id).onload = () => cropped($(id), question.boxes);
     $(id).src = isOfCi ? question.urls[number] : `data:image/png;base64,${question.images[number]}`;
@@ -264,19 +264,19 @@ function renderQuestion() {
   $("bug-send").textContent = isOfCi ? "Note it" : "Fail the test";
   answer("mask").hidden = !question.masked_px;
   answer("mask").textContent = `Mask it (${question.masked_px.toLocaleString("en")} px)`;
-  const refused = Object.entries(question.refused);
+  const rejected = Object.entries(question.refused);
   for (const kind of ["hand", "model"]) {
     answer(kind).hidden = isOfCi || Boolean(question.claim);
     answer(kind).disabled = kind in question.refused;
   }
-  $("question-refused").textContent = isOfCi || question.claim ? "" : refused.map(([kind, why]) => `${answer(kind).textContent}: ${why}.`).join(" ");
+  $("question-refused").textContent = isOfCi || question.claim ? "" : rejected.map(([kind, why]) => `${answer(kind).textContent}: ${why}.`).join(" ");
   $("bug").hidden = true;
   $("bug-text").value = "";
   $("question").setAttribute("closedby", isOfCi ? "closerequest" : "none"); // a second Escape closes despite `oncancel`
   if (!$("question").open) $("question").showModal();
 }
 
-/** Ask where the recording goes on after steps by hand. */
+/** Ask where the recording continues after steps by hand. */
 function renderChoice(question) {
   if (!question) {
     if ($("choice").open) $("choice").close();
@@ -286,7 +286,7 @@ function renderChoice(question) {
   $("choice-heading").textContent = question.title;
   const choices = [...question.choices, ["no", "Nowhere: the test fails", ""]];
   $("choices").replaceChildren(...choices.map(([kind, text, image]) => {
-    const button = element("button", text, { onclick: () => send({ type: "answer", id: question.id, kind: String(kind) }) });
+    const button = createElement("button", text, { onclick: () => send({ type: "answer", id: question.id, kind: String(kind) }) });
     if (image) button.prepend(Object.assign(new Image(), { src: `data:image/png;base64,${image}`, alt: "" }));
     return button;
   }));
@@ -298,7 +298,7 @@ const isWhole = () => $("whole").getAttribute("aria-pressed") === "true";
 const cropped = (image, boxes) => crop(image, boxes, isWhole(), image.id === "difference" ? [] : boxes);
 
 function reply(kind, text = "") {
-  send({ type: "answer", id: asked, kind, text });
+  send({ type: "answer", id: shownQuestion, kind, text });
   chosen = "";
   schedule();
 }

@@ -8,7 +8,7 @@ const CHORDS = [
   "ctrl+w", "ctrl+t", "ctrl+n", "ctrl+q", "ctrl+tab", "ctrl+shift+tab", "alt+tab", "alt+f4", "ctrl+alt+delete",
   "super", "printscreen", "f11", "shift+escape",
 ];
-const NOTCH_PX = 100;
+const WHEEL_CLICK_PX = 100;
 // A browser gives no character for these: the text comes later, by an input event.
 const COMPOSES = new Set(["Dead", "Process", "Unidentified", "Compose"]);
 
@@ -17,16 +17,16 @@ let undone = ""; // the test whose last step was undone, until its fresh desktop
 let send = () => {};
 let canvas = null;
 let regions = []; // [{ box: [left, top, right, bottom], claim }]: a mask without a claim
-const held = new Map(); // the keys that are down, by their place
+const held = new Map(); // the keys that are down, by their code
 let button = ""; // the pointer's button that is down
 let move = null; // the newest move that is not sent yet
 let scrolled = { x: 0, y: 0 };
 
 /** Send an input with the time at which it happened, in milliseconds since the page was opened. */
-const tellAt = (timeStamp, ...event) => question && send({ type: "input", id: question.id, event, at: performance.timeOrigin + timeStamp });
-const tell = (...event) => tellAt(performance.now(), ...event);
+const sendInputAt = (timeStamp, ...event) => question && send({ type: "input", id: question.id, event, at: performance.timeOrigin + timeStamp });
+const sendInput = (...event) => sendInputAt(performance.now(), ...event);
 
-/** Show the recording that the question is about, or that it begins again; return whether there is one. */
+/** Show the recording that the question is about, or that it starts again; return whether there is one. */
 export function renderRecord(asked, sender, isRunning) {
   send = sender;
   if (asked || !isRunning(undone)) undone = "";
@@ -39,7 +39,7 @@ export function renderRecord(asked, sender, isRunning) {
     if (undone) $("record-notice").textContent = "Undo: a fresh desktop starts, on which all steps but the last one are repeated.";
     return Boolean(undone);
   }
-  if (question?.id !== asked.id) begin(asked);
+  if (question?.id !== asked.id) start(asked);
   question = asked;
   if (canvas.parentElement !== $("record-screen")) $("record-screen").prepend(canvas);
   if ($("record-notice").textContent !== asked.notice) $("record-notice").textContent = asked.notice;
@@ -51,12 +51,12 @@ export function renderRecord(asked, sender, isRunning) {
   return true;
 }
 
-function begin(asked) {
+function start(asked) {
   leave();
   [regions, question] = [[], asked];
   canvas = screenOf(asked.test).canvas;
   canvas.onpointerdown = press;
-  canvas.onpointermove = moved;
+  canvas.onpointermove = movePointer;
   canvas.onpointerup = canvas.onpointercancel = release;
   canvas.onwheel = scroll;
   canvas.oncontextmenu = (event) => event.preventDefault();
@@ -65,9 +65,9 @@ function begin(asked) {
   $("record-done").textContent = asked.by_hand ? "Continue the replay" : "Done…";
   $("record-region").hidden = $("record-undo").hidden = Boolean(asked.by_hand);
   $("record-by-hand").hidden = !asked.by_hand;
-  $("record-due").replaceChildren(...(asked.by_hand ?? []).map((text) => made("li", text)));
+  $("record-due").replaceChildren(...(asked.by_hand ?? []).map((text) => createElement("li", text)));
   $("record-no-undo").textContent = asked.no_undo ? `Undo is off: ${asked.no_undo}.` : "";
-  const names = asked.secrets.map((name) => choice(name, () => tell("secret", name)));
+  const names = asked.secrets.map((name) => menuItem(name, () => sendInput("secret", name)));
   $("record-secrets").replaceChildren(...names);
   $("record-secret").hidden = !names.length;
   renderRegions();
@@ -76,17 +76,17 @@ function begin(asked) {
 }
 
 function leave() {
-  letGo();
+  releaseKeys();
   markRegion(false);
   for (const dialog of [$("record-form"), $("record-paste-form")]) if (dialog.open) dialog.close();
 }
 
-function made(name, text = "", properties = {}) {
+function createElement(name, text = "", properties = {}) {
   return Object.assign(document.createElement(name), { textContent: text, ...properties });
 }
 
-function choice(text, act) {
-  return made("button", text, { onclick: (event) => {
+function menuItem(text, act) {
+  return createElement("button", text, { onclick: (event) => {
     event.target.closest("details").open = false;
     act();
     keys.focus({ preventScroll: true });
@@ -107,40 +107,40 @@ function press(event) {
   event.preventDefault();
   keys.focus({ preventScroll: true });
   canvas.setPointerCapture(event.pointerId);
-  if (marks()) return drawRegion(event, true);
+  if (isMarking()) return drawRegion(event, true);
   if (button) return;
   button = BUTTONS[event.button];
-  tellMove();
-  if (button) tellAt(event.timeStamp, "down", ...at(event), button);
+  sendMove();
+  if (button) sendInputAt(event.timeStamp, "down", ...at(event), button);
 }
 
-function moved(event) {
-  if (marks()) return drawRegion(event, false);
-  if (!move) requestAnimationFrame(tellMove);
+function movePointer(event) {
+  if (isMarking()) return drawRegion(event, false);
+  if (!move) requestAnimationFrame(sendMove);
   move = at(event);
 }
 
-function tellMove() {
-  if (move) tell("move", ...move);
+function sendMove() {
+  if (move) sendInput("move", ...move);
   move = null;
 }
 
 function release(event) {
-  if (marks()) return drawRegion(event, false, true);
-  tellMove();
+  if (isMarking()) return drawRegion(event, false, true);
+  sendMove();
   if (button && (event.type === "pointercancel" || BUTTONS[event.button] === button)) {
-    tellAt(event.timeStamp, "up", ...at(event), button);
+    sendInputAt(event.timeStamp, "up", ...at(event), button);
     button = "";
   }
 }
 
 function scroll(event) {
   event.preventDefault();
-  const scale = event.deltaMode ? NOTCH_PX / 3 : 1;
+  const scale = event.deltaMode ? WHEEL_CLICK_PX / 3 : 1;
   for (const [axis, delta, less, more] of [["y", event.deltaY, "up", "down"], ["x", event.deltaX, "left", "right"]]) {
     scrolled[axis] += delta * scale;
-    if (Math.abs(scrolled[axis]) >= NOTCH_PX / 2) {
-      tell("scroll", ...at(event), scrolled[axis] < 0 ? less : more);
+    if (Math.abs(scrolled[axis]) >= WHEEL_CLICK_PX / 2) {
+      sendInput("scroll", ...at(event), scrolled[axis] < 0 ? less : more);
       scrolled[axis] = 0;
     }
   }
@@ -153,51 +153,51 @@ const keys = $("record-keys");
 keys.onkeydown = (event) => {
   if (event.key === "Escape" && event.shiftKey) {
     event.preventDefault();
-    letGo();
+    releaseKeys();
     $("record-done").focus();
     return;
   }
   if (event.isComposing || COMPOSES.has(event.key)) return;
   event.preventDefault();
-  if (event.key === "AltGraph") up("ControlLeft"); // Windows sends it before AltGr
+  if (event.key === "AltGraph") releaseKey("ControlLeft"); // Windows sends it before AltGr
   const chord = (event.ctrlKey || event.altKey || event.metaKey) && !event.getModifierState("AltGraph");
-  const place = event.code || event.key;
-  if (!held.has(place)) held.set(place, [event.key, event.code, chord]);
-  tell("key", ...held.get(place), true);
+  const code = event.code || event.key;
+  if (!held.has(code)) held.set(code, [event.key, event.code, chord]);
+  sendInput("key", ...held.get(code), true);
 };
 keys.onkeyup = (event) => {
   event.preventDefault();
-  up(event.code || event.key);
+  releaseKey(event.code || event.key);
 };
-keys.addEventListener("compositionend", (event) => takeText(event.data));
-keys.oninput = (event) => event.isComposing || takeText(keys.value);
+keys.addEventListener("compositionend", (event) => sendText(event.data));
+keys.oninput = (event) => event.isComposing || sendText(keys.value);
 keys.onpaste = (event) => {
   event.preventDefault();
-  takeText(event.clipboardData.getData("text/plain"));
+  sendText(event.clipboardData.getData("text/plain"));
 };
-keys.onblur = letGo;
-window.addEventListener("blur", letGo);
+keys.onblur = releaseKeys;
+window.addEventListener("blur", releaseKeys);
 window.addEventListener("beforeunload", (event) => question?.steps.length && event.preventDefault()); // what was done ends with it
-document.addEventListener("visibilitychange", () => document.hidden && letGo());
+document.addEventListener("visibilitychange", () => document.hidden && releaseKeys());
 
-function takeText(text) {
+function sendText(text) {
   keys.value = "";
-  if (text) tell("text", text);
+  if (text) sendInput("text", text);
 }
 
-function up(place) {
-  if (held.has(place)) tell("key", ...held.get(place), false);
-  held.delete(place);
+function releaseKey(code) {
+  if (held.has(code)) sendInput("key", ...held.get(code), false);
+  held.delete(code);
 }
 
-/** Let go of all keys: what is released elsewhere is not seen here. */
-function letGo() {
-  for (const place of [...held.keys()].reverse()) up(place);
+/** Release all keys: a release elsewhere is not seen by this page. */
+function releaseKeys() {
+  for (const code of [...held.keys()].reverse()) releaseKey(code);
 }
 
 // What a browser keeps for itself, pasted text, and the whole screen.
 
-$("record-chords").replaceChildren(...CHORDS.map((chord) => choice(chord, () => tell("chord", chord.split("+")))));
+$("record-chords").replaceChildren(...CHORDS.map((chord) => menuItem(chord, () => sendInput("chord", chord.split("+")))));
 $("record-full").onclick = async () => {
   await $("record").requestFullscreen();
   await navigator.keyboard?.lock?.(); // where it exists, alt+tab and ctrl+w come here too
@@ -209,7 +209,7 @@ $("record-paste").onclick = () => {
   $("record-paste-form").showModal();
 };
 $("record-paste-form").onclose = () => {
-  if ($("record-paste-form").returnValue === "type") takeText($("record-text").value);
+  if ($("record-paste-form").returnValue === "type") sendText($("record-text").value);
   $("record-paste-form").returnValue = "";
   keys.focus({ preventScroll: true });
 };
@@ -217,7 +217,7 @@ $("record-paste-form").onclose = () => {
 // Regions: drawn on the screen, or typed, then a mask or the evidence of a claim.
 
 const corners = ["left", "top", "right", "bottom"].map((name) => $(`region-${name}`));
-const marks = () => !$("region").hidden;
+const isMarking = () => !$("region").hidden;
 let drawnFrom = null;
 
 function markRegion(on) {
@@ -246,9 +246,9 @@ function drawnBox() {
 
 function showBoxes() {
   $("record-screen").querySelectorAll(".box").forEach((box) => box.remove());
-  const drawn = marks() ? drawnBox() : null;
+  const drawn = isMarking() ? drawnBox() : null;
   for (const [left, top, right, bottom] of [...regions.map(({ box }) => box), ...(drawn ? [drawn] : [])]) {
-    const box = made("span", "", { className: "box" });
+    const box = createElement("span", "", { className: "box" });
     Object.assign(box.style, {
       left: `${(100 * left) / canvas.width}%`, top: `${(100 * top) / canvas.height}%`,
       width: `${(100 * (right - left)) / canvas.width}%`, height: `${(100 * (bottom - top)) / canvas.height}%`,
@@ -259,12 +259,12 @@ function showBoxes() {
 }
 
 function renderRegions() {
-  const claims = question.claims.map((claim) => made("option", `shows: ${claim}`, { value: claim }));
+  const claims = question.claims.map((claim) => createElement("option", `shows: ${claim}`, { value: claim }));
   $("region-no-claim").hidden = claims.length > 0;
-  $("region-what").replaceChildren(made("option", "is masked: no comparison looks at it", { value: "" }), ...claims);
+  $("region-kind").replaceChildren(createElement("option", "is masked: no comparison looks at it", { value: "" }), ...claims);
   $("regions").replaceChildren(...regions.map((region) => {
-    const item = made("li", `${region.claim ? `Evidence of “${region.claim}”` : "Mask"}: ${region.box.join(", ")} `);
-    item.append(made("button", "Remove", { onclick: () => {
+    const item = createElement("li", `${region.claim ? `Evidence of “${region.claim}”` : "Mask"}: ${region.box.join(", ")} `);
+    item.append(createElement("button", "Remove", { onclick: () => {
       regions = regions.filter((other) => other !== region);
       renderRegions();
     } }));
@@ -274,10 +274,10 @@ function renderRegions() {
 }
 
 corners.forEach((input) => { input.oninput = showBoxes; });
-$("record-region").onclick = () => markRegion(!marks());
+$("record-region").onclick = () => markRegion(!isMarking());
 $("region").onsubmit = (event) => {
   event.preventDefault();
-  regions.push({ box: drawnBox(), claim: $("region-what").value });
+  regions.push({ box: drawnBox(), claim: $("region-kind").value });
   corners.forEach((input) => { input.value = ""; });
   markRegion(false);
   renderRegions();
@@ -286,25 +286,25 @@ $("region").onsubmit = (event) => {
 // The end.
 
 function renderForm() {
-  const asks = [["is_done", `Is this done: ${question.task}`, "Yes", "No"]];
-  question.claims.forEach((claim, number) => asks.push([`claim-${number}`, claim, "It holds", "It does not"]));
-  $("record-asked").replaceChildren(...asks.map(([name, text, yes, no]) => {
-    const set = made("fieldset");
-    set.append(made("legend", text), radio(name, "holds", yes), radio(name, "fails", no));
-    return set;
+  const prompts = [["is_done", `Is this done: ${question.task}`, "Yes", "No"]];
+  question.claims.forEach((claim, number) => prompts.push([`claim-${number}`, claim, "It holds", "It does not"]));
+  $("record-questions").replaceChildren(...prompts.map(([name, text, yes, no]) => {
+    const fieldset = createElement("fieldset");
+    fieldset.append(createElement("legend", text), radio(name, "holds", yes), radio(name, "fails", no));
+    return fieldset;
   }));
   $("record-claims-label").hidden = !question.asks_claims;
   $("record-claims").value = "";
 }
 
 function radio(name, value, text) {
-  const label = made("label");
-  label.append(made("input", "", { type: "radio", name, value }), text);
+  const label = createElement("label");
+  label.append(createElement("input", "", { type: "radio", name, value }), text);
   return label;
 }
 
 $("record-done").onclick = () => {
-  letGo();
+  releaseKeys();
   if (question.by_hand) send({ type: "answer", kind: "done", id: question.id });
   else $("record-form").showModal();
 };
@@ -312,8 +312,8 @@ $("record-back").onclick = () => $("record-form").close();
 $("record-form").onclose = () => keys.focus({ preventScroll: true });
 $("record-answers").onsubmit = (event) => {
   event.preventDefault();
-  const isAnswered = [...$("record-asked").children].every((asked) => asked.querySelector(":checked"));
-  if (!isAnswered && !confirm("A question is not answered, which counts as unsure: the test fails, and what you did is lost. Go on?")) return;
+  const isAnswered = [...$("record-questions").children].every((fieldset) => fieldset.querySelector(":checked"));
+  if (!isAnswered && !confirm("A question is not answered, which counts as unsure: the test fails, and what you did is lost. Continue?")) return;
   const answers = new FormData($("record-answers"));
   send({
     type: "answer", kind: "done", id: question.id,

@@ -9,31 +9,31 @@ export function renderGroups({ groups, left_out }, canReplay, choose, replay) {
   $("ci").hidden = !groups.length && !left_out.length;
   $("ci-heading").textContent = `Runs to review: ${groups.length} ${groups.length === 1 ? "difference" : "differences"}`;
   $("groups").replaceChildren(...groups.map((group) => card(group, canReplay, choose, replay)));
-  $("left-out").replaceChildren(...left_out.map((text) => made("li", text)));
+  $("left-out").replaceChildren(...left_out.map((text) => createElement("li", text)));
   $("left-out-heading").hidden = !left_out.length;
 }
 
 function card(group, canReplay, choose, replay) {
-  const item = made("li");
-  const shot = made("div");
+  const item = createElement("li");
+  const shot = createElement("div");
   shot.className = "shot";
   const image = Object.assign(new Image(), { src: group.urls[1], alt: "what the run showed", onload: () => crop(image, group.boxes, false, group.boxes) });
   shot.append(image);
-  const facts = made("div");
+  const facts = createElement("div");
   const count = group.tests.length;
-  facts.append(made("h3", group.diff ? "1 test that a model continued" : `${count} ${count === 1 ? "test" : "tests"}`), made("p", group.problem));
-  const tests = made("ul");
-  tests.append(...group.tests.map(({ test, result }) => made("li", result ? `${test}: ${result}` : test)));
-  const controls = made("div");
+  facts.append(createElement("h3", group.diff ? "1 test that a model continued" : `${count} ${count === 1 ? "test" : "tests"}`), createElement("p", group.problem));
+  const tests = createElement("ul");
+  tests.append(...group.tests.map(({ test, result }) => createElement("li", result ? `${test}: ${result}` : test)));
+  const controls = createElement("div");
   controls.className = "controls";
-  const review = made("button", "Review…");
+  const review = createElement("button", "Review…");
   review.onclick = () => choose(group.id);
   review.dataset.key = `review ${group.id}`;
   review.disabled = group.tests.every(({ result }) => /^(accepted|masked)/.test(result));
   controls.append(review);
   const accepted = group.tests.filter(({ result }) => /^(accepted|masked)/.test(result)).map(({ test }) => test);
   if (accepted.length) {
-    const again = made("button", "Replay here");
+    const again = createElement("button", "Replay here");
     again.title = "Replay these tests on this machine, and ask about what comes after that gate";
     again.disabled = !canReplay;
     again.dataset.key = `replay ${group.id}`;
@@ -45,7 +45,7 @@ function card(group, canReplay, choose, replay) {
   return item;
 }
 
-function made(name, text = "") {
+function createElement(name, text = "") {
   const element = document.createElement(name);
   element.textContent = text;
   return element;
