@@ -337,7 +337,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
     def _why_unjudged(self, task: str, expect: Sequence[str]) -> str:
         """Return why no judge can decide a task and its claims; "" if one can."""
         hide, recorded = self._secrets.declared.hide, self._recorded
-        if recorded and (run := recorded.known_run(hide(task))):
+        if recorded and (run := recorded.recorded_run(hide(task))):
             why = run.why_unjudged([hide(claim) for claim in expect])
             if not why or recorded.mode == "replay":
                 return why and f"{why}, and a replay asks no judge"

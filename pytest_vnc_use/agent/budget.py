@@ -313,14 +313,14 @@ class Budget:
                 pass
         return event
 
-    def before(self, asked: ModelRequest) -> None:
+    def before(self, request: ModelRequest) -> None:
         """Raise BudgetExceeded if the call must not be made, SettingsError if its dollars cannot be known."""
         if given_up := self._pending.pop(threading.get_ident(), None):
             self._settle(given_up, Usage(), uncounted=True)
         if self._test.dollars or self._session.dollars:
-            self._prices.check(asked.model)
-        maximum = expected = self._estimate(asked)
-        if asked.purpose == "planner":  # It reserves what the judge's calls at the end of this run may cost.
+            self._prices.check(request.model)
+        maximum = expected = self._estimate(request)
+        if request.purpose == "planner":  # It reserves what the judge's calls at the end of this run may cost.
             judging = self._estimate(ModelRequest("judge", self._judge_model, _QUESTION, 1, _SHORT_ANSWER))
             maximum = sum([judging] * self._judgings, expected)
         spent, name = self.spent, ""
@@ -330,7 +330,7 @@ class Budget:
             self._session.check(used, clock.monotonic() - self._started_at, maximum)
         else:
             name = self._ledger.reserve(expected, partial(self._session.check, expected=maximum))
-        self._pending[threading.get_ident()] = _Call(asked.model, expected, name)
+        self._pending[threading.get_ident()] = _Call(request.model, expected, name)
 
     def after(self, exchange: ModelExchange) -> ModelExchange:
         """Count the exchange, and return it with its price."""
@@ -363,12 +363,12 @@ class Budget:
             self._settled.add(exchange.model, exchange.usage, None, price.dollars(exchange.usage) if price else None)
         self._steps += steps
 
-    def _estimate(self, asked: ModelRequest) -> Amount:
-        price = self._prices.of(asked.model)
+    def _estimate(self, request: ModelRequest) -> Amount:
+        price = self._prices.of(request.model)
         image_tokens = price.image_tokens if price else IMAGE_TOKENS
-        largest = self._largest.get(asked.purpose, Usage())
-        sent = max(math.ceil(asked.characters / _CHARACTERS_A_TOKEN) + asked.images * image_tokens, largest.input)
-        answer = min(asked.answer_tokens, max(_SHORT_ANSWER, largest.output))
+        largest = self._largest.get(request.purpose, Usage())
+        sent = max(math.ceil(request.characters / _CHARACTERS_A_TOKEN) + request.images * image_tokens, largest.input)
+        answer = min(request.answer_tokens, max(_SHORT_ANSWER, largest.output))
         return Amount(0, sent + answer, price.dollars(Usage(sent, 0, answer)) if price else 0.0)
 
 

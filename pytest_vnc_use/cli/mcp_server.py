@@ -94,19 +94,19 @@ def _errors_on_one_line(hide: Callable[[str], str], runs: Sequence[Path] = ()) -
         raise ToolError(plain(hide("; ".join([": ".join([*kind, str(exc)]), *locations])))) from exc
 
 
-def _question(asked: ApprovalRequest) -> ElicitRequestFormParams:
-    confirmation = asked.proposal.confirmation
+def _question(request: ApprovalRequest) -> ElicitRequestFormParams:
+    confirmation = request.proposal.confirmation
     lines = [
-        f"Step {asked.number} needs approval: {format_caption(asked.proposal.action)}",
-        f"Reason of the model: {confirmation.explanation if confirmation else asked.proposal.intent}",
-        f"Rule: {asked.ruling.rule}",
+        f"Step {request.number} needs approval: {format_caption(request.proposal.action)}",
+        f"Reason of the model: {confirmation.explanation if confirmation else request.proposal.intent}",
+        f"Rule: {request.ruling.rule}",
     ]
     return ElicitRequestFormParams(message="\n".join(map(line, lines)), requested_schema=_ANSWER_SCHEMA)
 
 
-async def _answer(ctx: AnyContext, asked: ApprovalRequest, timeout_s: float) -> bool:
+async def _answer(ctx: AnyContext, request: ApprovalRequest, timeout_s: float) -> bool:
     """Return the answer to a question within the call; False if no user answers in time or the client fails to ask."""
-    question = _question(asked)
+    question = _question(request)
     with anyio.move_on_after(timeout_s):
         try:
             return _is_approval(await ctx.session.elicit_form(question.message, _ANSWER_SCHEMA, ctx.request_id))

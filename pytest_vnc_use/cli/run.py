@@ -158,12 +158,12 @@ def _at_running_desktop(settings: Settings) -> Settings:
 class TerminalApprover:
     """An approver that asks the user at the terminal."""
 
-    def approve(self, asked: ApprovalRequest) -> bool:
+    def approve(self, request: ApprovalRequest) -> bool:
         """Return whether the user approves; Ctrl-D is a denial."""
-        confirmation = asked.proposal.confirmation
-        print(f"step {asked.number} needs approval: {line(asked.proposal.action)}")
-        print(f"  reason of the model: {line(confirmation.explanation if confirmation else asked.proposal.intent)}")
-        print(f"  rule: {line(asked.ruling.rule)}")
+        confirmation = request.proposal.confirmation
+        print(f"step {request.number} needs approval: {line(request.proposal.action)}")
+        print(f"  reason of the model: {line(confirmation.explanation if confirmation else request.proposal.intent)}")
+        print(f"  rule: {line(request.ruling.rule)}")
         try:
             return input("perform it? [y/N] ").strip().lower() in ("y", "yes")
         except EOFError:  # Ctrl-D

@@ -118,14 +118,14 @@ def changes_of(gate: Gate, seen: Pixels, opened: Gate | None = None) -> list[Cha
 
 def painted(screen: Pixels, changes: Iterable[Change]) -> Pixels:
     """Return a copy of a screen with these changes. What is redacted now stays as it was."""
-    made: Pixels = screen.copy()
+    painted_screen: Pixels = screen.copy()
     for change in changes:
         (x, y), box = (change.cell.left, change.cell.top), change.box
         inside = Region(box.left - x, box.top - y, box.right - x, box.bottom - y)
         new = inside.part_of(change.new)
         shown = inside.part_of(change.compared) & (new != REDACTED_COLOUR)
-        box.part_of(made)[shown] = new[shown]
-    return made
+        box.part_of(painted_screen)[shown] = new[shown]
+    return painted_screen
 
 
 @dataclass(frozen=True)
@@ -312,10 +312,11 @@ class Review:
         if evidence.is_end or self.directory is None or seen.shape != gate.expected.shape:
             return NO
         changes = changes_of(gate, seen)
-        asked = [answered for answered in self.reviewer.answered if answered.claim == claim]
-        asked = [answered for answered in asked if answered.change.is_in(gate.expected, seen, gate.ignored)]
-        if asked and all(any(change.box.is_part_of(answered.change.box) for answered in asked) for change in changes):
-            answer, changes = asked[-1].answer, [answered.change for answered in asked]
+        answers = [answered for answered in self.reviewer.answered if answered.claim == claim]
+        answers = [answered for answered in answers if answered.change.is_in(gate.expected, seen, gate.ignored)]
+        answered_changes = [answered.change for answered in answers]
+        if answers and all(any(new.box.is_part_of(old.box) for old in answered_changes) for new in changes):
+            answer, changes = answers[-1].answer, answered_changes
         else:
             boxes = tuple(change.box for change in changes)
             images = self._images(gate.expected, frame, changes, ())

@@ -56,7 +56,7 @@ xdpyinfo | sed -n 's/^ *depth of root window: *\\([0-9]*\\).*/depth: \\1/p'
     | xargs dpkg-query -S | sed -n 's/^\\([^ :,]*\\)[:,] *.*/\\1/p' | grep -vxE '{_TOOLS}' \\
     | xargs -r dpkg-query -W -f '${{Package}}: ${{Version}}\\n'
 """
-"""It prints what is known there, a line each, and nothing for a program that is not installed.
+"""It prints each known fact on a line, and nothing for a program that is not installed.
 
 The last command prints the versions of the packages of all programs that have the home of a desktop that we started.
 """
@@ -65,15 +65,15 @@ The last command prints the versions of the packages of all programs that have t
 def machine_of(desktop: Desktop, settings: Settings) -> dict[str, str]:
     """Return what draws on a desktop, by its name: fonts, text, scale, depth, server, rendering, versions of packages.
 
-    What is not known there is left out. Nothing of it names a host or a user.
+    Unknown facts are left out. No fact names a host or a user.
     """
     kind = settings.server if settings.server in _STARTED else ""
-    known = {"rendering": settings.rendering, "server": kind} if kind else {}
-    with suppress(VncUseError, AttributeError):  # only VNC reaches it, it is gone, or is a user's own without `run`
+    facts = {"rendering": settings.rendering, "server": kind} if kind else {}
+    with suppress(VncUseError, AttributeError):  # only VNC reaches it, it is gone, or is a custom one without `run`
         for line in desktop.run(["sh", "-c", _LOOK, "sh", kind], timeout_s=_LOOK_S).stdout.splitlines():
             name, _, value = line.partition(": ")
-            known |= {name: value} if value.strip() else {}
-    return known
+            facts |= {name: value} if value.strip() else {}
+    return facts
 
 
 def difference(recorded: Mapping[str, str], now: Mapping[str, str]) -> str:
@@ -82,7 +82,7 @@ def difference(recorded: Mapping[str, str], now: Mapping[str, str]) -> str:
     fonts, others = ([name for name in differs if (name in FAMILIES) == is_font] for is_font in (True, False))
     sentences = []
     for start, names in (("Fonts differ from the recording's machine", fonts), (_DIFFERS, others)):
-        values = ", ".join(f"{name} is {now[name]} here, {differs[name]} there" for name in names)
+        values = ", ".join(f"{name} is now {now[name]}, was {differs[name]}" for name in names)
         sentences += [f"{start}: {values}."] if names else []
     return " ".join(sentences)
 

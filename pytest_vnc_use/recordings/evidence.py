@@ -65,10 +65,10 @@ class RecordedJudge:
 
         A verdict by what a mask hides could not be replayed, so the judge is asked again without that.
         """
-        known, problem, frame = self._known(claim, frame, reading=False)
-        if known and known.verdict != "read":
-            reason = f"the screen is the same as when this was judged: {known.reason}"
-            return Verdict(claim, known.verdict, reason, known.region, frame.ref)
+        evidence, problem, frame = self._find_evidence(claim, frame, reading=False)
+        if evidence and evidence.verdict != "read":
+            reason = f"the screen is the same as when this was judged: {evidence.reason}"
+            return Verdict(claim, evidence.verdict, reason, evidence.region, frame.ref)
         if self.live is None:
             return Verdict(claim, "unsure", f"{problem}; {UNJUDGED}", frame=frame.ref)
         live = self.live()
@@ -101,17 +101,17 @@ class RecordedJudge:
 
     def read(self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
         """Return the recorded value, else the live judge's. Without a live judge, raise Inconclusive at once."""
-        known, problem, frame = self._known(question, frame, reading=True)
-        if known:
-            reason = f"the screen is the same as when this was read: {known.reason}"
-            return Reading(question, known.value, reason, known.region, frame.ref)
+        evidence, problem, frame = self._find_evidence(question, frame, reading=True)
+        if evidence:
+            reason = f"the screen is the same as when this was read: {evidence.reason}"
+            return Reading(question, evidence.value, reason, evidence.region, frame.ref)
         reader = self.live() if self.live else None
         if isinstance(reader, Reader):
             reading = reader.read(question, schema, frame, timeout_s=timeout_s, report=report)
             return check_answer(reader, reading, Reading)
         raise Inconclusive(f"extract: no planner can read {question!r}: {problem}; {UNJUDGED}")
 
-    def _known(self, claim: str, frame: Frame, *, reading: bool) -> tuple[Evidence | None, str, Frame]:
+    def _find_evidence(self, claim: str, frame: Frame, *, reading: bool) -> tuple[Evidence | None, str, Frame]:
         """Return the evidence that the screen shows again, or None and the reason, and the frame that was compared."""
         sanitized, mismatch, compared = self.hide(claim), None, frame
         self.compared[sanitized] = frame, None, None

@@ -148,9 +148,9 @@ def gate(
     hidden = mask_of((*masks, *(part.region for part in parts if not part.variants)), expected.shape)
     ignored = hidden | mask_of((part.region for part in parts), expected.shape)
     nothing = np.zeros(expected.shape, np.bool_)
-    made = Gate(expected, nothing, ignored, hidden, with_variants, targets, is_first=before is None)
+    first_gate = Gate(expected, nothing, ignored, hidden, with_variants, targets, is_first=before is None)
     if before is None:
-        return made
+        return first_gate
     left_out = ignored | mask_of((part.region for part in parts_before), expected.shape)
     stays = bool((differing(before, expected) & ~left_out).any())
     gone, come = (  # the carets that have no pixel in common with what changed on its own on the other screen
@@ -158,7 +158,7 @@ def gate(
         for some, others in ((parts_before, parts), (parts, parts_before))
     )
     caret = come[0] if not stays and len(gone) == len(come) == 1 else None
-    return replace(made, changed=changed_tiles(before, expected), tells=stays or caret is not None, caret=caret)
+    return replace(first_gate, changed=changed_tiles(before, expected), tells=stays or caret is not None, caret=caret)
 
 
 def mask_of(regions: Iterable[Region], shape: tuple[int, ...]) -> Mask:
@@ -171,8 +171,8 @@ def mask_of(regions: Iterable[Region], shape: tuple[int, ...]) -> Mask:
 
 def evidence_gate(screen: Screen, masks: Sequence[Region] = ()) -> Gate:
     """Return the gate to the screen of some evidence."""
-    made = gate(screen.pixels(), screen.dynamic, masks=(*masks, *screen.redacted))
-    return replace(made, whole="the screen differs from the judged one")
+    judged = gate(screen.pixels(), screen.dynamic, masks=(*masks, *screen.redacted))
+    return replace(judged, whole="the screen differs from the judged one")
 
 
 def surroundings(action: Action, size: tuple[int, int]) -> tuple[Region, ...]:

@@ -106,7 +106,7 @@ def saved_by(runs: Iterable[tuple[Live | None, Meter]]) -> tuple[float, float | 
 class _Run:
     """One run of the test: what is replayed of it, and what is recorded as it happens.
 
-    `screen` waits for the screen stable. `known` is the recorded run, if one is replayed.
+    `screen` waits for the screen stable. `recorded_run` is the one that is replayed, if any.
     """
 
     started: RunStarted
@@ -114,7 +114,7 @@ class _Run:
     directory: RunDirectory
     emit: Callable[[RunEvent], None]
     screen: Callable[[], Screen]
-    known: RecordedRun | None = None
+    recorded_run: RecordedRun | None = None
     replay: Replay | None = None
     claims: list[Evidence] = field(default_factory=list)
     ended: RecordedRun | None = None
@@ -212,7 +212,7 @@ class _Run:
         self.emit(Drift(problem, self.directory.store(frame_of(expected)), seen, mismatch.region, is_healed))
 
     def complete(self) -> None:
-        """Complete the recorded run: the known one if it was replayed completely, else one with the live steps.
+        """Complete the recorded run: the replayed one if it was replayed completely, else one with the live steps.
 
         Transient frames that only show the way from one screen to the next are left out. Raises DesktopError.
         """
@@ -224,13 +224,13 @@ class _Run:
         left_out = mask_of((), end.pixels().shape)
         following = [*(step.screen for step in steps[1:]), end]  # without steps, only the end
         for number, (step, after) in enumerate(zip(steps, following, strict=False)):
-            known = [step.screen.pixels(), after.pixels()] if step.transients else []
-            kept = [screen for screen in step.transients if unknown_parts(screen.pixels(), known, left_out)]
+            screens = [step.screen.pixels(), after.pixels()] if step.transients else []
+            kept = [screen for screen in step.transients if unknown_parts(screen.pixels(), screens, left_out)]
             steps[number] = step.model_copy(update={"transients": tuple(kept)})
         for number, step in enumerate(steps):
             if not any(near.transients for near in steps[number : number + 2]):  # nothing passed whose time matters
                 steps[number] = step.model_copy(update={"duration_s": 0.0})
-        first_screen_s = self.known.first_screen_s if self.known else self._first_screen_s
+        first_screen_s = self.recorded_run.first_screen_s if self.recorded_run else self._first_screen_s
         self.ended = RecordedRun(
             task=self.started.task, planner=self.planner, steps=tuple(steps), end=end, first_screen_s=first_screen_s
         )
@@ -243,13 +243,13 @@ class _Run:
         """
         if self.ended is None:
             return None
-        known = None if self.is_live else self.known
-        live = known.live if known else None if self.replay or self.planner == MANUAL else self.meter.live()
+        run = None if self.is_live else self.recorded_run
+        live = run.live if run else None if self.replay or self.planner == MANUAL else self.meter.live()
         claims, confirmed_by = tuple(self.claims), "body"
         held = {evidence.claim: evidence for evidence in self.claims if evidence.verdict == "holds"}
-        if known and not self.expected:
-            claims = (*known.claims, *(evidence for evidence in self.claims if evidence not in known.claims))
-            confirmed_by = known.confirmed_by
+        if run and not self.expected:
+            claims = (*run.claims, *(evidence for evidence in self.claims if evidence not in run.claims))
+            confirmed_by = run.confirmed_by
         elif self.expected and held.keys() >= set(self.expected):
             confirmed_by = "user" if held[self.expected[0]].reason.startswith(USER_VERDICT) else "judge"
         return self.ended.model_copy(update={"claims": claims, "live": live, "confirmed_by": confirmed_by})
@@ -353,11 +353,11 @@ class RecordedTest:
             user = ManualRun(partial(self._show, started.task, expected, desktop), desktop)
             self._runs.append(_Run(started, user.name, directory, emit, user.screen))
             return user, user
-        known = self._known(started.task, desktop)
+        recorded_run = self._run_to_replay(started.task, desktop)
         stable = partial(stable_screen, desktop, max(STABLE_S, self._watch_s))
-        run = _Run(started, planner.name, directory, emit, stable, known)
+        run = _Run(started, planner.name, directory, emit, stable, recorded_run)
         self._runs.append(run)
-        if known is None:
+        if recorded_run is None:
             return planner, desktop
         if self._review:
             self._review.directory = directory
@@ -367,7 +367,7 @@ class RecordedTest:
             let_go = None, clock.monotonic()
         run.replay = Replay(
             desktop,
-            known,
+            recorded_run,
             None if self.mode == "replay" or self._review else planner,
             limit_s=started.settings["gate_seconds"],
             watch_s=self._watch_s,
@@ -406,16 +406,16 @@ class RecordedTest:
     def _newest(self) -> _Run | None:
         return self._runs[-1] if self._runs else None
 
-    def known_run(self, task: str) -> RecordedRun | None:
+    def recorded_run(self, task: str) -> RecordedRun | None:
         """Return the run that is recorded in this place of the test, if it is of this task."""
         runs = self._recording.runs if self._recording else ()
-        known = runs[len(self._runs)] if len(self._runs) < len(runs) else None
-        return known if known and known.task == task else None
+        run = runs[len(self._runs)] if len(self._runs) < len(runs) else None
+        return run if run and run.task == task else None
 
-    def _known(self, task: str, desktop: Controller) -> RecordedRun | None:
+    def _run_to_replay(self, task: str, desktop: Controller) -> RecordedRun | None:
         """Return the run to replay; None where none is recorded. Raises RecordingError, DesktopError."""
-        where, known = repr(str(self.key.path)), self.known_run(task)
-        if known and self._recording:
+        where, run = repr(str(self.key.path)), self.recorded_run(task)
+        if run and self._recording:
             (height, width), size = pixels_in(desktop.raw_frame()).shape, self._recording.screen_size
             if size != (width, height):
                 raise RecordingError(
@@ -433,7 +433,7 @@ class RecordedTest:
             how = TAKE_OUT + RECORD_IT if self._marked_off else RECORD_IT
             missing = f"there is no recording of {self.key.test!r} at {where}: {how}"
             raise RecordingError(f"{missing}. {self._left_over}" if self._left_over else missing)
-        return known
+        return run
 
     def observe(self, event: RunEvent) -> None:
         """Take in an event of a run: keep steps and answers, report transient frames."""
@@ -457,8 +457,8 @@ class RecordedTest:
                 self._keep(reading.question, reading)
             case _:
                 run = self._current
-                if isinstance(event, StepFinished) and run and run.known and not run.is_live:
-                    when = f"after step {event.step.number} of {len(run.known.steps)}"
+                if isinstance(event, StepFinished) and run and run.recorded_run and not run.is_live:
+                    when = f"after step {event.step.number} of {len(run.recorded_run.steps)}"
                     self._report_transients(run, when, event.step.transient_frames)
                 if self._records and run and run.is_live:
                     run.observe(event)
@@ -510,7 +510,7 @@ class RecordedTest:
             return
         run.is_over = True
         self.conclude()
-        if run.replay and run.is_replayed and run.known and run.known.stays and not run.is_left:
+        if run.replay and run.is_replayed and run.recorded_run and run.recorded_run.stays and not run.is_left:
             mismatch = run.replay.look_at_end()
             self._check_end(run, run.replay.watch_end() if run.replay.is_accepted(mismatch) else mismatch)
         self._report_end(run, desktop)
@@ -534,10 +534,10 @@ class RecordedTest:
         return f"{differs} {problem}" if differs else problem
 
     def _check_end(self, run: _Run, mismatch: Mismatch | None) -> None:
-        if mismatch and run.replay and run.known:
+        if mismatch and run.replay and run.recorded_run:
             problem = self._blame(f"drift at the end: {mismatch.problem}; the screen did not stay as recorded")
             frame = run.replay.last_frame
-            run.report(run.known.end.pixels(), mismatch, problem, run.directory.store(frame))
+            run.report(run.recorded_run.end.pixels(), mismatch, problem, run.directory.store(frame))
             raise run.replay.error(problem, mismatch, pixels_in(frame))
 
     def _report_transients(self, run: _Run, when: str, passed: Iterable[FrameRef]) -> None:
@@ -591,7 +591,7 @@ class RecordedTest:
         return run.is_replayed and run.replay.shows_end(seen)
 
     def _keep(self, claim: str, judged: Verdict | Reading) -> None:
-        """Keep a judge's answer with its evidence: the known evidence if the answer came from it, else new evidence.
+        """Keep a judge's answer with its evidence: the recorded evidence if the answer came from it, else new evidence.
 
         New evidence has the parts that move now. If the screen still shows the run's end, the parts that moved there
         belong to it too, because carets come to rest while a judge thinks.
@@ -602,8 +602,8 @@ class RecordedTest:
         run = self._newest
         answers = run.claims if run else self._claims
         if evidence and not mismatch:
-            known = run.known.claims if run and run.known and evidence.is_end else ()
-            answers.append(next((recorded for recorded in known if recorded.claim == claim), evidence))
+            claims = run.recorded_run.claims if run and run.recorded_run and evidence.is_end else ()
+            answers.append(next((recorded for recorded in claims if recorded.claim == claim), evidence))
             return
         if evidence and mismatch:
             problem = f"the evidence for {claim!r} is not on the screen again: {mismatch.problem}"
@@ -645,15 +645,15 @@ class RecordedTest:
         screens = [answer.screen for answer in self._claims] + [run.end for run in runs]
         if not self._records or self.unrecorded or not screens or len(runs) < len(self._runs):
             return False
-        (height, width), known = screens[0].pixels().shape, self._recording
-        as_known = None if any(run.is_live for run in self._runs) else known
+        (height, width), previous = screens[0].pixels().shape, self._recording
+        unchanged = None if any(run.is_live for run in self._runs) else previous
         recording = Recording(
             test=self.key.test,
-            after=as_known.after if as_known else self._follows,
+            after=unchanged.after if unchanged else self._follows,
             parameters=self.key.parameters,
             secrets=self.key.secrets,
             screen_size=(width, height),
-            machine=as_known.machine if as_known else self._machine,
+            machine=unchanged.machine if unchanged else self._machine,
             masks=self.masks,
             claims=tuple(self._claims),
             runs=runs,
@@ -661,11 +661,13 @@ class RecordedTest:
         )
         recording = recording.model_copy(update={"redacts": self.redacts and recording.types_secrets})
         recording = self._review.accepted(recording) if self._review else recording
-        return recording != known and save(path or self.key.path, recording)
+        return recording != previous and save(path or self.key.path, recording)
 
     def saved(self) -> tuple[float, float | None] | None:
         """Return the seconds and dollars that the replayed runs saved (see `saved_by`)."""
-        return saved_by((run.known.live if run.known else None, run.meter) for run in self._runs if run.is_replayed)
+        return saved_by(
+            (run.recorded_run.live if run.recorded_run else None, run.meter) for run in self._runs if run.is_replayed
+        )
 
     def release(self) -> None:
         """Release the screens, because others may keep the test, or its error, and thereby this object."""

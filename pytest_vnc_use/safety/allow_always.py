@@ -55,14 +55,14 @@ class PolicyChange:
         return True
 
 
-def always_allowing(asked: ApprovalRequest, policy: str, context: ReviewContext, user: str) -> PolicyChange:
+def always_allowing(request: ApprovalRequest, policy: str, context: ReviewContext, user: str) -> PolicyChange:
     """Return the change of a policy file that allows an action from now on. Raises SettingsError where there is none.
 
     `policy` is what the settings name.
     """
     if not policy or policy in POLICY_PRESETS:
         raise SettingsError("no policy file is set. Set vnc_policy or --policy to always allow an action")
-    path, ruling = Path(policy), asked.ruling
+    path, ruling = Path(policy), request.ruling
     source = ruling.explanation.removeprefix(f"{ruling.rule} (in ").partition("): ")[0]
     if Path(source).resolve() != path.resolve():
         raise SettingsError(f"the action was ruled on by {source!r}, but the settings name {policy!r}")
@@ -70,16 +70,16 @@ def always_allowing(asked: ApprovalRequest, policy: str, context: ReviewContext,
         before = path.read_bytes().decode()
     except (OSError, UnicodeDecodeError) as exc:
         raise SettingsError(f"the policy file {policy!r} cannot be read: {exc}") from exc
-    rule = "\n".join(["[[rule]]", *_fields(asked, context, user)])
+    rule = "\n".join(["[[rule]]", *_fields(request, context, user)])
     rule_number = _ASKED_BY.match(ruling.rule)
     after = _with_rule(before, rule, int(rule_number[1]) - 1 if rule_number else None)
-    if parse_policy(after, policy).review(asked.proposal, context).kind != "allow":
+    if parse_policy(after, policy).review(request.proposal, context).kind != "allow":
         raise SettingsError("no rule for this action alone can be added to the policy file. Write one yourself")
     return PolicyChange(path, before, after)
 
 
-def _fields(asked: ApprovalRequest, context: ReviewContext, user: str) -> Iterator[str]:
-    action, confirmation = asked.proposal.action, asked.proposal.confirmation
+def _fields(request: ApprovalRequest, context: ReviewContext, user: str) -> Iterator[str]:
+    action, confirmation = request.proposal.action, request.proposal.confirmation
     yield f"name = {_quoted(f'allowed by {user}')}"
     yield 'decision = "allow"'
     yield f"action = {_quoted(name_of(action))}"

@@ -265,9 +265,9 @@ class SecretText(str):
 
     def __new__(cls, text: str, redacted: str) -> SecretText:
         """Return the text that `redacted` becomes with the values in it."""
-        made = super().__new__(cls, text)
-        made.redacted = redacted
-        return made
+        copy = super().__new__(cls, text)
+        copy.redacted = redacted
+        return copy
 
     @classmethod
     def of(cls, name: str, value: str) -> SecretText:

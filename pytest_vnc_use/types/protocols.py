@@ -219,7 +219,7 @@ class Reader(Protocol):
 class Approver(Protocol):
     """A user, or a substitute, who approves or denies one action."""
 
-    def approve(self, asked: ApprovalRequest) -> bool:
+    def approve(self, request: ApprovalRequest) -> bool:
         """Return whether the action may be performed."""
 
 

@@ -27,18 +27,18 @@ LAST_LINES = 20
 """The most lines of a command's output that the page shows."""
 
 
-def question_of(trace: Trace, asked: ApprovalRequest, policy: str) -> tuple[dict[str, Any], PolicyChange | None]:
+def question_of(trace: Trace, request: ApprovalRequest, policy: str) -> tuple[dict[str, Any], PolicyChange | None]:
     """Return what the page shows of an action that waits, and what "allow always" would write.
 
     `policy` is the policy file that the settings name.
     """
-    action, confirmation, ruling = asked.proposal.action, asked.proposal.confirmation, asked.ruling
+    action, confirmation, ruling = request.proposal.action, request.proposal.confirmation, request.ruling
     context = ReviewContext(trace.started.test_id, trace.started.task)
     for step in trace.steps:
         context = context.after(step)
     change, reason = None, ""
     try:
-        change = always_allowing(asked, policy, context, getpass.getuser())
+        change = always_allowing(request, policy, context, getpass.getuser())
     except (SettingsError, KeyError, OSError) as exc:  # the last two: a user without a name
         reason = str(exc)
     frame = trace.last_frame
@@ -51,10 +51,10 @@ def question_of(trace: Trace, asked: ApprovalRequest, policy: str) -> tuple[dict
         "test": trace.started.test_id,
         "task": trace.started.task,
         "run": str(trace.path.resolve()),
-        "step": asked.number,
+        "step": request.number,
         "action": format_caption(action),
         "call": json.dumps(to_json(action), ensure_ascii=False),
-        "explanation": confirmation.explanation if confirmation else asked.proposal.intent,
+        "explanation": confirmation.explanation if confirmation else request.proposal.intent,
         "rule": ruling.explanation or ruling.rule,
         "points": [list(point) for point in points(action)],
         "size": [frame.width, frame.height],
@@ -73,14 +73,14 @@ class PageApprover:
     def __init__(self, link: Link, run_dir: Callable[[], Path], allowed: set[str], *, is_rehearsal: bool) -> None:
         self._link, self._run_dir, self._allowed, self._is_rehearsal = link, run_dir, allowed, is_rehearsal
 
-    def approve(self, asked: ApprovalRequest) -> bool:
+    def approve(self, request: ApprovalRequest) -> bool:
         """Return whether the user allows the action. A policy file that changed meanwhile is shown again."""
-        action = json.dumps(to_json(asked.proposal.action), sort_keys=True)
+        action = json.dumps(to_json(request.proposal.action), sort_keys=True)
         if self._is_rehearsal and action in self._allowed:
             return True
         while True:
             trace = read_trace(self._run_dir())
-            question, change = question_of(trace, asked, str(trace.started.settings.get("policy") or ""))
+            question, change = question_of(trace, request, str(trace.started.settings.get("policy") or ""))
             with uncounted():
                 kind, _ = self._link.put_question(**question)
             if kind == "always" and change and not change.write():

@@ -207,14 +207,14 @@ class CiReview:
             group.question = self._question(drift)
 
     def _question(self, drift: JobDrift | Heal) -> Question:
-        asked: list[Question] = []
+        questions: list[Question] = []
 
         def ask(question: Question) -> Answer:
-            asked.append(question)
+            questions.append(question)
             return NO
 
         drift.ask(Reviewer(ask), self._directory)
-        return asked[0]
+        return questions[0]
 
     def image(self, name: str) -> Path | None:
         """Return the file of an image that a group shows."""

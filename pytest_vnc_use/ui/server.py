@@ -177,8 +177,8 @@ class Desk:
                 self._leaving = asyncio.create_task(self._leave(limit_s * waits, CLOSED if closed else NO_PAGE))
 
     def _state(self) -> str:
-        asked = [question for _, question in self.questions.values()]
-        state = {"tests": list(self.tests.values()), "questions": asked, "can_run": self.runner is not None}
+        open_questions = [question for _, question in self.questions.values()]
+        state = {"tests": list(self.tests.values()), "questions": open_questions, "can_run": self.runner is not None}
         return json.dumps({"type": "state", **state, **self._session()})
 
     def _send_session(self) -> None:
@@ -191,9 +191,9 @@ class Desk:
     async def _leave(self, after_s: float, why: str) -> None:
         """Answer the open questions with no, and end a pause, unless a page opens until then, which cancels this."""
         await asyncio.sleep(after_s)
-        asked = [number for number, (asker, _) in self.questions.items() if asker]
-        self._is_absent |= bool(asked)
-        for number in asked:
+        numbers = [number for number, (asker, _) in self.questions.items() if asker]
+        self._is_absent |= bool(numbers)
+        for number in numbers:
             await self._answer(number, {"kind": "no", "text": why})
         if self.is_paused:
             await self._pause(False)

@@ -96,7 +96,7 @@ def breaks():
 
 {TASK.replace("expect=None", "expect=None, app=APP")}def test_toast(vnc_desktop):
 {rest_of("5.00")}"""
-CAUSE = "Fonts differ from the recording's machine: sans-serif is {} here, Nimbus there. drift before step 2 of 4"
+CAUSE = "Fonts differ from the recording's machine: sans-serif is now {}, was Nimbus. drift before step 2 of 4"
 
 
 @pytest.mark.slow
