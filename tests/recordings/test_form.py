@@ -143,8 +143,8 @@ def test_difference_names_what_both_know() -> None:
     assert difference(FONTS, {"serif": "DejaVu Serif"}) == ""
     recorded = {**FONTS, "xterm": "379-1", "nano": "7.2-1"}
     assert difference(recorded, {"serif": "Gelasio", "xterm": "398-1"}) == (
-        "Fonts differ from the recording's machine: serif is Gelasio here, DejaVu Serif there. "
-        "This machine differs from the recording's: xterm is 398-1 here, 379-1 there."
+        "Fonts differ from the recording's machine: serif is now Gelasio, was DejaVu Serif. "
+        "This machine differs from the recording's: xterm is now 398-1, was 379-1."
     )
 
 

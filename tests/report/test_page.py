@@ -24,7 +24,7 @@ from pytest_vnc_use.report.screenshots import data_uri
 from pytest_vnc_use.report.sessions import find_runs
 from pytest_vnc_use.runs.directory import FinishedTest, RunDirectory, read_trace, write_finished_test
 from pytest_vnc_use.types import (
-    ApprovalAsked,
+    ApprovalRequest,
     Click,
     Drift,
     Frame,
@@ -293,7 +293,7 @@ def test_link_is_neither_read_nor_written_through(drifted, tmp_path: Path) -> No
 
 
 DRIFT = Drift("other", FrameRef("0" * 64, 320, 200), FrameRef("0" * 64, 320, 200), Region(0, 0, 9, 9), healed=True)
-ASKED = ApprovalAsked(1, Proposal(Wait()), Ruling("ask", "no rule matches"))
+ASKED = ApprovalRequest(1, Proposal(Wait()), Ruling("ask", "no rule matches"))
 
 
 @pytest.mark.parametrize(
