@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import socketserver
 import struct
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, suppress
 from functools import partial
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from pytest_vnc_use.types.wire import Wire
 from support import vnc_servers
 from support.certificates import Authority, Certificate
 from support.forked_python import run_python
-from support.rfb_server import playing
+from support.rfb_server import playing, serving
 from support.vnc_servers import VncServer, wait_for, websockify
 from support.witness_programs import xterm
 
@@ -246,6 +247,14 @@ NO_WEBSOCKET = {
 
 
 def test_server_opening_no_websocket_is_refused() -> None:
+    class Server(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with suppress(OSError):
+                self.request.recv(4096)
+                self.request.sendall(answer)
+                while self.request.recv(4096):
+                    pass
+
     for answer, message in NO_WEBSOCKET.items():
-        with playing(answer, then_silent=True) as address, pytest.raises(DesktopRefused, match=message):
+        with serving(Server) as address, pytest.raises(DesktopRefused, match=message):
             connect(f"ws://{address.replace('::', ':')}/", timeout_s=1.0 if "no screen" in message else BUSY_S)

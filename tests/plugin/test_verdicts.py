@@ -419,7 +419,7 @@ class Judge:
 
 @pytest.fixture
 def vnc_planner():
-    return ListPlanner([act(Proposal(Click(1, 1), EVIL), words=EVIL), finished(EVIL)])
+    return ListPlanner([act(Proposal(Click(1, 1), EVIL), text=EVIL), finished(EVIL)])
 
 @pytest.fixture
 def vnc_judge():
