@@ -8,6 +8,7 @@ import re
 import shlex
 import socket
 import sys
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -35,6 +36,7 @@ from pytest_vnc_use.types.protocols import CommandResult, Controller
 
 MAX_BYTES = 64 * 2**20
 """The size of the largest file that is read, in bytes."""
+_POLL_S = 0.1
 _CHANGED_S = 1577880000
 """The time of all files when a program starts, as file dialogs show it: noon of 1 January 2020, UTC."""
 TOO_LARGE = "look at it there, with vnc_desktop.run(['grep', …]) or ['tail', '-n', '100', …]"
@@ -253,9 +255,19 @@ class ReachedDesktop(ABC):
     def _reach(self, request: str) -> Reach:
         """Return the access to the desktop. Raises DesktopError if `request` is not possible."""
 
-    def read_file(self, name: str) -> str:
-        """Return the text of a file in the program's working directory. Raises FileMissing, DesktopError."""
-        return self._reach(f"read the file {name!r}").read(name)
+    def read_file(self, name: str, *, timeout_s: float = 5.0) -> str:
+        """Return the text of a file in the program's working directory. Raises FileMissing, DesktopError.
+
+        A missing file is waited for, up to `timeout_s`: a program writes a moment after the key or click.
+        """
+        deadline, reach = Deadline(timeout_s), self._reach(f"read the file {name!r}")
+        while True:
+            try:
+                return reach.read(name)
+            except FileMissing:
+                if not deadline.remaining_s or self.program_exit_reason():
+                    raise
+                time.sleep(_POLL_S)  # a remote desktop tells of no new file
 
     def write_file(self, name: str, text: str) -> None:
         """Write a text file, relative to the program's working directory. Raises DesktopError."""

@@ -65,7 +65,7 @@ def only_last_session(runs: Sequence[Path], paths: Iterable[Path]) -> list[Path]
     """
     named = {path.resolve() for path in paths}
     starts = {directory: _start_of_session(directory / RESULTS) for directory in {run.parent for run in runs}}
-    return [run for run in runs if run in named or _start_of_run(run) >= starts[run.parent]]
+    return [run for run in runs if run.resolve() in named or _start_of_run(run) >= starts[run.parent]]
 
 
 def _start_of_session(file: Path) -> float:

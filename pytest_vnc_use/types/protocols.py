@@ -125,8 +125,11 @@ class Desktop(Protocol):
     def password(self) -> str | None:
         """The password of its VNC server; None if it needs none, or if only the user knows it."""
 
-    def read_file(self, name: str) -> str:
-        """Return the text of a file in the program's working directory. Raises FileMissing, DesktopError."""
+    def read_file(self, name: str, *, timeout_s: float = 5.0) -> str:
+        """Return the text of a file in the program's working directory. Raises FileMissing, DesktopError.
+
+        A missing file is waited for, up to `timeout_s`.
+        """
 
     def write_file(self, name: str, text: str) -> None:
         """Write a text file in the program's working directory. Raises DesktopError."""

@@ -247,14 +247,16 @@ NO_WEBSOCKET = {
 
 
 def test_server_opening_no_websocket_is_refused() -> None:
+    answers = iter(NO_WEBSOCKET)
+
     class Server(socketserver.BaseRequestHandler):
         def handle(self) -> None:
             with suppress(OSError):
                 self.request.recv(4096)
-                self.request.sendall(answer)
+                self.request.sendall(next(answers))
                 while self.request.recv(4096):
                     pass
 
-    for answer, message in NO_WEBSOCKET.items():
+    for message in NO_WEBSOCKET.values():
         with serving(Server) as address, pytest.raises(DesktopRefused, match=message):
             connect(f"ws://{address.replace('::', ':')}/", timeout_s=1.0 if "no screen" in message else BUSY_S)

@@ -113,7 +113,9 @@ def test_files_and_commands_share_one_directory(desktop: Desktop) -> None:
     assert desktop.read_file("more.txt") == "plums\n"
     assert desktop.run(["sh", "-c", "kill -9 $$"]).exit_code == -9
     with pytest.raises(FileNotFoundError, match=r"has no file 'orders.csv'; it has .*'more.txt'"):
-        desktop.read_file("orders.csv")
+        desktop.read_file("orders.csv", timeout_s=0)
+    desktop.run(["sh", "-c", "(sleep 0.5; echo pears > late.txt) >/dev/null 2>&1 &"])
+    assert desktop.read_file("late.txt") == "pears\n", "it is waited for"
     with pytest.raises(CommandMissing, match="cannot start 'no-such-command'"):
         desktop.run(["no-such-command"])
     with pytest.raises(DesktopError, match=r"'sleep 60' did not end within 0.1 s. Increase its timeout_s"):

@@ -187,7 +187,7 @@ def test_title_names_other_problems_and_missing_results(made: Made, tmp_path: Pa
 
 
 def test_last_session_of_run_directory_is_reported(
-    made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     earlier = made("made-1", FinishedTest("test_a", "failed", message="of yesterday"))
     trace = earlier / "trace.jsonl"
@@ -200,7 +200,8 @@ def test_last_session_of_run_directory_is_reported(
     assert capsys.readouterr().err == "1 run of earlier sessions is left out. To see one, name its directory\n"
     page = (runs / "index.html").read_text("utf-8")
     assert ("1 test, none failed" in page, "of yesterday" in page) == (True, False)
-    assert main(["report", str(earlier), "--markdown"]) == 0
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", str(earlier.relative_to(tmp_path)), "--markdown"]) == 0
     assert "of yesterday" in capsys.readouterr().out
 
 
