@@ -21,7 +21,7 @@ from pytest_vnc_use.backends.screen import Framebuffer
 from pytest_vnc_use.deadline import uncounted
 from pytest_vnc_use.demonstrate.gestures import DemonstratedAction, Motion
 from pytest_vnc_use.demonstrate.session import INEXACT, ManualSession, recorded_steps
-from pytest_vnc_use.errors import ActionError, Inconclusive
+from pytest_vnc_use.errors import ActionError, ProductFailed
 from pytest_vnc_use.recordings.format import MANUAL, RecordedRun, Screen
 from pytest_vnc_use.recordings.moving import stable_screen
 from pytest_vnc_use.runs.redaction import Redactor
@@ -186,10 +186,10 @@ class PageUser:
         return inbox.answer, session, end
 
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
-        """Return the verdict that the user gave when the task was done, else ask. Raises Inconclusive for a denial."""
+        """Return the verdict that the user gave when the task was done, else ask. Raises ProductFailed for a denial."""
         answered = self._verdicts.pop(self._hide(claim), None) or self._ask(claim, frame)
         if answered[0] == "fails":
-            raise Inconclusive(f"{NOT_HOLDING}\n  claim: {claim}")
+            raise ProductFailed(f"{NOT_HOLDING}\n  claim: {claim}")
         if answered[0] == "holds":
             return Verdict(claim, "holds", f"{USER_VERDICT}it holds", answered[1], frame.ref)
         return Verdict(claim, "unsure", f"{USER_VERDICT}the question was not answered", answered[1], frame.ref)

@@ -165,7 +165,7 @@ NOT_DONE = "the user answered that the task is not done, so nothing is recorded"
 CLAIM = 'expect="the till says paid"'
 UNRECORDED = [
     ("expect=None", "alice", "holds", "holds", "product: assert False"),
-    (CLAIM, "", "holds", "fails", "inconclusive: the user answered that the claim does not hold, so"),
+    (CLAIM, "", "holds", "fails", "product: the user answered that the claim does not hold, so"),
     (CLAIM, "", "holds", "unsure", "inconclusive: "),
     (CLAIM, "", "fails", "holds", NOT_DONE),
     ("expect=()", "", "fails", "", NOT_DONE),
@@ -188,7 +188,7 @@ def test_failed_test_is_not_recorded(
         'on_deny = "continue"\n[[rule]]\nname = "no bob"\ntext = "bob"\ndecision = "deny"\n', encoding="utf-8"
     )
     tests = [
-        f'@pytest.mark.vnc_task("{TASK}", {arguments})\ndef test_{number}(): assert {told[:7] != "product"}\n'
+        f'@pytest.mark.vnc_task("{TASK}", {arguments})\ndef test_{number}(): assert {told != "product: assert False"}\n'
         for number, (arguments, *_, told) in enumerate(rows)
     ]
     session = start(
