@@ -258,7 +258,7 @@ class ReachedDesktop(ABC):
     def read_file(self, name: str, *, timeout_s: float = 5.0) -> str:
         """Return the text of a file in the program's working directory. Raises FileMissing, DesktopError.
 
-        A missing file is waited for, up to `timeout_s`: a program writes a moment after the key or click.
+        A missing file is waited for, up to `timeout_s`: a program may write it after the action has returned.
         """
         deadline, reach = Deadline(timeout_s), self._reach(f"read the file {name!r}")
         while True:
