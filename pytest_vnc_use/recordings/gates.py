@@ -77,7 +77,7 @@ class Gate:
             elif self.is_first:
                 what = f"{self.whole}:"
             elif (differs & self.changed).any():
-                what = "what the step before did looks different:"
+                what = "the effect of the step before looks different:"
             else:
                 what = "a region that the step before did not touch differs:"
             beside = ", away from where the next step acts" if self.targets and not near else ""

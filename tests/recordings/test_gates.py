@@ -29,7 +29,7 @@ def changed(screen: Pixels, region: Region, colour: int = 0x123456) -> Pixels:
 @pytest.mark.parametrize(
     ("opened", "seen", "told"),
     [
-        (gate(ADD, (), before=drawn("")), drawn("Adb"), "what the step before did looks different: "),
+        (gate(ADD, (), before=drawn("")), drawn("Adb"), "the effect of the step before looks different: "),
         (gate(ADD, (), before=ADD), drawn("Sub"), "a region that the step before did not touch differs: "),
         (gate(ADD, (), before=ADD, targets=NEAR), drawn("Sub"), "the surroundings of the step's target differ ("),
         (gate(ADD, (), before=ADD, targets=FAR), drawn("Adb"), ", away from where the next step acts"),

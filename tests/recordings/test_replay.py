@@ -81,7 +81,7 @@ def test_drift_before_later_step_ends_with_mask_command(recorded: Tills) -> None
     ):
         played.run()
     first, *remedies = str(drift.value).splitlines()
-    assert first.startswith("drift before step 3 of 4: what the step before did looks different: ")
+    assert first.startswith("drift before step 3 of 4: the effect of the step before looks different: ")
     assert re.findall(r"--vnc-[=\w]+(?: --vnc-ui)?", "".join(remedies))[0] == "--vnc-record=accept --vnc-ui"
     mask = r"If that region .* mask it \(([\d,]+) px\):\n  cua-vnc mask (\S+) ([\d, ]+)$"
     command = re.match(mask, "\n".join(remedies[-2:]))
