@@ -23,7 +23,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with require_package("playwright.sync_api").sync_playwright() as playwright, chromium(playwright) as browser:
+    with chromium() as browser:
         yield browser
 
 

@@ -105,13 +105,15 @@ class Recording:
 
 
 @contextmanager
-def chromium(playwright: Any) -> Iterator[Any]:
+def chromium() -> Iterator[Any]:
+    """Chromium under Playwright, whose driver does not even start in a bare system."""
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
     if not found:
         require("chromium")
-    browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"])
-    yield browser
-    browser.close()
+    with require_package("playwright.sync_api").sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield browser
+        browser.close()
 
 
 def received(page: ClientConnection, kind: str) -> Any:

@@ -11,7 +11,7 @@ from support.vnc_servers import require_package
 
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
-    with require_package("playwright.sync_api").sync_playwright() as playwright, chromium(playwright) as browser:
+    with chromium() as browser:
         yield browser
 
 
