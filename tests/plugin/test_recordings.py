@@ -131,7 +131,7 @@ def test_healed_drift_and_transient_are_reported(recorded: Project) -> None:
         assert (recorded.file.with_stem(f"test_{name}").read_text("utf-8") != before[name]) == is_healed, name
         lines = [*test.healed] if is_healed else [*test.not_healed]
         assert [line.partition(":")[0] for line in lines] == ["drift before step 2 of 4"], name
-        word = "HEALED" if is_healed else "WENT ON"
+        word = "HEALED" if is_healed else "NOT HEALED"
         assert f"{word} test_till.py::test_{name}: drift before step 2 of 4" in ended.out
         ways = [step.mode for step in show_run(Path(test.runs[-1].directory)).view.steps]
         assert ways == ["replayed", *[step_way] * 3], name

@@ -116,7 +116,7 @@ def test_end_that_user_vouched_for_replays(start: Callable[..., Recorder], tmp_p
     assert verified.masks == masks, "they outlive a new recording"
     (claim,) = verified.runs[0].claims
     assert (claim.claim, claim.verdict) == ("the till says paid", "holds")
-    assert claim.reason == "whoever recorded it said: it holds"
+    assert claim.reason == "according to the user who recorded it: it holds"
     for replays in (source, ENDED):
         done = start(replays, "replay").ended()
         assert done.code == 0, done.out
