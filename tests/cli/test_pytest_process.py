@@ -36,7 +36,7 @@ def test_suite_stopped_ends_its_fixtures_and_leaves_no_process(tmp_path: Path) -
         ended = threads.submit(suite.run, 60.0)
         wait_for((tmp_path / "pid.txt").exists, "the test's start", timeout_s=30)
         suite.stop()
-        assert ended.exception(timeout=10) is not None
+        assert ended.exception(timeout=30) is not None
     assert (tmp_path / "ended.txt").exists()
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid.txt").read_text()), 0)
