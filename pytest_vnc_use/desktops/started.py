@@ -262,10 +262,11 @@ class ReachedDesktop(ABC):
         """
         deadline, reach = Deadline(timeout_s), self._reach(f"read the file {name!r}")
         while True:
+            is_last = not deadline.remaining_s or bool(self.program_exit_reason())  # before: it may write as it ends
             try:
                 return reach.read(name)
             except FileMissing:
-                if not deadline.remaining_s or self.program_exit_reason():
+                if is_last:
                     raise
                 time.sleep(_POLL_S)  # a remote desktop tells of no new file
 

@@ -3,9 +3,9 @@
     python tests/bench/run.py mutants PACKAGE [--count 20] [--seed 1]
 
 PACKAGE is one of `pytest_vnc_use`, such as safety; its tests are those in the directory of its name. `all` is the whole
-package with all tests. The files that execute the fewest lines run first. A mutant is killed by a test that fails; one
-that takes over two minutes timed out, and is either endless or not noticed so far. A file that fails twice without a
-mutant is left out.
+package with all tests. The files that execute the fewest lines run first. Of equal changes in a file one is drawn. A
+mutant is killed by a test that fails; one that takes over two minutes timed out, and is either endless or not noticed
+so far. A file that fails twice without a mutant is left out.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def main() -> None:
         tree = Path(made, "tree")
         shutil.copytree(TREE, tree, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__"))
         lines = covering(tree / "tests" / ("" if asked.package == "all" else asked.package), tree)
-        every = list(mutants(tree, asked.package))
+        every = [*{(mutant[0], *mutant[3:]): mutant for mutant in mutants(tree, asked.package)}.values()]
         every.sort(key=lambda mutant: random.Random(f"{asked.seed} {mutant[0]} {mutant[3:]}").random())
         for name, line, start, old, new in every[: asked.count]:
             tests, file = lines[name, line], tree / name
