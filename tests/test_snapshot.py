@@ -156,7 +156,7 @@ def test_session_output_is_as_before(tmp_path: Path, snapshot: SnapshotAssertion
         "junit_family=xunit1",
         "--junitxml=junit.xml",
     ]
-    environment = {**os.environ, "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"), "COLUMNS": "200", "CI": ""}
+    environment = {**os.environ, "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"), "COLUMNS": "400", "CI": ""}
     with served_screen() as screen:
         options += ["--html=report.html", "--vnc-policy=policy.toml", f"--vnc-server={screen.address}"]
         done = run_python("pytest", *options, cwd=tmp_path, env=environment, timeout=500)
