@@ -1,10 +1,10 @@
 """Twenty tests on four desktops while desktops, programs, workers and the model are disturbed. Run as a script:
 
-    python tests/bench/run.py chaos [--minutes 30] [--seed 1] [--every 3]
+    python tests/bench/run.py chaos [--minutes 30] [--seed 1] [--every 3] [--tests 10]
 
-It takes sessions of `-n 4` one after the other, ten tests replayed and ten live against a model's fake server, in
-namespaces of its own. Exit code 1 says that something did not hold: a hang, a pass of a broken program, a triage that
-nothing explains, a test told twice or not at all, a lost run directory, or something left behind.
+It takes sessions of `-n 4` one after the other, ten tests replayed and ten live (fewer with --tests) against a model's
+fake server, in namespaces of its own. Exit code 1 says that something did not hold: a hang, a pass of a broken program,
+a triage that nothing explains, a test told twice or not at all, a lost run directory, or something left behind.
 
 Needs `unshare` and `ip`, and either root or user namespaces.
 """
@@ -39,6 +39,9 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30.0, help="no session starts later")
     parser.add_argument("--seed", default="1")
     parser.add_argument("--every", type=float, default=3.0, help="seconds between two disturbances, on average")
+    parser.add_argument(
+        "--tests", type=int, default=10, choices=range(1, 11), metavar="N", help="of each kind, replayed and live"
+    )
     parser.add_argument("--sessions", type=int, default=0, help="at most so many (0: as time allows)")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -65,7 +68,7 @@ def inside(asked: argparse.Namespace) -> int:
     broken = Path("/tmp/broken")
     broken.mkdir()
     arena = Arena(Model(broken))
-    project = Project(Path("/tmp/project"), world.SMALL / "runs", broken)
+    project = Project(Path("/tmp/project"), world.SMALL / "runs", broken, asked.tests)
     project.write()
     code, output, _ = run(project, arena, [], ["-n4", "--vnc-record=rewrite", "test_replayed.py"])
     if code:

@@ -102,9 +102,8 @@ def explained(done: Sequence[Done], number: int, times: Sequence[tuple[float, fl
 
 
 PROGRAM = Path(__file__).with_name("order.sh")
-NUMBERS = {"replayed": range(1, 11), "live": range(11, 21)}
-IDS = {f"test_{name}.py::test_{number:02}": number for name, some in NUMBERS.items() for number in some}
-"""The number of each test by its id."""
+FIRST = {"replayed": 1, "live": 11}
+"""The numbers of tests, ten of each kind at most, begin here."""
 BROKEN = {3: "total", 5: "file", 7: "effect", 9: "shown", 13: "total", 15: "file", 17: "effect", 19: "shown"}
 """The fault of each test whose program is broken; `shown` is seen by a claim or a gate alone."""
 CLAIMED = (11, 12, 19)
@@ -154,10 +153,20 @@ class Project:
     path: Path
     runs: Path
     broken: Path
+    tests: int
+    """How many of each kind."""
 
     @property
     def results(self) -> Path:
         return self.path / "results.json"
+
+    @property
+    def ids(self) -> dict[str, int]:
+        """The number of each test by its id."""
+        return {f"test_{name}.py::test_{number:02}": number for name in FIRST for number in self._numbers(name)}
+
+    def _numbers(self, name: str) -> range:
+        return range(FIRST[name], FIRST[name] + self.tests)
 
     def forget(self) -> None:
         shutil.rmtree(self.runs, ignore_errors=True)
@@ -181,8 +190,8 @@ class Project:
         self.path.mkdir()
         (self.path / "pytest.ini").write_text(INI)
         (self.path / "conftest.py").write_text(NOTES)
-        for name, numbers in NUMBERS.items():
-            (self.path / f"test_{name}.py").write_text("".join(map(self._test, numbers)))
+        for name in FIRST:
+            (self.path / f"test_{name}.py").write_text("".join(map(self._test, self._numbers(name))))
 
     def break_programs(self) -> None:
         for number, fault in BROKEN.items():
@@ -194,7 +203,7 @@ class Project:
         return [sys.executable, "-m", "pytest", *own, *options]
 
     def _test(self, number: int) -> str:
-        record = 'record="off",' if number in NUMBERS["live"] else ""
+        record = 'record="off",' if number >= FIRST["live"] else ""
         expect = f"order {number:02}: alice pays 500" if number in CLAIMED else None
         words = ["sh", str(PROGRAM), f"{number:02}", str(self.broken)]
         app = shlex.join(["xterm", "-geometry", "70x20+40+40", "-e", *words])
@@ -218,11 +227,11 @@ def wrong_results(project: Project, code: int, done: Sequence[Done], came: Count
         return
     came.update(test["triage"] or test["result"] for test in tests)
     told = Counter(test["test"] for test in tests)
-    yield from (f"{each} is told {told[each]} times" for each in sorted({*IDS, *told}) if told[each] != 1)
+    yield from (f"{each} is told {told[each]} times" for each in sorted({*project.ids, *told}) if told[each] != 1)
     times = project.times()
     for test in tests:
-        if test["test"] in IDS:
-            yield from _wrong_test(test, done, times.get(test["test"], []))
+        if number := project.ids.get(test["test"]):
+            yield from _wrong_test(test, number, done, times.get(test["test"], []))
     if code < 0 or any(test["result"] != "passed" for test in tests) != (code != 0):
         yield f"the session ended with {code}, and the results are {dict(came)}"
     named = Counter(Path(run["directory"]).name for test in tests for run in test["runs"])
@@ -232,8 +241,9 @@ def wrong_results(project: Project, code: int, done: Sequence[Done], came: Count
             yield f"the run directory {each} is in {named[each]} results, and there {there[each]} times"
 
 
-def _wrong_test(test: dict[str, Any], done: Sequence[Done], times: Sequence[tuple[float, float]]) -> Iterator[str]:
-    number = IDS[test["test"]]
+def _wrong_test(
+    test: dict[str, Any], number: int, done: Sequence[Done], times: Sequence[tuple[float, float]]
+) -> Iterator[str]:
     told = f"{test['test']}: {test['result']}, {test['triage']} ({test['rule']}; {test['message'][:200]})"
     if number in BROKEN:
         if test["result"] == "passed":
