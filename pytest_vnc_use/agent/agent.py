@@ -1,4 +1,4 @@
-"""`VncUseAgent`: runs tasks on a desktop, judges claims about it, and performs a test's own actions.
+"""`VncUseAgent`: runs tasks on a desktop, judges claims about it, and performs a test's actions.
 
 What a task is performed by is in `run`, what judges in `claims`, and what chooses concrete classes in `build`.
 """
@@ -105,7 +105,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
 
     `vnc_server` is `host::port`, `host:display` or the path of a unix socket. The model may not use the actions of
     `excluded_actions`. With `hitl_mode`, an action that the policy file does not decide, or says to ask about, makes
-    `run` return `Outcome.WAITING`; without, it is denied. A `policy` object decides as its own `unmatched` says. The
+    `run` return `Outcome.WAITING`; without, it is denied. A `policy` object decides as its `unmatched` says. The
     model may call `functions` by name: they have a docstring and type hints; None stands for those of the settings
     `cdp` and `elements`. `secrets` maps names to values: write `<secret:NAME>` in a task. The model, the run directory
     and the reports see only that name. With `check`, a run that does not end as done raises the class of its triage.
@@ -230,7 +230,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         The fixture's agent has each claim of `expect` judged, or without any, that the task is done; with None, the
         test's body alone checks it. Another agent keeps `expect` in the run directory and judges nothing: the outcome
         says how the run ended, not that the task was achieved. `limits`, `policy`, `planner`, `check` and `votes` hold
-        for this run in place of the agent's. `approver` is asked if an action waits for a user; without one the run
+        for this run instead of the agent's. `approver` is asked if an action waits for a user; without one the run
         returns as `WAITING`. Raises TaskFailed if a claim or the end does not hold, or the judge is unsure, or if
         `check` asks for it and the run does not end as done; InfraError if a tool cannot be used; SettingsError if the
         task or a claim is empty, or if there is no judge.
@@ -473,7 +473,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         return self.perform(Drag(x, y, to_x, to_y))
 
     def _act(self, perform: Callable[..., None], action: DesktopAction) -> Frame:
-        """Perform an action of the test's own; the first one waits until the program's first screen is stable."""
+        """Perform an action of the test; the first one waits until the program's first screen is stable."""
         if self._recorded:
             self._recorded.leave()
         self._await_stable(self.controller)

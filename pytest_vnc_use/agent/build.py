@@ -372,7 +372,7 @@ def is_external(settings: Settings) -> bool:
 def settings_at(settings: Settings, server: str) -> Settings:
     """Return the settings for a desktop at this address. The rules of the wire are for a given desktop only.
 
-    A desktop that is started here has a private socket, or a loopback address with a random password.
+    A desktop that the plugin starts has a private socket, or a loopback address with a random password.
     """
     if is_external(settings):
         return replace(settings, server=server)
@@ -385,7 +385,7 @@ def agree(one: Settings, other: Settings, names: Sequence[str]) -> bool:
 
 
 def lease_desktop(settings: Settings, holder: str = "", name: str = "") -> Desktop:
-    """Lease the desktop that the settings name, with its program, for one user: a given one, or one started here.
+    """Lease the desktop that the settings name, with its program, for one user: an external one, or a started one.
 
     `holder` is the name that other waiting tests see. A desktop that is started has its home at a path that follows
     from `name`. Raises DesktopError, SettingsError.

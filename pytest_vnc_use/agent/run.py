@@ -177,7 +177,7 @@ def continue_run(
 
 
 def _keep_for_run(agent: VncUseAgent, run_id: str, policy: Policy | None, planner: Planner | None) -> None:
-    """Keep what holds for one run in place of the agent's own."""
+    """Keep what holds for one run instead of the agent's."""
     agent._policies |= {run_id: policy} if policy else {}
     agent._planners |= {run_id: planner} if planner is not None else {}
 

@@ -1,1 +1,1 @@
-"""The driver of a screen: `vnc.VNCController` is the controller; the directories here hold its parts."""
+"""The driver of a screen: `vnc.VNCController` is the controller; the directories hold its parts."""

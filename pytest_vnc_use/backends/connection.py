@@ -154,7 +154,7 @@ class RfbConnection:
         reactor.callFromThread(perform)
 
     def flush(self) -> None:
-        """Wait until all messages are on their way. Raises ConnectionLost if they are not in time.
+        """Wait until all messages are sent. Raises ConnectionLost if they are not in time.
 
         Twisted writes new data after its next poll, and after it has read what that poll brought: two rounds later.
         """
@@ -208,7 +208,7 @@ class RfbConnection:
         self._wait_whole()
 
     def close(self) -> None:
-        """End the connection once all messages are on their way; a second call does nothing.
+        """End the connection once all messages are sent; a second call does nothing.
 
         First wait for an answer to the last message. Without that the message can be lost: websockify 0.10 drops data
         that arrives together with the end, and a socket that is closed while a server still writes resets it.

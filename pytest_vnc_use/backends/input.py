@@ -150,7 +150,7 @@ class Pointer:
             self._send()
 
     def pause(self, duration_s: float = HOLD_S) -> None:
-        """Wait `duration_s` after all events are on their way: a late reactor must not send two events together."""
+        """Wait `duration_s` after all events are sent: a late reactor must not send two events together."""
         self._connection.flush()
         self._connection.framebuffer.pause(duration_s)
 

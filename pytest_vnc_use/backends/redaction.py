@@ -97,7 +97,7 @@ class Redactions:
 class RedactingController(ForwardingController):
     """A Controller around another one, whose frames show no field in which a secret was typed.
 
-    `hide` puts the placeholder of each secret in the place of its value. `masks` are those of the test's recording,
+    `hide` puts the placeholder of each secret instead of its value. `masks` are those of the test's recording,
     where a program repeats a secret: once one was typed, they are redacted too.
     """
 
@@ -188,7 +188,7 @@ class RedactingController(ForwardingController):
             self._redact(hidden, self._before_letters, [pixels_in(self.desktop.raw_frame())])
 
     def _hidden(self, text: str) -> str:
-        """Return a text that holds a secret with the placeholder in its place; "" if it holds none."""
+        """Return a text that holds a secret with the placeholder instead; "" if it holds none."""
         hidden = self._hide(text.redacted if isinstance(text, SecretText) else text)
         return hidden if hidden != text and SECRET_MARK.search(hidden) else ""
 
@@ -283,7 +283,7 @@ class RedactingController(ForwardingController):
 
     @property
     def doubles_only_near(self) -> bool:
-        """Return whether no program there takes two clicks at different places for a double click."""
+        """Return whether no program there takes two clicks at different positions for a double click."""
         return isinstance(self.desktop, ClickRules) and self.desktop.doubles_only_near
 
 

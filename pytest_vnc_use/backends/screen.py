@@ -50,7 +50,7 @@ class Activity:
 
     `last_s` is the time of each tile's last change. All times are in seconds on one monotonic clock.
 
-    A tile moves on its own while it changes in one of `_RHYTHMS`, and is never stable for `REST_S`. Changes count from
+    A tile is dynamic while it changes in one of `_RHYTHMS`, and is never stable for `REST_S`. Changes count from
     `restart` on. A tile that moved when `learn` was called stays known until it is stable or changes differently.
     """
 
@@ -68,7 +68,7 @@ class Activity:
         self._count[:] = 0
 
     def learn(self, now_s: float) -> None:
-        """Note that the tiles that move now do so on their own."""
+        """Note that the tiles that move now are dynamic."""
         self.known = self.moving(now_s)
 
     def add(self, x: int, y: int, changed: Tiles, now_s: float) -> None:
@@ -93,7 +93,7 @@ class Activity:
         self._size[window] = np.where(is_first, 0.0, np.maximum(before, sizes))
 
     def moving(self, now_s: float) -> Tiles:
-        """Return the tiles that keep changing on their own."""
+        """Return the tiles that always change."""
         span_s, in_rhythm = self.last_s - self._first_s, self.known
         for updates, min_s in _RHYTHMS:
             in_rhythm = in_rhythm | ((self._count >= updates) & (span_s >= min_s))
@@ -490,7 +490,7 @@ class Framebuffer:
     ) -> None:
         """Note that the action is performed, with the facts of an ActionWindow; look for animation from now on.
 
-        If it was only a wait, tiles that moved meanwhile move on their own.
+        If it was only a wait, tiles that moved meanwhile are dynamic.
         """
         with self._condition:
             self._mark = ActionWindow(self._mark.started_at, clock.monotonic(), clicked, entered)

@@ -372,8 +372,8 @@ class VNCController:
         """Scroll `clicks` wheel clicks at a point; keys scroll whatever has the focus.
 
         By keys, five wheel clicks up or down are a page, and one left or right is three arrows. Where the server has no
-        wheel (Qt's own), keys are used in any case. `scroll("down", magnitude=800)` scrolls in the middle of the
-        screen, a wheel click for 100 pixels.
+        wheel (Qt's), keys are used in any case. `scroll("down", magnitude=800)` scrolls in the middle of the screen, a
+        wheel click for 100 pixels.
         """
         scroll = scroll_of(x, y, direction, clicks, by, magnitude, self.size)
         with self._acting():

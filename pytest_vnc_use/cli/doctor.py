@@ -1,4 +1,4 @@
-"""`cua-vnc doctor`: finds what works here, what does not, and what would help; every check ends within some seconds."""
+"""`cua-vnc doctor`: finds what works on this machine and what does not; every check ends within some seconds."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ class Watch:
 
 
 class Desk:
-    """A place for one piece of work at a time, in a thread that the end of the process does not wait for."""
+    """A slot for one piece of work at a time, in a thread that the end of the process does not wait for."""
 
     def __init__(self) -> None:
         self._free = threading.Lock()

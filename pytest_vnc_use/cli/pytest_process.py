@@ -1,4 +1,4 @@
-"""A test suite in its own process: pytest, started and stopped from outside, and its JUnit report."""
+"""A test suite in a separate process: pytest, started and stopped from outside, and its JUnit report."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ class TerminalApprover:
 class StepPrinter:
     """An observer that prints each step when it is finished; on a terminal a line below shows the run's state.
 
-    The line shows neither the run's own `secrets` nor those that `settings` name.
+    The line shows neither the run's `secrets` nor those that `settings` name.
     """
 
     def __init__(self, settings: Settings, secrets: Mapping[str, str]) -> None:

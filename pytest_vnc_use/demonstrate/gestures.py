@@ -4,7 +4,7 @@ Each event yields actions for the desktop at once. It also says whether a new re
 screen first. So the desktop gets exactly what is recorded. Events without effect do nothing on the desktop.
 
 A replay performs one action at once, and waits only between actions. So events join one action only while the user
-waits for nothing: a pause, or a screen that changed (`close`), begins another one. Enter is always its own action.
+waits for nothing: a pause, or a screen that changed (`close`), begins another one. Enter is always a separate action.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def _shows(before: Screen, action: Action, after: Screen) -> bool:
 
 
 def differing(one: Screen, other: Screen) -> Mask:
-    """Mark where two screens differ, without regions that move on their own."""
+    """Mark where two screens differ, without dynamic regions."""
     before, after = one.pixels(), other.pixels()
     regions = [motion.region for motion in (*one.dynamic, *other.dynamic)]
     differs: Mask = pixels_differing(before, after) & ~mask_of(regions, after.shape)

@@ -1,1 +1,1 @@
-"""Desktops: started here (TigerVNC, Qt, a container), or by another user."""
+"""Desktops: started by the plugin (TigerVNC, Qt, a container), or external."""

@@ -299,7 +299,7 @@ def _variable(entry: str) -> tuple[str, str]:
 
 
 def _volume(text: str) -> tuple[str, str, str]:
-    """Return (here, there, "ro" or "rw"), with `local` absolute."""
+    """Return (local path, path in the container, "ro" or "rw"), with `local` absolute."""
     match = re.fullmatch(r"([^:]+):(/[^:]*)(?::(ro|rw))?", text)
     if match is None:
         raise SettingsError(

@@ -1,4 +1,4 @@
-"""A desktop that is one Qt program on Qt's own VNC platform: no X server, no window manager."""
+"""A desktop that is one Qt program on Qt's VNC platform: no X server, no window manager."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class QtDesktop(StartedDesktop):
     visible anywhere.
 
     Qt's server listens on all interfaces, asks for no password, and encrypts nothing (Qt 6.6 to 6.12, measured). So the
-    program has its own network, with loopback only, and the server is reached at a unix socket that only this user can
-    open. With `is_open` the program has the machine's network, and every user of it can reach the server. With
+    program has a network namespace, with loopback only, and the server is reached at a unix socket that only this user
+    can open. With `is_open` the program has the machine's network, and every user of it can reach the server. With
     `may_be_open` it is the same where the machine allows no network namespace, with one warning for this process. The
     server ignores wheel buttons and takes Latin-1 characters only. Linux only: the wheels of PySide6 for macOS and
     Windows lack the `vnc` platform.
@@ -77,7 +77,7 @@ class QtDesktop(StartedDesktop):
             raise
 
     def launch(self, command: Sequence[str]) -> None:
-        """Start the program in place of the one before, and wait until it greets over VNC. Raises as the class does."""
+        """Start the program instead of the one before, and wait until it greets over VNC. Raises as the class does."""
         self._check_not_stopped(f"launch {shlex.join(command)!r}")
         self._server = ""
         program = self._start_program(command, {"QT_QPA_PLATFORM": self._platform}, self._network)

@@ -167,7 +167,7 @@ class RemoteExec:
             raise DesktopError(f"{self!s} did not stop the programs of the test within {_END_S:g} s") from exc
 
     def ending(self, part: str = "") -> list[str]:
-        """Return the command here that does what `end` does, for the cleanup after this process."""
+        """Return the local command that does what `end` does, for the cleanup after this process."""
         mark = f"{self._mark}:{part};" if part else self._mark
         return self.argv(["sh", "-c", _END, "sh", mark], "")
 
@@ -284,7 +284,7 @@ class RemoteDesktop(ReachedDesktop):
         """Return the remote execution. Raises DesktopError if `request` is not possible."""
 
     def launch(self, command: Sequence[str]) -> None:
-        """Start the program under test in place of the one before, and wait until the screen has changed.
+        """Start the program under test instead of the one before, and wait until the screen has changed.
 
         Linux only, locally and remotely. Raises ProgramMissing if it cannot be run, ProgramCrashed if it fails first,
         DesktopError if the desktop cannot be reached or the program ends first without a failure, DesktopRefused if

@@ -153,7 +153,7 @@ def check_argv(argv: Sequence[str]) -> None:
 
 @contextmanager
 def starting(program: str, missing: type[ProgramMissing] = ProgramMissing) -> Iterator[None]:
-    """Raise `missing` if the program cannot be found or run, in place of the session's DesktopError."""
+    """Raise `missing` if the program cannot be found or run, instead of the session's DesktopError."""
     try:
         yield
     except DesktopError as exc:

@@ -1,7 +1,7 @@
 """The supervisor of one desktop: a process that starts all its others, and outlives none of them. Linux only.
 
 A desktop waits for its start, so it runs with little of the standard library: with `socket`, `signal`, `contextlib` and
-`ctypes` in place of the modules below them it would take 26 ms of the processor, not 9 (measured).
+`ctypes` instead of the modules below them it would take 26 ms of the processor, not 9 (measured).
 
 Its parent sends requests over a socket. When the other end of that socket closes, also by `kill -9` of the parent, the
 supervisor ends everything: SIGTERM first, after GRACE_S SIGKILL until no child is left. It is a child subreaper, see

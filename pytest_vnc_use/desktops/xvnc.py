@@ -99,7 +99,7 @@ class XvncDesktop(StartedDesktop):
         return self._session.environment["DISPLAY"]
 
     def launch(self, command: Sequence[str]) -> None:
-        """Start the program in place of the one before, and wait until it shows. Raises as the class does.
+        """Start the program instead of the one before, and wait until it shows. Raises as the class does.
 
         The connection over which it is seen stays until `stop()`, stable. A client that connects after the last one has
         gone may get a screenshot in which TigerVNC has drawn the pointer over what was below it earlier (1.12, with

@@ -197,4 +197,4 @@ class ModelUnavailable(PlannerError):
 
 
 class AnswerRefused(PlannerError):
-    """The model's service blocked the prompt or its own answer; this ends a run as `blocked`."""
+    """The model's service blocked the prompt or its answer; this ends a run as `blocked`."""

@@ -1,6 +1,6 @@
 """Functions that find where an exception came from: the errors that led to it, the code that raised it, its topic.
 
-No function here changes an exception. No function trusts an exception either: a user's class may fail in its
+No function of this module changes an exception. No function trusts an exception either: a user's class may fail in its
 `__str__`.
 """
 

@@ -63,7 +63,7 @@ class Agent(ABC):
     a server without WebSockets, and 0 as `cdp_port` for no DevTools. The VNC password comes from the environment, as
     for `cua-vnc`. `secrets` maps names to values: `<secret:NAME>` is typed as the value, and only the name is written.
 
-    `pytest --vnc-planner=module:MyAgent` has the class plan tests: each test gets an agent of its own, made with a
+    `pytest --vnc-planner=module:MyAgent` has the class plan tests: each test gets a new agent, made with a
     temporary `output_dir` and, where it has such a field, the `task`; its other fields need defaults. Its actions are
     then steps of a run, with the policy, the report and the run directory of the test.
     """

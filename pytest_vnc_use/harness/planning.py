@@ -1,4 +1,4 @@
-"""A class of agents as the planner of tests. `act` runs in its own thread, which waits while an action is performed."""
+"""A class of agents as the planner of tests. `act` runs in a thread, which waits while an action is performed."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ them. `server.time.bin` and `client.time.bin` have an entry for each piece of th
 recording as a double, and the number of bytes as a 32-bit integer, both little-endian.
 
 The handshake is written as that of a server without a password, so no password is in a recording. Keys and clipboard
-texts that hold a declared secret are left out. In their place is a plain ClientCutText message with the secret's
+texts that hold a declared secret are left out. A plain ClientCutText message with the secret's
 name, `<secret:NAME>`; this client sends no such message otherwise.
 """
 
@@ -81,7 +81,7 @@ class Recorder:
         self._write(2, data)
 
     def withhold(self, marks: Sequence[str]) -> None:
-        """Leave keys and clipboard texts out from here on, and write the names of the secrets instead."""
+        """Leave keys and clipboard texts out from now on, and write the names of the secrets instead."""
         self._marks, self._is_marked = marks, False
 
     def close(self) -> None:
@@ -121,7 +121,7 @@ class _RecordedProtocol(DesktopProtocol):
     _is_recorded = False
 
     def vncConnectionMade(self) -> None:
-        """Begin both streams, with a handshake of their own."""
+        """Begin both streams, each with its handshake."""
         shape = struct.pack(">HH", self.width, self.height) + self.pixel_format.to_bytes()
         server_init = shape + struct.pack(">I", len(self.name)) + bytes(self.name)
         recorder = self.factory.recorder

@@ -31,7 +31,7 @@ def vnc_settings(_vnc_plugins: None, request: pytest.FixtureRequest) -> Settings
     Override to change them in code.
 
     Only `--vnc-record=replay` on the command line is stronger than the marker's `record`. Of several markers, the
-    settings that all of them share count; a setting of only one marker holds for its own task.
+    settings that all of them share count; a setting of only one marker holds for its task.
     """
     from pytest_vnc_use.plugin import markers, options, state
     from pytest_vnc_use.settings.layers import merge

@@ -1,7 +1,7 @@
 """The redaction of all that pytest reports: no report leaves its process with the value of a secret in it.
 
 Each report of a test, of a subtest and of a collection passes through one hook
-before anything prints, stores or sends it, and each warning through another. A worker of pytest-xdist redacts its own
+before anything prints, stores or sends it, and each warning through another. A worker of pytest-xdist redacts its
 reports. A secret of one test is a secret in the whole session, because fixtures and logs are shared.
 """
 
@@ -131,7 +131,7 @@ class Redaction:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_make_parametrize_id(self, val: object) -> str | None:
-        """Put a secret's name into the id of a test in place of its value, which is a parameter."""
+        """Put a secret's name into the id of a test instead of its value, which is a parameter."""
         if not isinstance(val, (str, bytes)):
             return None
         text = val.decode("utf-8", "replace") if isinstance(val, bytes) else val
@@ -171,7 +171,7 @@ class Redaction:
     def _redact(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         """Replace the report's texts by texts without secrets. If that fails, it keeps its outcome and no text.
 
-        pytest's own serialized form has all texts of a report, whatever class represents an error.
+        pytest's serialized form has all texts of a report, whatever class represents an error.
         """
         hook = self._config.hook
         try:

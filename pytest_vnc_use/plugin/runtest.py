@@ -113,7 +113,7 @@ def run_tasks(
 
 @contextmanager
 def soft_checks(agent: VncUseAgent, add_section: Callable[[str], None]) -> Iterator[None]:
-    """Raise, at the end, the failure of the agent's soft checks, also in place of a skip.
+    """Raise, at the end, the failure of the agent's soft checks, also instead of a skip.
 
     Beside any other error, pass the failed checks to `add_section`: they belong in the report of any end.
     """

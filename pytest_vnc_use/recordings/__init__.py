@@ -1,10 +1,10 @@
 """Recordings of tests: what ran once is replayed with a check before every step and at the end, and healed.
 
 Read `format` first, then `gates`, `replay` and `record`. `store` has the files, `images` and `same_text` compare
-pixels, `moving` finds what moves on its own, `evidence` has the claims, `rehearse` learns, `manual` records by hand,
+pixels, `moving` finds dynamic regions, `evidence` has the claims, `rehearse` learns, `manual` records by hand,
 `drift` has the messages about a closed gate, and `accept` asks a reviewer.
 
-The modes of `--vnc-record` are here, because they need none of the libraries for images.
+The modes of `--vnc-record` are in this module, because they need none of the libraries for images.
 """
 
 from __future__ import annotations

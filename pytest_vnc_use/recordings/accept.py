@@ -365,7 +365,7 @@ class Review:
         return with_screens(recording, with_changes).model_copy(update={"masks": masks, "history": history})
 
     def note_steps(self, steps: str) -> None:
-        """Note for the recording's history what takes the place of recorded steps."""
+        """Note for the recording's history what replaces recorded steps."""
         at = clock.utc_now().replace(microsecond=0)
         self.replaced.append(Accepted(by=user_name(), at=at, steps=steps))
 

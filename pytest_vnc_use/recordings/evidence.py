@@ -139,7 +139,7 @@ class RecordedJudge:
     def _mismatch(self, evidence: Evidence, end: Screen | None, frame: Frame) -> tuple[Mismatch | None, Frame]:
         """Return the difference from the evidence, and the frame that shows it; a later one than `frame` may.
 
-        The screen must stay so for the time of an end, unless it is the end that was watched. For what moves on its own
+        The screen must stay so for the time of an end, unless it is the end that was watched. For what always changes
         now, such as a caret that did not blink, it is looked at again, as a gate does. Each blinking part in the
         evidence's region must show all its variants again. Evidence without a region may be about any region that no
         comparison looks at, except those no larger than a caret.

@@ -87,7 +87,7 @@ class Variant(_Drawn):
 
 
 class DynamicRegion(_Part):
-    """A region of a screen that changes on its own, in pixels.
+    """A region of a screen that always changes, in pixels.
 
     A `caret` may be there or not. A region that `blinks` shows its `variants` in turn, and must show all of them.
     An `unstable` region shows one of its `variants`. An `always_changing` region, such as a clock, has none, and is not
@@ -129,7 +129,7 @@ def merged(parts: Iterable[DynamicRegion]) -> tuple[DynamicRegion, ...]:
 class Screen(_Drawn):
     """A stable screen, as an image of the part that differs from the screen before it.
 
-    `at` is the top left corner of that image. `dynamic` are the parts that kept changing on their own, `redacted`
+    `at` is the top left corner of that image. `dynamic` are the regions that always change, `redacted`
     those over which a typed secret is redacted. Nothing else changed in the `stable_s` seconds before.
     """
 
@@ -185,7 +185,7 @@ class Evidence(_Part):
     """True for a task's recorded end, which is compared as its gate is: without what is masked or always changing."""
 
     def is_about(self, region: Region) -> bool:
-        """Return whether it rests on what a region shows: without a region of its own, on all but a caret.
+        """Return whether it rests on what a region shows: without a region in the claim, on all but a caret.
 
         What was redacted when it was judged, it does not rest on.
         """
@@ -265,7 +265,7 @@ class Accepted(_Drawn):
     """A change of the product that a reviewer accepted: who, when (ISO 8601), where, and how it looks there now.
 
     `location` is the first recorded screen with it, such as "before step 2". With a `claim`, the reviewer confirmed
-    that it still holds with this change. `steps` says which steps took the place of recorded ones, and who performed
+    that it still holds with this change. `steps` says which steps replaced recorded ones, and who performed
     them.
     """
 

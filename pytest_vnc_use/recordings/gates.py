@@ -1,4 +1,4 @@
-"""Gates: the comparison of the screen with the recorded one, pixel by pixel, always at the same place."""
+"""Gates: the comparison of the screen with the recorded one, pixel by pixel, always at the same position."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def gate(
     masks: Sequence[Region] = (),
     targets: tuple[Region, ...] = (),
 ) -> Gate:
-    """Return the gate to a recorded screen on which `parts` changed on their own.
+    """Return the gate to a recorded screen whose dynamic regions are `parts`.
 
     A step turned the screen `before` into it; `before` is None where nothing was done yet.
     """

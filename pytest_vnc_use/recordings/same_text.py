@@ -1,4 +1,4 @@
-"""Text that is only rasterised another way: the one difference between two screens that is none.
+"""Text that is only rasterised differently: the one difference between two screens that is none.
 
 Screens are compared pixel by pixel, except in a line of text that a browser draws with hinting after one start and
 without it after another, or at another subpixel offset. Then nearly all edges of the whole line differ a little. Such a
@@ -59,7 +59,7 @@ _MAX_COLOUR = 4 / 255
 
 
 def really_differing(recorded: Pixels, now: Pixels) -> Mask:
-    """Mark the pixels that differ, but none in a line of text that is only rasterised another way."""
+    """Mark the pixels that differ, but none in a line of text that is only rasterised differently."""
     marked = differing(recorded, now)
     count = np.count_nonzero(marked)
     if not count or count > MAX_SHARE * marked.size:
@@ -182,7 +182,7 @@ def _whole_line(piece: Region, marked: Mask, one: Pixels, other: Pixels) -> Regi
 
 
 def is_same_text(one: Pixels, other: Pixels) -> bool:
-    """Return whether two crops of a line show the same text, rasterised another way.
+    """Return whether two crops of a line show the same text, rasterised differently.
 
     The line has one pixel of background around it.
     """

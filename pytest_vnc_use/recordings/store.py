@@ -259,7 +259,7 @@ def save(path: Path, recording: Recording) -> bool:
 def _with_images(recording: Recording, directory: Path) -> tuple[Recording, dict[str, bytes]]:
     """Return the recording with the names of its images, and these by name.
 
-    An image that is in the directory already stays as it is, also where another libwebp would encode it another way.
+    An image that is in the directory already stays as it is, also where another libwebp would encode it differently.
     """
     former = {file.name.rpartition("-")[0]: file.read_bytes() for file in directory.glob("*.webp")}
     images: dict[str, bytes] = {}

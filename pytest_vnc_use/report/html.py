@@ -70,7 +70,7 @@ def thumbnail(png: bytes) -> str:
 class AssetLink:
     """A link to files in the directory `prefix`, such as `assets/`, that lies beside a report.
 
-    Screenshots are only noted here, by file name, because another process or machine may write the report.
+    Screenshots are only noted, by file name, because another process or machine may write the report.
     """
 
     prefix: str

@@ -2,7 +2,7 @@
 
     DIR/index.html           the session
     DIR/report.css, .js      what all pages share
-    DIR/RUN/index.html       a run; its images are RUN/screens/ (its own) and RUN/page/ (made for the page)
+    DIR/RUN/index.html       a run; its images are RUN/screens/ (the run's) and RUN/page/ (made for the page)
 
 If DIR is where the run directories are, nothing is copied; else their screenshots are, as WebP: lossless, but for tests
 that passed. Every file is written whole or not at all, index.html last. No page needs its script.

@@ -245,7 +245,7 @@ def session_results(started_at: str, ended_at: str, tests: Sequence[ItemResult])
 
 
 def write_results(path: Path, results: SessionResults) -> None:
-    """Write all results or nothing, in place of earlier ones. Raises RunDirectoryUnwritable, OSError."""
+    """Write all results or nothing, replacing earlier ones. Raises RunDirectoryUnwritable, OSError."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     text = json.dumps(to_json(results), ensure_ascii=False, indent=1)
     write_atomically(path, text.encode("utf-8", "replace"))

@@ -1,6 +1,6 @@
 """The screenshots of a run as a report shows them: their addresses, and what differs between two of them.
 
-They are compared here, because a browser lets no script of a page from a file read pixels. They are checked when
+They are compared in Python, because a browser lets no script of a page from a file read pixels. They are checked when
 opened, because a run directory may be damaged, or come from any source.
 """
 

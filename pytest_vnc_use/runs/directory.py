@@ -1,7 +1,7 @@
 """The run directory: its versioned format, the code that writes it, and the removal of old data.
 
     runs/<run_id>/
-      trace.jsonl         a header, then one event of `types.RunEvent` a line, each complete on its own
+      trace.jsonl         a header, then one event of `types.RunEvent` a line
       exchanges.jsonl     one HTTP exchange with a model a line, complete; the trace has its line number
       screens/            the screenshot of each frame, once, as <sha256>.png
       execution.json      the actions, to repeat them; see runs/uitask_trace.py

@@ -1,7 +1,7 @@
 """What is written during a run, without secrets: its events, and the messages to its VNC server.
 
 The messages are `messages.jsonl` in the run directory, one a line. A text that holds a secret is one line with the
-secret's name, in place of its keys and of what the clipboard held.
+secret's name, instead of its keys and of what the clipboard held.
 """
 
 from __future__ import annotations

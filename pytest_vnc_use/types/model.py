@@ -1,6 +1,6 @@
 """The data that the parts of the package exchange: decisions, rulings, steps, results, limits.
 
-Everything here is plain data without behaviour of its own. It imports no pytest, langgraph, google, twisted or PIL.
+All of it is plain data without behaviour. It imports no pytest, langgraph, google, twisted or PIL.
 Coordinates are pixels of the desktop, from the top left. Durations are in seconds, and their names end in `_s`.
 """
 
@@ -151,8 +151,8 @@ class ModelExchange:
     """One HTTP request to a model and its answer. Images are replaced by `sha256:<hex>`; headers are left out.
 
     `purpose` is `planner` or `judge`. `retry_in_s` is set if the same request is sent again after that wait. `usage` is
-    the service's own count, also for an unusable answer. `dollars` is None if the price is unknown. With `uncounted`,
-    the request may be billed, but no answer came, or the answer has no usage; `dollars` is then an estimate.
+    the service's count, also for an unusable answer. `dollars` is None if the price is unknown. With `uncounted`, the
+    request may be billed, but no answer came, or the answer has no usage; `dollars` is then an estimate.
     """
 
     purpose: str

@@ -55,8 +55,8 @@ class Controller(Protocol):
     def transient_frames(self) -> tuple[Frame, ...]:
         """Return the transient frames between the frames that were taken, oldest first, each only once.
 
-        A transient frame appeared, stayed for 0.2 s or longer, and disappeared: a toast, or a loading page. Regions
-        that move on their own make none. The number and the bytes are bounded; the newest frames stay.
+        A transient frame appeared, stayed for 0.2 s or longer, and disappeared: a toast, or a loading page. Dynamic
+        regions make none. The number and the bytes are bounded; the newest frames stay.
         """
 
     def frame(self) -> Frame:

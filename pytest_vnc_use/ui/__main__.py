@@ -1,4 +1,4 @@
-"""The desk of one `pytest --vnc-ui`, in a process of its own: it ends once the session and its last page have."""
+"""The desk of one `pytest --vnc-ui`, in a separate process: it ends once the session and its last page have."""
 
 from __future__ import annotations
 

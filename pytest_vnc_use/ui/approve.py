@@ -91,7 +91,7 @@ class PageApprover:
 
 
 class WaitingRuns:
-    """The runs in `runs_dir` that wait, each answered by `cua-vnc approve` or `deny` in a process of its own.
+    """The runs in `runs_dir` that wait, each answered by `cua-vnc approve` or `deny` in a separate process.
 
     `options` are what these commands need, such as `--vnc`; `policy` is the policy file that the settings name.
     """

@@ -201,7 +201,7 @@ class PageUser:
         return kind, None
 
     def _keep(self, task: str, answer: Mapping[str, Any]) -> None:
-        """Keep the answers of the page's form: verdicts, masks, and claims of the user's own."""
+        """Keep the answers of the page's form: verdicts, masks, and the user's claims."""
         regions = {str(claim): Region(*map(int, box)) for claim, box in answer.get("regions", {}).items()}
         for claim, verdict in answer.get("verdicts", {}).items():
             self._verdicts[str(claim)] = str(verdict), regions.get(str(claim))
@@ -319,7 +319,7 @@ def key_name(key: str, code: str, *, is_chord: bool) -> str:
 
 
 def _typed(text: str) -> Iterator[Motion]:
-    """Yield what types a text: an Enter and a tab are keys of their own."""
+    """Yield what types a text: an Enter and a tab are separate keys."""
     for number, text_line in enumerate(text.replace("\r\n", "\n").split("\n")):
         if number:
             yield KeyDown("return")
@@ -331,7 +331,7 @@ def _typed(text: str) -> Iterator[Motion]:
 
 
 class _RedactedScreen:
-    """A desktop's live pixels without typed secrets, as a Framebuffer gives its own; none while `lock` is held."""
+    """A desktop's live pixels without typed secrets, as a Framebuffer gives them; none while `lock` is held."""
 
     def __init__(self, controller: Controller, lock: threading.Lock, screen: Framebuffer) -> None:
         self._controller, self._lock, self._screen = controller, lock, screen

@@ -1,4 +1,4 @@
-"""The drifts and heals of a CI job, from its run directories: in groups, each accepted here from CI's own frames.
+"""The drifts and heals of a CI job, from its run directories: in groups, each accepted from CI's frames.
 
 Of each test in a directory the newest attempt counts.
 

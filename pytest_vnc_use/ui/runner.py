@@ -1,4 +1,4 @@
-"""The test sessions that the desk starts: pytest in a process of its own, and who may connect from there."""
+"""The test sessions that the desk starts: pytest in a separate process, and who may connect from there."""
 
 from __future__ import annotations
 

@@ -407,7 +407,7 @@ def application(desk: Desk, host: str) -> Starlette:
 
 
 class DeskServer:
-    """The server on a socket of its own: any free port of loopback, or `host`, which needs a certificate."""
+    """The server on any free port of loopback, or `host`, which needs a certificate."""
 
     def __init__(self, desk: Desk, host: str = "127.0.0.1", port: int = 0, cert: str = "", key: str = "") -> None:
         if host not in LOOPBACK and not cert:

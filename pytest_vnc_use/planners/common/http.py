@@ -3,7 +3,7 @@
 An `Attempt` is a value: the request, the response, and its result or its failure. A failure says whether another
 attempt may help. `ask` makes attempts until one succeeds, and reports each as a `ModelExchange`.
 
-Services report errors in much the same way: a status, and `{"error": {"type": …, "message": …}}`, or a part of that.
+Services report errors alike: a status, and `{"error": {"type": …, "message": …}}`, or a part of that.
 The caller gives what differs between services: the headers, and the function that reads an answer.
 """
 

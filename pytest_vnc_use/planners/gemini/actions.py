@@ -81,7 +81,7 @@ def denorm(x: Any, y: Any, width: int, height: int) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class FunctionNames:
-    """The names of functions: the user's own, those excluded in this run, and those that the model is offered.
+    """The names of functions: the user's, those excluded in this run, and those that the model is offered.
 
     `search_page` is the URL that `search` opens; without one the browser's shortcut for it is pressed. With
     `opens_windows`, `open_web_browser` opens a window; without, it changes nothing.

@@ -1,8 +1,8 @@
 """A planner that asks Gemini Computer Use: contents out, function calls in.
 
-Nothing is kept between turns: a request is rebuilt from the observation. It repeats the model's own contents as they
-came (`Decision.provider_details`), each followed by one function response a call; the oldest turns are summarised in
-text. With the environment `browser`, the model works as an agent in a browser does: it ends a run only by `done`.
+Nothing is kept between turns: a request is rebuilt from the observation. It repeats the model's contents as they came
+(`Decision.provider_details`), each followed by one function response a call; the oldest turns are summarised in text.
+With the environment `browser`, the model works as an agent in a browser does: it ends a run only by `done`.
 """
 
 from __future__ import annotations
@@ -268,7 +268,7 @@ class GeminiComputerUse(ServicePlanner[Answer[FunctionCall]]):
         timeout_s: float = 120.0,
         report: Report = ignore_report,
     ) -> types.GenerateContentResponse:
-        """Return the model's response. `config` replaces the planner's own. Raises PlannerError.
+        """Return the model's response. `config` replaces the planner's. Raises PlannerError.
 
         Append `response.candidates[0].content` to the contents.
         """
