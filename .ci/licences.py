@@ -47,7 +47,7 @@ def licence(package: Distribution) -> str:
 
 
 def faults(packages: dict[str, Distribution]) -> Iterator[str]:
-    """Print a line for each package, and yield those that somebody must look at."""
+    """Print a line for each package, and yield those that need a look."""
     for name, package in sorted(packages.items()):
         found = licence(package)
         print(f"{name:28} {package.version:14} {found}")

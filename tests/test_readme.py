@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from support.forked_python import run_python
+from support.page_user import Recorder
 from support.paths import ROOT
-from support.person import Recorder
 from support.vnc_servers import require
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -43,9 +43,9 @@ def test_readme_first_test_replays(tmp_path: Path) -> None:
     assert run_python("pytest_vnc_use.cli", *init[1:], cwd=tmp_path, timeout=60).returncode == 0
 
     with Recorder(*records[2:], cwd=tmp_path) as recorder:
-        with recorder.person() as person:
-            person.type("hello")
-            person.press("Control", "s")
+        with recorder.user() as user:
+            user.type("hello")
+            user.press("Control", "s")
         ended = recorder.ended()
     assert (ended.code, "1 recording written" in ended.out) == (0, True), ended.out
     (test,) = [block for block in blocks("python") if "def test_first" in block]

@@ -186,7 +186,7 @@ def a_live_run(directory: Path) -> None:
 
 
 class Typist:
-    """A person at a terminal, where a command runs."""
+    """A user's terminal, where a command runs."""
 
     def __init__(self, command: Sequence[str], directory: Path) -> None:
         sys.path.insert(0, str(ROOT / "tests"))

@@ -119,7 +119,7 @@ def test_uncounted_call_costs_its_estimate() -> None:
 
 
 def test_call_under_way_costs_its_estimate() -> None:
-    """Also where Ctrl-C or pytest-timeout ended its test, so that nobody waits for its thread."""
+    """Also where Ctrl-C or pytest-timeout ended its test, so that nothing waits for its thread."""
     budget = Budget(PRICES, Most(tokens=SMALL_TOKENS + 1), SESSION)
     asked, answered = threading.Event(), threading.Event()
 

@@ -138,7 +138,7 @@ def test_repeated_action_is_noted_then_gives_up(tmp_path: Path) -> None:
 
 
 def test_risky_action_without_user_ends_denied(agent_of: AgentOf, controller: PaintedController) -> None:
-    """Without a person and without a rule, what the model wants confirmed is not done, and ends the run."""
+    """Without a user and without a rule, what the model wants confirmed is not done, and ends the run."""
     result = agent_of(act(Proposal(CLICKS[0]), RISKY, Proposal(CLICKS[1])), hitl_mode=False).run("buy")
     assert result.outcome is Outcome.DENIED
     assert controller.performed == [CLICKS[0]]
@@ -377,7 +377,7 @@ def test_langsmith_receives_nothing(tmp_path: Path) -> None:
 
 
 def test_waiting_for_user_costs_no_time(agent_of: AgentOf, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit counts what the run itself took, not how long a person took to answer."""
+    """The limit counts what the run itself took, not how long a user took to answer."""
     agent, monotonic = agent_of(act(RISKY), finished()), clock.monotonic
     waiting = agent.run("buy", limits=Limits(seconds=60))
     monkeypatch.setattr(clock, "monotonic", lambda: monotonic() + 3600)

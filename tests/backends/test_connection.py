@@ -127,7 +127,7 @@ def test_connected_process_forks_and_exits_at_once(tigervnc: VncServer) -> None:
 
 
 def test_import_loads_neither_websockets_nor_reactor() -> None:
-    """`twisted.internet.reactor` is the process's own: whoever imports it first decides which one it is."""
+    """`twisted.internet.reactor` belongs to the process: the first import decides which one it is."""
     names = {"websockets", "twisted.internet.reactor"}
     code = f"import sys; from pytest_vnc_use.backends import vnc; print({names} & sys.modules.keys())"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"

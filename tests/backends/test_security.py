@@ -1,4 +1,4 @@
-"""TLS by VeNCrypt and by WebSockets: certificates are checked, and nobody between takes TLS out."""
+"""TLS by VeNCrypt and by WebSockets: certificates are checked, and a man in the middle cannot take TLS out."""
 
 from __future__ import annotations
 

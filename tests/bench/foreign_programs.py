@@ -1,4 +1,4 @@
-"""Programs that nobody here wrote, recorded, then replayed unchanged many times, and with one change after the other.
+"""Programs of other projects, recorded, then replayed unchanged many times, and with one change after the other.
 
     python tests/bench/run.py foreign_programs [--replays 1000] [--at-once 3] [--programs WORD …] [--changes WORD …]
         [--keep DIRECTORY]

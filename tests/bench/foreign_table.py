@@ -1,4 +1,4 @@
-"""Programs that nobody here wrote, a row each, and the changes of them that no replay may take for what was recorded.
+"""Programs of other projects, a row each, and the changes of them that no replay may take for what was recorded.
 
 Pages are of npm's registry, shown in Chromium on a screen of 800x600 at scale 1, and of 1600x1200 at scale 2: the same
 page. Points and regions of a page are those at scale 1. Other programs are Debian's, started by the shell as a careful
@@ -109,7 +109,7 @@ def in_terminals(command: str, label: str, character: str, extra: str) -> tuple[
 
 
 def edited(file: str, edit: str, command: str) -> str:
-    """The command, which sees a file of the system's as sed makes it, and nobody else does."""
+    """The command, which sees a file of the system's as sed makes it, and no other process does."""
     bound = f'mount --bind "$HOME/edited" {file}; {command}'
     return f'sed {shlex.quote(edit)} {file} > "$HOME/edited"; exec unshare -rm sh -c {shlex.quote(bound)}'
 

@@ -1,4 +1,4 @@
-"""Which seeded bugs a replay lets pass: a table in Markdown. None may that a person sees while the recording watched.
+"""Which seeded bugs a replay lets pass: a table in Markdown. None may that a user sees while the recording watched.
 
     python tests/bench/run.py seeded_bugs [qt] [gtk] [page] [--only KIND_OR_BUG …] [--flavours FLAVOUR …] [--at-once N]
 
@@ -161,7 +161,7 @@ def wrong_unbroken(cases: Iterable[Case], replayed: Replayed) -> Iterator[str]:
 
 
 def is_passed(case: Case, who: str) -> bool:
-    """Return whether nobody failed the test; a transient bug counts as found if it is listed."""
+    """Return whether nothing failed the test; a transient bug counts as found if it is listed."""
     return who == NOBODY or (who == TRANSIENT and case.bug is not None and case.bug.kind != "transient")
 
 

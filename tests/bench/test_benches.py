@@ -1,4 +1,4 @@
-"""Two gates on a small scale, so that they keep working: a disturbed session, and a program nobody here wrote."""
+"""Two gates on a small scale, so that they keep working: a disturbed session, and a program of another project."""
 
 from __future__ import annotations
 

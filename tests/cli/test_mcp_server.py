@@ -69,7 +69,7 @@ def environment(model: GeminiServer, desktop: XvncDesktop) -> dict[str, str]:
 
 @dataclass
 class User:
-    """The person who is asked for confirmations: the next answers, and the questions so far."""
+    """The user who is asked for confirmations: the next answers, and the questions so far."""
 
     answers: list[Answer] = field(default_factory=list)
     questions: list[str] = field(default_factory=list)
@@ -122,7 +122,7 @@ class Conversation:
 def conversation_with(
     directory: Path, desktop: XvncDesktop, *options: str, mode: str = "auto", user: User | None = None
 ) -> Iterator[Conversation]:
-    """A server in a directory, and its client; without a user, one that can ask nobody."""
+    """A server in a directory, and its client; without a user, one that cannot ask."""
     from mcp import Client, StdioServerParameters
 
     replies: list[Reply] = []
@@ -137,7 +137,7 @@ def conversation_with(
 
 @pytest.fixture(scope="module")
 def conversation(tmp_path_factory: pytest.TempPathFactory, desktop: XvncDesktop) -> Iterator[Conversation]:
-    """One that can ask nobody."""
+    """One that cannot ask."""
     with conversation_with(tmp_path_factory.mktemp("server"), desktop) as conversation:
         yield conversation
 

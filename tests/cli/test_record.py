@@ -19,7 +19,7 @@ from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.types import Click, Region, TypeText
 from support import vnc_servers
 from support.forked_python import run_python
-from support.person import Person, Recorder
+from support.page_user import Recorder, User
 from support.till_project import Ended
 from support.tills import TILL
 from support.vnc_servers import VncServer, require_package
@@ -66,28 +66,28 @@ def recording(directory: Path) -> Recording:
     return found
 
 
-def pay(person: Person) -> None:
+def pay(user: User) -> None:
     """Two apples, and whatever name was typed."""
     for x, y in ((130, 224), (150, 224), (380, 224)):
-        person.click(x, y)
+        user.click(x, y)
 
 
 @pytest.mark.slow
 def test_what_person_does_and_claims_is_test_that_replays(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
     recorder = record_till("--out=tests/shop/test_shown.py")
     assert not (tmp_path / "tests").exists()  # not before something was done
-    with recorder.person() as person:
-        person.press("MediaPlayPause")
-        person.until(lambda shown: "MediaPlayPause" in shown["notice"])
-        person.point(700, 300)
-        person.click(200, 60)
-        person.type("alicex")
-        person.press("Backspace")
-        person.event("scroll", 10, 10, "down")
-        person.until(lambda shown: "no wheel" in shown["notice"])
-        pay(person)
-        assert person.question["asks_claims"]
-        person.done(claims=['the till says "paid"', "and nothing else", ""], masks=[[700, 300, 720, 320]])
+    with recorder.user() as user:
+        user.press("MediaPlayPause")
+        user.until(lambda shown: "MediaPlayPause" in shown["notice"])
+        user.point(700, 300)
+        user.click(200, 60)
+        user.type("alicex")
+        user.press("Backspace")
+        user.event("scroll", 10, 10, "down")
+        user.until(lambda shown: "no wheel" in shown["notice"])
+        pay(user)
+        assert user.question["asks_claims"]
+        user.done(claims=['the till says "paid"', "and nothing else", ""], masks=[[700, 300, 720, 320]])
     done = recorder.ended()
     assert done.code == 0, done.out
     assert "pytest tests/shop/test_shown.py --vnc-server=qt" in done.out
@@ -120,8 +120,8 @@ def test_record_takes_desktop_and_program_of_project(record: Callable[..., Recor
     ini = tmp_path / "pytest.ini"
     ini.write_text(f"[pytest]\nvnc_server = qt\nvnc_app = {APP}\n")
     recorder = record(f"--task={TASK}")
-    with recorder.person() as person:
-        pay(person)
+    with recorder.user() as user:
+        pay(user)
     done = recorder.ended()
     assert done.code == 0, done.out
     assert "replay it: pytest test_shown.py --vnc-screen-size=800x400\n" in done.out
@@ -148,10 +148,10 @@ SECRET = "w0nder-land"
 @pytest.mark.slow
 def test_secret_is_never_written(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
     recorder = record_till("--secret=TILL_NAME", f"--expect=it is paid by {SECRET}", TILL_NAME=SECRET)
-    with recorder.person() as person:
-        person.click(200, 60)
-        person.type(f"x{SECRET}")
-        pay(person)
+    with recorder.user() as user:
+        user.click(200, 60)
+        user.type(f"x{SECRET}")
+        pay(user)
     done = recorder.ended()
     assert done.code == 0, done.out
     assert recording(tmp_path).runs[0].steps[1].action == TypeText("x<secret:TILL_NAME>")
@@ -203,14 +203,14 @@ def test_end_of_user_or_desktop_writes_nothing(
     record: Callable[..., Recorder], tigervnc: VncServer, tmp_path: Path, end: str, code: int, printed: str
 ) -> None:
     recorder = record(f"--vnc={tigervnc.address}", "--task=Wait")
-    person = recorder.person()
-    person.click(10, 10)
+    user = recorder.user()
+    user.click(10, 10)
     match end:
         case "Ctrl-C":
             recorder.process.send_signal(signal.SIGINT)
         case "gone":
             tigervnc.kill()
         case _:
-            person.discard()
+            user.discard()
     done = recorder.ended()
     assert (done.code, [*tmp_path.iterdir()], printed in done.out) == (code, [], True), done.out

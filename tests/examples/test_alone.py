@@ -1,4 +1,4 @@
-"""The examples in a network without a way out, and without a umask: nobody is called, and nobody else may read."""
+"""The examples without internet and without a umask: they call no service, and no other user may read their files."""
 
 from __future__ import annotations
 

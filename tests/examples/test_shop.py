@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.recordings.store import load
+from support.page_user import Recorder
 from support.paths import EXAMPLES, PROGRAMS
-from support.person import Recorder
 
 pytestmark = pytest.mark.desktop
 

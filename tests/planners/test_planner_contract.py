@@ -1,4 +1,4 @@
-"""What every planner keeps to, whoever decides: the same conversations and runs, in the form of each provider."""
+"""What every planner keeps to: the same conversations and runs, in the form of each provider."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The line that says where a test is, on the terminal of somebody who watches, and nowhere else."""
+"""The line that says where a test is, on an interactive terminal, and nowhere else."""
 
 from __future__ import annotations
 

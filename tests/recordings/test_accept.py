@@ -23,7 +23,7 @@ from support.memory_desktop import PaintedController, painted
 from support.tills import ADD_WHEN_MOVED, PAY, STEPS, Steps, Tills
 
 
-class Person:
+class User:
     """A reviewer with prepared answers; then it is no. `questions` are those that were asked."""
 
     def __init__(self, *answers: AnswerKind) -> None:
@@ -55,29 +55,29 @@ def files_of(tills: Tills) -> dict[str, bytes]:
 
 
 def test_accepted_and_masked_changes_are_asked_once(recorded: Tills) -> None:
-    before, person = files_of(recorded), Person("accept", "mask")
-    assert person.review(recorded, "wrong total") == ""
-    assert all(image.read_bytes().startswith(b"\x89PNG") for image in person.questions[0].images)
-    assert person.questions[1].masked_px > 500
+    before, user = files_of(recorded), User("accept", "mask")
+    assert user.review(recorded, "wrong total") == ""
+    assert all(image.read_bytes().startswith(b"\x89PNG") for image in user.questions[0].images)
+    assert user.questions[1].masked_px > 500
     after, recording = files_of(recorded), recorded.recording
     changed = {name.rpartition("-")[0] for name in before.keys() ^ after.keys()}
     assert changed == {"1-03-screen", "1-04-screen", "1-end", "accepted"}
     assert [change.by for change in recording.history] == [getpass.getuser()]
     assert recording.masks
-    assert Person().review(recorded, "wrong total") == ""
+    assert User().review(recorded, "wrong total") == ""
     assert files_of(recorded) == after
 
 
 def test_answer_after_recording_changed_is_not_written(recorded: Tills) -> None:
-    person, file = Person(), recorded.key.path
+    user, file = User(), recorded.key.path
 
     def answer(question: Question) -> Answer:
         file.write_bytes(b"edited")
         return Answer("accept")
 
-    person.reviewer = Reviewer(answer)
+    user.reviewer = Reviewer(answer)
     with pytest.raises(RecordingError, match="has changed since this test began"):
-        person.review(recorded, "spelling")
+        user.review(recorded, "spelling")
     assert file.read_bytes() == b"edited"
 
 
@@ -85,27 +85,27 @@ def test_claim_whose_evidence_changed_is_asked(judged: Tills) -> None:
     before = files_of(judged)
     for answers in (["accept"] * 2, ["accept"] * 3):
         # the total is another one after each apple; at the end it is as after the second
-        person = Person(*answers)  # type: ignore[arg-type]
-        failure = person.review(judged, "wrong total", claims=True)
-        assert [question.claim for question in person.questions] == ["", "", CLAIM]
+        user = User(*answers)  # type: ignore[arg-type]
+        failure = user.review(judged, "wrong total", claims=True)
+        assert [question.claim for question in user.questions] == ["", "", CLAIM]
         holds = len(answers) == 3
         assert (failure == "", files_of(judged) == before) == (holds, not holds)
 
 
 def test_moved_target_cannot_be_accepted(recorded: Tills) -> None:
-    before, person = files_of(recorded), Person("accept")
-    failure = person.review(recorded, "moved button")
+    before, user = files_of(recorded), User("accept")
+    failure = user.review(recorded, "moved button")
     assert failure.startswith("RecordingDrifted: drift before step 2 of 4: ")
-    assert [question.acts[0] for question in person.questions] == ["step 2, click at (140, 224)"]
+    assert [question.acts[0] for question in user.questions] == ["step 2, click at (140, 224)"]
     assert "cannot be accepted, because the target of step 2 at (140, 224) is at (240, 224) now" in failure
     assert "accept it: --vnc-record=accept" not in failure
     assert files_of(recorded) == before
 
 
 def test_model_continues_where_reviewer_lets_it(recorded: Tills) -> None:
-    person = Person("model")
+    user = User("model")
     steps = (Click(*ADD_WHEN_MOVED), Click(*ADD_WHEN_MOVED), Click(*PAY))
-    assert person.review(recorded, "moved button", Steps(*steps)) == ""
+    assert user.review(recorded, "moved button", Steps(*steps)) == ""
     recording = recorded.recording
     assert [step.action for step in recording.runs[0].steps] == [STEPS[0], *steps]
     (history,) = recording.history
@@ -118,11 +118,11 @@ def test_answer_not_offered_is_no(tmp_path: Path, at: tuple[int, int], *, is_off
     before[48:56, 50:60:2] = now[48:56, 51:60:2] = 0
     screen = Screen(pixels=lambda: before)
     steps = tuple(RecordedStep(action=action, screen=screen) for action in (Click(150, 20), Click(*at)))
-    run, person = RecordedRun(task="Click", steps=steps, end=screen), Person("model", "mask")
-    review = Review(person.reviewer, "test_it", RunDirectory.create(tmp_path, "run"))
+    run, user = RecordedRun(task="Click", steps=steps, end=screen), User("model", "mask")
+    review = Review(user.reviewer, "test_it", RunDirectory.create(tmp_path, "run"))
     answers = [review.ask(gate_to(run, 1), frame_of(now), "it differs", run, [at]).kind for _ in range(2)]
     assert answers == ["no", "mask" if is_offered else "no"]
-    assert [bool(question.masks) for question in person.questions] == [is_offered] * 2
+    assert [bool(question.masks) for question in user.questions] == [is_offered] * 2
 
 
 FIRST, SECOND, THIRD, BY_HAND = Click(1, 1), Click(2, 2), Click(3, 3), Click(9, 9)

@@ -1,4 +1,4 @@
-"""A run as Markdown: what it shows, and that text of anybody stays within its quote."""
+"""A run as Markdown: what it shows, and that untrusted text stays within its quote."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ ALLOWED, ASKED = Ruling("allow", "harmless"), Ruling("ask", "no rule matches")
 
 
 def test_policy_tried_on_run(documented: Policy, tmp_path: Path) -> None:
-    """Of four steps and a question: harmless, denied, allowed by a person, typed."""
+    """Of four steps and a question: harmless, denied, allowed by a user, typed."""
     directory = RunDirectory.create(tmp_path, "the-run")
     directory.append(RunStarted("the-run", CONTEXT.task, "now", "scripted", SCREEN, test_id=CONTEXT.test_id))
     typing = TypeText("abcdefghijklmnopqrstuvwxyz", clear_first=True)

@@ -95,7 +95,7 @@ def test_approved_run_counts_text_once(make: Make) -> None:
 
 
 def test_blocked_action_approved_is_denied(make: Make, controller: PaintedController) -> None:
-    """As of a run that was asked about by an older version, which asked a person."""
+    """As of a run that was asked about by an older version, which asked a user."""
 
     class Asking(Policy):
         def review(self, proposal: Proposal, context: ReviewContext) -> Ruling:

@@ -1,4 +1,4 @@
-"""Rules and the policy that reads them: what matches, which rule decides, and what a person's answer makes of it."""
+"""Rules and the policy that reads them: what matches, which rule decides, and what a user's answer makes of it."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def processes_naming(directory: Path | str) -> dict[int, str]:
 
 
 def is_running(pid: int | str) -> bool:
-    """Return whether the process is there and has not ended. One that nobody has waited for yet has ended."""
+    """Return whether the process is there and has not ended. One that was not waited for yet has ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:

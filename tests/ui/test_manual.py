@@ -17,7 +17,7 @@ from pytest_vnc_use.report.results import read_results
 from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.types import REDACTED_COLOUR, Action, Click, Region, TypeText
 from support import vnc_servers
-from support.person import Person, Recorder
+from support.page_user import Recorder, User
 from support.tills import TILL
 from support.vnc_servers import require_package
 
@@ -77,15 +77,15 @@ def actions(directory: Path, run: int = 0) -> list[Action]:
     return [step.action for step in recording(directory).runs[run].steps]
 
 
-def enter(person: Person, name: str) -> None:
-    person.click(200, 60)
-    person.type(name)
+def enter(user: User, name: str) -> None:
+    user.click(200, 60)
+    user.type(name)
 
 
-def pay(person: Person) -> None:
+def pay(user: User) -> None:
     """Two apples, and whatever name was typed."""
     for click in PAYING:
-        person.click(click.x, click.y)
+        user.click(click.x, click.y)
 
 
 @pytest.mark.slow
@@ -97,10 +97,10 @@ def test_end_that_user_vouched_for_replays(start: Callable[..., Recorder], tmp_p
     session = start(source, "manual", "-ovnc_rehearse=1")
     regions = {"the till says paid": [10, 280, 400, 300]}
     for answers in ({"regions": regions}, dict[str, Any](), {"masks": [[600, 300, 610, 320]]}):
-        with session.person() as person:
-            enter(person, "alice")
-            pay(person)
-            person.done(**answers)
+        with session.user() as user:
+            enter(user, "alice")
+            pay(user)
+            user.done(**answers)
     question = session.page.asked("claim")
     session.page.send(type="answer", id=question["id"], kind="holds")
     done = session.ended()
@@ -132,19 +132,19 @@ def test_till(vnc_agent, vnc_desktop):
     assert vnc_desktop.read_file("total.txt").endswith("pays 7.50")
 """
     session = start(source, "manual", TILL_NAME=SECRET)
-    with session.person() as person:
-        enter(person, f"x{SECRET}")
-    with session.person() as person:
-        person.click(200, 60)
-        person.event("secret", "PATH")
-        person.until(lambda shown: "not done" in shown["notice"])
-        person.event("secret", "TILL_NAME")
-        person.until(lambda shown: len(shown["steps"]) == 2)
-        assert "not done" in person.page.questions[person.id]["notice"], "it stays"
-        pay(person)
-    with session.person() as person:
-        person.click(130, 224)
-        person.click(380, 224)
+    with session.user() as user:
+        enter(user, f"x{SECRET}")
+    with session.user() as user:
+        user.click(200, 60)
+        user.event("secret", "PATH")
+        user.until(lambda shown: "not done" in shown["notice"])
+        user.event("secret", "TILL_NAME")
+        user.until(lambda shown: len(shown["steps"]) == 2)
+        assert "not done" in user.page.questions[user.id]["notice"], "it stays"
+        pay(user)
+    with session.user() as user:
+        user.click(130, 224)
+        user.click(380, 224)
     done = session.ended()
     assert done.code == 0, done.out
     assert [actions(tmp_path, run) for run in range(3)] == [
@@ -195,19 +195,19 @@ def test_failed_test_is_not_recorded(
         "\n".join([HEAD, *tests]), "manual", "--vnc-policy=policy.toml", TILL_NAME=SECRET, VNC_USE_PASSWORD="passw0rd"
     )
     for _, typed, is_done, verdict, _ in rows:
-        with session.person(verdict) as person:
+        with session.user(verdict) as user:
             if typed is None:
-                person.point(100, 100)
+                user.point(100, 100)
                 continue
-            enter(person, typed.partition("|")[0])
+            enter(user, typed.partition("|")[0])
             if "|" in typed:
-                person.press("End")
-                person.type(typed.partition("|")[2])
-            pay(person)
+                user.press("End")
+                user.type(typed.partition("|")[2])
+            pay(user)
             if is_done == "discard":
-                person.discard()
+                user.discard()
             else:
-                person.done(is_done)
+                user.done(is_done)
     done = session.ended()
     assert (done.code, (tmp_path / "__vnc_recordings__").exists()) == (1, False), done.out
     results = read_results(tmp_path / "runs" / "vnc-results.json").tests
@@ -219,15 +219,15 @@ def test_failed_test_is_not_recorded(
 @pytest.mark.slow
 def test_demonstration_with_undo_is_recorded_and_replays(start: Callable[..., Recorder], tmp_path: Path) -> None:
     session = start(PAID, "manual", VNC_USE_REHEARSE="0")
-    with session.person() as person:
-        enter(person, "alice")
+    with session.user() as user:
+        enter(user, "alice")
         for x in (110, 130, 150):  # one apple too many
-            person.click(x, 224)
-        person.until(lambda question: len(question["steps"]) == 5)
-        person.undo()
-    with session.person() as person:
-        person.until(lambda question: len(question["steps"]) == 4 and "repeating" not in question["notice"])
-        person.click(380, 224)
+            user.click(x, 224)
+        user.until(lambda question: len(question["steps"]) == 5)
+        user.undo()
+    with session.user() as user:
+        user.until(lambda question: len(question["steps"]) == 4 and "repeating" not in question["notice"])
+        user.click(380, 224)
     done = session.ended()
     assert (done.code, "1 passed" in done.out) == (0, True), done.out
     clicks = [Click(200, 60), *(Click(x, 224) for x in (110, 130, 380))]

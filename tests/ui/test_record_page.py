@@ -14,7 +14,7 @@ from pytest_vnc_use.demonstrate.gestures import near
 from pytest_vnc_use.errors import ActionError
 from pytest_vnc_use.recordings.format import RecordedRun
 from pytest_vnc_use.types import Action, Click, KeyCombo, MouseDown, MouseUp, TypeText
-from support.person import Page, Person
+from support.page_user import Page, User
 from support.vnc_servers import VncServer, require_package
 
 require_package("starlette")
@@ -140,10 +140,10 @@ def joined(done: RecordedRun) -> list[Action]:
 def test_press_takes_as_long_as_on_page(recording: Recording, held_ms: int, actions: list[Action]) -> None:
     """The press arrives late, and the release at once."""
     now = time.time() * 1000
-    with Page(recording.server.url) as page, Person(page) as person:
+    with Page(recording.server.url) as page, User(page) as user:
         for event, at in (("move", now), ("down", now - held_ms), ("up", now)):
             values = [50, 50] if event == "move" else [50, 50, "left"]
-            page.send(type="input", id=person.id, event=[event, *values], at=at)
+            page.send(type="input", id=user.id, event=[event, *values], at=at)
     done = recording.done
     assert isinstance(done, RecordedRun)
     assert [step.action for step in done.steps] == actions

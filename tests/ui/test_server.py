@@ -42,7 +42,7 @@ from pytest_vnc_use.ui.link import Link, Watcher
 from pytest_vnc_use.ui.server import CLOSED, NO_PAGE, Desk, DeskServer
 from support.desks import COOKIE, WITHIN_S, Served, received
 from support.forked_python import run_python
-from support.person import Page, read_url
+from support.page_user import Page, read_url
 from support.vnc_servers import wait_for
 
 

@@ -27,7 +27,7 @@ from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.types import Click, Region, TypeText
 from support.desks import WITHIN_S, Served
 from support.forked_python import made_once
-from support.person import Page, Person
+from support.page_user import Page, User
 from support.till_project import Project, project_in
 from support.tills import TILL
 from support.vnc_servers import require, require_package
@@ -150,9 +150,9 @@ def test_steps_by_hand_become_part_of_recording(project: Project) -> None:
         question = page.asked(None)
         assert "no planner" in question["refused"]["model"]
         page.send(type="answer", id=question["id"], kind="hand")
-        with Person(page) as person:
+        with User(page) as user:
             for click in ADDING:
-                person.click(*click)
+                user.click(*click)
         choice = page.asked("choice")
         assert [number for number, *_ in choice["choices"]] == [1, 2, 3, 4], "the button has moved on all screens"
         page.send(type="answer", id=choice["id"], kind="3")

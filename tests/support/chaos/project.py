@@ -266,7 +266,7 @@ def left_over(own: Callable[[], set[int]], files_before: set[Path]) -> list[str]
         new = sorted(path for path in files() - files_before if not path.name.startswith(_OF_OTHERS))
         if not (stay or new) or time.monotonic() > until_s:
             break
-        time.sleep(0.1)  # what is left belongs to nobody who could tell that it ended
+        time.sleep(0.1)  # what is left has no parent that could report its end
     return [
         *(f"process {process.pid} stays: {' '.join(process.argv)[:150] or process.name}" for process in stay),
         *(f"the file {path} stays" for path in new),

@@ -33,7 +33,7 @@ class Page:
             response = connection.getresponse()
             assert response.status == 204, response.read()
             cookie = response.headers["set-cookie"].partition(";")[0]
-        options: Any = {"max_size": None, "max_queue": None}  # else `close` waits for frames that nobody reads
+        options: Any = {"max_size": None, "max_queue": None}  # else `close` waits for frames that are never read
         url, headers = f"ws://{parts.netloc}/page", {"Cookie": cookie}
         self._socket = connect(url, additional_headers=headers, proxy=None, **options).__enter__()
         self.questions: dict[str, dict[str, Any]] = {}
@@ -94,7 +94,7 @@ class Page:
         return list(asked.values())
 
 
-class Person:
+class User:
     """A user who does the task that the page asks for; when the block ends it is done, or as `done` said."""
 
     def __init__(self, page: Page, verdict: str = "holds") -> None:
@@ -102,7 +102,7 @@ class Person:
         self.question = page.asked()
         self.id = self.question["id"]
 
-    def __enter__(self) -> Person:
+    def __enter__(self) -> User:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -187,8 +187,8 @@ class Recorder:
         assert url, f"nobody was asked to do a task:\n{self._output}"
         return Page(url)
 
-    def person(self, verdict: str = "holds") -> Person:
-        return Person(self.page, verdict)
+    def user(self, verdict: str = "holds") -> User:
+        return User(self.page, verdict)
 
     def ended(self) -> Ended:
         self._output += self._stdout.read()
