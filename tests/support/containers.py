@@ -25,6 +25,8 @@ BASE = "docker.io/library/debian:bookworm-slim"
 NOT_IN_SLIM = ("man", "locale", "info", "doc")
 """What Debian leaves out of its image too, of /usr/share."""
 _BUILD_S = 900
+_LOCK = FileLock(Path(tempfile.gettempdir(), "vnc-use-test-image.lock"))
+"""Made when the tests are collected: some of them change the temporary directory."""
 
 
 def started_container(*command: str, **options: Any) -> ContainerDesktop:
@@ -40,7 +42,7 @@ def desktop_image() -> str:
         missing(f"a {ENGINE} that may run containers here", f"`{ENGINE} info` says what it lacks")
     content = b"".join(path.name.encode() + path.read_bytes() for path in sorted(DIRECTORY.iterdir()))
     name = f"localhost/vnc-use-test-desktop:{hashlib.sha256(content).hexdigest()[:16]}"
-    with FileLock(Path(tempfile.gettempdir(), "vnc-use-test-image.lock")):
+    with _LOCK:
         if _failure(ENGINE, "image", "exists", name):
             _have_base_image()
             _do(ENGINE, "build", "-t", name, str(DIRECTORY))
