@@ -313,6 +313,9 @@ def with_browser(desktop: Desktop, browser: Callable[[], Browser]) -> BrowsableD
         def __getattr__(self, name: str) -> Any:
             return getattr(desktop, name)
 
+        def __repr__(self) -> str:
+            return f"<desktop {desktop.server}>"
+
     return cast(BrowsableDesktop, WithBrowser())
 
 

@@ -131,6 +131,7 @@ def test_accepted_on_page_updates_recording(project: Project, browser: Any, viol
         page = browser.new_page()
         page.goto(url)
         page.get_by_role("dialog").wait_for(timeout=LONG_MS)
+        page.locator("#doing", has_text="waits for your answer").wait_for(state="attached")
         assert page.evaluate("() => document.querySelector('#now').naturalWidth") == 800
         for name in ("Slider", "Blink", "Difference", "Side by side"):
             page.get_by_role("button", name=name).click()

@@ -202,7 +202,9 @@ function renderScreen() {
   const test = tests.get(selected);
   $("screen-heading").textContent = test ? selected : "No test selected";
   $("task").textContent = test?.task ?? "";
-  $("doing").textContent = test?.is_waiting ? "paused before this step" : test?.state === "running" ? test.doing ?? "" : "";
+  const isAsked = [...questions.values()].some((question) => question.about === undefined && question.test === selected);
+  const doing = isAsked ? "waits for your answer" : test?.is_waiting ? "paused before this step" : test?.doing ?? "";
+  $("doing").textContent = test?.state === "running" ? doing : "";
   $("next").disabled = !test?.is_waiting;
   const steps = [...(test?.steps ?? [])].sort((one, other) => one.number - other.number);
   if (test) show($("large"), selected, test.state === "running" ? steps.at(-1)?.points : []);
