@@ -40,10 +40,12 @@ def recording(tigervnc: VncServer) -> Iterator[Recording]:
 @pytest.mark.browser
 @pytest.mark.slow
 def test_page_records_pointer_and_keys(browser: Any, violations: Callable[[Any], int], recording: Recording) -> None:
-    with browser.new_page(viewport={"width": 1700, "height": 1300}) as page:  # so that no pixel is scaled
+    with browser.new_page(viewport={"width": 1500, "height": 857}) as page:
         page.set_default_timeout(LONG_MS)
         recording.open(page)
+        assert page.evaluate("() => document.documentElement.scrollHeight") == 857, "the whole page is visible"
         assert violations(page) == 0
+        page.set_viewport_size({"width": 1700, "height": 1300})  # so that no pixel is scaled
         session = page.context.new_cdp_session(page)
         page.locator("#record-screen canvas").click(position={"x": 101, "y": 51})
         page.keyboard.type("Hi")
