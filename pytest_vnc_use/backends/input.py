@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.backends.connection import RfbConnection
@@ -39,6 +40,8 @@ _FETCH_S = 10.0
 """The time in which a program fetches a pasted text. It is waited for by an event, so only a busy program needs it."""
 EFFECT = SettleRules(first_change_s=0.3, stable_s=0.1, limit_s=2.0, any_change=True)
 """The wait between a click or a shortcut and the next keys, because keys could overtake it."""
+FOCUSED = replace(EFFECT, first_change_s=2.0, limit_s=4.0)
+"""The wait between ctrl+l and a URL: a busy browser drops what is typed before its address bar has the focus."""
 _PASTED = SettleRules(first_change_s=10.0, stable_s=0.1, limit_s=11.0)
 """The wait between a paste and the keys after it. Chromium now and then shows the text 3 s after it fetched it."""
 SELECT_ALL, ENTER = Chord((CONTROL, ord("a"))), Chord((RETURN,))

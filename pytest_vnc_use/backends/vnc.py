@@ -14,7 +14,17 @@ from typing_extensions import assert_never
 from pytest_vnc_use import clock
 from pytest_vnc_use.backends.client import EncodingChoice
 from pytest_vnc_use.backends.connection import RfbConnection
-from pytest_vnc_use.backends.input import ADDRESS_BAR, EFFECT, ENTER, PASTE, Keyboard, Pointer, scroll_chords, scroll_of
+from pytest_vnc_use.backends.input import (
+    ADDRESS_BAR,
+    EFFECT,
+    ENTER,
+    FOCUSED,
+    PASTE,
+    Keyboard,
+    Pointer,
+    scroll_chords,
+    scroll_of,
+)
 from pytest_vnc_use.backends.quirks import ServerQuirks, Typed, plan_text
 from pytest_vnc_use.backends.screen import Framebuffer, SettleRules
 from pytest_vnc_use.backends.security import ServerFacts
@@ -434,7 +444,7 @@ class VNCController:
         """Open a URL in the focused browser: ctrl+l, the URL, enter."""
         plan_text(address, self._quirks.text)
         self.key_combo(ADDRESS_BAR)
-        self._screen.wait_settled(EFFECT)
+        self._screen.wait_settled(FOCUSED)
         self.type_text(address, press_enter=True)
 
     def perform(self, action: DesktopAction) -> None:

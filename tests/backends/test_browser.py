@@ -219,6 +219,7 @@ def test_addresses_history_and_windows_by_devtools_or_keys(
         browser.wait_for_text("Apples")
         acting.perform(TraverseHistory("forward"))
         browser.wait_for_text("The second page")
+        acting.settle()
         acting.perform(OpenAddress(pages.address.removeprefix("http://")))  # DevTools do not take that: it is typed
         browser.wait_for_text("Apples")
     controller.perform(OpenAddress("about:blank", in_new_window=True))
