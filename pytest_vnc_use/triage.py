@@ -282,7 +282,7 @@ RULES = (
     ),
     TriageRule("the model's service, the run directory, or the desktop's screen failed", "infra", _is_of_the_tool),
     TriageRule(
-        "a planner or judge of the user's own could not reach its service",
+        "a custom planner or judge could not reach its service",
         "infra",
         lambda error, failure: _is_of_users_code(error) and causes.of_network(error),
     ),
@@ -312,9 +312,7 @@ RULES = (
         "agent",
         _is(AgentFailed),
     ),
-    TriageRule(
-        "a planner or judge of the user's own raised an error", "agent", lambda error, failure: _is_of_users_code(error)
-    ),
+    TriageRule("a custom planner or judge raised an error", "agent", lambda error, failure: _is_of_users_code(error)),
     TriageRule("the steps, seconds, tokens or dollars were used up", "budget", _is(BudgetExceeded)),
     TriageRule("pytest-timeout ended the test", "budget", lambda error, failure: _is_timeout(error)),
     TriageRule("an action was denied, or no user could allow it", "policy", _is(PolicyDenied)),
