@@ -191,7 +191,7 @@ class Settings:
     )
     functions: str = _setting("", str, "Python module whose functions the model may call")
     base_url: str = _setting("", str, "URL of a custom chat completions server, for openai", "URL")
-    api_key_command: str = _setting("", str, "Command that prints the planner's API key, run once per session")
+    api_key_command: str = _setting("", str, "Command that prints the planner's API key, run once per process")
     toolset: str = _setting(
         "commands",
         _one_of("commands", "computer_use", "vnc_command", "local_agent"),
