@@ -158,11 +158,11 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         self.runs: list[Path] = []
         """The run directories of this agent, oldest first."""
         self.tool_failures: list[InfraError] = []
-        """Each error of the tool that a method of this agent raised, oldest first; the test may have caught it."""
+        """Each InfraError that a method of this agent raised, oldest first; the test may have caught it."""
         self.verdicts: list[Verdict] = []
         """Every verdict so far, oldest first. If `holds` is false, the claim fails or the judge is unsure."""
         self.extracted: list[Reading] = []
-        """All values read so far, oldest first, each with its reason and the region that it came from."""
+        """All values read so far, oldest first, each with its reason and region."""
         self._hitl_mode, self._test_id, self._check = hitl_mode, test_id, check
         self._recorded, self._approver = recorded, approver
         self._observers = [*observers, recorded] if recorded else [*observers]
@@ -203,7 +203,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         self._planners: dict[str, Planner] = {}
         self._newest_run: Run | None = None
         self.failed_task: InfraError | None = None
-        """The error of the tool that ended a task, unless a later task was done and judged."""
+        """The InfraError that ended a task, unless a later task was done and judged."""
         self._soft_checks: list[tuple[VerdictKind, str]] = []
 
     @property
@@ -272,7 +272,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
     def approve(
         self, run_id: str = "", *, step: int | None = None, approver: Approver | None = None, **again: Unpack[Again]
     ) -> RunResult:
-        """Perform the action for which the run waits, and continue; also in another process than the run's first.
+        """Perform the action for which the run waits, and continue; also in another process.
 
         Without `run_id` it is the only waiting run of this agent; SettingsError lists them where there are several.
         With `step`, only if the run waits for an answer about that step. Another process must get the same policy,
@@ -350,7 +350,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         return ""
 
     def end_body(self) -> None:
-        """Note the end of the test's body: the last screen of a replay must still be there. Raises RecordingDrifted."""
+        """Note the end of the test's body: a replay's last screen must still be shown. Raises RecordingDrifted."""
         if self._recorded:
             self._recorded.end_body(self.controller)
 
@@ -372,7 +372,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
 
     @_noting_tool_failures
     def verify(self, claim: str, *, within_s: float = 0.0, votes: int | None = None) -> Verdict:
-        """Judge a claim about the screen, and return a verdict that holds.
+        """Judge a claim about the screen; raise an error unless it holds.
 
         To check that something is absent, claim its absence: "no error is shown". With `within_s`, the claim is judged
         again whenever the screen has changed and become stable, until it holds or the seconds are over. `votes` is odd:
@@ -389,7 +389,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
 
     @_noting_tool_failures
     def saw(self, claim: str, *, steps: int = 1, votes: int | None = None) -> Verdict:
-        """Judge whether a claim held at any time in the last `steps` steps, and return a verdict that holds.
+        """Judge whether a claim held at any time in the last `steps` steps; raise an error unless it did.
 
         The judge looks at the screen now and at up to `claims.MAX_FRAMES` kept frames, newest first, transient frames
         too. If the claim seems to hold on one, `claims.CONFIRMING_VOTES` votes must confirm it. Raises Inconclusive if
@@ -541,7 +541,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
 
     @property
     def planner(self) -> Planner:
-        """The planner that was given, or the one that the settings name now. Raises SettingsError."""
+        """The given planner, or the one that the settings name. Raises SettingsError."""
         self._newest_planner = self._given_planner
         if self._newest_planner is None:
             self._newest_planner = self._build_planner(self.settings, tuple(self._functions.values()))
@@ -549,7 +549,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
 
     @property
     def judge(self) -> Judge:
-        """The judge that was given, or the one that the settings name now; recorded evidence is used before it."""
+        """The given judge, or the one that the settings name. Recorded evidence takes precedence."""
 
         def live() -> Judge:
             return self._custom_judge if self._custom_judge is not None else self._build_judge(self.settings)

@@ -1,12 +1,12 @@
 """`cua-vnc`: run a task without pytest, answer a run that waits, resume one, read policy files, and check what works.
 
-`cua-vnc init` writes a first test into your project. `cua-vnc record` writes one of what you do on its page.
-`cua-vnc report` writes the pages of runs for a reviewer, and puts the results of several jobs together.
+`cua-vnc init` writes a first test into your project. `cua-vnc record` writes a test from what you do on its page.
+`cua-vnc report` writes the pages of runs for a reviewer, and merges the results of several jobs.
 `cua-vnc ui` serves a page to run and watch the tests.
-`cua-vnc mask` leaves a part of the screen out of a test's comparisons.
-`cua-vnc recordings log` prints who accepted which changes of them.
-`cua-vnc screenshots` makes the screenshots of a harness agent's run from its recording.
-`cua-vnc mcp` offers a coding agent everything else, over the Model Context Protocol.
+`cua-vnc mask` excludes a region of the screen from a test's comparisons.
+`cua-vnc recordings log` prints who accepted which changes of recordings.
+`cua-vnc screenshots` writes the screenshots of a harness agent's run from its recording.
+`cua-vnc mcp` gives a coding agent tools for tasks, tests and runs, over the Model Context Protocol.
 
 Exit codes of run, approve, deny, resume and reenact:
 
@@ -16,13 +16,13 @@ Exit codes of run, approve, deny, resume and reenact:
     3   gave_up                 4   step_limit or time_limit
     5   denied                  6   blocked
     7   waiting_for_approval    8   budget
-    9   infra: the desktop, the model or your own planner could not be used
+    9   infra: the desktop, the model or a custom planner could not be used
     70  a defect of this program
     130 Ctrl-C
 
-The last line printed names the outcome, or `infra`, `defect` or `interrupted`, and the run directory. approve, deny and
-resume use the claims and limits that the run was started with. Its planner, policy, desktop and secrets must be given
-again: a run directory may be another user's, so none of these is taken from it.
+The last printed line names the outcome, or `infra`, `defect` or `interrupted`, and the run directory. approve, deny and
+resume use the run's claims and limits. Give its planner, policy, desktop and secrets again: a run directory may come
+from another user, so none of these is read from it.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     doctor = commands.add_parser(
         "doctor",
         help="Print what works on this machine and what does not",
-        description="Print what works here (ok), what is missing (--) with the command that installs it, and what was "
+        description="Print what works (ok), what is missing (--) with the command that installs it, and what was "
         "asked for and does not work (FAIL). Exit code 1 if a line says FAIL, else 0; 2 for wrong usage.",
     )
     doctor.add_argument("--no-typing", action="store_true", help="Press no key on an external desktop")

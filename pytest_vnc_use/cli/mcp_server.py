@@ -212,7 +212,7 @@ class Tools:
     ) -> RunSummary | InputRequiredResult:
         """Perform a task, one plain sentence, on the desktop; then judge each claim of `expect` about its screen.
 
-        `steps` and `seconds` limit the run. The user is asked before risky actions. Costs model calls, thus money.
+        `steps` and `seconds` limit the run. The user is asked before risky actions. Model calls cost money.
         """
         advance: Callable[[VncUseAgent], RunResult]
         with _errors_on_one_line(self._redactor.hide):
@@ -259,7 +259,7 @@ class Tools:
         return await self.desk.do(drive, watch.stop)
 
     async def run_tests(self, paths: Sequence[str] = (), keyword: str = "", seconds: float = 600.0) -> SuiteResult:
-        """Run pytest in the working directory, on `paths` and by `keyword` (pytest's -k), for at most so many seconds.
+        """Run pytest in the working directory, on `paths` and by `keyword` (pytest's -k), for at most `seconds`.
 
         Returns counts, and for each failed test its id, the reason, and the ids of its runs, for `read_run`.
         """
@@ -270,7 +270,7 @@ class Tools:
             return hidden
 
     def list_runs(self, limit: int = 20) -> list[RunEntry]:
-        """List the newest runs, newest first: id, outcome, task, and the test that made it."""
+        """List runs, newest first: id, outcome, task, and the test that made it."""
         traces = self._runs_dir.glob("*/trace.jsonl")
         newest = sorted((file.parent for file in traces), key=lambda path: path.name, reverse=True)
         return [line_of(path) for path in newest[: max(0, limit)]]
@@ -281,7 +281,7 @@ class Tools:
             return summary_of(self._trace(run_id))
 
     def step_screenshot(self, run_id: str, step: int, when: Literal["before", "after"] = "before") -> Image:
-        """Show the screen before a step of a run, with the point it acted on marked, or the screen after it."""
+        """Show the screen before a step of a run, with its point marked, or the screen after it."""
         with _errors_on_one_line(self._redactor.hide):
             trace = self._trace(run_id)
             chosen, directory = _step(trace, step), RunDirectory(trace.path)

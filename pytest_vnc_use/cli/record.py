@@ -48,13 +48,13 @@ ABOUT = {
     "password_env": "Environment variable that holds the VNC password",
 }
 DESCRIPTION = """\
-Connect to a VNC desktop and let you do the task there, on a page of your browser. When you press Done, a test is
-written, with a recording that replays your actions without a model. Open the printed URL; it works once. What is not
-given here is taken from the project's pytest configuration. Nothing is rehearsed: run the printed command afterwards.
+Record a test: do its task on a VNC desktop, on a page in your browser. When you press Done, the test is written, with
+a recording that replays your actions without a model. Open the printed URL; it works once. Options that you omit are
+taken from the project's pytest configuration. Nothing is rehearsed: run the printed command afterwards.
 
-Keys become text; presses and moves become clicks and drags. Each action begins once the screen is stable, so work
-slowly. Your actions move the pointer on the desktop; it also moves once it has rested in a place for half a second.
-Such a rest is recorded only if you use what it made appear. The clipboard is not shared.
+Keys become text; presses and moves become clicks and drags. Each action starts once the screen is stable, so work
+slowly. The desktop's pointer moves with your actions, and to a point where your pointer rests for half a second. A rest
+is recorded only if you use what it made appear. The clipboard is not shared.
 """
 EXIT_CODES = """\
 exit code: 0 if a test was written, 1 if nothing was done or it was discarded, 2 for wrong usage, 9 if the desktop

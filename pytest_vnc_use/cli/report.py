@@ -19,8 +19,8 @@ EPILOG = f"""\
 With --merge, {RESULTS} of all jobs is written too, and the exit code is 1 if a test failed or is in two jobs, a job
 has no results, no job has a test, or pytest could not collect a module, was interrupted or failed otherwise in a job.
 
-exit code: 0 if all is written or printed, 1 as above, or if --markdown has a run that cannot be shown, 2 for wrong
-usage. Pages show which run cannot be shown
+exit code: 0 if all is written or printed, 1 as above or if --markdown cannot show a run, 2 for wrong usage. Pages name
+the runs that cannot be shown
 """
 NOT_SHOWN, BAD = 1, 1
 
@@ -30,8 +30,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     report = commands.add_parser(
         "report",
         help="Write the pages of runs, and merge the results of several jobs",
-        description="Write index.html, a page for each run, and what they share. "
-        f"Nothing but the run directories, and {RESULTS} beside them, is read.",
+        description="Write index.html, a page for each run, and the files they share. "
+        f"Only the run directories, and {RESULTS} beside them, are read.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -85,10 +85,10 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     reenact = commands.add_parser(
         "reenact",
         help=about,
-        description=f"{about}: in order, each after the screen is stable, up to the first that "
-        "fails. No screen is compared and nothing is judged: `done` means that all were performed, not that they had "
-        "the same effect. Actions that failed in the earlier run are left out. Secrets, <secret:NAME> in the trace, "
-        "come from --secret.",
+        description=f"{about}: in order, each once the screen is stable, up to the first that fails. No "
+        "screen is compared and nothing is judged: `done` means that all actions were performed, not that they had the "
+        "same effect. Actions that failed in the earlier run are skipped. Give the secrets, <secret:NAME> in the "
+        "trace, with --secret.",
     )
     reenact.add_argument("execution", metavar="RUN", help="Run directory, or an action trace (execution.json)")
     add_options(reenact, {**DESKTOP_OPTIONS, **REENACT_OPTIONS})

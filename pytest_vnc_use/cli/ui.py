@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from pytest_vnc_use.ui.approve import WaitingRuns
 
 DESCRIPTION = """\
-Serve a page that lists the tests, runs one, a file, what failed or all, shows the live screen of each running test with
-its steps, pauses before each step, and puts the questions of --vnc-record=accept. With --approve-options it also shows
-the actions of runs that wait for approval; with --review the drifts of a CI job, in groups, and what a model proposes.
-Open the printed URL; it works once.
+Serve a page that lists the tests and runs one test, a file, the failed tests or all. It shows the live screen and the
+steps of each running test, pauses before each step, and asks the questions of --vnc-record=accept. With
+--approve-options it also shows the actions of runs that wait for approval; with --review the drifts of a CI job, in
+groups, and what a model proposes. Open the printed URL; it works once.
 """
 
 

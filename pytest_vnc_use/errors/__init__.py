@@ -7,8 +7,8 @@ VncUseError
 │   │   └── CommandMissing    the program of a test's command cannot be found or run; a DesktopError too
 │   └── RecordingError        a recording is missing, damaged, of a newer version or of another screen
 ├── RunDirectoryError         a run directory is missing, damaged, or of a newer version
-│   └── RunDirectoryUnwritable it cannot be made or written: the disk is full, or read-only; an InfraError too
-├── TaskFailed                a run did not end as done, or a claim about it is not shown to hold
+│   └── RunDirectoryUnwritable it cannot be written: the disk is full, or read-only; an InfraError too
+├── TaskFailed                a run did not end as done, or a claim about it was not confirmed
 │   ├── ProductFailed         product: the screen, or the program, is not as the test requires
 │   │   ├── FileMissing       a file that the program should have written is not there; a FileNotFoundError too
 │   │   ├── FileUnreadable    a file that the program wrote cannot be read as text; a DesktopError too
@@ -16,23 +16,23 @@ VncUseError
 │   ├── AgentFailed           agent: the planner gave up, or repeated its actions
 │   ├── BudgetExceeded        budget: the steps, seconds, tokens or dollars were used up
 │   ├── PolicyDenied          policy: an action was denied, and that ended the run
-│   └── Inconclusive          inconclusive: the judge is unsure, so nothing is shown
-│       └── RecordingDrifted  the screen is not as recorded, and no model was there to look at it
+│   └── Inconclusive          inconclusive: the judge is unsure, or there is none
+│       └── RecordingDrifted  the screen is not as recorded, and no model continued
 ├── ActionError               one action cannot be performed; the planner gets the message and continues
 │   └── ActionInterrupted     the connection was lost before the action was answered; an InfraError too
 └── InfraError                the tool or its surroundings failed; never the product under test
-    ├── DesktopError          the desktop is not there, or went away
+    ├── DesktopError          the desktop is missing or has failed
     │   ├── DesktopRefused    it cannot be reached, or did not answer in time
-    │   ├── AuthenticationFailed   it wants a password, or another one
+    │   ├── AuthenticationFailed   it needs a password, or a different one
     │   ├── ScreenFrozen      it answers, but no action changes its screen any more
     │   ├── ScreenBlank       it answers, but its screen stays in one colour
     │   ├── PageGone          the page or the browser behind `vnc_cdp` was closed, or cannot be reached
     │   ├── CommandRefused    DevTools does not perform a command; nothing was done
-    │   └── ConnectionLost    it was there and is gone
+    │   └── ConnectionLost    the connection was lost
     │       └── DesktopSilent it is connected, but does not answer
     └── PlannerError          the model cannot be asked
-        ├── KeyRejected       the API key is refused
-        ├── QuotaExhausted    a quota is used up, and waiting will not refill it in time
+        ├── KeyRejected       the API key is rejected
+        ├── QuotaExhausted    a quota is exhausted, and does not renew in time
         ├── ModelUnavailable  no answer after all retries, or within the time limit
         └── AnswerRefused     the model's service blocked the prompt or the answer
 """

@@ -1,7 +1,6 @@
-"""The fixtures; a conftest.py can override each of them.
+"""Override any of these fixtures in a conftest.py."""
 
-Every session loads this module, so a fixture imports what it needs when a test asks for it.
-"""
+# Every session loads this module, so each fixture imports what it needs only when a test requests it.
 
 from __future__ import annotations
 

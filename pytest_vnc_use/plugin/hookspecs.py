@@ -1,8 +1,8 @@
-"""The hooks of this plugin. They are called in the process that runs the test: with pytest-xdist, on its worker.
+"""Hooks are called in the process that runs the test: with pytest-xdist, in the worker.
 
-All data is a copy, and holds no secret. `run_dir` is the directory of the newest run: it has the screenshots that a
-`FrameRef` names, as `screens/DIGEST.png`. A function may leave out arguments that it does not need. If it raises, also
-`pytest.fail` or `pytest.skip`, the session's summary names it, and the result of the test stays as it is. The runs of
+All data is a copy and holds no secret. `run_dir` is the directory of the newest run. It has the screenshots that a
+`FrameRef` names, as `screens/DIGEST.png`. A hook may omit arguments that it does not need. If it raises, even
+`pytest.fail` or `pytest.skip`, the session's summary names it, and the test's result does not change. Runs of
 [rehearsals](record-replay.md#what-a-gate-compares) call the hooks too.
 """
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
 @pytest.hookspec
 def pytest_vnc_step(item: pytest.Item, step: Step, run_dir: Path) -> None:
-    """Receive each step of a run of the test `item`, once its action was performed or refused."""
+    """Receive each step of a run of the test `item`, after its action was performed or rejected."""
 
 
 @pytest.hookspec
 def pytest_vnc_verdict(item: pytest.Item, verdict: Verdict, run_dir: Path | None) -> None:
-    """Receive each verdict on a claim, by a judge or by recorded evidence; before the first run without a directory."""
+    """Receive each verdict on a claim, by a judge or recorded evidence. `run_dir` is None before the first run."""
 
 
 @pytest.hookspec
 def pytest_vnc_drift(item: pytest.Item, drift: Drift, run_dir: Path) -> None:
-    """Receive each difference between the screen and its recording: what differs, where, and if a model took over."""
+    """Receive each drift from a recording: what differs, where, and whether a model continued."""
 
 
 @pytest.hookspec
 def pytest_vnc_run_end(item: pytest.Item, run: RunFigures) -> None:
-    """Receive the figures of each run that has ended or broken: outcome, steps, seconds, models, tokens, dollars.
+    """Receive the figures of each finished or failed run: outcome, steps, seconds, models, tokens, dollars.
 
-    Claims are judged after that.
+    Claims are judged later.
     """

@@ -150,7 +150,7 @@ class Settings:
         "Fonts, theme, locale, time zone on xvnc and qt: pinned (same everywhere), system",
     )
     scope: str = _setting(
-        "test", _one_of("test", "module", "session"), "Keep a desktop for: test, module, session", "SCOPE"
+        "test", _one_of("test", "module", "session"), "Lifetime of a desktop: test, module, session", "SCOPE"
     )
     qt_host_network: str = _setting(
         "false",
@@ -199,7 +199,7 @@ class Settings:
     )
     request_seconds: float = _setting(120.0, _seconds, "Maximum seconds of one request to a model")
     judge: str = _setting("", _judge, "Judge of claims: a service, or gemini:MODEL (default: the planner)", "JUDGE")
-    votes: int = _setting(1, _odd_number, "Number of votes on a claim, odd", "N")
+    votes: int = _setting(1, _odd_number, "Odd number of votes on a claim", "N")
     exclude: tuple[str, ...] = _setting((), _items, "Actions that the model may not use, comma-separated")
     # What a run may do and take: the user's risk.
     policy: str = _setting("", str, "Policy that allows actions without asking a user: TOML file, or strict", "FILE")
@@ -220,7 +220,7 @@ class Settings:
         "Type by keys that the server supports, or paste all text: keys, clipboard",
     )
     # What a test and a session may cost: the user's money, at the user's prices.
-    max_tokens: int | None = _setting(None, _limit(_count), "Maximum tokens of one test, with its judge", "N")
+    max_tokens: int | None = _setting(None, _limit(_count), "Maximum tokens of one test, including its judge", "N")
     max_dollars: float | None = _setting(None, _limit(_dollars), "Maximum US dollars of one test", "USD")
     session_max_steps: int | None = _setting(
         None, _limit(_count), "Maximum steps of the session, over all its processes", "N"
@@ -255,7 +255,7 @@ class Settings:
     repeat: int = _setting(1, _count, "Run each test this many times; print pass^k", "N")
     env_file: str = _setting("", str, "File of NAME=value lines, such as .env, for variables that are not set")
     # What is kept, and where: the disk and the CI job decide.
-    runs_dir: str = _setting("runs", str, "Directory of the run directories", "DIR")
+    runs_dir: str = _setting("runs", str, "Parent directory of the run directories", "DIR")
     artifacts: str = _setting(
         "on",
         _one_of("on", "retain-on-failure", "off"),

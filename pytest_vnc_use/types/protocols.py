@@ -142,7 +142,7 @@ class Desktop(Protocol):
         """
 
     def launch(self, command: Sequence[str]) -> None:
-        """Start the program under test and wait until it shows.
+        """Start the program under test and wait until it appears on the screen.
 
         Its output is kept, and `program_exit_reason` reports its end. Raises ProgramMissing if the program cannot be
         found or run, ProgramCrashed if it fails before it shows anything, DesktopError if the desktop fails or the
@@ -157,7 +157,7 @@ class Desktop(Protocol):
         """
 
     def exit_reason(self) -> str:
-        """Return how the desktop ended: "" while it is there, or if that is unknown.
+        """Return how the desktop ended: "" while it runs, or if that is unknown.
 
         Otherwise it is a line such as "the VNC server 'Xtigervnc …' exited with -9 (SIGKILL)", and the last lines of
         its output. The program then ended because of it, and `program_exit_reason` is "".
