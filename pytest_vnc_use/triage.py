@@ -266,7 +266,7 @@ RULES = (
         _is(SettingsError),
     ),
     TriageRule(
-        "the desktop itself ended: its VNC server, window manager or container",
+        "the desktop itself exited: its VNC server, window manager or container",
         "infra",
         lambda error, failure: bool(failure) and not failure.of_program,
     ),
@@ -276,7 +276,7 @@ RULES = (
         lambda error, failure: any(map(_is_full_disk, causes.chain(error))),
     ),
     TriageRule(
-        "the program under test hangs: on `qt`, where it is the VNC server, it runs and does not answer",
+        "the program under test hangs: on `qt`, it is the VNC server, and it runs but does not answer",
         "product",
         lambda error, failure: failure.hangs,
     ),
@@ -286,11 +286,9 @@ RULES = (
         "infra",
         lambda error, failure: _is_of_users_code(error) and causes.of_network(error),
     ),
+    TriageRule("the program under test was ended by a signal, or its exit code was not 0", "product", _program_failed),
     TriageRule(
-        "the program under test ended by a signal, or with an exit code that is not 0", "product", _program_failed
-    ),
-    TriageRule(
-        "the program under test ended with 0 and closed its screen; unknown who ended it",
+        "the program under test exited with 0 and closed its screen; the cause is unknown",
         "inconclusive",
         lambda error, failure: bool(failure) and isinstance(error, (ConnectionLost, DesktopRefused)),
     ),
@@ -298,7 +296,7 @@ RULES = (
         "the desktop could not be reached, or its connection was lost", "infra", _is(ConnectionLost, DesktopRefused)
     ),
     TriageRule(
-        "a file that the program should have written is missing, not UTF-8, no regular file, or too large",
+        "a file that the program should have written is missing, not UTF-8, not a regular file, or too large",
         "product",
         _is(FileMissing, FileUnreadable),
     ),
@@ -308,7 +306,7 @@ RULES = (
         _is(ProductFailed),
     ),
     TriageRule(
-        "the planner gave up, was repeating itself or answered no action, or the task is not seen to be done",
+        "the planner gave up, repeated its actions or returned no action, or the task was not confirmed as done",
         "agent",
         _is(AgentFailed),
     ),
@@ -316,7 +314,7 @@ RULES = (
     TriageRule("the steps, seconds, tokens or dollars were used up", "budget", _is(BudgetExceeded)),
     TriageRule("pytest-timeout ended the test", "budget", lambda error, failure: _is_timeout(error)),
     TriageRule("an action was denied, or no user could allow it", "policy", _is(PolicyDenied)),
-    TriageRule("the screen is not as recorded, and no model looked at it", "inconclusive", _is(RecordingDrifted)),
+    TriageRule("the screen is not as recorded, and no model continued", "inconclusive", _is(RecordingDrifted)),
     TriageRule("no claim fails, but the judge is unsure about one", "inconclusive", _is(TaskFailed)),
     TriageRule(
         "an assertion, or `pytest.fail`, fails, or another plugin fails the test, as pytest-check does",

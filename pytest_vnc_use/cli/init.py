@@ -33,20 +33,20 @@ from pytest_vnc_use.settings.layers import absolute_command, absolute_desktop
 from pytest_vnc_use.settings.settings import Settings
 
 DESCRIPTION = """\
-Write a first test into the project in this directory: the test, its settings, what git ignores, and on request a policy
-and a workflow for GitHub. Existing files are kept and named. Run it again with another PROGRAM or task to add a test.
-PROGRAM and --task are asked for at a terminal if they are missing.
+Write a first test into the project in this directory: the test, its settings, entries in .gitignore and, if requested,
+a policy and a workflow for GitHub. Existing files are kept and named. To add a test, run it again with another PROGRAM
+or task. At a terminal, it asks for PROGRAM and --task if they are missing.
 """
 EPILOG = """\
 PROGRAM is one of
-    mousepad                    a command: a desktop of TigerVNC is started for it
-    "python app.py"             the same; a script that imports Qt is shown on Qt's own VNC platform
-    http://localhost:8000       a URL: Chromium shows it, on the whole screen of a TigerVNC desktop
+    mousepad                    a command, which runs on a new TigerVNC desktop
+    "python app.py"             the same; a script that imports Qt runs on Qt's own VNC platform
+    http://localhost:8000       a URL, which Chromium shows in full screen on a TigerVNC desktop
     "container:IMAGE COMMAND"   an image with a VNC server, and a command in it
     winbox::5900                the address of a VNC server, host::port or host:display
 
-exit code: 0 if all is written and works, 1 if a line says FAIL, 2 for wrong usage, 130 for Ctrl-C; after 2
-nothing was written
+exit code: 0 if all is written and works, 1 if a line says FAIL, 2 for wrong usage (nothing was written), 130 for
+Ctrl-C
 """
 PROGRAM = """\
 Which program do you test?

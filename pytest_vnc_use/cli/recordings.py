@@ -19,7 +19,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     mask = commands.add_parser(
         "mask",
         help="Mask a region of the screen in a test's recordings",
-        description="Write masks into the recordings of a test, or list them. Replays do not see what changes there.",
+        description="Write masks into the recordings of a test, or list them. Replays ignore changes in a mask.",
     )
     mask.add_argument(
         "test",

@@ -12,7 +12,7 @@ VncUseError
 │   ├── ProductFailed         product: the screen, or the program, is not as the test requires
 │   │   ├── FileMissing       a file that the program should have written is not there; a FileNotFoundError too
 │   │   ├── FileUnreadable    a file that the program wrote cannot be read as text; a DesktopError too
-│   │   └── ProgramCrashed    the program under test ended by a signal, or at its start with an exit code that is not 0
+│   │   └── ProgramCrashed    the program under test was ended by a signal, or failed at its start
 │   ├── AgentFailed           agent: the planner gave up, or repeated its actions
 │   ├── BudgetExceeded        budget: the steps, seconds, tokens or dollars were used up
 │   ├── PolicyDenied          policy: an action was denied, and that ended the run

@@ -25,7 +25,7 @@ def pytest_vnc_step(item: pytest.Item, step: Step, run_dir: Path) -> None:
 
 @pytest.hookspec
 def pytest_vnc_verdict(item: pytest.Item, verdict: Verdict, run_dir: Path | None) -> None:
-    """Receive each verdict on a claim, by a judge or recorded evidence. `run_dir` is None before the first run."""
+    """Receive each verdict on a claim, by a judge or recorded evidence; `run_dir` is None before the first run."""
 
 
 @pytest.hookspec
