@@ -128,11 +128,13 @@ def test_enter_after_name_saves_in_gtk_dialog(tigervnc: VncServer, connected: Co
 def test_url_waits_for_slow_address_bar(tigervnc: VncServer, connected: Connect, tmp_path: Path) -> None:
     """A busy browser drops or shows elsewhere what is typed before ctrl+l has moved the focus."""
     url = tmp_path / "url"
-    url.touch()
     drops = "while read -rsn1 -t 0.01; do :; done"
-    script = f"read -rsn1; sleep 1; {drops}; printf 'URL? '; read -r line; echo $line > {url}"
+    begins = rf"stty -echo; printf '\033[?25l'; touch {url}; read -rsn1"
+    script = f"{begins}; sleep 1; {drops}; printf 'URL? '; read -r line; echo $line > {url}"
     with openbox(tigervnc), xterm(tigervnc, f"exec bash -c {shlex.quote(script)}"):
+        wait_for(url.exists, "the program")
         hands = connected(tigervnc)
+        hands.click(300, 200)
         hands.settle()
         hands.open_address("127.0.0.1:8000")
         assert_becomes(url.read_text, "127.0.0.1:8000\n")
