@@ -68,6 +68,23 @@ def test_half_update_is_no_frame(impatient: None) -> None:
         assert hands.last_frame().ref == before.ref
 
 
+def test_drawn_screen_is_updated_incrementally() -> None:
+    """A whole screen for every request would keep the server and the connection busy."""
+    incremental = struct.pack(">BBHHHH", 3, 1, 0, 0, WIDTH, HEIGHT)
+    requested = threading.Event()
+
+    class Server(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.sendall(FIRST)
+            received = b""
+            while incremental not in received and (more := self.request.recv(4096)):
+                received += more
+            requested.set()
+
+    with serving(Server) as address, closing(connect(address, encoding="raw")):
+        assert requested.wait(10)
+
+
 @contextmanager
 def deaf() -> Iterator[tuple[str, list[socket.socket]]]:
     """Yield the address of a server that shows one screen and reads nothing, and its connections."""

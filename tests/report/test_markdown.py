@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use.cli import main
-from pytest_vnc_use.report.markdown import run_markdown
+from pytest_vnc_use.report.markdown import block, code, run_markdown
 from pytest_vnc_use.report.pages import write_report
 from pytest_vnc_use.runs.directory import FinishedTest, RunDirectory, read_trace, write_finished_test
 from pytest_vnc_use.types import (
@@ -111,6 +111,14 @@ def test_text_of_anybody_stays_within_its_quote(write_run, make_step, frames) ->
     assert "\u202e" not in text
     assert "\x00" not in text
     assert "The command is left out" in text
+
+
+@pytest.mark.parametrize("text", ["", "`", "``a", "a``", "a\n```\nb", "\\`"])
+def test_quote_ends_after_text(text: str) -> None:
+    parsed = tokens(f"before {code(text)} after\n\n{block(text)}\n\nlast")
+    assert [token.type for token in parsed if token.type in ("code_inline", "fence")] == ["code_inline", "fence"]
+    outside = [token.content for token in parsed if token.type == "text" and token.content.strip()]
+    assert outside == ["before ", " after", "last"]
 
 
 def test_command_is_quoted(drifted: Path) -> None:
