@@ -97,7 +97,7 @@ class Redactions:
 class RedactingController(ForwardingController):
     """A Controller around another one, whose frames show no field in which a secret was typed.
 
-    `hide` puts the placeholder of each secret instead of its value. `masks` are those of the test's recording,
+    `hide` replaces each secret's value with its placeholder. `masks` are those of the test's recording,
     where a program repeats a secret: once one was typed, they are redacted too.
     """
 
