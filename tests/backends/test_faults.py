@@ -80,6 +80,8 @@ def test_drawn_screen_is_updated_incrementally() -> None:
             while incremental not in received and (more := self.request.recv(4096)):
                 received += more
             requested.set()
+            while self.request.recv(4096):
+                pass
 
     with serving(Server) as address, closing(connect(address, encoding="raw")):
         assert requested.wait(10)

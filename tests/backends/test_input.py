@@ -128,13 +128,14 @@ def test_enter_after_name_saves_in_gtk_dialog(tigervnc: VncServer, connected: Co
 def test_url_waits_for_slow_address_bar(tigervnc: VncServer, connected: Connect, tmp_path: Path) -> None:
     """A busy browser drops or shows elsewhere what is typed before ctrl+l has moved the focus."""
     url = tmp_path / "url"
+    hidden = r"stty -echo; printf '\033[?25l\033[6n'; read -rsdR"  # xterm answers once it has hidden the cursor
     drops = "while read -rsn1 -t 0.01; do :; done"
-    begins = rf"stty -echo; printf '\033[?25l'; touch {url}; read -rsn1"
-    script = f"{begins}; sleep 1; {drops}; printf 'URL? '; read -r line; echo $line > {url}"
-    with openbox(tigervnc), xterm(tigervnc, f"exec bash -c {shlex.quote(script)}"):
+    script = f"{hidden}; touch {url}; read -rsn2; sleep 1; {drops}; printf 'URL? '; read -r line; echo $line > {url}"
+    with xterm(tigervnc, f"exec bash -c {shlex.quote(script)}"):
         wait_for(url.exists, "the program")
         hands = connected(tigervnc)
         hands.click(300, 200)
+        hands.type_text("x")  # at the first key xterm hides the pointer
         hands.settle()
         hands.open_address("127.0.0.1:8000")
         assert_becomes(url.read_text, "127.0.0.1:8000\n")

@@ -72,8 +72,9 @@ def xterm(
 
 @contextmanager
 def openbox(server: VncServer) -> Iterator[None]:
-    with server.run("openbox"):
-        wait_for(lambda: b"window id" in server.output_of("xprop", "-root", "_NET_SUPPORTING_WM_CHECK"), "openbox")
+    """Run openbox; a window shown before it is ready may stay unmapped."""
+    with server.run("openbox", "--startup", "xprop -root -f OPENBOX_READY 8s -set OPENBOX_READY yes"):
+        wait_for(lambda: b"yes" in server.output_of("xprop", "-root", "OPENBOX_READY"), "openbox")
         yield
 
 
@@ -85,7 +86,7 @@ def window_of(server: VncServer, title: str) -> None:
         found = subprocess.run(["xwininfo", "-name", title], env=environment, capture_output=True, timeout=5)
         return b"IsViewable" in found.stdout
 
-    wait_for(is_shown, f"a window {title!r}", timeout_s=30)  # under openbox some take 5 s to appear
+    wait_for(is_shown, f"a window {title!r}")
 
 
 @contextmanager
