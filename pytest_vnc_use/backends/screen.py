@@ -225,7 +225,6 @@ class Capture:
 
     pixels: Pixels
     taken_at: float
-    changed: Tiles
     moving: Tiles
     pointer: tuple[PointerShape, int, int] | None = None
 
@@ -237,9 +236,9 @@ class Capture:
             pixels = shape.drawn_on(pixels, x, y)
         png = encode_png(pixels)
         height, width = self.pixels.shape
-        changed, moving = (tuple(regions(tiles, width, height)) for tiles in (self.changed, self.moving))
+        moving = tuple(regions(self.moving, width, height))
         digest = hashlib.sha256(png).hexdigest()
-        return Frame(FrameRef(digest, width, height), png, self.taken_at, changed, moving, pixels)
+        return Frame(FrameRef(digest, width, height), png, self.taken_at, moving, pixels)
 
 
 def regions(tiles: Tiles, width: int, height: int) -> Iterator[Region]:
@@ -260,7 +259,7 @@ class TransientFrames:
     def __init__(self) -> None:
         self._looked: Capture | None = None
         self._base: Pixels | None = None
-        self._base_s = self._known_s = np.inf
+        self._known_s = np.inf
         self._transients = np.zeros((0, 0), np.int64)
         self._kept: list[tuple[Pixels, Capture]] = []
         """The screen of the look before, and the transient frame."""
@@ -287,9 +286,9 @@ class TransientFrames:
             return
         self._transients += transient
         self._known_s = now_s
-        capture = Capture(pixels.copy(), now_s, last_s >= self._base_s, moving)
+        capture = Capture(pixels.copy(), now_s, moving)
         if self._base is None:
-            self._base, self._base_s = capture.pixels, now_s
+            self._base = capture.pixels
         self._kept.append((self._base, capture))
         while len(self._kept) > MAX_FRAMES or len(self._kept) * pixels.nbytes > MAX_BYTES:
             del self._kept[0]
@@ -308,8 +307,8 @@ class TransientFrames:
     def _begin(self) -> None:
         if capture := self._looked:
             self._base, self._looked = capture.pixels, None
-            self._base_s = self._known_s = capture.taken_at
-            self._transients = np.zeros(capture.changed.shape, np.int64)
+            self._known_s = capture.taken_at
+            self._transients = np.zeros(capture.moving.shape, np.int64)
 
 
 class Framebuffer:
@@ -325,7 +324,6 @@ class Framebuffer:
         self._acting = False
         self._error: VncUseError | None = None
         self._transients = TransientFrames()
-        self._looked_s = -np.inf
         self.pointer_shape: PointerShape | None = None
         """The shape of the pointer; None if the server has not sent it."""
         self.pointer_at: tuple[int, int] | None = None
@@ -340,7 +338,6 @@ class Framebuffer:
             self._complete = False
             self._activity = Activity(width, height)
             self._transients.resize(self._activity.known)
-            self._looked_s = -np.inf
 
     def apply(self, rectangles: Sequence[Rectangle]) -> None:
         """Draw one whole update; its rectangles must be on the screen."""
@@ -399,9 +396,7 @@ class Framebuffer:
     def last_capture(self) -> Capture:
         """Return a copy of the pixels as they were last seen, even if the connection ended."""
         with self._condition:
-            changed = self._activity.last_s >= self._looked_s
-            capture = Capture(self._pixels.copy(), clock.monotonic(), changed, self._moving(), self._pointer())
-            self._looked_s = capture.taken_at
+            capture = Capture(self._pixels.copy(), clock.monotonic(), self._moving(), self._pointer())
             self._transients.look(capture)
             return capture
 

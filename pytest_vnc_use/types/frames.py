@@ -24,17 +24,15 @@ class FrameRef:
 class Frame:
     """The whole screen at one time, as PNG (8-bit RGB). Frames with the same image are equal.
 
-    `taken_at` is that time on the monotonic clock. `changed` is where the screen changed since the previous frame of
-    the same connection. `moving` is where the screen always changes (a spinner, a video); it may be in
-    `changed` too. `pixels` are the pixels of the PNG as an array of shape (height, width), with blue in the lowest byte
-    and any value in the highest. They are None if they were not available when the frame was taken. Code must not write
-    to them. `redacted` are the boxes over typed secrets, which no comparison reads.
+    `taken_at` is that time on the monotonic clock. `moving` is where the screen always changes (a spinner, a video).
+    `pixels` are the pixels of the PNG as an array of shape (height, width), with blue in the lowest byte and any value
+    in the highest. They are None if they were not available when the frame was taken. Code must not write to them.
+    `redacted` are the boxes over typed secrets, which no comparison reads.
     """
 
     ref: FrameRef
     png: bytes = field(repr=False)
     taken_at: float = field(default_factory=clock.monotonic, compare=False)
-    changed: tuple[Region, ...] = field(default=(), compare=False)
     moving: tuple[Region, ...] = field(default=(), compare=False)
     pixels: object = field(default=None, compare=False, repr=False)
     redacted: tuple[Region, ...] = field(default=(), compare=False)
