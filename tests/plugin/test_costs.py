@@ -84,6 +84,7 @@ def click_around(request: Request) -> Reply:
     return calls(("click", {"x": place, "y": place}))
 
 
+@pytest.mark.slow
 def test_limits_end_tests_and_costs_are_reported(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makepyfile(test_it=TESTS)
     pytester.makeconftest("import os; open('pid', 'w').write(str(os.getpid()))")

@@ -316,6 +316,7 @@ def test_caught(vnc_agent):
 
 
 @pytest.mark.desktop
+@pytest.mark.slow
 def test_recording_replays_by_who_vouched_for_its_end(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
