@@ -107,7 +107,8 @@ def recorded_test(
 ) -> RecordedTest | None:
     """Return the test with its recording; None if it is neither replayed nor recorded. Raises RecordingError.
 
-    `secrets` are those that the test declares. Nothing is healed without a judge.
+    `secrets` are those that the test declares. Nothing is healed without a judge, unless a mode was asked for and
+    the body checks.
     """
     state, key, redacts = state_of(item), _key(item, secrets), not settings.show_secrets
     state.settings = settings
@@ -115,7 +116,8 @@ def recorded_test(
         state.recorded = RecordedTest(key, "replay", rehearsal=state.rehearsal, redacts=redacts)
         return state.recorded
     specs, has_planner = state.specs, not isinstance(planner, NoPlanner)
-    if key.path.exists() and not (specs and all(spec.body_checks for spec in specs)):
+    body_may_vouch = settings.record and specs and all(spec.body_checks for spec in specs)
+    if key.path.exists() and not body_may_vouch:
         has_planner &= judge is not None or bool(build.judge_of(settings))
     mode = _mode(key, settings, has_planner=has_planner)
     review = None

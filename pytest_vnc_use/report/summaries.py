@@ -36,8 +36,8 @@ def lines(results: SessionResults) -> Iterator[str]:
 
 
 def checked_by_body(tests: Sequence[ItemResult]) -> str:
-    """Return which tests have a task with `expect=None`, the first 10 by name; "" if there is none."""
-    names = [test.test for test in tests if "body" in test.checked_by]
+    """Return which tests passed by a task with `expect=None`, the first 10 by name; "" if there is none."""
+    names = [test.test for test in tests if test.result == "passed" and "body" in test.checked_by]
     if not names:
         return ""
     more = f" and {len(names) - 10} more, see checked_by in the results" if names[10:] else ""

@@ -112,14 +112,18 @@ def test_healed_drift_and_transient_are_reported(recorded: Project) -> None:
     confirmed = text.replace('"stays": ', '"confirmed_by": "user", "stays": ')
     unjudged.write_text(confirmed.replace(f'"sans-serif": "{font}"', '"sans-serif": "Nimbus"'), "utf-8")
     before = {name: recorded.file.with_stem(f"test_{name}").read_text("utf-8") for name in ("till", *names)}
+    unasked = recorded.run("-ovnc_gate_seconds=2", "test_till.py::test_till", till="--fault='moved button'")
+    assert (unasked.code, results_of(recorded)["till"].not_healed) == (1, ()), unasked.out
+    assert recorded.file.read_text("utf-8") == text, "a planner without a judge heals if it is asked to"
+    auto = "--vnc-record=auto", "-ovnc_gate_seconds=2"
     strict = "-ovnc_healed=fail", "--vnc-transients=fail", "test_till.py::test_till", "test_till.py::test_toast"
-    failed = recorded.run("-ovnc_gate_seconds=2", *strict, till="--fault='moved button'")
+    failed = recorded.run(*auto, *strict, till="--fault='moved button'")
     assert {name: test.result for name, test in results_of(recorded).items()} == {"till": "failed", "toast": "failed"}
     for problem in ("was healed", "showed an unrecorded transient frame"):
         assert f"the test passed, but its replay {problem}" in failed.out
     assert recorded.file.read_text("utf-8") == text
     reports = "--junitxml=junit.xml", "--html=report.html", "--self-contained-html"
-    ended = recorded.run("-ovnc_gate_seconds=2", *reports, till="--fault='moved button'")
+    ended = recorded.run(*auto, *reports, till="--fault='moved button'")
     tests = results_of(recorded)
     healed = {"till", "passes_later"}
     assert {name for name, test in tests.items() if test.result == "passed"} == {*healed, "toast"}, ended.out
