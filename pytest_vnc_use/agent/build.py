@@ -594,7 +594,7 @@ def elements_asker(settings: Settings, desktop: Desktop) -> Callable[[Action], E
     if settings.cdp:
         from pytest_vnc_use.backends.browser import browser_at
 
-        return lambda action: browser_at(settings.cdp, desktop.read_file, timeout_s=ASK_S).acted_on(action)
+        return lambda action: browser_at(settings.cdp, desktop.read_file, wait_s=0, timeout_s=ASK_S).acted_on(action)
     if settings.elements:
         from pytest_vnc_use.backends.elements import acted_on_program as in_program
 
@@ -646,7 +646,7 @@ def connect(
     *,
     may_stay_blank: bool = False,
     program_exit_reason: Callable[[], str] = str,
-    read_file: Callable[[str], str] | None = None,
+    read_file: Callable[..., str] | None = None,
     tap: MessageTap | None = None,
 ) -> Controller:
     """Return a controller for the desktop at `settings.server`, with a watchdog. Raises DesktopError.

@@ -244,11 +244,12 @@ class Browser:
             return True
 
 
-def browser_at(cdp: str, read_file: Callable[[str], str], *, timeout_s: float = 10.0) -> Browser:
+def browser_at(cdp: str, read_file: Callable[..., str], *, wait_s: float = 5.0, timeout_s: float = 10.0) -> Browser:
     """Return the browser that the setting `cdp` names: its address, or the file DevToolsActivePort in its profile.
 
     Chrome writes that file where it is started with `--remote-debugging-port=0`; `read_file` reads it from the desktop,
-    on this machine. Raises SettingsError if `cdp` is empty or makes no sense, DesktopError if there is no file.
+    on this machine, and waits up to `wait_s` for it. Raises SettingsError if `cdp` is empty or makes no sense,
+    DesktopError if there is no file.
     """
     if not cdp:
         raise SettingsError(
@@ -258,7 +259,7 @@ def browser_at(cdp: str, read_file: Callable[[str], str], *, timeout_s: float = 
     if not cdp.endswith(_PORT_FILE):
         return Browser(cdp, timeout_s=timeout_s)
     try:
-        port, newline, _ = read_file(cdp).partition("\n")
+        port, newline, _ = read_file(cdp, timeout_s=wait_s).partition("\n")
     except (FileNotFoundError, FileUnreadable) as exc:
         raise DesktopError(f"no browser has been started with --remote-debugging-port=0 yet: {exc}") from exc
     if not newline:  # Chrome makes the file before it writes it

@@ -104,7 +104,7 @@ def connect(
     tap: MessageTap | None = None,
     facts: ServerFacts | None = None,
     watch: Watch | None = None,
-    browser: Callable[[], Browser] | None = None,
+    browser: Callable[..., Browser] | None = None,
 ) -> VNCController:
     """Connect to a VNC server and wait for its first whole frame.
 
@@ -141,7 +141,7 @@ class VNCController:
         encoding: EncodingChoice | None = None,
         show_pointer: bool = False,
         watch: Watch | None = None,
-        browser: Callable[[], Browser] | None = None,
+        browser: Callable[..., Browser] | None = None,
     ) -> None:
         """Take the arguments of `connect` in this module."""
         self._rules, self._show_pointer = settle_rules, show_pointer
@@ -239,7 +239,7 @@ class VNCController:
     def page_url(self) -> str:
         """Return the URL of the page that the browser shows; "" if there is no browser, or it does not answer."""
         try:
-            return self._browser().url if self._browser else ""
+            return self._browser(wait_s=0).url if self._browser else ""
         except (DesktopError, SettingsError):
             return ""
 

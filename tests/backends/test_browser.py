@@ -8,6 +8,7 @@ import re
 import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -194,7 +195,7 @@ def test_opening_page_is_awaited() -> None:
         server.shutdown()
 
 
-def no_file(name: str) -> str:
+def no_file(name: str, *, timeout_s: float = 5.0) -> str:
     raise FileNotFoundError(f"the program's working directory has no file {name!r}")
 
 
@@ -208,10 +209,25 @@ def test_no_browser_is_named() -> None:
             browser_at(address, no_file)
 
 
+def test_url_of_step_waits_for_no_browser(tigervnc: VncServer, connected: Callable[..., VNCController]) -> None:
+    """It is asked after each step, also of programs that are no browser, where `vnc_cdp` is set for all tests."""
+    waited: list[float] = []
+
+    def read_file(name: str, *, timeout_s: float = 5.0) -> str:
+        waited.append(timeout_s)
+        return no_file(name)
+
+    hands = connected(tigervnc, browser=partial(browser_at, "profile/DevToolsActivePort", read_file))
+    assert (hands.page_url(), waited) == ("", [0])
+    with pytest.raises(ActionError):
+        hands.perform(TraverseHistory("back"))
+    assert waited == [0, 5], "it may be starting"
+
+
 def test_addresses_history_and_windows_by_devtools_or_keys(
     desktop: VncServer, browser: Browser, hands: VNCController, pages: Site, connected: Callable[..., VNCController]
 ) -> None:
-    controller = connected(desktop, browser=lambda: browser)
+    controller = connected(desktop, browser=lambda wait_s=5.0: browser)
     for acting in (controller, hands):
         acting.perform(OpenAddress(f"{pages.address}/second"))
         browser.wait_for_text("The second page")
