@@ -61,6 +61,7 @@ def test_accepted_and_masked_changes_are_asked_once(recorded: Tills) -> None:
     assert user.questions[1].masked_px > 500
     after, recording = files_of(recorded), recorded.recording
     changed = {name.rpartition("-")[0] for name in before.keys() ^ after.keys()}
+    changed -= {"1-04-transient1", "1-last"}  # a busy machine may have drawn the end in two parts
     assert changed == {"1-03-screen", "1-04-screen", "1-end", "accepted"}
     assert [change.by for change in recording.history] == [getpass.getuser()]
     assert recording.masks
