@@ -10,7 +10,7 @@ import pytest
 from pytest_vnc_use.errors import DesktopError, ScreenBlank
 from pytest_vnc_use.report.results import ItemResult, read_results, session_results
 from pytest_vnc_use.report.summaries import lines, markdown
-from pytest_vnc_use.triage import failure_of
+from pytest_vnc_use.triage import DesktopFailure, failure_of
 from support.pad_sessions import QUIET, results
 
 OWN_DESKTOP = """
@@ -173,3 +173,10 @@ class Hanging:
 def test_blank_screen_of_hanging_program_is_its_fault() -> None:
     assert failure_of(Hanging(), ScreenBlank("one colour only")).hangs  # type: ignore[arg-type]  # a user's own
     assert not failure_of(Hanging(), DesktopError("no way there"))  # type: ignore[arg-type]  # as above
+
+
+@pytest.mark.parametrize(
+    ("end", "has_failed"), [("exited with -11 (SIGSEGV)", True), ("exited with 139", True), ("exited with 0", False)]
+)
+def test_program_has_failed_unless_it_was_closed(end: str, *, has_failed: bool) -> None:
+    assert DesktopFailure(f"the program 'pad' {end}\nWARNING", of_program=True).has_failed == has_failed
