@@ -18,7 +18,7 @@ from typing_extensions import assert_never
 from pytest_vnc_use.errors import RunDirectoryUnwritable
 from pytest_vnc_use.report.phrases import free_name, sanitize, short
 from pytest_vnc_use.report.run_view import NOT_HEALED, ClaimView, RunPage, StepView, show_run
-from pytest_vnc_use.report.screenshots import NOT_MARKED, Box, Pair, Shot
+from pytest_vnc_use.report.screenshots import Box, Pair, Shot
 from pytest_vnc_use.runs.directory import Trace, write_atomically
 from pytest_vnc_use.runs.transcript import CaptionPart
 from pytest_vnc_use.settings.settings import FIELDS, Settings, argument
@@ -193,9 +193,7 @@ def _step(step: StepView, links: Links) -> Iterator[str]:
     yield from (f"  - {kind}: {code(text)}" for kind, text in step.lines)
     seen = [links.to_shot("before", step.pair.left), links.to_shot("after", step.pair.right)]
     seen += [links.to_shot("the place of the step", step.crop)] if step.crop else []
-    yield f"  - seen: {', '.join(seen)}" + (
-        f"; {code(step.pair.note, 200)}" if step.pair.note not in ("", NOT_MARKED) else ""
-    )
+    yield f"  - seen: {', '.join(seen)}" + (f"; {code(step.pair.note, 200)}" if step.pair.note else "")
     yield from (f"  - {links.to_shot('shown in between', shot)}" for shot in step.transients)
 
 

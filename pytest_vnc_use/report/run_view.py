@@ -245,6 +245,7 @@ def _view(trace: Trace, ended: FinishedTest | None, shots: Shots, damage: Sequen
     # the steps come before the deciding pair, which has the screens of the last of them
     steps = _steps(trace, shots, has_passed=ended is not None and ended.result == "passed")
     deciding = _deciding(trace, ended, shots, compares=compares)
+    decides = deciding.step if deciding.is_cause and deciding.where == "at" else 0
     sentence, rule = _sentence(trace, ended)
     return RunView(
         run_id=trace.path.name,
@@ -255,7 +256,7 @@ def _view(trace: Trace, ended: FinishedTest | None, shots: Shots, damage: Sequen
         rule=short(rule, 300),
         deciding=replace(deciding, text=short(deciding.text)),
         facts=[(name, short(text, 500)) for name, text in _facts(trace, ended) if text],
-        steps=[replace(step, is_deciding=step.number == deciding.step) for step in steps],
+        steps=[replace(step, is_deciding=step.number == decides) for step in steps],
         claims=list(_claims(trace, shots)),
         others=list(_others(trace, shots, deciding.pair, compares=compares)),
         last=shots.shot(trace.last_frame, "the last screenshot"),

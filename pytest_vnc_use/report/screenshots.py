@@ -28,7 +28,6 @@ from pytest_vnc_use.types import Action, Drift, FrameRef, Region
 
 ADDED = "page"
 """The directory within a run directory for the images that the page adds."""
-NOT_MARKED = "what changed is not marked here: `cua-vnc report` marks it"
 DIFF_MIME = "application/vnd.allure.image.diff"
 Compare = Literal["all", "failed", "deciding"]
 """What is compared: every step, those of tests that failed, or only what decided a test that failed."""
@@ -272,7 +271,7 @@ class Shots:
         if left.problem or right.problem or (names[0] == names[1] and refs[0] == refs[1]):
             return pair
         if not (self._compares if compares is None else compares):
-            return replace(pair, note="" if refs[0] == refs[1] else NOT_MARKED)
+            return pair
         try:
             comparison = self.compare(*refs, region)
         except RunDirectoryError as exc:

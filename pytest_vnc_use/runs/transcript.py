@@ -275,7 +275,7 @@ REPLAYED = "pytest_vnc_use.replayed"
 """Provider details of a turn that was read from a recording. No planner uses this key."""
 ONLY_REPLAYED = "recording"
 """The name of a replay without a live planner."""
-_UNTIL_IT_DRIFTS = "recording, or where that drifts "
+_UNTIL_IT_DRIFTS = "recording, and after a drift "
 
 
 def replaying_name(live: str) -> str:

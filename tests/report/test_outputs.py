@@ -88,7 +88,7 @@ def healed(step: Callable[..., Any], frames: list[Frame]) -> tuple[dict[str, Any
     steps = [step(1, Click(5, 5), model="g-3", times=Times(3.0, 0.5, 1.0, 0.25), transient_frames=(frames[2].ref,))]
     events = [ModelExchange("judge", 1, {}, {}, 1.25, model="g-3"), Transient("a toast", frames[2].ref, BOX)]
     run = {"steps": steps, "first": [drift, asked], "events": events, "end": DONE, "model": "g-3"}
-    return {**run, "planner": "recording, or where that drifts gemini"}, FinishedTest("test_it", "passed", seconds=3.0)
+    return {**run, "planner": "recording, and after a drift gemini"}, FinishedTest("test_it", "passed", seconds=3.0)
 
 
 def judged(step: Callable[..., Any], frames: list[Frame]) -> tuple[dict[str, Any], FinishedTest | None]:

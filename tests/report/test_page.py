@@ -130,7 +130,7 @@ def test_step_after_takeover_is_healed_only_if_test_passed(
     result: str, mode: str, write_run, make_step, frames
 ) -> None:
     drift = Drift("other", frames[0].ref, frames[1].ref, Region(0, 0, 9, 9), healed=True)
-    planner = "recording, or where that drifts callable (plans:plan)"
+    planner = "recording, and after a drift callable (plans:plan)"
     path = write_run([make_step(1, Click(6, 6))], planner=planner, first=[drift])
     if result:
         write_finished_test(path, FinishedTest("test_it.py::test_it", result))
@@ -300,7 +300,7 @@ ASKED = ApprovalRequest(1, Proposal(Wait()), Ruling("ask", "no rule matches"))
     ("planner", "events", "end", "text"),
     [
         ("recording", [], DONE, ("replayed as recorded", "plain")),
-        ("recording, or where that drifts g", [DRIFT], DONE, ("done, says the planner", "plain")),
+        ("recording, and after a drift g", [DRIFT], DONE, ("done, says the planner", "plain")),
         ("gemini (g-3)", [], DONE, ("done, says the planner", "plain")),
         ("manual", [], DONE, ("done by a user", "plain")),
         ("scripted", [], RunEnded(None, "", "ConnectionLost"), ("failed with an error", "bad")),
