@@ -99,7 +99,8 @@ _WORKERS = re.compile(r"-n.*|--numprocesses(=.*)?|-d|--dist(=.*)?")
 _TEST = '''\
 """A test over VNC, written by `cua-vnc init`.
 
-The task is recorded once. From then on each run replays it without a model, and fails where the screen has changed.
+The task is recorded once. From then on each run replays it without a model. Where the screen has changed, the
+test fails, unless a planner and a judge are set: they continue.
 """
 
 import pytest

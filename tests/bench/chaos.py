@@ -70,7 +70,8 @@ def inside(asked: argparse.Namespace) -> int:
     arena = Arena(Model(broken))
     project = Project(Path("/tmp/project"), world.SMALL / "runs", broken, asked.tests)
     project.write()
-    code, output, _ = run(project, arena, [], ["-n4", "--vnc-record=rewrite", "test_replayed.py"])
+    workers = f"-n{min(asked.tests, 4)}"
+    code, output, _ = run(project, arena, [], [workers, "--vnc-record=rewrite", "test_replayed.py"])
     if code:
         raise SystemExit(f"all tests must pass while nothing is disturbed:\n{output}")
     project.break_programs()
@@ -83,7 +84,7 @@ def inside(asked: argparse.Namespace) -> int:
         project.forget()
         before, started_s, here = world.files(), time.monotonic(), Counter[str]()
         say(f"session {number} ({' '.join(way) or 'no more options'})")
-        code, output, done = run(project, arena, actions, ["-n4", *way])
+        code, output, done = run(project, arena, actions, [workers, *way])
         lines = [*wrong_results(project, code, done, here)]
         say(f"session {number} took {time.monotonic() - started_s:.0f} s: {dict(here)}")
         if any(hit.action.kind.endswith("supervisor") for hit in done):

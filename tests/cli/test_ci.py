@@ -168,9 +168,6 @@ def test_github_without_recording_or_key_fails_late(
     assert not [call for call in machine.calls if call.startswith("gh")]
     assert run_github(machine, WORKFLOW, "replay", {}) == 1, machine.said
     assert "no recording" in machine.said
-    keyless, gitlab = Machine(tmp_path / "keyless", origin), ALL[1]
-    assert gitlab.run(keyless, gitlab.file, gitlab.heal, {}) == 0, keyless.said
-    assert "nothing is healed" in keyless.said
     summary = (machine.directory / "summary.md").read_text()
     assert "https://github.test/page#run-1)" in summary
     assert "All files: URL" in summary

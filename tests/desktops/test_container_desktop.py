@@ -32,6 +32,7 @@ def engine(*arguments: str) -> str:
     return subprocess.run([ENGINE, *arguments], capture_output=True, text=True, timeout=400).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.container
 def test_container_has_what_was_asked_for(
     start: Callable[..., ContainerDesktop], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -79,6 +80,7 @@ BAD: list[tuple[dict[str, Any], type[VncUseError], str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.container
 def test_bad_input_is_named_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

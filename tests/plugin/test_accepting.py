@@ -54,6 +54,7 @@ def reviewed(
     return review(project.path, answers, "-p", "no:pytest-vnc", *desktop, *shlex.split(options))
 
 
+@pytest.mark.slow
 def test_answers_hold_for_all_tests_and_bug_is_product(project: Project) -> None:
     before = files_of(project)
     ended = reviewed(project, "wrong total", YES, BUG, options="")

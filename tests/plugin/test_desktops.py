@@ -84,6 +84,7 @@ def test_after_it(vnc_agent):
 """
 
 
+@pytest.mark.slow
 def test_ended_desktop_is_replaced_and_server_is_infra(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_program=ENDS_PROGRAM, test_server=ENDS_SERVER)
     result = pytester.runpytest_subprocess(*DESKTOP, "--vnc-app=xterm -e sleep 1234567", "--vnc-scope=module")

@@ -63,6 +63,7 @@ def ended(directory: Path) -> dict[str, list[FinishedTest]]:
     return tests
 
 
+@pytest.mark.slow
 def test_run_directories_and_page_tell_how_tests_ended(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

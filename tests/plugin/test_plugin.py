@@ -135,6 +135,7 @@ REPLIES = {
 """The answers of the model, by test, in the order of the tests."""
 
 
+@pytest.mark.slow
 @pytest.mark.desktop
 def test_live_session_carries_out_and_reports(pytester: pytest.Pytester, model: Model, run: Run) -> None:
     pytester.syspathinsert()
@@ -360,6 +361,7 @@ def test_with_other_plugins(vnc, record_mode, vnc_agent, vnc_settings):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.desktop
 def test_markers_combine_beside_other_plugins(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tigervnc: VncServer

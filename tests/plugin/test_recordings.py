@@ -168,6 +168,7 @@ def writable():
 """
 
 
+@pytest.mark.slow
 def test_unwritable_recording_is_reported(project: Project) -> None:
     """One that cannot be written before it is made performs nothing; later it fails a session that is for it."""
     project.write("conftest.py", PLANS.replace("[NAME, ADD, ADD, PAY]", "[PAY]"))
@@ -198,6 +199,7 @@ TREE = {
 """Test files, each beside the recording of test_till.py::test_till."""
 
 
+@pytest.mark.slow
 def test_recording_is_found_or_offered_where_it_fits(recorded: Project) -> None:
     recordings = recorded.path / "__vnc_recordings__"
     for name, text in TREE.items():
@@ -231,6 +233,7 @@ RECORDED_AS = "import pytest\n" + "".join(
 BY_HAND = "def test_by_hand(vnc_agent): vnc_agent.click(140, 224)\n"
 
 
+@pytest.mark.slow
 def test_replay_option_overrules_marker(project: Project) -> None:
     project.write("test_till.py", RECORDED_AS + BY_HAND)
     replayed = project.run("-ovnc_record=replay")
@@ -261,6 +264,7 @@ import pytest
 """
 
 
+@pytest.mark.slow
 def test_drift_at_end_runs_body_first(recorded: Project) -> None:
     (recorded.path / "conftest.py").unlink()
     recorded.write("test_till.py", AT_ITS_END)

@@ -54,6 +54,7 @@ def files_of(tills: Tills) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in tills.key.path.parent.rglob("*") if file.is_file()}
 
 
+@pytest.mark.slow
 def test_accepted_and_masked_changes_are_asked_once(recorded: Tills) -> None:
     before, user = files_of(recorded), User("accept", "mask")
     assert user.review(recorded, "wrong total") == ""
@@ -82,6 +83,7 @@ def test_answer_after_recording_changed_is_not_written(recorded: Tills) -> None:
     assert file.read_bytes() == b"edited"
 
 
+@pytest.mark.slow
 def test_claim_whose_evidence_changed_is_asked(judged: Tills) -> None:
     before = files_of(judged)
     for answers in (["accept"] * 2, ["accept"] * 3):

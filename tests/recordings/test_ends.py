@@ -130,6 +130,7 @@ def test_transient_at_end_is_listed(saved: Tills) -> None:
     assert transient.region.meets(Region(0, 260, 800, 400))
 
 
+@pytest.mark.slow
 @desktop
 def test_blinking_status_has_two_variants_and_is_evidence(blinking: Tills) -> None:
     (recorded,) = blinking.recording.runs
@@ -155,6 +156,7 @@ def test_status_that_blinks_otherwise_drifts(blinking: Tills, other: str) -> Non
     assert "recorded variants" in str(drift.value)
 
 
+@pytest.mark.slow
 @desktop
 def test_other_answer_of_function_drifts(tmp_path: Path) -> None:
     tills, answers = Tills(tmp_path, LATER), ["packed"]

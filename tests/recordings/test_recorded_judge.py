@@ -67,6 +67,7 @@ class Sees(Says):
         return super().judge(claim, frame, timeout_s=timeout_s, report=report)
 
 
+@pytest.mark.slow
 def test_claim_beside_mask_is_judged_again_once(judged: Tills) -> None:
     assert add_masks(judged.key.path, [Region(300, 110, 470, 170)])
     with judged.agent("auto", Steps(), judge=Sees()) as played:

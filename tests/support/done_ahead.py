@@ -1,7 +1,10 @@
-"""Done once, in the server that `forked_python` forks sessions from: templates are compiled, schemas are built."""
+"""Done once, in the server that `forked_python` forks sessions from: templates are compiled, schemas are built, and the
+modules of all files are found, which the first traceback of a session would do.
+"""
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from pytest_vnc_use.report import templates
@@ -17,3 +20,4 @@ FORMS: tuple[Any, ...] = (
 )
 for form in FORMS:
     json_lines._adapter(form)
+inspect.getmodule(inspect.getmodule.__code__)
