@@ -54,8 +54,7 @@ def test_zrle_and_tight_in_all_their_ways(seed: int) -> None:
         assert np.array_equal(read(zrle.decode(*size), zrle_stream.encode(pixels, way)), pixels)
     for way in drawn.choices(sorted(TIGHT_WAYS), k=4):
         pixels = rfb_server.image(*size, drawn.randint(1, TIGHT_WAYS[way]), seed)
-        is_reset = way != "fill" and drawn.random() < 0.5
-        data = tight_stream.encode(pixels, way, drawn.randrange(4), reset=is_reset)
+        data = tight_stream.encode(pixels, way, drawn.randrange(4), reset=drawn.random() < 0.5)
         assert np.array_equal(read(tight.decode(*size), data), pixels)
 
 

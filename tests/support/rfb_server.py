@@ -147,10 +147,11 @@ class TightStream:
     def encode(self, pixels: Pixels, way: str, stream: int = 0, *, reset: bool = False) -> bytes:
         if reset:
             self._streams[stream] = zlib.compressobj()
-        control = stream << 4 | (1 << stream if reset else 0)
+        resets = 1 << stream if reset else 0
+        control = stream << 4 | resets
         match way:
             case "fill":
-                return b"\x80" + red_first(pixels[:1, :1])
+                return bytes([0x80 | resets]) + red_first(pixels[:1, :1])
             case "copy":
                 return bytes([control]) + self.wrap(stream, red_first(pixels))
             case "palette":
