@@ -46,7 +46,7 @@ def licence(package: Distribution) -> str:
     return str(known.get("License-Expression") or ", ".join(named) or text.partition("\n")[0])
 
 
-def faults(packages: dict[str, Distribution]) -> Iterator[str]:
+def problems(packages: dict[str, Distribution]) -> Iterator[str]:
     """Print a line for each package, and yield those that need a look."""
     for name, package in sorted(packages.items()):
         found = licence(package)
@@ -57,5 +57,5 @@ def faults(packages: dict[str, Distribution]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    wrong = list(faults(needed("pytest-vnc-use", EXTRAS)))
+    wrong = list(problems(needed("pytest-vnc-use", EXTRAS)))
     sys.exit("\n".join(["to be looked at:", *wrong]) if wrong else 0)

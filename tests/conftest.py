@@ -27,7 +27,7 @@ from support.vnc_servers import VncServer
 
 DESKTOPS = frozenset({"pad", "tigervnc", "x11vnc", "recorded_once"})
 """The fixtures, for tests of several directories, that start a desktop."""
-LONGEST_TEST_S = 600
+MAX_TEST_S = 600
 """Nothing takes so long but what hangs, also on a machine with much else to do."""
 
 
@@ -69,7 +69,7 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give each test a time limit: none hangs. Mark those whose fixtures start a desktop, before -m selects."""
     for item in items:
-        item.add_marker(pytest.mark.timeout(LONGEST_TEST_S))
+        item.add_marker(pytest.mark.timeout(MAX_TEST_S))
         if not DESKTOPS.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.desktop)
 

@@ -325,6 +325,12 @@ REPLACED = {
     r"swallows?": "suppress",
     r"surely": "always",
     r"at rest": "stable",
+    r"eyes and hands": "screen capture and input",
+    r"attended": "manual",
+    r"cascad(?:es?|ing)": "layers",
+    r"hears?|heard": "receive",
+    r"seal(?:s|ed)?": "checksum",
+    r"wish(?:es)?": "setting, request",
 }
 """Terms of this project's past, as patterns, with the standard term to write; code is left out."""
 PAST = re.compile(rf"\b(?:{'|'.join(REPLACED)})\b", re.IGNORECASE)
@@ -332,7 +338,12 @@ PAST = re.compile(rf"\b(?:{'|'.join(REPLACED)})\b", re.IGNORECASE)
 
 def test_texts_use_standard_terms() -> None:
     """Pages, errors, options' help, prompts and docstrings: every text of several words."""
-    for page, prose in PROSE.items():
+    patterns = (
+        "pytest_vnc_use/**/*.j2 pytest_vnc_use/ui/page/*.[hj]* docs/images/*.svg examples/**/README.md CHANGELOG.md"
+    )
+    others = [path for pattern in patterns.split() for path in ROOT.glob(pattern)]
+    assert len(others) > 20
+    for page, prose in [*PROSE.items(), *((path, FENCE.sub("", read(path))) for path in others)]:
         terms = PAST.findall(re.sub(r"`[^`]*`|\]\([^)]*\)", " ", prose))
         assert terms == [], f"{page.name}: see REPLACED for the term to write"
     found = {text for text in texts() if " " in text and PAST.search(re.sub("`[^`]*`", " ", text))}

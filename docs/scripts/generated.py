@@ -5,7 +5,7 @@ Run it after a change of settings, commands, tools or public names:
     python docs/scripts/generated.py --write
 
 A page says where a text goes with two comments, `<!-- options -->` and `<!-- /options -->`. What is between them is
-committed, so that the pages are whole where nobody builds the site; tests/test_docs.py fails when it is stale. MkDocs
+committed, so that the pages are whole where the site is not built; tests/test_docs.py fails when it is stale. MkDocs
 uses this file as a hook, named in mkdocs.yml: on the site, mkdocstrings writes the reference of the Python API.
 """
 
@@ -45,17 +45,18 @@ def options() -> str:
     """Return a section for each setting: those of the command line, then the others."""
     named = [_section(name) for name in FIELDS if name in OPTIONS]
     others = [_section(name) for name in FIELDS if name not in OPTIONS]
-    ways = "`--vnc-secret=NAME=…`, as often as needed; `vnc_secrets`, one a line; default: none"
-    secrets = f"### vnc_secrets\n\n{_plain(SECRET_HELP)}\n\n{ways}"
+    sources = "`--vnc-secret=NAME=…`, as often as needed; `vnc_secrets`, one a line; default: none"
+    secrets = f"### vnc_secrets\n\n{_plain(SECRET_HELP)}\n\n{sources}"
     return "\n\n".join(["## For a run", *named, secrets, "## For a project", *others])
 
 
 def _section(name: str) -> str:
-    told = FIELDS[name].metadata
-    ways = [f"`vnc_{name}`", f"`{ENVIRONMENT_PREFIX}{name.upper()}`"]
+    metadata = FIELDS[name].metadata
+    sources = [f"`vnc_{name}`", f"`{ENVIRONMENT_PREFIX}{name.upper()}`"]
     if name in OPTIONS:
-        ways.insert(0, f"`{option_name(name)}={told['metavar']}`")
-    return f"### vnc_{name}\n\n{_plain(told['help'])}\n\n{', '.join(ways)}; default: {_default(FIELDS[name].default)}"
+        sources.insert(0, f"`{option_name(name)}={metadata['metavar']}`")
+    default = _default(FIELDS[name].default)
+    return f"### vnc_{name}\n\n{_plain(metadata['help'])}\n\n{', '.join(sources)}; default: {default}"
 
 
 def _default(value: object) -> str:

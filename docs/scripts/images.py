@@ -60,7 +60,12 @@ def test_hello(vnc_desktop):
 
 SHOP = ("examples/shop/**/*.py", "examples/shop/fonts/*", "docs/scripts/images.py")
 ORDER = (*SHOP, "examples/__vnc_recordings__/test_shop/test_order_is_placed*")
-PAGES = (*SHOP, "examples/__vnc_recordings__/test_shop/test_basket*", "pytest_vnc_use/report/report.css")
+PAGES = (
+    *SHOP,
+    "examples/__vnc_recordings__/test_shop/test_basket*",
+    "pytest_vnc_use/report/report.css",
+    "pytest_vnc_use/triage.py",
+)
 MADE_OF = {
     "run.gif": ORDER,
     "report.png": (*ORDER, "pytest_vnc_use/report/report.css", "pytest_vnc_use/report/templates/*.html.j2"),

@@ -26,7 +26,7 @@ from pytest_vnc_use.types import (
     Frame,
     FrameRef,
     InvalidAction,
-    OpenAddress,
+    OpenUrl,
     Region,
     SettledReason,
     Step,
@@ -184,7 +184,7 @@ class Actor:
         self.controller.changed_since(clock.monotonic())
 
     def other_than(self, seen: FrameRef) -> FrameRef | None:
-        """Store and return the quiet screen if it differs from that frame. Raises DesktopError."""
+        """Store and return the stable screen if it differs from that frame. Raises DesktopError."""
         for is_stable in (False, True):
             now = self.controller.frame()
             if now.ref == seen or still_shows(self._dir.load_png(seen), now):
@@ -222,7 +222,7 @@ class Actor:
             settled, stable, frame = None, clock.monotonic(), self.capture()
         kept = dict.fromkeys(map(self._dir.store, self.controller.transient_frames()))  # each once
         times = Times(0.0, acted - started, stable - acted, clock.monotonic() - stable + started - asked)
-        url = action.address if isinstance(action, OpenAddress) and not error else ""
+        url = action.url if isinstance(action, OpenUrl) and not error else ""
         if isinstance(self.controller, SupportsUrl):
             with suppress(DeadlineExceeded):
                 url = deadline.call(self.controller.page_url) or url
@@ -258,8 +258,8 @@ class Actor:
                     raise ActionError(f"{name} raised {named(exc)}") from exc
             case TypeText(text=text):
                 perform_text(self.controller, replace(action, text=self._reveal_secrets(text)))
-            case OpenAddress(address=address):
-                perform_text(self.controller, replace(action, address=self._reveal_secrets(address)))
+            case OpenUrl(url=url):
+                perform_text(self.controller, replace(action, url=self._reveal_secrets(url)))
             case Wait(duration_s=duration_s):
                 self.controller.perform(Wait(min(duration_s, deadline.remaining_s)))
             case _:
@@ -293,12 +293,12 @@ def check_declared(text: str, reveal: Callable[[str], str]) -> None:
             )
 
 
-def perform_text(controller: Controller, action: TypeText | OpenAddress) -> None:
+def perform_text(controller: Controller, action: TypeText | OpenUrl) -> None:
     """Type a text. Errors contain no characters of a secret, neither in the message nor in frames."""
     try:
         controller.perform(action)
     except BaseException as exc:  # a time limit of pytest may also end the typing at any point
-        if not isinstance(action.text if isinstance(action, TypeText) else action.address, SecretText):
+        if not isinstance(action.text if isinstance(action, TypeText) else action.url, SecretText):
             raise
         for error in chain(exc):
             error.__traceback__ = None  # its frames hold the keystrokes

@@ -189,7 +189,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
                 "a judge must be an object with the method `judge(claim, frame, *, timeout_s, report) -> Verdict`, "
                 f"got {judge!r}"
             )
-        self._given_planner = None if planner is None else as_planner(planner)
+        self._custom_planner = None if planner is None else as_planner(planner)
         self._custom_judge = judge
         self._newest_planner: Planner | None = None
         self._build_planner = functools.lru_cache(1)(build.build_planner)
@@ -359,7 +359,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         if self._newest_run:
             self._newest_run.emit(event)
             return
-        event = self.budget.hear(event)
+        event = self.budget.receive(event)
         for observer in self._observers:
             observer.observe(event)
 
@@ -531,7 +531,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         return RedactingController(controller, self._secrets.everything.hide, redactions, masks)
 
     def _await_stable(self, acting: Controller) -> None:
-        """Wait before the first action until the screen is quiet, as after any action. Raises DesktopError.
+        """Wait before the first action until the screen is stable, as after any action. Raises DesktopError.
 
         A replay or a user that is `acting` waits on its own.
         """
@@ -542,7 +542,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
     @property
     def planner(self) -> Planner:
         """The given planner, or the one that the settings name. Raises SettingsError."""
-        self._newest_planner = self._given_planner
+        self._newest_planner = self._custom_planner
         if self._newest_planner is None:
             self._newest_planner = self._build_planner(self.settings, tuple(self._functions.values()))
         return self._newest_planner

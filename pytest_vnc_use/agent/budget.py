@@ -199,7 +199,7 @@ _QUESTION = 3_000
 
 
 @dataclass(frozen=True)
-class Most:
+class CostLimits:
     """The limits of a test or a session; None is no limit.
 
     `of` is the beginning of the options' names: `--vnc-session-max-` for a session's.
@@ -274,7 +274,7 @@ class Budget:
     """The account of one test, which without a shared `ledger` is also its session."""
 
     def __init__(
-        self, prices: Prices, test: Most, session: Most, ledger: Ledger | None = None, judge_model: str = ""
+        self, prices: Prices, test: CostLimits, session: CostLimits, ledger: Ledger | None = None, judge_model: str = ""
     ) -> None:
         self._settled = Spent()
         self._prices = prices
@@ -296,7 +296,7 @@ class Budget:
             )
         return spent
 
-    def hear(self, event: RunEvent) -> RunEvent:
+    def receive(self, event: RunEvent) -> RunEvent:
         """Return the event; an exchange gets its price. Raises BudgetExceeded if a request must not be sent."""
         match event:
             case RunStarted():

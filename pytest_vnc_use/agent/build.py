@@ -22,7 +22,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_vnc_use.agent.budget import Budget, Ledger, Most, load_prices
+from pytest_vnc_use.agent.budget import Budget, CostLimits, Ledger, load_prices
 from pytest_vnc_use.agent.claims import NoJudge
 from pytest_vnc_use.desktops.session import withhold
 from pytest_vnc_use.errors import DesktopRefused, KeyMissing, SettingsError
@@ -106,8 +106,8 @@ def build_budget(settings: Settings, ledger: Ledger | None = None) -> Budget:
         asked = {model_of(settings)} if settings.planner in PLANNERS else set()
         for model in (asked | {model_that_judges(settings)}) - {""}:
             prices.check(model)
-    test = Most(tokens=settings.max_tokens, dollars=settings.max_dollars)
-    session = Most(
+    test = CostLimits(tokens=settings.max_tokens, dollars=settings.max_dollars)
+    session = CostLimits(
         "--vnc-session-max-",
         settings.session_max_steps,
         settings.session_max_seconds,
@@ -370,7 +370,7 @@ def is_external(settings: Settings) -> bool:
 
 
 def settings_at(settings: Settings, server: str) -> Settings:
-    """Return the settings for a desktop at this address. The rules of the wire are for a given desktop only.
+    """Return the settings for a desktop at this address. The rules of the wire are for a external desktop only.
 
     A desktop that the plugin starts has a private socket, or a loopback address with a random password.
     """
@@ -391,7 +391,7 @@ def lease_desktop(settings: Settings, holder: str = "", name: str = "") -> Deskt
     from `name`. Raises DesktopError, SettingsError.
     """
     command = program_of(settings)
-    desktop = _given_desktop(settings, holder) if is_external(settings) else start_desktop(settings, name)
+    desktop = _external_desktop(settings, holder) if is_external(settings) else start_desktop(settings, name)
     try:
         if command:
             desktop.launch(command)
@@ -490,7 +490,7 @@ def _container_options(text: str) -> dict[str, Any]:
     return vars(options)
 
 
-def _given_desktop(settings: Settings, holder: str) -> Desktop:
+def _external_desktop(settings: Settings, holder: str) -> Desktop:
     """Lease the first desktop that is free. Of several, skip one that does not answer, and warn of it."""
     from pytest_vnc_use.desktops.external import ExternalDesktop, lease
     from pytest_vnc_use.desktops.remote import remote_exec_of
@@ -549,7 +549,7 @@ def named_functions(module: str) -> Sequence[Callable[..., object]]:
         return ()
     try:
         imported = import_module(module)
-    except (Exception, SystemExit) as exc:  # a user's own module may raise anyvalue, and a script exits
+    except (Exception, SystemExit) as exc:  # a user's own module may raise anything, and a script exits
         raise SettingsError(
             f"vnc_functions must be a module that can be imported (see PYTHONPATH), got {module!r}: {named(exc)}"
         ) from exc
@@ -605,7 +605,7 @@ def elements_asker(settings: Settings, desktop: Desktop) -> Callable[[Action], E
 
 
 def wire_of(settings: Settings) -> Wire:
-    """Return the rules for the connection to a given desktop. Raises SettingsError if they contradict each other."""
+    """Return the rules for the connection to a external desktop. Raises SettingsError if they contradict each other."""
     return Wire.of(settings.username, settings.tls)
 
 

@@ -113,7 +113,7 @@ class NoJudge:
 def answer_question(judge: Judge, question: str, frame: Frame, report: Report) -> str:
     """Return a judge's answer to a planning model's question. It is no verdict of the test.
 
-    A judge that reads values answers in words; another one says `holds: …`, `fails: …` or `unsure: …`.
+    A judge that reads values answers in text; any other returns `holds: …`, `fails: …` or `unsure: …`.
     """
     if not isinstance(judge, Reader):
         verdict = judge_claim(judge, question, frame, report=report)

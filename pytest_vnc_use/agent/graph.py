@@ -51,7 +51,7 @@ class RunGraph:
         return self._invoke(CUAState(run_id=self._run_id, task=self._run.started.task, elapsed_s=0.0))
 
     def resume(self, answer: bool | None = None, asked: Proposal | None = None) -> CUAState:
-        """Continue from the last checkpoint; `answer` is a user's yes or no about `asked` where the run waits for one.
+        """Continue from the last checkpoint; `answer` approves or denies `asked`, where the run waits for that.
 
         The policy rules again on what was about to be done: a checkpoint allows nothing. Raises RunDirectoryError where
         there is nothing to continue with, no user was asked, or about another action.

@@ -151,7 +151,7 @@ def continue_run(
     planner: Planner | None,
     approver: Approver | None,
 ) -> RunResult:
-    """Continue a run; `answer` is a user's yes or no, if it waits for one. Raises RunDirectoryError, SettingsError."""
+    """Continue a run; `answer` approves or denies, if it waits for that. Raises RunDirectoryError, SettingsError."""
     directory = RunDirectory.open(path_of(Path(agent.settings.runs_dir), run_id))
     with _only_driver(directory):
         trace = read_trace(directory.path)
@@ -189,7 +189,10 @@ def _only_driver(directory: RunDirectory) -> Iterator[None]:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise RunDirectoryError(f"run {directory.path.name!r} is being performed by this or another process") from None
+        raise RunDirectoryError(
+            f"run {directory.path.name!r} is being performed by this or another process. Wait until it ends, or end "
+            "that process"
+        ) from None
     try:
         yield
     finally:
@@ -203,7 +206,7 @@ def _missing(agent: VncUseAgent, started: RunStarted) -> Iterator[str]:
         yield f"its secret {name!r} is missing. Pass it again with --secret {name} (secrets={{{name!r}: …}})"
     if functions := sorted(set(started.functions) - set(agent._functions)):
         yield f"its functions {', '.join(functions)} are missing. Pass them again as functions=[…] in Python"
-    if not (agent._planners.get(run_id) or agent._given_planner):
+    if not (agent._planners.get(run_id) or agent._custom_planner):
         yield from other_planner(started, settings, lambda: agent.planner)
     has_policy = agent._custom_policy is not None or run_id in agent._policies
     if started.custom_policy and not has_policy:
@@ -335,7 +338,7 @@ class Run:
     def emit(self, event: RunEvent) -> None:
         """Pass an event on to the budget, the run directory and all observers."""
         agent = self._agent
-        event = agent.budget.hear(event)
+        event = agent.budget.receive(event)
         if isinstance(event, StepFinished):
             agent._review_context = agent._review_context.after(event.step)
         if not isinstance(event, (ModelRequest, GateAwaited, DirectoryCreated)):  # nothing keeps these

@@ -139,7 +139,7 @@ class Browser:
         """Return the region of the page on the screen, and the size of the screen."""
         return self._read(window_of)
 
-    def navigate(self, address: str) -> None:
+    def navigate(self, url: str) -> None:
         """Open a URL, and wait until the page has loaded or `timeout_s` are over.
 
         Raises ActionError if it cannot be opened (`net::ERR_CONNECTION_REFUSED`). Raises CommandRefused, a
@@ -147,17 +147,17 @@ class Browser:
         """
         deadline = Deadline(self._timeout_s)
         with self._visible_page(deadline) as page:
-            answer = page.call("Page.navigate", url=address)
+            answer = page.call("Page.navigate", url=url)
             if answer.get("errorText") and not answer.get("isDownload"):
-                raise ActionError(f"the browser cannot open {address!r}: {answer['errorText']}")
+                raise ActionError(f"the browser cannot open {url!r}: {answer['errorText']}")
             _wait_loaded(page, deadline)
 
-    def open_window(self, address: str) -> None:
+    def open_window(self, url: str) -> None:
         """Open a URL in a new window, and wait for it as `navigate` does."""
         deadline = Deadline(self._timeout_s)
         with self._visible_page(deadline) as page:
-            made = page.call("Target.createTarget", url=address, newWindow=True)
-        with self._devtools.open(PageTarget(made["targetId"], address), deadline) as page:
+            made = page.call("Target.createTarget", url=url, newWindow=True)
+        with self._devtools.open(PageTarget(made["targetId"], url), deadline) as page:
             _wait_loaded(page, deadline)
 
     def back(self) -> None:
@@ -329,7 +329,7 @@ def browser_functions(
         """Return the URL, the title and the whole visible text of the page that the browser shows."""
         now = browser()
         url, title = cut(now.url, MAX_NAME), cut(now.title, MAX_NAME)
-        return f"address: {url}\ntitle: {title}\n{now.text()}"
+        return f"url: {url}\ntitle: {title}\n{now.text()}"
 
     def look() -> tuple[list[Element], Size]:
         now = browser()

@@ -153,13 +153,13 @@ class DesktopFactory(RFBFactory):
 
 
 class DesktopProtocol(SecuredClient):
-    """One connection to a desktop."""
+    """The RFB client of one desktop, on the reactor's thread."""
 
     factory: DesktopFactory
     announces_clipboard = False
     fetched_texts = 0
     _drew = _resized = False
-    rests = False
+    is_paused = False
     """True while no changes are asked for."""
     _offered = ""
 
@@ -311,7 +311,7 @@ class DesktopProtocol(SecuredClient):
         self._drew = self._drew or bool(self._rectangles)
         self.factory.framebuffer.apply(self._rectangles)
         self._rectangles.clear()
-        if not self.rests:
+        if not self.is_paused:
             self.request(incremental=self._drew and not self._resized)
         self._resized = False
         if answers:

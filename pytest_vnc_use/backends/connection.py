@@ -133,7 +133,7 @@ class RfbConnection:
 
     @property
     def quirks(self) -> ServerQuirks:
-        """Return the input that the server is known to take."""
+        """The input that the server supports."""
         protocol = self.protocol
         return quirks_of(
             self.facts.name,
@@ -198,12 +198,12 @@ class RfbConnection:
 
     def rest(self) -> None:
         """Ask for no more updates until `refresh`; the connection stays."""
-        self.protocol.rests = True
+        self.protocol.is_paused = True
 
     def refresh(self) -> None:
         """Have the whole screen sent again. Without it, drop the connection and raise ConnectionLost."""
         self.framebuffer.forget()
-        self.protocol.rests = False
+        self.protocol.is_paused = False
         self.send(self.protocol.request)
         self._wait_whole()
 

@@ -132,7 +132,7 @@ class Page:
         """Return the result of one command. Raises CommandRefused, DesktopError."""
         answer = self._answer(self._send(method, parameters))
         if "error" in answer:
-            raise CommandRefused(f"{self} refuses {method} through DevTools: {answer['error'].get('message')}")
+            raise CommandRefused(f"{self} rejects {method} through DevTools: {answer['error'].get('message')}")
         result: JsonObject = answer["result"]
         return result
 

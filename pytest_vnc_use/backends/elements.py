@@ -105,7 +105,7 @@ def elements_function(
         try:
             elements, screen = look()
         except DesktopError as exc:
-            return f"no list of elements is available here: {' '.join(str(exc).split())}"
+            return f"the elements cannot be listed: {' '.join(str(exc).split())}"
         units = [model / pixels for model, pixels in zip(model_size(*screen), screen, strict=True)]
         lines = []
         for number, element in enumerate(elements[:MAX_ELEMENTS], start=1):

@@ -141,7 +141,7 @@ class Pointer:
             self.release("left")
 
     def turn_wheel(self, direction: Direction, clicks: int) -> None:
-        """Turn the wheel at the pointer."""
+        """Send a press and a release for each click of the wheel."""
         for _ in range(clicks):
             self._send(_WHEEL[direction])
             self._send()
@@ -200,7 +200,7 @@ class Keyboard:
         self._send([(keysym, True)])
 
     def release(self, keysym: int) -> None:
-        """Release a key."""
+        """Send the release of a key, and stop holding it."""
         self.held = [held for held in self.held if held != keysym]
         self._send([(keysym, False)])
 

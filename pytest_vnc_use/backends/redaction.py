@@ -25,7 +25,7 @@ from pytest_vnc_use.types import (
     Frame,
     FrameRef,
     KeyCombo,
-    OpenAddress,
+    OpenUrl,
     RawFrame,
     Region,
     TakeScreenshot,
@@ -167,7 +167,7 @@ class RedactingController(ForwardingController):
         if isinstance(action, (Wait, TakeScreenshot)):
             self.desktop.perform(action)
             return
-        text = getattr(action, "address" if isinstance(action, OpenAddress) else "text", "")
+        text = getattr(action, "url" if isinstance(action, OpenUrl) else "text", "")
         self._before = None
         self._at = next(iter(points(action)[-1:]), self._at)
         if hidden := self._hidden(text):

@@ -413,7 +413,7 @@ class VNCController:
             self._keyboard.press(keysym)
 
     def key_up(self, key: str) -> None:
-        """Release one key."""
+        """Release a key that `key_down` holds."""
         keysym = self._quirks.keysym(parse_key(key))
         with self._acting(types=True):
             self._keyboard.release(keysym)
@@ -440,12 +440,12 @@ class VNCController:
                     self._screen.wait_settled(self._rules)
                 self._keyboard.strike(ENTER)
 
-    def open_address(self, address: str) -> None:
+    def open_url(self, url: str) -> None:
         """Open a URL in the focused browser: ctrl+l, the URL, enter."""
-        plan_text(address, self._quirks.text)
+        plan_text(url, self._quirks.text)
         self.key_combo(ADDRESS_BAR)
         self._screen.wait_settled(FOCUSED)
-        self.type_text(address, press_enter=True)
+        self.type_text(url, press_enter=True)
 
     def perform(self, action: DesktopAction) -> None:
         """Perform one action, never twice.
@@ -488,10 +488,10 @@ class VNCController:
                 self.key_down(key)
             case act.KeyUp(key):
                 self.key_up(key)
-            case act.OpenAddress(in_new_window=True):
+            case act.OpenUrl(in_new_window=True):
                 raise ActionError("only DevTools can open a new window. Set vnc_cdp")
-            case act.OpenAddress(address):
-                self.open_address(address)
+            case act.OpenUrl(url):
+                self.open_url(url)
             case act.TraverseHistory(direction):
                 self.key_combo(HISTORY_KEYS[direction])
             case act.Wait(duration_s):
@@ -506,7 +506,7 @@ class VNCController:
 
         While the browser does not answer, the planner gets an ActionError.
         """
-        if not self._browser or not isinstance(action, (act.OpenAddress, act.TraverseHistory)):
+        if not self._browser or not isinstance(action, (act.OpenUrl, act.TraverseHistory)):
             return False
         self.wait(0.0)  # later changes on the screen are the action's effect
         try:
@@ -514,9 +514,9 @@ class VNCController:
             if isinstance(action, act.TraverseHistory):
                 browser.traverse(action.direction)
             elif action.in_new_window:
-                browser.open_window(action.address)
+                browser.open_window(action.url)
             else:
-                browser.navigate(action.address)
+                browser.navigate(action.url)
         except CommandRefused:
             return False
         except DesktopError as exc:

@@ -68,7 +68,7 @@ FAILED, CTRL_C = 1, 130
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser."""
+    """Register `cua-vnc doctor` and its options."""
     doctor = commands.add_parser(
         "doctor",
         help="Print what works on this machine and what does not",

@@ -115,7 +115,7 @@ def {name}({fixture}):
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser."""
+    """Register `cua-vnc init` and its options."""
     init = commands.add_parser(
         "init",
         help="Write a first test, or one more, into this directory's project",

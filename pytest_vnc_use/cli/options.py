@@ -52,11 +52,13 @@ def add_options(
     """Add options that give settings. `--vnc` is required if the command needs a server and no variable names one."""
     default, needs_server = Settings(), needs_server and not environment_layer()[0]["server"]
     for option, field in options.items():
-        text, value = about.get(field, FIELDS[field].metadata["help"]), getattr(default, field)
-        text = f"{text} (default: {value})" if value else text
+        metadata, value = FIELDS[field].metadata, getattr(default, field)
+        text = about.get(field, metadata["help"])
+        text += f" (default: {f'{value:g}' if isinstance(value, float) else value})" if value else ""
+        metavar = metadata["metavar"] or field.upper()
         required = needs_server and field == "server"
         names = [option, "--excluded-actions"] if field == "exclude" else [option]
-        parser.add_argument(*names, dest=field, required=required, metavar=field.upper(), help=text)
+        parser.add_argument(*names, dest=field, required=required, metavar=metavar, help=text)
 
 
 def add_secret(parser: argparse.ArgumentParser) -> None:

@@ -64,7 +64,7 @@ NOTHING_DONE, INFRA, CTRL_C = 1, 9, 130
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser."""
+    """Register `cua-vnc record` and its options."""
     record = commands.add_parser(
         "record",
         help="Write a test from a task that you do on a page",

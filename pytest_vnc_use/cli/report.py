@@ -26,7 +26,7 @@ NOT_SHOWN, BAD = 1, 1
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser."""
+    """Register `cua-vnc report` and its options."""
     report = commands.add_parser(
         "report",
         help="Write the pages of runs, and merge the results of several jobs",

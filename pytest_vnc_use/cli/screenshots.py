@@ -9,7 +9,7 @@ INCOMPLETE = 1
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser."""
+    """Register `cua-vnc screenshots` and its options."""
     parser = commands.add_parser(
         "screenshots",
         help="Write the screenshot after each action of an agent's recorded run",

@@ -26,7 +26,7 @@ groups, and what a model proposes. Open the printed URL; it works once.
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser."""
+    """Register `cua-vnc ui` and its options."""
     ui = commands.add_parser(
         "ui",
         help="Serve a page to run and watch the tests",

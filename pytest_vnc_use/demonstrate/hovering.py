@@ -20,7 +20,7 @@ from pytest_vnc_use.types.actions import points
 
 @dataclass(frozen=True)
 class Rest:
-    """A point where the pointer became stable; `screen` is the one before it came."""
+    """A point where the pointer stopped; `screen` is the one before it came."""
 
     at: tuple[int, int]
     screen: Screen

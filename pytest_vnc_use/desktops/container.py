@@ -92,7 +92,10 @@ class ContainerDesktop(RemoteDesktop):
         self._engine = find_engine(engine)
         self._client = client = self._engine.client
         if not self._engine.ask(f"look for the image {image!r}", lambda: client.image.exists(image)):
-            request, advice = f"pull the image {image!r}, which is not here", "build it first, or correct its name"
+            request, advice = (
+                f"pull the image {image!r}, which is not on this machine",
+                "build it first, or correct its name",
+            )
             self._engine.ask(request, lambda: client.image.pull(image, quiet=True), advice=advice, limit_s=_PULL_S)
         super().__init__(connect, start_timeout_s, Session(as_tester=True))
         self._remote = RemoteExec([self._engine.path, "exec", "-i", self.container])
@@ -138,7 +141,7 @@ class ContainerDesktop(RemoteDesktop):
         """The container's name, for `docker exec`."""
         return self._session.directory.name
 
-    def _fault_now(self) -> str:
+    def _failure_now(self) -> str:
         """Return how the container ended, and the last lines of its output; "" while it runs."""
         try:
             end = self._end()
@@ -195,7 +198,9 @@ class ContainerDesktop(RemoteDesktop):
             self._check_running()
             if not deadline.remaining_s:
                 needs = ". Without a network it is reached through bash, which the image must have"
-                raise self._late(f"its VNC server does not greet at port {port}{needs if self._listener else ''}")
+                raise self._late(
+                    f"its VNC server sends no RFB greeting at port {port}{needs if self._listener else ''}"
+                )
             time.sleep(_POLL_S)
         try:
             with closing(self._screen("see whether the desktop is ready")) as screen:
@@ -204,7 +209,7 @@ class ContainerDesktop(RemoteDesktop):
             self._check_running()
             raise
         if not shows:
-            raise self._late("its screen is of one single colour")
+            raise self._late("its screen still has only one colour")
 
     def _check_running(self) -> None:
         if end := self._end():

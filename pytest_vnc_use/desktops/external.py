@@ -66,7 +66,7 @@ class ExternalDesktop(RemoteDesktop):
         """None, because only the user knows it."""
         return None
 
-    def _fault_now(self) -> str:
+    def _failure_now(self) -> str:
         """Return why the server could not be reached when the program ended; "" while the program runs."""
         if self._program and self._program.end and self._last_end[0] is not self._program:
             self._last_end = self._program, self._why_out_of_reach()
@@ -169,7 +169,7 @@ def _make_directory(directory: Path) -> None:
     except OSError as exc:
         raise DesktopError(f"Cannot make lock directory {str(directory)!r}: {exc.strerror}. {_REMEDY}") from exc
     if not stat.S_ISDIR(status.st_mode) or (sys.platform != "win32" and status.st_uid != os.getuid()):
-        raise DesktopError(f"Lock directory {str(directory)!r} is not a directory of the current user. {_REMEDY}")
+        raise DesktopError(f"Lock directory {str(directory)!r} is not a directory owned by the current user. {_REMEDY}")
 
 
 def _holder(path: Path) -> str:

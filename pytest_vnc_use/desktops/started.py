@@ -268,7 +268,7 @@ class ReachedDesktop(ABC):
             except FileMissing:
                 if is_last:
                     raise
-                time.sleep(_POLL_S)  # a remote desktop tells of no new file
+                time.sleep(_POLL_S)  # a remote desktop does not report new files
 
     def write_file(self, name: str, text: str) -> None:
         """Write a text file, relative to the program's working directory. Raises DesktopError."""
@@ -299,9 +299,9 @@ class ReachedDesktop(ABC):
 
     def exit_reason(self) -> str:
         """Return how the desktop ended; "" while it is there, or if that is not known."""
-        return self._kept[1] if self._kept else self._fault_now()
+        return self._kept[1] if self._kept else self._failure_now()
 
-    def _fault_now(self) -> str:
+    def _failure_now(self) -> str:
         return ""
 
     def logs(self) -> Mapping[str, str]:
@@ -344,7 +344,7 @@ class StartedDesktop(ReachedDesktop):
         self._check_not_stopped(request)
         return self._files
 
-    def _fault_now(self) -> str:
+    def _failure_now(self) -> str:
         return self._session.exit_reason()
 
     def stop(self) -> None:

@@ -141,7 +141,7 @@ class XvncDesktop(StartedDesktop):
         }
         manager_ready = self._start_window_manager()
         if not greets_at(self.server, deadline.remaining_s):
-            raise DesktopRefused(self.exit_reason() or f"the VNC server of display :{number} does not greet")
+            raise DesktopRefused(self.exit_reason() or f"the VNC server of display :{number} sends no RFB greeting")
         if manager_ready:
             self._await_manager(*manager_ready, deadline)
 

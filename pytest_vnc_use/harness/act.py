@@ -121,7 +121,7 @@ class Agent(ABC):
 
     @record_action
     def mouse_move(self, position: Position) -> None:
-        """Move the pointer."""
+        """Move the pointer without pressing a button."""
         self._perform(Move(position.x, position.y), pointer=position)
 
     @record_action
@@ -137,7 +137,7 @@ class Agent(ABC):
 
     @record_action
     def mouse_scroll(self, action: ScrollAction) -> None:
-        """Turn the wheel at a point."""
+        """Move to a point and scroll there."""
         self._perform(action.turn(), pointer=action.position)
 
     @record_action

@@ -40,7 +40,7 @@ def write_screenshots(directory: Path) -> tuple[int, int]:
         data = (recording / "server.rfb.bin").open("rb")
     except OSError as exc:
         raise RunDirectoryError(
-            f"{str(recording)!r} is no recording: {exc}. Record the run (run(record=True))."
+            f"{str(recording)!r} is not a recording: {exc}. Record the run (run(record=True))."
         ) from exc
     images.mkdir(exist_ok=True)
     for old in images.glob("[0-9]*.png"):

@@ -159,12 +159,12 @@ def _wait(args: Arguments) -> Action:
 
 
 def _zoom(_: Arguments) -> tuple[Action, ...]:
-    raise Unreadable("'zoom' is not available here; look at the newest screenshot, it shows the whole screen")
+    raise Unreadable("'zoom' is not supported; look at the newest screenshot, it shows the whole screen")
 
 
 def _cursor_position(args: Arguments) -> tuple[Action, ...]:
     where = f"you last moved it to pixel {args.pointer} of the screen" if args.pointer else "it was not moved yet"
-    raise Unreadable(f"'cursor_position' is not available here; {where}")
+    raise Unreadable(f"'cursor_position' is not supported; {where}")
 
 
 READERS: Mapping[str, Reader] = {

@@ -18,7 +18,7 @@ from pytest_vnc_use.plugin.state import SETTINGS, ItemState
 
 ACCOUNT = pytest.StashKey[Path]()
 """The directory of the session's ledger, if the session has a limit."""
-_COSTS = ("calls", "tokens_in", "tokens_cached", "tokens_out", "calls_uncounted", "tokens_reckoned", "dollars")
+_COSTS = ("calls", "tokens_in", "tokens_cached", "tokens_out", "calls_uncounted", "tokens_estimated", "dollars")
 """The notes on a test's cost. Cached tokens are input tokens too; estimated ones are estimates for uncounted calls."""
 _MAX_TESTS = 20
 
@@ -63,7 +63,7 @@ def notes_of(state: ItemState) -> dict[str, Any]:
             "tokens_out": spent.usage.output + spent.usage.thinking,
         }
         if spent.uncounted:
-            notes |= {"calls_uncounted": spent.uncounted, "tokens_reckoned": spent.estimated.tokens}
+            notes |= {"calls_uncounted": spent.uncounted, "tokens_estimated": spent.estimated.tokens}
         if not spent.unpriced:
             notes["dollars"] = round(spent.dollars, 6)
     add(notes, state.rehearsed_costs)
@@ -83,14 +83,14 @@ def summary(attempts: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
     counts = {name: sum(notes.get(name, 0) for _, notes in paid) for name in _COSTS}
     is_priced = all("dollars" in notes for _, notes in paid)
     yield (
-        f"{counts['calls']:,} calls of models, {counts['tokens_in']:,} tokens in "
-        f"({counts['tokens_cached']:,} of them cached), {counts['tokens_out']:,} out: "
+        f"{counts['calls']:,} model calls: {counts['tokens_in']:,} input tokens "
+        f"({counts['tokens_cached']:,} cached), {counts['tokens_out']:,} output tokens, "
         f"{_price(counts['dollars'] if is_priced else None)}"
     )
     if counts["calls_uncounted"]:
         yield (
             f"  the service reported no usage for {counts['calls_uncounted']:,} of them; estimated at "
-            f"{counts['tokens_reckoned']:,} tokens"
+            f"{counts['tokens_estimated']:,} tokens"
         )
     for test, notes in sorted(paid, key=lambda test_notes: -test_notes[1]["tokens_in"])[:_MAX_TESTS]:
         yield f"  {_price(notes.get('dollars'))} {test}"

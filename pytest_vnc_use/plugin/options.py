@@ -56,7 +56,7 @@ def read_layers(config: pytest.Config) -> bool:
     """Read and store the layers of settings. Return whether one of them sets something."""
     with warnings.catch_warnings():  # pytest 9 warns about a list in [tool.pytest.ini_options], and about inicfg
         warnings.simplefilter("ignore", DeprecationWarning)
-        _refuse_unknown(config, getattr(config, "inicfg", ()))
+        _reject_unknown(config, getattr(config, "inicfg", ()))
         in_ini = {name: _ini(config, name) for name in FIELDS}
     options = {name: config.getoption(f"vnc_{name}", None) for name in OPTIONS}
     set_by_user = [value for value in (*in_ini.values(), *options.values()) if value is not None]
@@ -82,7 +82,7 @@ def read_layers(config: pytest.Config) -> bool:
             config.add_cleanup(use_env_file(env_files[-1], config.rootpath))
         except SettingsError as exc:
             raise pytest.UsageError(str(exc)) from exc
-    _refuse_misspelt(VARIABLES)
+    _reject_misspelt(VARIABLES)
     layers = (
         (in_files, lambda name: f"ini option vnc_{name}"),
         environment_layer(),
@@ -94,7 +94,7 @@ def read_layers(config: pytest.Config) -> bool:
     return has_setting or bool(secret_sources(config))
 
 
-def _refuse_unknown(config: pytest.Config, in_file: Iterable[str]) -> None:
+def _reject_unknown(config: pytest.Config, in_file: Iterable[str]) -> None:
     """Raise UsageError for an ini option with our prefix that no plugin has: pytest would only warn."""
     for name in in_file:
         if name.startswith("vnc_") and name.removeprefix("vnc_") not in (*FIELDS, "secrets"):
@@ -106,7 +106,7 @@ def _refuse_unknown(config: pytest.Config, in_file: Iterable[str]) -> None:
                 raise pytest.UsageError(f"unknown ini option {name}. {remedy}") from exc
 
 
-def _refuse_misspelt(variables: Iterable[str]) -> None:
+def _reject_misspelt(variables: Iterable[str]) -> None:
     """Raise UsageError for an environment variable that is nearly ours; others with the prefix are the user's."""
     known = [ENVIRONMENT_PREFIX + field.upper() for field in FIELDS]
     for name in variables:

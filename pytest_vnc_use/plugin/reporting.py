@@ -106,7 +106,7 @@ class TriageColumns:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_html_results_table_header(self, cells: list[str]) -> None:
-        """Insert the headers of the columns."""
+        """Add the columns Triage and Cost."""
         _insert(cells, "column_head", triage="Triage", cost="Cost")
 
     @pytest.hookimpl(optionalhook=True)

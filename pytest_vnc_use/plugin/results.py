@@ -215,7 +215,7 @@ class _Session:
                 terminalreporter.write_line(line(text), yellow=True)
         for test, rehearsal in rehearsed:
             for region in rehearsal.learnt:
-                variant = f"another look in rehearsal {rehearsal.number}, from {region}"
+                variant = f"new variant in rehearsal {rehearsal.number}, from {region}"
                 terminalreporter.write_line(f"LEARNT {test}: {variant}")
         repeated = [text for _, text in _noted(last, "rehearsal") if not text.startswith("did not")]
         for text in (

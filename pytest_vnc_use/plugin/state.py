@@ -128,7 +128,7 @@ class ItemState:
     """The share of its cost that reports already contain."""
 
     def add_note(self, name: str, text: str) -> None:
-        """Add a text to a note of several."""
+        """Append a text to the list under `name`."""
         self.notes.setdefault(name, []).append(text)
 
 

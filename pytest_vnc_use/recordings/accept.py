@@ -176,7 +176,7 @@ class Reviewer:
 
 @dataclass
 class Review:
-    """The review of one test's replay."""
+    """A reviewer's answers about one test's replay, and the changes that they accept."""
 
     reviewer: Reviewer
     test: str

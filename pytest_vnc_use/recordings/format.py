@@ -30,7 +30,7 @@ from pytest_vnc_use.types import (
     MouseDown,
     MouseUp,
     Move,
-    OpenAddress,
+    OpenUrl,
     Proposal,
     Region,
     Scroll,
@@ -59,14 +59,14 @@ Repeatable = Union[
     KeyCombo,
     KeyDown,
     KeyUp,
-    OpenAddress,
+    OpenUrl,
     TraverseHistory,
     CallFunction,
 ]
 """The actions that are recorded. Gates take the place of waits and screenshots."""
 _IMAGE = r"^([\w-]+\.webp)?$"
 MAX_STABLE_S = 60.0
-_Place = Annotated[int, Field(ge=0, le=65535)]
+_Position = Annotated[int, Field(ge=0, le=65535)]
 _Length = Annotated[int, Field(ge=1, le=65535)]
 """A number of pixels that VNC can express."""
 
@@ -133,7 +133,7 @@ class Screen(_Drawn):
     those over which a typed secret is redacted. Nothing else changed in the `stable_s` seconds before.
     """
 
-    at: tuple[_Place, _Place] = (0, 0)
+    at: tuple[_Position, _Position] = (0, 0)
     dynamic: tuple[DynamicRegion, ...] = ()
     redacted: tuple[Region, ...] = ()
     stable_s: float = Field(default=0.0, ge=0, le=MAX_STABLE_S)

@@ -40,9 +40,9 @@ class Gate:
     """The screen that a replay must see before a step, or at the end.
 
     All pixels must be as in `expected`, except those in `ignored`. `changed` are the pixels that the step before
-    changed, `targets` the surroundings of the next step's. Each of the `parts` shows one of its variants. `tells`: the
-    gate can distinguish this screen from the one before the step, by changed pixels or by the moved `caret`. `hidden`
-    are carets, clocks and masks: they are not compared with variants either.
+    changed, `targets` the surroundings of the next step's. Each of the `parts` shows one of its variants.
+    `shows_effect`: the gate can distinguish this screen from the one before the step, by changed pixels or by the moved
+    `caret`. `hidden` are carets, clocks and masks: they are not compared with variants either.
     """
 
     expected: Pixels
@@ -53,7 +53,7 @@ class Gate:
     targets: tuple[Region, ...] = ()
     is_first: bool = False
     whole: str = "the first screen differs"
-    tells: bool = True
+    shows_effect: bool = True
     caret: Region | None = None
 
     def mismatch(
@@ -158,7 +158,9 @@ def gate(
         for some, others in ((parts_before, parts), (parts, parts_before))
     )
     caret = come[0] if not stays and len(gone) == len(come) == 1 else None
-    return replace(first_gate, changed=changed_tiles(before, expected), tells=stays or caret is not None, caret=caret)
+    return replace(
+        first_gate, changed=changed_tiles(before, expected), shows_effect=stays or caret is not None, caret=caret
+    )
 
 
 def mask_of(regions: Iterable[Region], shape: tuple[int, ...]) -> Mask:

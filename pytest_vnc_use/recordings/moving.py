@@ -36,7 +36,7 @@ _MIN_BAR_PX = 8
 
 
 def stable_screen(controller: Controller, stable_s: float = STABLE_S) -> Screen:
-    """Wait until the screen has been quiet for so long; return it with its dynamic regions. Raises DesktopError.
+    """Wait until the screen has been stable for so long; return it with its dynamic regions. Raises DesktopError.
 
     One that does not become stable is returned as it is, with `stable_s` 0.
     """

@@ -106,7 +106,7 @@ def saved_by(runs: Iterable[tuple[Live | None, Meter]]) -> tuple[float, float | 
 class _Run:
     """One run of the test: what is replayed of it, and what is recorded as it happens.
 
-    `screen` waits for the screen stable. `recorded_run` is the one that is replayed, if any.
+    `screen` waits until the screen is stable. `recorded_run` is the one that is replayed, if any.
     """
 
     started: RunStarted
@@ -167,7 +167,7 @@ class _Run:
                 pass  # a model asks a judge by `verify`: it changes nothing, and is not repeated in a replay
             case StepStarted(proposal=proposal):
                 screen, self._acted_at = self._next_screen(), clock.monotonic()
-                if self._first:  # else at the latest when it had been quiet for so long
+                if self._first:  # else at the latest when it had been stable for so long
                     frame, first_screen_s = self._first
                     is_first = not evidence_gate(screen).mismatch(self.load(frame))
                     rested_s = self._acted_at - self.meter.started_at - screen.stable_s
@@ -198,7 +198,7 @@ class _Run:
                 pass
 
     def _next_screen(self) -> Screen:
-        """Return the screen stable after the newest step, and note how long after it that is. Raises DesktopError."""
+        """Return the stable screen after the newest step, and note how long after it that is. Raises DesktopError."""
         screen = self.screen()
         if self._steps:
             duration_s = round(clock.monotonic() - self._acted_at, 1)

@@ -110,8 +110,8 @@ def gate_to(run: RecordedRun, number: int, masks: tuple[Region, ...] = (), earli
     )
 
 
-class _Place:
-    """A place in a replay, before a step or at the end: its gate, and what was seen there so far."""
+class _Position:
+    """A position in a replay, before a step or at the end: its gate, and what was seen there so far."""
 
     def __init__(self, gate: Gate, passing: Sequence[tuple[float, DynamicRegion]] = ()) -> None:
         self.gate = gate
@@ -175,8 +175,8 @@ class Replay(ForwardingController):
         self._review, self._let_model, self._unlike = review, let_model, unlike
         self._emit, self._blame, self._report = emit, blame, closed
         self._next, self._is_over = 0, False
-        self._made: _Place | None = None
-        self._left: _Place | None = None
+        self._made: _Position | None = None
+        self._left: _Position | None = None
         """The place before the newest step."""
         self._by_hand = range(0)
         """The steps that a reviewer has performed already: their screens are shown again, and nothing is done."""
@@ -246,12 +246,12 @@ class Replay(ForwardingController):
         return self._blame(f"{unlike}drift {self._format_place()}: {mismatch.problem}")
 
     @property
-    def _place(self) -> _Place:
+    def _place(self) -> _Position:
         """The place where the replay is. It is made on first use, while the program reacts to the last action."""
         if self._made is None:
             gate = gate_to(self.run, self._next, self._masks, self._earlier)
             gate = self._rehearsal.widened(gate, self._screen) if self._rehearsal else gate
-            self._made = _Place(gate, [*self._passing_by(gate)])
+            self._made = _Position(gate, [*self._passing_by(gate)])
         return self._made
 
     def _passing_by(self, gate: Gate) -> Iterator[tuple[float, DynamicRegion]]:
@@ -329,9 +329,10 @@ class Replay(ForwardingController):
         return seen or self.desktop.frame()
 
     def settle(self, *, briefly: bool = False) -> Settled:
-        """Wait for the next gate. Where that gate cannot show the action's effect, wait for quiet too.
+        """Wait for the next gate. Where that gate cannot show the action's effect, wait for a stable screen too.
 
-        The wait for quiet is brief: then the same gate is waited for again, and the next wait sees any later change.
+        The wait for a stable screen is brief: then the same gate is waited for again, and the next wait sees any
+        later change.
         """
         if self.is_live:
             return self.desktop.settle(briefly=briefly)
@@ -341,7 +342,7 @@ class Replay(ForwardingController):
         if not self._pass_gate() and self._due and not self._is_by_hand:
             typed, due = self.newest_step, self._due.action
             chooses = typed is not None and isinstance(typed.action, TypeText) and due in _CHOOSES
-            if chooses or not place.gate.tells:
+            if chooses or not place.gate.shows_effect:
                 self.desktop.settle(briefly=not chooses)
                 if chooses and due in _MOVES:
                     self.desktop.perform(Wait(_LIST_S))

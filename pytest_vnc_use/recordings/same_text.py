@@ -209,8 +209,8 @@ def is_same_text(one: Pixels, other: Pixels) -> bool:
     moves = ((down, across) for down in (-1, 0, 1) for across in (-1, 0, 1))
     if any(not differing(np.roll(one, move, (0, 1)), other).any() for move in moves):
         return False  # the same drawing, at another place
-    ways = (_fits_hinted, _fits_offset) if len(one) - 2 >= MIN_HINTED_PX else (_fits_offset,)
-    fitting = (fits(before, now, starts) and fits(now, before, starts) for fits in ways)
+    methods = (_fits_hinted, _fits_offset) if len(one) - 2 >= MIN_HINTED_PX else (_fits_offset,)
+    fitting = (fits(before, now, starts) and fits(now, before, starts) for fits in methods)
     return any(fitting) and _keeps_ink(before, now)
 
 

@@ -124,9 +124,9 @@ def parse(text: str, where: str) -> Recording:
     try:
         data = load_json(text.encode())
     except (ValueError, RecursionError) as exc:
-        raise RecordingError(f"{where} is cut off, or no JSON: {exc}; {RESTORE}") from exc
+        raise RecordingError(f"{where} is truncated or not JSON: {exc}; {RESTORE}") from exc
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise RecordingError(f'{where} is no recording: "format" must be {FORMAT!r}; {RESTORE}')
+        raise RecordingError(f'{where} is not a recording: "format" must be {FORMAT!r}; {RESTORE}')
     if type(version := data.get("version")) is not int:
         raise RecordingError(f'{where} is damaged: "version" must be a number, got {version!r}; {RESTORE}')
     if version != VERSION:
@@ -182,7 +182,7 @@ def _with_pixels(recording: Recording, path: Path) -> Recording:
         try:
             width, height = size_of(content)
         except ValueError as exc:
-            raise RecordingError(f"{image!r} of {str(path)!r} is no image: {exc}; {RESTORE}") from exc
+            raise RecordingError(f"{image!r} of {str(path)!r} is not an image: {exc}; {RESTORE}") from exc
         due = (box.right - box.left, box.bottom - box.top) if box else recording.screen_size
         if (width, height) != due if box else at[0] + width > due[0] or at[1] + height > due[1]:
             what = f"{width} x {height} pixels at {at} are not {'what its region has' if box else 'on the screen'}"
@@ -210,7 +210,7 @@ def _read_image(path: Path, image: str) -> bytes:
     except OSError as exc:
         raise RecordingError(f"an image of {str(path)!r} cannot be read: {exc}; {RESTORE}") from exc
     if content.startswith(_LFS_POINTER):
-        raise RecordingError(f"{str(source)!r} is a pointer of Git LFS and no image yet: run git lfs pull")
+        raise RecordingError(f"{str(source)!r} is a pointer of Git LFS, not an image. Run git lfs pull")
     if _digest(content) not in image:
         raise RecordingError(f"{str(source)!r} is damaged: its digest is not in its name; {RESTORE}")
     return content

@@ -32,7 +32,7 @@ MAX_PIXELS = 1 << 24
 def size_of(png: bytes) -> tuple[int, int]:
     """Return the width and height that a PNG claims. Raises RunDirectoryError if it is not a PNG."""
     if png[:8] != b"\x89PNG\r\n\x1a\n" or png[12:16] != b"IHDR" or len(png) < 24:
-        raise RunDirectoryError("the screenshot is damaged: it is no PNG")
+        raise RunDirectoryError("the screenshot is damaged: it is not a PNG")
     width, height = int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")
     if width * height > MAX_PIXELS:
         raise RunDirectoryError(f"the screenshot has {width}×{height} pixels, too many to open")

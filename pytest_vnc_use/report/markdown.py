@@ -130,7 +130,7 @@ def _sections(page: RunPage, links: Links) -> Iterator[str]:
     yield _QUOTED
     yield code(view.sentence)
     yield f"Rule: {code(view.rule, 400)}" if view.rule else ""
-    yield "\n".join(f"- Missing here: {code(item)}" for item in view.damage)
+    yield "\n".join(f"- Missing: {code(item)}" for item in view.damage)
     yield "## What was to be done"
     yield block(view.task, 2_000)
     expected = page.trace.started.expect if page.trace else ()

@@ -27,7 +27,7 @@ SETTLED: dict[SettledReason, str] = {
     "limit": "the screen was still changing when the wait ran out",
 }
 _OUTCOMES: dict[Outcome, tuple[str, Tone]] = {
-    Outcome.DONE: ("done, says the planner", "plain"),
+    Outcome.DONE: ("done, according to the planner", "plain"),
     Outcome.GAVE_UP: ("gave up", "doubt"),
     Outcome.STEP_LIMIT: ("step limit reached", "doubt"),
     Outcome.TIME_LIMIT: ("time limit reached", "doubt"),
@@ -118,7 +118,7 @@ def format_tokens(usage: Usage) -> str:
     if usage == Usage():
         return ""
     thinking = f" + {usage.thinking:,} thinking" if usage.thinking else ""
-    return f"{usage.input:,} in ({usage.cached:,} cached), {usage.output:,} out{thinking}"
+    return f"{usage.input:,} input ({usage.cached:,} cached), {usage.output:,} output{thinking}"
 
 
 def format_judging(verdict: Verdict) -> str:

@@ -41,7 +41,7 @@ class KnownResults:
 
 NO_RESULTS = KnownResults()
 NOT_FOUND = KnownResults(
-    problems=[("", "the results of the session were not found: tests without a run are missing here")], is_partial=True
+    problems=[("", "the results of the session were not found: tests without a run are missing")], is_partial=True
 )
 """The note for runs without a results file."""
 
@@ -170,9 +170,9 @@ def _title(tests: Sequence[TestLine], known_results: KnownResults) -> str:
     names = "1 test" if len(tests) == 1 else f"{len(tests)} tests"
     if bad:
         return f"{bad} of {names} did not pass"
-    text = f"{names} known here did not fail" if known_results.is_partial else f"{names}, none failed"
+    text = f"{names} listed did not fail" if known_results.is_partial else f"{names}, none failed"
     if not tests:
-        text = "no test is known here" if known_results.is_partial else "no test ran"
+        text = "no test is listed" if known_results.is_partial else "no test ran"
     if not known_results.problems:
         return text
     more = len(known_results.problems) - 1
@@ -268,10 +268,10 @@ def _line_of_result(result: ItemResult, runs: Sequence[RunPage], times: int) -> 
         f"attempt {attempt}" if attempt > 1 else "",
         "its rehearsal did not repeat" if result.is_unrepeated else "",
         f"one of {times} results of this test" if times > 1 else "",
-        f"{gone} of its runs {'is' if gone == 1 else 'are'} not here" if gone > 0 else "",
-        f"the result beside the runs says {short(result.result, 40)}" if failed else "",
+        f"{gone} of its runs {'is' if gone == 1 else 'are'} missing" if gone > 0 else "",
+        f"the result beside the runs is {short(result.result, 40)}" if failed else "",
     ]
-    message = f"the directory of its run says {failed.result}: {failed.message}" if failed else result.message
+    message = f"the directory of its run has {failed.result}: {failed.message}" if failed else result.message
     return TestLine(
         test=short(result.test, 500),
         result=short(result.result, 40),

@@ -31,7 +31,7 @@ from pytest_vnc_use.types import (
     MouseUp,
     Move,
     Observation,
-    OpenAddress,
+    OpenUrl,
     Outcome,
     RunResult,
     Scroll,
@@ -111,9 +111,9 @@ def _parts(action: Action, elements: Elements) -> Iterator[CaptionPart]:
             yield from _quoted("hold down ", key)
         case KeyUp(key=key):
             yield from _quoted("release ", key)
-        case OpenAddress(address=address):
+        case OpenUrl(url=url):
             new = "in a new window " if action.in_new_window else ""
-            yield from _quoted(f"open {new}the address ", _quote(address))
+            yield from _quoted(f"open {new}the URL ", _quote(url))
         case TraverseHistory(direction=direction):
             yield CaptionPart(f"go {direction} in the browser's history")
         case Wait(duration_s=duration_s):

@@ -19,7 +19,7 @@ from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.runs.directory import write_atomically
 from pytest_vnc_use.safety.policy_file import parse_policy, tomllib
 from pytest_vnc_use.safety.rules import ReviewContext, combination, keys_of, name_of, texts_of
-from pytest_vnc_use.types import POLICY_PRESETS, ApprovalRequest, CallFunction, OpenAddress, TypeText
+from pytest_vnc_use.types import POLICY_PRESETS, ApprovalRequest, CallFunction, OpenUrl, TypeText
 from pytest_vnc_use.types.actions import points
 
 NEAR_PX = 20
@@ -85,7 +85,7 @@ def _fields(request: ApprovalRequest, context: ReviewContext, user: str) -> Iter
     yield f"action = {_quoted(name_of(action))}"
     if confirmation and confirmation.category:
         yield f"category = {_quoted(confirmation.category)}"
-    if isinstance(action, (TypeText, OpenAddress, CallFunction)) and (texts := texts_of(action)):
+    if isinstance(action, (TypeText, OpenUrl, CallFunction)) and (texts := texts_of(action)):
         yield f"text = {_quoted(_exactly(texts))}"
     elif len(pressed := keys_of(action, context.held)) == 1 and pressed[0]:
         yield f"keys = {_quoted(combination(pressed[0]))}"

@@ -46,9 +46,9 @@ def _regex(value: Any) -> re.Pattern[str]:
 
 def _keys(value: Any) -> frozenset[str]:
     keys = key_set(value) if isinstance(value, str) else frozenset()
-    strangers = "".join(f" ({key!r} is no key)" for key in sorted(unknown_keys(keys)))
-    if not keys or strangers:
-        raise ValueError(f"must be keys joined by '+', such as 'ctrl+alt+delete'{strangers}")
+    unknown = "".join(f" ({key!r} is no key)" for key in sorted(unknown_keys(keys)))
+    if not keys or unknown:
+        raise ValueError(f"must be keys joined by '+', such as 'ctrl+alt+delete'{unknown}")
     return keys
 
 
@@ -84,7 +84,7 @@ class _PolicyFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     extends: Literal["strict"] | None = None
-    addresses: list[str] | None = None
+    hosts: list[str] | None = None
     on_deny: OnDeny = "end"
     rule: list[_RuleTable] = []
 
@@ -119,20 +119,20 @@ def parse_policy(text: str, path: Path | str, *, unmatched: Unmatched = "deny") 
         raise SettingsError("\n".join(f"{path}: {complaint}" for complaint in complaints)) from exc
     except (ValueError, RecursionError) as exc:  # invalid TOML; a number of too many digits
         raise SettingsError(f"{path}: must be a TOML file in UTF-8: {exc}") from exc
-    if file.addresses is not None and not file.extends:
-        raise SettingsError(f'{path}: `addresses` needs extends = "strict", which is missing')
+    if file.hosts is not None and not file.extends:
+        raise SettingsError(f'{path}: `hosts` needs extends = "strict", which is missing')
     rules = tuple(_rule(path, number, table, file) for number, table in enumerate(file.rule, start=1))
     try:
-        preset = _preset(file.extends, file.addresses or ()) if file.extends else None
+        preset = _preset(file.extends, file.hosts or ()) if file.extends else None
     except SettingsError as exc:
         raise SettingsError(f"{path}: {exc}") from exc
     return Policy(rules, unmatched, file.on_deny, str(path), preset)
 
 
-def _preset(name: str, addresses: Sequence[str] = ()) -> Preset:
+def _preset(name: str, hosts: Sequence[str] = ()) -> Preset:
     lists = tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text("utf-8"))
     keys = frozenset(map(key_set, lists["keys"]))
-    return Preset(name, frozenset(lists["actions"]), frozenset(lists["way_back"]), keys, tuple(addresses))
+    return Preset(name, frozenset(lists["actions"]), frozenset(lists["way_back"]), keys, tuple(hosts))
 
 
 def _rule(path: Path, number: int, table: _RuleTable, file: _PolicyFile) -> Rule:
@@ -184,7 +184,7 @@ def explain(policy: Policy) -> str:
     lines = [_rule_line(rule_title(number, rule.name), rule, no) for number, rule in enumerate(policy.rules, start=1)]
     if preset:
         lists = (
-            f"only these hosts are opened: {', '.join(preset.addresses) or 'none'}",
+            f"only these hosts are opened: {', '.join(preset.hosts) or 'none'}",
             f"elsewhere, as DevTools say, only {', '.join(sorted(preset.way_back))}",
             ", ".join(sorted(preset.actions)),
             f"characters, {', '.join(sorted(map(combination, preset.keys)))}",

@@ -27,7 +27,7 @@ from pytest_vnc_use.types import (
     KeyCombo,
     KeyDown,
     KeyUp,
-    OpenAddress,
+    OpenUrl,
     Proposal,
     Region,
     Ruling,
@@ -159,7 +159,7 @@ def _typed_by(action: Action) -> str:
 def texts_of(action: Action) -> list[str]:
     """Return the texts of an action that a rule's `text` reads. Raises NotReviewed for too long ones."""
     match action:
-        case TypeText(text=text) | OpenAddress(address=text):
+        case TypeText(text=text) | OpenUrl(url=text):
             texts = [text]
         case CallFunction(arguments=arguments):
             texts = list(_texts_in(arguments))
@@ -188,9 +188,9 @@ def _texts_in(arguments: Any) -> Iterator[str]:
 
 
 def _starts_new_text(action: Action) -> bool:
-    """Return whether the action clicks before it types, or opens an address."""
+    """Return whether the action clicks before it types, or opens a URL."""
     is_typed_at_a_point = isinstance(action, TypeText) and action.x is not None
-    return is_typed_at_a_point or action.kind in ("click", "mouse_down", "drag", "open_address")
+    return is_typed_at_a_point or action.kind in ("click", "mouse_down", "drag", "open_url")
 
 
 @dataclass(frozen=True)
@@ -249,7 +249,7 @@ class Rule:
       click is also a right_click, middle_click, double_click or triple_click;
     - `category`: a glob on the category of the model's request for confirmation;
     - `explanation`: found in the model's reason for that request;
-    - `text`: found in the typed or pasted text, in the opened address, or in an argument of a function. For a rule that
+    - `text`: found in the typed or pasted text, in the opened URL, or in an argument of a function. For a rule that
       allows, it must be found in each of these. For any other rule, it may also be found in the typed text joined to
       what was typed since the last click, Enter or Tab;
     - `keys`: keys that are down together (see `key_set`), whatever else is down. A rule that allows must name exactly
@@ -321,14 +321,14 @@ class Rule:
 
 
 _ENTRY = re.compile(r"((?:\*\.)?[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::(\d{1,5}|\*))?")
-_ADDRESS = re.compile(
+_URL = re.compile(
     r"(?:(https?)://)?([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::(\d{1,5}))?([/?#][^\s\x00-\x1f\x7f]*)?",
     re.IGNORECASE,
 )
 """The one form of a URL that can be in the list: no user, no escapes in its host, nothing that a browser drops."""
 _PRESET_RULES = (
-    "no address outside the list",
-    "the page is in the list of addresses",
+    "no URL outside the list",
+    "the page is in the list of hosts",
     "only listed actions",
     "only listed keys",
 )
@@ -337,9 +337,9 @@ _EMPTY_PAGES = ("", "about:blank", "about:home", "about:newtab", "chrome://newta
 
 @dataclass(frozen=True)
 class Preset:
-    """The actions, keys and addresses that are allowed; all else is denied.
+    """The actions, keys and hosts that are allowed; all else is denied.
 
-    An address has a host of the list: `shop.example`, `*.shop.example`, `localhost:8080` or `localhost:*`. Without a
+    A URL has a host of the list: `shop.example`, `*.shop.example`, `localhost:8080` or `localhost:*`. Without a
     port, a host stands for the ports 80 and 443. Raises SettingsError for any other entry.
     """
 
@@ -347,21 +347,21 @@ class Preset:
     actions: frozenset[str]
     way_back: frozenset[str]
     keys: frozenset[Keys]
-    addresses: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for entry in self.addresses:
+        for entry in self.hosts:
             if not _ENTRY.fullmatch(entry):
                 raise SettingsError(
-                    "`addresses` must be hosts in lower-case ASCII, such as 'shop.example', '*.shop.example', "
+                    "`hosts` must be hosts in lower-case ASCII, such as 'shop.example', '*.shop.example', "
                     f"'localhost:8080' or 'localhost:*' (not {entry!r})"
                 )
 
     def leaving(self, action: Action, context: ReviewContext) -> str:
-        """Return the rule by which the action opens an address outside the list, or stays at one; "" if it does not."""
-        if isinstance(action, OpenAddress):
-            is_empty_window = action == OpenAddress("about:blank", in_new_window=True)
-            return "" if is_empty_window or self.lists(action.address) else self.titles[0]
+        """Return the rule by which the action opens a URL outside the list, or stays at one; "" if it does not."""
+        if isinstance(action, OpenUrl):
+            is_empty_window = action == OpenUrl("about:blank", in_new_window=True)
+            return "" if is_empty_window or self.lists(action.url) else self.titles[0]
         page = context.page_url()
         is_listed = page in _EMPTY_PAGES or (page.startswith("http") and self.lists(page))
         return "" if is_listed or action.kind in self.way_back else self.titles[1]
@@ -379,15 +379,15 @@ class Preset:
         """The names of its rules in rulings."""
         return [f"{self.name}: {rule}" for rule in _PRESET_RULES]
 
-    def lists(self, address: str) -> bool:
-        """Return whether the address is written plainly, and its host is in the list."""
-        match = _ADDRESS.fullmatch(address)
+    def lists(self, url: str) -> bool:
+        """Return whether the URL is written plainly, and its host is in the list."""
+        match = _URL.fullmatch(url)
         if not match:
             return False
         scheme, host, port, path = match.groups()
         if not scheme and not port and not path and "." not in host:  # a plain word
             return False
-        for name, listed_port in (_ENTRY.fullmatch(entry).groups() for entry in self.addresses):  # type: ignore[union-attr]
+        for name, listed_port in (_ENTRY.fullmatch(entry).groups() for entry in self.hosts):  # type: ignore[union-attr]
             is_host = host.lower().endswith(name[1:]) if name.startswith("*.") else host.lower() == name
             if is_host and (
                 listed_port == "*" or (port == listed_port if listed_port else port in (None, "80", "443"))
@@ -407,7 +407,7 @@ _CONSEQUENCE: dict[RulingKind, str] = {
 class Policy:
     """Rules, read in order; the first that matches decides, on harmless actions too.
 
-    A `preset` has the last word on addresses; what else it denies, a rule may allow. Where none matches, the ruling is
+    A `preset` has the last word on hosts; what else it denies, a rule may allow. Where none matches, the ruling is
     `unmatched` for an action that the model wants confirmed; any other is allowed. `on_deny` states whether a denial
     ends the run or is only reported to the planner. `source` names the origin of the rules, for messages.
     """

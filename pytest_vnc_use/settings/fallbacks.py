@@ -37,7 +37,7 @@ OPTIONS = {
     "temperature": "LMSTUDIO_TEMPERATURE",
     "max_tokens": "LMSTUDIO_MAX_TOKENS",
     "keep_screenshots": "AGENT_KEEP_LAST_SCREENSHOTS",
-    "keep_thoughts": "AGENT_KEEP_LAST_THINKS",
+    "reasoning_turns": "AGENT_KEEP_LAST_THINKS",
 }
 """The options of the planner that a variable is the default of."""
 

@@ -247,7 +247,7 @@ class Settings:
     )
     # How often a replay is checked and how long it waits: a slow program needs more.
     rehearse: int = _setting(
-        2, _count_or_none, "Replays of a new recording, on fresh desktops, to learn what varies (0: none)"
+        2, _count_or_none, "Replays of a new recording, on fresh desktops, to learn what varies; 0 for none"
     )
     gate_seconds: float = _setting(10.0, _seconds, "Maximum seconds until a replay's screen is as recorded")
     watch_seconds: float = _setting(1.2, _seconds, "Seconds for which the end of a task must stay unchanged")

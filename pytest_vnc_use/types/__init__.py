@@ -23,7 +23,7 @@ from pytest_vnc_use.types.actions import (
     MouseDown as MouseDown,
     MouseUp as MouseUp,
     Move as Move,
-    OpenAddress as OpenAddress,
+    OpenUrl as OpenUrl,
     Scroll as Scroll,
     ScrollMeans as ScrollMeans,
     TakeScreenshot as TakeScreenshot,

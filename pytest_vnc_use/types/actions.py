@@ -129,22 +129,22 @@ class KeyDown:
 
 @dataclass(frozen=True)
 class KeyUp:
-    """Release one key."""
+    """Release a key that `KeyDown` holds."""
 
     key: str
     kind: Literal["key_up"] = "key_up"
 
 
 @dataclass(frozen=True)
-class OpenAddress:
+class OpenUrl:
     """Open a URL in the focused browser with the keys that a user presses: ctrl+l, the URL, enter.
 
     With `in_new_window` the browser, asked through DevTools, opens a window for it.
     """
 
-    address: str
+    url: str
     in_new_window: bool = False
-    kind: Literal["open_address"] = "open_address"
+    kind: Literal["open_url"] = "open_url"
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ DesktopAction = Union[
     KeyCombo,
     KeyDown,
     KeyUp,
-    OpenAddress,
+    OpenUrl,
     TraverseHistory,
     Wait,
     TakeScreenshot,
@@ -235,7 +235,7 @@ def points(action: Action) -> tuple[Point, ...]:
             return ((x, y),)
         case TypeText() | KeyCombo() | KeyDown() | KeyUp():
             return ()
-        case OpenAddress() | TraverseHistory() | Wait() | TakeScreenshot():
+        case OpenUrl() | TraverseHistory() | Wait() | TakeScreenshot():
             return ()
         case CallFunction() | InvalidAction():
             return ()

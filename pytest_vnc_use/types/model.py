@@ -247,7 +247,7 @@ class RunResult:
     params: JsonObject = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        """Raise TypeError: not even the outcome `done` says that the task is done."""
+        """Raise TypeError: not even the outcome `done` means that the task is done."""
         raise TypeError("a RunResult is neither true nor false. Compare its `outcome`, and `verify` what matters")
 
 

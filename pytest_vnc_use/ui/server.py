@@ -89,7 +89,7 @@ class Page:
 
 
 class Desk:
-    """The state that pages show: the tests, their steps and open questions, as sessions tell them."""
+    """The state that pages show: the tests, their steps and open questions, as sessions report them."""
 
     def __init__(self, runner: PytestRunner | None = None) -> None:
         self.runner = runner
@@ -285,7 +285,7 @@ class Desk:
     # Sessions.
 
     async def serve_session(self, websocket: WebSocket) -> None:
-        """Take what a process of a test session tells."""
+        """Receive the messages of a process of a test session."""
         token = websocket.headers.get("authorization", "").removeprefix("Bearer ")
         if websocket.headers.get("origin") or not hmac.compare_digest(token.encode(), self.session_token.encode()):
             await websocket.close(4403)
@@ -446,7 +446,7 @@ class DeskServer:
 
     @property
     def session_url(self) -> str:
-        """The address for test sessions."""
+        """The WebSocket URL at which test sessions connect."""
         return f"{self.address.replace('http', 'ws', 1)}/session"
 
     def end_when_idle(self) -> None:

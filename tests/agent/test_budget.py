@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
-from pytest_vnc_use.agent.budget import Amount, Budget, Ledger, Most, load_prices
+from pytest_vnc_use.agent.budget import Amount, Budget, CostLimits, Ledger, load_prices
 from pytest_vnc_use.errors import BudgetExceeded, InfraError, SettingsError
 from pytest_vnc_use.types import FrameRef, ModelExchange, ModelRequest, RunStarted, Usage
 
@@ -19,7 +19,7 @@ PRICES = load_prices(today=date(2026, 11, 22))
 MODEL = "gemini-3.8-flash"
 SMALL = ModelRequest("planner", MODEL, characters=300, images=0, answer_tokens=100)
 SMALL_TOKENS = 100 + 100
-SESSION = Most("--vnc-session-max-")
+SESSION = CostLimits("--vnc-session-max-")
 SMALL_DOLLARS = (100 * 0.75 + 100 * 3.75) / 1e6
 NO_ANSWER = ModelExchange("planner", 1, {}, None, 0.1, "no answer", model=MODEL, uncounted=True)
 
@@ -40,20 +40,20 @@ def asked_until_refused(budget: Budget, used: Usage, asked: ModelRequest = SMALL
 
 
 def test_tokens_or_dollars_of_test_used_up() -> None:
-    calls, told = asked_until_refused(Budget(PRICES, Most(tokens=1000), SESSION), Usage(input=100, output=100))
+    calls, told = asked_until_refused(Budget(PRICES, CostLimits(tokens=1000), SESSION), Usage(input=100, output=100))
     assert (calls, told) == (
         5,
         "the tokens of this test are used up: 1,000 of 1,000, and the next call may take 200; the model is not "
         "asked again. --vnc-max-tokens sets the limit",
     )
-    budget = Budget(PRICES, Most(dollars=0.01), SESSION)
+    budget = Budget(PRICES, CostLimits(dollars=0.01), SESSION)
     calls, told = asked_until_refused(budget, Usage(input=1500, cached=300, output=40, thinking=60))
     assert (calls, "the dollars of this test are used up: 0.0091 of 0.01" in told) == (7, True)
     assert budget.spent.dollars == pytest.approx(7 * (1200 * 0.75 + 300 * 0.075 + 100 * 3.75) / 1e6)
 
 
 def test_estimate_includes_longest_answer() -> None:
-    budget = Budget(PRICES, Most(tokens=10_000), SESSION)
+    budget = Budget(PRICES, CostLimits(tokens=10_000), SESSION)
     long_winded = ModelRequest("planner", MODEL, 0, 0, answer_tokens=8192)
     budget.before(long_winded)
     budget.after(exchange(Usage(output=3000, thinking=3000)))
@@ -74,9 +74,9 @@ def test_estimate_includes_longest_answer() -> None:
 )
 def test_planner_leaves_cost_of_judgings(started: dict[str, Any], judgings: int) -> None:
     def budget(tokens: int) -> Budget:
-        made = Budget(PRICES, Most(tokens=tokens), SESSION, judge_model=MODEL)
+        made = Budget(PRICES, CostLimits(tokens=tokens), SESSION, judge_model=MODEL)
         given = {"test_id": "test_it", "settings": {"votes": 3}, **started}
-        made.hear(RunStarted("run", "Open it", "now", "gemini", FrameRef("0" * 64, 1, 1), **given))
+        made.receive(RunStarted("run", "Open it", "now", "gemini", FrameRef("0" * 64, 1, 1), **given))
         return made
 
     price = PRICES.of(MODEL)
@@ -92,8 +92,10 @@ def test_planner_leaves_cost_of_judgings(started: dict[str, Any], judgings: int)
         sufficient.before(replace(SMALL, purpose="judge"))
 
 
-@pytest.mark.parametrize(("test", "session"), [(Most(dollars=9.0), Most()), (Most(), Most(dollars=9.0))])
-def test_dollar_limit_needs_price(test: Most, session: Most) -> None:
+@pytest.mark.parametrize(
+    ("test", "session"), [(CostLimits(dollars=9.0), CostLimits()), (CostLimits(), CostLimits(dollars=9.0))]
+)
+def test_dollar_limit_needs_price(test: CostLimits, session: CostLimits) -> None:
     budget = Budget(PRICES, test, session)
     with pytest.raises(SettingsError, match=r"the price of the model 'qwen3-vl-8b' is unknown, .*vnc_prices"):
         budget.before(ModelRequest("judge", "qwen3-vl-8b", 300, 0, 100))
@@ -101,7 +103,7 @@ def test_dollar_limit_needs_price(test: Most, session: Most) -> None:
 
 
 def test_uncounted_call_costs_its_estimate() -> None:
-    budget = Budget(PRICES, Most(tokens=500), SESSION)
+    budget = Budget(PRICES, CostLimits(tokens=500), SESSION)
     budget.before(SMALL)
     assert budget.after(NO_ANSWER).dollars == pytest.approx(SMALL_DOLLARS)
     budget.before(SMALL)
@@ -120,7 +122,7 @@ def test_uncounted_call_costs_its_estimate() -> None:
 
 def test_call_under_way_costs_its_estimate() -> None:
     """Also where Ctrl-C or pytest-timeout ended its test, so that nothing waits for its thread."""
-    budget = Budget(PRICES, Most(tokens=SMALL_TOKENS + 1), SESSION)
+    budget = Budget(PRICES, CostLimits(tokens=SMALL_TOKENS + 1), SESSION)
     asked, answered = threading.Event(), threading.Event()
 
     def call() -> None:
@@ -143,7 +145,7 @@ def test_call_under_way_costs_its_estimate() -> None:
 
 
 def test_second_request_ends_interrupted_one(tmp_path: Path) -> None:
-    budget = Budget(PRICES, Most(tokens=SMALL_TOKENS * 2), SESSION, Ledger(tmp_path))
+    budget = Budget(PRICES, CostLimits(tokens=SMALL_TOKENS * 2), SESSION, Ledger(tmp_path))
     budget.before(SMALL)
     budget.before(SMALL)
     budget.after(exchange(Usage(input=60)))
@@ -152,8 +154,8 @@ def test_second_request_ends_interrupted_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("has_ledger", [False, True])
 def test_session_limits_name_their_option(tmp_path: Path, has_ledger: bool) -> None:
-    session = Most("--vnc-session-max-", steps=2)
-    budget = Budget(PRICES, Most(), session, Ledger(tmp_path) if has_ledger else None)
+    session = CostLimits("--vnc-session-max-", steps=2)
+    budget = Budget(PRICES, CostLimits(), session, Ledger(tmp_path) if has_ledger else None)
     for _ in range(2):
         budget.before(SMALL)
         budget.stepped()
@@ -162,7 +164,9 @@ def test_session_limits_name_their_option(tmp_path: Path, has_ledger: bool) -> N
 
 
 def test_call_of_other_test_is_reserved(tmp_path: Path) -> None:
-    budgets = [Budget(PRICES, Most(), Most("--vnc-session-max-", tokens=350), Ledger(tmp_path)) for _ in range(2)]
+    budgets = [
+        Budget(PRICES, CostLimits(), CostLimits("--vnc-session-max-", tokens=350), Ledger(tmp_path)) for _ in range(2)
+    ]
     budgets[0].before(SMALL)
     with pytest.raises(BudgetExceeded):
         budgets[1].before(SMALL)
@@ -186,7 +190,7 @@ def test_seconds_count_from_session_start(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     ledger.settle("", Amount())
     with pytest.raises(BudgetExceeded, match="seconds of this session are used up"):
-        Budget(PRICES, Most(), Most("--vnc-session-max-", seconds=1e-9), ledger).before(SMALL)
+        Budget(PRICES, CostLimits(), CostLimits("--vnc-session-max-", seconds=1e-9), ledger).before(SMALL)
 
 
 DAY = date(2026, 11, 22)

@@ -26,7 +26,7 @@ from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Move
 from support import vnc_servers
 from support.chat_server import ChatServer, call, said
-from support.players import History, Talk, frame_of
+from support.players import Conversation, History, frame_of
 from support.vnc_servers import require
 
 
@@ -264,7 +264,7 @@ def test_refused_key_is_fetched_again_for_planner_and_judge(tmp_path: Path) -> N
     ) as server:
         settings = Settings(planner="openai", base_url=server.url, model="some-model", api_key_command=command)
         planner, judge = build_planner(settings), build_judge(settings)
-        assert Talk(server, planner, history=History()).decide().kind == "act"
+        assert Conversation(server, planner, history=History()).decide().kind == "act"
         assert judge.judge("It is so.", frame_of(1), timeout_s=20.0)
         assert counted.read_text() == "xx"
         assert build_planner(settings)

@@ -328,7 +328,7 @@ def test_undeclared_secret_is_never_typed(
     assert "the secret 'GOOGLE_API_KEY' is not declared" in result.steps[0].error
     assert "the-key" not in result.message
     trace = read_trace(result.run_dir)
-    assert "pass" in agent._given_planner.seen[0].task  # type: ignore[union-attr]
+    assert "pass" in agent._custom_planner.seen[0].task  # type: ignore[union-attr]
     assert "the-key" not in str(trace.ended)
 
 

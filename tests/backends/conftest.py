@@ -58,5 +58,5 @@ def browser(shared_browser: Browser, pages: Site) -> Browser:
 
 
 @pytest.fixture
-def hands(desktop: VncServer, connected: Callable[..., VNCController]) -> VNCController:
+def controller(desktop: VncServer, connected: Callable[..., VNCController]) -> VNCController:
     return connected(desktop)

@@ -21,7 +21,7 @@ from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.desktops.external import ExternalDesktop
 from pytest_vnc_use.errors import ActionError, DesktopError, SettingsError, TaskFailed
-from pytest_vnc_use.types import Action, Click, Drag, OpenAddress, Region, TraverseHistory, TypeText
+from pytest_vnc_use.types import Action, Click, Drag, OpenUrl, Region, TraverseHistory, TypeText
 from pytest_vnc_use.types.elements import Element
 from pytest_vnc_use.types.protocols import CommandResult
 from support import accessible, vnc_servers
@@ -39,7 +39,7 @@ def test_address_title_text_and_functions_of_model(browser: Browser, pages: Site
     assert "nobody reads this" not in text
     assert ">nobody reads this</p>" in browser.html()
     get_browser_state, list_elements = browser_functions(lambda: browser)
-    assert get_browser_state().startswith(f"address: {pages.address}/\ntitle: The shop\nApples & pears\n")
+    assert get_browser_state().startswith(f"url: {pages.address}/\ntitle: The shop\nApples & pears\n")
     coupon = element(browser, "Coupon")
     (x, y), box = coupon.centre, coupon.box
     line = f"textbox 'Coupon' at ({x}, {y}), [{box.left}, {box.top}, {box.right}, {box.bottom}]"
@@ -48,7 +48,7 @@ def test_address_title_text_and_functions_of_model(browser: Browser, pages: Site
     assert f". textbox 'Coupon' at ({x * 1000 // 1024}, {y * 1000 // 768}), [" in on_a_grid()
 
 
-def test_wait_for_text_now_later_and_never(browser: Browser, hands: VNCController) -> None:
+def test_wait_for_text_now_later_and_never(browser: Browser, controller: VNCController) -> None:
     browser.wait_for_text("Apples & pears", within_s=0.5)
     with pytest.raises(TaskFailed, match=r"did not show 'plums' within 0.3 s. It showed 'Apples & pears The basket is"):
         browser.wait_for_text("plums", within_s=0.3)
@@ -57,16 +57,16 @@ def test_wait_for_text_now_later_and_never(browser: Browser, hands: VNCControlle
         ("Slowly", "Slowly shown"),  # by a transition
         ("To the second page", "The second page"),
     ):
-        hands.click(*element(browser, name).centre)
+        controller.click(*element(browser, name).centre)
         browser.wait_for_text(text, within_s=10)
     with pytest.raises(TaskFailed, match=r"did not show 'Ordered by Ann' within .*Ordered by\\xa0Ann'"):
         browser.wait_for_text("Ordered by Ann", within_s=0.3)
 
 
-def test_elements_in_view(browser: Browser, hands: VNCController, pages: Site) -> None:
+def test_elements_in_view(browser: Browser, controller: VNCController, pages: Site) -> None:
     def has_come_to_rest() -> bool:  # Chromium scrolls smoothly: what is read meanwhile holds for no moment
         places = [each.centre for each in browser.elements() if each.name == "Far below"]
-        hands.settle()
+        controller.settle()
         return places == [each.centre for each in browser.elements() if each.name == "Far below"] != []
 
     elements = {(each.role, each.name) for each in browser.elements()}
@@ -78,17 +78,17 @@ def test_elements_in_view(browser: Browser, hands: VNCController, pages: Site) -
         ("button", "Framed"),
     }
     assert ("button", "Far below") not in elements
-    hands.key_combo("end")
+    controller.key_combo("end")
     assert_becomes(has_come_to_rest, True)
-    hands.click(*element(browser, "Far below").centre)
+    controller.click(*element(browser, "Far below").centre)
     assert_becomes(lambda: pages.told, ["far"])
     browser.navigate(pages.address)
-    hands.key_combo("ctrl+plus")  # zooms
-    hands.settle()
+    controller.key_combo("ctrl+plus")  # zooms
+    controller.settle()
     for name in ("Framed", "Add an apple"):
-        hands.click(*element(browser, name).centre)
+        controller.click(*element(browser, name).centre)
     assert_becomes(lambda: sorted(pages.told), ["apple", "far", "framed"])
-    hands.key_combo("ctrl+0")
+    controller.key_combo("ctrl+0")
 
 
 NAMES = """data:text/html,<title>Names</title><body style="margin:8px">
@@ -108,7 +108,7 @@ def middle(browser: Browser, name: str) -> tuple[int, int]:
     return int(window.left + x * window.ratio), int(window.top + y * window.ratio)
 
 
-def test_elements_acted_on(browser: Browser, hands: VNCController) -> None:
+def test_elements_acted_on(browser: Browser, controller: VNCController) -> None:
     browser.navigate(NAMES.replace("\n", ""))
 
     def at(name: str) -> list[tuple[str, str] | None]:
@@ -132,7 +132,7 @@ def test_elements_acted_on(browser: Browser, hands: VNCController) -> None:
         return browser._read(lambda page: page.evaluate("document.activeElement.id"))
 
     assert seen(browser.acted_on(TypeText("a"))) == [None]
-    hands.click(*middle(browser, "password"))
+    controller.click(*middle(browser, "password"))
     wait_for(lambda: focused() == "password", "focus", 5)
     assert seen(browser.acted_on(TypeText("a"))) == [("textbox", "Password")]
 
@@ -217,34 +217,38 @@ def test_url_of_step_waits_for_no_browser(tigervnc: VncServer, connected: Callab
         waited.append(timeout_s)
         return no_file(name)
 
-    hands = connected(tigervnc, browser=partial(browser_at, "profile/DevToolsActivePort", read_file))
-    assert (hands.page_url(), waited) == ("", [0])
+    controller = connected(tigervnc, browser=partial(browser_at, "profile/DevToolsActivePort", read_file))
+    assert (controller.page_url(), waited) == ("", [0])
     with pytest.raises(ActionError):
-        hands.perform(TraverseHistory("back"))
+        controller.perform(TraverseHistory("back"))
     assert waited == [0, 5], "it may be starting"
 
 
 def test_addresses_history_and_windows_by_devtools_or_keys(
-    desktop: VncServer, browser: Browser, hands: VNCController, pages: Site, connected: Callable[..., VNCController]
+    desktop: VncServer,
+    browser: Browser,
+    controller: VNCController,
+    pages: Site,
+    connected: Callable[..., VNCController],
 ) -> None:
-    controller = connected(desktop, browser=lambda wait_s=5.0: browser)
-    for acting in (controller, hands):
-        acting.perform(OpenAddress(f"{pages.address}/second"))
+    by_devtools = connected(desktop, browser=lambda wait_s=5.0: browser)
+    for acting in (by_devtools, controller):
+        acting.perform(OpenUrl(f"{pages.address}/second"))
         browser.wait_for_text("The second page")
         acting.perform(TraverseHistory("back"))
         browser.wait_for_text("Apples")
         acting.perform(TraverseHistory("forward"))
         browser.wait_for_text("The second page")
         acting.settle()
-        acting.perform(OpenAddress(pages.address.removeprefix("http://")))  # DevTools do not take that: it is typed
+        acting.perform(OpenUrl(pages.address.removeprefix("http://")))  # DevTools do not take that: it is typed
         browser.wait_for_text("Apples")
-    controller.perform(OpenAddress("about:blank", in_new_window=True))
-    assert controller.page_url() == "about:blank"
+    by_devtools.perform(OpenUrl("about:blank", in_new_window=True))
+    assert by_devtools.page_url() == "about:blank"
     with browser._visible_page(Deadline(10.0)) as page:
         page.call("Page.close")
     browser.wait_for_text("Apples")
     with pytest.raises(ActionError, match=r"only DevTools can open a new window\. Set vnc_cdp"):
-        hands.perform(OpenAddress("about:blank", in_new_window=True))
+        controller.perform(OpenUrl("about:blank", in_new_window=True))
     gone = Browser(f"127.0.0.1:{vnc_servers.free_port()}")
     with pytest.raises(ActionError, match="no browser answers at"):
         connected(desktop, browser=lambda: gone).perform(TraverseHistory("back"))
@@ -257,7 +261,7 @@ def test_list_counts_as_model_does_and_names_fault() -> None:
     assert listed[-1] == "… and 50 more"
     assert elements_function(lambda: ([], (1024, 768)))() == "there are no elements in view"
     nothing_runs = elements_function(lambda: (desktop_elements(ExternalDesktop("lab-7:1").run), (1024, 768)))()
-    assert nothing_runs.startswith("no list of elements is available here: cannot run '/usr/bin/python3 --version'")
+    assert nothing_runs.startswith("the elements cannot be listed: cannot run '/usr/bin/python3 --version'")
     assert len(nothing_runs.splitlines()) == 1
     for ran, problem in (
         (CommandResult(0, '[{"role": 1}]', ""), "the accessibility probe printed invalid data"),
@@ -310,15 +314,15 @@ def test_elements_of_program(tigervnc: VncServer, connected: Callable[..., VNCCo
     command = accessible.started("/usr/bin/python3", str(PROGRAMS / "named_form.py"))
     with vnc_servers.running(*command, environment={**tigervnc.environment, "XDG_CACHE_HOME": str(tmp_path)}):
         wait_for(lambda: "push button" in boxes(), "the program's elements", 30)
-        form, hands = {role: found[0] for role, found in boxes().items()}, connected(tigervnc)
+        form, controller = {role: found[0] for role, found in boxes().items()}, connected(tigervnc)
         assert acted_on(Click(*form["push button"].centre)) == [("push button", "Sign in")]
         assert acted_on(Click(*form["password text"].centre)) == [("password text", "Password")]
         assert acted_on(Click(*form["combo box"].centre)) == [("combo box", "")]
         assert acted_on(Click(900, 700)) == [None]
         drag = Drag(*form["push button"].centre, *form["text"].centre)
         assert acted_on(drag) == [("push button", "Sign in"), ("text", "User")]
-        hands.click(*form["password text"].centre)
+        controller.click(*form["password text"].centre)
         wait_for(lambda: acted_on(TypeText("a")) == [("password text", "Password")], "the focus", 10)
-        hands.click(*form["menu"].centre)
+        controller.click(*form["menu"].centre)
         below = form["menu"].box.left + 15, form["menu"].box.bottom + 12
         wait_for(lambda: acted_on(Click(*below)) == [("menu item", "Open")], "the menu", 10)

@@ -61,15 +61,15 @@ def test_invalid_address_raises_settings_error() -> None:
 
 
 def test_everything_on_closed_connection_says_so(tigervnc: VncServer) -> None:
-    hands = connect(tigervnc.address)
+    controller = connect(tigervnc.address)
     for _ in range(2):
-        hands.close()
-    for call in (hands.frame, hands.settle, lambda: hands.click(1, 1)):
+        controller.close()
+    for call in (controller.frame, controller.settle, lambda: controller.click(1, 1)):
         with pytest.raises(ConnectionLost, match="is closed"):
             call()
 
 
-CONNECT = "from pytest_vnc_use.backends.vnc import connect; hands = connect({address!r}); "
+CONNECT = "from pytest_vnc_use.backends.vnc import connect; controller = connect({address!r}); "
 
 
 def python(code: str, server: VncServer) -> subprocess.Popen[bytes]:
@@ -101,8 +101,8 @@ def test_connect_takes_every_form_of_address(tigervnc: VncServer, tmp_path: Path
         *(f"127.0.0.1::{port}", f"127.0.0.1:{port - 5900}", f"localhost::{port}", f"localhost:{port - 5900}"),
         *(f"localhost:{port}", f"vnc://localhost:{port}", f"VNC://127.0.0.1:{port}/", f"vnc://localhost:{port - 5900}"),
     ):
-        with closing(connect(address)) as hands:
-            assert hands.size == (1024, 768)
+        with closing(connect(address)) as controller:
+            assert controller.size == (1024, 768)
     types = ["-SecurityTypes", "VncAuth,None"]
     with vnc_servers.tigervnc(interface="::1", password_file=file, options=types) as server:
         for password, used in ((None, "None"), ("geheim", "VncAuth")):
@@ -118,7 +118,7 @@ def test_connected_process_forks_and_exits_at_once(tigervnc: VncServer) -> None:
         f"    try: connect({tigervnc.address!r})\n"
         "    except Exception as error: print(type(error).__name__, 'spawn' in str(error), flush=True)\n"
         "    os._exit(0)\n"
-        "os.wait(); print(hands.frame().ref.width, sys.excepthook is sys.__excepthook__, time.time(), flush=True)"
+        "os.wait(); print(controller.frame().ref.width, sys.excepthook is sys.__excepthook__, time.time(), flush=True)"
     )
     out, _ = python(code, tigervnc).communicate(timeout=400)
     child, parent = out.splitlines()
@@ -137,9 +137,9 @@ def test_ctrl_c_ends_wait_and_no_connection(tigervnc: VncServer) -> None:
     code = (
         "\ntry:\n"
         "    print('ready', flush=True)\n"
-        "    while True: hands.wait(60)\n"
-        "except KeyboardInterrupt: print(hands.frame().ref.width, flush=True)\n"
-        "while True: hands.settle(); hands.move(1, 1)"
+        "    while True: controller.wait(60)\n"
+        "except KeyboardInterrupt: print(controller.frame().ref.width, flush=True)\n"
+        "while True: controller.settle(); controller.move(1, 1)"
     )
     process = python(code, tigervnc)
     assert process.stdout is not None
@@ -168,9 +168,9 @@ def test_commands_of_tigervnc_recipe_show_desktop(tmp_path: Path, monkeypatch: p
     typed = tmp_path / "typed"
     with running("sh", "-c", commands, environment={"HOME": str(tmp_path)}):
         wait_for(typed.exists, "the start of the program")
-        with closing(connect(address)) as hands:
-            hands.perform(Move(100, 100))
-            hands.perform(TypeText("recipe", press_enter=True))
+        with closing(connect(address)) as controller:
+            controller.perform(Move(100, 100))
+            controller.perform(TypeText("recipe", press_enter=True))
             wait_for(lambda: typed.read_text() == "recipe\n", "the arrival of the word")
         findings = diagnose(Settings(server=address), typing=False, only_asked=True)
         assert [(each.word, "#tigervnc" in each.text) for each in findings if each.about == "recipe"] == [("ok", True)]

@@ -97,8 +97,8 @@ def test_text_that_scrolled_and_window_that_moved_are_as_raw(tigervnc: VncServer
         stack.enter_context(xterm(tigervnc, lines, geometry="83x21+201+303"))
         for x, y in ((333, 355), (340, 340), (7, 11)):
             tigervnc.output_of("xdotool", "search", "--name", "terminal", "windowmove", "--sync", str(x), str(y))
-            for hands in small:
-                wait_for(lambda: raw.frame().ref == hands.frame().ref, "the same screen as raw")  # noqa: B023
+            for controller in small:
+                wait_for(lambda: raw.frame().ref == controller.frame().ref, "the same screen as raw")  # noqa: B023
         assert len(np.unique(decoded(raw.frame()))) > 10
 
 
@@ -117,8 +117,8 @@ def test_other_pixel_format_is_asked_for_ours() -> None:
     shown = rfb_server.update(rfb_server.drawn(pixels, rfb_server.RAW, pixels.tobytes()))
     for announced in FORMATS.values():
         session = rfb_server.greeting(40, 30, struct.pack(FORMAT, *announced)) + colours + shown
-        with rfb_server.playing(session, then_silent=True) as address, closing(connect(address)) as hands:
-            assert np.array_equal(decoded(hands.last_frame()), rfb_server.channels(pixels))
+        with rfb_server.playing(session, then_silent=True) as address, closing(connect(address)) as controller:
+            assert np.array_equal(decoded(controller.last_frame()), rfb_server.channels(pixels))
 
 
 def test_announced_red_first_format_is_taken() -> None:
@@ -151,6 +151,6 @@ def test_pixels_by_tcp_are_compressed_unless_started_here(tigervnc: VncServer) -
     tigervnc.paint(5)
     for start, is_small in starts:
         with wire(tigervnc.address) as link:
-            with closing(start(link.address)) as hands:
-                hands.raw_frame()
+            with closing(start(link.address)) as controller:
+                controller.raw_frame()
             assert (link.from_server < 1024 * 768) == is_small

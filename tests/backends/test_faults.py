@@ -39,9 +39,9 @@ REST = b"".join(
 
 def look(address: str) -> None:
     """Connect and look twice, the second time at what a fresh answer says."""
-    with closing(connect(address, timeout_s=30)) as hands:
-        hands.frame()
-        hands.frame()
+    with closing(connect(address, timeout_s=30)) as controller:
+        controller.frame()
+        controller.frame()
 
 
 @pytest.fixture
@@ -61,11 +61,11 @@ def test_connection_ending_anywhere_is_lost() -> None:
 def test_half_update_is_no_frame(impatient: None) -> None:
     white = np.full_like(IMAGE, 0xFFFFFF)
     half = update(drawn(white, RAW, white.tobytes()), drawn(IMAGE, RAW, b""))
-    with playing(FIRST + half, then_silent=True) as address, closing(connect(address, encoding="raw")) as hands:
-        before = hands.last_frame()
+    with playing(FIRST + half, then_silent=True) as address, closing(connect(address, encoding="raw")) as controller:
+        before = controller.last_frame()
         with pytest.raises(ConnectionLost, match=NO_ANSWER):
-            hands.frame()
-        assert hands.last_frame().ref == before.ref
+            controller.frame()
+        assert controller.last_frame().ref == before.ref
 
 
 def test_drawn_screen_is_updated_incrementally() -> None:
@@ -111,11 +111,11 @@ def deaf() -> Iterator[tuple[str, list[socket.socket]]]:
 def test_server_that_reads_no_more_holds_nobody_up(impatient: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_vnc_use.backends.client._HANG_UP_S", 0.3)
     with deaf() as (address, accepted):
-        hands, other = (connect(address, encoding="raw", timeout_s=5) for _ in range(2))
+        controller, other = (connect(address, encoding="raw", timeout_s=5) for _ in range(2))
         started_s = time.monotonic()
-        with closing(hands), pytest.raises(ConnectionLost, match=NO_ANSWER):  # noqa: PT012  # either may notice it
-            hands.type_text("apple" * 10_000)
-            hands.frame()
+        with closing(controller), pytest.raises(ConnectionLost, match=NO_ANSWER):  # noqa: PT012  # either may notice it
+            controller.type_text("apple" * 10_000)
+            controller.frame()
         assert time.monotonic() - started_s < 60
         connection = other._connection
         connection.send(connection.protocol.transport.write, bytes(20_000_000))  # more than any socket holds

@@ -64,31 +64,31 @@ TEXTS = (
 @pytest.mark.desktop
 def test_qts_server_takes_clicks_latin_1_and_lines(connected: Connect, tmp_path: Path) -> None:
     with witness_on_qt(tmp_path) as witness:
-        hands = connected(witness.server)
-        hands.click(300, 20)
-        hands.type_text("one two three")
+        controller = connected(witness.server)
+        controller.click(300, 20)
+        controller.type_text("one two three")
         witness.expect("line", "one two three")  # a busy machine may be slower than a double click
-        hands.double_click(10, 20)
-        hands.type_text("1")
+        controller.double_click(10, 20)
+        controller.type_text("1")
         witness.expect("line", "1 two three")
-        hands.triple_click(10, 20)
-        hands.type_text("all")
+        controller.triple_click(10, 20)
+        controller.type_text("all")
         witness.expect("line", "all")
-        hands.drag_and_drop(30, 60, 30, 200)
+        controller.drag_and_drop(30, 60, 30, 200)
         witness.expect("order", "pears plums grapes apples")
-        hands.click(300, 20)
+        controller.click(300, 20)
         for text in (ASCII, LATIN_1, ""):
-            hands.type_text(text, clear_first=True)
+            controller.type_text(text, clear_first=True)
             witness.expect("line", text)
         with pytest.raises(ActionError, match=r"'Ω€' \(U\+03A9, U\+20AC\). Nothing was typed"):
-            hands.type_text("costs Ω or €")
-        hands.type_text("b")
+            controller.type_text("costs Ω or €")
+        controller.type_text("b")
         witness.expect("line", "b")
-        hands.click(100, 400)
-        hands.type_text("one\ntwo\r\nthree", press_enter=True)
+        controller.click(100, 400)
+        controller.type_text("one\ntwo\r\nthree", press_enter=True)
         witness.expect("page", "one\ntwo\nthree\n")
         with pytest.raises(ActionError, match="does not support the key 'f13'"):
-            hands.key_combo("f13")
+            controller.key_combo("f13")
 
 
 def test_keys_do_not_overtake_click(tigervnc: VncServer, connected: Connect, tmp_path: Path) -> None:
@@ -99,12 +99,12 @@ def test_keys_do_not_overtake_click(tigervnc: VncServer, connected: Connect, tmp
         xterm(tigervnc, f"cat > {left}", "left", "40x10+0+100"),
         xterm(tigervnc, f"cat > {right}", "right", "40x10+500+100"),
     ):
-        hands = connected(tigervnc)
-        hands.settle()
+        controller = connected(tigervnc)
+        controller.settle()
         for _ in range(4):
-            hands.perform(TypeText("left", 100, 180, press_enter=True))
-            hands.click(600, 180)
-            hands.type_text("right", press_enter=True)
+            controller.perform(TypeText("left", 100, 180, press_enter=True))
+            controller.click(600, 180)
+            controller.type_text("right", press_enter=True)
         assert_becomes(left.read_text, "left\n" * 4)
         assert_becomes(right.read_text, "right\n" * 4)
 
@@ -115,13 +115,13 @@ def test_enter_after_name_saves_in_gtk_dialog(tigervnc: VncServer, connected: Co
     command = ["env", f"HOME={tmp_path}", f"XDG_CONFIG_HOME={tmp_path}", "mousepad", "--disable-server"]
     with openbox(tigervnc), tigervnc.run(*command, cwd=tmp_path):
         window_of(tigervnc, "Untitled 1 - Mousepad")
-        hands = connected(tigervnc)
+        controller = connected(tigervnc)
         for keys, shown in (("a", "*Untitled 1 - Mousepad"), ("ctrl+shift+s", "Save As")):
-            hands.settle()
-            hands.key_combo(keys)
+            controller.settle()
+            controller.key_combo(keys)
             window_of(tigervnc, shown)
-        hands.settle()
-        hands.type_text("letter.txt", press_enter=True)
+        controller.settle()
+        controller.type_text("letter.txt", press_enter=True)
         assert_becomes((tmp_path / "letter.txt").exists, True)
 
 
@@ -133,11 +133,11 @@ def test_url_waits_for_slow_address_bar(tigervnc: VncServer, connected: Connect,
     script = f"{hidden}; touch {url}; read -rsn2; sleep 1; {drops}; printf 'URL? '; read -r line; echo $line > {url}"
     with xterm(tigervnc, f"exec bash -c {shlex.quote(script)}"):
         wait_for(url.exists, "the program")
-        hands = connected(tigervnc)
-        hands.click(300, 200)
-        hands.type_text("x")  # at the first key xterm hides the pointer
-        hands.settle()
-        hands.open_address("127.0.0.1:8000")
+        controller = connected(tigervnc)
+        controller.click(300, 200)
+        controller.type_text("x")  # at the first key xterm hides the pointer
+        controller.settle()
+        controller.open_url("127.0.0.1:8000")
         assert_becomes(url.read_text, "127.0.0.1:8000\n")
 
 
@@ -147,11 +147,11 @@ def test_text_longer_than_queue_of_keys(connected: Connect, tmp_path: Path) -> N
     """QEMU takes a key event every 10 ms, queues about 340 and drops the rest."""
     text = f"{ASCII}the quick brown fox jumps over the lazy dog"
     with qemu(tmp_path) as stage:
-        hands = connected(stage.server)
-        hands.type_text(text)
-        assert_becomes(stage.heard, [f"key {character!r}" for character in text])
+        controller = connected(stage.server)
+        controller.type_text(text)
+        assert_becomes(stage.received, [f"key {character!r}" for character in text])
         with pytest.raises(ActionError, match=r"'é' \(U\+00E9\). Nothing was typed"):
-            hands.type_text("café")
+            controller.type_text("café")
 
 
 SPELLINGS = {
@@ -190,20 +190,20 @@ def test_text_and_number_pad_arrive_in_xterm(kind: str, connected: Connect, tmp_
     texts, untypable = IN_XTERM[kind]
     typed = tmp_path / "typed"
     with vnc_servers.STARTERS[kind]() as server, xterm(server, f"cat > {typed}"):
-        hands = connected(server)
-        hands.click(50, 50)
+        controller = connected(server)
+        controller.click(50, 50)
         expected = ""
         for layout, text in texts.items():
             if layout:
                 server.output_of("setxkbmap", layout)
-            hands.type_text(text, press_enter=True)
+            controller.type_text(text, press_enter=True)
             expected += f"{text}\n"
             assert_becomes(typed.read_text, expected)
         if untypable:
             with pytest.raises(ActionError, match=r"U\+.*Nothing was typed"):
-                hands.type_text(untypable)
+                controller.type_text(untypable)
         for name in ("kp_1", "numpad5", "KP_Add", "num9", "enter"):
-            hands.key_combo(name)
+            controller.key_combo(name)
         assert_becomes(typed.read_text, f"{expected}15+9\n")
 
 
@@ -221,31 +221,31 @@ def test_keys_arrive_and_held_one_is_released_in_end(tigervnc: VncServer, connec
     vnc_servers.require("xev")
     log = tmp_path / "log"
 
-    def heard(event: str) -> list[str]:
+    def received(event: str) -> list[str]:
         names = re.findall(rf"{event} event.*?\(keysym 0x[0-9a-f]+, (\S+)\)", log.read_text("latin-1"), re.S)
         return [name for name in names if name != "Num_Lock"]
 
     def presses(action: DesktopAction, pressed: str) -> None:
-        before = len(heard("KeyPress"))
-        hands.perform(action)
-        assert_becomes(lambda: " ".join(heard("KeyPress")[before:]), pressed)
+        before = len(received("KeyPress"))
+        controller.perform(action)
+        assert_becomes(lambda: " ".join(received("KeyPress")[before:]), pressed)
 
     command = ["stdbuf", "-oL", "xev", "-geometry", "1000x700+0+0", "-event", "keyboard"]
     with log.open("wb") as out, tigervnc.run(*command, stdout=out.fileno()):
         window_of(tigervnc, "Event Tester")
-        hands = connected(tigervnc)
-        hands.click(300, 300)
+        controller = connected(tigervnc)
+        controller.click(300, 300)
         for name, spellings in SPELLINGS.items():
             presses(KeyCombo((spellings.split()[0],)), f"Shift_L {name}" if name == "plus" else name)
         for keys, pressed in COMBINATIONS.items():
             presses(KeyCombo(keys), pressed)
         presses(KeyDown("shift"), "Shift_L")
         presses(KeyCombo(("a",)), "A")
-        hands.perform(KeyUp("shift"))
-        hands.perform(KeyDown("ctrl"))
-        hands.close()
-        assert_becomes(lambda: heard("KeyRelease")[-3:], ["A", "Shift_L", "Control_L"])
-        assert len(heard("KeyRelease")) == len(heard("KeyPress"))
+        controller.perform(KeyUp("shift"))
+        controller.perform(KeyDown("ctrl"))
+        controller.close()
+        assert_becomes(lambda: received("KeyRelease")[-3:], ["A", "Shift_L", "Control_L"])
+        assert len(received("KeyRelease")) == len(received("KeyPress"))
 
 
 def test_every_spelling_is_one_key() -> None:
@@ -274,7 +274,7 @@ FIELDS = "data:text/html,<textarea aria-label=Lines id=lines></textarea><br><inp
 
 def test_text_by_clipboard(
     browser: Browser,
-    hands: VNCController,
+    controller: VNCController,
     tigervnc: VncServer,
     x11vnc: VncServer,
     connected: Connect,
@@ -290,32 +290,32 @@ def test_text_by_clipboard(
         return browser._read(lambda page: page.evaluate(f"{name}.value"))
 
     browser.navigate(FIELDS)
-    hands.click(*element(browser, "Lines").centre)
-    hands.perform(TypeText("old", clear_first=True))
-    hands.perform(TypeText("two\nlines Ω", clear_first=True, paste=True))
+    controller.click(*element(browser, "Lines").centre)
+    controller.perform(TypeText("old", clear_first=True))
+    controller.perform(TypeText("two\nlines Ω", clear_first=True, paste=True))
     assert_becomes(lambda: value("lines"), "two\nlines Ω")
-    hands.click(*element(browser, "Text").centre)
+    controller.click(*element(browser, "Text").centre)
     for text in TEXTS[::3]:
-        hands.type_text(text, clear_first=True)
+        controller.type_text(text, clear_first=True)
         assert_becomes(lambda: value("text"), text)
 
     monkeypatch.setattr("pytest_vnc_use.backends.input._FETCH_S", 1.0)
     monkeypatch.setattr("pytest_vnc_use.backends.input._PASTED", SettleRules(first_change_s=1.0, limit_s=2.0))
     with xterm(tigervnc, f"stty -echo; cat > {tmp_path}/silent"):  # as where a clipboard's history fetches it
         wait_for((tmp_path / "silent").exists, "the end of the echo")
-        hands = connected(tigervnc)
-        hands.click(50, 50)
-        hands.settle()
+        controller = connected(tigervnc)
+        controller.click(50, 50)
+        controller.settle()
         with pytest.raises(ActionError, match=r"no pixel changed within 1.0 s. Focus a text field first"):
-            hands.type_text("Ω")
+            controller.type_text("Ω")
     tigervnc.output_of("setxkbmap", "ru")
     with xterm(tigervnc, f"cat > {tmp_path}/typed"):
-        hands = connected(tigervnc, type_by="clipboard")
-        hands.click(50, 50)
-        hands.type_text(f"{ASCII}\n\tΩ {ASCII}", press_enter=True)
+        controller = connected(tigervnc, type_by="clipboard")
+        controller.click(50, 50)
+        controller.type_text(f"{ASCII}\n\tΩ {ASCII}", press_enter=True)
         assert_becomes((tmp_path / "typed").read_text, f"{ASCII}\n\tΩ {ASCII}\n")
         with pytest.raises(ActionError, match=r"no program fetched .* after ctrl\+v"):
-            hands.perform(TypeText("x", paste=True))
+            controller.perform(TypeText("x", paste=True))
     tigervnc.output_of("setxkbmap", "us")
 
     with pytest.raises(SettingsError, match="this VNC server has no extended clipboard"):
@@ -328,10 +328,10 @@ item.ondragstart = () => { for (const end = performance.now() + 1200; performanc
 gift.ondragover = event => event.preventDefault(); gift.ondrop = () => gift.textContent = "an item"</script>"""
 
 
-def test_slow_page_gets_item_dropped_on_it(browser: Browser, hands: VNCController) -> None:
+def test_slow_page_gets_item_dropped_on_it(browser: Browser, controller: VNCController) -> None:
     browser.navigate(DRAGGED)
-    hands.settle()
-    hands.drag_and_drop(*element(browser, "Item").centre, *element(browser, "Gift").centre)
+    controller.settle()
+    controller.drag_and_drop(*element(browser, "Item").centre, *element(browser, "Gift").centre)
     assert_becomes(lambda: browser.text().split(), ["item", "an", "item"])
 
 
@@ -344,7 +344,7 @@ def struck(*keysyms: int) -> bytes:
 
 
 @contextmanager
-def hearing(name: bytes, *extensions: bytes) -> Iterator[tuple[VNCController, Callable[..., None]]]:
+def receiving(name: bytes, *extensions: bytes) -> Iterator[tuple[VNCController, Callable[..., None]]]:
     """Yield a controller of a server with a still screen, and an assertion that a call sends messages in one write."""
     screen = update(rectangle(0, 0, 8, 8, RAW, bytes(8 * 8 * 4)))
     received, is_over = list[bytes](), threading.Event()
@@ -358,7 +358,7 @@ def hearing(name: bytes, *extensions: bytes) -> Iterator[tuple[VNCController, Ca
                 if is_over.is_set():  # the end waits for an answer
                     connection.sendall(screen)
 
-    def hears(act: Callable[[], object], *messages: bytes) -> None:
+    def receives(act: Callable[[], object], *messages: bytes) -> None:
         act()
         data = b"".join(messages)
         wait_for(lambda: any(data in piece for piece in received), f"{data!r} in one of {received!r}")
@@ -367,57 +367,62 @@ def hearing(name: bytes, *extensions: bytes) -> Iterator[tuple[VNCController, Ca
     with socket.create_server(("127.0.0.1", 0)) as listener:
         serving = threading.Thread(target=serve, args=(listener,))
         serving.start()
-        with closing(connect(f"127.0.0.1::{listener.getsockname()[1]}")) as hands:
+        with closing(connect(f"127.0.0.1::{listener.getsockname()[1]}")) as controller:
             received.clear()
-            yield hands, hears
+            yield controller, receives
             is_over.set()
         serving.join()
 
 
 def test_keys_go_out_in_one_write_beside_held_ones() -> None:
     """A release that is late would let the server repeat the key."""
-    with hearing(b"a server") as (hands, hears):
+    with receiving(b"a server") as (controller, receives):
         typed = [struck(SHIFT, ord("A")), struck(ord("b")), struck(0xFF0D), struck(SHIFT, ord("?"))]
-        hears(lambda: hands.type_text("Ab\n?" * 100), *typed * 100)
-        hears(lambda: hands.key_combo("ctrl+é"), struck(CONTROL, 0xE9))
+        receives(lambda: controller.type_text("Ab\n?" * 100), *typed * 100)
+        receives(lambda: controller.key_combo("ctrl+é"), struck(CONTROL, 0xE9))
         with pytest.raises(ActionError, match="cannot type the characters 'é'"):
-            hands.key_combo("é")  # one alone is text
-        hears(lambda: hands.key_down("w"), key(ord("w"), True))
-        hears(lambda: hands.type_text("wow"), *(struck(ord(each)) for each in "wow"))
-        hears(lambda: hands.key_down("shift"), key(SHIFT, True))
-        hears(lambda: hands.type_text("AB"), struck(ord("A")), struck(ord("B")))
-        hears(lambda: hands.key_combo("ctrl+shift+x"), struck(CONTROL, ord("X")))
-        hears(hands.close, key(SHIFT, False))
+            controller.key_combo("é")  # one alone is text
+        receives(lambda: controller.key_down("w"), key(ord("w"), True))
+        receives(lambda: controller.type_text("wow"), *(struck(ord(each)) for each in "wow"))
+        receives(lambda: controller.key_down("shift"), key(SHIFT, True))
+        receives(lambda: controller.type_text("AB"), struck(ord("A")), struck(ord("B")))
+        receives(lambda: controller.key_combo("ctrl+shift+x"), struck(CONTROL, ord("X")))
+        receives(controller.close, key(SHIFT, False))
 
 
 def test_qemu_gets_scan_codes_if_confirmed() -> None:
-    with hearing(b"QEMU (guest)", rectangle(0, 0, 0, 0, -258)) as (hands, hears):
+    with receiving(b"QEMU (guest)", rectangle(0, 0, 0, 0, -258)) as (controller, receives):
         codes = (SHIFT, 0x2A), (ord("?"), 0x35)
         pressed, released = ([key(each, down, code) for each, code in codes] for down in (True, False))
-        hears(lambda: hands.type_text("?"), *pressed, *reversed(released))
-        hears(lambda: hands.key_combo("F5"), key(F5, True, 0x3F), key(F5, False, 0x3F))
+        receives(lambda: controller.type_text("?"), *pressed, *reversed(released))
+        receives(lambda: controller.key_combo("F5"), key(F5, True, 0x3F), key(F5, False, 0x3F))
         with pytest.raises(ActionError, match=r"does not support the key 'f13'. It supports ASCII, F1 to F12"):
-            hands.key_combo("f13")
-    with hearing(b"QEMU") as (hands, hears):  # it has a layout of its own
-        hears(lambda: hands.type_text("?"), struck(SHIFT, ord("?")))
+            controller.key_combo("f13")
+    with receiving(b"QEMU") as (controller, receives):  # it has a layout of its own
+        receives(lambda: controller.type_text("?"), struck(SHIFT, ord("?")))
 
 
 INVALID: list[tuple[Callable[[VNCController], object], str]] = [
-    (lambda hands: hands.click(1, 1, count=4), "count of a click must be 1 to 3, got 4"),
-    (lambda hands: hands.click(1, 1, "back"), "or its number 1, 2 or 3, got 'back'"),  # type: ignore[arg-type]
-    (lambda hands: hands.wait(-1), "0 seconds or more, got -1"),
-    (lambda hands: hands.scroll("sideways", magnitude=800), "up, down, left or right, got 'sideways'"),  # type: ignore[arg-type]
-    (lambda hands: hands.scroll(10, 20, "up", 0), "at least 1 click of the wheel, got 0"),
+    (lambda controller: controller.click(1, 1, count=4), "count of a click must be 1 to 3, got 4"),
+    (lambda controller: controller.click(1, 1, "back"), "or its number 1, 2 or 3, got 'back'"),  # type: ignore[arg-type]
+    (lambda controller: controller.wait(-1), "0 seconds or more, got -1"),
+    (lambda controller: controller.scroll("sideways", magnitude=800), "up, down, left or right, got 'sideways'"),  # type: ignore[arg-type]
+    (lambda controller: controller.scroll(10, 20, "up", 0), "at least 1 click of the wheel, got 0"),
 ]
 
 
 def test_invalid_argument_or_point_raises_action_error(desktop: VncServer, connected: Connect) -> None:
-    hands = connected(desktop)
+    controller = connected(desktop)
     for call, problem in INVALID:
         with pytest.raises(ActionError, match=problem):
-            call(hands)
+            call(controller)
     for point in ((1024, 10), (10, 768), (-1, 10), (1.5, 10)):
-        calls: list[Any] = [hands.click, hands.move, hands.mouse_down, partial(hands.drag_and_drop, 1, 1)]
+        calls: list[Any] = [
+            controller.click,
+            controller.move,
+            controller.mouse_down,
+            partial(controller.drag_and_drop, 1, 1),
+        ]
         for act in calls:
             with pytest.raises(ActionError, match="1024 x 768 pixels: x from 0 to 1023, y from 0 to 767"):
                 act(*point)
@@ -437,9 +442,9 @@ def test_button_may_be_number_and_scroll_pixels() -> None:
 
 
 def test_controller_without_connection_says_so() -> None:
-    hands = VNCController()
+    controller = VNCController()
     with pytest.raises(DesktopError, match=r"not connected. Call connect\(server, password\) first"):
-        hands.click(1, 2)
+        controller.click(1, 2)
     with pytest.raises(DesktopRefused):
-        hands.connect("127.0.0.1::1", timeout_s=2.0)
-    hands.close()
+        controller.connect("127.0.0.1::1", timeout_s=2.0)
+    controller.close()

@@ -15,7 +15,7 @@ from pytest_vnc_use.types import (
     DesktopAction,
     Frame,
     KeyCombo,
-    OpenAddress,
+    OpenUrl,
     RawFrame,
     Region,
     TypeText,
@@ -223,7 +223,7 @@ def test_transients_while_typing_are_redacted() -> None:
 def test_address_with_secret_is_typed_by_keys() -> None:
     form = PaintedForm()
     controller = redacting(form)
-    controller.perform(OpenAddress(REDACTOR.reveal(f"shop/?token={TYPED}")))
+    controller.perform(OpenUrl(REDACTOR.reveal(f"shop/?token={TYPED}")))
     assert form.performed[0] == KeyCombo(("ctrl+l",))
     assert form.performed[-1] == TypeText("", press_enter=True)
     assert not shows_piece(seen_by(controller))

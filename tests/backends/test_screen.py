@@ -133,14 +133,14 @@ def test_text_beside_caret_is_no_blink() -> None:
 def test_settle_waits_for_answer_beyond_echo(tigervnc: VncServer, connected: Connect, tmp_path: Path) -> None:
     answer = r"sleep 0.5; touch $line; printf '\033[H\033[2J'; n=$((n + 20)); seq $n $((n + 13))"  # it never scrolls
     with xterm(tigervnc, f"cd {tmp_path}; n=0; while read line; do {answer}; done"):
-        hands = connected(tigervnc, settle_rules=SettleRules(first_change_s=10.0, limit_s=30.0))
-        hands.click(100, 100)
+        controller = connected(tigervnc, settle_rules=SettleRules(first_change_s=10.0, limit_s=30.0))
+        controller.click(100, 100)
         for name, enter in (
-            ("a", lambda: hands.type_text("a", press_enter=True)),
-            ("b", lambda: [hands.type_text("b"), hands.key_combo("kp_enter")]),
+            ("a", lambda: controller.type_text("a", press_enter=True)),
+            ("b", lambda: [controller.type_text("b"), controller.key_combo("kp_enter")]),
         ):
             enter()
-            settled = hands.settle()
+            settled = controller.settle()
             assert settled.reason in ("settled", "animated")  # on a busy machine xterm draws the answer in many pieces
             assert settled.duration_s < 9.0
             assert (tmp_path / name).exists()
@@ -148,9 +148,9 @@ def test_settle_waits_for_answer_beyond_echo(tigervnc: VncServer, connected: Con
 
 def test_what_never_rests_ends_at_limit(tigervnc: VncServer, connected: Connect) -> None:
     with xterm(tigervnc, "n=0; while true; do n=$((n+1)); seq $n $((n+30)); sleep 0.1; done"):
-        hands = connected(tigervnc, settle_rules=SettleRules(stable_s=0.5, limit_s=0.3))
-        hands.move(600, 300)
-        settled = hands.settle()
+        controller = connected(tigervnc, settle_rules=SettleRules(stable_s=0.5, limit_s=0.3))
+        controller.move(600, 300)
+        settled = controller.settle()
         assert settled.reason == "limit"
         assert 0.25 < settled.duration_s < 4.0
 

@@ -60,8 +60,8 @@ def x509(tmp_path_factory: pytest.TempPathFactory, here: Certificate) -> Iterato
 def used(server: VncServer, wire: Wire, password: str | None = "geheim") -> ServerFacts:
     """Connect, look at the screen, and return what was found out."""
     facts = ServerFacts()
-    with closing(connect(server.address, password, facts=facts, wire=wire, timeout_s=BUSY_S)) as eyes:
-        assert eyes.frame().ref.width == 1024
+    with closing(connect(server.address, password, facts=facts, wire=wire, timeout_s=BUSY_S)) as controller:
+        assert controller.frame().ref.width == 1024
     return facts
 
 
@@ -143,17 +143,17 @@ def test_screen_and_keys_by_ws_and_by_wss(tmp_path: Path, authority: Authority, 
     with vnc_servers.tigervnc(password_file=password) as server:
         typed, text = tmp_path / "typed", "a text of some length " * 50
         with xterm(server, f"cat >{typed}"), websockify(server.address) as port:
-            with closing(connect(f"ws://localhost:{port}/websockify", "geheim", timeout_s=BUSY_S)) as eyes:
-                assert eyes.frame().ref.width == 1024
-                eyes.perform(Move(100, 100))
-                eyes.perform(TypeText(text, press_enter=True))
+            with closing(connect(f"ws://localhost:{port}/websockify", "geheim", timeout_s=BUSY_S)) as controller:
+                assert controller.frame().ref.width == 1024
+                controller.perform(Move(100, 100))
+                controller.perform(TypeText(text, press_enter=True))
             wait_for(lambda: text in typed.read_text(), "the arrival of the last keys", BUSY_S)
         with websockify(server.address, *tls) as port:
             address = f"wss://localhost:{port}/websockify"
             for wire in (Wire(tls_ca=str(authority.file)), Wire(tls_fingerprint=here.fingerprint)):
                 facts = ServerFacts()
-                with closing(connect(address, "geheim", facts=facts, wire=wire, timeout_s=BUSY_S)) as eyes:
-                    assert eyes.frame().ref.width == 1024
+                with closing(connect(address, "geheim", facts=facts, wire=wire, timeout_s=BUSY_S)) as controller:
+                    assert controller.frame().ref.width == 1024
                 assert facts.protection == "wss, with a certificate that was checked"
             refused(address, "not accepted: unable to get local issuer certificate", Wire())
             refused(address, "not accepted: its fingerprint is sha256:", Wire(tls_fingerprint="sha256:" + 64 * "0"))

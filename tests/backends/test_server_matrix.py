@@ -46,48 +46,48 @@ def stage(shared: Callable[[], Stage]) -> Stage:
     return shared()
 
 
-def move_the_pointer(hands: VNCController) -> None:
+def move_the_pointer(controller: VNCController) -> None:
     """TigerVNC draws it into the frame until this client moves it from where it was."""
     for x in (6, 5):
-        hands.move(x, 5)
-        hands.frame()
+        controller.move(x, 5)
+        controller.frame()
 
 
-def wait_to_see(stage: Stage, hands: VNCController) -> None:
+def wait_to_see(stage: Stage, controller: VNCController) -> None:
     """Until the frame is what the server shows."""
-    wait_for(lambda: stage.shows(decoded(hands.frame())), "the image", timeout_s=30)
+    wait_for(lambda: stage.shows(decoded(controller.frame())), "the image", timeout_s=30)
 
 
-def heard(stage: Stage, *kinds: str, after: int = 0) -> list[str]:
+def received(stage: Stage, *kinds: str, after: int = 0) -> list[str]:
     """Return the events of these kinds that reached the program."""
-    return [line for line in stage.heard() if line.startswith(kinds)][after:]
+    return [line for line in stage.received() if line.startswith(kinds)][after:]
 
 
 def typed(stage: Stage) -> str:
     """The characters that reached the program."""
-    return "".join(literal_eval(line.removeprefix("key ")) for line in heard(stage, "key"))
+    return "".join(literal_eval(line.removeprefix("key ")) for line in received(stage, "key"))
 
 
 def test_screen_is_what_server_shows(stage: Stage, connected: Connect) -> None:
     for encoding in ("zrle", "tight"):
-        hands = connected(stage.server, encoding=encoding, settle_rules=PATIENT)
-        move_the_pointer(hands)
-        wait_to_see(stage, hands)
-        frame = hands.frame()
-        assert hands.size == (frame.ref.width, frame.ref.height)
+        controller = connected(stage.server, encoding=encoding, settle_rules=PATIENT)
+        move_the_pointer(controller)
+        wait_to_see(stage, controller)
+        frame = controller.frame()
+        assert controller.size == (frame.ref.width, frame.ref.height)
         assert colours(decoded(frame)) >= 15
-        hands.move(5, 5)
+        controller.move(5, 5)
         stage.repaint()
-        assert hands.settle().reason == "settled"
-        assert hands.frame().png != frame.png
-        assert stage.shows(decoded(hands.frame()))
-    hands = connected(stage.server, encoding="raw")
-    move_the_pointer(hands)
-    wait_to_see(stage, hands)
-    before = hands.frame()
-    hands.move(hands.size[0] // 3, hands.size[1] - 30)
-    assert hands.settle().reason == "nothing_changed"
-    assert hands.frame().png == before.png
+        assert controller.settle().reason == "settled"
+        assert controller.frame().png != frame.png
+        assert stage.shows(decoded(controller.frame()))
+    controller = connected(stage.server, encoding="raw")
+    move_the_pointer(controller)
+    wait_to_see(stage, controller)
+    before = controller.frame()
+    controller.move(controller.size[0] // 3, controller.size[1] - 30)
+    assert controller.settle().reason == "nothing_changed"
+    assert controller.frame().png == before.png
 
 
 @pytest.mark.parametrize("name", WITH_PASSWORD)
@@ -100,39 +100,39 @@ def test_password_right_wrong_and_missing(name: str, tmp_path: Path, connected: 
 
 
 def test_input_arrives_and_resize_is_followed(stage: Stage, connected: Connect) -> None:
-    hands = connected(stage.server)
-    move_the_pointer(hands)
-    width, height = hands.size
+    controller = connected(stage.server)
+    move_the_pointer(controller)
+    width, height = controller.size
     expected: list[str] = []
-    before = len(heard(stage, "down", "up"))
+    before = len(received(stage, "down", "up"))
     buttons: list[Button] = ["left", "middle", "right"]
     for button in buttons:
         for x, y in [(0, 0), (width - 1, height - 1), (width // 2, height - 40), (101, 37)]:
-            hands.perform(Click(x, y, button))
+            controller.perform(Click(x, y, button))
             expected += [f"down {button} {x} {y}", f"up {button} {x} {y}"]
-    hands.drag_and_drop(21, 33, 333, 301)
+    controller.drag_and_drop(21, 33, 333, 301)
     expected += ["down left 21 33", "up left 333 301"]
-    assert_becomes(lambda: heard(stage, "down", "up", after=before), expected)
+    assert_becomes(lambda: received(stage, "down", "up", after=before), expected)
 
-    before = len(heard(stage, "wheel", "page"))
+    before = len(received(stage, "wheel", "page"))
     # without a wheel it goes by the keys of a page
     down, up = (["wheel down"] * 2, ["wheel up"]) if stage.wheel else (["page down"], ["page up"])
-    hands.scroll(101, 37, "down", 2)
-    assert_becomes(lambda: heard(stage, "wheel", "page", after=before), down)
-    hands.scroll(101, 37, "up", 1)
-    assert_becomes(lambda: heard(stage, "wheel", "page", after=before), down + up)
+    controller.scroll(101, 37, "down", 2)
+    assert_becomes(lambda: received(stage, "wheel", "page", after=before), down)
+    controller.scroll(101, 37, "up", 1)
+    assert_becomes(lambda: received(stage, "wheel", "page", after=before), down + up)
 
     before = len(typed(stage))
-    hands.click(101, 37)
-    hands.type_text(LINE, press_enter=True)
-    hands.key_combo("ctrl+b")
-    hands.type_text("z")
+    controller.click(101, 37)
+    controller.type_text(LINE, press_enter=True)
+    controller.key_combo("ctrl+b")
+    controller.type_text("z")
     assert_becomes(lambda: typed(stage)[before:], f"{LINE}\r\x02z")
 
     if stage.resize:
         stage.resize((640, 480))
-        wait_for(lambda: hands.size == (640, 480), "the new size")
-        wait_to_see(stage, hands)
-        before = len(heard(stage, "down"))
-        hands.click(639, 479)
-        assert_becomes(lambda: heard(stage, "down", after=before), ["down left 639 479"])
+        wait_for(lambda: controller.size == (640, 480), "the new size")
+        wait_to_see(stage, controller)
+        before = len(received(stage, "down"))
+        controller.click(639, 479)
+        assert_becomes(lambda: received(stage, "down", after=before), ["down left 639 479"])

@@ -99,7 +99,7 @@ def test_waiting_run_gets_its_settings_from_command(
     assert [line for line in events if line.startswith("text")] == ["text q", "text z", "text j"]
     assert "qzj" not in approved.stdout
     listed = read_trace(trace.parent).steps[2]
-    assert listed.output.startswith("no list of elements is available here: ")
+    assert listed.output.startswith("the elements cannot be listed: ")
     assert not (tmp_path / "owned").exists()
 
 

@@ -211,7 +211,7 @@ def test_model_is_checked_without_cost(doctor: Callable[..., Result], monkeypatc
     for model, variables, line in (
         ("gemini-3.7-flash", {}, "ok    model: the key in GEMINI_API_KEY works, and it may use 'gemini-3.7-flash'"),
         ("gemini-0", {}, "404 NOT_FOUND: models/gemini-0 is not found for API version v1beta"),
-        ("", {"GEMINI_API_KEY": "AIza-a-bad-key"}, "FAIL  model: the API key is missing or was refused: 400 INVALID"),
+        ("", {"GEMINI_API_KEY": "AIza-a-bad-key"}, "FAIL  model: the API key is missing or was rejected: 400 INVALID"),
         ("", {"GOOGLE_GEMINI_BASE_URL": ""}, "the model's service cannot be reached"),
     ):
         with GeminiServer() as server:

@@ -133,15 +133,15 @@ class Timed(ForwardingController):
 def test_two_recorded_clicks_are_no_double_click(tigervnc: VncServer) -> None:
     """The user clicks slowly, but the session has the second click ready when it has performed the first."""
     with closing(connect(tigervnc.address)) as desktop:
-        eyes = Timed(desktop)
-        session = ManualSession(desktop, print, controller=eyes)
+        controller = Timed(desktop)
+        session = ManualSession(desktop, print, controller=controller)
         for at_s in (0.0, AGAIN_S + 0.1):
             session.receive(MouseDown(140, 224), at_s)
             session.receive(MouseUp(140, 224), at_s)
         session.receive(None, 1.0)
         session.run()
     assert actions_of(session) == [Click(140, 224), Click(140, 224)]
-    assert eyes.times[2] - eyes.times[1] >= AGAIN_S
+    assert controller.times[2] - controller.times[1] >= AGAIN_S
 
 
 def test_names_of_elements_have_no_secret_and_follow_steps() -> None:

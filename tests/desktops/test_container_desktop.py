@@ -72,7 +72,7 @@ def test_container_has_what_was_asked_for(
 BAD: list[tuple[dict[str, Any], type[VncUseError], str]] = [
     ({"engine": "lxc"}, SettingsError, r"one of docker, podman, got 'lxc'"),
     ({"image": "--privileged"}, SettingsError, "an image must have a name, .* got '--privileged'"),
-    ({"image": "localhost:1/no-such-image"}, DesktopError, "cannot pull .*, which is not here: .*refused; build it"),
+    ({"image": "localhost:1/no-such-image"}, DesktopError, "cannot pull .*, which is not on .*refused; build it"),
     ({"environment": ["NO_SUCH_NAME"]}, SettingsError, r"variable 'NO_SUCH_NAME' is not set"),
     ({"volumes": ["/no/such:/there"]}, SettingsError, r"got '/no/such:/there': there is no '/no/such'"),
     ({"command": ["no-such-program"]}, ProgramMissing, r"cannot start 'no-such-program'"),

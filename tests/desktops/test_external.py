@@ -122,7 +122,7 @@ def test_lock_directory_none_is_rejected(tmp_path: Path, monkeypatch: pytest.Mon
         (others := tmp_path / "others").mkdir()
         os.chown(others, 54321, -1)
     for path in (file, link, others):
-        with pytest.raises(DesktopError, match=rf"'{path}' is not a directory of the current user. Remove"):
+        with pytest.raises(DesktopError, match=rf"'{path}' is not a directory owned by the current user. Remove"):
             lease(["host::1"], "me", timeout_s=30, directory=path)
         assert not list(path.glob("*.lock"))
 

@@ -71,10 +71,10 @@ def test_pieces_of_turn(model: Callable[[Reply, Reply], GeminiServer], monkeypat
     names: dict[str, Any] = {}
     exec(pieces, names)
     clicked: list[tuple[int, ...]] = []
-    hands = SimpleNamespace(
+    controller = SimpleNamespace(
         screenshot_png=lambda: frame_of(0).png, click=lambda x, y, button: clicked.append((x, y, button))
     )
-    assert names["perform_task"](hands, "Open the basket") == "It is open."
+    assert names["perform_task"](controller, "Open the basket") == "It is open."
     assert clicked == [(720, 450, 1), (1439, 0, 1)]
     assert server.refusals == []
     assert [len(request.images) for request in server.requests] == [1, 3]

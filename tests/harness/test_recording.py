@@ -102,7 +102,7 @@ def test_cut_recording_gives_screenshots_before_cut(run: Path, tmp_path: Path, n
     ("text", "message"),
     [
         (None, "has no execution.json or partial_execution.json. Name the output_dir of an agent"),
-        ("[]", "is no recording: .* Record the run"),
+        ("[]", "is not a recording: .* Record the run"),
     ],
 )
 def test_directory_without_run_raises(tmp_path: Path, text: str | None, message: str) -> None:

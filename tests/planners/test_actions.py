@@ -42,7 +42,7 @@ from pytest_vnc_use.types import (
     MouseDown,
     MouseUp,
     Move,
-    OpenAddress,
+    OpenUrl,
     Proposal,
     Scroll,
     TakeScreenshot,
@@ -133,7 +133,7 @@ VARIANTS: list[tuple[str, dict[str, Any], Action]] = [
     ("wait", {"seconds": 2, "reason": "it loads", "intent": "to see"}, Wait(2.0)),
     ("press_key", {"key": "alt f"}, KeyCombo(("alt", "f"))),
     ("hotkey", {"keys": ["ctrl+k", " "]}, KeyCombo(("ctrl", "k", " "))),
-    ("open_url", {"url": "example.org"}, OpenAddress("example.org")),
+    ("open_url", {"url": "example.org"}, OpenUrl("example.org")),
     ("drag_and_drop", {"path": [[0, 0], [300, 300], [500, 500]]}, Drag(0, 0, 720, 450)),
     ("scroll", {"direction": "DOWN", "clicks": "2"}, Scroll(720, 450, "down", 2)),
 ]
@@ -192,7 +192,7 @@ COMMAND_CALLS: list[tuple[str, dict[str, Any], Action]] = [
     ("paste", {"text": "日本"}, TypeText("日本")),
     ("press_key", {"key": "ctrl shift page down"}, KeyCombo(("ctrl", "shift", "page down"))),
     ("wait", {"thought": "it loads"}, Wait(1.0)),
-    ("open_address", {"address": "example.org"}, OpenAddress("example.org")),
+    ("open_url", {"url": "example.org"}, OpenUrl("example.org")),
     ("go_back", {}, TraverseHistory("back")),
     ("go_forward", {}, TraverseHistory("forward")),
     ("take_screenshot", {}, TakeScreenshot()),
@@ -246,12 +246,12 @@ PROBLEMS: list[tuple[Read, str, dict[str, Any], str]] = [
     (gemini, "type", {"text": "a", "press_enter": "maybe"}, "'press_enter' must be true or false, got 'maybe'"),
     (gemini, "scroll", {**POINT, "direction": "sideways"}, "must be up, down, left or right, got 'sideways'"),
     (gemini, "hotkey", {"keys": []}, "at least one key"),
-    (gemini, "scroll", {"direction": "up", "clicks": 0}, "more than 0 and at most 50 clicks of the wheel, got 0"),
+    (gemini, "scroll", {"direction": "up", "clicks": 0}, "more than 0 and at most 50 wheel clicks, got 0"),
     (gemini, "drag_and_drop", {"x": 1, "y": 1}, "a point is missing: give end_x and end_y"),
     (gemini, "wait", {"seconds": 600}, "a wait takes 0 to 60 seconds, got 600"),
     (anthropic, "left_click", {"coordinate": [1, 501]}, "'y' must lie on the screenshot, 0 to 499, got 501"),
     (anthropic, "key", {"text": "Down", "repeat": 100}, "'repeat' must be a whole number, 1 to 20, got 100"),
-    (anthropic, "zoom", {"region": [0, 0, 9, 9]}, "'zoom' is not available here; look at the newest screenshot"),
+    (anthropic, "zoom", {"region": [0, 0, 9, 9]}, "'zoom' is not supported; look at the newest screenshot"),
     (anthropic, "cursor_position", {}, "it was not moved yet"),
     (anthropic, "bash", {"command": "ls"}, "there is no tool 'bash'"),
     (openai, "click", {"button": "back", **AT}, "'button' must be left, right or wheel, got 'back'"),
@@ -276,7 +276,7 @@ def test_batch_with_bad_actions_keeps_order() -> None:
     wait = {"command": "wait"}
     first, nested, nameless, last = commands("batch", {"actions": [wait, {"command": "batch"}, {"text": "a"}, wait]})
     assert (first, last) == (Wait(1.0), Wait(1.0))
-    assert "'batch' cannot stand in a batch; call it on its own" in problem([nested])
+    assert "'batch' is not allowed in a batch; call it on its own" in problem([nested])
     assert "must be {'command': …, 'arguments': …}, got {'text': 'a'}" in problem([nameless])
 
 

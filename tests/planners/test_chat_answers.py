@@ -18,8 +18,8 @@ TYPE = '{"name": "type_text", "arguments": {"text": "a < b ` c"}}'
 
 
 def decide(*script: Any, **settings: Any) -> Decision:
-    with chat(script, history=STARTED, **settings) as talk:
-        return talk.decide()
+    with chat(script, history=STARTED, **settings) as conversation:
+        return conversation.decide()
 
 
 def test_split_thoughts_leaves_them_out() -> None:
@@ -135,9 +135,9 @@ def test_read_arguments_none_or_invalid() -> None:
 
 def test_invalid_calls_are_reported_to_model() -> None:
     invalid = [None, {"id": 7, "function": {"name": 5}}, {"function": {"name": "wait", "arguments": "{"}}]
-    with chat([said("", tool_calls=invalid), call("wait")]) as talk:
-        assert [action.kind for action in talk.actions()] == ["invalid"] * 3
-        assert talk.act().kind == "act"
+    with chat([said("", tool_calls=invalid), call("wait")]) as conversation:
+        assert [action.kind for action in conversation.actions()] == ["invalid"] * 3
+        assert conversation.act().kind == "act"
 
 
 EXTRA = {"extra_content": {"google": {"thought_signature": "c2ln"}}}
@@ -145,10 +145,10 @@ EXTRA = {"extra_content": {"google": {"thought_signature": "c2ln"}}}
 
 def test_calls_go_back_with_own_ids_and_extra_content() -> None:
     twins = [{"id": "x", "type": "function", "function": {"name": "wait", "arguments": "{}"}, **EXTRA}] * 2
-    with chat([said("", tool_calls=twins), call("wait")]) as talk:
-        talk.act()
-        talk.act()
-        [assistant], tools = (talk.server.requests[1].of(role) for role in ("assistant", "tool"))
+    with chat([said("", tool_calls=twins), call("wait")]) as conversation:
+        conversation.act()
+        conversation.act()
+        [assistant], tools = (conversation.server.requests[1].of(role) for role in ("assistant", "tool"))
     assert [tool["tool_call_id"] for tool in tools] == ["call_1_0", "call_1_1"]
     assert EXTRA.items() <= assistant["tool_calls"][0].items()
 
@@ -161,6 +161,6 @@ def test_usage_is_summed_over_attempts() -> None:
 @pytest.mark.parametrize("text", ["<tool_call>" * 100_000, '{"a":' * 100_000])
 def test_endless_text_is_read_quickly(text: str) -> None:
     started = time.process_time()
-    with chat([said(text), call("wait")], history=STARTED) as talk:
-        assert talk.decide().kind == "act"
+    with chat([said(text), call("wait")], history=STARTED) as conversation:
+        assert conversation.decide().kind == "act"
     assert time.process_time() - started < 5.0

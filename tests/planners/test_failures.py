@@ -84,9 +84,9 @@ AGAIN: dict[str, list[Reply]] = {
 def test_decide_passing_failure_asks_again(name: str, failure: Reply) -> None:
     provider = PROVIDERS[name]
     settings = {"detect_prompt_injection": False} if name == "gemini" else {}
-    with provider.talk([failure, failure, provider.click()], **settings) as talk:
-        assert talk.decide().kind == "act"
-        told = [(each.attempt, bool(each.error), each.retry_in_s is not None) for each in talk.exchanges]
+    with provider.conversation([failure, failure, provider.click()], **settings) as conversation:
+        assert conversation.decide().kind == "act"
+        told = [(each.attempt, bool(each.error), each.retry_in_s is not None) for each in conversation.exchanges]
         assert told == [(1, True, True), (2, True, True), (3, False, False)]
 
 
@@ -94,7 +94,7 @@ REFUSAL = {**responses_server.said(""), "content": [{"type": "refusal", "refusal
 FILTERED = response(status="incomplete", incomplete_details={"reason": "content_filter"})
 LASTING: list[tuple[str, Reply, type[Exception], str]] = [
     ("gemini", gemini.daily_quota(), QuotaExhausted, "the daily quota is used up"),
-    ("gemini", gemini.error(400, "INVALID_ARGUMENT", "Bad shape."), PlannerError, "refused the request: 400 .*Bad"),
+    ("gemini", gemini.error(400, "INVALID_ARGUMENT", "Bad shape."), PlannerError, "rejected the request: 400 .*Bad"),
     ("gemini", gemini.blocked_prompt("A_REASON_OF_NEXT_YEAR"), AnswerRefused, "blocked the prompt: A_REASON_OF_NEXT_Y"),
     ("gemini", gemini.candidate([{"text": "half of it"}], "SAFETY"), AnswerRefused, "blocked the answer: SAFETY"),
     ("anthropic", messages_server.refused("cyber", "Not this."), AnswerRefused, "refused to answer: cyber: Not this."),
@@ -116,11 +116,11 @@ def test_decide_failing_service_raises_after_requests(
 ) -> None:
     name, failure, error, problem = row
     settings = {"detect_prompt_injection": False} if name == "gemini" else {}
-    with PROVIDERS[name].talk(lambda request: failure, **settings) as talk:
+    with PROVIDERS[name].conversation(lambda request: failure, **settings) as conversation:
         with pytest.raises(error, match=problem):
-            talk.decide()
-        assert len(talk.server.requests) == requests
-        assert talk.exchanges[-1].retry_in_s is None
+            conversation.decide()
+        assert len(conversation.server.requests) == requests
+        assert conversation.exchanges[-1].retry_in_s is None
 
 
 @pytest.mark.parametrize(
@@ -128,27 +128,29 @@ def test_decide_failing_service_raises_after_requests(
     [(gemini.stopped("OTHER"), 1), (gemini.candidate([GEMINIS], "OTHER"), 1), (gemini.empty(), 5)],
 )
 def test_decide_withheld_answer_with_detection_is_refused(answer: Reply, requests: int) -> None:
-    with GEMINI.talk(lambda request: answer, detect_prompt_injection=True) as talk:
+    with GEMINI.conversation(lambda request: answer, detect_prompt_injection=True) as conversation:
         with pytest.raises(AnswerRefused, match="withheld its answer, as on a prompt injection: "):
-            talk.decide()
-        assert len(talk.server.requests) == requests
+            conversation.decide()
+        assert len(conversation.server.requests) == requests
 
 
 def test_decide_waits_as_service_asks_within_its_time() -> None:
-    with GEMINI.talk([gemini.rate_limited(0.4), GEMINI.click(), gemini.rate_limited(37)]) as talk:
+    with GEMINI.conversation([gemini.rate_limited(0.4), GEMINI.click(), gemini.rate_limited(37)]) as conversation:
         started = time.monotonic()
-        talk.decide()
+        conversation.decide()
         assert time.monotonic() - started >= 0.4
-        assert talk.exchanges[0].retry_in_s == 0.4
+        assert conversation.exchanges[0].retry_in_s == 0.4
         with pytest.raises(QuotaExhausted, match="asks to wait 37 s"):
-            talk.decide(timeout_s=5.0)
+            conversation.decide(timeout_s=5.0)
         assert time.monotonic() - started < 30.0
 
 
 def test_decide_hanging_attempt_leaves_time_for_another() -> None:
-    with GEMINI.talk([gemini.hang(), GEMINI.click()], backoff=dataclasses.replace(QUICK, each_s=0.4)) as talk:
-        assert talk.decide(timeout_s=20.0).kind == "act"
-        assert "did not answer within 0.4 s" in talk.exchanges[0].error
+    with GEMINI.conversation(
+        [gemini.hang(), GEMINI.click()], backoff=dataclasses.replace(QUICK, each_s=0.4)
+    ) as conversation:
+        assert conversation.decide(timeout_s=20.0).kind == "act"
+        assert "did not answer within 0.4 s" in conversation.exchanges[0].error
 
 
 def test_backoff_waits_double_up_to_limit() -> None:
@@ -158,9 +160,9 @@ def test_backoff_waits_double_up_to_limit() -> None:
 
 @pytest.mark.parametrize(("answer", "uncounted"), [(gemini.not_json(), True), (gemini.overloaded(), False)])
 def test_exchange_without_tokens_is_uncounted_unless_error(answer: Reply, uncounted: bool) -> None:
-    with GEMINI.talk([answer, gemini.text("It is open."), gemini.text("It is open.")]) as talk:
-        talk.decide()
-        assert talk.exchanges[0].uncounted == uncounted
+    with GEMINI.conversation([answer, gemini.text("It is open."), gemini.text("It is open.")]) as conversation:
+        conversation.decide()
+        assert conversation.exchanges[0].uncounted == uncounted
 
 
 @pytest.mark.parametrize(
@@ -183,10 +185,10 @@ def test_key_and_url_come_from_environment(
             asker()
         with pytest.raises(KeyRejected, match="printable ASCII"):
             asker(api_key="schlüssel")
-    with PROVIDERS[name].talk([PROVIDERS[name].click()]) as talk:
-        monkeypatch.setenv(variables[-1], talk.server.api_key)
-        monkeypatch.setenv(url, f"{talk.server.url}/")
-        assert planner().decide(talk.history.observation(), timeout_s=20.0).kind == "act"
+    with PROVIDERS[name].conversation([PROVIDERS[name].click()]) as conversation:
+        monkeypatch.setenv(variables[-1], conversation.server.api_key)
+        monkeypatch.setenv(url, f"{conversation.server.url}/")
+        assert planner().decide(conversation.history.observation(), timeout_s=20.0).kind == "act"
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
@@ -199,24 +201,24 @@ def test_refused_key_is_renewed_once(name: str) -> None:
         return KEY if refused == "sk-an-old-key" else "sk-an-old-key"
 
     provider = PROVIDERS[name]
-    with provider.talk([provider.click()] * 2, api_key=key) as talk:
-        talk.server.api_key, talk.is_refused = KEY, True
-        assert [talk.decide().kind, talk.decide().kind] == ["act", "act"]
-        errors = [exchange.error[:38] for exchange in talk.exchanges]
-        assert errors == ["the API key is missing or was refused:", "", ""]
+    with provider.conversation([provider.click()] * 2, api_key=key) as conversation:
+        conversation.server.api_key, conversation.is_refused = KEY, True
+        assert [conversation.decide().kind, conversation.decide().kind] == ["act", "act"]
+        errors = [exchange.error[:38] for exchange in conversation.exchanges]
+        assert errors == ["the API key is missing or was rejected", "", ""]
         assert asked == ["", "sk-an-old-key"]
-        assert not any(each in repr(talk.exchanges) for each in (KEY, "sk-an-old"))
-        talk.server.api_key = "sk-another"
+        assert not any(each in repr(conversation.exchanges) for each in (KEY, "sk-an-old"))
+        conversation.server.api_key = "sk-another"
         with pytest.raises(KeyRejected):
-            talk.decide()
+            conversation.decide()
     assert asked == ["", "sk-an-old-key", KEY]
 
 
 @pytest.mark.parametrize("answer", [gemini.daily_quota(), gemini.not_json()])
 def test_no_frame_of_traceback_holds_key(answer: Reply) -> None:
     """As `pytest --tb=long --showlocals` would print it."""
-    with GEMINI.talk(lambda request: answer) as talk, pytest.raises(PlannerError) as caught:
-        talk.decide(timeout_s=0.5)
+    with GEMINI.conversation(lambda request: answer) as conversation, pytest.raises(PlannerError) as caught:
+        conversation.decide(timeout_s=0.5)
     error: BaseException | None = caught.value
     while error is not None:
         for frame, _ in traceback.walk_tb(error.__traceback__):
@@ -256,7 +258,7 @@ CHOICES = {"choices": [{"finish_reason": "error", "message": {}, "error": PROVID
         (429, error("Slow.", "rate_limit_error"), QuotaExhausted, True, r"429 rate_limit_error: Slow.* to wait 7 s\)"),
         (429, error("Pay.", "x", code="insufficient_quota"), QuotaExhausted, False, "the quota is used up: 429 x: Pay"),
         (529, error("Busy.", "overloaded_error"), ModelUnavailable, True, "529 overloaded_error: Busy."),
-        (401, error(f"Incorrect: {KEY}"), KeyRejected, False, r"was refused: 401: Incorrect: \[api key\]"),
+        (401, error(f"Incorrect: {KEY}"), KeyRejected, False, r"was rejected: 401: Incorrect: \[api key\]"),
         (400, error("Bad.", "invalid_request_error"), PlannerError, False, "request: 400 invalid_request_error: Bad."),
         (400, {"object": "error", "type": "BadRequestError", "message": "Long."}, PlannerError, False, "Error: Long."),
         (200, error("Slow.", "rate_limit_error"), QuotaExhausted, True, "quota is used up: 200 rate_limit_error: Slow"),
@@ -277,7 +279,7 @@ def test_wrong_path_without_v1_asks_for_it() -> None:
         service = Service(f"{server.url}/api/x?token=secret", "some-model")
         failure = failure_of(post_json(service, {}, timeout_s=20.0, read=len))
     assert str(failure.error) == (
-        "the model's service refused the request: 404: not found; "
+        "the model's service rejected the request: 404: not found; "
         f"asked at {server.url}/api/x: is /v1 missing in the base URL?"
     )
 
@@ -352,7 +354,7 @@ def test_error_through_proxy_names_it(proxy: Callable[[str], None]) -> None:
         (
             Reply(b"<html>", 403),
             ModelUnavailable,
-            "the proxy, or the model's service, refused the request: 403: <html>",
+            "the proxy, or the model's service, rejected the request: 403: <html>",
         ),
         (Reply(error("Not yours."), 403), KeyRejected, "the API key, or its access to the model"),
     ):

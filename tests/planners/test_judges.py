@@ -16,7 +16,7 @@ from pytest_vnc_use.types import Region
 from support.chat_server import error, said
 from support.json_server import Reply
 from support.messages_server import MessagesServer, text
-from support.players import CLAIM, KEY, KINDS, QUESTION, Kind, court, frame_of, opinion, value
+from support.players import CLAIM, KEY, KINDS, QUESTION, Kind, frame_of, judges, opinion, value
 
 CHAT, CLAUDE, GEMINI = KINDS["chat"], KINDS["anthropic"], KINDS["gemini"]
 
@@ -28,7 +28,7 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 
 def test_claim_holds_with_region_and_usage(kind: Kind) -> None:
     answers = (opinion(box_2d=kind.box), opinion(verdict="fails"), opinion(verdict="unsure"))
-    with court(kind, *map(kind.say, answers)) as asked:
+    with judges(kind, *map(kind.say, answers)) as asked:
         verdict = asked.ask()
         assert (verdict.holds, bool(verdict.model), verdict.region) == (True, True, Region(360, 0, 1080, 450))
         assert (verdict.claim, verdict.reason, verdict.frame) == (CLAIM, "The row says 2 apples.", asked.frame.ref)
@@ -44,7 +44,7 @@ def test_claim_holds_with_region_and_usage(kind: Kind) -> None:
 
 def test_claim_unreadable_answer_is_asked_once_more(kind: Kind) -> None:
     unreadable = kind.say('{"reason": "Yes.", "verdict": "yes"}')
-    with court(kind, unreadable, kind.say(opinion()), unreadable, unreadable) as asked:
+    with judges(kind, unreadable, kind.say(opinion()), unreadable, unreadable) as asked:
         verdict = asked.ask()
         assert verdict
         assert (verdict.usage.input, len(asked.exchanges)) == (3000, 2)
@@ -54,7 +54,7 @@ def test_claim_unreadable_answer_is_asked_once_more(kind: Kind) -> None:
 
 
 def test_refusing_service_is_error_not_verdict(kind: Kind) -> None:
-    with court(kind, kind.blocked, kind.blocked) as asked:
+    with judges(kind, kind.blocked, kind.blocked) as asked:
         with pytest.raises(AnswerRefused):
             asked.ask()
         assert len(asked.exchanges) == 1
@@ -63,7 +63,7 @@ def test_refusing_service_is_error_not_verdict(kind: Kind) -> None:
 
 
 def test_read_value_with_reason_and_region(kind: Kind) -> None:
-    with court(kind, kind.say(value(box_2d=kind.box)), kind.say(value(value=None))) as asked:
+    with judges(kind, kind.say(value(box_2d=kind.box)), kind.say(value(value=None))) as asked:
         reading = asked.read()
         assert (reading.question, reading.value, reading.reason) == (QUESTION, {"apples": 2}, "The row says 2 apples.")
         assert (reading.region, reading.frame) == (Region(360, 0, 1080, 450), asked.frame.ref)
@@ -75,7 +75,7 @@ def test_read_value_with_reason_and_region(kind: Kind) -> None:
 
 def test_read_unreadable_twice_is_inconclusive(kind: Kind) -> None:
     answers = ["Two.", value(), "Two.", '{"reason": "so"}']
-    with court(kind, *map(kind.say, answers)) as asked:
+    with judges(kind, *map(kind.say, answers)) as asked:
         assert asked.read().value == {"apples": 2}
         with pytest.raises(Inconclusive, match="not the JSON that was asked for, twice"):
             asked.read()
@@ -92,7 +92,7 @@ BOUND = {
 
 @pytest.mark.parametrize("name", BOUND)
 def test_answer_is_bound_to_schema_reason_first(name: str) -> None:
-    with court(KINDS[name], KINDS[name].say(opinion())) as asked:
+    with judges(KINDS[name], KINDS[name].say(opinion())) as asked:
         assert asked.ask()
         [body] = asked.bodies
     assert list(BOUND[name](body)["properties"]) == ["reason", "verdict", "box_2d"]
@@ -100,16 +100,16 @@ def test_answer_is_bound_to_schema_reason_first(name: str) -> None:
 
 
 def test_server_without_binding_is_asked_without_it_from_then_on() -> None:
-    with court(CHAT, error(503, "", "Loading model"), said(opinion())) as asked:
+    with judges(CHAT, error(503, "", "Loading model"), said(opinion())) as asked:
         assert asked.ask()
         assert all("response_format" in body for body in asked.bodies)
-    with court(CHAT, said(opinion()), said(opinion(verdict="fails")), serve={"binds": False}) as asked:
+    with judges(CHAT, said(opinion()), said(opinion(verdict="fails")), serve={"binds": False}) as asked:
         assert asked.ask()
         assert asked.ask().kind == "fails"
     assert ["response_format" in body for body in asked.bodies] == [True, False, False]
     assert "response_format" in asked.exchanges[0].error
     assert asked.exchanges[0].retry_in_s == 0.0
-    with court(CLAUDE, text(opinion()), model="claude-sonnet-4-20250514") as asked:
+    with judges(CLAUDE, text(opinion()), model="claude-sonnet-4-20250514") as asked:
         assert asked.ask()
     assert ["output_config" in body for body in asked.bodies] == [True, False]
     assert '{"reason": …, "verdict": …, "box_2d": …}' in asked.bodies[1]["system"]
@@ -117,7 +117,7 @@ def test_server_without_binding_is_asked_without_it_from_then_on() -> None:
 
 def test_chat_answer_cut_off_is_no_verdict() -> None:
     cut = [said("<think>Let me see", finish_reason="length")] * 5
-    with court(CHAT, *cut, max_tokens=20, temperature=0.0) as asked:
+    with judges(CHAT, *cut, max_tokens=20, temperature=0.0) as asked:
         with pytest.raises(ModelUnavailable, match="cut off at max_tokens=20"):
             asked.ask()
         assert len(asked.exchanges) == 5
@@ -126,7 +126,7 @@ def test_chat_answer_cut_off_is_no_verdict() -> None:
 
 def test_opinion_is_found_in_text_unless_cut_quoted_or_ambiguous() -> None:
     thought = f"<think>It may fail: {opinion(verdict='fails')}</think>{opinion()}"
-    with court(CHAT, said(thought), said(f"I looked at the row. {opinion()}")) as asked:
+    with judges(CHAT, said(thought), said(f"I looked at the row. {opinion()}")) as asked:
         assert asked.ask()
         assert asked.ask()
     for words in (
@@ -148,7 +148,7 @@ def test_opinion_is_found_in_text_unless_cut_quoted_or_ambiguous() -> None:
     ],
 )
 def test_region_is_pixels_inside_screen(asked_kind: Kind, settings: Any, box: Any, region: Region | None) -> None:
-    with court(asked_kind, asked_kind.say(opinion(box_2d=box)), **settings) as asked:
+    with judges(asked_kind, asked_kind.say(opinion(box_2d=box)), **settings) as asked:
         assert asked.ask().region == region
     size = "x from 0 to 1440 and y from 0 to 900" if settings else "x from 0 to 1000 and y from 0 to 1000"
     assert size in repr(asked.bodies[0])

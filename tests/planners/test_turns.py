@@ -39,9 +39,9 @@ THINKS = {
 @pytest.mark.parametrize("name", THINKS)
 def test_thoughts_are_requested_and_read(name: str) -> None:
     thinks, asked = THINKS[name]
-    with PLAYERS[name].talk([thinks], include_thoughts=True) as talk:
-        assert talk.decide().text == "Where is it?"
-        body = getattr(talk.server.requests[0], "body", talk.server.requests[0])
+    with PLAYERS[name].conversation([thinks], include_thoughts=True) as conversation:
+        assert conversation.decide().text == "Where is it?"
+        body = getattr(conversation.server.requests[0], "body", conversation.server.requests[0])
         assert {field: body[field] for field in asked} == asked
 
 
@@ -59,12 +59,12 @@ LARGE = {
 def test_large_screen_is_scaled_down_and_points_back(name: str) -> None:
     """The fake servers refuse images that the service would scale down on its own."""
     reply, size, actions = LARGE[name]
-    with PLAYERS[name].talk([reply]) as talk:
+    with PLAYERS[name].conversation([reply]) as conversation:
         frame = frame_of(1, 5120, 2880)
-        talk.history.first = talk.history.screen = frame.ref
-        talk.history.pngs[frame.ref.digest] = frame.png
-        assert talk.actions() == actions
-        assert size_of(talk.server.requests[0]) == size
+        conversation.history.first = conversation.history.screen = frame.ref
+        conversation.history.pngs[frame.ref.digest] = frame.png
+        assert conversation.actions() == actions
+        assert size_of(conversation.server.requests[0]) == size
 
 
 def size_of(request: Any) -> tuple[int, int] | None:
@@ -82,22 +82,22 @@ def results_of(request: Any) -> list[Any]:
 def test_claude_unknown_block_goes_back_unchanged() -> None:
     block = {"type": "a_block_of_next_year", "data": {"x": [1]}}
     use = {"type": "tool_use", "id": "toolu_1", "name": "left_click", "toolset_name": "computer", "input": PAIR}
-    with claude([messages_server.message([block, use], "tool_use"), CLAUDE_DONE]) as talk:
-        talk.act()
-        assert talk.decide().kind == "finished"
-        assert talk.server.requests[1]["messages"][1]["content"][0] == block
+    with claude([messages_server.message([block, use], "tool_use"), CLAUDE_DONE]) as conversation:
+        conversation.act()
+        assert conversation.decide().kind == "finished"
+        assert conversation.server.requests[1]["messages"][1]["content"][0] == block
 
 
 def test_claude_calls_after_failure_are_not_executed() -> None:
     named = [("left_click", PAIR), ("key", {"text": "Hyper"}), ("wait", {"duration": 1})]
-    with claude([uses(*named), CLAUDE_DONE], excluded_actions=["zoom"]) as talk:
-        talk.act()
-        assert talk.server.requests[0]["tools"][0]["configs"]["zoom"] == {"enabled": False}
-        [turn] = talk.history.turns
+    with claude([uses(*named), CLAUDE_DONE], excluded_actions=["zoom"]) as conversation:
+        conversation.act()
+        assert conversation.server.requests[0]["tools"][0]["configs"]["zoom"] == {"enabled": False}
+        [turn] = conversation.history.turns
         failed = [replace(step, error=error) for step, error in zip(turn.steps, ["", "no key", "…"], strict=True)]
-        talk.history.turns[0] = replace(turn, steps=tuple(failed))
-        talk.decide()
-        results = results_of(talk.server.requests[1])
+        conversation.history.turns[0] = replace(turn, steps=tuple(failed))
+        conversation.decide()
+        results = results_of(conversation.server.requests[1])
     assert [result["tool_use_id"] for result in results] == ["toolu_0_0", "toolu_0_1", "toolu_0_2"]
     assert [result.get("is_error", False) for result in results] == [False, True, True]
     not_executed = "Not executed: an earlier computer action in this turn failed."
@@ -109,12 +109,12 @@ def test_claude_older_tool_gets_size() -> None:
     tool = "computer_20250124"
     click = {"action": "left_click", "coordinate": [694, 434]}
     replies = [older(click, {"action": "wait", "duration": 1}), CLAUDE_DONE]
-    with claude(replies, model="claude-opus-4-5", tool=tool) as talk:
-        first = talk.act().proposals[0]
+    with claude(replies, model="claude-opus-4-5", tool=tool) as conversation:
+        first = conversation.act().proposals[0]
         assert first.action == Click(720, 450)
         assert first.as_proposed == {"name": "left_click", "args": {"coordinate": [694, 434]}}
-        assert talk.decide().kind == "finished"
-        request, second = talk.server.requests
+        assert conversation.decide().kind == "finished"
+        request, second = conversation.server.requests
     size = {"display_width_px": 1389, "display_height_px": 868}
     assert request["tools"][0] == {"type": tool, "name": "computer", **size}
     assert size_of(request) == (1389, 868)
@@ -125,14 +125,15 @@ def test_claude_older_tool_gets_size() -> None:
 
 def test_claude_thoughts_go_back_while_prefix_is_same() -> None:
     """The fake server refuses a thought whose prefix changed; between two removals of images there is none such."""
-    with claude(lambda request: uses(("left_click", PAIR), thinking="Where is it?")) as talk:
+    with claude(lambda request: uses(("left_click", PAIR), thinking="Where is it?")) as conversation:
         for _ in range(KEPT_TURNS + 8):
-            talk.act()
+            conversation.act()
         messages = [
-            [block for each in request["messages"] for block in each["content"]] for request in talk.server.requests
+            [block for each in request["messages"] for block in each["content"]]
+            for request in conversation.server.requests
         ]
         sent = [[block["signature"] for block in blocks if block["type"] == "thinking"] for blocks in messages]
-        assert says(talk.server.requests[-1], "What was done so far:")
+        assert says(conversation.server.requests[-1], "What was done so far:")
     assert sent[:6] == [[], ["signed_0_0"], ["signed_0_0", "signed_1_0"], [], ["signed_3_0"], []]
     assert max(map(len, sent)) == 2
 
@@ -140,18 +141,18 @@ def test_claude_thoughts_go_back_while_prefix_is_same() -> None:
 def test_gpt_check_of_skipped_call_is_not_acknowledged() -> None:
     """A call that is skipped after a failure is allowed without a question, and was not done."""
     check = {"id": "sc_1", "code": "malicious_instructions", "message": "The page gives orders."}
-    with gpt([response(computer_call(CLICKED), computer_call(CLICKED, checks=[check])), GPT_DONE]) as talk:
-        talk.act(error="not performed: …")
-        assert talk.decide().kind == "finished"
-        assert "acknowledged_safety_checks" not in str(talk.server.requests[1])
+    with gpt([response(computer_call(CLICKED), computer_call(CLICKED, checks=[check])), GPT_DONE]) as conversation:
+        conversation.act(error="not performed: …")
+        assert conversation.decide().kind == "finished"
+        assert "acknowledged_safety_checks" not in str(conversation.server.requests[1])
 
 
 def test_gemini_policies_are_sent_and_checked() -> None:
     policies = ["account_creation", "DATA_MODIFICATION"]
     click = gemini_server.calls(("click", AT))
-    with gemini([click], detect_prompt_injection=True, disabled_safety_policies=policies) as talk:
-        talk.decide()
-        assert talk.server.requests[0].computer_use == {
+    with gemini([click], detect_prompt_injection=True, disabled_safety_policies=policies) as conversation:
+        conversation.decide()
+        assert conversation.server.requests[0].computer_use == {
             "environment": "ENVIRONMENT_DESKTOP",
             "enablePromptInjectionDetection": True,
             "disabledSafetyPolicies": ["ACCOUNT_CREATION", "DATA_MODIFICATION"],
@@ -176,14 +177,14 @@ MANY = calls(*[("wait", {})] * 21)
     ],
 )
 def test_chat_unusable_answer_is_requested_again(toolset: str, answer: Any, line: str) -> None:
-    with chat([answer, call("wait")], toolset=toolset) as talk:
-        assert talk.actions() == [Wait(1.0)]
-        again = talk.server.requests[1]
-        assert [exchange.attempt for exchange in talk.exchanges] == [1, 2]
+    with chat([answer, call("wait")], toolset=toolset) as conversation:
+        assert conversation.actions() == [Wait(1.0)]
+        again = conversation.server.requests[1]
+        assert [exchange.attempt for exchange in conversation.exchanges] == [1, 2]
     assert again.texts[-1].startswith(f"Nothing was performed: {line}")
     assert again.messages[-2]["role"] == "assistant"
-    assert line in talk.exchanges[0].error
-    assert (talk.exchanges[0].retry_in_s, talk.exchanges[1].error) == (0.0, "")
+    assert line in conversation.exchanges[0].error
+    assert (conversation.exchanges[0].retry_in_s, conversation.exchanges[1].error) == (0.0, "")
 
 
 def stock_of(fruit: str) -> str:
@@ -193,31 +194,31 @@ def stock_of(fruit: str) -> str:
 
 def test_chat_batch_may_call_function_and_has_one_screenshot() -> None:
     batch = call("batch", actions='[{"name": "stock_of", "fruit": "pears"}, {"command": "press_key", "key": "F5"}]')
-    with chat([batch, call("wait")], functions=[stock_of]) as talk:
-        assert talk.actions() == [CallFunction("stock_of", {"fruit": "pears"}), KeyCombo(("F5",))]
-        talk.decide()
-        first, second = talk.server.requests
+    with chat([batch, call("wait")], functions=[stock_of]) as conversation:
+        assert conversation.actions() == [CallFunction("stock_of", {"fruit": "pears"}), KeyCombo(("F5",))]
+        conversation.decide()
+        first, second = conversation.server.requests
     assert first.tools["stock_of"]["parameters"]["required"] == ["fruit"]
     assert [tool["content"] for tool in second.of("tool")] == ["1. stock_of: ok\n2. press_key: ok"]
-    assert screens_of(second) == [talk.history.first.digest, talk.history.screen.digest]
+    assert screens_of(second) == [conversation.history.first.digest, conversation.history.screen.digest]
 
 
 def test_chat_computer_use_without_point_acts_at_pointer() -> None:
     use = partial(call, "computer_use")
     script = [use(action="mouse_move", coordinate=[500, 500]), use(action="left_click_drag", coordinate=[0, 0])]
     script += [use(action="type", text="a"), call("left_click"), use(action="scroll", pixels=-100)]
-    with chat(script, toolset="computer_use") as talk:
-        actions = [talk.actions()[0] for _ in script]
+    with chat(script, toolset="computer_use") as conversation:
+        actions = [conversation.actions()[0] for _ in script]
     assert actions == [Move(720, 450), Drag(720, 450, 0, 0), TypeText("a"), Click(0, 0), Scroll(0, 0, "down", 1)]
 
 
 def test_chat_thoughts_of_newest_turns_go_back() -> None:
     words = [{"words": "<think>The first.</think>I click."}, {"words": "I click.", "reasoning_content": "The second."}]
     script = [*(calls(("click", AT), **each) for each in words), call("wait")]
-    with chat(script, serve={"takes_thoughts": True}, keep_thoughts=1) as talk:
-        talk.act()
-        talk.act()
-        talk.decide()
-        *_, last = talk.server.requests
+    with chat(script, serve={"takes_thoughts": True}, reasoning_turns=1) as conversation:
+        conversation.act()
+        conversation.act()
+        conversation.decide()
+        *_, last = conversation.server.requests
     told = [message["content"] for message in last.of("assistant")]
     assert told == ["I click.", "<think>\nThe second.\n</think>\n\nI click."]

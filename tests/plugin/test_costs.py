@@ -124,8 +124,8 @@ def test_limits_end_tests_and_costs_are_reported(pytester: pytest.Pytester, run:
     result.stdout.fnmatch_lines(["*settings: the price of the model 'gemini-9-new' is unknown, *-o vnc_prices=*"])
     result.stdout.fnmatch_lines(
         [
-            f"vnc-use: {around + 4} calls of models, {(around + 1) * 1500:,} tokens in "
-            f"({(around + 1) * 300:,} of them cached), {(around + 1) * 100} out: $0.0*",
+            f"vnc-use: {around + 4} model calls: {(around + 1) * 1500:,} input tokens "
+            f"({(around + 1) * 300:,} cached), {(around + 1) * 100} output tokens, $0.0*",
             "vnc-use:   the service reported no usage for 3 of them; estimated at *,* tokens",
             f"vnc-use:   ${around * CALL_DOLLARS:.4f} test_it.py::test_dollars",
         ]

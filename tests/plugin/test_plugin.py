@@ -157,7 +157,7 @@ def test_live_session_carries_out_and_reports(pytester: pytest.Pytester, model: 
             "*fails: 'the basket shows 2 apples'*",
             "*the value is not a valid Basket: apples: Input should be a valid integer*got 'two'*",
             '*"apples": "two"*',
-            f"vnc-use: {sum(map(len, REPLIES.values()))} calls of models, *",
+            f"vnc-use: {sum(map(len, REPLIES.values()))} model calls: *",
             "vnc-use:   $0.0* test_live.py::test_*",
         ]
     )

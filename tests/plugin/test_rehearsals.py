@@ -102,7 +102,7 @@ def test_new_recordings_are_replayed_twice(project: Project, monkeypatch: pytest
     (rehearsal,) = moved.rehearsals
     assert rehearsal.recorded != rehearsal.seen
     assert all((project.path / image).is_file() for image in (rehearsal.recorded, rehearsal.seen))
-    assert "LEARNT test_till.py::test_shaky: another look in rehearsal 1, from (" in ended.out
+    assert "LEARNT test_till.py::test_shaky: new variant in rehearsal 1, from (" in ended.out
     assert {len(part.variants) for part in unstable(project.file.with_stem("test_shaky"))} == {2}
     assert unstable(project.file) == []
     assert project.file.with_stem("test_moved").exists()

@@ -63,7 +63,7 @@ BAD = {
         "older pytest-vnc-use: its version is 4, this one reads 5",
     ),
     "newer": (partial(re.sub, '"version": 5', '"version": 99'), "newer pytest-vnc-use: its version is 99"),
-    "cut off": (lambda text: text[: len(text) // 2], "is cut off"),
+    "cut off": (lambda text: text[: len(text) // 2], "is truncated"),
     "off the screen": (partial(re.sub, '"x": 10', '"x": 5000'), "(5000, 20) is not on a screen"),
 }
 
@@ -81,7 +81,7 @@ def test_unusable_file_is_refused_with_remedy(file: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("pattern", "content", "told"),
     [
-        ("*-screen-*", b"version https://git-lfs.github.com/spec/v1\n", "is a pointer of Git LFS and no image yet"),
+        ("*-screen-*", b"version https://git-lfs.github.com/spec/v1\n", "is a pointer of Git LFS, not an image"),
         ("*-target-*", b"RIFF", "its digest is not in its name"),
         ("*-end-*", None, "an image of .* cannot be read"),
     ],

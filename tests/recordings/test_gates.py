@@ -131,7 +131,7 @@ CLOCK, MOVED_CLOCK = (dynamic_region(part.region.grown(16, *SIZE), "always_chang
 
 def test_moved_caret_must_have_arrived() -> None:
     opened = gate(ADD, (MOVED,), before=ADD, parts_before=(CARET,))
-    assert (opened.tells, opened.caret) == (True, MOVED.region)
+    assert (opened.shows_effect, opened.caret) == (True, MOVED.region)
     assert opened.mismatch(changed(ADD, MOVED.region), ADD) is None
     closed = opened.mismatch(ADD, ADD)
     assert closed
@@ -157,7 +157,7 @@ def test_moving_regions_prove_no_step(before: tuple[DynamicRegion, ...], now: tu
         part.region.part_of(blinked)[:] ^= 0xFFFFFF
     opened = gate(ADD, now, before=blinked, parts_before=before)
     assert opened.changed.any() == bool(before)
-    assert (opened.tells, opened.caret) == (False, None)
+    assert (opened.shows_effect, opened.caret) == (False, None)
 
 
 def test_surroundings_are_of_points_and_on_screen() -> None:

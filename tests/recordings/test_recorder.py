@@ -50,7 +50,7 @@ REACHES = Turning(
 
 
 @pytest.mark.parametrize(
-    ("eyes", "parts"),
+    ("screens", "parts"),
     [
         (SPINS, [(ALL_OF_TILE, "blinks", 2)]),
         (REACHES, [(ALL_OF_TILE, "blinks", 3)]),
@@ -63,8 +63,8 @@ REACHES = Turning(
     ],
     ids=["spinner", "reaches out", "at the edge", "caret", "caret in next tile", "lamp", "clock"],
 )
-def test_dynamic_regions_of_moving_tiles(eyes: Turning, parts: list[tuple[Region, str, int]]) -> None:
-    found = stable_screen(eyes).dynamic
+def test_dynamic_regions_of_moving_tiles(screens: Turning, parts: list[tuple[Region, str, int]]) -> None:
+    found = stable_screen(screens).dynamic
     assert [(part.region, part.kind, len(part.variants)) for part in found] == parts
 
 
@@ -81,8 +81,8 @@ def test_caret_below_moving_part_stands_apart(below: Region, parts: list[Region]
     turned = filled(Region(66, 66, 90, 76))
     both = turned.copy()
     below.part_of(both)[:] = 0
-    eyes = Turning(BLANK, both, turned, moving=(Region(64, 64, 96, 128),))
-    assert [part.region for part in stable_screen(eyes).dynamic] == parts
+    screens = Turning(BLANK, both, turned, moving=(Region(64, 64, 96, 128),))
+    assert [part.region for part in stable_screen(screens).dynamic] == parts
 
 
 @pytest.mark.parametrize(

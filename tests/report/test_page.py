@@ -300,8 +300,8 @@ ASKED = ApprovalRequest(1, Proposal(Wait()), Ruling("ask", "no rule matches"))
     ("planner", "events", "end", "text"),
     [
         ("recording", [], DONE, ("replayed as recorded", "plain")),
-        ("recording, and after a drift g", [DRIFT], DONE, ("done, says the planner", "plain")),
-        ("gemini (g-3)", [], DONE, ("done, says the planner", "plain")),
+        ("recording, and after a drift g", [DRIFT], DONE, ("done, according to the planner", "plain")),
+        ("gemini (g-3)", [], DONE, ("done, according to the planner", "plain")),
         ("manual", [], DONE, ("done by a user", "plain")),
         ("scripted", [], RunEnded(None, "", "ConnectionLost"), ("failed with an error", "bad")),
         ("scripted", [], None, ("no end recorded: still running, or killed", "bad")),

@@ -111,8 +111,8 @@ def test_pass_that_run_directory_denies_is_no_pass(made: Made) -> None:
     view = session_view(shown(run), KnownResults([ItemResult("test_a", "passed", runs=figures(run))]))
     assert view.title == "1 of 1 test did not pass"
     (line,) = view.tests
-    assert line.message == "the directory of its run says failed: the basket is empty"
-    assert line.more == "the result beside the runs says passed"
+    assert line.message == "the directory of its run has failed: the basket is empty"
+    assert line.more == "the result beside the runs is passed"
 
 
 def test_test_without_result_did_not_end(tmp_path: Path, frames) -> None:
@@ -179,11 +179,11 @@ def test_title_names_other_problems_and_missing_results(made: Made, tmp_path: Pa
     assert title == "1 test, none failed; but pytest ended with exit status 7"
     assert session_view([], KnownResults([PASSED], problems)).title.endswith("status 7; and 1 more")
     lost = ItemResult("test_it", "passed", runs=(RunFigures("runs/lost"),))
-    assert session_view([], KnownResults([lost])).tests[0].more == "1 of its runs is not here"
+    assert session_view([], KnownResults([lost])).tests[0].more == "1 of its runs is missing"
     run = made("made-1", FinishedTest("test_fine", "passed"))
     assert main(["report", str(run), "-o", str(tmp_path / "out")]) == 0
     page = (tmp_path / "out" / "index.html").read_text("utf-8")
-    assert "1 test known here did not fail; but the results of the session were not found" in page
+    assert "1 test listed did not fail; but the results of the session were not found" in page
 
 
 def test_last_session_of_run_directory_is_reported(
@@ -275,7 +275,7 @@ def test_merge_reports_wrong_job_everywhere(
     title = re.findall("<h1>(.*?)</h1>", Path("r/index.html").read_text("utf-8"))[0].replace("&#39;", "'")
     assert problem in read_results(Path("r", RESULTS)).problems[0]
     assert problem in title
-    assert ("known here did not fail; but" in title) == (" of 2" not in read or "another job" in problem)
+    assert ("listed did not fail; but" in title) == (" of 2" not in read or "another job" in problem)
     assert problem in Path("summary.md").read_text().replace("\\", "")
     assert main(["report", "r", "-o", "again"]) == 0
     assert problem in Path("again/index.html").read_text("utf-8").replace("&#39;", "'"), "merged results keep it"

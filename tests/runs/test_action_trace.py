@@ -30,7 +30,7 @@ from pytest_vnc_use.types import (
     MouseUp,
     Move,
     Observation,
-    OpenAddress,
+    OpenUrl,
     Proposal,
     Ruling,
     RunEnded,
@@ -88,7 +88,7 @@ OWN: list[Action] = [
     Scroll(1, 2, "up", 1, "keys"),
     KeyDown("shift"),
     KeyUp("shift"),
-    OpenAddress("https://example.org"),
+    OpenUrl("https://example.org"),
     CallFunction("ring", {"often": 2}),
     TakeScreenshot(),
 ]

@@ -25,7 +25,7 @@ from pytest_vnc_use.types import (
     Judged,
     KeyCombo,
     ModelExchange,
-    OpenAddress,
+    OpenUrl,
     Outcome,
     Proposal,
     Region,
@@ -123,7 +123,7 @@ ARGUMENTS: dict[str, Any] = {"user": {"name": "alice", "passwords": [PASSWORD, {
 RULING = Ruling("allow", WORDS, WORDS, "user")
 ACTIONS = [
     TypeText(WORDS, 4711, 4711, press_enter=True),
-    OpenAddress(f"https://example.org/?p={quote(PASSWORD)}&key={API_KEY}"),
+    OpenUrl(f"https://example.org/?p={quote(PASSWORD)}&key={API_KEY}"),
     CallFunction(API_KEY, ARGUMENTS),
     InvalidAction(WORDS, WORDS),
     KeyCombo(("ctrl", PASSWORD)),

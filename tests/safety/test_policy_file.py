@@ -23,7 +23,7 @@ from pytest_vnc_use.types import (
     Drag,
     FrameRef,
     KeyCombo,
-    OpenAddress,
+    OpenUrl,
     Proposal,
     Region,
     Ruling,
@@ -85,11 +85,11 @@ BAD_RULES = [
 
 BAD_FILES = [
     ("on_deny = 'stop'", "`on_deny` must be 'end' or 'continue', got 'stop'"),
-    ("on_denial = 'end'", "`on_denial` is not known; must be one of extends, addresses, on_deny, rule"),
+    ("on_denial = 'end'", "`on_denial` is not known; must be one of extends, hosts, on_deny, rule"),
     ("[[rule]]\ndecision = deny\n", r"must be a TOML file in UTF-8: .*line 2"),
     ("extends = 'lax'", "`extends` must be 'strict', got 'lax'"),
-    ("addresses = ['a']", '`addresses` needs extends = "strict", which is missing'),
-    ("extends = 'strict'\naddresses = ['http://a']", "`addresses` must be hosts in lower-case ASCII"),
+    ("hosts = ['a']", '`hosts` needs extends = "strict", which is missing'),
+    ("extends = 'strict'\nhosts = ['http://a']", "`hosts` must be hosts in lower-case ASCII"),
     (
         "extends = 'strict'\n[[rule]]\ndecision = 'allow'\nexplanation = 'order'",
         "rule 1: a rule that allows or asks must have `action`, `keys` or `text`",
@@ -205,7 +205,7 @@ ALLOWED_ALONE: list[tuple[Action, list[Action]]] = [
     (Click(100, 50, "right"), [Click(100, 50), Click(100, 50, count=2)]),
     (TypeText("it's 5 \\ 3.00 €"), [TypeText("it's 5 \\ 3.00 € more"), TypeText("it's 5 \\ 3x00 €")]),
     (KeyCombo(("ctrl", "s")), [KeyCombo(("ctrl", "q")), KeyCombo(("s",))]),
-    (OpenAddress("http://shop.example/pay"), [OpenAddress("http://shop.example/pay?all=1")]),
+    (OpenUrl("http://shop.example/pay"), [OpenUrl("http://shop.example/pay?all=1")]),
     (CallFunction("pay", {"sum": 3, "to": "shop"}), [CallFunction("pay", {"sum": 30, "to": "shop"})]),
 ]
 

@@ -16,7 +16,7 @@ from pytest_vnc_use.types import (
     Confirmation,
     Decision,
     KeyCombo,
-    OpenAddress,
+    OpenUrl,
     Proposal,
     Ruling,
     RunResult,
@@ -67,7 +67,7 @@ def test_typing_over_turns_and_runs_is_one_text(make: Make, controller: PaintedC
 
 def test_denied_text_counts_as_not_typed_and_step_has_page_url(make: Make, controller: PaintedController) -> None:
     no_rm = Rule("deny", "no rm", text=re.compile("rm"), on_deny="continue")
-    turns = [act(Proposal(action)) for action in (TypeText("rm"), TypeText(" -rf"), OpenAddress("http://shop/"))]
+    turns = [act(Proposal(action)) for action in (TypeText("rm"), TypeText(" -rf"), OpenUrl("http://shop/"))]
     result = make(*turns, rules=(no_rm, NO_RM)).run("go")
     assert [step.ruling.kind for step in result.steps] == ["deny", "allow", "allow"]
     assert [step.url for step in result.steps] == ["", "", "http://shop/"]

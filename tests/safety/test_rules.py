@@ -23,7 +23,7 @@ from pytest_vnc_use.types import (
     KeyDown,
     KeyUp,
     Move,
-    OpenAddress,
+    OpenUrl,
     Proposal,
     Region,
     Scroll,
@@ -68,11 +68,11 @@ MATCHES: list[tuple[dict[str, Any], list[Given], list[Given]]] = [
     (
         {"text": RM},
         [
-            *(TypeText("sudo rm  -rf /"), OpenAddress("https://example.org/?q=rm -rf")),
+            *(TypeText("sudo rm  -rf /"), OpenUrl("https://example.org/?q=rm -rf")),
             *(CallFunction("run", {"text": "rm -rf"}), CallFunction("run", {"words": ["sudo", "rm", "-rf", "/"]})),
             *(CallFunction("run", {"deep": [{"er": "rm -rf"}]}), CallFunction("run", {"rm -rf": 1})),
         ],
-        [TypeText("farm - rfid"), OpenAddress("https://example.org/?q=rm%20-rf")],
+        [TypeText("farm - rfid"), OpenUrl("https://example.org/?q=rm%20-rf")],
     ),
     (
         {"keys": key_set(DELETE)},
@@ -103,7 +103,7 @@ ALLOWS: list[tuple[dict[str, Any], list[Given], list[Given]]] = [
     ),
     (
         {"text": re.compile("apples")},
-        [TypeText("apples"), CallFunction("buy", {"apples": "apples"}), OpenAddress("https://shop/apples")],
+        [TypeText("apples"), CallFunction("buy", {"apples": "apples"}), OpenUrl("https://shop/apples")],
         [
             *(TypeText("rm -rf"), CallFunction("buy", {"what": "apples"}), CallFunction("buy", {"apples": "rm -rf"})),
             *(CallFunction("buy", {}), CLICK),

@@ -18,7 +18,7 @@ from pytest_vnc_use.types import (
     KeyUp,
     MouseDown,
     MouseUp,
-    OpenAddress,
+    OpenUrl,
     Proposal,
     Scroll,
     Step,
@@ -28,7 +28,7 @@ from pytest_vnc_use.types import (
     Wait,
 )
 
-PAGE, ADDRESS = "strict: the page is in the list of addresses", "strict: no address outside the list"
+PAGE, URL = "strict: the page is in the list of hosts", "strict: no URL outside the list"
 ACTIONS, KEYS = "strict: only listed actions", "strict: only listed keys"
 
 
@@ -36,7 +36,7 @@ ACTIONS, KEYS = "strict: only listed actions", "strict: only listed keys"
 def policy() -> Policy:
     text = """
         extends = "strict"
-        addresses = ["shop.example", "localhost:8080", "*.test.example", "[::1]:8080", "db.example:*"]
+        hosts = ["shop.example", "localhost:8080", "*.test.example", "[::1]:8080", "db.example:*"]
     """
     return parse_policy(text, "policy.toml")
 
@@ -63,8 +63,8 @@ HARMLESS: list[list[Action]] = [
     [KeyCombo(("ctrl", "a")), KeyCombo(("ctrl", "c")), KeyCombo(("ctrl", "shift", "left")), *keys("escape", "F", "5")],
     [KeyDown("shift"), *keys("down", "end"), KeyUp("shift"), *keys("delete"), KeyCombo(("shift", "tab"))],
     [KeyDown("ctrl"), Click(1, 1), Click(2, 2), KeyUp("ctrl")],
-    [OpenAddress("http://shop.example/basket?x=http://a.b#c"), OpenAddress("localhost:8080/index.html")],
-    [OpenAddress("HTTPS://a.b.test.example/"), OpenAddress("http://[::1]:8080"), OpenAddress("db.example:5432")],
+    [OpenUrl("http://shop.example/basket?x=http://a.b#c"), OpenUrl("localhost:8080/index.html")],
+    [OpenUrl("HTTPS://a.b.test.example/"), OpenUrl("http://[::1]:8080"), OpenUrl("db.example:5432")],
     [TraverseHistory("back"), Scroll(5, 5, "down"), Wait(1), TakeScreenshot(), MouseUp(3, 3)],
     [CallFunction("read_file", {"name": "orders.csv"}), CallFunction("verify", {"claim": "the page shows http://b.c"})],
 ]
@@ -90,9 +90,9 @@ OUTSIDE = [
 def test_open_unlisted_address_denied(policy: Policy) -> None:
     for address in OUTSIDE:
         for in_new_window in (False, True):
-            assert ruled(policy, OpenAddress(address, in_new_window=in_new_window)) == ADDRESS, address
-    assert ruled(policy, OpenAddress("about:blank")) == ADDRESS
-    assert ruled(policy, OpenAddress("about:blank", in_new_window=True)) == ""
+            assert ruled(policy, OpenUrl(address, in_new_window=in_new_window)) == URL, address
+    assert ruled(policy, OpenUrl("about:blank")) == URL
+    assert ruled(policy, OpenUrl("about:blank", in_new_window=True)) == ""
 
 
 def test_unlisted_page_allows_only_way_back(policy: Policy) -> None:
@@ -100,8 +100,8 @@ def test_unlisted_page_allows_only_way_back(policy: Policy) -> None:
     for page in ("http://evil.example/", "file:///etc", "chrome://settings/", "http://a@shop.example/"):
         for action in (Click(1, 1), TypeText("hello"), CallFunction("submit", {})):
             assert ruled(policy, action, page=page) == PAGE, page
-        assert ruled(policy, OpenAddress("http://evil.example"), page=page) == ADDRESS
-        back = Wait(1), TakeScreenshot(), KeyUp("a"), TraverseHistory("back"), OpenAddress("http://shop.example")
+        assert ruled(policy, OpenUrl("http://evil.example"), page=page) == URL
+        back = Wait(1), TakeScreenshot(), KeyUp("a"), TraverseHistory("back"), OpenUrl("http://shop.example")
         assert ruled(policy, *back, page=page) == "", page
 
 
@@ -131,7 +131,7 @@ def test_unlisted_actions_denied(policy: Policy) -> None:
 def test_file_extends_strict() -> None:
     text = """
         extends = "strict"
-        addresses = ["shop.example"]
+        hosts = ["shop.example"]
         on_deny = "continue"
         rule = [
             {name = "it saves by keys", decision = "allow", keys = "ctrl+s"},
@@ -141,8 +141,8 @@ def test_file_extends_strict() -> None:
     """
     policy, context = parse_policy(text, "policy.toml", unmatched="ask"), ReviewContext()
     kinds: dict[str, list[Action]] = {
-        "allow": [KeyCombo(("ctrl", "s")), OpenAddress("http://shop.example"), Drag(1, 1, 9, 9)],
-        "deny": [KeyCombo(("ctrl", "t")), OpenAddress("http://b.example"), TypeText("two apples"), MouseDown(1, 1)],
+        "allow": [KeyCombo(("ctrl", "s")), OpenUrl("http://shop.example"), Drag(1, 1, 9, 9)],
+        "deny": [KeyCombo(("ctrl", "t")), OpenUrl("http://b.example"), TypeText("two apples"), MouseDown(1, 1)],
     }
     for kind, actions in kinds.items():
         for action in actions:
@@ -150,12 +150,12 @@ def test_file_extends_strict() -> None:
     assert not policy.review(Proposal(MouseDown(1, 1)), context).ends_run
     assert policy.review(Proposal(Click(1, 1), confirmation=Confirmation("it pays")), context).kind == "ask"
     first, *_ = explain(policy).splitlines()
-    assert first.startswith("strict: no address outside the list: only these hosts are opened: shop.example; ")
+    assert first.startswith("strict: no URL outside the list: only these hosts are opened: shop.example; ")
 
 
 def test_allow_rule_opens_no_unlisted_address() -> None:
     text = 'extends = "strict"\n[[rule]]\ndecision = "allow"\naction = "*"\n'
     for policy in (load_policy("strict"), parse_policy(text, "policy.toml")):
-        assert policy.review(Proposal(OpenAddress("http://b.example")), ReviewContext()).rule == ADDRESS
+        assert policy.review(Proposal(OpenUrl("http://b.example")), ReviewContext()).rule == URL
         assert policy.review(Proposal(Click(1, 1)), ReviewContext(page_url=lambda: "http://b.example")).rule == PAGE
         assert policy.review(Proposal(Click(1, 1)), ReviewContext()).kind == "allow"

@@ -17,7 +17,7 @@ from pytest_vnc_use.types import (
     Drag,
     KeyCombo,
     Move,
-    OpenAddress,
+    OpenUrl,
     Scroll,
     TakeScreenshot,
     TraverseHistory,
@@ -26,7 +26,7 @@ from pytest_vnc_use.types import (
 )
 from support.gemini_server import COMPUTER_USE_ONLY, Reply, calls, text
 from support.images import noise
-from support.players import Talk, gemini
+from support.players import Conversation, gemini
 
 AT = {"x": 500, "y": 500}
 WITHOUT_IDS = {"with_ids": False}
@@ -40,21 +40,21 @@ def call(name: str, **args: Any) -> Reply:
 DONE = call("done", message="Top article: pears")
 
 
-def talk_of(script: Any, **settings: Any) -> AbstractContextManager[Talk]:
-    """Return a talk in a browser, of a model that gives its calls no ids."""
+def conversation_of(script: Any, **settings: Any) -> AbstractContextManager[Conversation]:
+    """Return a conversation in a browser, of a model that gives its calls no ids."""
     return gemini(script, **{**IN_BROWSER, **settings})
 
 
-def urls_of(talk: Talk) -> list[str]:
-    return [each["response"]["url"] for each in talk.server.requests[-1].function_responses]
+def urls_of(conversation: Conversation) -> list[str]:
+    return [each["response"]["url"] for each in conversation.server.requests[-1].function_responses]
 
 
 FUNCTIONS: list[tuple[str, dict[str, Any], Action]] = [
-    ("open_web_browser", {}, OpenAddress("about:blank", in_new_window=True)),
-    ("navigate", {"url": "https://news.example"}, OpenAddress("https://news.example")),
+    ("open_web_browser", {}, OpenUrl("about:blank", in_new_window=True)),
+    ("navigate", {"url": "https://news.example"}, OpenUrl("https://news.example")),
     ("go_back", {}, TraverseHistory("back")),
     ("go_forward", {}, TraverseHistory("forward")),
-    ("search", {}, OpenAddress("https://www.google.com")),
+    ("search", {}, OpenUrl("https://www.google.com")),
     ("click_at", AT, Click(720, 450)),
     ("hover_at", AT, Move(720, 450)),
     ("drag_and_drop", {**AT, "destination_x": 0, "destination_y": 0}, Drag(720, 450, 0, 0)),
@@ -78,8 +78,8 @@ FUNCTIONS: list[tuple[str, dict[str, Any], Action]] = [
 def test_function_means_action() -> None:
     named = [(name, args) for name, args, _ in FUNCTIONS]
     assert {name for name, _ in named} == set(OLDER)
-    with talk_of([calls(*named, signed=False)], opens_windows=True) as talk:
-        found = talk.actions()
+    with conversation_of([calls(*named, signed=False)], opens_windows=True) as conversation:
+        found = conversation.actions()
     assert [(*call, action) for call, action in zip(named, found, strict=True)] == FUNCTIONS
 
 
@@ -95,9 +95,9 @@ RULES = (
 
 
 def test_request_names_environment_model_and_rules() -> None:
-    with talk_of([DONE]) as talk:
-        talk.decide()
-        [request] = talk.server.requests
+    with conversation_of([DONE]) as conversation:
+        conversation.decide()
+        [request] = conversation.server.requests
     assert request.model == "gemini-2.5-computer-use-preview-10-2025"
     assert request.computer_use == {"environment": "ENVIRONMENT_BROWSER"}
     prompt = " ".join(request.body["systemInstruction"]["parts"][0]["text"].split())
@@ -106,52 +106,55 @@ def test_request_names_environment_model_and_rules() -> None:
 
 def test_browser_opens_once_and_answers_blank_page() -> None:
     twice = calls(("open_web_browser", {}), ("open_web_browser", {}), signed=False)
-    with talk_of([twice, call("open_web_browser"), DONE], opens_windows=True) as talk:
-        opened = [*talk.actions(url="https://shop.example/"), *talk.actions(url="https://shop.example/")]
-        talk.decide()
-        assert urls_of(talk) == ["about:blank"] * 3
-    assert opened == [OpenAddress("about:blank", in_new_window=True), TakeScreenshot(), TakeScreenshot()]
+    with conversation_of([twice, call("open_web_browser"), DONE], opens_windows=True) as conversation:
+        opened = [
+            *conversation.actions(url="https://shop.example/"),
+            *conversation.actions(url="https://shop.example/"),
+        ]
+        conversation.decide()
+        assert urls_of(conversation) == ["about:blank"] * 3
+    assert opened == [OpenUrl("about:blank", in_new_window=True), TakeScreenshot(), TakeScreenshot()]
 
 
 def test_url_is_that_of_page() -> None:
-    with talk_of([*[call("click_at", **AT)] * 3, DONE]) as talk:
+    with conversation_of([*[call("click_at", **AT)] * 3, DONE]) as conversation:
         for url in ("", "https://shop.example/", ""):
-            talk.act(url=url)
-        talk.decide()
-        assert urls_of(talk) == ["", "https://shop.example/", "https://shop.example/"]
+            conversation.act(url=url)
+        conversation.decide()
+        assert urls_of(conversation) == ["", "https://shop.example/", "https://shop.example/"]
 
 
 def test_browser_without_devtools_opens_nothing() -> None:
-    with talk_of([call("open_web_browser"), DONE]) as talk:
-        assert talk.actions() == [TakeScreenshot()]
-        talk.decide()
-        [response] = talk.server.requests[-1].function_responses
+    with conversation_of([call("open_web_browser"), DONE]) as conversation:
+        assert conversation.actions() == [TakeScreenshot()]
+        conversation.decide()
+        [response] = conversation.server.requests[-1].function_responses
     assert response["response"]["url"] == "about:blank"
     assert "do not call this again" in response["response"]["output"]
 
 
 def test_done_beside_other_call_is_refused() -> None:
     both = calls(("click_at", AT), ("done", {"message": "Bought."}), signed=False)
-    with talk_of([both, DONE]) as talk:
-        assert [action.kind for action in talk.actions()] == ["click", "invalid"]
-        assert talk.decide().kind == "finished"
+    with conversation_of([both, DONE]) as conversation:
+        assert [action.kind for action in conversation.actions()] == ["click", "invalid"]
+        assert conversation.decide().kind == "finished"
 
 
 def test_browser_state_is_offered_with_devtools() -> None:
     functions = browser_functions(lambda: None, lambda width, height: (1000, 1000))  # type: ignore[arg-type, return-value]
-    with talk_of([call("get_browser_state"), DONE], functions=functions) as talk:
-        assert talk.actions(output="x" * 20_000) == [CallFunction("get_browser_state", {})]
-        talk.decide()
-        [response] = talk.server.requests[-1].function_responses
+    with conversation_of([call("get_browser_state"), DONE], functions=functions) as conversation:
+        assert conversation.actions(output="x" * 20_000) == [CallFunction("get_browser_state", {})]
+        conversation.decide()
+        [response] = conversation.server.requests[-1].function_responses
     assert response["response"]["output"] == "x" * 20_000
 
 
 @pytest.mark.parametrize("words", ["I look for it.", '{"thinking": "…", "action": [{"click": 5}]}'])
 def test_words_alone_do_not_end(words: str) -> None:
-    with talk_of([text(words), DONE]) as talk:
-        assert talk.actions() == [TakeScreenshot()]
-        done = talk.decide()
-        request = talk.server.requests[1]
+    with conversation_of([text(words), DONE]) as conversation:
+        assert conversation.actions() == [TakeScreenshot()]
+        done = conversation.decide()
+        request = conversation.server.requests[1]
     assert (done.kind, done.text) == ("finished", "Top article: pears")
     assert [content["role"] for content in request.contents] == ["user", "model", "user"]
     assert "call done(message=…)" in request.contents[-1]["parts"][0]["text"]
@@ -162,20 +165,20 @@ def test_words_alone_do_not_end(words: str) -> None:
 
 @pytest.mark.parametrize(("environment", "size"), [("browser", (400, 300)), ("desktop", (800, 600))])
 def test_screenshot_over_200_kb_is_halved(environment: str, size: tuple[int, int]) -> None:
-    with gemini([DONE], environment=environment) as talk:
-        talk.history.pngs[talk.history.first.digest] = large = noise(800, 600)
+    with gemini([DONE], environment=environment) as conversation:
+        conversation.history.pngs[conversation.history.first.digest] = large = noise(800, 600)
         assert len(large) > 200_000
-        talk.decide()
-        assert png_size(talk.server.requests[0].images[0]) == size
+        conversation.decide()
+        assert png_size(conversation.server.requests[0].images[0]) == size
 
 
 def test_every_response_keeps_its_screenshot() -> None:
     """In every turn of a run with the default limit."""
-    with talk_of(lambda request: call("click_at", **AT)) as talk:
-        decision = talk.decide()
+    with conversation_of(lambda request: call("click_at", **AT)) as conversation:
+        decision = conversation.decide()
         for _ in range(40):
-            talk.history.perform(decision)
-        talk.decide()
-        request = talk.server.requests[-1]
+            conversation.history.perform(decision)
+        conversation.decide()
+        request = conversation.server.requests[-1]
     assert [bool(each.get("parts")) for each in request.function_responses] == [True] * 40
     assert [content["role"] for content in request.contents] == ["user", *["model", "user"] * 40]

@@ -58,8 +58,8 @@ CALLS: list[tuple[str, Any, Action]] = [
 
 def test_call_means_action() -> None:
     called = [(tool, arguments) for tool, arguments, _ in CALLS]
-    with chat([calls(each) for each in called], **LOCAL) as talk:
-        found = [talk.actions() for _ in called]
+    with chat([calls(each) for each in called], **LOCAL) as conversation:
+        found = [conversation.actions() for _ in called]
     assert [(*each, *actions) for each, actions in zip(called, found, strict=True)] == CALLS
 
 
@@ -80,15 +80,17 @@ ERRORS: list[tuple[str, str, Any]] = [
 
 def test_error_has_type_and_message() -> None:
     problems = []
-    with chat([*(calls((tool, arguments)) for _, tool, arguments in ERRORS), said("It is so.")], **LOCAL) as talk:
+    with chat(
+        [*(calls((tool, arguments)) for _, tool, arguments in ERRORS), said("It is so.")], **LOCAL
+    ) as conversation:
         for _ in ERRORS:
-            decision = talk.decide()
+            decision = conversation.decide()
             [proposal] = decision.proposals
             assert isinstance(proposal.action, InvalidAction)
             problems.append(proposal.action.problem)
-            talk.history.perform(decision, error=problems[-1])
-        talk.decide()
-        results = [json.loads(request.of("tool")[-1]["content"]) for request in talk.server.requests[1:]]
+            conversation.history.perform(decision, error=problems[-1])
+        conversation.decide()
+        results = [json.loads(request.of("tool")[-1]["content"]) for request in conversation.server.requests[1:]]
     assert [result["error"]["type"] for result in results] == [kind for kind, _, _ in ERRORS]
     assert results == [
         {"ok": False, "error": {**result["error"], "message": problem}}
@@ -104,27 +106,27 @@ def test_error_has_type_and_message() -> None:
     ],
 )
 def test_action_not_performed_has_type(changes: dict[str, Any], kind: str, message: str) -> None:
-    with chat([call("press_key", key="tab"), said("It is so.")], **LOCAL) as talk:
-        talk.act(**changes)
-        talk.decide()
-        [result] = talk.server.requests[1].of("tool")
+    with chat([call("press_key", key="tab"), said("It is so.")], **LOCAL) as conversation:
+        conversation.act(**changes)
+        conversation.decide()
+        [result] = conversation.server.requests[1].of("tool")
     assert json.loads(result["content"]) == {"ok": False, "error": {"type": kind, "message": message}}
 
 
 def test_further_call_is_refused_and_no_step() -> None:
     both = calls(("press_key", {"key": "tab"}), ("press_key", {"key": "enter"}), ("type_text", {"text": "a"}))
-    with chat([both, said("Done.")], **LOCAL) as talk:
-        assert talk.actions() == [KeyCombo(("tab",))]
-        talk.decide()
-        results = [json.loads(message["content"]) for message in talk.server.requests[1].of("tool")]
+    with chat([both, said("Done.")], **LOCAL) as conversation:
+        assert conversation.actions() == [KeyCombo(("tab",))]
+        conversation.decide()
+        results = [json.loads(message["content"]) for message in conversation.server.requests[1].of("tool")]
     assert results[0] == {"ok": True}
     assert [result["error"]["type"] for result in results[1:]] == ["too_many_tool_calls"] * 2
     assert results[1]["error"]["message"].startswith("press_key: ")
 
 
 def test_answer_without_call_ends_run_without_think_tags() -> None:
-    with chat([said("<think>Is it\nso?</think>The menu is open.")], **LOCAL) as talk:
-        decision = talk.decide()
+    with chat([said("<think>Is it\nso?</think>The menu is open.")], **LOCAL) as conversation:
+        decision = conversation.decide()
     assert (decision.kind, decision.text) == ("finished", "The menu is open.")
 
 
@@ -132,9 +134,9 @@ RULES = ("Observe, think, act, verify", "One tool call in each answer", "[x, y] 
 
 
 def test_request_has_five_tools_with_arguments_and_rules() -> None:
-    with chat([said("Done.")], temperature=0.6, max_tokens=2048, **LOCAL) as talk:
-        talk.decide()
-        [request] = talk.server.requests
+    with chat([said("Done.")], temperature=0.6, max_tokens=2048, **LOCAL) as conversation:
+        conversation.decide()
+        [request] = conversation.server.requests
     assert {name: list(tool["parameters"]["properties"]) for name, tool in request.tools.items()} == {
         "observe_screen": [],
         "click_element": ["label", "box"],
@@ -149,11 +151,11 @@ def test_request_has_five_tools_with_arguments_and_rules() -> None:
 
 def test_screenshots_follow_observation_and_old_ones_are_replaced() -> None:
     tap = call("press_key", key="tab")
-    with chat([tap, LOOK, LOOK, tap, said("Done.")], keep_screenshots=2, **LOCAL) as talk:
+    with chat([tap, LOOK, LOOK, tap, said("Done.")], keep_screenshots=2, **LOCAL) as conversation:
         for _ in range(4):
-            talk.act()
-        talk.decide()
-        requests = talk.server.requests
+            conversation.act()
+        conversation.decide()
+        requests = conversation.server.requests
     assert [len(request.images) for request in requests] == [1, 1, 2, 2, 2]
     assert "[older screenshot left out]" not in str(requests[2].body)
     roles = [message["role"] for message in requests[2].body["messages"]]
@@ -235,10 +237,10 @@ def test_endpoint_is_used_as_it_is() -> None:
 
 
 def test_screenshot_gets_size_whatever_its_shape() -> None:
-    with chat([call("click_element", label="x", box=[500, 500])], **LOCAL) as talk:
-        stretched = ScaledScreens(talk.planner, (1536, 864))
-        [proposal] = stretched.decide(talk.history.observation(), timeout_s=20.0).proposals
-        [image] = talk.server.requests[0].images
+    with chat([call("click_element", label="x", box=[500, 500])], **LOCAL) as conversation:
+        stretched = ScaledScreens(conversation.planner, (1536, 864))
+        [proposal] = stretched.decide(conversation.history.observation(), timeout_s=20.0).proposals
+        [image] = conversation.server.requests[0].images
     assert (png_size(image), proposal.action) == ((1536, 864), MIDDLE)
 
 

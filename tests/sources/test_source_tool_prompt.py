@@ -52,8 +52,8 @@ FUNCTIONS = {"functions": [list_elements, VERIFY]}
 
 
 def meaning(name: str, /, **arguments: Any) -> list[Action]:
-    with chat([call(name, **arguments)], toolset="vnc_command", **FUNCTIONS) as talk:
-        return talk.actions()
+    with chat([call(name, **arguments)], toolset="vnc_command", **FUNCTIONS) as conversation:
+        return conversation.actions()
 
 
 COMMANDS: list[tuple[str, dict[str, Any], Action]] = [
@@ -87,8 +87,8 @@ COMMANDS: list[tuple[str, dict[str, Any], Action]] = [
 def test_command_means_action(is_queued: bool) -> None:
     named = [{"action": command, **arguments} for command, arguments, _ in COMMANDS]
     answers = [call("action_queue", actions=[each]) if is_queued else call("vnc_command", **each) for each in named]
-    with chat(answers, toolset="vnc_command", **FUNCTIONS) as talk:
-        found = [talk.actions() for _ in answers]
+    with chat(answers, toolset="vnc_command", **FUNCTIONS) as conversation:
+        found = [conversation.actions() for _ in answers]
     assert [(*row[:2], *actions) for row, actions in zip(COMMANDS, found, strict=True)] == COMMANDS
 
 
@@ -130,9 +130,9 @@ def test_queue_holds_twenty_actions(count: int, problem: str) -> None:
 )
 def test_function_or_words_end_run(answer: Any, ending: tuple[str, str]) -> None:
     """After words alone nothing was said to be complete, so they are no success."""
-    with chat([answer], toolset="vnc_command") as talk:
-        decision = talk.decide()
-        assert len(talk.server.requests) == 1
+    with chat([answer], toolset="vnc_command") as conversation:
+        decision = conversation.decide()
+        assert len(conversation.server.requests) == 1
     assert (decision.kind, decision.text) == ending
 
 
@@ -165,9 +165,9 @@ RULES = (
 
 
 def test_request_has_tools_with_parameters_and_rules() -> None:
-    with chat([call("task_complete", summary="")], toolset="vnc_command", **FUNCTIONS) as talk:
-        talk.decide()
-        [request] = talk.server.requests
+    with chat([call("task_complete", summary="")], toolset="vnc_command", **FUNCTIONS) as conversation:
+        conversation.decide()
+        [request] = conversation.server.requests
     fields = {name: set(tool["parameters"]["properties"]) for name, tool in request.tools.items()}
     assert fields == {name: set(named.split()) for name, named in FIELDS.items()}
     prompt = " ".join(request.texts[0].split())
@@ -190,23 +190,23 @@ def test_prompt_of_file_replaces_prompt(tmp_path: Path) -> None:
 def test_screenshots_come_first_and_on_request_only() -> None:
     click, queue = call("vnc_command", action="mouse_click", **AT), call("action_queue", actions=QUEUE)
     look = call("vnc_command", action="screenshot")
-    with chat([click, queue, look, click, click], toolset="vnc_command") as talk:
+    with chat([click, queue, look, click, click], toolset="vnc_command") as conversation:
         for _ in range(5):
-            talk.act()
-        counts = [len(request.images) for request in talk.server.requests]
-        assert talk.server.requests[2].of("tool")[1]["content"].splitlines()[0] == "1. key_combo: ok"
+            conversation.act()
+        counts = [len(request.images) for request in conversation.server.requests]
+        assert conversation.server.requests[2].of("tool")[1]["content"].splitlines()[0] == "1. key_combo: ok"
     assert counts == [1, 1, 1, 2, 2]
 
 
 def test_elements_have_name_and_box() -> None:
     asked = call("vnc_command", action="detect_elements")
-    with chat([asked, asked], toolset="vnc_command", **FUNCTIONS) as talk:
-        talk.act(output=list_elements())
-        talk.decide()
-        [result] = talk.server.requests[1].of("tool")
+    with chat([asked, asked], toolset="vnc_command", **FUNCTIONS) as conversation:
+        conversation.act(output=list_elements())
+        conversation.decide()
+        [result] = conversation.server.requests[1].of("tool")
     assert result["content"] == "link 'second' (x=100, y=400, w=76, h=28)\nbutton 'a, b' (x=0, y=0, w=18, h=18)"
-    with chat([asked], toolset="vnc_command") as talk:
-        assert "they need vnc_elements, or vnc_cdp" in str(talk.actions())
+    with chat([asked], toolset="vnc_command") as conversation:
+        assert "they need vnc_elements, or vnc_cdp" in str(conversation.actions())
 
 
 def test_timing_and_display_are_configured_at_runtime() -> None:
@@ -218,11 +218,11 @@ def test_timing_and_display_are_configured_at_runtime() -> None:
             timing.configure(**wrong)
     smaller = call("vnc_command", action="configure", params={"screenshot_max_side": 720})
     click = call("vnc_command", action="mouse_click", x=360, y=225)
-    with chat([smaller, call("vnc_command", action="get_timing"), click], toolset="vnc_command") as talk:
+    with chat([smaller, call("vnc_command", action="get_timing"), click], toolset="vnc_command") as conversation:
         for _ in range(2):
-            talk.act(output=timing.get_timing())
-        assert talk.actions() == [Click(721, 451)]  # in the middle of a pixel of the smaller image
-        before, *_, after = talk.server.requests
+            conversation.act(output=timing.get_timing())
+        assert conversation.actions() == [Click(721, 451)]  # in the middle of a pixel of the smaller image
+        before, *_, after = conversation.server.requests
     lines = after.of("tool")[-1]["content"].splitlines()
     assert lines == ["step_delay_ms: 40", "max_seconds_ms: 300000", "screenshot: 720 x 450 pixels"]
     assert [png_size(request.images[0]) for request in (before, after)] == [(1440, 900), (720, 450)]

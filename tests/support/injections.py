@@ -19,7 +19,7 @@ from pytest_vnc_use.types import (
     MouseDown,
     MouseUp,
     Move,
-    OpenAddress,
+    OpenUrl,
     Proposal,
     Step,
     TypeText,
@@ -40,7 +40,7 @@ def _enter(text: str) -> TypeText:
 
 
 def _open(url: str) -> tuple[Action, ...]:
-    return (OpenAddress(url),)
+    return (OpenUrl(url),)
 
 
 INJECTIONS: dict[str, dict[str, tuple[Action, ...]]] = {
@@ -129,7 +129,7 @@ def stopped_by(order: str, actions: tuple[Action, ...], policy: Policy, *, devto
 def table(directory: Path) -> Iterator[str]:
     """Yield the lines of the table: a row for each screen, a column for each policy, and a last row that counts."""
     strict = directory / "strict.toml"
-    strict.write_text(f'extends = "strict"\naddresses = ["{ALLOWED}"]\n', "utf-8")
+    strict.write_text(f'extends = "strict"\nhosts = ["{ALLOWED}"]\n', "utf-8")
     columns = {
         "no policy": (Policy(), False),
         "of `init`": (load_policy(ROOT / "pytest_vnc_use" / "cli" / "templates" / "policy.toml"), False),

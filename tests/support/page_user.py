@@ -6,6 +6,8 @@ import http.client
 import json
 import os
 import re
+import signal
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -172,8 +174,11 @@ class Recorder:
         self._limit.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._limit.cancel()
+        if kind is TimeoutError:  # faulthandler writes where each thread stands
+            self.process.send_signal(signal.SIGABRT)
+            sys.stdout.write(self._stdout.read())
         if "page" in vars(self):
             self.page.__exit__()
         self.process.kill()

@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from pytest_vnc_use.recordings.images import Pixels, frame_of
-from pytest_vnc_use.types import DesktopAction, Frame, KeyCombo, OpenAddress, RawFrame, Region, TypeText
+from pytest_vnc_use.types import DesktopAction, Frame, KeyCombo, OpenUrl, RawFrame, Region, TypeText
 from support.memory_desktop import PaintedController
 
 SIZE = (480, 320)
@@ -102,8 +102,8 @@ class PaintedForm(PaintedController):
             self.text = ("" if action.clear_first else self.text) + action.text
             if action.press_enter and self.enters:
                 self.enters(self)
-        elif isinstance(action, OpenAddress):
-            self.text = action.address
+        elif isinstance(action, OpenUrl):
+            self.text = action.url
         elif isinstance(action, KeyCombo) and action.keys == ("ctrl+l",):
             self.text = ""
 

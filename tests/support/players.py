@@ -102,7 +102,7 @@ class History:
 
 
 @dataclass
-class Talk:
+class Conversation:
     server: Any
     planner: Planner
     exchanges: list[ModelExchange] = field(default_factory=list)
@@ -252,20 +252,20 @@ class Player:
         return [Said((action,), said.text) for said in task for action in said.actions] if self.one_by_one else [*task]
 
     @contextmanager
-    def talk(
+    def conversation(
         self,
         replies: Script = (),
         *,
         serve: Mapping[str, Any] = MappingProxyType({}),
         history: History | None = None,
         **options: Any,
-    ) -> Iterator[Talk]:
-        """Yield a talk of the planner with the fake server, which has settings `serve` and refuses no request."""
+    ) -> Iterator[Conversation]:
+        """Yield a conversation of the planner with the fake server with settings `serve`; it rejects no request."""
         with self.serve(replies, **serve) as server:
             planner = self.planner(server, **{"backoff": QUICK, **options})
-            talk = Talk(server, planner, history=history or History())
-            yield talk
-            assert talk.is_refused or server.refusals == []
+            conversation = Conversation(server, planner, history=history or History())
+            yield conversation
+            assert conversation.is_refused or server.refusals == []
 
     @contextmanager
     def replying(self, replies: Script, **options: Any) -> Iterator[tuple[Any, Planner]]:
@@ -322,8 +322,8 @@ PLAYERS = {
 }
 
 
-gemini, claude, gpt = PLAYERS["gemini"].talk, PLAYERS["anthropic"].talk, PLAYERS["openai"].talk
-chat = PLAYERS["openai-compatible, commands"].talk
+gemini, claude, gpt = PLAYERS["gemini"].conversation, PLAYERS["anthropic"].conversation, PLAYERS["openai"].conversation
+chat = PLAYERS["openai-compatible, commands"].conversation
 
 
 def texts_of(request: Any) -> Iterator[str]:
@@ -425,7 +425,7 @@ class Court:
 
 
 @contextmanager
-def court(
+def judges(
     kind: Kind, *replies: Any, serve: Mapping[str, Any] = MappingProxyType({}), **settings: Any
 ) -> Iterator[Court]:
     with kind.server(replies, api_key=KEY, **serve) as server:

@@ -38,14 +38,14 @@ SIZE = (800, 600)
 class Stage:
     """`truth` is what the server's own side says is on the screen, of shape (height, width, 3).
 
-    `heard` is what reached the program: `down BUTTON X Y`, `up BUTTON X Y`, `wheel DIRECTION`, and `key C` with the
-    repr of a character; where the server has no `wheel`, `page up` and `page down` are heard of keys. `repaint` has it
-    draw something else, `resize` change the screen's size.
+    `received` is what reached the program: `down BUTTON X Y`, `up BUTTON X Y`, `wheel DIRECTION`, and `key C` with the
+    repr of a character; where the server has no `wheel`, `page up` and `page down` are keys. `repaint` has it draw
+    something else, `resize` change the screen's size.
     """
 
     server: VncServer
     truth: Callable[[], Pixels]
-    heard: Callable[[], Sequence[str]]
+    received: Callable[[], Sequence[str]]
     repaint: Callable[[], object]
     resize: Callable[[Size], object] | None = None
     wheel: bool = True
@@ -62,7 +62,7 @@ def colours(rgb: Pixels) -> int:
     return len(Image.fromarray(rgb).getcolors(1 << 24) or ())
 
 
-# X servers: xev at the root window hears, xwd tells the truth, an xterm in 256 colours is the image.
+# X servers: xev at the root window receives, xwd tells the truth, an xterm in 256 colours is the image.
 
 _COLOURS = (
     r"i=0; while [ $i -lt 256 ]; do printf '\033[48;5;%dm%d' $i $i; i=$((i+1)); done; "
@@ -121,16 +121,16 @@ def _on_x(
         server.run("xterm", "-geometry", "40x12+200+150", "-e", _COLOURS),
     ):
 
-        def hears() -> bool:
-            server.output_of("xprop", "-root", "-f", "PROBE", "8s", "-set", "PROBE", "heard")
+        def receives() -> bool:
+            server.output_of("xprop", "-root", "-f", "PROBE", "8s", "-set", "PROBE", "received")
             return b"PropertyNotify" in log.read_bytes()
 
-        def heard() -> list[str]:
+        def received() -> list[str]:
             return [told for event in log.read_text("latin-1").split("\n\n") for told in _told(event.lstrip())]
 
-        wait_for(hears, "xev")
+        wait_for(receives, "xev")
         window_of(server, "drawn")
-        stage = Stage(server, lambda: _truth(server), heard, lambda: server.output_of("xsetroot", *next(drawings)))
+        stage = Stage(server, lambda: _truth(server), received, lambda: server.output_of("xsetroot", *next(drawings)))
         stage.repaint()
         yield stage
 
@@ -205,7 +205,7 @@ class _Guest:
         self.ask("screendump", filename=str(dump))
         return _rgb(dump.read_bytes())
 
-    def heard(self) -> list[str]:
+    def received(self) -> list[str]:
         return [*self._pointed(), *(f"key {chr(code)!r}" for code in self.typed()[1:])]
 
     def _pointed(self) -> Iterator[str]:
@@ -240,7 +240,7 @@ def qemu(directory: Path, password: str | None = None) -> Iterator[Stage]:
         # No driver of the guest's asks for the tablet.
         (tablet,) = (mouse["index"] for mouse in guest.ask("query-mice") if mouse["absolute"])
         guest.ask("human-monitor-command", **{"command-line": f"mouse_set {tablet}"})
-        yield Stage(server, guest.truth, guest.heard, lambda: guest.press("x"), lambda _: guest.press("ctrl", "r"))
+        yield Stage(server, guest.truth, guest.received, lambda: guest.press("x"), lambda _: guest.press("ctrl", "r"))
 
 
 # A Qt program: on Qt's own VNC platform, and on sway, whose screen wayvnc shows.
@@ -252,31 +252,31 @@ _HEADLESS = {"WLR_BACKENDS": "headless", "WLR_LIBINPUT_NO_DEVICES": "1", "WLR_RE
 
 
 class _Canvas:
-    """The canvas: it obeys lines on its stdin, answers each with `done`, and writes to a file what it hears."""
+    """The canvas: it obeys lines on its stdin, answers each with `done`, and writes to a file what it receives."""
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
         self._process, self._log = process, log
         self._seeds = itertools.count(2)
-        wait_for(lambda: "painted" in self.heard(), "the canvas")
+        wait_for(lambda: "painted" in self.received(), "the canvas")
 
-    def heard(self) -> list[str]:
+    def received(self) -> list[str]:
         return self._log.read_text(encoding="utf-8").splitlines()
 
     def repaint(self) -> None:
         self.obey(f"paint {next(self._seeds)}")
 
     def obey(self, command: str) -> None:
-        answered = self.heard().count("done")
+        answered = self.received().count("done")
         assert self._process.stdin is not None
         self._process.stdin.write(command.encode() + b"\n")
         self._process.stdin.flush()
-        wait_for(lambda: self.heard().count("done") > answered, f"the answer to {command!r}")
+        wait_for(lambda: self.received().count("done") > answered, f"the answer to {command!r}")
 
 
 @contextmanager
 def qt(directory: Path) -> Iterator[Stage]:
     require_pyside()
-    log, grabbed = directory / "heard", directory / "grabbed.ppm"
+    log, grabbed = directory / "received", directory / "grabbed.ppm"
     platform = f"vnc:size={SIZE[0]}x{SIZE[1]}:depth=32:port="
     with log.open("wb") as out:
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": out.fileno()}
@@ -289,7 +289,7 @@ def qt(directory: Path) -> Iterator[Stage]:
                 canvas.obey(f"grab {grabbed}")
                 return _rgb(grabbed.read_bytes())
 
-            yield Stage(server, truth, canvas.heard, canvas.repaint, wheel=False)
+            yield Stage(server, truth, canvas.received, canvas.repaint, wheel=False)
 
 
 @contextmanager
@@ -297,7 +297,7 @@ def wayvnc(directory: Path) -> Iterator[Stage]:
     """Yield wayvnc before sway without a screen of its own; grim tells the truth."""
     require_pyside()
     require("grim")
-    log = directory / "heard"
+    log = directory / "received"
     with (
         _sway() as wayland,
         log.open("wb") as out,
@@ -319,7 +319,7 @@ def wayvnc(directory: Path) -> Iterator[Stage]:
             server.output_of("swaymsg", f"output HEADLESS-1 resolution {size[0]}x{size[1]}")
 
         wait_for(lambda: colours(truth()[::16, ::16]) > _COLOURS_OF_A_DESKTOP, "the canvas on sway")
-        yield Stage(server, truth, canvas.heard, canvas.repaint, resize)
+        yield Stage(server, truth, canvas.received, canvas.repaint, resize)
 
 
 @contextmanager

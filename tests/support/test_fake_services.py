@@ -8,7 +8,7 @@ import pytest
 
 from support import chat_server, gemini_server, messages_server, responses_server
 from support.json_server import Posted
-from support.players import PLAYERS, Talk
+from support.players import PLAYERS, Conversation
 
 DROP = object()
 CHECK = {"id": "sc_1", "code": "malicious_instructions", "message": "The page gives orders."}
@@ -53,9 +53,9 @@ MALFORMED: dict[str, list[tuple[str, object, str]]] = {
 def test_fake_service_malformed_request_is_refused(name: str) -> None:
     player = PLAYERS[name]
     with player.replying([FIRST_REPLY[name], player.done]) as (server, planner):
-        talk = Talk(server, planner)
-        talk.act()
-        talk.act()
+        conversation = Conversation(server, planner)
+        conversation.act()
+        conversation.act()
         assert server.refusals == []
         sent, said = server.posted[-1], [*server.said]
         for path, value, message in MALFORMED[name]:

@@ -43,7 +43,7 @@ class Witness:
 
 
 def assert_becomes(look: Callable[[], Any], expected: object, timeout_s: float = 30.0) -> None:
-    """Assert that `look()` gives `expected` within a time: programs are told of what the hands do a moment later."""
+    """Assert that `look()` gives `expected` within a time: a program gets input a moment later."""
     try:
         wait_for(lambda: look() == expected, "", timeout_s)
     except AssertionError:

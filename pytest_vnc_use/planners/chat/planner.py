@@ -78,7 +78,7 @@ class OpenAICompatible:
     `local_agent`, those of a local vision agent. The latter two have fixed coordinates. `coordinates` is the
     model's unit: "1000" (Qwen3-VL, GLM-V, UI-TARS) or "pixels" (most others). `excluded_actions` are names in the
     toolset. `functions` are Python callables with docstrings and type hints, which the agent calls. If `temperature`
-    is None, the model's default applies. `keep_thoughts` is how many of the newest turns include reasoning.
+    is None, the model's default applies. `reasoning_turns` is how many of the newest turns include reasoning.
     Raises SettingsError.
     """
 
@@ -94,7 +94,7 @@ class OpenAICompatible:
         excluded_actions: Sequence[str] = (),
         keep_screenshots: int = 3,
         include_initial_screenshot: bool = True,
-        keep_thoughts: int = 0,
+        reasoning_turns: int = 0,
         temperature: float | None = None,
         max_tokens: int = 4096,
         system_instruction: str | None = None,
@@ -111,7 +111,7 @@ class OpenAICompatible:
         self._service = chat_service(base_url, model, api_key)
         self._max_tokens = max_tokens
         self._temperature = {} if temperature is None else {"temperature": temperature}
-        self._keep_screenshots, self._keep_thoughts = keep_screenshots, keep_thoughts
+        self._keep_screenshots, self._reasoning_turns = keep_screenshots, reasoning_turns
         self._shows_first = include_initial_screenshot
         self._log = log
         self._system_instruction = system_instruction
@@ -195,7 +195,7 @@ class OpenAICompatible:
         for number, (turn, frame) in enumerate(zip(recent, seen, strict=True)):
             is_sent = has_screen[number] and sum(has_screen[number + 1 :]) < self._keep_screenshots
             png = observation.load_png(frame) if is_sent else None
-            with_reasoning = len(recent) - number <= self._keep_thoughts
+            with_reasoning = len(recent) - number <= self._reasoning_turns
             exchange = self._messages_of(turn, observation, with_reasoning=with_reasoning)
             screen = prompts.NEWER_SCREEN if png is not None else prompts.OLDER_SCREEN
             messages += exchange or [user_message(f"{_cut(prompts.format_turn(turn))}\n{screen}", png)]

@@ -37,7 +37,7 @@ from pytest_vnc_use.types import (
     JsonObject,
     KeyCombo,
     Move,
-    OpenAddress,
+    OpenUrl,
     Scroll,
     TakeScreenshot,
     TraverseHistory,
@@ -154,10 +154,10 @@ COMMANDS = Table(
             lambda args: _wait(args, "seconds", "duration", "time"),
             seconds={**NUMBER, "default": 1},
         ),
-        "open_address": tool(
-            "Open an address in the focused browser.",
-            lambda args: OpenAddress(args.text("address", "url")),
-            {"address": TEXT},
+        "open_url": tool(
+            "Open a URL in the focused browser.",
+            lambda args: OpenUrl(args.text("url", "address")),
+            {"url": TEXT},
         ),
         "go_back": tool("Go back in the focused browser.", lambda _: TraverseHistory("back")),
         "go_forward": tool("Go forward in the focused browser.", lambda _: TraverseHistory("forward")),
@@ -315,7 +315,7 @@ VNC_COMMAND = Table(
     rules=prompts.vnc_command_rules,
     operator=prompts.VNC_COMMAND_OPERATOR,
     answered={
-        "list_elements": "no elements are known here: they need vnc_elements, or vnc_cdp for those of a page",
+        "list_elements": "elements are not available: they need vnc_elements, or vnc_cdp for those of a page",
         "configure": "",
         "get_timing": "",
     },

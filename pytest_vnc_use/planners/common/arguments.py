@@ -209,9 +209,7 @@ def number_of(name: str, value: Any) -> float:
 def wheel_clicks(count: float) -> int:
     """Return whole wheel clicks, at least one, for either sign. Raises Unreadable for none or too many."""
     if not 0 < abs(count) <= MAX_WHEEL_CLICKS:
-        raise Unreadable(
-            f"scrolling goes by more than 0 and at most {MAX_WHEEL_CLICKS} clicks of the wheel, got {count:g}"
-        )
+        raise Unreadable(f"a scroll must be more than 0 and at most {MAX_WHEEL_CLICKS} wheel clicks, got {count:g}")
     return max(round(abs(count)), 1)
 
 

@@ -395,9 +395,9 @@ def _through_proxy(service: Service, failure: Failure, body: JsonObject) -> Fail
     if not proxy.hostname or is_loopback(service.url) or proxy_bypass(url.hostname or ""):
         return failure
     text, kind = str(failure.error), type(failure.error)
-    refusal = re.search(r"refused(?: the request)?: (.*)", text, re.DOTALL)
+    refusal = re.search(r"rejected(?: the request)?: (.*)", text, re.DOTALL)
     if refusal and "error" not in body and not failure.again:
-        text, kind = f"the proxy, or the model's service, refused the request: {refusal[1]}", ModelUnavailable
+        text, kind = f"the proxy, or the model's service, rejected the request: {refusal[1]}", ModelUnavailable
     text += (
         f"; it was asked through the proxy {proxy.netloc.rpartition('@')[2]} (of HTTP_PROXY, HTTPS_PROXY or "
         f"ALL_PROXY); to ask {url.hostname} directly, add it to NO_PROXY"
@@ -447,13 +447,13 @@ def failure_of_error(status: int, error: Any, *, service: Service, after_s: floa
     if used_up or meant == 429:
         raised: PlannerError = QuotaExhausted(f"the {'daily ' if is_daily else ''}quota is used up: {message}")
     elif meant == 401:
-        raised = KeyRejected(f"the API key is missing or was refused: {message}")
+        raised = KeyRejected(f"the API key is missing or was rejected: {message}")
     elif meant == 403:
-        raised = KeyRejected(f"the API key, or its access to the model {service.model!r}, was refused: {message}")
+        raised = KeyRejected(f"the API key, or its access to the model {service.model!r}, was rejected: {message}")
     elif meant in PASSING:
         raised = ModelUnavailable(f"the model's service failed: {message}")
     else:
-        raised = PlannerError(f"the model's service refused the request: {message}")
+        raised = PlannerError(f"the model's service rejected the request: {message}")
     return Failure(raised, again=again, after_s=after_s, unbilled=True, status=meant)
 
 

@@ -243,7 +243,7 @@ class Toolset:
             )
         reading = None if call.name == batch else self._read_single(call, make_args)
         if reading is None or isinstance(reading, EndOfRun) or call.name in self._ends:
-            return reject_call(call, f"{call.name!r} cannot stand in a {batch}; call it on its own")
+            return reject_call(call, f"{call.name!r} is not allowed in a {batch}; call it on its own")
         return reading[0]
 
 

@@ -46,7 +46,7 @@ from pytest_vnc_use.types import (
     MouseDown,
     MouseUp,
     Move,
-    OpenAddress,
+    OpenUrl,
     Proposal,
     Scroll,
     TakeScreenshot,
@@ -132,9 +132,9 @@ def _read_action(name: str, args: dict[str, Any], screen: FrameRef, names: Funct
     arguments = Arguments(args, screen)
     [action] = read_action(name, arguments, readers, offered=names.offered or READERS, noun="function")
     if meant == "search" and names.search_page and isinstance(action, KeyCombo):
-        action = OpenAddress(names.search_page)
+        action = OpenUrl(names.search_page)
     if meant == "open_web_browser" and names.opens_windows and isinstance(action, TakeScreenshot):
-        action = OpenAddress(NO_PAGE, in_new_window=True)
+        action = OpenUrl(NO_PAGE, in_new_window=True)
     excluding = excluding_name(meant, action, names.excluded)
     if excluding is None:
         return action
@@ -222,7 +222,7 @@ OLDER: Mapping[str, Reader] = {
     "scroll_document": partial(_scroll, default=800),
     "scroll_at": partial(_scroll, default=800),
     "wait_5_seconds": lambda _: Wait(5.0),
-    "navigate": lambda args: OpenAddress(args.text("url", "address")),
+    "navigate": lambda args: OpenUrl(args.text("url", "address")),
     "go_back": lambda _: TraverseHistory("back"),
     "go_forward": lambda _: TraverseHistory("forward"),
     "search": lambda _: KeyCombo(("ctrl", "k")),

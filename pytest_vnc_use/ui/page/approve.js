@@ -28,7 +28,7 @@ function fill(question) {
   $("approval-action").textContent = question.action;
   const facts = [
     ["test", question.test], ["task", question.task], ["step", question.step], ["action", question.call],
-    ["the model says", question.explanation], ["ruled by", question.rule],
+    ["the model's explanation", question.explanation], ["ruled by", question.rule],
   ].filter(([, value]) => value !== "");
   $("approval-facts").replaceChildren(...facts.flatMap(([name, value]) => [createElement("dt", name), createElement("dd", String(value))]));
   $("approval-screen").hidden = !question.image;

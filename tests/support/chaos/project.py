@@ -347,13 +347,21 @@ class Arena:
                 return process.parent == self.controller and _WORKER in process.argv and _has_greeted(process)
             case "program":
                 return _is_program(process)
-        return process.name == _NAMES[what]
+        return process.name == _NAMES[what] and (what != "X server" or _has_display(process))
 
 
 def _has_greeted(worker: Process) -> bool:
     """Return whether it has loaded a library; pytest-xdist ends with an error if a worker ends before it greets."""
     with suppress(OSError):
         return "site-packages" in Path(f"/proc/{worker.pid}/maps").read_text()
+    return False
+
+
+def _has_display(server: Process) -> bool:
+    """Return whether it has told its display's number; before that nobody can know which files it leaves."""
+    with suppress(OSError):
+        locks = [lock for lock in Path("/tmp").glob(".X*-lock") if int(lock.read_text()) == server.pid]
+        return any(time.time() - lock.stat().st_mtime > _LINGERS_S for lock in locks)
     return False
 
 

@@ -90,7 +90,7 @@ def text_of(random: Random, value: Any) -> bytes:
     return mutated(random, text) if random.random() < 0.1 else text
 
 
-MOST_MB = 300
+MAX_MB = 300
 _LONGEST_MESSAGE = 200_000
 _WARM_UP = 3
 
