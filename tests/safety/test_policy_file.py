@@ -156,6 +156,7 @@ def test_policy_tried_on_run(documented: Policy, tmp_path: Path) -> None:
     pay = "rule 3 'paying is what this test is about'"
     assert lines[0] == "the-run step 1 click 'pay': allow (harmless)"
     assert lines[1] == f"the-run step 2 click 'pay': allow ({pay})   <-- was deny (no rule matches)"
+    assert ", r, s and 7 more: allow (harmless)" in lines[3]
     assert lines[4] == (
         "the-run step 5 key_combo 'reboot' pressing alt+ctrl+delete: deny (rule 1 'no destructive keys')"
         "   <-- was ask (no rule matches)"
