@@ -124,7 +124,7 @@ def diagnose(settings: Settings, *, typing: bool = True, only_asked: bool = Fals
     kind = settings.server.partition(":")[0]
     means: dict[str, tuple[str, str, Callable[[], str]]] = {
         "xvnc": ("TigerVNC", "xvnc", _tigervnc),
-        "qt": ("Qt", "qt", partial(_qt, settings.qt_host_network)),
+        "qt": ("Qt", "qt", partial(_qt, settings.qt_host_network, asked=kind == "qt")),
         "container": ("containers", "container:IMAGE", partial(_container_engine, settings.container_engine)),
     }
     servers = [] if kind in means else list(filter(None, map(str.strip, settings.server.split(","))))
@@ -189,25 +189,33 @@ _QT_DIRS = {"PySide6": "Qt", "PyQt6": "Qt6"}
 """The packages that bring Qt with its platform vnc, and the directory of Qt in each."""
 
 
-def _qt(host_network: str) -> str:
-    """Return the Qt found, and who reaches its server. Raises DesktopError; SettingsError if not all users may."""
-    name = next((name for name in _QT_DIRS if find_spec(name)), "PySide6")
+def _qt(host_network: str, *, asked: bool) -> str:
+    """Return the Qt found, and who reaches its server. Raises DesktopError; SettingsError if not all users may.
+
+    A program of a distribution brings its own Qt, so for a desktop that is `asked` for none is needed here.
+    """
+    name = next((name for name in _QT_DIRS if find_spec(name)), "")
+    if not name and not asked:
+        raise DesktopError(f"no PySide6 or PyQt6 is installed. {install_hint('demo')}")
+    found = _qt_of(name) if name else "no PySide6 or PyQt6 here: the program's own Qt must have the platform vnc"
+    reach = f"which all users can reach: vnc_qt_host_network is {host_network}"
+    if host_network != "always" and not (host_network == "true" and qt.why_not_closable()):
+        qt.check_network(may_be_open=False)
+        reach = "which only this user reaches"
+    return f"{found}, {reach}"
+
+
+def _qt_of(name: str) -> str:
     try:
         package = importlib.import_module(name)
         qt_version = importlib.import_module(f"{name}.QtCore").qVersion()
         importlib.import_module(f"{name}.QtGui")
-    except ModuleNotFoundError as exc:
-        raise DesktopError(f"{exc}. {install_hint('demo')}") from exc
     except ImportError as exc:  # a library that the package needs is missing
         raise DesktopError(f"{exc}: apt-get install {' '.join(QT_LIBRARIES)}") from exc
     plugin = Path(str(package.__file__)).parent / _QT_DIRS[name] / "plugins" / "platforms" / "libqvnc.so"
     if not plugin.exists():
         raise DesktopError(f"{name} with Qt {qt_version} lacks the platform vnc, {plugin}. Reinstall {name}")
-    reach = f"which all users can reach: vnc_qt_host_network is {host_network}"
-    if host_network != "always" and not (host_network == "true" and qt.why_not_closable()):
-        qt.check_network(may_be_open=False)
-        reach = "which only this user reaches"
-    return f"{name} with Qt {qt_version} and its platform vnc, {reach}"
+    return f"{name} with Qt {qt_version} and its platform vnc"
 
 
 def _env_file() -> Iterator[Finding]:

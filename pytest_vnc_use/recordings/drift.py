@@ -31,6 +31,7 @@ _REMEDIES = (
 _ON = "or do the steps from here by hand on the page: --vnc-record=accept --vnc-ui, Continue by hand."
 _BUG = "If it is wrong, the product has a bug: the report shows both screens."
 _NO_MASK = "If the screen is empty or another one, check that the program, or the server of its page, is running."
+_LATE = "If the recorded screen comes later, as after a notification at the start, wait longer: -o vnc_gate_seconds=40."
 _LEARN = "The difference is tiny: if the product is the same, record again with vnc_rehearse=2, which learns it."
 MAX_OFFERED_MASKS = 4
 MAX_OFFERED_SHARE = 0.25
@@ -199,6 +200,8 @@ def remedies(
         return lines
     if Rehearsal.opened(gate, seen, acted_on):
         lines.append(_LEARN)
+    if gate.is_first:
+        lines.append(_LATE)
     boxes = mismatch.boxes if len(mismatch.boxes) <= MAX_OFFERED_MASKS else (mismatch.region,)
     if not is_maskable(boxes, seen.shape):
         lines.append(_NO_MASK)

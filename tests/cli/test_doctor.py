@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.cli import main
+from pytest_vnc_use.cli import doctor as doctor_module, main
 from pytest_vnc_use.cli.doctor import Finding, diagnose
 from pytest_vnc_use.cli.typing_check import LINE
 from pytest_vnc_use.desktops import qt
@@ -80,6 +80,14 @@ def test_qt_without_network_namespace_is_rejected(monkeypatch: pytest.MonkeyPatc
         settings = Settings(server=server, **({"qt_host_network": host_network} if host_network else {}))
         found = next(found for found in diagnose(settings, typing=False) if found.about == "Qt")
         assert (found.word, text in found.text) == (word, True), str(found)
+
+
+def test_program_may_bring_its_qt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor_module, "_QT_DIRS", {"no_such_qt": "Qt"})
+    for server, word in (("qt", "ok"), ("xvnc", "--")):
+        settings = Settings(server=server, qt_host_network="always")
+        found = next(found for found in diagnose(settings, typing=False) if found.about == "Qt")
+        assert (found.word, "no PySide6 or PyQt6" in found.text) == (word, True), str(found)
 
 
 @pytest.mark.usefixtures("bare")
