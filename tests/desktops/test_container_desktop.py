@@ -76,7 +76,7 @@ BAD: list[tuple[dict[str, Any], type[VncUseError], str]] = [
     ({"environment": ["NO_SUCH_NAME"]}, SettingsError, r"variable 'NO_SUCH_NAME' is not set"),
     ({"volumes": ["/no/such:/there"]}, SettingsError, r"got '/no/such:/there': there is no '/no/such'"),
     ({"command": ["no-such-program"]}, ProgramMissing, r"cannot start 'no-such-program'"),
-    ({"port": 5902, "start_timeout_s": 1.5}, DesktopRefused, "not ready after 1.5 s: .* greet at port 5902"),
+    ({"port": 5902, "start_timeout_s": 1.5}, DesktopRefused, "not ready after 1.5 s: .* greeting at port 5902"),
 ]
 
 
