@@ -11,7 +11,7 @@ import pytest
 from support.chaos import world
 from support.vnc_servers import missing, require
 
-NANO = ["--programs", "nano", "--replays", "1", "--at-once", "1", "--changes", "text of a label", "a dialog at the end"]
+NANO = ["--programs", "nano", "--replays", "1", "--at-once", "1", "--changes", "a dialog at the end"]
 
 
 @pytest.mark.desktop
@@ -20,7 +20,7 @@ NANO = ["--programs", "nano", "--replays", "1", "--at-once", "1", "--changes", "
     ("bench", "options", "results"),
     [
         ("chaos", ["--seed=1", "--minutes=0.5", "--sessions=1", "--tests=2"], ["0 things were wrong"]),
-        ("foreign_programs", NANO, ["| nano | 1 | 1 | 0 |", "2 changed replays, 0 passed"]),
+        ("foreign_programs", NANO, ["| nano | 1 | 1 | 0 |", "1 changed replays, 0 passed"]),
     ],
 )
 def test_small_bench_finds_nothing(bench: str, options: list[str], results: list[str]) -> None:
