@@ -141,7 +141,11 @@ class User:
 
     def until(self, is_reached: Callable[[dict[str, Any]], object]) -> None:
         while not is_reached(self.page.questions[self.id]):
-            self.page.read()
+            try:
+                self.page.read()
+            except TimeoutError as exc:
+                shown = self.page.questions[self.id]
+                raise TimeoutError(f"{shown['notice']!r}, {shown['steps']}") from exc
 
     def done(self, is_done: str = "holds", **answers: Any) -> None:
         verdicts = dict.fromkeys(self.question["claims"], self._verdict)
