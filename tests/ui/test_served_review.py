@@ -86,7 +86,6 @@ def results_of(review: CiReview) -> set[str]:
     return {str(test["result"]) for group in review.facts()["groups"] for test in group["tests"]}
 
 
-@pytest.mark.slow
 def test_accepted_drift_opens_its_gate(
     recorded: list[Path], served: Served, capsys: pytest.CaptureFixture[str]
 ) -> None:
