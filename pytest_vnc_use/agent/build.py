@@ -370,7 +370,7 @@ def is_external(settings: Settings) -> bool:
 
 
 def settings_at(settings: Settings, server: str) -> Settings:
-    """Return the settings for a desktop at this address. The rules of the wire are for a external desktop only.
+    """Return the settings for a desktop at this address. The rules of the wire are for an external desktop only.
 
     A desktop that the plugin starts has a private socket, or a loopback address with a random password.
     """
@@ -605,7 +605,7 @@ def elements_asker(settings: Settings, desktop: Desktop) -> Callable[[Action], E
 
 
 def wire_of(settings: Settings) -> Wire:
-    """Return the rules for the connection to a external desktop. Raises SettingsError if they contradict each other."""
+    """Return the rules of the connection to an external desktop. Raises SettingsError if they contradict each other."""
     return Wire.of(settings.username, settings.tls)
 
 
