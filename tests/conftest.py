@@ -30,6 +30,18 @@ DESKTOPS = frozenset({"pad", "tigervnc", "x11vnc", "recorded_once"})
 MAX_TEST_S = 600
 """Nothing takes so long but what hangs, also on a machine with much else to do."""
 
+LARGE_PLUGINS = (
+    "langsmith_plugin",
+    "playwright",
+    "hypothesispytest",
+    "allure_pytest",
+    "anyio",
+    "pytest-vnc",
+    "recording",
+    "socket",
+    "syrupy",
+)
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let the sessions that tests start leave Qt's server open where it cannot be closed, as the examples do.
@@ -93,11 +105,11 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 @pytest.fixture(autouse=True)
 def _once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Throw no answer of a fake server away, as they come in order; make a recording once; no width but a terminal's
-    own; no large plugin in the sessions that a test starts, which import it for a second.
+    own; no large plugin in the sessions that a test starts, which import them for two seconds.
 
     A test of one of these things switches it on.
     """
-    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:langsmith_plugin -p no:playwright -p no:hypothesispytest")
+    monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(f"-p no:{name}" for name in LARGE_PLUGINS))
     monkeypatch.setenv("VNC_USE_WATCH", "false")
     monkeypatch.setenv("VNC_USE_REHEARSE", "0")
     monkeypatch.delenv("COLUMNS", raising=False)

@@ -68,7 +68,7 @@ class Machine:
             "PYTHONDONTWRITEBYTECODE": "1",
             "VNC_USE_WATCH": "false",
             "VNC_USE_REHEARSE": "0",
-            **{name: os.environ[name] for name in ("PYTHONPYCACHEPREFIX",) if name in os.environ},
+            **{name: os.environ[name] for name in ("PYTEST_ADDOPTS", "PYTHONPYCACHEPREFIX") if name in os.environ},
         }
         done = subprocess.run(
             [*shell, script],

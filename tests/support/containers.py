@@ -45,7 +45,7 @@ def desktop_image() -> str:
     with _LOCK:
         if _failure(ENGINE, "image", "exists", name):
             _have_base_image()
-            _do(ENGINE, "build", "-t", name, str(DIRECTORY))
+            _do(ENGINE, "build", "--layers=false", "-t", name, str(DIRECTORY))
     _do(ENGINE, "run", "--rm", "--entrypoint", "true", name)
     return name
 
