@@ -49,7 +49,7 @@ def test_given_addresses_are_shared_one_user_at_time() -> None:
         third.stop()
 
 
-def test_judge_of_model_that_only_acts_is_another_model() -> None:
+def test_judge_for_acting_model_is_another_model() -> None:
     settings = Settings(planner="gemini", model="gemini-2.5-computer-use-preview-10-2025")
     assert build.model_that_judges(settings) == "gemini-3.8-flash"
     assert build.model_that_judges(replace(settings, model="gemini-3.5-flash-lite")) == "gemini-3.5-flash-lite"
@@ -254,7 +254,7 @@ def test_judge_of_another_service_does_not_get_it(monkeypatch: pytest.MonkeyPatc
         build_judge(Settings(planner="gemini", judge="anthropic", api_key_command=python("print('fetched-key')")))
 
 
-def test_refused_key_is_fetched_again_for_planner_and_judge(tmp_path: Path) -> None:
+def test_refused_key_is_refetched_for_planner_and_judge(tmp_path: Path) -> None:
     counted = tmp_path / "runs"
     command = python(
         f"file = open({str(counted)!r}, 'a'); file.write('x'); print(['old-key', 'new-key'][min(file.tell(), 2) - 1])"

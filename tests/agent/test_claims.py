@@ -40,7 +40,7 @@ def test_votes_are_settings_and_verdicts_are_kept(tmp_path: Path) -> None:
     assert read_trace(result.run_dir).verdicts == tuple(verdicts)
 
 
-def test_what_cannot_be_judged_is_refused_before_anybody_is_asked(tmp_path: Path) -> None:
+def test_invalid_claim_is_refused_before_any_call(tmp_path: Path) -> None:
     judge = ListJudge([])
     agent = agent_before(judge, tmp_path)
     for ask in (agent.verify, agent.check, agent.saw):
@@ -49,7 +49,7 @@ def test_what_cannot_be_judged_is_refused_before_anybody_is_asked(tmp_path: Path
     assert judge.asked == []
 
 
-def test_claim_may_come_to_hold_and_is_asked_again_only_where_screen_changed(tmp_path: Path) -> None:
+def test_late_claim_is_judged_again_where_screen_changed(tmp_path: Path) -> None:
     judge = SightJudge([3])
     agent = agent_before(judge, tmp_path, PassingController(1, 1, 2, 3, 4))
     verdict = agent.assess(CLAIM, within_s=60.0)
@@ -60,7 +60,7 @@ def test_claim_may_come_to_hold_and_is_asked_again_only_where_screen_changed(tmp
     assert "(asked on 3 screens)" in str(verdict)
 
 
-def test_claim_that_never_holds_ends_with_last_verdict_once_time_is_up(tmp_path: Path) -> None:
+def test_claim_false_until_timeout_ends_with_last_verdict(tmp_path: Path) -> None:
     judge = SightJudge([9])
     started = time.monotonic()
     verdict = agent_before(judge, tmp_path, PassingController(1, 2)).assess(CLAIM, within_s=0.3)
@@ -78,7 +78,7 @@ def test_toast_that_came_and_went_was_seen(tmp_path: Path) -> None:
     assert verdict.usage.input == 6 * USAGE.input
 
 
-def test_one_mistake_of_judge_on_one_of_many_frames_is_no_toast(tmp_path: Path) -> None:
+def test_single_judge_mistake_among_frames_is_no_toast(tmp_path: Path) -> None:
     judge = ListJudge(["fails", "holds", *["fails"] * 4, "fails", "unsure", "fails"])
     agent = agent_before(judge, tmp_path, PassingController(1, passed=[5, 7]))
     with pytest.raises(ProductFailed, match="it holds on none of 3 frames; I see it fails"):
@@ -88,7 +88,7 @@ def test_one_mistake_of_judge_on_one_of_many_frames_is_no_toast(tmp_path: Path) 
     assert agent.verdicts[-1].frame == painted(7).ref
 
 
-def test_only_so_many_of_newest_frames_are_looked_through_each_once(tmp_path: Path) -> None:
+def test_newest_frames_are_judged_once_up_to_limit(tmp_path: Path) -> None:
     judge = SightJudge([])
     controller = PassingController(1, passed=[*range(20, 40), 39, 1])
     with pytest.raises(ProductFailed):
@@ -103,7 +103,7 @@ class Toasting(PaintedController):
         return (painted(100 + len(self.performed)),) if self.performed else ()
 
 
-def test_steps_of_run_are_looked_through_until_hands_act(tmp_path: Path) -> None:
+def test_run_steps_are_judged_until_agent_acts(tmp_path: Path) -> None:
     click = Proposal(Click(10, 10), "save")
     agent = agent_before(SightJudge([101]), tmp_path, Toasting())
     agent.run("Save it twice", planner=ListPlanner([act(click), act(click), finished()]))
@@ -135,7 +135,7 @@ def test_soft_checks_are_told_together_and_once(tmp_path: Path) -> None:
         agent.check(False)
 
 
-def test_claims_of_task_that_fail_are_products_each_on_its_line(tmp_path: Path) -> None:
+def test_failed_task_claims_are_product_line_by_line(tmp_path: Path) -> None:
     agent = agent_before(ListJudge(["holds", "unsure", "fails"]), tmp_path, test_id="test_it")
     with pytest.raises(ProductFailed) as raised:
         run_tasks(agent, [TaskSpec("Save it", ("it is open", "it is saved", "it is closed"))])
@@ -202,7 +202,7 @@ def test_saw_finds_toast_of_half_second(tigervnc: VncServer, tmp_path: Path) -> 
 FRAME = painted(1)
 
 
-def test_without_model_every_claim_is_unsure_and_says_what_to_do() -> None:
+def test_claim_without_model_is_unsure_with_remedy() -> None:
     judge: Judge = NoJudge()
     assert judge_claim(judge, "  ", FRAME).reason == "the claim is empty"
     verdict = judge_claim(judge, "2 apples", FRAME)
@@ -222,7 +222,7 @@ H, F, U = "holds", "fails", "unsure"
         (5, [H, F, U, U, U], U),
     ],
 )
-def test_majority_decides_and_nobody_is_asked_once_it_is_certain(votes: int, said: list[str], kind: str) -> None:
+def test_certain_majority_ends_asking_judges(votes: int, said: list[str], kind: str) -> None:
     judge = ListJudge([*said, "asked too often"])
     verdict = judge_claim(judge, "2 apples", FRAME, votes=votes)
     assert (verdict.kind, verdict.votes, verdict.frame) == (kind, tuple(said), FRAME.ref)

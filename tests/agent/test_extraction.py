@@ -82,16 +82,14 @@ def test_every_service_takes_schema(model: Any) -> None:
         (Anything, "Anything.value may be anything"),
     ],
 )
-def test_model_that_cannot_be_asked_for_is_refused_before_anybody_is_asked(
-    model: Any, problem: str, tmp_path: Path
-) -> None:
+def test_extraction_unsupported_model_is_refused_before_any_call(model: Any, problem: str, tmp_path: Path) -> None:
     judge = ListJudge([])
     with pytest.raises(SettingsError, match=problem):
         agent_before(judge, tmp_path).extract(model, "what is in the basket?")
     assert judge.asked == []
 
 
-def test_model_is_filled_or_error_shows_what_was_read(tmp_path: Path) -> None:
+def test_extraction_fills_model_or_error_shows_text(tmp_path: Path) -> None:
     wrong = {**BASKET, "total": "three", "lines": [{"fruit": "apple", "count": 0}]}
     agent = agent_before(ListJudge([BASKET, wrong]), tmp_path)
     basket = agent.extract(Basket, "what is in the basket?")
@@ -122,7 +120,7 @@ def test_value_that_cannot_be_read_raises(judge: Any, question: str, problem: st
         agent_before(judge, tmp_path).extract(int, question)
 
 
-def test_what_was_read_is_in_run_directory_without_secrets(tmp_path: Path) -> None:
+def test_extracted_value_is_in_run_directory_without_secrets(tmp_path: Path) -> None:
     agent = agent_before(ListJudge([["pass", "word-1"], "word-1"]), tmp_path, secrets={"PASSWORD": "word-1"})
     result = agent.run("Open the basket")
     assert agent.extract(list[str], "what is written there?") == ["pass", "word-1"]

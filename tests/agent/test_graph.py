@@ -261,9 +261,7 @@ class RecordedTurns(ListPlanner):
     is_live = False
 
 
-def test_failed_replay_resumes_from_one_checkpoint_with_its_planner(
-    agent_of: AgentOf, controller: PaintedController
-) -> None:
+def test_failed_replay_resumes_from_checkpoint_with_planner(agent_of: AgentOf, controller: PaintedController) -> None:
     outage = iter([ModelUnavailable("no answer")])
 
     def last() -> Decision:

@@ -38,7 +38,7 @@ def plan(observation: Observation) -> Answer:
     return [RISKY, TYPES] if not observation.turns else finish()
 
 
-def test_lost_secret_is_asked_for_and_its_name_is_never_typed(agent_of: AgentOf, controller: PaintedController) -> None:
+def test_resume_lost_secret_is_required_and_never_typed(agent_of: AgentOf, controller: PaintedController) -> None:
     turns = act(RISKY, TYPES), finished()
     waiting = agent_of(*turns, secrets={"PW": "hunter2"}).run("Sign in with <secret:PW>")
     for go_on in (VncUseAgent.approve, VncUseAgent.resume):
@@ -61,9 +61,7 @@ def test_lost_functions_are_asked_for(agent_of: AgentOf) -> None:
     assert agent.budget._steps == 2
 
 
-def test_lost_planner_is_asked_for_and_no_other_takes_its_place(
-    agent_of: AgentOf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_resume_lost_planner_is_required_without_substitute(agent_of: AgentOf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_API_KEY", "key")
     monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", "http://127.0.0.1:1")
     secrets = {"PW": "x"}

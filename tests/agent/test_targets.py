@@ -38,7 +38,7 @@ def test_place_is_stored_as_it_was_before_action(tmp_path: Path) -> None:
     assert crop.getpixel((0, 0)) == (0, 0, 90)
 
 
-def test_typed_text_goes_to_focus_or_to_field_clicked_before(tmp_path: Path) -> None:
+def test_typed_text_targets_focus_or_last_clicked_field(tmp_path: Path) -> None:
     told: dict[type, Elements] = {Click: (FIELD,)}
     seen = Targets(lambda action: told.get(type(action), ()), RunDirectory.create(tmp_path, "run-1"))
     frame = painted(1)
@@ -61,7 +61,7 @@ def test_typed_text_goes_to_focus_or_to_field_clicked_before(tmp_path: Path) -> 
     assert elements(TypeText("a")) == (FIELD,)
 
 
-def test_tree_that_hangs_or_breaks_costs_little_and_fails_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_or_broken_tree_fails_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(targets, "ASK_S", 0.05)
     monkeypatch.setattr(targets, "_SLOW_S", 0.05)
     asked, never = [], threading.Event()
@@ -95,7 +95,7 @@ def run_on(tmp_path: Path, *told: Element, **options: Any) -> RunResult:
     return agent.run("sign in")
 
 
-def test_step_keeps_its_element_and_is_called_by_it(tmp_path: Path) -> None:
+def test_step_keeps_element_as_name(tmp_path: Path) -> None:
     result = run_on(tmp_path, BUTTON)
     (step,) = read_trace(result.run_dir).steps
     assert step.elements == (BUTTON,)

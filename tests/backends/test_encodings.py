@@ -89,7 +89,7 @@ def test_invalid_pixels_raise() -> None:
             read(Tight().decode(2, 2), data)
 
 
-def test_text_that_scrolled_and_window_that_moved_are_as_raw(tigervnc: VncServer) -> None:
+def test_scrolled_text_and_moved_window_equal_raw(tigervnc: VncServer) -> None:
     """TigerVNC then tells where on the screen the pixels are already."""
     with ExitStack() as stack:
         raw, *small = (stack.enter_context(closing(connect(tigervnc.address, encoding=each))) for each in ENCODINGS)

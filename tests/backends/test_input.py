@@ -217,7 +217,7 @@ COMBINATIONS: dict[tuple[str, ...], str] = {
 }
 
 
-def test_keys_arrive_and_held_one_is_released_in_end(tigervnc: VncServer, connected: Connect, tmp_path: Path) -> None:
+def test_keys_arrive_and_held_key_is_released(tigervnc: VncServer, connected: Connect, tmp_path: Path) -> None:
     vnc_servers.require("xev")
     log = tmp_path / "log"
 
@@ -374,7 +374,7 @@ def receiving(name: bytes, *extensions: bytes) -> Iterator[tuple[VNCController, 
         serving.join()
 
 
-def test_keys_go_out_in_one_write_beside_held_ones() -> None:
+def test_keys_are_one_write_beside_held_keys() -> None:
     """A release that is late would let the server repeat the key."""
     with receiving(b"a server") as (controller, receives):
         typed = [struck(SHIFT, ord("A")), struck(ord("b")), struck(0xFF0D), struck(SHIFT, ord("?"))]

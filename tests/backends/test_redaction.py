@@ -145,7 +145,7 @@ def test_large_change_raises_settings_error_naming_masks() -> None:
     assert not shows(seen, word(SECRET[:3], size=48))
 
 
-def test_masked_region_is_redacted_and_no_part_of_field() -> None:
+def test_masked_region_is_redacted_without_field_parts() -> None:
     mask = Region(30, 170, 470, 250)
     form = PaintedForm(also=preview)
     controller = redacting(form, masks=(mask,))

@@ -22,7 +22,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from foreign_table import CHANGES, PROGRAMS, Change, DesktopProgram, Page, Program, in_page, over_window
+from foreign_table import CHANGES, PROGRAMS, Change, DesktopProgram, Page, in_page, over_window
 
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types.protocols import Desktop, Judge, Planner
@@ -91,14 +91,15 @@ class Handler(SimpleHTTPRequestHandler):
 
 
 @pytest.fixture
-def program(name: str) -> Program:
+def program(name: str) -> Page | DesktopProgram:
     return PROGRAMS[name]
 
 
 @pytest.fixture
 def kind(request: pytest.FixtureRequest) -> str:
     kinds = os.environ["VNC_FOREIGN_CHANGES"].split("\n")
-    return kinds[(request.node.callspec.params.get("vnc_repetition", 1) - 1) % len(kinds)]
+    repetition: int = request.node.callspec.params.get("vnc_repetition", 1)
+    return kinds[(repetition - 1) % len(kinds)]
 
 
 @pytest.fixture
@@ -119,7 +120,9 @@ def happened(name: str, kind: str) -> Callable[[], None]:
 
 
 @pytest.fixture
-def port(program: Program, change: Change | None, presses: int, happened: Callable[[], None]) -> Iterator[int]:
+def port(
+    program: Page | DesktopProgram, change: Change | None, presses: int, happened: Callable[[], None]
+) -> Iterator[int]:
     """Yield the port of the page with its change; 0 for other programs."""
     if not isinstance(program, Page):
         yield 0
@@ -136,13 +139,13 @@ def port(program: Program, change: Change | None, presses: int, happened: Callab
 
 
 @pytest.fixture
-def vnc_settings(vnc_settings: Settings, program: Program) -> Settings:
+def vnc_settings(vnc_settings: Settings, program: Page | DesktopProgram) -> Settings:
     return replace(vnc_settings, screen_size=program.size)
 
 
 @pytest.fixture
 def vnc_app(
-    program: Program, kind: str, change: Change | None, presses: int, port: int, tmp_path: Path
+    program: Page | DesktopProgram, kind: str, change: Change | None, presses: int, port: int, tmp_path: Path
 ) -> Sequence[str]:
     """A script in a file, as it is longer than a command line's word may be."""
     start = tmp_path / "start.sh"
@@ -150,7 +153,7 @@ def vnc_app(
     return ["sh", str(start)]
 
 
-def beside(program: Program, change: Change | None, presses: int) -> str:
+def beside(program: Page | DesktopProgram, change: Change | None, presses: int) -> str:
     """Start what belongs beside the program: a counter of input while it is recorded, or a painter over it."""
     words = ["count"]
     if presses:
@@ -161,7 +164,7 @@ def beside(program: Program, change: Change | None, presses: int) -> str:
     return f"{shlex.join([sys.executable, str(TOOLS / 'late_window.py'), *words])} &\n"
 
 
-def command(program: Program, kind: str, port: int) -> str:
+def command(program: Page | DesktopProgram, kind: str, port: int) -> str:
     if isinstance(program, DesktopProgram):
         return program.changed.get(kind, program.command)
     rules = f"MAP {SITE} 127.0.0.1:{port}, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
@@ -171,7 +174,12 @@ def command(program: Program, kind: str, port: int) -> str:
 
 @pytest.fixture
 def vnc_desktop(
-    vnc_desktop: Desktop, name: str, program: Program, presses: int, change: Change | None, happened: Callable[[], None]
+    vnc_desktop: Desktop,
+    name: str,
+    program: Page | DesktopProgram,
+    presses: int,
+    change: Change | None,
+    happened: Callable[[], None],
 ) -> Iterator[Desktop]:
     """Once the program's window has its name; then what was counted, or has happened, is noted."""
     named = shlex.quote(f'"[^"]*{program.window}[^"]*":.* [0-9]{{3,}}x[0-9]{{3,}}[+]')
@@ -186,10 +194,10 @@ def vnc_desktop(
 
 
 @pytest.fixture
-def vnc_planner(program: Program) -> Planner:
+def vnc_planner(program: Page | DesktopProgram) -> Planner:
     return Steps(*program.steps)
 
 
 @pytest.fixture
-def vnc_judge(program: Program) -> Judge:
+def vnc_judge(program: Page | DesktopProgram) -> Judge:
     return Says(region=program.region)

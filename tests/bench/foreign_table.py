@@ -114,7 +114,7 @@ def edited(file: str, edit: str, command: str) -> str:
     return f'sed {shlex.quote(edit)} {file} > "$HOME/edited"; exec unshare -rm sh -c {shlex.quote(bound)}'
 
 
-def in_gtk(command: str, *, label: str, character: str, css: Mapping[str, str]) -> Mapping[str, str]:
+def in_gtk(command: str, *, label: str, character: str, css: Mapping[str, str]) -> dict[str, str]:
     """Changed versions of a GTK program: two commands, and the same with other style sheets, by the change."""
     styled = {what: f"printf %s {shlex.quote(text)} > .config/gtk-3.0/gtk.css; {command}" for what, text in css.items()}
     return {"text of a label": label, "one wrong character": character, **styled}
@@ -383,7 +383,7 @@ DESKTOP_PROGRAMS: Mapping[str, DesktopProgram] = {
         other=(262, 327, 276, 343),
     ),
 }
-PROGRAMS: Mapping[str, Program] = {
+PROGRAMS: Mapping[str, Page | DesktopProgram] = {
     **{f"{name}, scale {scale}": page.scaled(scale) for name, page in PAGES.items() for scale in (1, 2)},
     **DESKTOP_PROGRAMS,
 }

@@ -1,6 +1,4 @@
-"""What a test costs with a model and replayed: the table of README.md and docs/costs.md, in Markdown. Run as a script:
-
-    PYTHONPATH=tests python tests/bench/what_it_costs.py
+"""What a live test costs: the table of docs/models.md, in Markdown.
 
 A fake server for Gemini has the example shop go from page to page, one step a turn, then one claim is judged. The
 characters and images of each request are those that go out. Tokens are estimated as the limits of a test do it,
@@ -16,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from pytest_vnc_use import Outcome, VncUseAgent
-from pytest_vnc_use.agent.budget import _CHARACTERS_A_TOKEN, _SHORT_ANSWER, Budget, Most, Prices, load_prices
+from pytest_vnc_use.agent.budget import _CHARACTERS_A_TOKEN, _SHORT_ANSWER, Budget, CostLimits, Prices, load_prices
 from pytest_vnc_use.planners.gemini.planner import GeminiJudge
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, ModelRequest, Usage
@@ -35,7 +33,7 @@ class Requests(Budget):
     """A budget without limits that notes each request before it is sent."""
 
     def __init__(self) -> None:
-        super().__init__(load_prices(), Most(), Most())
+        super().__init__(load_prices(), CostLimits(), CostLimits())
         self.asked: list[ModelRequest] = []
 
     def before(self, asked: ModelRequest) -> None:

@@ -225,7 +225,7 @@ def test_unclear_program_is_rejected(tmp_path: Path, program: str, where: str, e
 
 
 @pytest.mark.slow
-def test_missing_answers_are_asked_for_and_desktop_is_checked(tmp_path: Path, tigervnc: VncServer) -> None:
+def test_init_asks_missing_answers_and_checks_desktop(tmp_path: Path, tigervnc: VncServer) -> None:
     user, terminal = pty.openpty()
 
     def at_terminal(*answers: str) -> subprocess.CompletedProcess[str]:

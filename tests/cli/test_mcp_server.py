@@ -169,7 +169,7 @@ def test_only_yes_is_yes(tmp_path: Path, desktop: XvncDesktop, era: str) -> None
 
 
 @pytest.mark.slow
-def test_one_thing_is_done_at_time_and_what_is_cancelled_ends(conversation: Conversation) -> None:
+def test_tools_run_one_at_time_and_end_cancelled(conversation: Conversation) -> None:
     earlier = set(conversation.directory.glob("runs/*"))
     conversation.replies.append(hang(1.0))
     running = conversation.portal.start_task_soon(conversation.client.call_tool, "run_task", {"task": "Look"})
@@ -248,7 +248,7 @@ def test_endless():
 
 
 @pytest.mark.slow
-def test_tests_are_run_with_same_settings_or_refused_in_line(conversation: Conversation) -> None:
+def test_run_tests_uses_same_settings_or_is_refused(conversation: Conversation) -> None:
     (conversation.directory / "pytest.ini").write_text("[pytest]\nvnc_planner = gemini\n", encoding="utf-8")
     (conversation.directory / "test_it.py").write_text(SUITE, encoding="utf-8")
     (conversation.directory / "test_broken.py").write_text("import nothing_of_that_name\n", encoding="utf-8")

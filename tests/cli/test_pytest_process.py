@@ -30,7 +30,7 @@ def test_endless(desktop):
 
 
 @pytest.mark.slow
-def test_suite_stopped_ends_its_fixtures_and_leaves_no_process(tmp_path: Path) -> None:
+def test_stopped_suite_ends_fixtures_and_leaves_no_process(tmp_path: Path) -> None:
     (tmp_path / "test_endless.py").write_text(ENDLESS, encoding="utf-8")
     suite = Suite(tmp_path, tmp_path / "runs", [], "", {})
     with ThreadPoolExecutor() as threads:
@@ -52,7 +52,7 @@ def test_suite_stopped_before_it_starts_ends_too(tmp_path: Path) -> None:
     assert not (tmp_path / "pid.txt").exists()
 
 
-def test_path_that_is_no_path_of_tests_is_rejected(tmp_path: Path) -> None:
+def test_path_outside_directory_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "args.txt").write_text("/etc/test_it.py\n", encoding="utf-8")
     for path in ("@args.txt", "-pevil", "--rootdir=/", "../test_it.py", "/etc/test_it.py::test", "a\0b.py"):
         with pytest.raises(SettingsError, match="a test path must be in the directory"):

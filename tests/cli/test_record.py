@@ -73,7 +73,7 @@ def pay(user: User) -> None:
 
 
 @pytest.mark.slow
-def test_what_person_does_and_claims_is_test_that_replays(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
+def test_actions_and_claims_by_hand_replay(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
     recorder = record_till("--out=tests/shop/test_shown.py")
     assert not (tmp_path / "tests").exists()  # not before something was done
     with recorder.user() as user:

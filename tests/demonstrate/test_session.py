@@ -144,7 +144,7 @@ def test_two_recorded_clicks_are_no_double_click(tigervnc: VncServer) -> None:
     assert controller.times[2] - controller.times[1] >= AGAIN_S
 
 
-def test_names_of_elements_have_no_secret_and_follow_steps() -> None:
+def test_element_names_have_no_secret_follow_steps() -> None:
     buttons = [Element("button", name, Region(0, 0, 9, 9)) for name in ("pay with 4111-1111", f"key-1 {'x' * 100_000}")]
     actions = [
         DemonstratedAction(Click(1, 1), BLACK, (buttons[0],)),

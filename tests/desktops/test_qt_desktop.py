@@ -38,7 +38,7 @@ def desktop(start: Callable[..., QtDesktop], qt_program: list[str]) -> QtDesktop
     return started
 
 
-def test_desktops_started_at_once_have_own_size_arguments_and_port(
+def test_desktops_started_together_have_separate_size_and_port(
     start: Callable[..., QtDesktop], qt_program: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = Path(qt_program[1])

@@ -35,7 +35,7 @@ def test_command_that_cannot_start_is_named(session: Session) -> None:
         session.run(["no-such-program"], timeout_s=10)
 
 
-def test_long_output_keeps_beginning_and_end_and_fills_no_disk(session: Session) -> None:
+def test_long_output_keeps_both_ends_within_limit(session: Session) -> None:
     program = session.start("program", ["sh", "-c", "echo first; yes; "])
     wait_for(lambda: "bytes are left out here" in program.output, "it")
     file = session.directory / "logs" / "program.txt"
@@ -143,7 +143,7 @@ def test_program_leads_its_own_session_in_empty_home(session: Session) -> None:
     assert len([*Path("/proc/self/fd").iterdir()]) <= before
 
 
-def test_command_out_of_time_ends_and_background_may_print(session: Session) -> None:
+def test_command_timeout_ends_it_background_may_print(session: Session) -> None:
     started = time.monotonic()
     with pytest.raises(DesktopError, match="did not end within 1 s"):
         session.run(["sh", "-c", "trap '' TERM; yes & yes >&2"], timeout_s=1)
@@ -165,7 +165,7 @@ def test_session_of_same_name_has_same_home(start: Callable[..., Session]) -> No
     assert again.home == first.home
 
 
-def test_program_gets_no_secrets_but_packages_caches_and_fonts_of_tester(
+def test_program_gets_packages_caches_and_fonts_without_secrets(
     start: Callable[..., Session], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "VNC_USE_PASSWORD", "WAYLAND_DISPLAY"):

@@ -112,7 +112,7 @@ def test_machine_that_cannot_start_it_is_named(tmp_path: Path, monkeypatch: pyte
         XvncDesktop()
 
 
-def test_desktops_started_at_once_share_nothing_and_leave_nothing(start: Callable[..., XvncDesktop]) -> None:
+def test_desktops_started_together_share_and_leave_nothing(start: Callable[..., XvncDesktop]) -> None:
     own = "exec env -i DISPLAY=$DISPLAY XAUTHORITY=$XAUTHORITY /usr/bin/xterm -e cat"  # an environment of its own
     with ThreadPoolExecutor() as pool:
         desktops = list(pool.map(lambda _: start(XvncDesktop, ["sh", "-c", own]), range(3)))

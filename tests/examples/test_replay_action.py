@@ -17,7 +17,7 @@ TASK = "import pytest\n@pytest.mark.skip\n@pytest.mark.vnc_task('Click it')\ndef
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("test", "code"), [(TASK, 0), ("def test_plain(): ...\n", 5)])
-def test_job_without_test_passes_only_if_another_has_one(tmp_path: Path, test: str, code: int) -> None:
+def test_job_without_tests_passes_if_another_has_some(tmp_path: Path, test: str, code: int) -> None:
     require_package("pytest_split")
     machine = empty_machine(tmp_path)
     (machine.clone / "test_it.py").write_text(test)

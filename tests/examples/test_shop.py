@@ -51,7 +51,7 @@ def test_fonts_and_settings_of_machine_are_not_seen(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_change_accepted_on_page_takes_one_answer_for_all_tests(tmp_path: Path) -> None:
+def test_change_accepted_on_page_once_for_all_tests(tmp_path: Path) -> None:
     shutil.copytree(EXAMPLES, tmp_path / "examples", ignore=shutil.ignore_patterns("runs", "gallery", "__pycache__"))
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:pytest-vnc\n", encoding="utf-8")
     shop = shlex.join([sys.executable, str(PROGRAMS / "buggy_shop.py"), "spelling"])

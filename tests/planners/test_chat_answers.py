@@ -143,7 +143,7 @@ def test_invalid_calls_are_reported_to_model() -> None:
 EXTRA = {"extra_content": {"google": {"thought_signature": "c2ln"}}}
 
 
-def test_calls_go_back_with_own_ids_and_extra_content() -> None:
+def test_calls_return_with_ids_and_extra_content() -> None:
     twins = [{"id": "x", "type": "function", "function": {"name": "wait", "arguments": "{}"}, **EXTRA}] * 2
     with chat([said("", tool_calls=twins), call("wait")]) as conversation:
         conversation.act()

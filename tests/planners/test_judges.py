@@ -99,7 +99,7 @@ def test_answer_is_bound_to_schema_reason_first(name: str) -> None:
     assert not {"tools", "tool_choice"} & set(body)
 
 
-def test_server_without_binding_is_asked_without_it_from_then_on() -> None:
+def test_server_without_binding_is_asked_unbound_afterwards() -> None:
     with judges(CHAT, error(503, "", "Loading model"), said(opinion())) as asked:
         assert asked.ask()
         assert all("response_format" in body for body in asked.bodies)
@@ -124,7 +124,7 @@ def test_chat_answer_cut_off_is_no_verdict() -> None:
         assert asked.bodies[0]["temperature"] == 0.0
 
 
-def test_opinion_is_found_in_text_unless_cut_quoted_or_ambiguous() -> None:
+def test_opinion_in_text_unless_cut_quoted_or_ambiguous() -> None:
     thought = f"<think>It may fail: {opinion(verdict='fails')}</think>{opinion()}"
     with judges(CHAT, said(thought), said(f"I looked at the row. {opinion()}")) as asked:
         assert asked.ask()

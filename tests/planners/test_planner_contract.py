@@ -298,7 +298,7 @@ def test_turns_of_run_are_counted_and_shown(tmp_path: Path, player: Player) -> N
         assert (result.outcome, server.refusals, len(server.requests) <= 4) == (Outcome.GAVE_UP, [], True)
 
 
-def test_large_result_is_cut_everywhere_and_secret_hidden_whole(tmp_path: Path) -> None:
+def test_large_result_is_cut_secret_is_hidden_whole(tmp_path: Path) -> None:
     secret, player = "swordfish-swordfish", PLAYERS["gemini"]
 
     def lookup() -> str:

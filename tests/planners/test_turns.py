@@ -192,7 +192,7 @@ def stock_of(fruit: str) -> str:
     return f"3 {fruit}"
 
 
-def test_chat_batch_may_call_function_and_has_one_screenshot() -> None:
+def test_chat_batch_with_function_has_one_screenshot() -> None:
     batch = call("batch", actions='[{"name": "stock_of", "fruit": "pears"}, {"command": "press_key", "key": "F5"}]')
     with chat([batch, call("wait")], functions=[stock_of]) as conversation:
         assert conversation.actions() == [CallFunction("stock_of", {"fruit": "pears"}), KeyCombo(("F5",))]

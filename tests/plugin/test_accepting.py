@@ -55,7 +55,7 @@ def reviewed(
 
 
 @pytest.mark.slow
-def test_answers_hold_for_all_tests_and_bug_is_product(project: Project) -> None:
+def test_answers_hold_for_all_tests_bug_is_product(project: Project) -> None:
     before = files_of(project)
     ended = reviewed(project, "wrong total", YES, BUG, options="")
     assert (ended.code, len(ended.questions)) == (1, 2), ended.out
@@ -80,7 +80,7 @@ def test_reviewer_with_pytest_timeout_is_refused(project: Project) -> None:
 
 
 @pytest.mark.slow
-def test_model_is_offered_if_what_it_does_can_be_judged(project: Project) -> None:
+def test_model_is_offered_if_judge_is_available(project: Project) -> None:
     project.write("conftest.py", PLANS)
     project.write("test_till.py", f"{JUDGE}\n{TASK}def test_till(vnc_desktop): ...\n{CLAIM}")
     assert project.run("--vnc-record=rewrite").code == 0

@@ -150,7 +150,7 @@ class TestByFixture:
 """
 
 
-def test_program_is_from_option_marker_or_fixture_and_its_output_redacted(
+def test_program_from_option_marker_fixture_has_redacted_output(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHOP_PASSWORD", "tiefgeheim")

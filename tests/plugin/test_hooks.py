@@ -77,7 +77,7 @@ def test_raising_hooks_on_worker_change_no_result(
 DRIFT = Drift("no hunter2hunter2 is shown", NO_FRAME, NO_FRAME, Region(0, 0, 1, 1))
 
 
-def test_raising_drift_hook_gets_no_secrets_and_is_noted_once() -> None:
+def test_raising_drift_hook_is_reported_once_without_secrets() -> None:
     drifts: list[tuple[str, Path]] = []
 
     def hook(drift: Drift, run_dir: Path) -> None:

@@ -45,7 +45,7 @@ FILES = [
 
 
 @pytest.mark.parametrize(("name", "text"), FILES)
-def test_settings_of_file_and_env_file_work_from_any_directory(
+def test_file_and_env_settings_work_from_any_directory(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, name: str, text: str
 ) -> None:
     """The key in the env file is redacted."""

@@ -96,7 +96,7 @@ def test_user_desktop_without_settings_is_reported(pytester: pytest.Pytester, mo
 
 
 @pytest.mark.usefixtures("without_settings")
-def test_session_without_desktop_writes_only_results_that_are_named(
+def test_session_without_desktop_writes_only_named_results(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path / "summary.md"))

@@ -76,7 +76,7 @@ def test_end_is_watched_before_claims_and_hands(saved: Tills, act: Callable[[Vnc
 
 @pytest.mark.slow
 @desktop
-def test_late_error_of_task_closes_gate_of_next_task(tmp_path: Path) -> None:
+def test_late_error_of_task_closes_next_gate(tmp_path: Path) -> None:
     tills = Tills(tmp_path, LATER)
     with tills.agent("auto", Steps(SAVE)) as played:
         played.run()
@@ -94,7 +94,7 @@ def test_late_error_of_task_closes_gate_of_next_task(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @desktop
-def test_body_may_change_screen_if_it_did_when_recorded(tmp_path: Path) -> None:
+def test_body_may_change_screen_as_when_recorded(tmp_path: Path) -> None:
     tills = Tills(tmp_path, LATER)
     with tills.agent("auto", Steps(SAVE)) as played:
         played.run()

@@ -153,7 +153,7 @@ def test_machine_of_desktop_without_commands_is_unknown() -> None:
 
 
 @pytest.mark.desktop
-def test_machine_of_xvnc_has_fonts_and_versions_of_programs() -> None:
+def test_machine_of_xvnc_has_fonts_and_program_versions() -> None:
     for program in ("Xtigervnc", "xterm", "dpkg-query", "fc-match"):
         require(program)
     desktop = XvncDesktop(["sh", "-c", "exec xterm"], start_timeout_s=60)

@@ -229,7 +229,7 @@ def test_really_differing_other_drawing_is_marked() -> None:
         assert really_differing(screen((text(words, "plain"), 20, 20)), screen((text(words, "hinted"), 20, 20))).any()
 
 
-def test_really_differing_redrawn_word_beside_equal_word_is_marked() -> None:
+def test_redrawn_word_beside_equal_word_is_marked() -> None:
     """The second word would be drawn again too if the whole line were."""
     total = text("Total 3.75", "plain").copy()
     total[:, 70:] = text("Total 3.75", "hinted")[:, 70:]
@@ -238,7 +238,7 @@ def test_really_differing_redrawn_word_beside_equal_word_is_marked() -> None:
     assert (really_differing(before, after) == differing(before, after)).all()
 
 
-def test_really_differing_bars_grown_by_one_pixel_are_marked() -> None:
+def test_bars_grown_by_one_pixel_are_marked() -> None:
     before, after = screen(), screen()
     for number, height in enumerate((20, 14, 26, 30, 18)):
         columns = np.s_[50 + 14 * number : 58 + 14 * number]

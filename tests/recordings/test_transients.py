@@ -51,7 +51,7 @@ def test_transient_is_listed_with_its_frame(recorded: Tills) -> None:
     ],
 )
 @desktop
-def test_slow_program_toast_or_window_in_pieces_is_not_listed(tills: Tills, was: str, now: list[str]) -> None:
+def test_slow_toast_or_window_pieces_are_not_listed(tills: Tills, was: str, now: list[str]) -> None:
     with tills.agent("auto", Steps(*STEPS), was) as played:
         played.run()
         assert played.recorded.keep()

@@ -72,7 +72,7 @@ def test_block_of_thumbnails_leads_to_page(write_run, make_step):
     assert links == [f"runs/run-1/index.html{step}" for step in ("", "#step-1", "#step-2")]
 
 
-def test_page_and_block_name_step_or_show_its_place(write_run, make_step) -> None:
+def test_page_and_block_name_or_locate_step(write_run, make_step) -> None:
     png = BytesIO()
     Image.new("RGB", (160, 60), "navy").save(png, "PNG")
     crop = FrameRef(hashlib.sha256(png.getvalue()).hexdigest(), 160, 60)
@@ -137,7 +137,7 @@ def pytest_runtest_makereport(item, call):
 """
 
 
-def test_plugins_of_reports_hold_run_and_images_of_others(pytester, write_run, make_step, frames):
+def test_report_plugins_keep_run_and_foreign_images(pytester, write_run, make_step, frames):
     require_package("allure_pytest")
     drift = Drift("it is other", frames[0].ref, frames[2].ref, Region(20, 30, 60, 50))
     steps = [make_step(1, Click(50, 50), "<b>intent</b>"), make_step(2, Click(5, 5), error="it is gone")]

@@ -94,7 +94,7 @@ def html_of(runs: list[Path], directory: Path, name: str = "index.html") -> str:
     return (directory / name).read_text("utf-8")
 
 
-def test_screens_of_run_are_gone_once_its_page_is_written(drifted, tmp_path: Path) -> None:
+def test_screens_are_released_after_page_is_written(drifted, tmp_path: Path) -> None:
     """Else a report of 200 runs takes 5 GB. Screens are arrays, which no garbage collector counts."""
     runs = [drifted(f"drifted-{number}", at=10 + 10 * number) for number in range(8)]
     write_report(runs[:1], tmp_path / "first")
@@ -126,9 +126,7 @@ def test_far_apart_differences_are_each_enlarged(write_run, make_step, frames) -
 
 
 @pytest.mark.parametrize(("result", "mode"), [("passed", "healed"), ("failed", "not healed"), ("", "not healed")])
-def test_step_after_takeover_is_healed_only_if_test_passed(
-    result: str, mode: str, write_run, make_step, frames
-) -> None:
+def test_step_after_takeover_is_healed_if_passed(result: str, mode: str, write_run, make_step, frames) -> None:
     drift = Drift("other", frames[0].ref, frames[1].ref, Region(0, 0, 9, 9), healed=True)
     planner = "recording, and after a drift callable (plans:plan)"
     path = write_run([make_step(1, Click(6, 6))], planner=planner, first=[drift])
@@ -137,7 +135,7 @@ def test_step_after_takeover_is_healed_only_if_test_passed(
     assert [step.mode for step in show_run(path).view.steps] == [mode]
 
 
-def test_beside_runs_nothing_is_copied_and_elsewhere_all_is(drifted, tmp_path: Path) -> None:
+def test_screenshots_are_copied_unless_page_beside_runs(drifted, tmp_path: Path) -> None:
     run = drifted()
     before = {*run.rglob("screens/*")}
     write_report([run], run.parent)
@@ -179,7 +177,7 @@ def test_copied_screens_are_lossless_unless_test_passed(drifted, result: str, *,
     assert (copy.tobytes() == original.tobytes()) == is_same
 
 
-def test_screenshot_that_cannot_be_shown_is_named_in_its_place(write_run, make_step, tmp_path: Path) -> None:
+def test_unreadable_screenshot_is_named_in_its_place(write_run, make_step, tmp_path: Path) -> None:
     (tmp_path / "secret.png").write_bytes(framed(9).png)
     svg = b"<svg onload=alert(1)>"
     damaged = hashlib.sha256(svg).hexdigest()

@@ -66,7 +66,7 @@ def page(browser: Any) -> Iterator[Any]:
 DISPLAY = "each => getComputedStyle(each).display"
 
 
-def test_failed_run_is_seen_without_scrolling_and_read_by_keys(page: Any, runs: list[Path], tmp_path: Path) -> None:
+def test_failed_run_is_visible_unscrolled_and_keyboard_readable(page: Any, runs: list[Path], tmp_path: Path) -> None:
     write_report(runs, tmp_path / "out")
     page.goto((tmp_path / "out" / "run-1" / "index.html").as_uri())
     for part in (".sentence", ".rule", "#deciding svg >> nth=1", ".film li >> nth=2", ".facts >> nth=0"):
@@ -118,7 +118,7 @@ MEASURE = """path => {
 """The middle of the mark as a point of the screenshot, as the browser lays both out."""
 
 
-def test_axe_finds_nothing_and_point_is_where_step_clicked(browser: Any, runs: list[Path], tmp_path: Path) -> None:
+def test_axe_finds_nothing_point_is_at_click(browser: Any, runs: list[Path], tmp_path: Path) -> None:
     axe = require_package("axe_playwright_python.sync_playwright")
     address = write_report(runs, tmp_path / "out").as_uri()
     one_file = write_report(runs, tmp_path / "one", one_file=True).as_uri()

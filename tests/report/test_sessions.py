@@ -157,7 +157,7 @@ def test_second_session_and_rehearsal_alone_are_no_attempts(made: Made) -> None:
     assert view.facts[:2] == [("tests", "1"), ("not counted", "1 rehearsal")]
 
 
-def test_same_cause_is_one_group_whatever_tests_are_called() -> None:
+def test_same_cause_is_grouped_across_test_names() -> None:
     names = ["a/t.py::test_open", "a/t.py::test_9", "t.py::test_p[x y]", "t.py::TestIt::test_open", "t.py::test_p[2]"]
     causes = [
         [f"there is no recording of {each.rpartition('/')[2]!r} at '/r/{each}.json'" for each in names],
@@ -374,7 +374,7 @@ def test_malformed_results_are_named_without_content(tmp_path: Path) -> None:
         read_results(outside)
 
 
-def test_report_is_written_over_older_one_and_no_foreign_file(
+def test_report_replaces_older_report_but_no_foreign_file(
     made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = made("made-1")

@@ -229,7 +229,7 @@ def test_crash_leaves_traceback_without_secrets(tmp_path: Path) -> None:
     assert written(directory, "partial_execution.json") == []
 
 
-def test_reenact_types_secret_obeys_policy_and_stops_at_error(
+def test_reenact_types_secret_obeys_policy_stops_at_error(
     tmp_path: Path, pad: QtDesktop, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

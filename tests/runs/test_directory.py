@@ -118,7 +118,7 @@ def lines_of(path: Path, name: str = "trace.jsonl") -> list[dict[str, Any]]:
     return [json.loads(line) for line in (path / name).read_text(encoding="utf-8").splitlines()]
 
 
-def test_value_without_json_is_text_and_other_type_error() -> None:
+def test_non_json_value_is_text_or_type_error() -> None:
     assert to_json(CallFunction("f", {"of": range(3)}))["arguments"] == {"of": "range(0, 3)"}
     with pytest.raises(RunDirectoryError, match=r"x does not fit: .*integer.*, got 'left'"):
         from_json(Click, {"x": "left", "y": 2})
@@ -152,7 +152,7 @@ def test_run_waits_until_it_continues(directory: RunDirectory) -> None:
 
 
 @pytest.mark.parametrize("torn", [b'{"kind":"step","st', b'{"kind":"end","outcome":"done","message":"","error":""}'])
-def test_torn_last_line_is_passed_over_and_then_removed(directory: RunDirectory, torn: bytes) -> None:
+def test_torn_last_line_is_skipped_then_removed(directory: RunDirectory, torn: bytes) -> None:
     path = written(directory, STARTED, finished(1, 1))
     with (path / "trace.jsonl").open("ab") as file:
         file.write(torn)
@@ -164,7 +164,7 @@ def test_torn_last_line_is_passed_over_and_then_removed(directory: RunDirectory,
     assert [line.get("kind") for line in lines_of(path)] == [None, "run", "step", "step", "step"]
 
 
-def test_what_later_writer_added_is_ignored_and_newer_version_refused(directory: RunDirectory) -> None:
+def test_unknown_fields_are_ignored_newer_version_is_refused(directory: RunDirectory) -> None:
     file = written(directory, STARTED, finished(1, 1)) / "trace.jsonl"
     lines = lines_of(directory.path)
     lines[2]["step"]["mood"] = "good"
@@ -273,7 +273,7 @@ def test_oldest_passing_runs_are_removed_first(tmp_path: Path) -> None:
     assert names_in(tmp_path) == ["kept", "photos"]
 
 
-def test_result_is_read_as_it_was_written_or_is_error(tmp_path: Path) -> None:
+def test_result_is_read_as_written_or_raises(tmp_path: Path) -> None:
     ended = FinishedTest("test_ä", "failed", triage="product", failure="<b>\ud800", seconds=1.5, dollars=0.25)
     write_finished_test(tmp_path, ended)
     assert read_finished_test(tmp_path) == FinishedTest(**{**vars(ended), "failure": "<b>?"})

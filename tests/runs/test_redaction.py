@@ -74,7 +74,7 @@ def test_every_form_is_hidden_and_can_be_revealed(name: str) -> None:
         assert [text for text in (form, value) if text in hidden] == [], kind
 
 
-def test_what_is_hidden_can_be_revealed_and_other_text_stays() -> None:
+def test_hidden_values_can_be_revealed_other_text_stays() -> None:
     redactor = Redactor(SECRETS)
     text = f"sign in with {PASSWORD}, then {PIN}{PIN}"
     assert redactor.hide(text) == "sign in with <secret:PASSWORD>, then <secret:PIN><secret:PIN>"
@@ -101,7 +101,7 @@ def test_what_is_hidden_can_be_revealed_and_other_text_stays() -> None:
             Redactor(secrets)
 
 
-def test_others_are_hidden_and_typed_only_where_their_value_was_written() -> None:
+def test_other_secrets_are_hidden_and_typed_where_written() -> None:
     redactor = Redactor({"OWN": "own-value"}, others=[("OTHER", "other-value"), ("THIRD", "third-value")], acts=True)
     assert redactor.reveal("<secret:OWN> <secret:OTHER>") == "own-value <secret:OTHER>"
     assert redactor.hide("type other-value") == "type <secret:OTHER>"
@@ -192,7 +192,7 @@ def test_no_piece_of_value_is_left_for_reader(text: str) -> None:
     assert base64.b64encode(LONG.encode()).decode()[4:20] not in hidden.replace("\n", "")
 
 
-def test_each_line_of_value_is_hidden_and_other_text_stays() -> None:
+def test_multiline_value_is_hidden_line_by_line() -> None:
     redactor = Redactor({"KEY": PEM})
     _, first, second, _ = PEM.splitlines()
     assert redactor.hide_pieces(f"  - {first}\n?   ^^\n  + {second}").count("<secret:KEY>") == 2

@@ -54,7 +54,7 @@ def test_action_is_named_by_its_elements(action: Action, elements: Elements, wor
     assert format_caption(action, elements) == words
 
 
-def test_terminal_line_names_element_or_gives_numbers_and_long_name_is_cut() -> None:
+def test_terminal_line_names_element_cut_or_gives_numbers() -> None:
     assert action_line(Click(1, 2), (BUTTON,)) == 'click "Sign in" (button)'
     assert action_line(Click(1, 2), (FIELD,)) == "click(x=1, y=2, button='left', count=1)"
     name = caption(Click(1, 2), (Element("b", "x" * 10_000_000, BOX),))[2].text

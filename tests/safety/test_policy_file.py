@@ -104,7 +104,7 @@ BAD_FILES = [
 ]
 
 
-def test_invalid_file_is_named_and_empty_one_is_no_policy(tmp_path: Path) -> None:
+def test_invalid_file_is_named_empty_is_no_policy(tmp_path: Path) -> None:
     path = write(tmp_path, "")
     assert load_policy(path) == Policy(source=str(path))
     for text, complaint in BAD_FILES:
@@ -228,7 +228,7 @@ def test_rule_allows_action_and_no_other(file: Path) -> None:
             assert policy.review(proposal, context).kind == "ask", proposal
 
 
-def test_change_adds_rule_before_asking_one_unless_file_changed(file: Path) -> None:
+def test_rule_is_added_before_asking_rule_unless_changed(file: Path) -> None:
     change = always_allowing(asked_about(Click(100, 50), load_policy(file)), str(file), HERE, "alice")
     lines = change.diff.splitlines()[2:]
     assert [line for line in lines if line.startswith("-")] == []

@@ -65,7 +65,7 @@ def test_typing_over_turns_and_runs_is_one_text(make: Make, controller: PaintedC
     assert controller.performed == [TypeText("r"), KeyCombo(("m",)), TypeText(" -r")]
 
 
-def test_denied_text_counts_as_not_typed_and_step_has_page_url(make: Make, controller: PaintedController) -> None:
+def test_denied_text_is_not_typed_step_has_url(make: Make, controller: PaintedController) -> None:
     no_rm = Rule("deny", "no rm", text=re.compile("rm"), on_deny="continue")
     turns = [act(Proposal(action)) for action in (TypeText("rm"), TypeText(" -rf"), OpenUrl("http://shop/"))]
     result = make(*turns, rules=(no_rm, NO_RM)).run("go")

@@ -42,7 +42,7 @@ def test_invalid_value_names_origin_and_remedy() -> None:
     assert merge(({"step_delay": "0.00"}, option_name)).step_delay == 0
 
 
-def test_settings_are_frozen_values_that_show_what_was_given() -> None:
+def test_settings_are_frozen_and_show_given_values() -> None:
     settings = Settings(max_steps=3, server="xvnc")
     with pytest.raises(FrozenInstanceError, match="max_steps"):
         settings.max_steps = 4

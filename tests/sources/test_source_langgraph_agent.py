@@ -162,7 +162,7 @@ def test_excluded_name_is_predefined_or_own(replies: list[Reply], service: Gemin
     assert (request.computer_use or {})["excludedPredefinedFunctions"] == ["click_at"]
 
 
-def test_loop_of_own_starts_with_task_and_answer_of_sdk(
+def test_custom_loop_starts_with_task_and_sdk_answer(
     service: GeminiServer, gemini: GeminiComputerUse, types: Any
 ) -> None:
     contents = gemini.start_contents("Open the basket", frame_of(1).png)

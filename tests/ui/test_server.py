@@ -150,7 +150,7 @@ def test_page_stops_session(tmp_path: Path) -> None:
         assert process.wait(WITHIN_S) == pytest.ExitCode.INTERRUPTED, out
 
 
-def test_question_ends_on_both_pages_with_answer_or_session(served: Served, tmp_path: Path) -> None:
+def test_question_on_both_pages_ends_with_session(served: Served, tmp_path: Path) -> None:
     link, cookie = served.link(), served.cookie()
     with served.page(cookie) as one, served.page(cookie) as other, asking(link, tmp_path) as answers:
         question = received(one, "question")
