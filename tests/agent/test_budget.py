@@ -40,15 +40,15 @@ def asked_until_refused(budget: Budget, used: Usage, asked: ModelRequest = SMALL
 
 
 def test_tokens_or_dollars_of_test_used_up() -> None:
-    calls, told = asked_until_refused(Budget(PRICES, CostLimits(tokens=1000), SESSION), Usage(input=100, output=100))
-    assert (calls, told) == (
+    calls, message = asked_until_refused(Budget(PRICES, CostLimits(tokens=1000), SESSION), Usage(input=100, output=100))
+    assert (calls, message) == (
         5,
         "the tokens of this test are used up: 1,000 of 1,000, and the next call may take 200; the model is not "
         "asked again. --vnc-max-tokens sets the limit",
     )
     budget = Budget(PRICES, CostLimits(dollars=0.01), SESSION)
-    calls, told = asked_until_refused(budget, Usage(input=1500, cached=300, output=40, thinking=60))
-    assert (calls, "the dollars of this test are used up: 0.0091 of 0.01" in told) == (7, True)
+    calls, message = asked_until_refused(budget, Usage(input=1500, cached=300, output=40, thinking=60))
+    assert (calls, "the dollars of this test are used up: 0.0091 of 0.01" in message) == (7, True)
     assert budget.spent.dollars == pytest.approx(7 * (1200 * 0.75 + 300 * 0.075 + 100 * 3.75) / 1e6)
 
 

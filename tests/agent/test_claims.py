@@ -115,7 +115,7 @@ def test_run_steps_are_judged_until_agent_acts(tmp_path: Path) -> None:
         agent.saw(CLAIM, steps=2)
 
 
-def test_soft_checks_are_told_together_and_once(tmp_path: Path) -> None:
+def test_soft_checks_fail_together_once(tmp_path: Path) -> None:
     agent = agent_before(ListJudge(["holds", "fails", "unsure"]), tmp_path)
     assert agent.check("the basket is open")
     assert not agent.check("2 apples are in it")

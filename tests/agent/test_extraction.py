@@ -101,9 +101,9 @@ def test_extraction_fills_model_or_error_shows_text(tmp_path: Path) -> None:
     assert reading.frame == agent.controller.frame().ref
     with pytest.raises(Inconclusive) as raised:
         agent.extract(Basket, "and now?")
-    told = str(raised.value)
-    assert "extract: the value is not a valid Basket: lines.0.count: Input should be greater than or equal to 1" in told
-    assert ("got 'three'" in told, '"total": "three"' in told) == (True, True)
+    text = str(raised.value)
+    assert "extract: the value is not a valid Basket: lines.0.count: Input should be greater than or equal to 1" in text
+    assert ("got 'three'" in text, '"total": "three"' in text) == (True, True)
     assert agent.extracted[1].value == wrong
 
 

@@ -101,7 +101,7 @@ def test_approve_other_action_than_asked_about_refused(agent_of: AgentOf, contro
     assert controller.performed == []
 
 
-def test_damaged_checkpoints_are_told_as_such(agent_of: AgentOf, controller: PaintedController) -> None:
+def test_damaged_checkpoints_are_named(agent_of: AgentOf, controller: PaintedController) -> None:
     run = waiting_run(agent_of)
     database = run / "checkpoints.sqlite"
     database.write_bytes(database.read_bytes()[:3000])

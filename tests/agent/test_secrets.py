@@ -86,7 +86,7 @@ def test_judge_is_asked_for_name(tmp_path: Path) -> None:
     assert VALUE not in str(verdict)
 
 
-def test_planner_is_told_name(tmp_path: Path) -> None:
+def test_planner_gets_secret_name(tmp_path: Path) -> None:
     def password_of(user: str, passwords: dict[str, object]) -> str:
         """The password of a user."""
         assert passwords == {"all": [VALUE]}
@@ -120,7 +120,7 @@ def test_error_has_no_frame_that_typed(tmp_path: Path) -> None:
     types = agent(tmp_path, controller=StuckController())
     with types, pytest.raises(ActionError) as raised:
         types.type_text("<secret:PW>")
-    told = "".join(traceback.TracebackException.from_exception(raised.value, capture_locals=True).format())
-    assert "pressed" not in told
-    assert VALUE not in told.replace(f"VALUE = {VALUE!r}", "")
-    assert str(ord(VALUE[0])) + ", " + str(ord(VALUE[1])) not in told
+    output = "".join(traceback.TracebackException.from_exception(raised.value, capture_locals=True).format())
+    assert "pressed" not in output
+    assert VALUE not in output.replace(f"VALUE = {VALUE!r}", "")
+    assert str(ord(VALUE[0])) + ", " + str(ord(VALUE[1])) not in output

@@ -39,8 +39,8 @@ def test_place_is_stored_as_it_was_before_action(tmp_path: Path) -> None:
 
 
 def test_typed_text_targets_focus_or_last_clicked_field(tmp_path: Path) -> None:
-    told: dict[type, Elements] = {Click: (FIELD,)}
-    seen = Targets(lambda action: told.get(type(action), ()), RunDirectory.create(tmp_path, "run-1"))
+    tree: dict[type, Elements] = {Click: (FIELD,)}
+    seen = Targets(lambda action: tree.get(type(action), ()), RunDirectory.create(tmp_path, "run-1"))
     frame = painted(1)
     seen.seen = frame
 
@@ -54,10 +54,10 @@ def test_typed_text_targets_focus_or_last_clicked_field(tmp_path: Path) -> None:
     assert seen.of(TypeText("a"), frame.ref, 60)[1] == seen.of(Click(20, 50), frame.ref, 60)[1]
     elements(KeyCombo(("tab",)))
     assert seen.of(TypeText("a"), frame.ref, 60) == ((), None)
-    told[Click] = (BUTTON,)
+    tree[Click] = (BUTTON,)
     elements(Click(20, 20))
     assert elements(TypeText("a")) == ()
-    told[TypeText] = (FIELD,)
+    tree[TypeText] = (FIELD,)
     assert elements(TypeText("a")) == (FIELD,)
 
 
@@ -80,18 +80,18 @@ def test_hanging_or_broken_tree_fails_no_step(monkeypatch: pytest.MonkeyPatch) -
 class TellingController(PaintedController):
     """A controller that knows what each action acts on."""
 
-    def __init__(self, *told: Element) -> None:
+    def __init__(self, *tree: Element) -> None:
         super().__init__()
-        self.told = told
+        self.tree = tree
 
     def elements_of(self, action: Action) -> Elements:
-        return self.told
+        return self.tree
 
 
-def run_on(tmp_path: Path, *told: Element, **options: Any) -> RunResult:
+def run_on(tmp_path: Path, *tree: Element, **options: Any) -> RunResult:
     planner = ListPlanner([act(Proposal(Click(20, 20), "go")), finished()])
     settings = Settings(runs_dir=str(tmp_path / "runs"))
-    agent = VncUseAgent(settings=settings, controller=TellingController(*told), planner=planner, **options)
+    agent = VncUseAgent(settings=settings, controller=TellingController(*tree), planner=planner, **options)
     return agent.run("sign in")
 
 

@@ -53,7 +53,7 @@ def shared_browser(desktop: VncServer, pages: Site) -> Iterator[Browser]:
 def browser(shared_browser: Browser, pages: Site) -> Browser:
     """Chromium on that desktop, at the site's first page."""
     shared_browser.navigate(pages.address)
-    pages.told.clear()
+    pages.reports.clear()
     return shared_browser
 
 

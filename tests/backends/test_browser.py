@@ -81,13 +81,13 @@ def test_elements_in_view(browser: Browser, controller: VNCController, pages: Si
     controller.key_combo("end")
     assert_becomes(has_come_to_rest, True)
     controller.click(*element(browser, "Far below").centre)
-    assert_becomes(lambda: pages.told, ["far"])
+    assert_becomes(lambda: pages.reports, ["far"])
     browser.navigate(pages.address)
     controller.key_combo("ctrl+plus")  # zooms
     controller.settle()
     for name in ("Framed", "Add an apple"):
         controller.click(*element(browser, name).centre)
-    assert_becomes(lambda: sorted(pages.told), ["apple", "far", "framed"])
+    assert_becomes(lambda: sorted(pages.reports), ["apple", "far", "framed"])
     controller.key_combo("ctrl+0")
 
 

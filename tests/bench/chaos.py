@@ -4,7 +4,7 @@
 
 It takes sessions of `-n 4` one after the other, ten tests replayed and ten live (fewer with --tests) against a model's
 fake server, in namespaces of its own. Exit code 1 says that something did not hold: a hang, a pass of a broken program,
-a triage that nothing explains, a test told twice or not at all, a lost run directory, or something left behind.
+a triage that nothing explains, a test listed twice or not at all, a lost run directory, or something left behind.
 
 Needs `unshare` and `ip`, and either root or user namespaces.
 """

@@ -40,7 +40,7 @@ CHROMIUM = (
     "--password-store=basic --user-data-dir=profile --disable-component-update --kiosk"
 )
 SITE = "pages.localhost"
-"""The name of all pages, which Chromium is told to find at the port of the test's own server."""
+"""The name of all pages, which Chromium finds at the port of the test's own server."""
 
 
 def package_dir(package: str) -> Path:
@@ -129,8 +129,8 @@ def port(
         return
     script = ""
     if change:
-        told = in_page(change, program.parts[change.part], presses, (800, 600))
-        script = f"const CHANGE = {json.dumps(told)};\n{(TOOLS / 'changed_page.js').read_text('utf-8')}"
+        values = in_page(change, program.parts[change.part], presses, (800, 600))
+        script = f"const CHANGE = {json.dumps(values)};\n{(TOOLS / 'changed_page.js').read_text('utf-8')}"
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, program, script, happened)) as server:
         server.daemon_threads = True
         Thread(target=server.serve_forever, daemon=True).start()

@@ -46,7 +46,7 @@ def test_program(name, vnc_desktop):
 '''
 NOBODY = "nobody"
 NEVER, TOO_EARLY = "the change never came", "before the change came, "
-"""What is told where a replay passed, or drifted, without its change."""
+"""The results where a replay passed, or drifted, without its change."""
 AT_A_TIME = 5
 """So many replays of each program are a session of pytest, whose run directories are removed after it."""
 PROGRAMS_AT_A_TIME = 8
@@ -168,8 +168,8 @@ def changed(suite: Suite, names: Sequence[str], kinds: Sequence[str]) -> int:
         print(row(name, *(f"**{cell}**" if cell == NOBODY else cell.partition(":")[0] for cell in cells)))
     passed = sum(who == NOBODY for who in seen.values())
     apart = sum(who.startswith(TOO_EARLY) or who == NEVER for who in seen.values())
-    told = f"{passed} passed; {apart} drifted, or ended, before their change came"
-    print(f"\n{len(seen)} changed replays, {told}\n", flush=True)
+    others = f"{passed} passed; {apart} drifted, or ended, before their change came"
+    print(f"\n{len(seen)} changed replays, {others}\n", flush=True)
     return passed + apart
 
 

@@ -142,8 +142,8 @@ def less(text: str, options: str = "") -> str:
 
 def dialog(label: str = "Name", pear: str = "Pears", options: str = "") -> str:
     menu = f"dialog {options} --menu Fruit 12 40 3 1 Apples 2 {pear} 3 Cherries 2>fruit"
-    told = 'dialog --msgbox "$(cat name) takes number $(cat fruit), 3.50 in all" 8 40'
-    return f"dialog --inputbox {label} 8 40 2>name; {menu}; {told}"
+    message = 'dialog --msgbox "$(cat name) takes number $(cat fruit), 3.50 in all" 8 40'
+    return f"dialog --inputbox {label} 8 40 2>name; {menu}; {message}"
 
 
 def mc(first: str = "apples", second: str = "pears", layout: str = "") -> str:

@@ -31,7 +31,7 @@ def results(change: Change, directory: Path) -> tuple[str, ...]:
     return tuple(replay(desk, change, mode, gate_s=gate_s)[0] for mode in ("replay", "auto", "replay"))
 
 
-def told(came: Counter[str]) -> str:
+def format_counts(came: Counter[str]) -> str:
     return ", ".join(f"{name} {count}×" if len(came) > 1 else name for name, count in came.most_common())
 
 
@@ -47,7 +47,7 @@ def main(rounds: int, words: Sequence[str]) -> int:
             with tempfile.TemporaryDirectory(prefix="harmless-") as directory:
                 came.append(results(change, Path(directory)))
         first, healing, after = (Counter(column) for column in zip(*came, strict=True))
-        print(row(what, told(first), told(healing), told(after)), flush=True)
+        print(row(what, format_counts(first), format_counts(healing), format_counts(after)), flush=True)
         wrong += len(
             {*first} - {"passed", "transient", "inconclusive"}
             | {*healing} - {"passed", "transient", "healed"}

@@ -171,10 +171,10 @@ def print_table(seen: Mapping[Case, str]) -> None:
     print(head("seen by", *FLAVOURS.values()))
     for who in dict.fromkeys((*SEES, TRANSIENT, NOBODY, *seen.values())):
         print(row(who, *(counts[who, flavour] for flavour in FLAVOURS)))
-    for flavour, told in FLAVOURS.items():
+    for flavour, description in FLAVOURS.items():
         cases = [case for case in seen if case.flavour == flavour]
         passed = [f"{case.program}: {case.bug.name}" for case in cases if case.bug and is_passed(case, seen[case])]
-        print(f"\npassed in spite of it, {told}: {len(passed)} of {len(cases)}", *passed, sep="\n  ")
+        print(f"\npassed in spite of it, {description}: {len(passed)} of {len(cases)}", *passed, sep="\n  ")
 
 
 def main(arguments: Sequence[str]) -> int:

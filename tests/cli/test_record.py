@@ -91,8 +91,8 @@ def test_actions_and_claims_by_hand_replay(record_till: Callable[..., Recorder],
     done = recorder.ended()
     assert done.code == 0, done.out
     assert "pytest tests/shop/test_shown.py --vnc-server=qt" in done.out
-    told = "The recording is written: tests/shop/test_shown.py and tests/shop/__vnc_recordings__"
-    assert recorder.page.await_finished().startswith(told)
+    message = "The recording is written: tests/shop/test_shown.py and tests/shop/__vnc_recordings__"
+    assert recorder.page.await_finished().startswith(message)
     shop = tmp_path / "tests" / "shop"
     assert recording(shop).masks == (Region(700, 300, 720, 320),)
     (run,) = recording(shop).runs

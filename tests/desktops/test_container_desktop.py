@@ -1,4 +1,4 @@
-"""A desktop in a container: ready when it says so, its program told the truth of, bad input told, nothing left."""
+"""A desktop in a container: ready when it says so, its program described truly, bad input named, nothing left."""
 
 from __future__ import annotations
 

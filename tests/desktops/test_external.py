@@ -49,11 +49,11 @@ def test_program_ending_with_its_server_is_no_fault(desktop: ExternalDesktop, ti
     assert (desktop.program_exit_reason(), desktop.exit_reason()) == ("", "")
     tigervnc.kill()
     wait_for(desktop.exit_reason, "the end of the program")
-    told = desktop.exit_reason()
-    assert told.startswith(f"the server at '{tigervnc.address}' cannot be reached, and the program ended: ")
+    cause = desktop.exit_reason()
+    assert cause.startswith(f"the server at '{tigervnc.address}' cannot be reached, and the program ended: ")
     assert desktop.program_exit_reason() == ""
     desktop.stop()
-    assert (desktop.program_exit_reason(), desktop.exit_reason()) == ("", told)
+    assert (desktop.program_exit_reason(), desktop.exit_reason()) == ("", cause)
 
 
 def test_stop_ends_programs_and_leaves_files(desktop: ExternalDesktop, tigervnc: VncServer, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Calls of every tool format, one by one: what each becomes on the screen, and what the model is told otherwise."""
+"""Calls of every tool format, one by one: what each becomes on the screen, and otherwise what the model is answered."""
 
 from __future__ import annotations
 
@@ -398,11 +398,11 @@ def test_pointer_moves_with_calls_of_batch() -> None:
 
 @pytest.mark.parametrize("actions", ["click", {"type": "click"}, [{"type": "wait"}] * 21])
 def test_computer_call_without_list_does_nothing(actions: Any) -> None:
-    for call, told in (
+    for call, explanation in (
         ({"actions": actions}, "a list of 1 to 20 actions; nothing was done"),
         ({}, "there is no action 'computer'"),
     ):
-        assert told in problem([each.action for each in read_computer_call(call, HALF)])
+        assert explanation in problem([each.action for each in read_computer_call(call, HALF)])
 
 
 def test_safety_checks_become_one_confirmation() -> None:

@@ -86,8 +86,8 @@ def test_decide_passing_failure_asks_again(name: str, failure: Reply) -> None:
     settings = {"detect_prompt_injection": False} if name == "gemini" else {}
     with provider.conversation([failure, failure, provider.click()], **settings) as conversation:
         assert conversation.decide().kind == "act"
-        told = [(each.attempt, bool(each.error), each.retry_in_s is not None) for each in conversation.exchanges]
-        assert told == [(1, True, True), (2, True, True), (3, False, False)]
+        pattern = [(each.attempt, bool(each.error), each.retry_in_s is not None) for each in conversation.exchanges]
+        assert pattern == [(1, True, True), (2, True, True), (3, False, False)]
 
 
 REFUSAL = {**responses_server.said(""), "content": [{"type": "refusal", "refusal": "Not this."}]}
@@ -253,7 +253,7 @@ CHOICES = {"choices": [{"finish_reason": "error", "message": {}, "error": PROVID
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "kind", "again", "told"),
+    ("status", "body", "kind", "again", "pattern"),
     [
         (429, error("Slow.", "rate_limit_error"), QuotaExhausted, True, r"429 rate_limit_error: Slow.* to wait 7 s\)"),
         (429, error("Pay.", "x", code="insufficient_quota"), QuotaExhausted, False, "the quota is used up: 429 x: Pay"),
@@ -267,10 +267,10 @@ CHOICES = {"choices": [{"finish_reason": "error", "message": {}, "error": PROVID
         (200, CHOICES, ModelUnavailable, True, "failed: 502: Provider returned error Full."),
     ],
 )
-def test_error_has_kind(status: int, body: Any, kind: type[PlannerError], again: bool, told: str) -> None:
+def test_error_has_kind(status: int, body: Any, kind: type[PlannerError], again: bool, pattern: str) -> None:
     failure = failure_of(ask(Reply(body, status, {"Retry-After": "7"})))
     assert (type(failure.error), failure.again, failure.after_s) == (kind, again, 7.0)
-    with pytest.raises(kind, match=told):
+    with pytest.raises(kind, match=pattern):
         raise failure.error
 
 
@@ -350,7 +350,7 @@ def test_is_loopback() -> None:
 
 
 def test_error_through_proxy_names_it(proxy: Callable[[str], None]) -> None:
-    for reply, kind, told in (
+    for reply, kind, pattern in (
         (
             Reply(b"<html>", 403),
             ModelUnavailable,
@@ -363,7 +363,7 @@ def test_error_through_proxy_names_it(proxy: Callable[[str], None]) -> None:
             failure = failure_of(post_json(Service("http://model.test/v1", "m"), {}, timeout_s=20.0, read=len))
         assert server.requests[0].path == "http://model.test/v1"
         assert type(failure.error) is kind
-        assert str(failure.error).startswith(told)
+        assert str(failure.error).startswith(pattern)
         assert str(failure.error).endswith(
             f"; it was asked through the proxy {server.url[7:]} (of HTTP_PROXY, HTTPS_PROXY or ALL_PROXY); "
             "to ask model.test directly, add it to NO_PROXY"
@@ -416,7 +416,7 @@ def test_certificate_decides_whether_key_is_sent(authority: Authority, tmp_path:
     attempt, [received] = asked_over_tls(authority.certificate("127.0.0.1"))
     assert (attempt.result, received.headers["authorization"]) == (0, f"Bearer {KEY}")
     (tmp_path / "other").mkdir()
-    for certificate, told in (
+    for certificate, pattern in (
         (authority.certificate("elsewhere.example"), "127.0.0.1"),
         (authority.certificate("127.0.0.1", days=-1), "expired"),
         (Authority(tmp_path / "other").certificate("127.0.0.1"), "SSL_CERT_FILE"),
@@ -424,6 +424,6 @@ def test_certificate_decides_whether_key_is_sent(authority: Authority, tmp_path:
         attempt, none = asked_over_tls(certificate)
         failure = failure_of(attempt)
         assert (attempt.uncounted, failure.again, none) == (False, False, [])
-        words = rf"^the certificate of the model's service does not fit: (?!.*Error\().*{told}"
+        words = rf"^the certificate of the model's service does not fit: (?!.*Error\().*{pattern}"
         with pytest.raises(ModelUnavailable, match=words):
             raise failure.error

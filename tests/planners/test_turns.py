@@ -220,5 +220,5 @@ def test_chat_thoughts_of_newest_turns_go_back() -> None:
         conversation.act()
         conversation.decide()
         *_, last = conversation.server.requests
-    told = [message["content"] for message in last.of("assistant")]
-    assert told == ["I click.", "<think>\nThe second.\n</think>\n\nI click."]
+    contents = [message["content"] for message in last.of("assistant")]
+    assert contents == ["I click.", "<think>\nThe second.\n</think>\n\nI click."]

@@ -210,8 +210,8 @@ def test_no_test_passes_whose_program_has_crashed(pytester: pytest.Pytester) -> 
     pytester.makeconftest(scripted_conftest("[Click(5, 5)]"))
     pytester.makepyfile(CRASHES)
     result = pytester.runpytest_subprocess(*DESKTOP, f"--vnc-app={PROGRAM}", "--reruns=1", timeout=400)
-    told = {name: (test.result, test.triage) for name, test in results().items()}
-    assert told == {
+    triages = {name: (test.result, test.triage) for name, test in results().items()}
+    assert triages == {
         "crash": ("failed", "product"),
         "crash_and_assertion": ("failed", "product"),
         "ended_by_test": ("passed", None),

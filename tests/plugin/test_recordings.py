@@ -42,11 +42,11 @@ def test_replay_without_key_saves_what_recorded_run_cost(recorded: Project, monk
     replayed = recorded.run("--vnc-planner=gemini", "--junit-xml=junit.xml")
     assert replayed.code == 0, replayed.out
     assert "vnc-use: 1 run planned by recording" in replayed.out
-    told = re.search(
+    expected = re.search(
         r"vnc-use: 1 replayed test saved 9\d\.\d s compared with the recorded runs, and (.*)", replayed.out
     )
-    assert told, replayed.out
-    assert told[1] == "$0.5000 at the prices of the time of recording"
+    assert expected, replayed.out
+    assert expected[1] == "$0.5000 at the prices of the time of recording"
     assert 'name="vnc_saved_s" value="9' in (recorded.path / "junit.xml").read_text(encoding="utf-8")
 
 
@@ -175,8 +175,8 @@ def test_unwritable_recording_is_reported(project: Project) -> None:
     project.write("test_till.py", UNWRITABLE)
     done = project.run("--color=yes", "--vnc-scope=session", "--vnc-record=rewrite")
     assert (done.code, project.asked) == (1, 2), done.out
-    told = r"\x1b\[31mvnc-use: 1 recording not written, though --vnc-record=rewrite asks for it: .*Errno"
-    assert re.search(told, done.out), done.out
+    expected = r"\x1b\[31mvnc-use: 1 recording not written, though --vnc-record=rewrite asks for it: .*Errno"
+    assert re.search(expected, done.out), done.out
     problems = read_results(project.path / "runs" / "vnc-results.json").problems
     assert [*problems] == ["the recording of test_till.py::test_rewrite could not be written"]
     blocked = results_of(project)["blocked"]
@@ -239,8 +239,8 @@ def test_replay_option_overrules_marker(project: Project) -> None:
     replayed = project.run("-ovnc_record=replay")
     assert (replayed.code, project.asked) == (1, 0), replayed.out
     tests = results_of(project)
-    told = "--vnc-record=replay overrules record='off' of its marker; or take that out, and run it once with"
-    assert told in tests["off"].message
+    expected = "--vnc-record=replay overrules record='off' of its marker; or take that out, and run it once with"
+    assert expected in tests["off"].message
     assert tests.pop("by_hand").result == "passed", "it needs no recording"
     assert {(test.result, test.triage) for test in tests.values()} == {("failed", "settings")}, replayed.out
     left = project.run("-ovnc_record=replay", "--vnc-record=auto", "-k", "off or replay")

@@ -72,9 +72,9 @@ def test_repeated_test_is_reported_with_divergence(pytester: pytest.Pytester, ru
             "vnc-use:     run2: 2 type_text(text='bad'*",
         ]
     )
-    (told,) = json.loads((pytester.path / "runs" / "vnc-results.json").read_text())["reliability"]
-    assert (told["repeated"], told["passed"], told["rate"]) == (4, 2, 0.5)
-    assert told["divergence"]["step"] == 2
+    (figures,) = json.loads((pytester.path / "runs" / "vnc-results.json").read_text())["reliability"]
+    assert (figures["repeated"], figures["passed"], figures["rate"]) == (4, 2, 0.5)
+    assert figures["divergence"]["step"] == 2
     page = (pytester.path / "report.html").read_text()
     assert "Runs part at step 2" in page
     links = re.findall(r'<a href="(runs/[^"]+)#step-2">its screenshots</a>', page)

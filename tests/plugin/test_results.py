@@ -110,10 +110,10 @@ def test_session_without_desktop_writes_only_named_results(
     assert "Triage" not in (pytester.path / "report.html").read_text(encoding="utf-8")
     assert "vnc_" not in (pytester.path / "junit.xml").read_text(encoding="utf-8")
     pytester.runpytest_subprocess(*QUIET, "-k", "nothing", "--vnc-record=replay")
-    runs, named = pytester.path / "runs", pytester.path / "deep" / "told.json"
+    runs, named = pytester.path / "runs", pytester.path / "deep" / "named.json"
     assert not runs.exists()
     assert not (pytester.path / "summary.md").exists()
-    pytester.runpytest_subprocess(*QUIET, "-k", "nothing", "--vnc-results=deep/told.json")
+    pytester.runpytest_subprocess(*QUIET, "-k", "nothing", "--vnc-results=deep/named.json")
     assert read_results(named).tests == ()
     assert (runs / "vnc-results.json").read_bytes() == named.read_bytes(), "for who has only the runs"
 
@@ -123,7 +123,7 @@ def test_unwritable_results_end_no_session(pytester: pytest.Pytester, monkeypatc
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path / "no" / "directory" / "summary.md"))
     pytester.makeconftest(OWN_DESKTOP)
     pytester.makepyfile("def test_it(vnc_desktop): ...")
-    result = pytester.runpytest_subprocess(*QUIET, "--vnc-results=file/told.json", "--vnc-runs-dir=file/runs")
+    result = pytester.runpytest_subprocess(*QUIET, "--vnc-results=file/named.json", "--vnc-runs-dir=file/runs")
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines(
         [

@@ -161,19 +161,19 @@ def test_no_report_shows_secret(
     pytester.makepyfile(test_leaks=LEAKS, test_others=OTHERS)
     reports = ("--junit-xml=junit.xml", "-ojunit_logging=all", "--html=report.html", "--log-file=log.log")
     result = pytester.runpytest_subprocess(*options, *reports, "--vnc-secret=LATE", timeout=400)
-    told = result.stdout.str() + result.stderr.str()
-    assert "INTERNALERROR" not in told
+    terminal = result.stdout.str() + result.stderr.str()
+    assert "INTERNALERROR" not in terminal
     assert not Path("leaks.txt").exists(), Path("leaks.txt").read_text()
     counted = result.parseoutcomes()
-    assert (counted["failed"] >= 8, counted["errors"]) == (True, 2), told
+    assert (counted["failed"] >= 8, counted["errors"]) == (True, 2), terminal
     if "test_leaks.py" not in options:
-        assert "no login with <secret:SHOP_PASSWORD>" in told
+        assert "no login with <secret:SHOP_PASSWORD>" in terminal
         assert "12345678" in Path("junit.xml").read_text()
     assert "<secret:LATE>" in Path("log.log").read_text()
     suffixes = (".py", ".pyc", ".png")
     files = [each for each in Path().rglob("*") if each.is_file() and each.suffix not in suffixes]
-    told += "\n".join(each.read_text("utf-8", "replace") for each in files)
-    lines = [line for line in told.splitlines() if any(shape in line for shape in (*shapes(SECRET), "late-secret"))]
+    terminal += "\n".join(each.read_text("utf-8", "replace") for each in files)
+    lines = [line for line in terminal.splitlines() if any(shape in line for shape in (*shapes(SECRET), "late-secret"))]
     assert lines == []
 
 

@@ -1,4 +1,4 @@
-"""Tests without Python: what a file says becomes tests, and what is wrong in it is told with its line."""
+"""Tests without Python: what a file says becomes tests, and errors name its line."""
 
 from __future__ import annotations
 

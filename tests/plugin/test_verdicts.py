@@ -338,8 +338,8 @@ def test_recording_replays_by_who_vouched_for_its_end(
     result = session({name: marker for name, (marker, _, _) in RECORDED.items()}, "--vnc-record=rewrite")
     failed = {name for name, end in outcomes().items() if end != "passed"}
     assert failed == {"fails", *(f"{name}_fails" for name in ("body", "part", "teardown", "fetched"))}
-    told = "vnc-use: 1 recording not written: test_it.py::test_caught: the task 'give up' ended as gave_up, and only *"
-    result.stdout.fnmatch_lines([told])
+    line = "vnc-use: 1 recording not written: test_it.py::test_caught: the task 'give up' ended as gave_up, and only *"
+    result.stdout.fnmatch_lines([line])
     recorded = written()
     assert '{"kind": "click", "x": 10, "y": 5}' in recorded.pop("second")
     assert recorded.pop("fetched"), "it is known only after the report of its setup"
@@ -455,6 +455,6 @@ def test_reports_are_harmless_and_paths_survive_chdir(pytester: pytest.Pytester)
     terminal = result.stdout.str() + result.stderr.str()
     assert all(character.isprintable() or character == "\n" for character in terminal), repr(terminal)
     assert len(terminal) < 100_000
-    assert "of 3000" in terminal, "the length of a reason that was cut is told"
+    assert "of 3000" in terminal, "the length of a cut reason is shown"
     assert (pytester.path / "junit.xml").stat().st_size < 100_000
     assert len(list((pytester.path / "runs").glob("*/trace.jsonl"))) == 4

@@ -124,8 +124,8 @@ def test_transient_at_end_is_listed(saved: Tills) -> None:
     with saved.agent("replay", None, SOON, "--error-for=0.5") as played:
         played.run()
         played.agent.end_body()
-    (told,) = played.recorded.transients
-    assert "the screen showed an unrecorded transient frame" in told
+    (note,) = played.recorded.transients
+    assert "the screen showed an unrecorded transient frame" in note
     (transient,) = read_trace(played.agent.runs[-1]).transients
     assert transient.region.meets(Region(0, 260, 800, 400))
 

@@ -70,28 +70,28 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_unusable_file_is_refused_with_remedy(file: Path, name: str) -> None:
-    edit, told = BAD[name]
+    edit, message = BAD[name]
     file.write_text(edit(file.read_text(encoding="utf-8")), encoding="utf-8")
     with pytest.raises(RecordingError) as raised:
         load(file)
-    for text in (told, str(file), "--vnc-record=rewrite", "--vnc-record=manual"):
+    for text in (message, str(file), "--vnc-record=rewrite", "--vnc-record=manual"):
         assert text in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("pattern", "content", "told"),
+    ("pattern", "content", "message"),
     [
         ("*-screen-*", b"version https://git-lfs.github.com/spec/v1\n", "is a pointer of Git LFS, not an image"),
         ("*-target-*", b"RIFF", "its digest is not in its name"),
         ("*-end-*", None, "an image of .* cannot be read"),
     ],
 )
-def test_image_not_as_written_is_refused(file: Path, pattern: str, content: bytes | None, told: str) -> None:
+def test_image_not_as_written_is_refused(file: Path, pattern: str, content: bytes | None, message: str) -> None:
     image = next(file.with_suffix("").glob(pattern))
     image.unlink()
     if content:
         image.write_bytes(content)
-    with pytest.raises(RecordingError, match=told):
+    with pytest.raises(RecordingError, match=message):
         load(file)
 
 
@@ -100,8 +100,8 @@ def test_recording_names_no_user_host_or_path(recorded: Tills) -> None:
     assert len(files) > 3
     content = b"".join(path.name.encode() + path.read_bytes() for path in files)
     places = {getpass.getuser(), socket.gethostname(), str(Path.home()), str(Path.cwd()), tempfile.gettempdir()}
-    told = [place for place in places if len(place) > 2 and place.encode() in content]
-    assert told == []
+    message = [place for place in places if len(place) > 2 and place.encode() in content]
+    assert message == []
     for clue in (b"127.0.0.1", b"localhost", b"::59", b"/runs/", b"EXIF", b"XMP "):
         assert clue not in content
     run = RecordedRun(task="Pay", planner="openai-compatible (qwen at [::1]:8080)", end=Screen())

@@ -27,7 +27,7 @@ def changed(screen: Pixels, region: Region, colour: int = 0x123456) -> Pixels:
 
 
 @pytest.mark.parametrize(
-    ("opened", "seen", "told"),
+    ("opened", "seen", "message"),
     [
         (gate(ADD, (), before=drawn("")), drawn("Adb"), "the effect of the step before looks different: "),
         (gate(ADD, (), before=ADD), drawn("Sub"), "a region that the step before did not touch differs: "),
@@ -39,11 +39,11 @@ def changed(screen: Pixels, region: Region, colour: int = 0x123456) -> Pixels:
     ],
     ids=["changed text", "outside", "near target", "far from target", "first", "evidence", "size"],
 )
-def test_mismatch_says_where_difference_is(opened: Gate, seen: Pixels, told: str) -> None:
+def test_mismatch_says_where_difference_is(opened: Gate, seen: Pixels, message: str) -> None:
     assert opened.mismatch(opened.expected) is None
     closed = opened.mismatch(seen)
     assert closed
-    assert told in closed.problem
+    assert message in closed.problem
 
 
 @pytest.mark.parametrize(("levels", "is_seen"), [(2, False), (3, True)])

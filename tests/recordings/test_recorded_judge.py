@@ -101,8 +101,8 @@ def test_clicks_of_two_runs_are_no_double_click(tmp_path: Path) -> None:
         played.run("Click")
         played.agent.click(100, 100)
         played.run("Click again")
-        told = played.desktop.read_file("events.txt").splitlines()
-        return [line.split()[0] for line in told if not line.startswith("release")]
+        events = played.desktop.read_file("events.txt").splitlines()
+        return [line.split()[0] for line in events if not line.startswith("release")]
 
     tills = Tills(tmp_path, (TILL.with_name("pad.py"),))
     with tills.agent("auto", Steps(Click(100, 100))) as played:

@@ -22,7 +22,7 @@ desktop = pytest.mark.desktop
 
 
 def replayed(tills: Tills, *till: str) -> tuple[list[str], Path]:
-    """Replay the recording to the test's end; return what was told of it, and its run directory."""
+    """Replay the recording to the test's end; return the problems reported, and its run directory."""
     with tills.agent("replay", None, *till) as played:
         result = played.run()
         played.agent.end_body()
@@ -30,12 +30,12 @@ def replayed(tills: Tills, *till: str) -> tuple[list[str], Path]:
 
 
 def test_transient_is_listed_with_its_frame(recorded: Tills) -> None:
-    told, directory = replayed(recorded, "--fault=toast")
-    assert told
-    assert "after step 2 of 4" in told[0] or "after step 4 of 4" in told[0]
-    assert "the screen showed an unrecorded transient frame, from (" in told[0]
+    problems, directory = replayed(recorded, "--fault=toast")
+    assert problems
+    assert "after step 2 of 4" in problems[0] or "after step 4 of 4" in problems[0]
+    assert "the screen showed an unrecorded transient frame, from (" in problems[0]
     transients = read_trace(directory).transients
-    assert [each.problem for each in transients] == told
+    assert [each.problem for each in transients] == problems
     regions = [each.region for each in transients]
     assert any(500 <= each.left < 700 and 300 <= each.top < 340 for each in regions), regions
     assert all(RunDirectory(directory).load_png(each.seen) for each in transients)

@@ -162,8 +162,8 @@ def test_partial_trace_is_whole_at_every_step(tmp_path: Path) -> None:
         log.observe(event)
     assert [file.name for file in tmp_path.iterdir()] == ["execution.json"]
     click, keys, finish_ = written(tmp_path)
-    told = {"number": 1, "name": "left_click", "intent": "open it", "screenshot": f"screens/{SCREEN.digest}.png"}
-    assert click == {**clicked(at(1, 2)), **told}
+    fields = {"number": 1, "name": "left_click", "intent": "open it", "screenshot": f"screens/{SCREEN.digest}.png"}
+    assert click == {**clicked(at(1, 2)), **fields}
     assert (keys["action"], keys["params"]) == ("press_keys", {"keys": ["ctrl", "s"]})
     assert (finish_["action"], finish_["params"], finish_["message"]) == ("finish", {"params": {"order": 7}}, "ordered")
 

@@ -34,8 +34,8 @@ def calls(*named: tuple[str, Any], words: str = "", finish_reason: str = "tool_c
 
 
 def said(words: Any, *, finish_reason: str | None = "stop", **message: Any) -> Reply:
-    told = {"role": "assistant", "content": words, **message}
-    choice = {"index": 0, "message": told, "finish_reason": finish_reason}
+    reply = {"role": "assistant", "content": words, **message}
+    choice = {"index": 0, "message": reply, "finish_reason": finish_reason}
     return Reply({"id": "chatcmpl-1", "object": "chat.completion", "model": MODEL, "choices": [choice], "usage": USAGE})
 
 

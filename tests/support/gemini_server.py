@@ -170,8 +170,8 @@ def last_content(request: Request) -> Iterator[str]:
 def pairing(request: Request) -> Iterator[str]:
     browser = "ENVIRONMENT_BROWSER"
     needs_url = request.computer_use is not None and request.computer_use.get("environment", browser) == browser
-    for number, (asked, told) in enumerate(pairwise([{"parts": []}, *request.contents])):
-        called, responses = _named(asked, "functionCall"), _named(told, "functionResponse")
+    for number, (before, after) in enumerate(pairwise([{"parts": []}, *request.contents])):
+        called, responses = _named(before, "functionCall"), _named(after, "functionResponse")
         if responses and not called:
             yield "Please ensure that function response turn comes immediately after a function call turn."
         if len(called) != len(responses):

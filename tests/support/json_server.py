@@ -105,8 +105,8 @@ class Refusal:
     code: str | None = None
 
 
-def openai_error(status: int, kind: str, told: str, code: str | None = None, **headers: str) -> Reply:
-    return Reply({"error": {"message": told, "type": kind, "param": None, "code": code}}, status, headers)
+def openai_error(status: int, kind: str, explanation: str, code: str | None = None, **headers: str) -> Reply:
+    return Reply({"error": {"message": explanation, "type": kind, "param": None, "code": code}}, status, headers)
 
 
 @dataclass

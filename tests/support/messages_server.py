@@ -57,8 +57,8 @@ def refused(category: str, explanation: str) -> Reply:
     return message([], "refusal", stop_details=details)
 
 
-def error(status: int, kind: str, told: str, **headers: str) -> Reply:
-    return Reply({"type": "error", "error": {"type": kind, "message": told}}, status, headers)
+def error(status: int, kind: str, details: str, **headers: str) -> Reply:
+    return Reply({"type": "error", "error": {"type": kind, "message": details}}, status, headers)
 
 
 def rate_limited(retry_in_s: float) -> Reply:

@@ -204,10 +204,10 @@ class Recorder:
         return Ended(self.process.wait(2 * TIMEOUT_S), self._output)
 
 
-def read_url(told: IO[str]) -> tuple[list[str], str]:
+def read_url(stream: IO[str]) -> tuple[list[str], str]:
     """Return the lines up to the one with the page's URL, and the URL; "" if there is none."""
     lines = []
-    for line in told:
+    for line in stream:
         lines.append(line)
         if found := URL.search(line):
             return lines, found[0]

@@ -126,7 +126,7 @@ def _on_x(
             return b"PropertyNotify" in log.read_bytes()
 
         def received() -> list[str]:
-            return [told for event in log.read_text("latin-1").split("\n\n") for told in _told(event.lstrip())]
+            return [line for event in log.read_text("latin-1").split("\n\n") for line in _lines_of(event.lstrip())]
 
         wait_for(receives, "xev")
         window_of(server, "drawn")
@@ -135,7 +135,7 @@ def _on_x(
         yield stage
 
 
-def _told(event: str) -> Iterator[str]:
+def _lines_of(event: str) -> Iterator[str]:
     """Yield the change that one event tells; nothing if xev has not written all of it yet."""
     pointed = re.match(r"Button(Press|Release) .*?root:\((\d+),(\d+)\),.*?button (\d+), same", event, re.S)
     if pointed and int(pointed[4]) in _BUTTONS:

@@ -221,9 +221,9 @@ def wait_for(condition: Callable[[], object], what: str, timeout_s: float = 30.0
 @contextmanager
 def _x_server(*command: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     reader, writer = os.pipe()
-    with os.fdopen(reader) as told, running(*command, "-displayfd", str(writer), pass_fds=[writer]) as process:
+    with os.fdopen(reader) as stream, running(*command, "-displayfd", str(writer), pass_fds=[writer]) as process:
         os.close(writer)
-        line = told.readline()
+        line = stream.readline()
         assert line, f"{command[0]} ended with {process.wait()} before it had a display"
         yield process, int(line)
 

@@ -109,7 +109,7 @@ SHOP = """<!doctype html><meta charset="utf-8"><title>The shop</title>
 <iframe srcdoc="<button onclick='parent.tell(`framed`)'>Framed</button>" style="margin-left: 100px"></iframe>
 <div style="margin-top: 3000px"><button onclick="tell('far')">Far below</button></div>
 <script>
-  function tell(kind) { fetch("/told", {method: "POST", body: JSON.stringify(kind)}).catch(() => tell(kind)) }
+  function tell(kind) { fetch("/report", {method: "POST", body: JSON.stringify(kind)}).catch(() => tell(kind)) }
   document.querySelector("button").onclick = () => {
     tell("apple")
     setTimeout(() => basket.firstChild.data = "The basket holds 1 apple.", 100)
@@ -125,10 +125,10 @@ SECOND = (
 
 @dataclass
 class Site:
-    """Two pages, `/` and `/second`; `/file` is a download, `/slow` does not answer. `told` is what pages send."""
+    """Two pages, `/` and `/second`; `/file` is a download, `/slow` does not answer. `reports` is what pages send."""
 
     address: str = ""
-    told: list[Any] = field(default_factory=list)
+    reports: list[Any] = field(default_factory=list)
 
 
 @contextmanager
@@ -143,7 +143,7 @@ def site() -> Iterator[Site]:
         text = SECOND if path.startswith("/second") else SHOP
         return Reply(text.encode(), headers={"Content-Type": "text/html"})
 
-    with serving_pages(page, pages.told.append) as pages.address:
+    with serving_pages(page, pages.reports.append) as pages.address:
         yield pages
         end.set()
 

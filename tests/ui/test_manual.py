@@ -188,8 +188,8 @@ def test_failed_test_is_not_recorded(
         'on_deny = "continue"\n[[rule]]\nname = "no bob"\ntext = "bob"\ndecision = "deny"\n', encoding="utf-8"
     )
     tests = [
-        f'@pytest.mark.vnc_task("{TASK}", {arguments})\ndef test_{number}(): assert {told != "product: assert False"}\n'
-        for number, (arguments, *_, told) in enumerate(rows)
+        f'@pytest.mark.vnc_task("{TASK}", {arguments})\ndef test_{number}(): assert {why != "product: assert False"}\n'
+        for number, (arguments, *_, why) in enumerate(rows)
     ]
     session = start(
         "\n".join([HEAD, *tests]), "manual", "--vnc-policy=policy.toml", TILL_NAME=SECRET, VNC_USE_PASSWORD="passw0rd"
@@ -211,8 +211,8 @@ def test_failed_test_is_not_recorded(
     done = session.ended()
     assert (done.code, (tmp_path / "__vnc_recordings__").exists()) == (1, False), done.out
     results = read_results(tmp_path / "runs" / "vnc-results.json").tests
-    for result, (*_, told) in zip(results, rows, strict=True):
-        assert told in f"{result.triage}: {result.message}"
+    for result, (*_, cause) in zip(results, rows, strict=True):
+        assert cause in f"{result.triage}: {result.message}"
     assert SECRET not in done.out
 
 

@@ -86,10 +86,10 @@ def test_page_records_pointer_and_keys(browser: Any, violations: Callable[[Any],
         page.keyboard.press("Shift+Escape")
         page.get_by_role("button", name="Done…").click()
         assert violations(page) == 0
-        told: list[str] = []
-        page.once("dialog", lambda dialog: (told.append(dialog.message), dialog.dismiss()))
+        messages: list[str] = []
+        page.once("dialog", lambda dialog: (messages.append(dialog.message), dialog.dismiss()))
         page.get_by_role("button", name="Record", exact=True).click()
-        assert "A question is not answered" in told[0]
+        assert "A question is not answered" in messages[0]
         page.get_by_role("group", name="Is this done").get_by_label("Yes").check()
         page.get_by_role("group", name=CLAIM).get_by_label("It holds").check()
         page.get_by_label("What does the screen show now").fill("the window is white")

@@ -190,9 +190,9 @@ def test_watcher_tells_what_happens_and_sends_frames(served: Served) -> None:
             ("type <secret:SHOP>", [[1, 2]], True),
         ]
         assert steps[1]["error"] == "no <secret:SHOP>"
-        while not (told := received(page, "test")).get("outcome"):
+        while not (shown_test := received(page, "test")).get("outcome"):
             pass
-        assert (told["claim"], told["verdict"], told["outcome"]) == ("it is there", "holds", "done")
+        assert (shown_test["claim"], shown_test["verdict"], shown_test["outcome"]) == ("it is there", "holds", "done")
         watcher.screen = lambda: screen
         watcher.start()
         while not isinstance(frame := page.recv(WITHIN_S), bytes) or frame.endswith(b"stored"):

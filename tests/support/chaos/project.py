@@ -216,7 +216,7 @@ def environment(model_url: str) -> dict[str, str]:
 
 
 def wrong_results(project: Project, code: int, done: Sequence[Done], came: Counter[str]) -> Iterator[str]:
-    """Yield what is wrong with the results: a test not told once, passed or blamed wrongly, or too long; lost runs.
+    """Yield what is wrong with the results: a test not listed once, passed or blamed wrongly, or too long; lost runs.
 
     Count in `came` how often each result and triage came.
     """
@@ -226,8 +226,12 @@ def wrong_results(project: Project, code: int, done: Sequence[Done], came: Count
         yield f"no results; the session ended with {code}"
         return
     came.update(test["triage"] or test["result"] for test in tests)
-    told = Counter(test["test"] for test in tests)
-    yield from (f"{each} is told {told[each]} times" for each in sorted({*project.ids, *told}) if told[each] != 1)
+    counts = Counter(test["test"] for test in tests)
+    yield from (
+        f"{each} is in the results {counts[each]} times"
+        for each in sorted({*project.ids, *counts})
+        if counts[each] != 1
+    )
     times = project.times()
     for test in tests:
         if number := project.ids.get(test["test"]):
@@ -244,18 +248,18 @@ def wrong_results(project: Project, code: int, done: Sequence[Done], came: Count
 def _wrong_test(
     test: dict[str, Any], number: int, done: Sequence[Done], times: Sequence[tuple[float, float]]
 ) -> Iterator[str]:
-    told = f"{test['test']}: {test['result']}, {test['triage']} ({test['rule']}; {test['message'][:200]})"
+    shown = f"{test['test']}: {test['result']}, {test['triage']} ({test['rule']}; {test['message'][:200]})"
     if number in BROKEN:
         if test["result"] == "passed":
-            yield f"passed with a broken program: {told}"
+            yield f"passed with a broken program: {shown}"
     elif test["result"] != "passed":
         allowed = explained(done, number, times)
         if test["triage"] not in allowed:
-            yield f"nothing that was done explains more than {sorted(allowed)}: {told}"
+            yield f"nothing that was done explains more than {sorted(allowed)}: {shown}"
     attempts = 1 + len(test["retried_for"])
     stopped_s = sum(each.action.for_s or 0.0 for each in done if each.action.kind == "stop worker")
     if test["duration_s"] > LONGEST_TEST_S * attempts + stopped_s:  # No limit continues while a worker is stopped.
-        yield f"took {test['duration_s']:.0f} s: {told}"
+        yield f"took {test['duration_s']:.0f} s: {shown}"
 
 
 def left_over(own: Callable[[], set[int]], files_before: set[Path]) -> list[str]:
@@ -358,7 +362,7 @@ def _has_greeted(worker: Process) -> bool:
 
 
 def _has_display(server: Process) -> bool:
-    """Return whether it has told its display's number; before that nobody can know which files it leaves."""
+    """Return whether it has printed its display's number; before that nobody can know which files it leaves."""
     with suppress(OSError):
         locks = [lock for lock in Path("/tmp").glob(".X*-lock") if int(lock.read_text()) == server.pid]
         return any(time.time() - lock.stat().st_mtime > _LINGERS_S for lock in locks)
