@@ -168,11 +168,12 @@ class Link:
                 listener(message)
         except (OSError, WebSocketException):
             pass  # as at the end
-        with self._changed:
-            self.is_open, self.watched = False, 0
-            self._changed.notify_all()
-        for listener in list(self._listeners.values()):
-            listener(GONE)
+        finally:  # also after the error of a listener: nobody waits for what no longer comes
+            with self._changed:
+                self.is_open, self.watched = False, 0
+                self._changed.notify_all()
+            for listener in list(self._listeners.values()):
+                listener(GONE)
 
     def _obey(self, message: dict[str, Any]) -> None:
         with self._changed:

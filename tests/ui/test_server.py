@@ -263,6 +263,25 @@ def test_dead_desk_stops_no_test(served: Served, tmp_path: Path) -> None:
     assert not link.watched
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_failing_listener_ends_questions(served: Served, tmp_path: Path) -> None:
+    kinds = queue.Queue[str]()
+
+    def fail(message: dict[str, Any]) -> None:
+        kinds.put(message["type"])
+        if message["type"] == "input":
+            raise ValueError("no such event")
+
+    link, cookie = served.link(), served.cookie()
+    with served.page(cookie) as page, asking(link, tmp_path) as answers:
+        received(page, "question")
+        with link.asking(fail, about="record", test="test_it") as number:
+            received(page, "question")
+            page.send(json.dumps({"type": "input", "id": number, "event": []}))
+            assert answers.get(timeout=WITHIN_S) == NO
+            assert [kinds.get(timeout=WITHIN_S) for _ in range(2)] == ["input", "answer"]
+
+
 def test_desk_ends_with_session_that_never_connected() -> None:
     command = [sys.executable, "-m", "pytest_vnc_use.ui"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as desk:
