@@ -32,15 +32,15 @@ def test_endless(desktop):
 @pytest.mark.slow
 def test_stopped_suite_ends_fixtures_and_leaves_no_process(tmp_path: Path) -> None:
     (tmp_path / "test_endless.py").write_text(ENDLESS, encoding="utf-8")
-    suite = Suite(tmp_path, tmp_path / "runs", [], "", {})
+    suite, pid = Suite(tmp_path, tmp_path / "runs", [], "", {}), tmp_path / "pid.txt"
     with ThreadPoolExecutor() as threads:
         ended = threads.submit(suite.run, 60.0)
-        wait_for((tmp_path / "pid.txt").exists, "the test's start", timeout_s=30)
+        wait_for(lambda: pid.exists() and pid.read_text(), "the test's start", timeout_s=30)
         suite.stop()
         assert ended.exception(timeout=30) is not None
     assert (tmp_path / "ended.txt").exists()
     with pytest.raises(ProcessLookupError):
-        os.kill(int((tmp_path / "pid.txt").read_text()), 0)
+        os.kill(int(pid.read_text()), 0)
 
 
 def test_suite_stopped_before_it_starts_ends_too(tmp_path: Path) -> None:
