@@ -131,7 +131,7 @@ def judge_after_click(played: Played) -> str:
 @pytest.mark.parametrize(
     ("later", "kind"),
     [
-        pytest.param(["--error-after=1.0"], "unsure", marks=pytest.mark.slow),
+        pytest.param(["--error-after=0.6"], "unsure", marks=pytest.mark.slow),
         pytest.param(["--vanish-after=0.6"], "unsure", marks=pytest.mark.slow),
         (["--error-after=0.6", "--error-for=0.4"], "holds"),
     ],

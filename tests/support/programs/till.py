@@ -8,7 +8,7 @@ until there is a file `noon`. `--panel=SECONDS` opens a panel when Pay is clicke
 With `--later` it is a window for what happens later: a button that saves, and a status. `--error-after=SECONDS` shows
 an error over a third of the screen so long after a click, which goes away after `--error-for`; `--vanish-after` takes
 the result away. `--blink=TEXT` shows a text every other half second, `--steady=TEXT` all the time. The file `go` makes
-it say "gone".
+it say "gone", with `--go-fails` above the error.
 """
 
 from __future__ import annotations
@@ -140,6 +140,7 @@ class Later(QWidget):
     def _look(self) -> None:
         if Path("go").exists():
             self._result.setText("gone")
+            self._error.setVisible(self._options.go_fails)
 
 
 def started(starts: Path) -> int:
@@ -154,7 +155,7 @@ if __name__ == "__main__":
         parser.add_argument(name, default="")
     for name in ("--slow", "--error-after", "--error-for", "--vanish-after"):
         parser.add_argument(name, type=float, default=0.0)
-    for name in ("--clock", "--later"):
+    for name in ("--clock", "--later", "--go-fails"):
         parser.add_argument(name, action="store_true")
     parser.add_argument("--panel", type=float)
     parser.add_argument("--starts", type=Path)
