@@ -58,6 +58,13 @@ def test_hello(vnc_desktop):
     assert vnc_desktop.read_file("notes.txt") == "hello\\n"
 """
 
+POLICY = """[[rule]]
+name = "a user approves each order"
+decision = "ask"
+action = "click"
+region = [560, 650, 740, 720]
+"""
+
 SHOP = ("examples/shop/**/*.py", "examples/shop/fonts/*", "docs/scripts/images.py")
 ORDER = (*SHOP, "examples/__vnc_recordings__/test_shop/test_order_is_placed*")
 PAGES = (
@@ -73,6 +80,8 @@ MADE_OF = {
     "drift.png": (*PAGES, "pytest_vnc_use/report/templates/*.html.j2"),
     "recording.png": ("pytest_vnc_use/ui/page/*", "docs/scripts/images.py"),
     "desk.png": (*SHOP, "pytest_vnc_use/ui/page/*"),
+    "accept.png": (*SHOP, "pytest_vnc_use/ui/page/*", "examples/__vnc_recordings__/test_shop/test_basket*"),
+    "approve.png": (*ORDER, "pytest_vnc_use/ui/page/*"),
     "live.png": ("pytest_vnc_use/runs/progress.py", "docs/scripts/images.py"),
 }
 """Patterns of the files that decide how each screenshot looks: not all of the code, which changes every day."""
@@ -107,7 +116,7 @@ def stale() -> list[str]:
 
 def main() -> None:
     """Make all screenshots, each of a real run, and keep what they were made of."""
-    for make in (an_order, a_wrong_total, a_recording, a_live_run, a_desk):
+    for make in (an_order, a_wrong_total, a_recording, a_live_run, a_desk, an_approval):
         with tempfile.TemporaryDirectory(prefix="screenshots-") as directory:
             make(Path(directory))
     digests = {name: digest(patterns) for name, patterns in MADE_OF.items()}
@@ -126,9 +135,8 @@ def an_order(directory: Path) -> None:
 
 
 def a_wrong_total(directory: Path) -> None:
-    """Replay tests of a shop with a bug: session.png, the page of all tests, and drift.png, that of one run."""
-    shutil.copytree(ROOT / "examples", directory / "examples", ignore=shutil.ignore_patterns("gallery", "__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", directory)
+    """Replay tests of a shop with a bug: session.png, drift.png; and have one reviewed: accept.png."""
+    copy_examples(directory)
     basket = directory / "examples/shop/basket.py"
     sound = basket.read_text("utf-8")
     assert BUG[0] in sound
@@ -141,6 +149,8 @@ def a_wrong_total(directory: Path) -> None:
     photograph(runs / "index.html", SCREENSHOTS / "session.png", (1280, 1310))
     drifted = next(path.parent for path in sorted(runs.glob("*/trace.jsonl")) if '"drift"' in path.read_text("utf-8"))
     photograph(drifted / "index.html", SCREENSHOTS / "drift.png", (1280, 725))
+    with on_page([*PYTEST, f"{TESTS}::test_basket", "--vnc-record=accept", "--vnc-ui"], directory) as page:
+        photograph_dialog(page, "question", "No", "accept.png")
 
 
 def a_recording(directory: Path) -> None:
@@ -159,6 +169,33 @@ def a_recording(directory: Path) -> None:
         page.screenshot(path=SCREENSHOTS / "recording.png")
         page.get_by_role("button", name="Record", exact=True).click()
     reduce_colours(SCREENSHOTS / "recording.png")
+
+
+def an_approval(directory: Path) -> None:
+    """Replay a test whose policy asks before an order: approve.png."""
+    copy_examples(directory)
+    directory.joinpath("policy.toml").write_text(POLICY, encoding="utf-8")
+    options = ["--vnc-record=replay", "--vnc-ui", "--vnc-policy=policy.toml"]
+    with on_page([*PYTEST, f"{TESTS}::test_order_is_placed", *options], directory) as page:
+        rule = page.locator("#approval-facts dd").last
+        rule.evaluate("(rule, path) => rule.textContent = rule.textContent.replace(path, '')", f"{directory}/")
+        photograph_dialog(page, "approval", "Deny", "approve.png")
+
+
+def copy_examples(directory: Path) -> None:
+    """Copy the shop and its tests, with their recordings and settings."""
+    shutil.copytree(ROOT / "examples", directory / "examples", ignore=shutil.ignore_patterns("gallery", "__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", directory)
+
+
+def photograph_dialog(page: Any, name: str, answer: str, image: str) -> None:
+    """Write a screenshot of a question of the page, and answer it."""
+    dialog = page.locator(f"#{name}[open]")
+    dialog.wait_for(timeout=60_000)
+    page.wait_for_function("name => [...document.querySelectorAll(`#${name} img`)].every(it => it.complete)", arg=name)
+    dialog.screenshot(path=SCREENSHOTS / image)
+    dialog.get_by_role("button", name=answer, exact=True).click()
+    reduce_colours(SCREENSHOTS / image)
 
 
 @contextmanager
