@@ -102,17 +102,19 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
-@pytest.fixture(autouse=True)
-def _once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="session", autouse=True)
+def _once() -> Iterator[None]:
     """Throw no answer of a fake server away, as they come in order; make a recording once; no width but a terminal's
     own; no large plugin in the sessions that a test starts, which import them for two seconds.
 
     A test of one of these things switches it on.
     """
-    monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(f"-p no:{name}" for name in LARGE_PLUGINS))
-    monkeypatch.setenv("VNC_USE_WATCH", "false")
-    monkeypatch.setenv("VNC_USE_REHEARSE", "0")
-    monkeypatch.delenv("COLUMNS", raising=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTEST_ADDOPTS", " ".join(f"-p no:{name}" for name in LARGE_PLUGINS))
+        patch.setenv("VNC_USE_WATCH", "false")
+        patch.setenv("VNC_USE_REHEARSE", "0")
+        patch.delenv("COLUMNS", raising=False)
+        yield
 
 
 @pytest.fixture(scope="module")

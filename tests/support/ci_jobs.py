@@ -66,6 +66,8 @@ class Machine:
             "CI": "true",
             "CALLS": str(self.directory / "calls"),
             "PYTHONDONTWRITEBYTECODE": "1",
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            "PIP_NO_DEPS": "1",
             "VNC_USE_WATCH": "false",
             "VNC_USE_REHEARSE": "0",
             **{name: os.environ[name] for name in ("PYTEST_ADDOPTS", "PYTHONPYCACHEPREFIX") if name in os.environ},
