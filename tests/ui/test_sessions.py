@@ -10,7 +10,6 @@ import re
 import shlex
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +25,7 @@ from pytest_vnc_use.recordings.accept import Answer, Question
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.types import Click, Region, TypeText
 from support.desks import WITHIN_S, Served
-from support.forked_python import made_once
+from support.forked_python import ForkedPython, made_once
 from support.page_user import Page, User
 from support.till_project import Project, project_in
 from support.tills import TILL
@@ -63,19 +62,17 @@ def options(fault: str = "") -> list[str]:
 
 
 @contextmanager
-def started(project: Project, *command: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def started(project: Project, *command: str) -> Iterator[tuple[ForkedPython, str]]:
     """Yield the process and the page's URL, once it is printed."""
-    environment = {"VNC_USE_REHEARSE": "0", **os.environ, "CI": ""}
-    with subprocess.Popen(
-        [sys.executable, "-m", *command], cwd=project.path, env=environment, stdout=subprocess.PIPE, text=True
-    ) as process:
+    process = ForkedPython(*command, cwd=project.path, env={**os.environ, "CI": ""}, stderr=2)
+    assert process.stdout
+    with process.stdout as lines:
         try:
-            assert process.stdout
-            url = next(filter(None, (re.search(r"http://\S+#\S+", line) for line in process.stdout)))
+            url = next(filter(None, (re.search(r"http://\S+#\S+", line) for line in lines)))
             yield process, url[0]
         finally:
-            if process.poll() is None:
-                process.send_signal(signal.SIGINT)
+            process.send_signal(signal.SIGINT)
+            process.wait(60)
 
 
 def test_page_runs_pauses_and_shows_test(project: Project, browser: Any, violations: Callable[[Any], int]) -> None:
