@@ -19,7 +19,7 @@ NANO = ["--programs", "nano", "--replays", "1", "--at-once", "1", "--changes", "
 @pytest.mark.parametrize(
     ("bench", "options", "results"),
     [
-        ("chaos", ["--seed=1", "--minutes=0.5", "--sessions=1", "--tests=1"], ["0 things were wrong"]),
+        ("chaos", ["--seed=1", "--minutes=0.5", "--sessions=1", "--tests=2"], ["0 things were wrong"]),
         ("foreign_programs", NANO, ["| nano | 1 | 1 | 0 |", "1 changed replays, 0 passed"]),
     ],
 )
