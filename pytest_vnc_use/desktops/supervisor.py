@@ -54,6 +54,7 @@ _TICK_S = 0.02
 _CHUNK = 1 << 16
 _DRAINED = 32
 """The maximum chunks read after a process's end: a mebibyte, twice the capacity of a pipe."""
+_LOADED_WITHIN_MS = 100
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
 
 
@@ -141,8 +142,8 @@ class Supervisor:
         children: dict[int, list[int]] = {}
         sessions: dict[int, int] = {}
         for name in filter(str.isdigit, os.listdir("/proc")):
-            with suppress(OSError), open(f"/proc/{name}/stat", "rb", buffering=0) as file:
-                state, parent, _group, session = file.read().rpartition(b")")[2].split()[:4]
+            with suppress(OSError):
+                state, parent, _group, session = _stat(name)[:4]
                 sessions[int(name)] = int(session)
                 if state not in (b"Z", b"X"):
                     children.setdefault(int(parent), []).append(int(name))
@@ -156,9 +157,16 @@ class Supervisor:
         return owners
 
     def _marked(self, pid: int) -> int:
-        with suppress(OSError, ValueError), open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
-            value = (b"\0" + file.read()).partition(f"\0{PROCESS}=".encode())[2].partition(b"\0")[0]
-            return int(value) if int(value) in self._started else 0
+        """Return the process that its environment names. While the kernel loads a program, it has none: wait for it."""
+        with suppress(OSError, ValueError):
+            for _ in range(_LOADED_WITHIN_MS):
+                with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
+                    data = b"\0" + file.read()
+                if len(data) > 1 or _stat(pid)[0] in (b"Z", b"X"):
+                    break
+                time.sleep(0.001)
+            named = int(data.partition(f"\0{PROCESS}=".encode())[2].partition(b"\0")[0])
+            return named if named in self._started else 0
         return 0
 
     def _serve(self) -> None:
@@ -313,6 +321,12 @@ class Supervisor:
             os.close(self._outputs.pop(descriptor).descriptor)
             os.close(descriptor)
         return bool(data)
+
+
+def _stat(pid: int | str) -> list[bytes]:
+    """Return the fields of `/proc/PID/stat` from the state on."""
+    with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+        return file.read().rpartition(b")")[2].split()
 
 
 def _prctl(option: int, value: int | bytes) -> None:
