@@ -57,7 +57,7 @@ def _have_base_image() -> None:
     excluded = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in NOT_IN_SLIM]
     with tempfile.TemporaryDirectory() as directory:
         tar = f"{directory}/root.tar"
-        _do("mmdebstrap", "--variant=minbase", *excluded, "bookworm", tar)
+        _do("mmdebstrap", "--variant=minbase", "--dpkgopt=force-unsafe-io", *excluded, "bookworm", tar)
         _do(ENGINE, "import", tar, BASE)
 
 
