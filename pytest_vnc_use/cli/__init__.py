@@ -31,27 +31,30 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.metadata import version
 from io import TextIOWrapper
 from typing import Any
 
-from pytest_vnc_use.cli import doctor, init, policy, record, recordings, report, run, screenshots, ui
-from pytest_vnc_use.cli.options import (
-    DESKTOP_OPTIONS,
-    RUN_OPTIONS,
-    add_options,
-    add_secret,
-    option_values,
-    secrets_of,
-    settings_of,
-)
 from pytest_vnc_use.errors import VncUseError
 from pytest_vnc_use.plain_text import cut, without_query
-from pytest_vnc_use.settings.layers import read_value
 from pytest_vnc_use.settings.variables import use_named_env_file
 from pytest_vnc_use.triage import MAX_ERROR, sanitize
 
 USAGE, CLOSED_PIPE = 2, 141
+_COMMANDS: dict[str, tuple[str, ...]] = {
+    "run": ("run", "approve", "deny", "resume", "reenact"),
+    "record": ("record",),
+    "report": ("report",),
+    "ui": ("ui",),
+    "recordings": ("mask", "recordings"),
+    "screenshots": ("screenshots",),
+    "init": ("init",),
+    "policy": ("policy",),
+    "doctor": ("doctor",),
+    "mcp": ("mcp",),
+}
+"""The commands of each module here."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -71,9 +74,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
+    argv = sys.argv[1:] if argv is None else argv
     try:
         use_named_env_file()
-        arguments, unknown = (root := parser()).parse_known_args(argv)
+        arguments, unknown = (root := parser(argv[0] if argv else "")).parse_known_args(argv)
         if "sentence" in arguments and bool(arguments.sentence) == bool(arguments.task):
             if not arguments.task and not unknown:
                 root.error("the following arguments are required: TASK")
@@ -100,38 +104,14 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(**options, allow_abbrev=False)
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
+def parser(command: str = "") -> argparse.ArgumentParser:
+    """Return the parser of the command line, or for one command its own part: to import all of them takes a second."""
     root: argparse.ArgumentParser = _Parser(
         prog="cua-vnc", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     plugin_version = f"pytest-vnc-use {version('pytest-vnc-use')}"
     root.add_argument("--version", action="version", version=plugin_version, help="Print the version")
     commands = root.add_subparsers(required=True, metavar="COMMAND")
-    for module in (run, record, report, ui, recordings, screenshots, init, policy, doctor):
-        module.add(commands)
-    mcp = commands.add_parser(
-        "mcp",
-        help="Serve a coding agent over the Model Context Protocol",
-        description="Speak MCP on stdin and stdout until stdin is closed: tools to run a task or the tests, to read "
-        "runs and their screenshots, and to propose a test.",
-    )
-    mcp.add_argument("--answer-seconds", default="300", help="Maximum seconds for a user to confirm (default: 300)")
-    add_options(mcp, {**DESKTOP_OPTIONS, **RUN_OPTIONS}, needs_server=False)
-    add_secret(mcp)
-    mcp.set_defaults(command=_mcp)
+    for module in [name for name, its in _COMMANDS.items() if command in its] or _COMMANDS:
+        import_module(f"pytest_vnc_use.cli.{module}").add(commands)
     return root
-
-
-def _mcp(arguments: argparse.Namespace) -> int:
-    from pytest_vnc_use.cli.mcp_server import serve  # its library is optional
-
-    options = option_values(arguments, (DESKTOP_OPTIONS, RUN_OPTIONS))
-    answer_within_s = read_value("max_seconds", arguments.answer_seconds, "--answer-seconds")
-    serve(
-        settings_of(arguments),
-        {field: value for field, value in options.items() if value is not None},
-        answer_within_s=answer_within_s,
-        secrets=secrets_of(arguments.secret),
-    )
-    return 0

@@ -68,7 +68,7 @@ def _waiting_runs(options: str) -> WaitingRuns:
     from pytest_vnc_use.ui.approve import WaitingRuns
 
     argv = shlex.split(options)
-    settings = settings_of(parser().parse_args(["approve", "RUN", *argv]))
+    settings = settings_of(parser("approve").parse_args(["approve", "RUN", *argv]))
     return WaitingRuns(Path(settings.runs_dir), argv, settings.policy)
 
 
