@@ -163,8 +163,7 @@ def test_program_from_option_marker_fixture_has_redacted_output(
     assert logs.count("the password is <secret:SHOP_PASSWORD>") == 1
 
 
-def test_sockets_blocked_names_what_to_allow(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")
+def test_sockets_blocked_names_what_to_allow(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(vnc_desktop): ...")
     result = pytester.runpytest_subprocess(*DESKTOP, "--disable-socket", "-Werror")
     result.stdout.fnmatch_lines(["infra: DesktopRefused: *pytest-socket*--allow-unix-socket*--allow-hosts=HOST*"])

@@ -36,28 +36,17 @@ from filelock import FileLock
 
 import pytest_vnc_use
 
-_LARGE_PLUGINS = (
-    "langsmith_plugin",
-    "playwright",
-    "hypothesispytest",
-    "allure_pytest",
-    "anyio",
-    "pytest-vnc",
-    "recording",
-    "socket",
-    "syrupy",
-)
-WITHOUT_LARGE_PLUGINS = " ".join(f"-p no:{name}" for name in _LARGE_PLUGINS)
 _PACKAGE = Path(pytest_vnc_use.__file__).parent
-_PLUGINS = {entry.name: entry.module for entry in entry_points(group="pytest11")}
+_PLUGINS = [entry.module for entry in entry_points(group="pytest11") if entry.name != "pytest-vnc"]  # that one warns
 _MODULES = [
-    *(module for name, module in _PLUGINS.items() if name not in _LARGE_PLUGINS),
+    *_PLUGINS,
     "support.done_ahead",
     *(f"_pytest.{name}" for name in builtin_plugins),
     "cryptography.hazmat.primitives.serialization",
     "google.auth.aio.credentials",
     "google.genai",
     "httpcore2",
+    "hypothesis.internal.observability",
     "keysymdef",
     "langchain_core.tracers.context",
     "langchain_core.tracers.run_collector",
@@ -71,12 +60,12 @@ _MODULES = [
     *(
         ".".join(file.relative_to(_PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
         for file in sorted(_PACKAGE.rglob("*.py"))
-        if file.stem not in ("__main__", "mcp_server", "playwright_page")  # two bring large libraries, for few sessions
+        if file.name != "__main__.py"
     ),
 ]
 """What a session imports, also what it imports late."""
 _REWRITTEN = {
-    *(name.partition(".")[0] for name in (*_PLUGINS.values(), "hypothesis", "_hypothesis_globals")),
+    *(name.partition(".")[0] for name in (*_PLUGINS, "hypothesis", "_hypothesis_globals")),
     *(name for name in _MODULES if name.startswith("pytest_vnc_use.plugin.")),
 }
 """Plugins and their packages, which pytest would warn of, as it cannot rewrite their assertions any more."""
