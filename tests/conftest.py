@@ -19,7 +19,7 @@ from xdist.workermanage import WorkerController
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.plugin import markers as markers, runtest as runtest  # pytester forgets what a session imports
 from support import vnc_servers
-from support.forked_python import ForkedPython, start_server, use_server
+from support.forked_python import WITHOUT_LARGE_PLUGINS, ForkedPython, start_server, use_server
 from support.gemini_server import GeminiServer
 from support.paths import PAD, PAD_LINE, TESTS
 from support.qt_desktop import QtDesktop
@@ -29,18 +29,6 @@ DESKTOPS = frozenset({"pad", "tigervnc", "x11vnc", "recorded_once"})
 """The fixtures, for tests of several directories, that start a desktop."""
 MAX_TEST_S = 600
 """Nothing takes so long but what hangs, also on a machine with much else to do."""
-
-LARGE_PLUGINS = (
-    "langsmith_plugin",
-    "playwright",
-    "hypothesispytest",
-    "allure_pytest",
-    "anyio",
-    "pytest-vnc",
-    "recording",
-    "socket",
-    "syrupy",
-)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -109,8 +97,9 @@ def _once() -> Iterator[None]:
 
     A test of one of these things switches it on.
     """
+    others = ("allure_pytest", "anyio", "pytest-vnc", "recording", "socket", "syrupy")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTEST_ADDOPTS", " ".join(f"-p no:{name}" for name in LARGE_PLUGINS))
+        patch.setenv("PYTEST_ADDOPTS", f"{WITHOUT_LARGE_PLUGINS} {' '.join(f'-p no:{name}' for name in others)}")
         patch.setenv("VNC_USE_WATCH", "false")
         patch.setenv("VNC_USE_REHEARSE", "0")
         patch.delenv("COLUMNS", raising=False)
@@ -160,9 +149,9 @@ def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iter
     """Let `runpytest_subprocess` fork its sessions from a process that has imported the libraries.
 
     A session within this process collects garbage many times: without what is there already. It must not import the
-    plugin of hypothesis, which warns if hypothesis is in use.
+    plugin of hypothesis, which warns if hypothesis is in use; `pytester` lets it know nothing of PYTEST_ADDOPTS.
     """
-    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")
+    monkeypatch.setenv("PYTEST_ADDOPTS", WITHOUT_LARGE_PLUGINS)
     start = pytester.popen
 
     def popen(command: Sequence[str], stdout: IO[str], stderr: IO[str], **options: Any) -> Any:

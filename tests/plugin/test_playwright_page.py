@@ -52,9 +52,9 @@ PAGE = (
 
 
 @pytest.fixture(autouse=True)
-def _with_playwright(monkeypatch: pytest.MonkeyPatch) -> None:
+def _with_playwright(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     require_package("pytest_playwright")
-    monkeypatch.delenv("PYTEST_ADDOPTS")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")  # `pytester` leaves Playwright's plugin out
 
 
 @pytest.mark.browser

@@ -37,16 +37,20 @@ from filelock import FileLock
 import pytest_vnc_use
 
 _PACKAGE = Path(pytest_vnc_use.__file__).parent
-_PLUGINS = [entry.module for entry in entry_points(group="pytest11") if entry.name != "pytest-vnc"]  # that one warns
+_PLUGINS = {
+    entry.name: entry.module for entry in entry_points(group="pytest11") if entry.name != "pytest-vnc"
+}  # that warns
+_LARGE_PLUGINS = ("hypothesispytest", "langsmith_plugin", "playwright")
+WITHOUT_LARGE_PLUGINS = " ".join(f"-p no:{name}" for name in _LARGE_PLUGINS)
+"""Options for sessions that need none of them."""
 _MODULES = [
-    *_PLUGINS,
+    *(module for name, module in _PLUGINS.items() if name not in _LARGE_PLUGINS),
     "support.done_ahead",
     *(f"_pytest.{name}" for name in builtin_plugins),
     "cryptography.hazmat.primitives.serialization",
     "google.auth.aio.credentials",
     "google.genai",
     "httpcore2",
-    "hypothesis.internal.observability",
     "keysymdef",
     "langchain_core.tracers.context",
     "langchain_core.tracers.run_collector",
@@ -60,12 +64,12 @@ _MODULES = [
     *(
         ".".join(file.relative_to(_PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
         for file in sorted(_PACKAGE.rglob("*.py"))
-        if file.name != "__main__.py"
+        if file.stem not in ("__main__", "mcp_server", "playwright_page")
     ),
 ]
-"""What a session imports, also what it imports late."""
+"""What a session imports, also what it imports late, without what is large and for few."""
 _REWRITTEN = {
-    *(name.partition(".")[0] for name in (*_PLUGINS, "hypothesis", "_hypothesis_globals")),
+    *(name.partition(".")[0] for name in (*_PLUGINS.values(), "hypothesis", "_hypothesis_globals")),
     *(name for name in _MODULES if name.startswith("pytest_vnc_use.plugin.")),
 }
 """Plugins and their packages, which pytest would warn of, as it cannot rewrite their assertions any more."""
