@@ -160,7 +160,9 @@ def chromium(server: VncServer, address: str) -> Iterator[Browser]:
 
             def shows_page() -> bool:
                 with suppress(VncUseError):
-                    return browser.url.startswith(address) and bool(browser.text())
+                    return browser.url.startswith(address) and bool(
+                        browser._read(lambda page: page.evaluate("document.hasFocus()"))
+                    )
                 return False
 
             wait_for(shows_page, f"Chromium showing {address}")
