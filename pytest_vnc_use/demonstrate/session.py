@@ -55,8 +55,8 @@ _FRAMES = 8
 """The maximum frames that are kept. Between actions, the session captures the screen every `_CAPTURE_INTERVAL_S`."""
 _AT_HAND = 4
 """The most screens whose pixels are kept as they are: decoding one takes longer than a click may."""
-_REPEAT_S = 30.0
-"""The longest wait for the screen before an action that is repeated."""
+_REPEAT_S, _BESIDE_S = 30.0, 5.0
+"""The longest wait for the screen before an action that is repeated; the same if only a clock or the like differs."""
 _ECHO_PX = 80
 """The height up to which a change may be the echo of a text, or a pressed button."""
 
@@ -114,12 +114,16 @@ class ManualSession:
     def repeat(self, actions: Sequence[DemonstratedAction]) -> bool:
         """Perform actions of an earlier session again, each on the screen that it was performed on.
 
-        Return whether all were: the first whose screen does not come is not, and the user continues there.
+        What differs elsewhere than around the action, and is no effect of the one before, is waited for and then left
+        alone. Return whether all were performed: the first whose screen does not come is not, and the user continues
+        there.
         """
         steps = tuple(RecordedStep(action=item.action, screen=item.screen) for item in actions)  # type: ignore[arg-type]  # a user makes no waits, and each was looked at
         for number, action in enumerate(actions):
             gate, deadline = gate_to(RecordedRun(task="", steps=steps, end=Screen()), number), Deadline(_REPEAT_S)
             while mismatch := gate.mismatch(pixels_in(self._controller.raw_frame())):
+                if mismatch.is_beside and deadline.spent_s >= _BESIDE_S:
+                    break
                 if not deadline.remaining_s:
                     self._notify(f"step {number + 1} was not repeated: {mismatch.problem}. Continue from here")
                     return False

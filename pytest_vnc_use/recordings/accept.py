@@ -138,12 +138,10 @@ class _Answered:
     points: tuple[Point, ...] = ()
     claim: str = ""
 
-    def covers(self, due: Iterable[Point], recorded: Pixels, seen: Pixels) -> bool:
-        """Return whether the answer holds for actions at these points: their targets are still there, or were asked."""
-        is_drawn = len(np.unique(self.change.box.part_of(seen))) > 1
+    def covers(self, due: Iterable[Point]) -> bool:
+        """Return whether the answer holds for actions at these points: none is in the changed cell, or it was asked."""
         return all(
             any(max(abs(x - px), abs(y - py)) <= _SAME_TARGET_PX for px, py in self.points)
-            or (is_drawn and _moved_to((x, y), recorded, seen) is None)  # its recorded drawing is nowhere else
             for x, y in due
             if self.change.cell.holds((x, y))
         )
@@ -217,7 +215,7 @@ class Review:
     def _fitting(self, gate: Gate, seen: Pixels, due: Sequence[Point]) -> list[Change]:
         shown = (gate.expected, seen, gate.ignored)
         fitting = [accepted for accepted in self.reviewer.accepted if accepted.change.is_in(*shown)]
-        return [accepted.change for accepted in fitting if accepted.covers(due, gate.expected, seen)]
+        return [accepted.change for accepted in fitting if accepted.covers(due)]
 
     def known(self, screen: Pixels) -> Pixels:
         """Return a recorded screen as the product has it now, as far as that was accepted."""

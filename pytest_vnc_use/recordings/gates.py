@@ -28,11 +28,15 @@ BACK_S = 2.0
 
 @dataclass(frozen=True)
 class Mismatch:
-    """A difference from the recording: the problem, the region that holds it, and its boxes."""
+    """A difference from the recording: the problem, the region that holds it, and its boxes.
+
+    `is_beside`: it is neither around the next step's target nor an effect of the step before.
+    """
 
     problem: str
     region: Region
     boxes: tuple[Region, ...] = ()
+    is_beside: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,17 +76,18 @@ class Gate:
             there &= differing(part.variants[0].pixels(), part.region.part_of(seen))
         if differs.any():
             near, box = int((differs & mask_of(self.targets, differs.shape)).sum()), box_of(differs)
+            is_effect = bool((differs & self.changed).any())
             if near:
                 what = f"the surroundings of the step's target differ ({near:,} px there):"
             elif self.is_first:
                 what = f"{self.whole}:"
-            elif (differs & self.changed).any():
+            elif is_effect:
                 what = "the effect of the step before looks different:"
             else:
                 what = "a region that the step before did not touch differs:"
             beside = ", away from where the next step acts" if self.targets and not near else ""
             problem = f"{what} {int(differs.sum()):,} px {box}{beside}"
-            return Mismatch(problem, box, tuple(boxes_of(differs)))
+            return Mismatch(problem, box, tuple(boxes_of(differs)), is_beside=not near and not is_effect)
         for part in self.parts:
             if variant_of(part, seen, ~self.hidden) is None:
                 problem = f"a region that changes on its own shows none of its {len(part.variants)} recorded variants"

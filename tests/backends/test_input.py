@@ -17,7 +17,7 @@ import pytest
 
 from pytest_vnc_use.backends.browser import Browser
 from pytest_vnc_use.backends.input import scroll_of
-from pytest_vnc_use.backends.screen import SettleRules
+from pytest_vnc_use.backends.screen import TILE_PX, SettleRules
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import ActionError, DesktopError, DesktopRefused, SettingsError
 from pytest_vnc_use.types import (
@@ -298,9 +298,16 @@ def test_text_by_clipboard(
     for text in TEXTS[::3]:
         controller.type_text(text, clear_first=True)
         assert_becomes(lambda: value("text"), text)
+    margin = -(element(browser, "Text").box.left + 2) % TILE_PX  # caret and letter in one tile
+    browser.navigate(FIELDS.replace("<input", f"<input style=margin-left:{margin}px"))
+    controller.click(*element(browser, "Text").centre)
+    wait_for(lambda: controller.settle().reason == "animated", "a caret that blinks")
+    controller.type_text("ö")  # hardly larger than the caret
+    assert_becomes(lambda: value("text"), "ö")
 
     monkeypatch.setattr("pytest_vnc_use.backends.input._FETCH_S", 1.0)
-    monkeypatch.setattr("pytest_vnc_use.backends.input._PASTED", SettleRules(first_change_s=1.0, limit_s=2.0))
+    for rules in ("_PASTED", "_PASTED_LATE"):
+        monkeypatch.setattr(f"pytest_vnc_use.backends.input.{rules}", SettleRules(first_change_s=1.0, limit_s=2.0))
     with xterm(tigervnc, f"stty -echo; cat > {tmp_path}/silent"):  # as where a clipboard's history fetches it
         wait_for((tmp_path / "silent").exists, "the end of the echo")
         controller = connected(tigervnc)

@@ -15,6 +15,7 @@ from pytest_vnc_use.demonstrate.gestures import AGAIN_S, DemonstratedAction, Mot
 from pytest_vnc_use.demonstrate.session import ManualSession, recorded_steps
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.recordings.format import RecordedRun, RecordedStep, Screen
+from pytest_vnc_use.recordings.images import pixels_in
 from pytest_vnc_use.recordings.manual import ManualRun
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.types import (
@@ -142,6 +143,26 @@ def test_two_recorded_clicks_are_no_double_click(tigervnc: VncServer) -> None:
         session.run()
     assert actions_of(session) == [Click(140, 224), Click(140, 224)]
     assert controller.times[2] - controller.times[1] >= AGAIN_S
+
+
+@pytest.mark.parametrize(("differs_at", "is_repeated"), [((390, 290), True), ((30, 40), False)])
+def test_step_is_repeated_if_only_clock_differs(
+    monkeypatch: pytest.MonkeyPatch, differs_at: tuple[int, int], *, is_repeated: bool
+) -> None:
+    monkeypatch.setattr("pytest_vnc_use.demonstrate.session._BESIDE_S", 0.1)
+    monkeypatch.setattr("pytest_vnc_use.demonstrate.session._REPEAT_S", 0.5)
+    problems: list[str] = []
+    with served_screen() as screen, closing(connect(screen.address)) as desktop:
+        shown = desktop.frame()
+        before = pixels_in(shown).copy()
+        before[differs_at[1], differs_at[0]] ^= 0xFFFFFF
+        action = DemonstratedAction(Click(30, 40), Screen(pixels=lambda: before))
+        session = ManualSession(desktop, problems.append)
+        assert session.repeat([action]) == is_repeated
+    assert actions_of(session) == [Click(30, 40)] * is_repeated
+    assert ["step 1 was not repeated: the surroundings" in problem for problem in problems] == [True] * (
+        not is_repeated
+    )
 
 
 def test_element_names_have_no_secret_follow_steps() -> None:

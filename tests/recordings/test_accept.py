@@ -17,6 +17,7 @@ from pytest_vnc_use.recordings.images import frame_of, pixels_in
 from pytest_vnc_use.recordings.replay import Replay, gate_to
 from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.types import Action, Click, DesktopAction, Observation, Wait
+from pytest_vnc_use.types.actions import points
 from pytest_vnc_use.types.protocols import Controller
 from support.judges import CLAIM, Says
 from support.memory_desktop import PaintedController, painted
@@ -126,6 +127,23 @@ def test_answer_not_offered_is_no(tmp_path: Path, at: tuple[int, int], *, is_off
     answers = [review.ask(gate_to(run, 1), frame_of(now), "it differs", run, [at]).kind for _ in range(2)]
     assert answers == ["no", "mask" if is_offered else "no"]
     assert [bool(question.masks) for question in user.questions] == [is_offered] * 2
+
+
+def test_accepted_screen_is_asked_again_for_other_target(tmp_path: Path) -> None:
+    before, now = np.full((200, 400), 0xFFFFFF, np.uint32), np.full((200, 400), 0xFFFFFF, np.uint32)
+    before[20:180:2, 20:380:2] = now[20:180:3, 20:380:3] = 0
+    recorded, user = Screen(pixels=lambda: before), User("accept")
+    runs = [
+        RecordedRun(task="Click", steps=(RecordedStep(action=Click(*at), screen=recorded),), end=recorded)
+        for at in ((60, 60), (300, 150))
+    ]
+    reviews = [Review(user.reviewer, name, RunDirectory.create(tmp_path, name)) for name in ("test_one", "test_other")]
+    assert reviews[0].ask(gate_to(runs[0], 0), frame_of(now), "it differs", runs[0], [(60, 60)]).kind == "accept"
+    opened = [
+        review.opened(gate_to(run, 0), now, points(run.steps[0].action)).mismatch(now) is None
+        for review, run in zip(reviews, runs, strict=True)
+    ]
+    assert opened == [True, False]
 
 
 FIRST, SECOND, THIRD, BY_HAND = Click(1, 1), Click(2, 2), Click(3, 3), Click(9, 9)
