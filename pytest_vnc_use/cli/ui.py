@@ -34,9 +34,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     ui.add_argument("path", nargs="*", metavar="PATH", help="Test files or directories (default: as pytest finds)")
-    ui.add_argument(
-        "--options", default="", metavar="TEXT", help="Options for pytest, such as '-n 2 --vnc-record=accept'"
-    )
+    ui.add_argument("--options", default="", metavar="TEXT", help="Options for pytest: --options='--vnc-record=accept'")
     ui.add_argument(
         "--approve-options",
         metavar="TEXT",

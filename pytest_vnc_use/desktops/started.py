@@ -70,7 +70,7 @@ class WorkingDirectory:
         the directory, or cannot be read for another reason.
         """
         try:
-            return read_regular(self._inside(name), MAX_BYTES).decode().replace("\r\n", "\n").replace("\r", "\n")
+            return read_regular(self._inside(name), MAX_BYTES).decode()
         except FileNotFoundError:
             files = (path for path in islice(self.path.rglob("*"), _MAX_LISTED) if path.is_file())
             names = sorted(path.relative_to(self.path).as_posix() for path in files)

@@ -31,6 +31,10 @@ UNDONE: pytest.StashKey[Sequence[DoneTask]] = pytest.StashKey()
 """The tasks that the user has performed in this attempt, without the step that they have undone."""
 REPEATED: pytest.StashKey[Sequence[DoneTask]] = pytest.StashKey()
 """The same of the previous attempt, to be repeated."""
+_NOT_RECORDED = (
+    "nothing was recorded, as the test failed. Correct it, and record it again: with `pass` as its body the steps are "
+    "recorded, and its assertions can be added later"
+)
 UNWRITTEN, LOST = "not written", "not written, though --vnc-record"
 """The prefixes of the result for a recording that cannot be written; the second if the session should write it."""
 
@@ -183,7 +187,7 @@ def note_result(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.T
         if recorded.transients:
             state.notes["transient"] = [line(text) for text in recorded.transients]
         if report.failed and recorded.mode in ALWAYS_WRITES:
-            report.sections.append(("recording", "nothing was recorded, as the test failed"))
+            report.sections.append(("recording", _NOT_RECORDED))
     # pytest-rerunfailures drops the report on the teardown of an attempt that failed
     if recorded.healed and (call.when == "teardown" or state.has_failed):
         name = "healed" if report.passed and state.has_passed else "not_healed"

@@ -151,7 +151,7 @@ class _Session:
         interrupted = [test for test in results.tests if self._is_interrupted and test.rule == _NOT_ENDED]
         if interrupted:
             suffix = "; nothing was recorded of it" if self._settings.record in ALWAYS_WRITES else ""
-            yield f"{_count(len(interrupted), 'test')} did not end, as you pressed Ctrl-C{suffix}"
+            yield f"{_count(len(interrupted), 'test')} did not end, as the session was interrupted{suffix}"
         yield from lines(replace(results, tests=tuple(test for test in results.tests if test not in interrupted)))
         for reliability in results.reliability:
             yield from reliability_lines(reliability)

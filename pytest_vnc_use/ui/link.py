@@ -23,6 +23,7 @@ from pytest_vnc_use.backends.pixels import encode_png
 from pytest_vnc_use.deadline import uncounted
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.recordings.accept import NO, Answer, AnswerKind, Question
+from pytest_vnc_use.recordings.format import MANUAL
 from pytest_vnc_use.runs.transcript import format_caption, is_named
 from pytest_vnc_use.types import (
     ApprovalRequest,
@@ -244,7 +245,8 @@ class Watcher:
         """Tell the desk what happened; wait before a step while a user has paused the tests."""
         match event:
             case RunStarted():
-                self._send_facts(task=self._hide(event.task), planner=event.planner, doing=f"waits for {event.planner}")
+                doing = "looks at the screen, please wait" if event.planner == MANUAL else f"waits for {event.planner}"
+                self._send_facts(task=self._hide(event.task), planner=event.planner, doing=doing)
             case StepStarted():
                 self._send_step(event.number, event.proposal, event.ruling.kind)
                 self._link.wait_while_paused(self._test)

@@ -107,10 +107,10 @@ def shows(kind: str, request: pytest.FixtureRequest) -> str:
 
 
 def test_files_and_commands_share_one_directory(desktop: Desktop) -> None:
-    desktop.write_file("list.txt", "Äpfel\n")
-    ran = desktop.run(["sh", "-c", "cat list.txt; echo plums > more.txt; echo no >&2; exit 7"])
-    assert (ran.exit_code, ran.stdout, ran.stderr) == (7, "Äpfel\n", "no\n")
-    assert desktop.read_file("more.txt") == "plums\n"
+    desktop.write_file("list.txt", "Äpfel\r\n")
+    ran = desktop.run(["sh", "-c", "cat list.txt; printf 'plums\\r\\n' > more.txt; echo no >&2; exit 7"])
+    assert (ran.exit_code, ran.stdout, ran.stderr) == (7, "Äpfel\r\n", "no\n")
+    assert desktop.read_file("more.txt") == "plums\r\n"
     assert desktop.run(["sh", "-c", "kill -9 $$"]).exit_code == -9
     with pytest.raises(FileNotFoundError, match=r"has no file 'orders.csv'; it has .*'more.txt'"):
         desktop.read_file("orders.csv", timeout_s=0)

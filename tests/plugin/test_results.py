@@ -149,7 +149,7 @@ def test_github_summary_counts_healed_and_cuts_rows() -> None:
 @pytest.mark.parametrize(
     ("end", "line"),
     [
-        ("raise KeyboardInterrupt", "1 test did not end, as you pressed Ctrl-C; nothing was recorded of it\n"),
+        ("raise KeyboardInterrupt", "1 test did not end, as the session was interrupted; nothing was recorded of it\n"),
         ("pytest.exit('enough')", "1 failed: 1 infra\n"),
     ],
 )
