@@ -23,6 +23,7 @@ class PytestRunner:
         self._paths, self._options = list(paths), list(options)
         self._directory = TemporaryDirectory(prefix="vnc-use-desk-")  # 0700
         self._process: subprocess.Popen[bytes] | None = None
+        self._is_stopped = False
         self.on_end: Callable[[], object] = lambda: None
         """Called from a thread when a session has ended."""
         self.session_file = Path(self._directory.name, "session.json")
@@ -37,6 +38,14 @@ class PytestRunner:
         """Whether a session runs."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def problem(self) -> str:
+        """The problem of a session that ended on its own, and neither ran nor listed all tests; "" if there is none."""
+        code = self._process.poll() if self._process and not self._is_stopped else None
+        if not code or code == 1:  # of 1, the tests tell
+            return ""
+        return f"pytest ended with exit code {code}, and the terminal shows why"
+
     def run(self, tests: list[str], options: Sequence[str] = ()) -> None:
         """Run these tests, or all for an empty list. Node IDs come from the page, so none may be an option."""
         wanted = [test for test in tests if not test.startswith("-")]
@@ -48,6 +57,7 @@ class PytestRunner:
 
     def stop(self) -> None:
         """Interrupt the session as Ctrl-C does."""
+        self._is_stopped = True
         if self._process:
             self._process.send_signal(signal.SIGINT)
 
@@ -63,6 +73,7 @@ class PytestRunner:
         self._directory.cleanup()
 
     def _start(self, arguments: Sequence[str]) -> None:
+        self._is_stopped = False
         environment = {**os.environ, VARIABLE: str(self.session_file)}
         command = [sys.executable, "-m", "pytest", *arguments]
         self._process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL)

@@ -186,7 +186,8 @@ class Desk:
 
     def _session(self) -> dict[str, Any]:
         is_running = bool(self.sessions) or bool(self.runner and self.runner.is_running)
-        return {"is_running": is_running, "is_paused": self.is_paused}
+        problem = self.runner.problem if self.runner else ""
+        return {"is_running": is_running, "is_paused": self.is_paused, "problem": problem}
 
     async def _leave(self, after_s: float, why: str) -> None:
         """Answer the open questions with no, and end a pause, unless a page opens until then, which cancels this."""

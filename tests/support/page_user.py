@@ -40,7 +40,7 @@ class Page:
         self._socket = connect(url, additional_headers=headers, proxy=None, **options).__enter__()
         self.questions: dict[str, dict[str, Any]] = {}
         self.states: dict[str, str] = {}
-        self.is_running, self.finished = True, ""
+        self.is_running, self.problem, self.finished = True, "", ""
 
     def __enter__(self) -> Page:
         return self
@@ -58,7 +58,7 @@ class Page:
         message = json.loads(received)
         match message["type"]:
             case "session":
-                self.is_running = message["is_running"]
+                self.is_running, self.problem = message["is_running"], message["problem"]
             case "state":
                 self.questions = {question["id"]: question for question in message["questions"]}
                 self.states = {test["id"]: test["state"] for test in message["tests"]}

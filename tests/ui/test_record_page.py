@@ -81,6 +81,7 @@ def test_page_records_pointer_and_keys(browser: Any, violations: Callable[[Any],
         page.mouse.down()
         page.mouse.move(canvas["x"] + 40, canvas["y"] + 320)
         page.mouse.up()
+        page.get_by_label("the region").select_option("is masked")
         page.get_by_role("button", name="Add").click()
         page.get_by_text("Mask: ").wait_for()
         page.keyboard.press("Shift+Escape")

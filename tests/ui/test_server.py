@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import signal
 import socket
 import subprocess
 import sys
@@ -148,6 +149,23 @@ def test_page_stops_session(tmp_path: Path) -> None:
             page.send(type="stop")
             out = process.stdout.read()
         assert process.wait(WITHIN_S) == pytest.ExitCode.INTERRUPTED, out
+
+
+def test_page_says_that_pytest_found_no_tests(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pytest_vnc_use.cli", "ui", "--options=--no-such-option"]
+    environment = {**os.environ, "CI": ""}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        try:
+            _, url = read_url(process.stdout)
+            with Page(url) as page:
+                page.send(type="run", tests=[])
+                while not page.problem:
+                    page.read()
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.stdout.read()
+    assert page.problem == "pytest ended with exit code 4, and the terminal shows why"
 
 
 def test_question_on_both_pages_ends_with_session(served: Served, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import { crop, drawFrame, listSteps, screenOf, show } from "./screens.js";
 const $ = (id) => document.getElementById(id);
 const tests = new Map();
 const questions = new Map();
-const session = { can_run: false, is_running: false, is_paused: false };
+const session = { can_run: false, is_running: false, is_paused: false, problem: "" };
 let selected = "";
 let socket = null;
 let ci = { groups: [], left_out: [] };
@@ -140,7 +140,7 @@ function render() {
   const figures = [[count("passed"), "passed"], [bad, "failed"], [running().length, "running"]];
   const text = figures.filter(([number]) => number).map(([number, word]) => `${number} ${word}`).join(", ");
   if (socket?.readyState === WebSocket.OPEN) {
-    status(`${all.length} ${all.length === 1 ? "test" : "tests"}${text ? `: ${text}` : ""}${session.is_running ? "" : "; no session runs"}`);
+    status(`${all.length} ${all.length === 1 ? "test" : "tests"}${text ? `: ${text}` : ""}${session.is_running ? "" : `; ${session.problem || "no session runs"}`}`);
   }
   $("run-all").hidden = $("run-failed").hidden = !session.can_run;
   $("run-all").disabled = session.is_running;

@@ -261,7 +261,7 @@ function showBoxes() {
 function renderRegions() {
   const claims = question.claims.map((claim) => createElement("option", `shows: ${claim}`, { value: claim }));
   $("region-no-claim").hidden = claims.length > 0;
-  $("region-kind").replaceChildren(createElement("option", "is masked: no comparison looks at it", { value: "" }), ...claims);
+  $("region-kind").replaceChildren(...claims, createElement("option", "is masked", { value: "" }));
   $("regions").replaceChildren(...regions.map((region) => {
     const item = createElement("li", `${region.claim ? `Evidence of “${region.claim}”` : "Mask"}: ${region.box.join(", ")} `);
     item.append(createElement("button", "Remove", { onclick: () => {
