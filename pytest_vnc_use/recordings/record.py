@@ -60,6 +60,8 @@ from pytest_vnc_use.types.verdicts import USER_VERDICT, end_state_claim
 
 _READING = frozenset({"get_browser_state", "list_elements"})
 """The functions by which a model reads a page or a desktop, through `vnc_cdp` and `vnc_elements`."""
+_REHEARSED_SHARE = 0.8
+"""The share of the limit of a gate that a rehearsal waits: what needs more would drift now and then."""
 _MAX_TRANSIENTS = 4
 """The most frames kept with a step as possible transient frames."""
 
@@ -369,7 +371,7 @@ class RecordedTest:
             desktop,
             recorded_run,
             None if self.mode == "replay" or self._review else planner,
-            limit_s=started.settings["gate_seconds"],
+            limit_s=started.settings["gate_seconds"] * (_REHEARSED_SHARE if self._rehearsal else 1.0),
             watch_s=self._watch_s,
             earlier=earlier.last_screen if earlier else None,
             masks=self.masks,

@@ -80,7 +80,7 @@ def test_new_recordings_are_replayed_twice(project: Project, monkeypatch: pytest
     project.write("test_till.py", TESTS)
     project.write("test_left.py", LEFT_BEHIND)
     options = ("--reruns=2", "-x", "--timeout=90", "-n1", "--junitxml=junit.xml")
-    ended = project.run("--vnc-record=auto", "-ovnc_gate_seconds=2", *options)
+    ended = project.run("--vnc-record=auto", "-ovnc_gate_seconds=3", *options)
     assert (ended.code, "= 5 passed in " in ended.out) == (0, True), ended.out
     tests = {test.test: test for test in read_results(project.path / "runs" / "vnc-results.json").tests}
     unrepeated = {

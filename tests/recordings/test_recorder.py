@@ -123,7 +123,7 @@ WHITE, BLACK, GREY = 0xFFFFFF, 0, 0x404040
 
 def replayed(tills: Tills, *till: str, rehearsal: Rehearsal | None = None) -> list[str]:
     """Replay the recording; return what was there for a moment."""
-    with tills.agent("replay", None, *till, gate_s=2.0, rehearsal=rehearsal) as played:
+    with tills.agent("replay", None, *till, gate_s=3.0, rehearsal=rehearsal) as played:
         played.run()
         played.agent.end_body()
         return played.recorded.transients
@@ -154,6 +154,13 @@ def test_rehearsal_learns_line_moved_by_pixel_and_toast(recorded: Tills) -> None
     assert "vnc_rehearse" not in str(drift.value)
     with pytest.raises(RecordingDrifted):
         rehearsed(recorded, "--fault=wrong total")
+
+
+def test_gate_that_opens_late_is_not_repeated_by_rehearsal(recorded: Tills, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_vnc_use.recordings.record._REHEARSED_SHARE", 0.1)
+    replayed(recorded, "--slow=1")  # its second effect comes after 0.85 s
+    with pytest.raises(RecordingDrifted, match="drift before step 4 of 4"):
+        rehearsed(recorded, "--slow=1")
 
 
 def boxes_drawn(*boxes: tuple[Region, int]) -> Pixels:
