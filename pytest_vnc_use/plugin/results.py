@@ -47,7 +47,7 @@ _CRASHED = "???"
 _LISTED = {
     "healed": "healed; check that each change is intended",
     "not_healed": "not healed: a model continued after a drift, and the test did not pass",
-    "transient": "with an unrecorded transient frame",
+    "transient": "with an unrecorded transient frame; check that each is harmless",
 }
 """The notes that are listed at the session's end, because such a test is not as it was recorded, with their titles."""
 

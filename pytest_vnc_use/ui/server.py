@@ -361,7 +361,7 @@ class Desk:
             case "test":
                 test = self._test(message["test"])
                 if message.get("state") == "running":
-                    test |= {"steps": [], "message": "", "triage": "", "session": id(websocket)}
+                    test |= dict.fromkeys(test.keys() - {"id"}, "") | {"steps": [], "session": id(websocket)}
                 self._change(test, **{name: value for name, value in message.items() if name not in ("type", "test")})
 
     def _test(self, name: str) -> dict[str, Any]:

@@ -97,6 +97,10 @@ def test_ended_session_is_shown_on_late_page(served: Served) -> None:
         assert [test["id"] for test in received(page, "tests")["tests"]] == ["test_it"]
         link.send(type="test", test="test_it", state="running")
         assert received(page, "test")["state"] == "running"
+        link.send(type="test", test="test_it", state="failed", claim="it is paid", verdict="fails")
+        assert received(page, "test")["verdict"] == "fails"
+        link.send(type="test", test="test_it", state="running")
+        assert received(page, "test")["verdict"] == ""
         link.send(type="step", test="test_it", number=1, caption="click", points=[[1, 2]], is_done=False)
         link.close()
         assert "the session ended" in received(page, "test")["message"]
