@@ -242,7 +242,7 @@ def check_judge(item: pytest.Item, settings: Settings, judge: Judge | None) -> N
             return
         if not has_judge:
             problem = NO_JUDGE.format(judged[0].task, "no judge is set, and there is no recording of this test")
-            raise SettingsError(" ".join(filter(None, [problem, _left_over(item, key)])))
+            raise SettingsError(" ".join(filter(None, [_left_over(item, key), problem])))
         if judge is None:
             build.build_judge(settings)  # raises KeyMissing
         return

@@ -248,7 +248,7 @@ def test_each_task_is_judged_by_rule(pytester: pytest.Pytester) -> None:
     assert messages["judge_answers_text"].startswith("the judge conftest:Judge must return a Verdict(")
     assert messages["judge_without_method"].startswith("a judge must be an object with the method `judge(")
     assert messages["marker_without_judge"].startswith("No judge for the end of the task 'Look': no judge is set, and")
-    assert "or the fixture vnc_judge), record the test" in messages["run_without_judge"]
+    assert "Record the test (--vnc-record=manual by hand, or" in messages["run_without_judge"]
     assert results()["run_without_judge"].runs == ()
     assert messages["failed_by_another_plugin"] == "check 1 == 2"
     assert messages["checks_unmet"] == "2 of 3 checks not met"
