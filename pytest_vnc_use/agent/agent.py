@@ -64,8 +64,8 @@ P = ParamSpec("P")
 AnyPlanner = Union[Planner, Callable[[Observation], object]]
 
 NO_JUDGE = (
-    "No judge for the end of the task {!r}: {}. Record the test (--vnc-record=manual by hand, or auto with a judge), set "
-    "a judge (--vnc-judge=gemini with its key, or the fixture vnc_judge), or set expect=None (in .vnc.toml "
+    "No judge for the end of the task {!r}: {}. Record the test (--vnc-record=manual by hand, or auto with a judge), "
+    "set a judge (--vnc-judge=gemini with its key, or the fixture vnc_judge), or set expect=None (in .vnc.toml "
     "expect = false) if the test's body alone checks it."
 )
 """The error for a task that no judge and no recording can judge: the task, and why."""
