@@ -176,7 +176,8 @@ def _desk_of(config: pytest.Config) -> tuple[str, str, str]:
     desk = subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, start_new_session=True)
     os.close(stdin)
     assert desk.stdout is not None
-    first = desk.stdout.readline()
+    with desk.stdout as lines:
+        first = lines.readline()
     if not first:
         raise pytest.UsageError(f"the page's server exited with code {desk.wait(_START_TIMEOUT_S)}")
     page, url, token = json.loads(first)

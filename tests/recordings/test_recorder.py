@@ -156,6 +156,7 @@ def test_rehearsal_learns_line_moved_by_pixel_and_toast(recorded: Tills) -> None
         rehearsed(recorded, "--fault=wrong total")
 
 
+@pytest.mark.slow
 def test_gate_that_opens_late_is_not_repeated_by_rehearsal(recorded: Tills, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_vnc_use.recordings.record._REHEARSED_SHARE", 0.1)
     replayed(recorded, "--slow=1")  # its second effect comes after 0.85 s
