@@ -30,7 +30,8 @@ BACK_S = 2.0
 class Mismatch:
     """A difference from the recording: the problem, the region that holds it, and its boxes.
 
-    `is_beside`: it is neither around the next step's target nor an effect of the step before.
+    `is_beside`: it is neither around the next step's target nor an effect of the step before. Of a first screen before
+    a step without a target, all counts.
     """
 
     problem: str
@@ -87,7 +88,8 @@ class Gate:
                 what = "a region that the step before did not touch differs:"
             beside = ", away from where the next step acts" if self.targets and not near else ""
             problem = f"{what} {int(differs.sum()):,} px {box}{beside}"
-            return Mismatch(problem, box, tuple(boxes_of(differs)), is_beside=not near and not is_effect)
+            is_beside = not near and not is_effect and (bool(self.targets) or not self.is_first)
+            return Mismatch(problem, box, tuple(boxes_of(differs)), is_beside)
         for part in self.parts:
             if variant_of(part, seen, ~self.hidden) is None:
                 problem = f"a region that changes on its own shows none of its {len(part.variants)} recorded variants"

@@ -145,9 +145,12 @@ def test_two_recorded_clicks_are_no_double_click(tigervnc: VncServer) -> None:
     assert controller.times[2] - controller.times[1] >= AGAIN_S
 
 
-@pytest.mark.parametrize(("differs_at", "is_repeated"), [((390, 290), True), ((30, 40), False)])
+@pytest.mark.parametrize(
+    ("action", "differs_at", "is_repeated"),
+    [(Click(30, 40), (390, 290), True), (Click(30, 40), (30, 40), False), (TypeText("a"), (390, 290), False)],
+)
 def test_step_is_repeated_if_only_clock_differs(
-    monkeypatch: pytest.MonkeyPatch, differs_at: tuple[int, int], *, is_repeated: bool
+    monkeypatch: pytest.MonkeyPatch, action: Click | TypeText, differs_at: tuple[int, int], *, is_repeated: bool
 ) -> None:
     monkeypatch.setattr("pytest_vnc_use.demonstrate.session._BESIDE_S", 0.1)
     monkeypatch.setattr("pytest_vnc_use.demonstrate.session._REPEAT_S", 0.5)
@@ -156,13 +159,10 @@ def test_step_is_repeated_if_only_clock_differs(
         shown = desktop.frame()
         before = pixels_in(shown).copy()
         before[differs_at[1], differs_at[0]] ^= 0xFFFFFF
-        action = DemonstratedAction(Click(30, 40), Screen(pixels=lambda: before))
         session = ManualSession(desktop, problems.append)
-        assert session.repeat([action]) == is_repeated
-    assert actions_of(session) == [Click(30, 40)] * is_repeated
-    assert ["step 1 was not repeated: the surroundings" in problem for problem in problems] == [True] * (
-        not is_repeated
-    )
+        assert session.repeat([DemonstratedAction(action, Screen(pixels=lambda: before))]) == is_repeated
+    assert actions_of(session) == [action] * is_repeated
+    assert ["step 1 was not repeated: " in problem for problem in problems] == [True] * (not is_repeated)
 
 
 def test_element_names_have_no_secret_follow_steps() -> None:

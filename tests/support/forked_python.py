@@ -37,9 +37,7 @@ from filelock import FileLock
 import pytest_vnc_use
 
 _PACKAGE = Path(pytest_vnc_use.__file__).parent
-_PLUGINS = {
-    entry.name: entry.module for entry in entry_points(group="pytest11") if entry.name != "pytest-vnc"
-}  # that warns
+_PLUGINS = {each.name: each.module for each in entry_points(group="pytest11") if each.name != "pytest-vnc"}  # it warns
 _LARGE_PLUGINS = ("hypothesispytest", "langsmith_plugin", "playwright")
 WITHOUT_LARGE_PLUGINS = " ".join(f"-p no:{name}" for name in _LARGE_PLUGINS)
 """Options for sessions that need none of them."""
