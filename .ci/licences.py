@@ -1,6 +1,8 @@
-"""Print the licence of each package that pytest-vnc-use brings along, with all its extras that users install.
+"""Print the licence of each package that pytest-vnc-use brings along, with all its
+extras that users install.
 
-Ends with 1 where a licence is unknown, or is one that a user's program would have to take over.
+Ends with 1 where a licence is unknown, or is one that a user's program would have to
+take over.
 """
 
 from __future__ import annotations
@@ -14,9 +16,13 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 EXTRAS = ("anthropic", "container", "mcp", "openai", "playwright", "ui")
-"""The extras that belong to a user's tests. `demo`, `test` and `dev` are for those who work on the project."""
+"""The extras that belong to a user's tests. `demo`, `test` and `dev` are for those who
+work on the project.
+"""
 CHOSEN = {"text-unidecode": "Artistic License"}
-"""The licences of packages that offer several. pytest-playwright brings this one, by python-slugify."""
+"""The licences of packages that offer several. pytest-playwright brings this one, by
+python-slugify.
+"""
 COPYLEFT = re.compile(r"\bA?GPL|(?<!Lesser )General Public", re.IGNORECASE)
 
 
@@ -27,23 +33,34 @@ def needed(
     seen, name = {} if seen is None else seen, canonicalize_name(name)
     try:
         found = distribution(name)
-    except PackageNotFoundError:  # not for this Python or system, or an extra that is not installed
+    except PackageNotFoundError:
+        # not for this Python or system, or an extra that is not installed
         return seen
     seen[name] = found
     for requirement in map(Requirement, found.requires or ()):
         marker = requirement.marker
-        wanted = marker is None or any(marker.evaluate({"extra": each}) for each in ("", *extras))
+        wanted = marker is None or any(
+            marker.evaluate({"extra": each}) for each in ("", *extras)
+        )
         if wanted and canonicalize_name(requirement.name) not in seen:
             needed(requirement.name, tuple(requirement.extras), seen)
     return seen
 
 
 def licence(package: Distribution) -> str:
-    """Return the licence as the package names it: by SPDX, by a classifier, or by the first line of its text."""
+    """Return the licence as the package names it: by SPDX, by a classifier, or by the
+    first line of its text.
+    """
     known = package.metadata
-    named = [each.rpartition(" :: ")[2] for each in known.get_all("Classifier") or () if each.startswith("License")]
+    named = [
+        each.rpartition(" :: ")[2]
+        for each in known.get_all("Classifier") or ()
+        if each.startswith("License")
+    ]
     text = str(known.get("License") or "").strip()
-    return str(known.get("License-Expression") or ", ".join(named) or text.partition("\n")[0])
+    return str(
+        known.get("License-Expression") or ", ".join(named) or text.partition("\n")[0]
+    )
 
 
 def problems(packages: dict[str, Distribution]) -> Iterator[str]:

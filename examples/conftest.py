@@ -1,4 +1,6 @@
-"""The examples' desktop, planner and judge: the shop on Qt's own VNC platform; without a model, replayed recordings."""
+"""The examples' desktop, planner and judge: the shop on Qt's own VNC platform; without
+a model, replayed recordings.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Decision, Frame, Observation, Report, Verdict
 from pytest_vnc_use.types.protocols import Judge, Planner
 
-collect_ignore = ["gallery"]  # a project of its own, whose programs need not be here: python -m pytest examples/gallery
+# a project of its own, whose programs need not be here: python -m pytest
+# examples/gallery
+collect_ignore = ["gallery"]
 SHOP = Path(__file__).parent / "shop"
 WITH_A_MODEL = "run it with a key in GOOGLE_API_KEY and --vnc-planner=gemini"
 DEBIAN = "libegl1 libgl1 libglib2.0-0 libxkbcommon0 libfontconfig1 libdbus-1-3"
@@ -28,33 +32,49 @@ def qt_is_installed() -> None:
         import PySide6.QtWidgets  # noqa: F401
     except ImportError as exc:
         pytest.exit(
-            f"the shop needs Qt, and {exc}; "
-            f"python -m pip install -e '.[demo]' brings PySide6, and on Debian apt-get install {DEBIAN} what it loads",
+            f"the shop needs Qt, and {exc}; python -m pip install -e '.[demo]' brings"
+            f" PySide6, and on Debian apt-get install {DEBIAN} what it loads",
             returncode=pytest.ExitCode.USAGE_ERROR,
         )
 
 
 @pytest.fixture
 def vnc_settings(vnc_settings: Settings) -> Settings:
-    """The shop, started for each test, unless another desktop or another program is given.
+    """The shop, started for each test, unless another desktop or another program is
+    given.
 
-    The recordings are of Qt's own platform; other desktops show pointers and frames of their own.
+    The recordings are of Qt's own platform; other desktops show pointers and frames of
+    their own.
     """
     server = vnc_settings.server or "qt"
     shop = shlex.join([sys.executable, str(SHOP)]) if server in ("qt", "xvnc") else ""
     record = vnc_settings.record or ("" if server == "qt" else "off")
-    settings = replace(vnc_settings, server=server, app=vnc_settings.app or shop, record=record)
+    settings = replace(
+        vnc_settings, server=server, app=vnc_settings.app or shop, record=record
+    )
     if settings.server != "qt":
         return settings
     if sys.platform != "linux":
-        pytest.skip("Qt's VNC platform needs Linux; show the shop on a VNC desktop and give --vnc-server=host::port")
-    return replace(settings, qt_host_network="true") if settings.qt_host_network == "false" else settings
+        pytest.skip(
+            "Qt's VNC platform needs Linux; show the shop on a VNC desktop and give"
+            " --vnc-server=host::port"
+        )
+    return (
+        replace(settings, qt_host_network="true")
+        if settings.qt_host_network == "false"
+        else settings
+    )
 
 
 @pytest.fixture
 def vnc_planner(request: pytest.FixtureRequest, vnc_settings: Settings) -> Planner:
-    """The model that the settings name; without one none for a replay, the scripts to record."""
-    is_replayed = vnc_settings.record not in ("rewrite", "off") and request.node.get_closest_marker("vnc_task")
+    """The model that the settings name; without one none for a replay, the scripts to
+    record.
+    """
+    is_replayed = vnc_settings.record not in (
+        "rewrite",
+        "off",
+    ) and request.node.get_closest_marker("vnc_task")
     if vnc_settings.planner or is_replayed:
         planner: Planner = request.getfixturevalue("vnc_planner")
         return planner
@@ -71,7 +91,9 @@ def scripted_turn(observation: Observation) -> Turn | Decision:
 
 @pytest.fixture
 def vnc_judge(request: pytest.FixtureRequest, vnc_settings: Settings) -> Judge | None:
-    """The model that the settings name, or who records; without one a claim that is not replayed skips its test."""
+    """The model that the settings name, or who records; without one a claim that is not
+    replayed skips its test.
+    """
     if vnc_settings.planner or vnc_settings.judge or vnc_settings.record == "manual":
         judge: Judge | None = request.getfixturevalue("vnc_judge")
         return judge
@@ -81,5 +103,7 @@ def vnc_judge(request: pytest.FixtureRequest, vnc_settings: Settings) -> Judge |
 class NoJudge:
     """No judge: no claim can be judged."""
 
-    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
+    def judge(
+        self, claim: str, frame: Frame, *, timeout_s: float, report: Report
+    ) -> Verdict:
         pytest.skip(f"its claim needs a judge: {WITH_A_MODEL}")

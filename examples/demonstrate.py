@@ -1,9 +1,11 @@
-"""Makes the recordings of the examples again, without a user: plays the user of the page that pytest names.
+"""Makes the recordings of the examples again, without a user: plays the user of the
+page that pytest names.
 
     python examples/demonstrate.py [OPTION OF PYTEST …]
 
-What is done for each sentence stands in scripts.py, and goes to the page at a user's pace. Every claim is said to
-hold; after the shop was changed, look at the screenshots of the recordings' ends.
+What is done for each sentence stands in scripts.py, and goes to the page at a user's
+pace. Every claim is said to hold; after the shop was changed, look at the screenshots
+of the recordings' ends.
 """
 
 from __future__ import annotations
@@ -25,18 +27,39 @@ from urllib.parse import urlsplit
 from scripts import SCRIPTS
 from websockets.sync.client import ClientConnection, connect
 
-from pytest_vnc_use.types import Click, DesktopAction, Drag, KeyCombo, Proposal, Scroll, TypeText, Wait
+from pytest_vnc_use.types import (
+    Click,
+    DesktopAction,
+    Drag,
+    KeyCombo,
+    Proposal,
+    Scroll,
+    TypeText,
+    Wait,
+)
 
 LOOKS_S, TYPES_S = 1.0, 0.1
-"""The time for which a user looks at the result of an action, and that between two characters."""
+"""The time for which a user looks at the result of an action, and that between two
+characters.
+"""
 
 
 def main(options: Sequence[str]) -> int:
-    command = [sys.executable, "-m", "pytest", str(Path(__file__).parent), "--vnc-record=manual", *options]
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as pytest:
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        str(Path(__file__).parent),
+        "--vnc-record=manual",
+        *options,
+    ]
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+    ) as pytest:
         try:
             attend(cast(TextIO, pytest.stdout))
-        except BaseException:  # whatever it was, no user is there any more who would do the tasks
+        except BaseException:
+            # whatever it was, no user is there any more who would do the tasks
             pytest.kill()
             raise
     return pytest.returncode
@@ -56,19 +79,36 @@ def record(url: str) -> None:
     parts = urlsplit(url)
     with closing(http.client.HTTPConnection(parts.netloc)) as connection:
         connection.request("POST", "/login", parts.fragment)
-        cookie = {"Cookie": connection.getresponse().headers["set-cookie"].partition(";")[0]}
-    with connect(f"ws://{parts.netloc}/page", additional_headers=cookie, proxy=None, max_size=None) as page:
-        for message in (json.loads(message) for message in page if isinstance(message, str)):
-            for question in message["questions"] if message["type"] == "state" else [message]:
+        cookie = {
+            "Cookie": connection.getresponse().headers["set-cookie"].partition(";")[0]
+        }
+    with connect(
+        f"ws://{parts.netloc}/page",
+        additional_headers=cookie,
+        proxy=None,
+        max_size=None,
+    ) as page:
+        for message in (
+            json.loads(message) for message in page if isinstance(message, str)
+        ):
+            for question in (
+                message["questions"] if message["type"] == "state" else [message]
+            ):
                 if question.get("about") == "record" and question["type"] == "question":
                     send = partial(tell, page, question["id"])
-                    for proposal in (proposal for turn in SCRIPTS[question["task"]] for proposal in turn):
+                    for proposal in (
+                        proposal
+                        for turn in SCRIPTS[question["task"]]
+                        for proposal in turn
+                    ):
                         for action in by_hand(proposal):
                             perform(send, action)
                         time.sleep(LOOKS_S)
                     verdicts = dict.fromkeys(question["claims"], "holds")
                     answer = {"kind": "done", "is_done": "holds", "verdicts": verdicts}
-                    page.send(json.dumps({"type": "answer", "id": question["id"], **answer}))
+                    page.send(
+                        json.dumps({"type": "answer", "id": question["id"], **answer})
+                    )
 
 
 def tell(page: ClientConnection, question: str, *event: object) -> None:

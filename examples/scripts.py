@@ -1,20 +1,41 @@
-"""What to do for each sentence of test_shop.py: how its recordings are made where there is no model.
+"""What to do for each sentence of test_shop.py: how its recordings are made where there
+is no model.
 
-A sentence has a list of turns, and a turn is what can be done without looking again: mostly, what happens on one page.
-Points are pixels of the shop's window at 1440x900. Nothing here says whether a task succeeded; the tests do.
+A sentence has a list of turns, and a turn is what can be done without looking again:
+mostly, what happens on one page. Points are pixels of the shop's window at 1440x900.
+Nothing here says whether a task succeeded; the tests do.
 """
 
 from __future__ import annotations
 
-from pytest_vnc_use.types import Action, Click, Drag, KeyCombo, Proposal, Scroll, TypeText, Wait
+from pytest_vnc_use.types import (
+    Action,
+    Click,
+    Drag,
+    KeyCombo,
+    Proposal,
+    Scroll,
+    TypeText,
+    Wait,
+)
 
 Turn = list[Proposal]
 
 NAME, PASSWORD, SIGN_IN = (720, 372), (720, 468), (720, 574)
-PAGES = ("Products", "Basket", "Order form", "Notes", "Stock report", "Gift box", "Terms")
+PAGES = (
+    "Products",
+    "Basket",
+    "Order form",
+    "Notes",
+    "Stock report",
+    "Gift box",
+    "Terms",
+)
 ADD = {
     name: (417 + 282 * (place % 4), 434 + 364 * (place // 4))
-    for place, name in enumerate(("apples", "pears", "bananas", "bread", "cheese", "coffee", "honey", "tea"))
+    for place, name in enumerate(
+        ("apples", "pears", "bananas", "bread", "cheese", "coffee", "honey", "tea")
+    )
 }
 MORE_OF_THE_FIRST = (922, 172)
 EMPTY_BASKET, ORDER = (398, 802), (1282, 802)
@@ -35,7 +56,9 @@ def click(point: tuple[int, int], why: str) -> Proposal:
     return step(Click(*point), why)
 
 
-def type_into(point: tuple[int, int], text: str, why: str, *, press_enter: bool = False) -> Proposal:
+def type_into(
+    point: tuple[int, int], text: str, why: str, *, press_enter: bool = False
+) -> Proposal:
     return step(TypeText(text, *point, press_enter=press_enter), why)
 
 
@@ -60,8 +83,12 @@ AS_ALICE = sign_in("alice", "wonderland")
 SCRIPTS: dict[str, list[Turn]] = {
     "Sign in as alice with the password wonderland": [AS_ALICE],
     "Try to sign in as alice with the password queen": [sign_in("alice", "queen")],
-    "Try to sign in as alice with the password wonderland in capitals": [sign_in("alice", "WONDERLAND")],
-    "Try to sign in as mallory with the password wonderland": [sign_in("mallory", "wonderland")],
+    "Try to sign in as alice with the password wonderland in capitals": [
+        sign_in("alice", "WONDERLAND")
+    ],
+    "Try to sign in as mallory with the password wonderland": [
+        sign_in("mallory", "wonderland")
+    ],
     "Sign in as alice, add two apples to the basket and open the basket": [
         AS_ALICE,
         [add("apples"), add("apples")],

@@ -1,6 +1,8 @@
-"""End-to-end tests of graphical programs, written as plain sentences, run by a vision model over VNC.
+"""End-to-end tests of graphical programs, written as plain sentences, run by a vision
+model over VNC.
 
-The names below are loaded on first use, so that pytest can import the plugin without paying for the engine.
+The names below are loaded on first use, so that pytest can import the plugin without
+paying for the engine.
 """
 
 from __future__ import annotations
@@ -14,7 +16,15 @@ if TYPE_CHECKING:
     from pytest_vnc_use.safety.rules import Policy
     from pytest_vnc_use.types import Limits, Outcome, RunResult, Verdict
 
-__all__ = ["Limits", "Outcome", "Policy", "RunResult", "Verdict", "VncUseAgent", "VncUseError"]
+__all__ = [
+    "Limits",
+    "Outcome",
+    "Policy",
+    "RunResult",
+    "Verdict",
+    "VncUseAgent",
+    "VncUseError",
+]
 
 _MODULES = {
     "VncUseAgent": "agent.agent",

@@ -1,4 +1,6 @@
-"""The clocks of this package: they run on while a test stops or moves those of `time` (freezegun, time-machine)."""
+"""The clocks of this package: they run on while a test stops or moves those of `time`
+(freezegun, time-machine).
+"""
 
 from __future__ import annotations
 
@@ -6,18 +8,30 @@ import sys
 import time
 from datetime import datetime, timezone
 
-_WINDOWS = time.perf_counter, time.time  # in a tuple, where freezegun does not look for clocks to replace
+# in a tuple, where freezegun does not look for clocks to replace
+_WINDOWS = time.perf_counter, time.time
 
 
 def monotonic() -> float:
-    """Return seconds on the monotonic clock, for durations; processes of one machine may compare them."""
-    # neither freezegun nor time-machine replaces it, whenever this module was imported; Windows has none
-    return _WINDOWS[0]() if sys.platform == "win32" else time.clock_gettime(time.CLOCK_MONOTONIC)
+    """Return seconds on the monotonic clock, for durations; processes of one machine
+    may compare them.
+    """
+    # neither freezegun nor time-machine replaces it, whenever this module was imported;
+    # Windows has none
+    return (
+        _WINDOWS[0]()
+        if sys.platform == "win32"
+        else time.clock_gettime(time.CLOCK_MONOTONIC)
+    )
 
 
 def epoch() -> float:
     """Return seconds since 1970; time-machine moves them."""
-    return _WINDOWS[1]() if sys.platform == "win32" else time.clock_gettime(time.CLOCK_REALTIME)
+    return (
+        _WINDOWS[1]()
+        if sys.platform == "win32"
+        else time.clock_gettime(time.CLOCK_REALTIME)
+    )
 
 
 def utc_now() -> datetime:

@@ -55,7 +55,9 @@ def uncounted() -> AbstractContextManager[None]:
 
 
 class Deadline:
-    """A time limit of `limit_s` from now, less `spent_s` that were used before. Time that is `uncounted` is free."""
+    """A time limit of `limit_s` from now, less `spent_s` that were used before. Time
+    that is `uncounted` is free.
+    """
 
     def __init__(self, limit_s: float, spent_s: float = 0.0) -> None:
         self._started = clock.monotonic() - _waits.seconds - spent_s
@@ -71,16 +73,21 @@ class Deadline:
         """Seconds left; never below zero."""
         return max(0.0, self._limit_s - self.spent_s)
 
-    def call(self, work: Callable[[], Result], meanwhile: Callable[[], None] = lambda: None) -> Result:
+    def call(
+        self, work: Callable[[], Result], meanwhile: Callable[[], None] = lambda: None
+    ) -> Result:
         """Return `work()`, which runs in a daemon thread.
 
-        Raises DeadlineExceeded if it is late, and leaves the thread behind. The separate thread keeps the limit: a
-        model's server may send a byte a minute, and a user's function may never return. While the work runs,
-        `meanwhile` is called every second, and what it raises is raised at once.
+        Raises DeadlineExceeded if it is late, and leaves the thread behind. The
+        separate thread keeps the limit: a model's server may send a byte a minute, and
+        a user's function may never return. While the work runs, `meanwhile` is called
+        every second, and what it raises is raised at once.
         """
         if not self.remaining_s:
             raise DeadlineExceeded
-        answer: queue.SimpleQueue[tuple[Result | None, BaseException | None]] = queue.SimpleQueue()
+        answer: queue.SimpleQueue[tuple[Result | None, BaseException | None]] = (
+            queue.SimpleQueue()
+        )
 
         def report() -> None:
             try:
@@ -94,7 +101,9 @@ class Deadline:
             raise error
         return result  # type: ignore[return-value]  # without an error it is what work returned
 
-    def _await_result(self, answer: queue.SimpleQueue[T], meanwhile: Callable[[], None]) -> T:
+    def _await_result(
+        self, answer: queue.SimpleQueue[T], meanwhile: Callable[[], None]
+    ) -> T:
         while True:
             try:
                 return answer.get(timeout=min(self.remaining_s, _POLL_S))
@@ -105,7 +114,9 @@ class Deadline:
 
 
 def acquire(lock: BaseFileLock, limit_s: float) -> AbstractContextManager[Any]:
-    """Take a lock within `limit_s`, which filelock measures on a clock that a test may stop. Raises its Timeout."""
+    """Take a lock within `limit_s`, which filelock measures on a clock that a test may
+    stop. Raises its Timeout.
+    """
     deadline = Deadline(limit_s)
     while True:
         try:

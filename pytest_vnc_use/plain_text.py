@@ -6,31 +6,43 @@ import re
 import unicodedata
 
 MAX_LENGTH = 2_000
-"""The maximum characters shown of a reason or a message. The run directory's exchanges hold the full text."""
+"""The maximum characters shown of a reason or a message. The run directory's exchanges
+hold the full text.
+"""
 
 
 def plain(text: str) -> str:
-    """Return the text on one line without control characters: no escape sequence of a model reaches a terminal."""
+    """Return the text on one line without control characters: no escape sequence of a
+    model reaches a terminal.
+    """
     if text.isprintable():
         return text
     return "".join(character if character.isprintable() else " " for character in text)
 
 
 HIDDEN_QUERY = "?…"
-_QUERY = re.compile(r"(\b(?:wss?://[^\s?#'\"]*(?=[?#])|\w+://[^\s?#'\"]*(?=\?|#\S*=)))[?#][^\s'\"]*")
+_QUERY = re.compile(
+    r"(\b(?:wss?://[^\s?#'\"]*(?=[?#])|\w+://[^\s?#'\"]*(?=\?|#\S*=)))[?#][^\s'\"]*"
+)
 
 
 def without_query(text: str) -> str:
-    """Return the text with `?…` for the query and the fragment of each URL: a token in it opens the desktop."""
+    """Return the text with `?…` for the query and the fragment of each URL: a token in
+    it opens the desktop.
+    """
     return _QUERY.sub(rf"\1{HIDDEN_QUERY}", text)
 
 
 _SLACK = 100
-"""Extra length that `cut` allows, so that it does not cut a text again that is already cut and marked."""
+"""Extra length that `cut` allows, so that it does not cut a text again that is already
+cut and marked.
+"""
 
 
 def cut(text: str, max_length: int = MAX_LENGTH) -> str:
-    """Return the text; if it is longer than `max_length` characters, its start and its length."""
+    """Return the text; if it is longer than `max_length` characters, its start and its
+    length.
+    """
     return (
         text
         if len(text) <= max_length + _SLACK
@@ -39,11 +51,16 @@ def cut(text: str, max_length: int = MAX_LENGTH) -> str:
 
 
 def got(value: object) -> str:
-    """Format an invalid value for a message: cut, and described if it cannot be shown."""
+    """Format an invalid value for a message: cut, and described if it cannot be
+    shown.
+    """
     try:
         return cut(repr(value), _MAX_VALUE)
-    except (RecursionError, ValueError):  # ValueError: Python does not print a number with so many digits
-        return f"a {type(value).__name__} that is too long, or nested too deeply, to show"
+    except (RecursionError, ValueError):
+        # ValueError: Python does not print a number with so many digits
+        return (
+            f"a {type(value).__name__} that is too long, or nested too deeply, to show"
+        )
 
 
 _MAX_VALUE = 300
@@ -55,20 +72,28 @@ def line(text: object) -> str:
 
 
 def columns_of(text: str) -> int:
-    """Return the columns that a line of text takes on a terminal: two for a wide character, none for an accent."""
+    """Return the columns that a line of text takes on a terminal: two for a wide
+    character, none for an accent.
+    """
     return sum(map(_columns, text))
 
 
 def _columns(character: str) -> int:
-    if character == "\N{VARIATION SELECTOR-16}":  # makes the character before it wide, on some terminals
+    # makes the character before it wide, on some terminals
+    if character == "\N{VARIATION SELECTOR-16}":
         return 1
-    if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me"):
+    if unicodedata.combining(character) or unicodedata.category(character) in (
+        "Mn",
+        "Me",
+    ):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 def fit(text: str, columns: int) -> str:
-    """Return the text; if it takes more than `columns` on a terminal, its start and three dots."""
+    """Return the text; if it takes more than `columns` on a terminal, its start and
+    three dots.
+    """
     if columns_of(text) <= columns:
         return text
     shown, remaining = "", columns - len(_DOTS)

@@ -2,10 +2,12 @@
 
 - `product`: the screen or the program is not as the test requires.
 - `agent`: the planner gave up, or the screen does not show that the task is done.
-- `infra`: the tool or its surroundings failed: the desktop, the model's service, the disk.
+- `infra`: the tool or its surroundings failed: the desktop, the model's service, the
+  disk.
 - `budget`: the steps, seconds, tokens or dollars were used up.
 - `policy`: an action was denied, and that ended the run.
-- `inconclusive`: nothing is shown either way: a judge was unsure, a gate stayed closed, or the test itself failed.
+- `inconclusive`: nothing is shown either way: a judge was unsure, a gate stayed closed,
+  or the test itself failed.
 
 `RULES` are asked from top to bottom, and the first that fits decides.
 """
@@ -45,7 +47,7 @@ from pytest_vnc_use.errors import (
     VncUseError,
     causes,
 )
-from pytest_vnc_use.errors.causes import asked, named, text_of
+from pytest_vnc_use.errors.causes import named, text_of
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.transcript import LAST_STEPS, format_end, plain
 from pytest_vnc_use.types import REPEATED_NOTE, Outcome, RunResult, Triage
@@ -54,20 +56,28 @@ from pytest_vnc_use.types.protocols import Desktop
 MAX_ERROR = 20_000
 """The maximum characters shown of an error with the last output of a program."""
 _REAP_TIMEOUT_S = 1.0
-"""The maximum time between the end of a connection and the notice of its program's end."""
+"""The maximum time between the end of a connection and the notice of its program's end.
+"""
 
-_CRASH_SIGNALS = {getattr(signal, f"SIG{name}", None) for name in ("ILL", "TRAP", "ABRT", "BUS", "FPE", "SEGV", "SYS")}
+_CRASH_SIGNALS = {
+    getattr(signal, f"SIG{name}", None)
+    for name in ("ILL", "TRAP", "ABRT", "BUS", "FPE", "SEGV", "SYS")
+}
 """Signals by which a program ends through its own failure."""
 _EXIT = re.compile(r"exited with (-?\d+)(?: \((\w+)\))?")
 
 
 @dataclass(frozen=True)
 class DesktopFailure:
-    """The end of a program or desktop that a test needs, with its last output; false if nothing ended."""
+    """The end of a program or desktop that a test needs, with its last output; false if
+    nothing ended.
+    """
 
     text: str = ""
     of_program: bool = False
-    """True if the program under test ended; false if the desktop under it did, whose end is `infra`."""
+    """True if the program under test ended; false if the desktop under it did, whose
+    end is `infra`.
+    """
     hangs: bool = False
     """True if the program has not ended, but does not answer."""
 
@@ -76,18 +86,26 @@ class DesktopFailure:
 
     @property
     def has_failed(self) -> bool:
-        """Return whether the program under test hangs, or ended by a signal or with an exit code that is not 0."""
+        """Return whether the program under test hangs, or ended by a signal or with an
+        exit code that is not 0.
+        """
         code = _EXIT.search(self.text.partition("\n")[0])
         return self.of_program and not (code and code[1] == "0")
 
     def __str__(self) -> str:
         if self.hangs:
             return f"the program under test hangs: {self.text}"
-        return format_program_end(self.text) if self.of_program else f"the desktop: {self.text}"
+        return (
+            format_program_end(self.text)
+            if self.of_program
+            else f"the desktop: {self.text}"
+        )
 
 
 def format_program_end(program_exit_reason: str, when: str = "") -> str:
-    """Format a program's failure after its signal or exit code: the failure starts with the command."""
+    """Format a program's failure after its signal or exit code: the failure starts with
+    the command.
+    """
     code = _EXIT.search(program_exit_reason.partition("\n")[0])
     how = f" with {code[2] or f'exit code {code[1]}'}" if code else ""
     return f"the program ended{how}{when}: {program_exit_reason}"
@@ -97,13 +115,24 @@ NO_FAILURE = DesktopFailure()
 
 
 def failure_of(desktop: Desktop, error: BaseException | None = None) -> DesktopFailure:
-    """Return the failure of the desktop or its program; after a ConnectionLost, wait for one that may explain it."""
+    """Return the failure of the desktop or its program; after a ConnectionLost, wait
+    for one that may explain it.
+    """
     deadline = Deadline(_REAP_TIMEOUT_S if isinstance(error, ConnectionLost) else 0.0)
     stands_still = isinstance(error, (ScreenBlank, ScreenFrozen, DesktopSilent))
-    while not (failure := _failure_now(desktop, stands_still=stands_still)) and deadline.remaining_s:
+    while (
+        not (failure := _failure_now(desktop, stands_still=stands_still))
+        and deadline.remaining_s
+    ):
         time.sleep(0.02)  # the port has no event to wait for
-    if failure.of_program and isinstance(error, ConnectionLost) and getattr(desktop, "outlives_program", False):
-        return DesktopFailure(f"its connection was lost, and the program ended: {failure.text}")
+    if (
+        failure.of_program
+        and isinstance(error, ConnectionLost)
+        and getattr(desktop, "outlives_program", False)
+    ):
+        return DesktopFailure(
+            f"its connection was lost, and the program ended: {failure.text}"
+        )
     return failure
 
 
@@ -114,37 +143,59 @@ def _failure_now(desktop: Desktop, *, stands_still: bool) -> DesktopFailure:
             return DesktopFailure(ended, of_program=True)
         failure = DesktopFailure(getattr(desktop, "exit_reason", str)())
         if not failure and stands_still and getattr(desktop, "program_hangs", bool)():
-            return DesktopFailure("it runs, and answers nothing", of_program=True, hangs=True)
+            return DesktopFailure(
+                "it runs, and answers nothing", of_program=True, hangs=True
+            )
         return failure
     except Exception as exc:  # noqa: BLE001  # it may raise anything; this only explains another failure
         return DesktopFailure(f"its state is unknown: {type(exc).__name__}: {exc}")
 
 
-def crash_of(desktop: Desktop, *, of_itself: bool = False) -> str:
-    """Return the failure of the program under test if a signal ended it; "" while it runs, or if it ended on its own.
+def format_program_state(desktop: Desktop | None) -> str:
+    """Return whether the program under test still runs; "" if that is not known."""
+    if getattr(desktop, "program_runs", bool)():
+        return "the program still runs"
+    # its end, with its output, is reported as the desktop's failure
+    if getattr(desktop, "program_exit_reason", str)():
+        return "the program has ended"
+    return ""
 
-    With `of_itself`, only signals count that a program causes itself. For signal n, a shell reports exit code
-    128 + n.
+
+def crash_of(desktop: Desktop, *, of_itself: bool = False) -> str:
+    """Return the failure of the program under test if a signal ended it; "" while it
+    runs, or if it ended on its own.
+
+    With `of_itself`, only signals count that a program causes itself. For signal n, a
+    shell reports exit code 128 + n.
     """
     failure = str(getattr(desktop, "program_exit_reason", str)())
     code = _EXIT.search(failure.partition("\n")[0])
     number = -int(code[1]) if code else 0
     number = number if number > 0 else -number - 128
-    return failure if (number in _CRASH_SIGNALS if of_itself else 0 < number < 32) else ""
+    return (
+        failure if (number in _CRASH_SIGNALS if of_itself else 0 < number < 32) else ""
+    )
 
 
 def format_failure(
-    error: BaseException, failure: DesktopFailure, places: Sequence[str], hide: Callable[[str], str]
+    error: BaseException,
+    failure: DesktopFailure,
+    places: Sequence[str],
+    hide: Callable[[str], str],
 ) -> str:
-    """Return the error, its places and the `failure`; of the two the cause comes first."""
+    """Return the error, its places and the `failure`; of the two the cause comes
+    first.
+    """
     if isinstance(error, VncUseError):
         headline = named(error) if isinstance(error, InfraError) else text_of(error)
     else:
-        headline = f"the {asked(error) or 'test'} raised {named(error)}"
+        headline = f"the test raised {named(error)}"
     lines = [headline, *(f"  {location}" for location in places)]
     if not isinstance(error, ProgramCrashed):  # it has its program's end
         is_lost = isinstance(error, (ConnectionLost, DesktopRefused))
-        is_cause = is_lost or (failure.has_failed and (failure.hangs or not isinstance(error, InfraError)))
+        is_cause = is_lost or (
+            failure.has_failed and (failure.hangs or not isinstance(error, InfraError))
+        )
         end, _, output = (str(failure) if failure else "").partition("\n")
         lines = [end, *lines, output] if is_cause else [*lines, end, output]
     return cut(sanitize("\n".join(filter(None, lines)), hide), MAX_ERROR)
@@ -152,11 +203,14 @@ def format_failure(
 
 def sanitize(text: str, hide: Callable[[str], str]) -> str:
     """Return the text without secrets and control characters."""
-    return hide("\n".join(map(plain, hide(text).splitlines())))  # again, as control characters may have split one
+    # again, as control characters may have split one
+    return hide("\n".join(map(plain, hide(text).splitlines())))
 
 
 SETTINGS = "settings"
-"""Used in place of a triage if a setting or a file of the user is wrong: nothing was tested."""
+"""Used in place of a triage if a setting or a file of the user is wrong: nothing was
+tested.
+"""
 
 CLASSES: dict[Triage, type[VncUseError]] = {
     "product": ProductFailed,
@@ -166,7 +220,9 @@ CLASSES: dict[Triage, type[VncUseError]] = {
     "policy": PolicyDenied,
     "inconclusive": Inconclusive,
 }
-"""The exception class of each triage, for `except`, `pytest.raises` and `--only-rerun` of pytest-rerunfailures."""
+"""The exception class of each triage, for `except`, `pytest.raises` and `--only-rerun`
+of pytest-rerunfailures.
+"""
 
 
 def error_for_run(result: RunResult) -> VncUseError:
@@ -176,7 +232,11 @@ def error_for_run(result: RunResult) -> VncUseError:
         case Outcome.GAVE_UP:
             return AgentFailed(message)
         case Outcome.STEP_LIMIT | Outcome.TIME_LIMIT | Outcome.BUDGET:
-            return AgentFailed(message) if repeats_actions(result) else BudgetExceeded(message)
+            return (
+                AgentFailed(message)
+                if repeats_actions(result)
+                else BudgetExceeded(message)
+            )
         case Outcome.DENIED | Outcome.WAITING:
             return PolicyDenied(message)
         case Outcome.BLOCKED:
@@ -188,17 +248,21 @@ def error_for_run(result: RunResult) -> VncUseError:
 
 
 def repeats_actions(result: RunResult) -> bool:
-    """Return whether the planner, when the run ended, was repeating steps that had changed nothing before."""
+    """Return whether the planner, when the run ended, was repeating steps that had
+    changed nothing before.
+    """
     prefix = REPEATED_NOTE.partition("{")[0]
     return any(step.note.startswith(prefix) for step in result.steps[-LAST_STEPS:])
 
 
 @dataclass(frozen=True)
 class TriageRule:
-    """One line of the table: `when` it holds, as text; the triage of the failure; and the check.
+    """One line of the table: `when` it holds, as text; the triage of the failure; and
+    the check.
 
-    The check takes the nearest error behind the failure that this package, or a user's planner or judge, raised, else
-    the failure itself; and the end of the desktop or its program. The triage is None if nothing was tested.
+    The check takes the nearest error behind the failure that this package raised, else
+    the failure itself; and the end of the desktop or its program. The triage is None if
+    nothing was tested.
     """
 
     when: str
@@ -207,61 +271,92 @@ class TriageRule:
 
 
 def rule_for(error: BaseException, failure: DesktopFailure = NO_FAILURE) -> TriageRule:
-    """Return the rule that decides the meaning of a failure. Of a group of errors, the gravest decides."""
-    rules = [next(rule for rule in RULES if rule.holds(cause_of(member), failure)) for member in causes.parts(error)]
+    """Return the rule that decides the meaning of a failure. Of a group of errors, the
+    gravest decides.
+    """
+    rules = [
+        next(rule for rule in RULES if rule.holds(cause_of(member), failure))
+        for member in causes.parts(error)
+    ]
     return min(rules, key=lambda rule: _GRAVITY.index(rule.triage))
 
 
-_GRAVITY: tuple[Triage | None, ...] = (None, "infra", "policy", "budget", "agent", "product", "inconclusive")
-"""The order of triages for several errors at once: causes come first. One failed assertion is enough for `product`."""
+_GRAVITY: tuple[Triage | None, ...] = (
+    None,
+    "infra",
+    "policy",
+    "budget",
+    "agent",
+    "product",
+    "inconclusive",
+)
+"""The order of triages for several errors at once: causes come first. One failed
+assertion is enough for `product`.
+"""
 
 
 def cause_of(error: BaseException) -> BaseException:
-    """Return the nearest error behind this one that this package, or a user's planner or judge, raised, or itself."""
-    return next(
-        (cause for cause in causes.chain(error) if isinstance(cause, VncUseError) or causes.asked(cause)), error
-    )
+    """Return the nearest error behind this one that this package raised, or itself."""
+    for cause in causes.chain(error):
+        if isinstance(cause, VncUseError):
+            return cause
+    return error
 
 
-def _is(*classes: type[BaseException]) -> Callable[[BaseException, DesktopFailure], bool]:
+def _is(
+    *classes: type[BaseException],
+) -> Callable[[BaseException, DesktopFailure], bool]:
     return lambda error, failure: isinstance(error, classes)
 
 
 def _is_full_disk(error: BaseException) -> bool:
     if isinstance(error, sqlite3.OperationalError):
-        return causes.text_of(error) == "database or disk is full"  # SQLITE_FULL; other texts hold users' names
-    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+        # SQLITE_FULL; other texts hold users' names
+        return causes.text_of(error) == "database or disk is full"
+    return isinstance(error, OSError) and error.errno in (
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EROFS,
+    )
 
 
 def _is_of_the_tool(error: BaseException, failure: DesktopFailure) -> bool:
-    return isinstance(error, InfraError) and not isinstance(error, (ProductFailed, ConnectionLost, DesktopRefused))
+    if isinstance(error, (ConnectionLost, DesktopRefused)):
+        return False  # rules of their own
+    return isinstance(error, InfraError)
 
 
 def _program_failed(error: BaseException, failure: DesktopFailure) -> bool:
-    """Return whether the program ended by a signal, or with an exit code that is not 0."""
+    """Return whether the program ended by a signal, or with an exit code that is
+    not 0.
+    """
     return isinstance(error, ProgramCrashed) or (bool(failure) and failure.has_failed)
 
 
-def _is_of_users_code(error: BaseException) -> bool:
-    return bool(causes.asked(error)) and not _is_timeout(error)
-
-
 def _is_timeout(error: BaseException) -> bool:
-    """Return whether pytest-timeout ended the test: by its message, or before version 2.4 by its code."""
+    """Return whether pytest-timeout ended the test: by its message, or before version
+    2.4 by its code.
+    """
     text = causes.text_of(error)
     if re.match(r"Timeout >[\d.]+s$", text):
-        return any(frame.f_globals.get("__name__") == "pytest_timeout" for frame in causes.frames_of(error))
+        return any(
+            frame.f_globals.get("__name__") == "pytest_timeout"
+            for frame in causes.frames_of(error)
+        )
     return bool(re.match(r"Timeout \(>.*\) from pytest-timeout", text))
 
 
 def _is_assertion(error: BaseException) -> bool:
     # `pytest.fail` raises an outcome of pytest, which only `plugin` knows
-    return isinstance(error, AssertionError) or any(kind.__name__ == "OutcomeException" for kind in type(error).__mro__)
+    return isinstance(error, AssertionError) or any(
+        kind.__name__ == "OutcomeException" for kind in type(error).__mro__
+    )
 
 
 RULES = (
     TriageRule(
-        "a setting, a marker, a policy file, a recording or a judge's answer is wrong, or a key or a judge is missing",
+        "a setting, a marker, a policy file, a recording or a judge's answer is wrong,"
+        " or a key or a judge is missing",
         None,
         _is(SettingsError),
     ),
@@ -276,50 +371,85 @@ RULES = (
         lambda error, failure: any(map(_is_full_disk, causes.chain(error))),
     ),
     TriageRule(
-        "the program under test hangs: on `qt`, it is the VNC server, and it runs but does not answer",
+        "the program under test hangs: on `qt`, it is the VNC server, and it runs but"
+        " does not answer",
         "product",
         lambda error, failure: failure.hangs,
     ),
-    TriageRule("the model's service, the run directory, or the desktop's screen failed", "infra", _is_of_the_tool),
     TriageRule(
-        "a custom planner or judge could not reach its service",
+        "the model's service, the run directory, or the desktop's screen failed; or a"
+        " custom planner or judge could not reach its service",
         "infra",
-        lambda error, failure: _is_of_users_code(error) and causes.of_network(error),
+        _is_of_the_tool,
     ),
-    TriageRule("the program under test was ended by a signal, or its exit code was not 0", "product", _program_failed),
     TriageRule(
-        "the program under test exited with 0 and closed its screen; the cause is unknown",
+        "the program under test was ended by a signal, or its exit code was not 0",
+        "product",
+        _program_failed,
+    ),
+    TriageRule(
+        "the program under test exited with 0 and closed its screen; the cause is"
+        " unknown",
         "inconclusive",
-        lambda error, failure: bool(failure) and isinstance(error, (ConnectionLost, DesktopRefused)),
+        lambda error, failure: (
+            bool(failure) and isinstance(error, (ConnectionLost, DesktopRefused))
+        ),
     ),
     TriageRule(
-        "the desktop could not be reached, or its connection was lost", "infra", _is(ConnectionLost, DesktopRefused)
+        "the desktop could not be reached, or its connection was lost",
+        "infra",
+        _is(ConnectionLost, DesktopRefused),
     ),
     TriageRule(
-        "a file that the program should have written is missing, not UTF-8, not a regular file, or too large",
+        "a file that the program should have written is missing, not UTF-8, not a"
+        " regular file, or too large",
         "product",
         _is(FileMissing, FileUnreadable),
     ),
     TriageRule(
-        "a claim fails, a reviewer calls it a bug, or `wait_for_text` finds that a page lacks a text",
+        "a claim fails, a reviewer calls it a bug, or `wait_for_text` finds that a page"
+        " lacks a text",
         "product",
         _is(ProductFailed),
     ),
     TriageRule(
-        "the planner gave up, repeated its actions or returned no action, or the task was not confirmed as done",
+        "the planner gave up, repeated its actions or returned no action; the task was"
+        " not confirmed as done; or a custom planner or judge raised an error",
         "agent",
         _is(AgentFailed),
     ),
-    TriageRule("a custom planner or judge raised an error", "agent", lambda error, failure: _is_of_users_code(error)),
-    TriageRule("the steps, seconds, tokens or dollars were used up", "budget", _is(BudgetExceeded)),
-    TriageRule("pytest-timeout ended the test", "budget", lambda error, failure: _is_timeout(error)),
-    TriageRule("an action was denied, or no user could allow it", "policy", _is(PolicyDenied)),
-    TriageRule("the screen is not as recorded, and no model continued", "inconclusive", _is(RecordingDrifted)),
-    TriageRule("no claim fails, but the judge is unsure about one", "inconclusive", _is(TaskFailed)),
     TriageRule(
-        "an assertion, or `pytest.fail`, fails, or another plugin fails the test, as pytest-check does",
+        "the steps, seconds, tokens or dollars were used up",
+        "budget",
+        _is(BudgetExceeded),
+    ),
+    TriageRule(
+        "pytest-timeout ended the test",
+        "budget",
+        lambda error, failure: _is_timeout(error),
+    ),
+    TriageRule(
+        "an action was denied, or no user could allow it", "policy", _is(PolicyDenied)
+    ),
+    TriageRule(
+        "the screen is not as recorded, and no model continued",
+        "inconclusive",
+        _is(RecordingDrifted),
+    ),
+    TriageRule(
+        "no claim fails, but the judge is unsure about one",
+        "inconclusive",
+        _is(TaskFailed),
+    ),
+    TriageRule(
+        "an assertion, or `pytest.fail`, fails, or another plugin fails the test, as"
+        " pytest-check does",
         "product",
         lambda error, failure: _is_assertion(error),
     ),
-    TriageRule("anything else that the test or a fixture raises", "inconclusive", lambda error, failure: True),
+    TriageRule(
+        "anything else that the test or a fixture raises",
+        "inconclusive",
+        lambda error, failure: True,
+    ),
 )

@@ -1,4 +1,6 @@
-"""Fixtures for every room: real VNC servers, programs on them, and pytest run as a user runs it."""
+"""Fixtures for every room: real VNC servers, programs on them, and pytest run as a user
+runs it.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,16 @@ from xdist.scheduler import WorkStealingScheduling
 from xdist.workermanage import WorkerController
 
 from pytest_vnc_use.backends.vnc import VNCController
-from pytest_vnc_use.plugin import markers as markers, runtest as runtest  # pytester forgets what a session imports
+
+# pytester forgets what a session imports
+from pytest_vnc_use.plugin import markers as markers, runtest as runtest
 from support import vnc_servers
-from support.forked_python import WITHOUT_LARGE_PLUGINS, ForkedPython, start_server, use_server
+from support.forked_python import (
+    WITHOUT_LARGE_PLUGINS,
+    ForkedPython,
+    start_server,
+    use_server,
+)
 from support.gemini_server import GeminiServer
 from support.paths import PAD, PAD_LINE, TESTS
 from support.qt_desktop import QtDesktop
@@ -32,9 +41,11 @@ MAX_TEST_S = 600
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let the sessions that tests start leave Qt's server open where it cannot be closed, as the examples do.
+    """Let the sessions that tests start leave Qt's server open where it cannot be
+    closed, as the examples do.
 
-    Let programs that tests start hear Ctrl-C, also if pytest was started in the background, which ignores it.
+    Let programs that tests start hear Ctrl-C, also if pytest was started in the
+    background, which ignores it.
     """
     os.environ["VNC_USE_QT_HOST_NETWORK"] = "true"
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -50,9 +61,17 @@ def pytest_configure_node(node: WorkerController) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> WorkStealingScheduling | None:
-    """Give each worker whole directories with `-n` alone too, whose tests share what is made once."""
-    return WorkStealingScheduling(config, log) if config.getoption("dist") == "load" else None
+def pytest_xdist_make_scheduler(
+    config: pytest.Config, log: Producer
+) -> WorkStealingScheduling | None:
+    """Give each worker whole directories with `-n` alone too, whose tests share what is
+    made once.
+    """
+    return (
+        WorkStealingScheduling(config, log)
+        if config.getoption("dist") == "load"
+        else None
+    )
 
 
 @pytest.hookimpl(wrapper=True)
@@ -67,7 +86,9 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give each test a time limit: none hangs. Mark those whose fixtures start a desktop, before -m selects."""
+    """Give each test a time limit: none hangs. Mark those whose fixtures start a
+    desktop, before -m selects.
+    """
     for item in items:
         item.add_marker(pytest.mark.timeout(MAX_TEST_S))
         if not DESKTOPS.isdisjoint(getattr(item, "fixturenames", ())):
@@ -76,14 +97,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish() -> None:
-    """Look for garbage once, for the warnings of what was left open. Pytest would look five times, and Python again."""
+    """Look for garbage once, for the warnings of what was left open. Pytest would look
+    five times, and Python again.
+    """
     gc.collect()
     gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Give skips with the same reason the same place, for which the summary has one line."""
+def pytest_runtest_makereport() -> Generator[
+    None, pytest.TestReport, pytest.TestReport
+]:
+    """Give skips with the same reason the same place, for which the summary has one
+    line.
+    """
     report = yield
     if report.skipped and isinstance(report.longrepr, tuple):
         report.longrepr = (str(TESTS), None, report.longrepr[2])
@@ -92,14 +119,18 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 @pytest.fixture(scope="session", autouse=True)
 def _once() -> Iterator[None]:
-    """Throw no answer of a fake server away, as they come in order; make a recording once; no width but a terminal's
-    own; no large plugin in the sessions that a test starts, which import them for two seconds.
+    """Throw no answer of a fake server away, as they come in order; make a recording
+    once; no width but a terminal's own; no large plugin in the sessions that a test
+    starts, which import them for two seconds.
 
     A test of one of these things switches it on.
     """
     others = ("allure_pytest", "anyio", "pytest-vnc", "recording", "socket", "syrupy")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTEST_ADDOPTS", f"{WITHOUT_LARGE_PLUGINS} {' '.join(f'-p no:{name}' for name in others)}")
+        patch.setenv(
+            "PYTEST_ADDOPTS",
+            f"{WITHOUT_LARGE_PLUGINS} {' '.join(f'-p no:{name}' for name in others)}",
+        )
         patch.setenv("VNC_USE_WATCH", "false")
         patch.setenv("VNC_USE_REHEARSE", "0")
         patch.delenv("COLUMNS", raising=False)
@@ -130,11 +161,15 @@ def x11vnc() -> Iterator[VncServer]:
 
 @pytest.fixture
 def connected() -> Iterator[Callable[..., VNCController]]:
-    """Connect to a server, as `backends.vnc.connect` does, and close the connection after the test."""
+    """Connect to a server, as `backends.vnc.connect` does, and close the connection
+    after the test.
+    """
     from pytest_vnc_use.backends.vnc import connect
 
     with contextlib.ExitStack() as stack:
-        yield lambda server, *args, **options: stack.enter_context(closing(connect(server.address, *args, **options)))
+        yield lambda server, *args, **options: stack.enter_context(
+            closing(connect(server.address, *args, **options))
+        )
 
 
 @pytest.fixture
@@ -145,16 +180,22 @@ def model() -> Iterator[Callable[..., GeminiServer]]:
 
 
 @pytest.fixture
-def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.Pytester]:
-    """Let `runpytest_subprocess` fork its sessions from a process that has imported the libraries.
+def pytester(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[pytest.Pytester]:
+    """Let `runpytest_subprocess` fork its sessions from a process that has imported the
+    libraries.
 
-    A session within this process collects garbage many times: without what is there already. It must not import the
-    plugin of hypothesis, which warns if hypothesis is in use; `pytester` lets it know nothing of PYTEST_ADDOPTS.
+    A session within this process collects garbage many times: without what is there
+    already. It must not import the plugin of hypothesis, which warns if hypothesis is
+    in use; `pytester` lets it know nothing of PYTEST_ADDOPTS.
     """
     monkeypatch.setenv("PYTEST_ADDOPTS", WITHOUT_LARGE_PLUGINS)
     start = pytester.popen
 
-    def popen(command: Sequence[str], stdout: IO[str], stderr: IO[str], **options: Any) -> Any:
+    def popen(
+        command: Sequence[str], stdout: IO[str], stderr: IO[str], **options: Any
+    ) -> Any:
         if tuple(command[:2]) != (sys.executable, "-mpytest"):
             return start(command, stdout, stderr, **options)
         return ForkedPython("pytest", *command[2:], stdout=stdout, stderr=stderr)
@@ -166,7 +207,9 @@ def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 
 @pytest.fixture
-def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Callable[..., pytest.RunResult]:
+def run(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., pytest.RunResult]:
     """Run pytest on the pad with the model at `server`."""
     pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
 

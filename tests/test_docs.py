@@ -1,4 +1,6 @@
-"""The pages of docs/, README and CONTRIBUTING: their commands, snippets, links, names and messages are real."""
+"""The pages of docs/, README and CONTRIBUTING: their commands, snippets, links, names
+and messages are real.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ import pytest
 import yaml
 
 from pytest_vnc_use import cli, errors
-from pytest_vnc_use.cli.init import SHOWS_PAGE
+from pytest_vnc_use.cli.init import browser_command
 from pytest_vnc_use.plugin.toml import read_task_file
 from pytest_vnc_use.safety.policy_file import explain, load_policy
 from pytest_vnc_use.settings.layers import read_value
@@ -35,7 +37,8 @@ tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 CONTRIBUTING = ROOT / ".github" / "CONTRIBUTING.md"
-WITH_CONTRIBUTING = [*PAGES, *([CONTRIBUTING] if CONTRIBUTING.exists() else [])]  # an sdist has none
+# an sdist has none
+WITH_CONTRIBUTING = [*PAGES, *([CONTRIBUTING] if CONTRIBUTING.exists() else [])]
 OF_EXAMPLES = sorted(ROOT.glob("examples/*/README.md"))
 SOURCE = "https://github.com/pytest-vnc-use/pytest-vnc-use/"
 REGENERATE = "run python docs/scripts/generated.py --write"
@@ -54,40 +57,65 @@ def read(page: Path) -> str:
 
 
 def blocks(pages: list[Path]) -> list[Block]:
-    return [Block(page, found[2], textwrap.dedent(found[3])) for page in pages for found in BLOCK.finditer(read(page))]
+    return [
+        Block(page, found[2], textwrap.dedent(found[3]))
+        for page in pages
+        for found in BLOCK.finditer(read(page))
+    ]
 
 
 BLOCKS = blocks(WITH_CONTRIBUTING)
-FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)  # any block, also one with a title
+# any block, also one with a title
+FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 PROSE = {page: FENCE.sub("", read(page)) for page in WITH_CONTRIBUTING}
 
 
 def every(language: str, holding: str = "") -> pytest.MarkDecorator:
     """Run a test with each block of a language, or with those that hold a text."""
-    found = [block for block in BLOCKS if block.language == language and holding in block.text]
+    found = [
+        block
+        for block in BLOCKS
+        if block.language == language and holding in block.text
+    ]
     ids = [f"{block.page.stem}-{number}" for number, block in enumerate(found)]
     return pytest.mark.parametrize("block", found, ids=ids)
 
 
 def option(config: pytest.Config, word: str) -> object:
-    return config.getoption(word.split("=", maxsplit=1)[0].lstrip("-").replace("-", "_"), default="no")
+    return config.getoption(
+        word.split("=", maxsplit=1)[0].lstrip("-").replace("-", "_"), default="no"
+    )
 
 
 def test_python_snippets_are_collected(pytester: pytest.Pytester) -> None:
-    snippets = [block for block in BLOCKS if block.language == "python" and "import pytest\n" in block.text]
-    names = (f"test_{number}_{block.page.stem}" for number, block in enumerate(snippets))
-    pytester.makepyfile(**dict(zip(names, (block.text for block in snippets), strict=True)))
-    result = pytester.runpytest_subprocess("--collect-only", "-q", "--strict-markers", "--import-mode=importlib")
+    snippets = [
+        block
+        for block in BLOCKS
+        if block.language == "python" and "import pytest\n" in block.text
+    ]
+    names = (
+        f"test_{number}_{block.page.stem}" for number, block in enumerate(snippets)
+    )
+    pytester.makepyfile(
+        **dict(zip(names, (block.text for block in snippets), strict=True))
+    )
+    result = pytester.runpytest_subprocess(
+        "--collect-only", "-q", "--strict-markers", "--import-mode=importlib"
+    )
     assert result.ret is pytest.ExitCode.OK, result.stdout.str()
 
 
 def test_other_python_snippets_import_names_that_exist() -> None:
     for block in BLOCKS:
         if block.language == "python" and "import pytest\n" not in block.text:
-            assert not re.search(r"\bpytest\.", block.text), f"{block} uses pytest, and does not import it"
+            assert not re.search(r"\bpytest\.", block.text), (
+                f"{block} uses pytest, and does not import it"
+            )
             body = ast.parse(block.text, block.page.name).body
             imports = [node for node in body if isinstance(node, ast.ImportFrom)]
-            ours = [node for node in imports if str(node.module).startswith("pytest_vnc")]
+            ours = [
+                node for node in imports if str(node.module).startswith("pytest_vnc")
+            ]
             exec(compile(ast.Module(list(ours), []), block.page.name, "exec"), {})
 
 
@@ -97,10 +125,15 @@ def test_toml_snippet_is_read_as_what_it_is(tmp_path: Path, block: Block) -> Non
     file = tmp_path / "test_shop.vnc.toml"
     file.write_text(block.text, encoding="utf-8")
     if "test" in snippet:
-        assert [test.name for test in read_task_file(file)] == ["basket[apples]", "basket[pears]"]
+        assert [test.name for test in read_task_file(file)] == [
+            "basket[apples]",
+            "basket[pears]",
+        ]
     if "rule" in snippet:
         explained = explain(load_policy(str(file)))
-        assert [rule for rule in snippet["rule"] if repr(rule["name"]) not in explained] == []
+        assert [
+            rule for rule in snippet["rule"] if repr(rule["name"]) not in explained
+        ] == []
 
 
 @every("ini")
@@ -113,7 +146,9 @@ def test_ini_snippet_has_valid_settings(block: Block) -> None:
 
 
 @every("ini", "vnc_server = xvnc\n")
-def test_xvnc_snippet_shows_its_program(pytester: pytest.Pytester, block: Block) -> None:
+def test_xvnc_snippet_shows_its_program(
+    pytester: pytest.Pytester, block: Block
+) -> None:
     for program in ("Xtigervnc", re.search(r"vnc_app = (\S+)", block.text)[1]):  # type: ignore[index]
         require(program)
     as_root = block.text.replace("--kiosk", "--kiosk --no-sandbox")
@@ -123,7 +158,9 @@ def test_xvnc_snippet_shows_its_program(pytester: pytest.Pytester, block: Block)
 
 
 @every("yaml")
-def test_yaml_snippet_has_valid_options(block: Block, pytestconfig: pytest.Config) -> None:
+def test_yaml_snippet_has_valid_options(
+    block: Block, pytestconfig: pytest.Config
+) -> None:
     assert yaml.safe_load(block.text)
     for word in re.findall(r"--vnc-[a-z-]+", block.text):
         assert option(pytestconfig, word) != "no", word
@@ -132,8 +169,14 @@ def test_yaml_snippet_has_valid_options(block: Block, pytestconfig: pytest.Confi
 def commands(*names: str) -> list[str]:
     """The lines of the shell that begin so, each once."""
     shown = [*BLOCKS, *blocks(OF_EXAMPLES)]
-    texts = [block.text.replace("\\\n", " ") for block in shown if block.language in ("bash", "console")]
-    lines = [line.strip().removeprefix("$ ") for text in texts for line in text.splitlines()]
+    texts = [
+        block.text.replace("\\\n", " ")
+        for block in shown
+        if block.language in ("bash", "console")
+    ]
+    lines = [
+        line.strip().removeprefix("$ ") for text in texts for line in text.splitlines()
+    ]
     return list(dict.fromkeys(line for line in lines if line.startswith(names)))
 
 
@@ -143,7 +186,9 @@ def test_cua_vnc_command_parses(line: str) -> None:
 
 
 @pytest.mark.parametrize("line", commands("pytest", "python -m pytest"))
-def test_pytest_command_has_valid_options(line: str, pytestconfig: pytest.Config) -> None:
+def test_pytest_command_has_valid_options(
+    line: str, pytestconfig: pytest.Config
+) -> None:
     for word in shlex.split(line, comments=True):
         name, equals, value = word.partition("=")
         if name.startswith("--vnc-"):
@@ -153,26 +198,40 @@ def test_pytest_command_has_valid_options(line: str, pytestconfig: pytest.Config
 
 
 @pytest.mark.parametrize("page", WITH_CONTRIBUTING, ids=lambda page: page.stem)
-def test_named_options_settings_extras_and_files_exist(page: Path, pytestconfig: pytest.Config) -> None:
+def test_named_options_settings_extras_and_files_exist(
+    page: Path, pytestconfig: pytest.Config
+) -> None:
     """Files of this project: a test in `tests/` itself is the reader's."""
     text = " ".join(read(page).split())
     project = tomllib.loads(read(ROOT / "pyproject.toml"))
-    extras, lanes = project["project"]["optional-dependencies"], project["tool"]["hatch"]["envs"]["default"]["scripts"]
-    without_messages = re.sub(r"^> `.*$", "", read(page), flags=re.MULTILINE)  # one is of an option that has gone
+    extras, lanes = (
+        project["project"]["optional-dependencies"],
+        project["tool"]["hatch"]["envs"]["default"]["scripts"],
+    )
+    # one is of an option that has gone
+    without_messages = re.sub(r"^> `.*$", "", read(page), flags=re.MULTILINE)
     options = re.findall(r"--vnc-[a-z]+(?:-[a-z]+)*", without_messages)
     assert [name for name in options if option(pytestconfig, name) == "no"] == []
     assert {*re.findall(r"(?:pytest-vnc-use|\.)\[([a-z]+)\]", text)} <= {*extras}
     assert {*re.findall(r"-o ?vnc_([a-z_]+)", text)} <= {*FIELDS}
-    variables = {name.lower() for name in re.findall(rf"{ENVIRONMENT_PREFIX}([A-Z_]+)", PROSE[page])}
+    variables = {
+        name.lower()
+        for name in re.findall(rf"{ENVIRONMENT_PREFIX}([A-Z_]+)", PROSE[page])
+    }
     assert variables <= {*FIELDS, "password", "api_key", "name"}
     assert {*re.findall(r"hatch run (\w+)", text)} <= {*lanes}
-    files = re.findall(r"(?:tests/\w+|docs|examples|pytest_vnc_use)/[\w/.]*\.(?:py|sh|toml|md)", text)
-    files += [f"tests/bench/{name}.py" for name in re.findall(r"tests/bench/run\.py ([a-z_]+)", text)]
+    files = re.findall(
+        r"(?:tests/\w+|docs|examples|pytest_vnc_use)/[\w/.]*\.(?:py|sh|toml|md)", text
+    )
+    files += [
+        f"tests/bench/{name}.py"
+        for name in re.findall(r"tests/bench/run\.py ([a-z_]+)", text)
+    ]
     assert [name for name in files if not (ROOT / name).exists()] == []
 
 
 def test_web_page_options_equal_those_of_init() -> None:
-    assert f"vnc_app = chromium {SHOWS_PAGE} http" in read(DOCS / "web-pages.md")
+    assert f"vnc_app = {browser_command()} http" in read(DOCS / "web-pages.md")
 
 
 @pytest.mark.desktop
@@ -181,10 +240,17 @@ def test_planner_in_contributing_ends_as_budget(tmp_path: Path) -> None:
     for block in blocks([CONTRIBUTING]):
         if name := re.match(r"# (\w+\.py)\n", block.text):
             (tmp_path / name[1]).write_text(block.text, encoding="utf-8")
-    given = re.search(r"`PYTHONPATH=\. pytest (--vnc-planner=\S+ [^`]+)`", read(CONTRIBUTING))
+    given = re.search(
+        r"`PYTHONPATH=\. pytest (--vnc-planner=\S+ [^`]+)`", read(CONTRIBUTING)
+    )
     assert given
     command = ["pytest", "-p", "no:cacheprovider", *given[1].split()]
-    done = run_python(*command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)}, timeout=120)
+    done = run_python(
+        *command,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        timeout=120,
+    )
     assert "vnc-use: 1 failed: 1 budget" in done.stdout, done.stdout
 
 
@@ -195,7 +261,11 @@ def generated() -> dict[str, object]:
 
 @cache
 def anchors(page: Path) -> set[str]:
-    return {slug(line.lstrip("# ")) for line in read(page).splitlines() if line.startswith("#")}
+    return {
+        slug(line.lstrip("# "))
+        for line in read(page).splitlines()
+        if line.startswith("#")
+    }
 
 
 def slug(heading: str) -> str:
@@ -212,7 +282,9 @@ def links(page: Path) -> Iterator[tuple[str, str]]:
 def test_links_and_anchors_exist(page: Path) -> None:
     for path, anchor in links(page):
         if path.startswith(SOURCE):
-            assert (ROOT / re.sub(r"^(?:blob|tree)/main/", "", path.removeprefix(SOURCE))).exists(), path
+            assert (
+                ROOT / re.sub(r"^(?:blob|tree)/main/", "", path.removeprefix(SOURCE))
+            ).exists(), path
         elif not path.startswith("https://"):
             target = page.parent / path if path else page
             assert target.exists(), path
@@ -221,20 +293,31 @@ def test_links_and_anchors_exist(page: Path) -> None:
 
 @cache
 def nodes() -> list[ast.AST]:
-    trees = (ast.parse(path.read_text("utf-8")) for path in (ROOT / "pytest_vnc_use").rglob("*.py"))
+    trees = (
+        ast.parse(path.read_text("utf-8"))
+        for path in (ROOT / "pytest_vnc_use").rglob("*.py")
+    )
     return [node for tree in trees for node in ast.walk(tree)]
 
 
 def test_error_tree_has_every_class_below_its_base() -> None:
-    (tree,) = re.findall(r"^```text\n(VncUseError\n.*?)^```$", read(DOCS / "api.md"), re.MULTILINE | re.DOTALL)
+    (tree,) = re.findall(
+        r"^```text\n(VncUseError\n.*?)^```$",
+        read(DOCS / "api.md"),
+        re.MULTILINE | re.DOTALL,
+    )
     above, found = ["VncUseError"], {"VncUseError"}
     for branch, name in re.findall(r"^([│ ]*[├└]── )(\w+)", tree, re.MULTILINE):
         depth = len(branch) // 4
         above[depth:] = [name]
-        assert getattr(errors, above[depth - 1]) in getattr(errors, name).__bases__, name
+        assert getattr(errors, above[depth - 1]) in getattr(errors, name).__bases__, (
+            name
+        )
         found.add(name)
     classes = {value for value in vars(errors).values() if isinstance(value, type)}
-    assert found == {each.__name__ for each in classes if issubclass(each, errors.VncUseError)}
+    assert found == {
+        each.__name__ for each in classes if issubclass(each, errors.VncUseError)
+    }
 
 
 def test_triage_rules_are_in_reports_page() -> None:
@@ -244,25 +327,40 @@ def test_triage_rules_are_in_reports_page() -> None:
 
 
 def test_generated_parts_are_current() -> None:
-    stale = [path.name for path, text in generated()["current"]().items() if read(path) != text]  # type: ignore[operator]
+    stale = [
+        path.name
+        for path, text in generated()["current"]().items()
+        if read(path) != text
+    ]  # type: ignore[operator]
     assert stale == [], REGENERATE
 
 
 def test_llms_txt_lists_every_page_by_url() -> None:
-    lines = re.findall(r"^- \[[^]]+\]\(([^)]+)\): \S", read(DOCS / "llms.txt"), re.MULTILINE)
+    lines = re.findall(
+        r"^- \[[^]]+\]\(([^)]+)\): \S", read(DOCS / "llms.txt"), re.MULTILINE
+    )
     whole: str = generated()["RAW"]  # type: ignore[assignment]
     assert sorted(lines) == sorted(f"{whole}{page.name}" for page in PAGES[1:])
 
 
-MESSAGES = re.findall(r"^> `(?:` )?(.+?)(?: `)?`$", read(DOCS / "troubleshooting.md"), re.MULTILINE)
+MESSAGES = re.findall(
+    r"^> `(?:` )?(.+?)(?: `)?`$", read(DOCS / "troubleshooting.md"), re.MULTILINE
+)
 
 
 @cache
 def texts() -> list[str]:
     """All texts of the source; what is filled in is a NUL."""
-    plain = [node.value for node in nodes() if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    plain = [
+        node.value
+        for node in nodes()
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
     filled = [
-        [str(part.value) if isinstance(part, ast.Constant) else "\0" for part in node.values]
+        [
+            str(part.value) if isinstance(part, ast.Constant) else "\0"
+            for part in node.values
+        ]
         for node in nodes()
         if isinstance(node, ast.JoinedStr)
     ]
@@ -270,7 +368,9 @@ def texts() -> list[str]:
 
 
 def is_example_of(message: str, text: str) -> bool:
-    """Whether the message is a part of the text, or the whole text with something filled in."""
+    """Whether the message is a part of the text, or the whole text with something
+    filled in.
+    """
     if len(text.replace("\0", "")) < 12 or "\0" not in text:
         return message in text
     return bool(re.fullmatch(".*?".join(map(re.escape, text.split("\0"))), message))
@@ -278,12 +378,18 @@ def is_example_of(message: str, text: str) -> bool:
 
 def test_troubleshooting_messages_are_in_source() -> None:
     assert len(MESSAGES) >= 30
-    assert [message for message in MESSAGES if not any(is_example_of(message, text) for text in texts())] == []
+    assert [
+        message
+        for message in MESSAGES
+        if not any(is_example_of(message, text) for text in texts())
+    ] == []
 
 
 def test_images_are_current() -> None:
     images = runpy.run_path(str(DOCS / "scripts" / "images.py"))
-    assert images["stale"]() == [], "run python docs/scripts/images.py, and look at what it made"
+    assert images["stale"]() == [], (
+        "run python docs/scripts/images.py, and look at what it made"
+    )
 
 
 REPLACED = {
@@ -332,19 +438,31 @@ REPLACED = {
     r"seal(?:s|ed)?": "checksum",
     r"wish(?:es)?": "setting, request",
 }
-"""Terms of this project's past, as patterns, with the standard term to write; code is left out."""
+"""Terms of this project's past, as patterns, with the standard term to write; code is
+left out.
+"""
 PAST = re.compile(rf"\b(?:{'|'.join(REPLACED)})\b", re.IGNORECASE)
 
 
 def test_texts_use_standard_terms() -> None:
-    """Pages, errors, options' help, prompts and docstrings: every text of several words."""
+    """Pages, errors, options' help, prompts and docstrings: every text of several
+    words.
+    """
     patterns = (
-        "pytest_vnc_use/**/*.j2 pytest_vnc_use/ui/page/*.[hj]* docs/images/*.svg examples/**/README.md CHANGELOG.md"
+        "pytest_vnc_use/**/*.j2 pytest_vnc_use/ui/page/*.[hj]* docs/images/*.svg"
+        " examples/**/README.md CHANGELOG.md"
     )
     others = [path for pattern in patterns.split() for path in ROOT.glob(pattern)]
     assert len(others) > 20
-    for page, prose in [*PROSE.items(), *((path, FENCE.sub("", read(path))) for path in others)]:
+    for page, prose in [
+        *PROSE.items(),
+        *((path, FENCE.sub("", read(path))) for path in others),
+    ]:
         terms = PAST.findall(re.sub(r"`[^`]*`|\]\([^)]*\)", " ", prose))
         assert terms == [], f"{page.name}: see REPLACED for the term to write"
-    found = {text for text in texts() if " " in text and PAST.search(re.sub("`[^`]*`", " ", text))}
+    found = {
+        text
+        for text in texts()
+        if " " in text and PAST.search(re.sub("`[^`]*`", " ", text))
+    }
     assert sorted(found) == [], "see REPLACED for the term to write"

@@ -1,22 +1,83 @@
-"""Files that are written as a whole or not at all, and files that a user names: no FIFO, device or impossible name."""
+"""Files that are written as a whole or not at all, and files that a user names: no
+FIFO, device or impossible name.
+"""
 
 from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from pytest_vnc_use.agent.budget import load_prices
 from pytest_vnc_use.desktops.started import WorkingDirectory
-from pytest_vnc_use.errors import DesktopError, FileUnreadable, RecordingError, RunDirectoryError, SettingsError
+from pytest_vnc_use.errors import (
+    DesktopError,
+    FileUnreadable,
+    RecordingError,
+    RunDirectoryError,
+    SettingsError,
+    VncUseError,
+)
 from pytest_vnc_use.files import draft_of, read_regular, replace_file
 from pytest_vnc_use.plugin.toml import read_task_file
 from pytest_vnc_use.recordings.store import load
+from pytest_vnc_use.report.results import read_results
+from pytest_vnc_use.runs.directory import read_finished_test, read_trace
 from pytest_vnc_use.runs.json_lines import read_whole
 from pytest_vnc_use.runs.uitask_trace import read_execution
 from pytest_vnc_use.safety.policy_file import load_policy
+from pytest_vnc_use.ui.review import CiReview
+
+FILES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "test_it.json": (load, "not a recording"),
+    "policy.toml": (load_policy, "not a policy"),
+    "test_it.vnc.toml": (read_task_file, "not a file of tasks"),
+    "prices.toml": (lambda path: load_prices(str(path)), "not a table of prices"),
+    "vnc-results.json": (read_results, "not results"),
+    "result.json": (lambda path: read_finished_test(path.parent), "not a result"),
+    "trace.jsonl": (lambda path: read_trace(path.parent), "not a trace"),
+    "runs.zip": (CiReview, "not a zip"),
+}
+"""Files that a user has from a repository or a job: how each is read."""
+LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 9\n"
+CONTENTS = {
+    "pointer": (LFS_POINTER, "is a pointer of Git LFS, {}.* Run git lfs pull"),
+    "conflict": (
+        b"<<<<<<< HEAD\n{}\n=======\n[]\n>>>>>>> main\n",
+        "holds the conflict marks of a merge.* .git checkout --ours or --theirs",
+    ),
+    "page": (b"<!DOCTYPE html>\n<html><body>Sign in", "is a web page, {}"),
+    "half": (b'{"format": "pytest-vnc-use trace", "runs": [{"task"', "is truncated"),
+    "empty": (b"", "is empty"),
+    "directory": (None, "is a directory"),
+}
+
+
+USED = {
+    *(("runs.zip", "half"), ("runs.zip", "directory"), ("trace.jsonl", "directory")),
+    *(("policy.toml", "empty"), ("prices.toml", "empty")),
+}
+"""What is no mistake, or has another message."""
+
+
+@pytest.mark.parametrize(("name", "kind"), sorted({*product(FILES, CONTENTS)} - USED))
+def test_file_that_is_another_is_called_that(
+    tmp_path: Path, name: str, kind: str
+) -> None:
+    read, what = FILES[name]
+    content, problem = CONTENTS[kind]
+    file = tmp_path / name
+    if content is None:
+        file.mkdir()
+    else:
+        file.write_bytes(content)
+    with pytest.raises(VncUseError, match=problem.format(what)) as caught:
+        read(file)
+    assert name in str(caught.value)
 
 
 def test_draft_interrupted_is_removed(tmp_path: Path) -> None:
@@ -34,7 +95,10 @@ def test_replace_file_by_many_leaves_one_whole(tmp_path: Path) -> None:
     target = tmp_path / "shared"
     contents = [bytes([number]) * 100_000 for number in range(8)]
     replace_file(target, contents[0])
-    writers = [threading.Thread(target=replace_file, args=(target, content)) for content in contents]
+    writers = [
+        threading.Thread(target=replace_file, args=(target, content))
+        for content in contents
+    ]
     for writer in writers:
         writer.start()
     while any(writer.is_alive() for writer in writers):
@@ -45,9 +109,13 @@ def test_replace_file_by_many_leaves_one_whole(tmp_path: Path) -> None:
     assert [*tmp_path.iterdir()] == [target]
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="the system does not list open files")
+@pytest.mark.skipif(
+    not Path("/proc/self/fd").is_dir(), reason="the system does not list open files"
+)
 @pytest.mark.parametrize("name", ["fifo", "zero", "directory", "a\0b", "\ud800"])
-def test_read_special_file_raises_and_leaves_none_open(tmp_path: Path, name: str) -> None:
+def test_read_special_file_raises_and_leaves_none_open(
+    tmp_path: Path, name: str
+) -> None:
     oddity = tmp_path / name
     match name:
         case "fifo":
@@ -64,7 +132,13 @@ def test_read_special_file_raises_and_leaves_none_open(tmp_path: Path, name: str
         read_whole(oddity)
     with pytest.raises((FileUnreadable, FileNotFoundError, DesktopError, ValueError)):
         WorkingDirectory(oddity.parent).read(oddity.name)
-    for read in (load_policy, read_task_file, load, read_execution, lambda path: load_prices(str(path))):
+    for read in (
+        load_policy,
+        read_task_file,
+        load,
+        read_execution,
+        lambda path: load_prices(str(path)),
+    ):
         with pytest.raises((SettingsError, RecordingError, RunDirectoryError)):
             read(oddity)
     assert {file.name for file in descriptors.iterdir()} == before

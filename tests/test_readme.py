@@ -1,4 +1,6 @@
-"""README is short, CI runs its two commands, and its head is the package's description; see test_docs.py too."""
+"""README is short, CI runs its two commands, and its head is the package's description;
+see test_docs.py too.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,18 @@ def blocks(language: str) -> list[str]:
 
 def test_ci_takes_its_commands_from_readme() -> None:
     script = '. .ci/readme && printf "%s\\n" "${try_it[@]}"'
-    taken = subprocess.run(["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    taken = subprocess.run(
+        ["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     demo, tests = (block for block in blocks("bash") if "pip install -e" in block)
     packages, *commands = demo.splitlines()
     assert packages.startswith("sudo apt-get install python3-venv ")
     assert taken.splitlines() == [*commands, *tests.splitlines()]
-    assert ["pip install -e" in command for command in taken.splitlines()] == [False, True, True]
+    assert ["pip install -e" in command for command in taken.splitlines()] == [
+        False,
+        True,
+        True,
+    ]
 
 
 @pytest.mark.desktop
@@ -39,8 +47,13 @@ def test_readme_first_test_replays(tmp_path: Path) -> None:
     for program in ("Xtigervnc", "xterm", "nano"):
         require(program)
     (block,) = [block for block in blocks("bash") if "cua-vnc init" in block]
-    init, records, replay = (shlex.split(line) for line in block.splitlines() if not line.startswith("sudo "))
-    assert run_python("pytest_vnc_use.cli", *init[1:], cwd=tmp_path, timeout=60).returncode == 0
+    init, records, replay = (
+        shlex.split(line) for line in block.splitlines() if not line.startswith("sudo ")
+    )
+    assert (
+        run_python("pytest_vnc_use.cli", *init[1:], cwd=tmp_path, timeout=60).returncode
+        == 0
+    )
 
     with Recorder(*records[2:], cwd=tmp_path) as recorder:
         with recorder.user() as user:
@@ -51,7 +64,10 @@ def test_readme_first_test_replays(tmp_path: Path) -> None:
     (test,) = [block for block in blocks("python") if "def test_first" in block]
     tmp_path.joinpath("tests/test_first.py").write_text(test, encoding="utf-8")
     done = run_python(*replay[2:], cwd=tmp_path, timeout=200)
-    assert (done.returncode, "1 run planned by recording" in done.stdout) == (0, True), done.stdout
+    assert (done.returncode, "1 run planned by recording" in done.stdout) == (
+        0,
+        True,
+    ), done.stdout
 
 
 def test_packages_description_is_its_head() -> None:

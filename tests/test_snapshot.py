@@ -1,6 +1,8 @@
-"""One session of tests that end in all ways, on a worker: its terminal, JUnit's XML, results, page and GitHub summary.
+"""One session of tests that end in all ways, on a worker: its terminal, JUnit's XML,
+results, page and GitHub summary.
 
-What changed is shown by the failure; `python -m pytest tests/test_snapshot.py --snapshot-update` accepts it.
+What changed is shown by the failure; `python -m pytest tests/test_snapshot.py
+--snapshot-update` accepts it.
 """
 
 from __future__ import annotations
@@ -129,7 +131,9 @@ REPLACED = {
     r"\b[0-9a-f]{64}\b": "<digest>",
     r"\b0x[0-9a-f]+|\b127\.0\.0\.1::\d+": "<address>",
     r"(<|&lt;)pytest_vnc_use\S* object at <address>(>|&gt;)": "<object>",
-    r"\b\d+(\.\d+)? ?s\b( \([\d:]+\))?|(?<=_s\": )[\d.]+|(?<=time=\")[\d.]+|^\d+\.\d$": "<s>",
+    r"\b\d+(\.\d+)? ?s\b( \([\d:]+\))?|(?<=_s\": )[\d.]+|(?<=time=\")[\d.]+|^\d+\.\d$": (
+        "<s>"
+    ),
     r"[\d,]+ pixels? differ.*": "<pixels> differ",
     r"^the screen .*stable.*": "<settled>",
     r"^\[gw0\] .*\n|^bringing up nodes.*\n+": "",
@@ -139,9 +143,17 @@ REPLACED = {
 """What differs from one session, or machine, to the next, and what stands for it."""
 
 
-def test_session_output_is_as_before(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
-    broken = "raise LookupError('hunter2-hunter2')"  # it is collected before anything shows that there is a desktop
-    files = {"conftest.py": CONFTEST, "test_broken.py": broken, "test_it.py": TESTS, "policy.toml": POLICY}
+def test_session_output_is_as_before(
+    tmp_path: Path, snapshot: SnapshotAssertion
+) -> None:
+    # it is collected before anything shows that there is a desktop
+    broken = "raise LookupError('hunter2-hunter2')"
+    files = {
+        "conftest.py": CONFTEST,
+        "test_broken.py": broken,
+        "test_it.py": TESTS,
+        "policy.toml": POLICY,
+    }
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     options = [
@@ -156,37 +168,71 @@ def test_session_output_is_as_before(tmp_path: Path, snapshot: SnapshotAssertion
         "junit_family=xunit1",
         "--junitxml=junit.xml",
     ]
-    environment = {**os.environ, "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"), "COLUMNS": "400", "CI": ""}
+    environment = {
+        **os.environ,
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+        "COLUMNS": "400",
+        "CI": "",
+    }
     with served_screen() as screen:
-        options += ["--html=report.html", "--vnc-policy=policy.toml", f"--vnc-server={screen.address}"]
-        done = run_python("pytest", *options, cwd=tmp_path, env=environment, timeout=500)
+        options += [
+            "--html=report.html",
+            "--vnc-policy=policy.toml",
+            f"--vnc-server={screen.address}",
+        ]
+        done = run_python(
+            "pytest", *options, cwd=tmp_path, env=environment, timeout=500
+        )
     tests = read_results(tmp_path / "runs" / "vnc-results.json").tests
     (run,) = next(test for test in tests if test.test.endswith("test_claim_fails")).runs
     texts = {
         "output.txt": done.stdout,
-        "page of a failed run": tmp_path.joinpath(run.directory, "index.html").read_text("utf-8"),
+        "page of a failed run": (
+            tmp_path.joinpath(run.directory, "index.html").read_text("utf-8")
+        ),
     }
     for name in ("junit.xml", "runs/vnc-results.json", "runs/index.html", "summary.md"):
         texts[name] = (tmp_path / name).read_text(encoding="utf-8")
     for name, text in texts.items():
         assert normalized(text, tmp_path) == snapshot(name=name)
-    report = html.unescape(html.unescape((tmp_path / "report.html").read_text(encoding="utf-8")))
-    assert re.search(r"sentence[^>]{0,20}>The test failed: QuotaExhausted: no more", report)
+    report = html.unescape(
+        html.unescape((tmp_path / "report.html").read_text(encoding="utf-8"))
+    )
+    assert re.search(
+        r"sentence[^>]{0,20}>The test failed: QuotaExhausted: no more", report
+    )
     triages = re.findall(r'col-triage\\?">(\w*)<', report)
-    assert {*triages} == {"product", "agent", "infra", "budget", "policy", "settings", "inconclusive", ""}
+    assert {*triages} == {
+        "product",
+        "agent",
+        "infra",
+        "budget",
+        "policy",
+        "settings",
+        "inconclusive",
+        "",
+    }
 
 
 def normalized(text: str, session: Path) -> str:
-    """Return the text, of a page what it shows, of results a line a test, without paths, times and ids."""
+    """Return the text, of a page what it shows, of results a line a test, without
+    paths, times and ids.
+    """
     if text.startswith("<!DOCTYPE html"):
         text = re.sub(r"<(style|script)\b.*?</\1>|<[^>]+>", "\n", text, flags=re.DOTALL)
         text = html.unescape(re.sub(r"\s*\n\s*", "\n", text))
     elif text.startswith("{"):
         results = json.loads(text)
         text = "\n".join(map(json.dumps, (*results.pop("tests"), results)))
-    places = {str(session): "<dir>", sys.executable: "<python>", platform.node(): "<machine>"}
+    places = {
+        str(session): "<dir>",
+        sys.executable: "<python>",
+        platform.node(): "<machine>",
+    }
     for place, sign in places.items():
-        text = text.replace(place, sign).replace(re.sub(r"([\W_])", r"\\\1", place), sign)
+        text = text.replace(place, sign).replace(
+            re.sub(r"([\W_])", r"\\\1", place), sign
+        )
     for pattern, sign in REPLACED.items():
         text = re.sub(pattern, sign, text, flags=re.MULTILINE)
     return text

@@ -1,4 +1,6 @@
-"""What to do for each sentence of the gallery, a list for each turn: how its recordings are made without a model."""
+"""What to do for each sentence of the gallery, a list for each turn: how its recordings
+are made without a model.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ SCRIPTS: dict[str, list[list[Action]]] = {
         [TypeText("3", 310, 135, clear_first=True, press_enter=True)],
     ],
     "Write 12 and 30 into the first two cells, and their sum below": [
-        [Wait(10.0)],  # on a busy machine the toolbars come seconds after the window, and follow a cell as late
+        # on a busy machine the toolbars come seconds after the window, and follow a
+        # cell as late
+        [Wait(10.0)],
         [TypeText("12\n"), Wait(5.0)],
         [TypeText("30\n"), Wait(5.0)],
         [TypeText("=SUM(A1:A2)\n"), Wait(5.0)],

@@ -25,6 +25,12 @@ def vnc_app() -> list[str]:
 
 
 @pytest.mark.needs("soffice", package="libreoffice-calc libreoffice-gtk3")
-@pytest.mark.vnc_task("Write 12 and 30 into the first two cells, and their sum below", expect=None)
+@pytest.mark.vnc_task(
+    "Write 12 and 30 into the first two cells, and their sum below", expect=None
+)
 def test_sum_is_computed(vnc_desktop: Desktop) -> None:
-    assert re.findall(r'office:value="(\d+)"', vnc_desktop.read_file("sum.fods")) == ["12", "30", "42"]
+    assert re.findall(r'office:value="(\d+)"', vnc_desktop.read_file("sum.fods")) == [
+        "12",
+        "30",
+        "42",
+    ]

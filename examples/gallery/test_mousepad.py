@@ -21,6 +21,9 @@ def vnc_app() -> list[str]:
 
 
 @pytest.mark.needs("mousepad", package="mousepad")
-@pytest.mark.vnc_task("Add the line 'see you on Monday.' at the end of the letter, and save it", expect=None)
+@pytest.mark.vnc_task(
+    "Add the line 'see you on Monday.' at the end of the letter, and save it",
+    expect=None,
+)
 def test_letter_is_finished(vnc_desktop: Desktop) -> None:
     assert vnc_desktop.read_file("letter.txt") == "Dear all,\nsee you on Monday.\n"

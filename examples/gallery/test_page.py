@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from pytest_vnc_use.cli.init import browser_command
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types.protocols import Desktop
 
 PAGE = Path(__file__).parent / "order.html"
-OPTIONS = "--kiosk --no-sandbox --no-first-run --test-type --disable-gpu --disable-dev-shm-usage --password-store=basic"
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def vnc_settings(vnc_settings: Settings) -> Settings:
 
 @pytest.fixture
 def vnc_app() -> list[str]:
-    return ["chromium", *OPTIONS.split(), "--user-data-dir=profile", "--remote-debugging-port=0", PAGE.as_uri()]
+    return [*shlex.split(browser_command()), PAGE.as_uri()]
 
 
 @pytest.mark.needs("chromium", package="chromium")

@@ -1,7 +1,8 @@
-"""A program in a virtual machine: QEMU's own VNC server shows it, so it is tested from its first instruction on.
+"""A program in a virtual machine: QEMU's own VNC server shows it, so it is tested from
+its first instruction on.
 
-The guest is one boot sector, an echo on VGA's text screen. It tells each key to QEMU's debug port too, which is this
-test's way to know what arrived.
+The guest is one boot sector, an echo on VGA's text screen. It tells each key to QEMU's
+debug port too, which is this test's way to know what arrived.
 """
 
 from __future__ import annotations
@@ -25,15 +26,26 @@ BOOT_SECTOR = bytes.fromhex(
     "31c0 cd16 e6e9"  # next: wait for a key, tell it
     "b40e bb0700 cd10 ebf1"  # show it; to next
 ).ljust(510, b"\0") + bytes.fromhex("55aa")
-MACHINE = "-nodefaults -machine pc -accel tcg -m 16 -vga std -display none -debugcon stdio"
+MACHINE = (
+    "-nodefaults -machine pc -accel tcg -m 16 -vga std -display none -debugcon stdio"
+)
 
 
 @pytest.fixture
 def guest(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     (tmp_path / "boot").write_bytes(BOOT_SECTOR)
     drive = f"file={tmp_path / 'boot'},format=raw,if=floppy,read-only=on"
-    command = ["qemu-system-x86_64", *MACHINE.split(), "-drive", drive, "-vnc", f"unix:{tmp_path / 'vnc'}"]
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
+    command = [
+        "qemu-system-x86_64",
+        *MACHINE.split(),
+        "-drive",
+        drive,
+        "-vnc",
+        f"unix:{tmp_path / 'vnc'}",
+    ]
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.read(1) == b"."
         yield process
@@ -46,7 +58,10 @@ def vnc_settings(vnc_settings: Settings, guest: object, tmp_path: Path) -> Setti
 
 
 @pytest.mark.needs("qemu-system-x86_64", package="qemu-system-x86")
-@pytest.mark.vnc_task("Type 'hello, guest' into the machine", expect=None)  # the body asks the machine
-def test_guest_receives_text(vnc_desktop: object, guest: subprocess.Popen[bytes]) -> None:
+# the body asks the machine
+@pytest.mark.vnc_task("Type 'hello, guest' into the machine", expect=None)
+def test_guest_receives_text(
+    vnc_desktop: object, guest: subprocess.Popen[bytes]
+) -> None:
     assert guest.stdout is not None
     assert os.read(guest.stdout.fileno(), 1000) == b"hello, guest"

@@ -1,6 +1,7 @@
 """Two desktops in one test: what is written on one is seen, and answered, on the other.
 
-The task is recorded on the test's own desktop. The second one is the test's to drive by hand, with the same eyes.
+The task is recorded on the test's own desktop. The second one is the test's to drive by
+hand, with the same eyes.
 """
 
 from __future__ import annotations
@@ -31,8 +32,16 @@ def vnc_app(line: Path) -> list[str]:
 
 @pytest.fixture
 def other_desktop(line: Path) -> Iterator[XvncDesktop]:
-    answer = "read -r said; echo they say: $said; read -r answer; echo $answer >answer.txt; exec cat"
-    desktop = XvncDesktop([*TERMINAL, f"tail -n +1 -f {line} | {{ {answer}; }}".replace("read -r answer", READ)])
+    answer = (
+        "read -r said; echo they say: $said; read -r answer; echo $answer >answer.txt;"
+        " exec cat"
+    )
+    desktop = XvncDesktop(
+        [
+            *TERMINAL,
+            f"tail -n +1 -f {line} | {{ {answer}; }}".replace("read -r answer", READ),
+        ]
+    )
     yield desktop
     desktop.stop()
 
@@ -41,10 +50,16 @@ READ = "read -r answer </dev/tty"
 
 
 @pytest.mark.needs("xterm", package="xterm")
-@pytest.mark.vnc_task("Send the line 'the parcel is here' to the other desktop", expect=None)
-def test_line_is_answered(vnc_desktop: Desktop, other_desktop: XvncDesktop, line: Path) -> None:
+@pytest.mark.vnc_task(
+    "Send the line 'the parcel is here' to the other desktop", expect=None
+)
+def test_line_is_answered(
+    vnc_desktop: Desktop, other_desktop: XvncDesktop, line: Path
+) -> None:
     assert line.read_text() == "the parcel is here\n"
-    with VncUseAgent(vnc_server=other_desktop.server, vnc_password=other_desktop.password) as other:
+    with VncUseAgent(
+        vnc_server=other_desktop.server, vnc_password=other_desktop.password
+    ) as other:
         other.type_text("I come\n")
         other.screenshot()
     assert other_desktop.read_file("answer.txt") == "I come\n"

@@ -1,6 +1,8 @@
-"""Two worlds in one test: Playwright drives the page, and a sentence the file dialog, which is no page.
+"""Two worlds in one test: Playwright drives the page, and a sentence the file dialog,
+which is no page.
 
-Both drive the same Chromium, on the test's desktop: with `vnc_cdp` pytest-playwright's `page` is its page.
+Both drive the same Chromium, on the test's desktop: with `vnc_cdp` pytest-playwright's
+`page` is its page.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use import VncUseAgent
+from pytest_vnc_use.cli.init import browser_command
 from pytest_vnc_use.settings.settings import Settings
 
 pytest.importorskip("pytest_playwright", reason="pip install -e '.[playwright]'")
@@ -20,8 +23,7 @@ PAGE = Path(__file__).parent / "upload.html"
 START = f"""
 echo "see you on Monday" >letter.txt
 touch -d 2020-02-02 letter.txt # the dialog shows when a file was changed
-exec chromium --kiosk --no-sandbox --no-first-run --test-type --disable-gpu --disable-dev-shm-usage \\
-    --password-store=basic --user-data-dir=.profile --remote-debugging-port=0 '{PAGE.as_uri()}'
+exec {browser_command(profile=".profile")} '{PAGE.as_uri()}'
 """
 
 

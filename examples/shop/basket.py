@@ -23,8 +23,12 @@ class Basket(Page):
         super().__init__("Basket", "What you have chosen so far")
         self._store = store
         self._rows = [BasketRow(self, product, store) for product in PRODUCTS]
-        self._nothing = label(self, "The basket is empty", (MARGIN, FIRST_ROW, 600, 40), kind="name")
-        self._empty = button(self, "Empty basket", (MARGIN, 776, 220, 52), kind="danger")
+        self._nothing = label(
+            self, "The basket is empty", (MARGIN, FIRST_ROW, 600, 40), kind="name"
+        )
+        self._empty = button(
+            self, "Empty basket", (MARGIN, 776, 220, 52), kind="danger"
+        )
         self._total = label(self, "", (620, 776, 280, 52), kind="total")
         self._total.setAlignment(RIGHT)
         self._order = button(self, "Order", (932, 776, 220, 52), kind="primary")
@@ -45,7 +49,13 @@ class Basket(Page):
         self._total.setText(f"Total {money(self._store.total)}")
 
     def _ask_to_empty(self) -> None:
-        if ask(self, "Empty the basket?", "Everything in it will be taken out.", yes="Empty it", no="Keep it"):
+        if ask(
+            self,
+            "Empty the basket?",
+            "Everything in it will be taken out.",
+            yes="Empty it",
+            no="Keep it",
+        ):
             self._store.empty_basket()
 
 
@@ -57,7 +67,12 @@ class BasketRow(Surface):
         self.setFixedSize(ROW_WIDTH, ROW_HEIGHT)
         self._product, self._store = product, store
         label(self, product.name.capitalize(), (24, 0, 260, ROW_HEIGHT), kind="name")
-        label(self, f"{money(product.price)} each", (290, 0, 160, ROW_HEIGHT), kind="quiet")
+        label(
+            self,
+            f"{money(product.price)} each",
+            (290, 0, 160, ROW_HEIGHT),
+            kind="quiet",
+        )
         less = button(self, "\N{MINUS SIGN}", (480, 10, 52, 44))
         self._quantity = label(self, "", (540, 0, 60, ROW_HEIGHT))
         self._quantity.setAlignment(Qt.AlignmentFlag.AlignCenter)

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Product:
-    """One thing to buy; `in_stock` is what the stock report says, `colour` that of its picture."""
+    """One thing to buy; `in_stock` is what the stock report says, `colour` that of its
+    picture.
+    """
 
     name: str
     price: int

@@ -17,7 +17,10 @@ class GiftBox(Page):
     """Two lists; what is dragged moves, within a list too."""
 
     def __init__(self, store: Store) -> None:
-        super().__init__("Gift box", "Drag products into the box, in the order in which they shall be packed")
+        super().__init__(
+            "Gift box",
+            "Drag products into the box, in the order in which they shall be packed",
+        )
         self._store = store
         label(self, "On the shelf", (MARGIN, 140, LIST_WIDTH, 32), kind="name")
         shelf = _list(self, MARGIN)
@@ -46,7 +49,9 @@ def _list(parent: QWidget, left: int) -> QListWidget:
 
 
 class Rows(QListWidget):
-    """Its rows are dragged with their picture off the screen, as Qt's VNC server sometimes leaves a ghost of it."""
+    """Its rows are dragged with their picture off the screen, as Qt's VNC server
+    sometimes leaves a ghost of it.
+    """
 
     _landed_here = False
 

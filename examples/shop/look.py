@@ -1,6 +1,8 @@
-"""How the shop looks: its colours, and the few kinds of widgets that every page is made of.
+"""How the shop looks: its colours, and the few kinds of widgets that every page is made
+of.
 
-Everything stands at a fixed place with a fixed size in pixels, so that a click that was right once is right everywhere.
+Everything stands at a fixed place with a fixed size in pixels, so that a click that was
+right once is right everywhere.
 """
 
 from __future__ import annotations

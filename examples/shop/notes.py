@@ -22,7 +22,9 @@ class Notes(Page):
         self._status = label(self, "", (300, 776, 600, 52), kind="good")
         self._text.textChanged.connect(self._status.clear)
         self._save.clicked.connect(self._save_text)
-        QShortcut(QKeySequence.StandardKey.Save, self).activated.connect(self._save_text)
+        QShortcut(QKeySequence.StandardKey.Save, self).activated.connect(
+            self._save_text
+        )
 
     def _save_text(self) -> None:
         self._store.save_notes(self._text.toPlainText())

@@ -14,7 +14,9 @@ Choice = TypeVar("Choice", bound=QAbstractButton)
 
 
 class OrderForm(Page):
-    """Name, street, city, delivery, gift wrap; all three lines must be filled in, and the basket too."""
+    """Name, street, city, delivery, gift wrap; all three lines must be filled in, and
+    the basket too.
+    """
 
     def __init__(self, store: Store) -> None:
         super().__init__("Order form", "Where shall we bring it?")
@@ -43,7 +45,11 @@ class OrderForm(Page):
         tell(self, f"Thank you, {name}", f"Order {number} is on its way.")
 
     def _problem(self) -> str:
-        missing = [name.lower() for name, line in self._fields.items() if not line.text().strip()]
+        missing = [
+            name.lower()
+            for name, line in self._fields.items()
+            if not line.text().strip()
+        ]
         if missing:
             return f"Please fill in: {', '.join(missing)}"
         return "" if self._store.basket else "The basket is empty"

@@ -1,4 +1,6 @@
-"""The product list: a card for each product, and a button that adds it to the basket."""
+"""The product list: a card for each product, and a button that adds it to the
+basket.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ class Products(Page):
         for index, product in enumerate(PRODUCTS):
             row, column = divmod(index, COLUMNS)
             shown = ProductCard(self, product, store)
-            shown.move(MARGIN + column * (CARD_WIDTH + GAP), 140 + row * (CARD_HEIGHT + GAP))
+            shown.move(
+                MARGIN + column * (CARD_WIDTH + GAP), 140 + row * (CARD_HEIGHT + GAP)
+            )
 
 
 class ProductCard(Surface):
@@ -66,4 +70,6 @@ class Picture(QWidget):
             painter.drawEllipse(circle)
             painter.setPen(QColor("white"))
             painter.setFont(letter)
-            painter.drawText(circle, Qt.AlignmentFlag.AlignCenter, self._product.name[0].upper())
+            painter.drawText(
+                circle, Qt.AlignmentFlag.AlignCenter, self._product.name[0].upper()
+            )

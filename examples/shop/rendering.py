@@ -1,7 +1,8 @@
-"""What decides which pixels the shop has, and what another machine, or its user, would decide otherwise.
+"""What decides which pixels the shop has, and what another machine, or its user, would
+decide otherwise.
 
-The font is the shop's own, drawn as its outlines are, without hints, in shades of grey; so neither the machine's fonts
-and their settings nor its version of FreeType are seen.
+The font is the shop's own, drawn as its outlines are, without hints, in shades of grey;
+so neither the machine's fonts and their settings nor its version of FreeType are seen.
 """
 
 from __future__ import annotations
@@ -33,10 +34,17 @@ def forget_the_users_settings() -> None:
 
 
 def pin(application: QApplication) -> None:
-    """Style, font, and all that moves by itself. Raises FileNotFoundError where the font is not beside the shop."""
-    for path in (FONTS / "OrchardLaneSans-Regular.ttf", FONTS / "OrchardLaneSans-Bold.ttf"):
+    """Style, font, and all that moves by itself. Raises FileNotFoundError where the
+    font is not beside the shop.
+    """
+    for path in (
+        FONTS / "OrchardLaneSans-Regular.ttf",
+        FONTS / "OrchardLaneSans-Bold.ttf",
+    ):
         if QFontDatabase.addApplicationFont(str(path)) < 0:
-            raise FileNotFoundError(f"the shop's font {str(path)!r} must be there, and is not")
+            raise FileNotFoundError(
+                f"the shop's font {str(path)!r} must be there, and is not"
+            )
     QLocale.setDefault(QLocale.c())
     style = QStyleFactory.create("Fusion")
     application.setStyle(style)
@@ -51,5 +59,7 @@ def _font() -> QFont:
     font = QFont(FONT)
     font.setPixelSize(FONT_SIZE_PX)
     font.setHintingPreference(QFont.HintingPreference.PreferNoHinting)
-    font.setStyleStrategy(QFont.StyleStrategy.PreferAntialias | QFont.StyleStrategy.NoSubpixelAntialias)
+    font.setStyleStrategy(
+        QFont.StyleStrategy.PreferAntialias | QFont.StyleStrategy.NoSubpixelAntialias
+    )
     return font

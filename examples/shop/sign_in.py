@@ -22,7 +22,12 @@ class SignIn(Surface):
         self._password.setEchoMode(QLineEdit.EchoMode.Password)
         self._error = label(form, "", (40, 326, 400, 28), kind="error")
         submit = button(form, "Sign in", (40, 368, 400, 52), kind="primary")
-        hint = label(form, "Try alice with the password wonderland", (40, 440, 400, 28), kind="quiet")
+        hint = label(
+            form,
+            "Try alice with the password wonderland",
+            (40, 440, 400, 28),
+            kind="quiet",
+        )
         hint.setAlignment(Qt.AlignmentFlag.AlignCenter)
         submit.clicked.connect(self._sign_in)
         for line in (self._name, self._password):

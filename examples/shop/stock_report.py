@@ -5,23 +5,35 @@ from __future__ import annotations
 from catalogue import PRODUCTS
 from look import MARGIN, Page, button, label
 from PySide6.QtCore import Qt, QTimer
-from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableWidget, QTableWidgetItem, QWidget
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QHeaderView,
+    QTableWidget,
+    QTableWidgetItem,
+    QWidget,
+)
 from store import Store
 
 LOADING_TIME_MS = 2500
 
 
 class StockReport(Page):
-    """Nothing until it is asked for, then `Loading`, then a table that can be confirmed."""
+    """Nothing until it is asked for, then `Loading`, then a table that can be
+    confirmed.
+    """
 
     def __init__(self, store: Store) -> None:
-        super().__init__("Stock report", "Comes from the warehouse, which is not in a hurry")
+        super().__init__(
+            "Stock report", "Comes from the warehouse, which is not in a hurry"
+        )
         self._store = store
         self._load = button(self, "Load report", (MARGIN, 140, 220, 52), kind="primary")
         self._status = label(self, "", (300, 140, 600, 52), kind="name")
         self._table = _table(self)
         self._table.hide()
-        self._confirm = button(self, "Confirm stock", (MARGIN, 776, 220, 52), kind="primary")
+        self._confirm = button(
+            self, "Confirm stock", (MARGIN, 776, 220, 52), kind="primary"
+        )
         self._confirm.setEnabled(False)
         self._load.clicked.connect(self._start)
         self._confirm.clicked.connect(self._confirmed)

@@ -1,4 +1,6 @@
-"""What the shop knows, and the files in which it keeps it; nothing here is seen on the screen."""
+"""What the shop knows, and the files in which it keeps it; nothing here is seen on the
+screen.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ FIRST_ORDER_NUMBER = 1001
 
 
 class Store(QObject):
-    """The state of the shop. Every change is written to `directory` before `changed` is sent."""
+    """The state of the shop. Every change is written to `directory` before `changed` is
+    sent.
+    """
 
     changed = Signal()
 
@@ -36,7 +40,9 @@ class Store(QObject):
     @property
     def total(self) -> int:
         """The price of the basket, in cents."""
-        return sum(product.price * self.basket.get(product.name, 0) for product in PRODUCTS)
+        return sum(
+            product.price * self.basket.get(product.name, 0) for product in PRODUCTS
+        )
 
     def sign_in(self, name: str, password: str) -> bool:
         known = name in ACCOUNTS and ACCOUNTS[name] == password
@@ -73,7 +79,14 @@ class Store(QObject):
     def place_order(self, details: Mapping[str, Any]) -> int:
         """Order what is in the basket; returns the number of the order."""
         number = FIRST_ORDER_NUMBER + len(self.orders)
-        self.orders.append({"number": number, "total": money(self.total), "products": dict(self.basket), **details})
+        self.orders.append(
+            {
+                "number": number,
+                "total": money(self.total),
+                "products": dict(self.basket),
+                **details,
+            }
+        )
         self.basket.clear()
         self._commit()
         return number
@@ -98,11 +111,18 @@ class Store(QObject):
         self.changed.emit()
 
     def _write(self) -> None:
-        self._replace("orders.csv", "\n".join(["product;quantity;status", *self._order_lines(), ""]))
+        self._replace(
+            "orders.csv",
+            "\n".join(["product;quantity;status", *self._order_lines(), ""]),
+        )
         self._replace("state.json", json.dumps(self._as_json(), indent=2))
 
     def _order_lines(self) -> list[str]:
-        ordered = [f"{name};{n};ordered" for order in self.orders for name, n in order["products"].items()]
+        ordered = [
+            f"{name};{n};ordered"
+            for order in self.orders
+            for name, n in order["products"].items()
+        ]
         return ordered + [f"{name};{n};basket" for name, n in self.basket.items()]
 
     def _as_json(self) -> dict[str, Any]:
@@ -120,7 +140,9 @@ class Store(QObject):
         }
 
     def _replace(self, name: str, text: str) -> None:
-        """Write a file in one stroke, so that a reader sees the old text or the new one, never half of it."""
+        """Write a file in one stroke, so that a reader sees the old text or the new
+        one, never half of it.
+        """
         unfinished = self._directory / f".{name}.unfinished"
         unfinished.write_text(text, encoding="utf-8")
         unfinished.replace(self._directory / name)

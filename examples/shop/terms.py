@@ -12,8 +12,9 @@ PARAGRAPHS = 24
 PARAGRAPH_HEIGHT = 96
 TEXT_WIDTH = 1040
 SENTENCE = (
-    "The shop delivers what was ordered, in the quantity that was ordered, to the address that was given. "
-    "Fruit is counted by the piece; bread is baked on the day of delivery."
+    "The shop delivers what was ordered, in the quantity that was ordered, to the"
+    " address that was given. Fruit is counted by the piece; bread is baked on the day"
+    " of delivery."
 )
 
 
@@ -29,8 +30,15 @@ class Terms(Page):
         text.setFixedSize(TEXT_WIDTH, PARAGRAPHS * PARAGRAPH_HEIGHT + 120)
         for number in range(PARAGRAPHS):
             _paragraph(text, number)
-        self._accept = button(text, "Accept the terms", (16, PARAGRAPHS * PARAGRAPH_HEIGHT + 36, 260, 52), "primary")
-        self._status = label(text, "", (300, PARAGRAPHS * PARAGRAPH_HEIGHT + 36, 400, 52), kind="good")
+        self._accept = button(
+            text,
+            "Accept the terms",
+            (16, PARAGRAPHS * PARAGRAPH_HEIGHT + 36, 260, 52),
+            "primary",
+        )
+        self._status = label(
+            text, "", (300, PARAGRAPHS * PARAGRAPH_HEIGHT + 36, 400, 52), kind="good"
+        )
         self._accept.clicked.connect(self._accepted)
         self._area.setWidget(text)
         self.setFocusProxy(self._area)

@@ -73,7 +73,10 @@ class Sidebar(Surface):
         self.setGeometry(0, 0, SIDEBAR_WIDTH, PAGE_HEIGHT)
         self._store = store
         label(self, "Orchard Lane", (24, 36, 204, 40)).setObjectName("brand")
-        self._buttons = {name: self._place(desk, index, name) for index, name in enumerate(desk.names)}
+        self._buttons = {
+            name: self._place(desk, index, name)
+            for index, name in enumerate(desk.names)
+        }
         self._user = label(self, "", (24, 776, 204, 28))
         leave = button(self, "Sign out", (12, 816, 216, 48), kind="place")
         leave.clicked.connect(store.sign_out)
@@ -87,7 +90,9 @@ class Sidebar(Surface):
         made.setCheckable(True)
         made.setAutoExclusive(True)
         made.clicked.connect(lambda: desk.open(name))
-        QShortcut(QKeySequence(f"Ctrl+{index + 1}"), desk).activated.connect(lambda: desk.open(name))
+        QShortcut(QKeySequence(f"Ctrl+{index + 1}"), desk).activated.connect(
+            lambda: desk.open(name)
+        )
         return made
 
     def _refresh(self) -> None:

@@ -1,4 +1,6 @@
-"""The agent: run a task, judge a claim, keep a budget. `VncUseAgent` is loaded on first use."""
+"""The agent: run a task, judge a claim, keep a budget. `VncUseAgent` is loaded on first
+use.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,14 @@
-"""The loop of one run, live or replayed, as a LangGraph graph; the only file that knows langgraph.
+"""The loop of one run, live or replayed, as a LangGraph graph; the only file that knows
+langgraph.
 
-    start -> observe -> propose -> act -> (act while calls are pending) -> propose -> … -> end
+    start -> observe -> propose -> act -> (act while calls are pending) -> propose -> …
+    -> end
                             \\-> hitl_gate -> act      where the next call waits for a user
 
-The graph's state holds counters and what is pending, and stays small. What has happened is in the run directory, from
-which a run in another process continues. `hitl_gate` interrupts the graph; the SQLite checkpointer beside the trace
-keeps it until a user answers.
+The graph's state holds counters and what is pending, and stays small. What has happened
+is in the run directory, from which a run in another process continues. `hitl_gate`
+interrupts the graph; the SQLite checkpointer beside the trace keeps it until a user
+answers.
 """
 
 from __future__ import annotations
@@ -17,8 +20,14 @@ from contextlib import closing, contextmanager, suppress
 from typing import Any, cast
 
 with warnings.catch_warnings():
-    # langsmith uses at its import what Python 3.14 deprecates: where warnings are errors, no test could import it
-    warnings.filterwarnings("ignore", ".*iscoroutinefunction", DeprecationWarning, module=r"langsmith\.")
+    # langsmith uses at its import what Python 3.14 deprecates: where warnings are
+    # errors, no test could import it
+    warnings.filterwarnings(
+        "ignore",
+        ".*iscoroutinefunction",
+        DeprecationWarning,
+        module=r"langsmith\.",
+    )
     import langsmith
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
     from langgraph.checkpoint.sqlite import SqliteSaver
@@ -26,12 +35,16 @@ with warnings.catch_warnings():
     from langgraph.graph import END, START, StateGraph
     from langgraph.types import Command, interrupt
 
-from pytest_vnc_use.agent.run import CHECKPOINTS, NO_CHECKPOINT, Run
+from pytest_vnc_use.agent.nodes import Run
 from pytest_vnc_use.errors import BudgetExceeded, RunDirectoryError, VncUseError
 from pytest_vnc_use.runs.directory import from_json, to_json
 from pytest_vnc_use.safety import rules
 from pytest_vnc_use.types import CUAState, Proposal, Ruling
 from pytest_vnc_use.types.protocols import Replaying
+
+CHECKPOINTS = "checkpoints.sqlite"
+"""The file of the checkpoints in the run directory."""
+NO_CHECKPOINT = "run {!r} left no checkpoint to continue from. Start its task again"
 
 
 class NodeFailed(Exception):
@@ -42,72 +55,106 @@ class RunGraph:
     """A run on its checkpoints: `start`, and after an interrupt or a crash `resume`."""
 
     def __init__(self, run: Run) -> None:
-        self._run, self._run_id = run, run.directory.path.name
+        self._run = run
+        self._run_id = run.directory.path.name
         self._answer: bool | None = None
         self._error: BaseException | None = None
 
     def start(self) -> CUAState:
         """Run until an outcome or an interrupt; the state then says which."""
-        return self._invoke(CUAState(run_id=self._run_id, task=self._run.started.task, elapsed_s=0.0))
+        state = CUAState(
+            run_id=self._run_id,
+            task=self._run.started.task,
+            elapsed_s=0.0,
+        )
+        return self._invoke(state)
 
-    def resume(self, answer: bool | None = None, asked: Proposal | None = None) -> CUAState:
-        """Continue from the last checkpoint; `answer` approves or denies `asked`, where the run waits for that.
+    def resume(
+        self, answer: bool | None = None, asked: Proposal | None = None
+    ) -> CUAState:
+        """Continue from the last checkpoint; `answer` approves or denies `asked`, where
+        the run waits for that.
 
-        The policy rules again on what was about to be done: a checkpoint allows nothing. Raises RunDirectoryError where
-        there is nothing to continue with, no user was asked, or about another action.
+        The policy rules again on what was about to be done: a checkpoint allows
+        nothing. Raises RunDirectoryError where there is nothing to continue with, no
+        user was asked, or about another action.
         """
         with self._damage_as_error(), self._compiled() as (graph, config):
             snapshot = graph.get_state(config)
-            run_id, values = self._run_id, snapshot.values
-            if not values:
-                raise RunDirectoryError(NO_CHECKPOINT.format(run_id))
-            if outcome := values.get("outcome"):
+            values = snapshot.values
+            waits = bool(snapshot.interrupts)
+            self._check_resumable(values, answer, waits=waits)
+            pending = values["pending"]
+            proposal = from_json(Proposal, pending[0]) if pending else None
+            if answer and self._run.hide(proposal) != asked:
                 raise RunDirectoryError(
-                    f"run {run_id!r} is finished, with {outcome!r}. Only an unfinished run can continue"
+                    f"the checkpoint of run {self._run_id!r} holds another action than"
+                    " the one that was asked about. Deny it, or start its task again"
                 )
-            ruling = values["ruling"]
-            was_answered = bool(values["pending"] and ruling and ruling["by"] == "user")  # the last answer counts
-            if answer is not None and not snapshot.interrupts and not was_answered:
-                raise RunDirectoryError(f"run {run_id!r} does not wait for approval. Continue it with `resume`")
-            if answer and self._run.hide(from_json(Proposal, values["pending"][0])) != asked:
-                raise RunDirectoryError(
-                    f"the checkpoint of run {run_id!r} holds another action than the one that was asked about. "
-                    "Deny it, or start its task again"
-                )
-            if answer is None and snapshot.next == ("act",) and values["pending"]:
-                ruling = to_json(self._run.rule_on(from_json(Proposal, values["pending"][0])))
+            if answer is None and snapshot.next == ("act",) and proposal:
+                ruling = to_json(self._run.rule_on(proposal))
                 graph.update_state(config, {"ruling": ruling}, as_node="propose")
-            if answer is not None and not snapshot.interrupts:
-                graph.update_state(config, {"ruling": answered(values, answer)}, as_node="hitl_gate")
+            if answer is not None and not waits:
+                ruling = answered(values, answer)
+                graph.update_state(config, {"ruling": ruling}, as_node="hitl_gate")
                 answer = None
             self._run.continue_after(values["elapsed_s"])
             self._answer = answer
-        return self._invoke(Command(resume=answer) if answer is not None else None)
+        return self._invoke(None if answer is None else Command(resume=answer))
+
+    def _check_resumable(
+        self,
+        values: CUAState,
+        answer: bool | None,
+        *,
+        waits: bool,
+    ) -> None:
+        """Raise RunDirectoryError if a run with this checkpoint cannot continue."""
+        if not values:
+            raise RunDirectoryError(NO_CHECKPOINT.format(self._run_id))
+        if outcome := values.get("outcome"):
+            raise RunDirectoryError(
+                f"run {self._run_id!r} is finished, with {outcome!r}. Only an"
+                " unfinished run can continue"
+            )
+        ruling = values["ruling"]
+        # the last answer counts
+        was_answered = values["pending"] and ruling and ruling["by"] == "user"
+        if answer is not None and not (waits or was_answered):
+            raise RunDirectoryError(
+                f"run {self._run_id!r} does not wait for approval. Continue it with"
+                " `resume`"
+            )
 
     def _invoke(self, state: CUAState | Command[Any] | None) -> CUAState:
         with self._compiled() as (graph, config):
-            # a recording answers the same again, so one checkpoint is enough, written when its replay stops
+            # a recording answers the same again, so one checkpoint is enough, written
+            # when its replay stops
             durability = "exit" if isinstance(self._run.planner, Replaying) else "sync"
             with suppress(NodeFailed):
                 graph.invoke(state, config, durability=durability)
             if self._error is None:
                 return cast(CUAState, graph.get_state(config).values)
-        raise self._error  # here, where nothing is handled: what led to it stays as it was
+        # here, where nothing is handled: what led to it stays as it was
+        raise self._error
 
     @contextmanager
     def _compiled(self) -> Iterator[tuple[Any, Any]]:
         """Yield the graph on the run's checkpoints, and the config that names the run.
 
-        Within, LangSmith's tracing is off: with LANGSMITH_TRACING=true it would send the state away, texts included.
+        Within, LangSmith's tracing is off: with LANGSMITH_TRACING=true it would send
+        the state away, texts included.
         """
         graph = StateGraph(CUAState)
-        for node in (self._run.observe, self._run.propose, self.hitl_gate, self._run.act):
+        run = self._run
+        for node in (run.observe, run.propose, self.hitl_gate, run.act):
             graph.add_node(node.__name__, cast(Any, self._isolated(node)))
         graph.add_edge(START, "observe")
         graph.add_edge("observe", "propose")
         graph.add_edge("hitl_gate", "act")
-        for node_name in ("propose", "act"):
-            graph.add_conditional_edges(node_name, next_node, ["propose", "hitl_gate", "act", END])
+        nexts = ["propose", "hitl_gate", "act", END]
+        graph.add_conditional_edges("propose", next_node, nexts)
+        graph.add_conditional_edges("act", next_node, nexts)
         checkpoints = self._run.directory.path / CHECKPOINTS
         checkpoints.touch(mode=0o600)  # SQLite gives its other files the same rights
         database = sqlite3.connect(checkpoints, check_same_thread=False)
@@ -115,29 +162,40 @@ class RunGraph:
             "configurable": {"thread_id": self._run_id},
             "recursion_limit": 10 * self._run.limits.steps + 100,
         }
-        plain = JsonPlusSerializer(allowed_msgpack_modules=None)  # it makes no object that a checkpoint names
+        # it makes no object that a checkpoint names
+        plain = JsonPlusSerializer(allowed_msgpack_modules=None)
         with closing(database), langsmith.tracing_context(enabled=False):
-            # what is committed outlives this process, as the run's other files do; the disk is not waited for
+            # what is committed outlives this process, as the run's other files do; the
+            # disk is not waited for
             database.execute("PRAGMA synchronous=NORMAL")
-            yield graph.compile(checkpointer=SqliteSaver(database, serde=plain)), config
+            saver = SqliteSaver(database, serde=plain)
+            yield graph.compile(checkpointer=saver), config
 
     @contextmanager
     def _damage_as_error(self) -> Iterator[None]:
-        """Map errors of damaged checkpoints to RunDirectoryError; a full disk keeps its own error."""
+        """Map errors of damaged checkpoints to RunDirectoryError; a full disk keeps its
+        own error.
+        """
         try:
             yield
         except VncUseError:
             raise
-        except Exception as exc:  # for a damaged file SQLite and LangGraph may raise anything
+        except Exception as exc:
+            # for a damaged file SQLite and LangGraph may raise anything
             if isinstance(exc, sqlite3.OperationalError) and "full" in str(exc):
                 raise
             raise RunDirectoryError(
-                f"the checkpoints of run {self._run_id!r} are damaged ({type(exc).__name__}: {exc}), so it cannot "
-                "continue. Its run directory shows what it did. Start the task again"
+                f"the checkpoints of run {self._run_id!r} are damaged"
+                f" ({type(exc).__name__}: {exc}), so it cannot continue. Its run"
+                " directory shows what it did. Start the task again"
             ) from exc
 
-    def _isolated(self, node: Callable[[CUAState], CUAState]) -> Callable[[CUAState], CUAState]:
-        """Keep a node's errors from LangGraph: it would write their text, secrets too, into a checkpoint."""
+    def _isolated(
+        self, node: Callable[[CUAState], CUAState]
+    ) -> Callable[[CUAState], CUAState]:
+        """Keep a node's errors from LangGraph: it would write their text, secrets too,
+        into a checkpoint.
+        """
 
         def run(state: CUAState) -> CUAState:
             try:
@@ -155,8 +213,14 @@ class RunGraph:
     def hitl_gate(self, state: CUAState) -> CUAState:
         """Wait for a user."""
         ruling = from_json(Ruling, state["ruling"])
-        resumed_with = interrupt({"step": state["step"] + 1, "proposal": state["pending"][0], "rule": ruling.rule})
-        # After a failure of this node LangGraph repeats the first answer, but the user's last one counts.
+        question = {
+            "step": state["step"] + 1,
+            "proposal": state["pending"][0],
+            "rule": ruling.rule,
+        }
+        resumed_with = interrupt(question)
+        # After a failure of this node LangGraph repeats the first answer, but the
+        # user's last one counts.
         answer = resumed_with if self._answer is None else self._answer
         return CUAState(ruling=answered(state, answer))
 

@@ -1,1 +1,3 @@
-"""The driver of a screen: `vnc.VNCController` is the controller; the directories hold its parts."""
+"""The driver of a screen: `vnc.VNCController` is the controller, the other modules are
+its parts.
+"""

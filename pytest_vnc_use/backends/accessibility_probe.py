@@ -1,8 +1,10 @@
-"""A script that prints the elements of the programs on this X display, from AT-SPI, as JSON. It runs on the desktop.
+"""A script that prints the elements of the programs on this X display, from AT-SPI, as
+JSON. It runs on the desktop.
 
-Without arguments it prints all elements; with `focus` the one that has the focus; with numbers the ones at these points
-(x y x y …). null stands for none. It may import only the system's Python and its GLib, nothing of this package. Source
-of the interfaces, and of the numbers of states and relations: `xml/` and `atspi/atspi-constants.h` of
+Without arguments it prints all elements; with `focus` the one that has the focus; with
+numbers the ones at these points (x y x y …). null stands for none. It may import only
+the system's Python and its GLib, nothing of this package. Source of the interfaces, and
+of the numbers of states and relations: `xml/` and `atspi/atspi-constants.h` of
 https://gitlab.gnome.org/GNOME/at-spi2-core.
 """
 
@@ -20,10 +22,32 @@ ROOT = ("org.a11y.atspi.Registry", "/org/a11y/atspi/accessible/root")
 ACTIVE, FOCUSABLE, FOCUSED, SHOWING = 1 << 1, 1 << 11, 1 << 12, 1 << 25
 LABELLED_BY = 2
 ON_SCREEN = 0
-WINDOWS = frozenset({"application", "frame", "window", "dialog", "alert", "file chooser", "color chooser"})
-OPEN_ELSEWHERE = frozenset({"menu bar", "menu", "combo box", "page tab list", "list box", "filler"})
+WINDOWS = frozenset(
+    {
+        "application",
+        "frame",
+        "window",
+        "dialog",
+        "alert",
+        "file chooser",
+        "color chooser",
+    }
+)
+OPEN_ELSEWHERE = frozenset(
+    {"menu bar", "menu", "combo box", "page tab list", "list box", "filler"}
+)
 """Roles of nodes that may draw outside their box, such as a menu."""
-FIELDS = frozenset({"text", "entry", "password text", "terminal", "spin button", "document text", "paragraph"})
+FIELDS = frozenset(
+    {
+        "text",
+        "entry",
+        "password text",
+        "terminal",
+        "spin button",
+        "document text",
+        "paragraph",
+    }
+)
 """Roles of fields, whose content is never read."""
 NAMED_BY_VALUE = frozenset({"combo box"})
 """Roles whose name some programs, such as those of GTK 3, set to the chosen value."""
@@ -32,33 +56,60 @@ CALL_MS = 1000
 
 
 def bus_address() -> str:
-    """Return the address of AT-SPI's bus, which its launcher stores on the display's root window."""
+    """Return the address of AT-SPI's bus, which its launcher stores on the display's
+    root window.
+    """
     try:
-        xprop = subprocess.run(["xprop", "-root", "-notype", "AT_SPI_BUS"], stdout=subprocess.PIPE, check=False)
+        xprop = subprocess.run(
+            ["xprop", "-root", "-notype", "AT_SPI_BUS"],
+            stdout=subprocess.PIPE,
+            check=False,
+        )
     except FileNotFoundError:
         sys.exit("xprop is missing (apt-get install x11-utils)")
     match = re.search(rb'= "(.*)"', xprop.stdout)
     if not match:
-        sys.exit("at-spi-bus-launcher is not running (apt-get install at-spi2-core, and start it before the program)")
+        sys.exit(
+            "at-spi-bus-launcher is not running (apt-get install at-spi2-core, and"
+            " start it before the program)"
+        )
     return match.group(1).decode()
 
 
 class Bus:
-    """A client of AT-SPI's bus. Each call returns within CALL_MS, or raises GLib.Error."""
+    """A client of AT-SPI's bus. Each call returns within CALL_MS, or raises
+    GLib.Error.
+    """
 
     def __init__(self, gio: Any, glib: Any) -> None:
         self._gio, self._glib = gio, glib
         flags = gio.DBusConnectionFlags
         kind = flags.AUTHENTICATION_CLIENT | flags.MESSAGE_BUS_CONNECTION
-        self._connection = gio.DBusConnection.new_for_address_sync(bus_address(), kind, None, None)
+        self._connection = gio.DBusConnection.new_for_address_sync(
+            bus_address(), kind, None, None
+        )
 
-    def ask(self, node: tuple[str, str], interface: str, method: str, signature: str = "()", *arguments: object) -> Any:
+    def ask(
+        self,
+        node: tuple[str, str],
+        interface: str,
+        method: str,
+        signature: str = "()",
+        *arguments: object,
+    ) -> Any:
         """Return the first value of a method's result."""
-        values, no_flags = self._glib.Variant(signature, arguments), self._gio.DBusCallFlags.NONE
-        return self._connection.call_sync(*node, interface, method, values, None, no_flags, CALL_MS, None).unpack()[0]
+        values, no_flags = (
+            self._glib.Variant(signature, arguments),
+            self._gio.DBusCallFlags.NONE,
+        )
+        return self._connection.call_sync(
+            *node, interface, method, values, None, no_flags, CALL_MS, None
+        ).unpack()[0]
 
     def describe(self, node: tuple[str, str], states: int) -> dict[str, object]:
-        """Return one node as printed; its box is left, top, width and height on the screen."""
+        """Return one node as printed; its box is left, top, width and height on the
+        screen.
+        """
         return {
             "role": self.ask(node, ACCESSIBLE, "GetRoleName"),
             "name": self.ask(node, PROPERTIES, "Get", "(ss)", ACCESSIBLE, "Name"),
@@ -67,7 +118,9 @@ class Bus:
         }
 
     def at(self, x: int, y: int) -> dict[str, object] | None:
-        """Return the node at a point: the active window's first, a control before a node that only has a name."""
+        """Return the node at a point: the active window's first, a control before a
+        node that only has a name.
+        """
 
         def may_hold(node: tuple[str, str], role: str) -> bool:
             return role in WINDOWS or role in OPEN_ELSEWHERE or self._holds(node, x, y)
@@ -80,24 +133,35 @@ class Bus:
         matches = [item for item in matches if item["role"] not in WINDOWS]
         inside = [item for item in matches if item["active"]] or matches
         inside.sort(key=lambda item: item["box"][2] * item["box"][3])
-        fields = [item for item in inside if item["role"] in FIELDS and item["focusable"]]
+        fields = [
+            item for item in inside if item["role"] in FIELDS and item["focusable"]
+        ]
         controls = [item for item in inside if item["focusable"] and item["name"]]
         named = [item for item in inside if item["name"]]
-        return next((self._with_label(item) for item in [*fields, *controls, *named]), None)
+        return next(
+            (self._with_label(item) for item in [*fields, *controls, *named]), None
+        )
 
     def focus(self) -> dict[str, object] | None:
         """Return the node that has the focus."""
         for node, states, _ in self._walk(lambda node, role: True):
-            if states & FOCUSED and self.ask(node, ACCESSIBLE, "GetRoleName") not in WINDOWS:
+            if (
+                states & FOCUSED
+                and self.ask(node, ACCESSIBLE, "GetRoleName") not in WINDOWS
+            ):
                 return self._with_label({**self.describe(node, states), "node": node})
         return None
 
     def _holds(self, node: tuple[str, str], x: int, y: int) -> bool:
-        left, top, width, height = self.ask(node, COMPONENT, "GetExtents", "(u)", ON_SCREEN)
+        left, top, width, height = self.ask(
+            node, COMPONENT, "GetExtents", "(u)", ON_SCREEN
+        )
         return bool(left <= x < left + width and top <= y < top + height)
 
     def all(self) -> list[dict[str, object]]:
-        """Return the showing nodes of each program, in the order of the tree; nodes that do not answer are left out."""
+        """Return the showing nodes of each program, in the order of the tree; nodes
+        that do not answer are left out.
+        """
         described = []
         for node, states, _ in self._walk(lambda node, role: True):
             try:
@@ -107,8 +171,13 @@ class Bus:
         return described
 
     def _walk(self, enters: Any) -> Any:
-        """Yield each showing node on the way down, its states, and whether its window is active."""
-        pending = [(tuple(node), False) for node in reversed(self.ask(ROOT, ACCESSIBLE, "GetChildren"))]
+        """Yield each showing node on the way down, its states, and whether its window
+        is active.
+        """
+        pending = [
+            (tuple(node), False)
+            for node in reversed(self.ask(ROOT, ACCESSIBLE, "GetChildren"))
+        ]
         programs = {node for node, _ in pending}
         for _ in range(MAX_NODES):
             if not pending:
@@ -116,14 +185,23 @@ class Bus:
             node, active = pending.pop()
             try:
                 states = self.ask(node, ACCESSIBLE, "GetState")[0]
-                role = "application" if node in programs else self.ask(node, ACCESSIBLE, "GetRoleName")
-                if node not in programs and not (states & SHOWING and enters(node, role)):
+                role = (
+                    "application"
+                    if node in programs
+                    else self.ask(node, ACCESSIBLE, "GetRoleName")
+                )
+                if node not in programs and not (
+                    states & SHOWING and enters(node, role)
+                ):
                     continue
                 active = active or bool(states & ACTIVE)
                 if node not in programs:
                     yield node, states, active
                 if role not in FIELDS:
-                    pending += [(tuple(child), active) for child in reversed(self.ask(node, ACCESSIBLE, "GetChildren"))]
+                    pending += [
+                        (tuple(child), active)
+                        for child in reversed(self.ask(node, ACCESSIBLE, "GetChildren"))
+                    ]
             except self._glib.Error:
                 continue
 
@@ -131,16 +209,29 @@ class Bus:
         """Return a node; one without a name has that of its label."""
         name = "" if node["role"] in NAMED_BY_VALUE else node["name"]
         try:
-            relations = [] if name else self.ask(node["node"], ACCESSIBLE, "GetRelationSet")
-            labels = [tuple(label) for kind, nodes in relations if kind == LABELLED_BY for label in nodes]
-            name = self.ask(labels[0], PROPERTIES, "Get", "(ss)", ACCESSIBLE, "Name") if labels else name
+            relations = (
+                [] if name else self.ask(node["node"], ACCESSIBLE, "GetRelationSet")
+            )
+            labels = [
+                tuple(label)
+                for kind, nodes in relations
+                if kind == LABELLED_BY
+                for label in nodes
+            ]
+            name = (
+                self.ask(labels[0], PROPERTIES, "Get", "(ss)", ACCESSIBLE, "Name")
+                if labels
+                else name
+            )
         except self._glib.Error:
             pass
         return {key: node[key] for key in ("role", "focusable", "box")} | {"name": name}
 
 
 def main() -> None:
-    """Print the nodes as JSON, or exit with a message about the missing program or library."""
+    """Print the nodes as JSON, or exit with a message about the missing program or
+    library.
+    """
     try:
         from gi.repository import Gio, GLib  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
@@ -151,7 +242,10 @@ def main() -> None:
     elif arguments == ["focus"]:
         nodes = [bus.focus()]
     else:
-        nodes = [bus.at(int(arguments[index]), int(arguments[index + 1])) for index in range(0, len(arguments), 2)]
+        nodes = [
+            bus.at(int(arguments[index]), int(arguments[index + 1]))
+            for index in range(0, len(arguments), 2)
+        ]
     sys.stdout.write(json.dumps(nodes))
 
 

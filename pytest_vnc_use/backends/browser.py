@@ -1,4 +1,6 @@
-"""The browser on a desktop, through Chrome DevTools: the page's text and URL, and the elements to click."""
+"""The browser on a desktop, through Chrome DevTools: the page's text and URL, and the
+elements to click.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,15 @@ from typing import Any, Protocol, TypeVar, cast
 from pytest_vnc_use.backends.devtools import DevTools, Page, PageTarget
 from pytest_vnc_use.backends.elements import (
     MAX_NAME,
+    Choice,
     Size,
     Window,
     acted_on_page,
+    chosen_since,
     desktop_elements,
     elements_function,
     elements_of,
+    open_choice,
     same_size,
     window_of,
 )
@@ -34,7 +39,8 @@ from pytest_vnc_use.errors import (
 )
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.types import LOOK, Action, HistoryDirection, JsonObject
-from pytest_vnc_use.types.elements import Element, Elements
+from pytest_vnc_use.types.actions import Point, points
+from pytest_vnc_use.types.elements import AskAfter, Element, Elements
 from pytest_vnc_use.types.protocols import Desktop
 
 _POLL_S = 0.05
@@ -42,9 +48,13 @@ _PORT_FILE = "DevToolsActivePort"
 _VISIBLE_SHARE = 0.2
 """The share of the timeout for asking a page whether it is visible."""
 _MAX_EXCERPT = 300
-"""The maximum number of characters of the page's text in the message of `wait_for_text`."""
+"""The maximum number of characters of the page's text in the message of
+`wait_for_text`.
+"""
 _SPACES = re.compile(r"[ \t\r\n\f]+")
-"""White space that a page shows as one space. A no-break space is kept, so that a message shows the difference."""
+"""White space that a page shows as one space. A no-break space is kept, so that a
+message shows the difference.
+"""
 
 _TEXT = "document.body ? document.body.innerText : ''"
 _LOADED = """new Promise(done => {
@@ -78,15 +88,19 @@ T = TypeVar("T")
 
 
 class Browser:
-    """The browser whose DevTools listen at `address`: `host:port` or `http://host:port`.
+    """The browser whose DevTools listen at `address`: `host:port` or
+    `http://host:port`.
 
-    Each call asks the page shown now: of several tabs the visible one, of several windows the one last used. A call
-    takes at most `timeout_s`. It raises DesktopError if no browser answers, if no page is open, or if the page has
-    crashed, was closed, or does not answer.
+    Each call asks the page shown now: of several tabs the visible one, of several
+    windows the one last used. A call takes at most `timeout_s`. It raises DesktopError
+    if no browser answers, if no page is open, or if the page has crashed, was closed,
+    or does not answer.
     """
 
     def __init__(self, address: str, *, timeout_s: float = 10.0) -> None:
-        """Parse the address; nothing is connected yet. Raises SettingsError if the address makes no sense."""
+        """Parse the address; nothing is connected yet. Raises SettingsError if the
+        address makes no sense.
+        """
         self.address = address
         self._devtools = DevTools(address)
         self._timeout_s = timeout_s
@@ -102,24 +116,35 @@ class Browser:
         return str(self._entry()["title"])
 
     def text(self) -> str:
-        """Return the page's visible text, as the DOM's `innerText` has it: without the text in fields and frames."""
+        """Return the page's visible text, as the DOM's `innerText` has it: without the
+        text in fields and frames.
+        """
         return str(self._read(lambda page: page.evaluate(_TEXT)))
 
     def html(self) -> str:
-        """Return the page's DOM as it is now, as HTML; with hidden nodes, without the content of frames."""
-        return str(self._read(lambda page: page.evaluate("document.documentElement.outerHTML")))
+        """Return the page's DOM as it is now, as HTML; with hidden nodes, without the
+        content of frames.
+        """
+        return str(
+            self._read(lambda page: page.evaluate("document.documentElement.outerHTML"))
+        )
 
     def wait_for_text(self, text: str, within_s: float = 10.0) -> None:
-        """Wait until `text` is in the page's visible text, whatever page is shown by then.
+        """Wait until `text` is in the page's visible text, whatever page is shown by
+        then.
 
-        Raises ProductFailed if the text does not appear within `within_s`, and DesktopError as every call does.
+        Raises ProductFailed if the text does not appear within `within_s`, and
+        DesktopError as every call does.
         """
         deadline = Deadline(within_s)
         answer = ""
         while answer != "shown":
             if answer == "late":
                 excerpt = cut(_SPACES.sub(" ", self.text()).strip(" "), _MAX_EXCERPT)
-                raise ProductFailed(f"the page did not show {text!r} within {within_s:g} s. It showed {excerpt!r}")
+                raise ProductFailed(
+                    f"the page did not show {text!r} within {within_s:g} s. It showed"
+                    f" {excerpt!r}"
+                )
             try:
                 answer = self._shows(text, deadline)
             except PageGone:
@@ -127,10 +152,12 @@ class Browser:
                     raise
 
     def elements(self) -> list[Element]:
-        """Return the elements of Chrome's accessibility tree that have a name or can take the focus.
+        """Return the elements of Chrome's accessibility tree that have a name or can
+        take the focus.
 
-        Only elements that can be seen are listed: in view, and not under something else. They are in the order of the
-        tree. Elements in frames from other sites are not listed.
+        Only elements that can be seen are listed: in view, and not under something
+        else. They are in the order of the tree. Elements in frames from other sites are
+        not listed.
         """
         return self._read(elements_of)
 
@@ -142,14 +169,17 @@ class Browser:
     def navigate(self, url: str) -> None:
         """Open a URL, and wait until the page has loaded or `timeout_s` are over.
 
-        Raises ActionError if it cannot be opened (`net::ERR_CONNECTION_REFUSED`). Raises CommandRefused, a
-        DesktopError, if DevTools rejects it, as it does a URL without `https://`.
+        Raises ActionError if it cannot be opened (`net::ERR_CONNECTION_REFUSED`).
+        Raises CommandRefused, a DesktopError, if DevTools rejects it, as it does a URL
+        without `https://`.
         """
         deadline = Deadline(self._timeout_s)
         with self._visible_page(deadline) as page:
             answer = page.call("Page.navigate", url=url)
             if answer.get("errorText") and not answer.get("isDownload"):
-                raise ActionError(f"the browser cannot open {url!r}: {answer['errorText']}")
+                raise ActionError(
+                    f"the browser cannot open {url!r}: {answer['errorText']}"
+                )
             _wait_loaded(page, deadline)
 
     def open_window(self, url: str) -> None:
@@ -161,11 +191,15 @@ class Browser:
             _wait_loaded(page, deadline)
 
     def back(self) -> None:
-        """Go to the page before, and wait for it as `navigate` does. Raises ActionError if there is none."""
+        """Go to the page before, and wait for it as `navigate` does. Raises ActionError
+        if there is none.
+        """
         self.traverse("back")
 
     def forward(self) -> None:
-        """Go to the page after, and wait for it as `navigate` does. Raises ActionError if there is none."""
+        """Go to the page after, and wait for it as `navigate` does. Raises ActionError
+        if there is none.
+        """
         self.traverse("forward")
 
     def traverse(self, direction: HistoryDirection) -> None:
@@ -175,19 +209,40 @@ class Browser:
             history = page.call("Page.getNavigationHistory")
             index = history["currentIndex"] + (1 if direction == "forward" else -1)
             if not 0 <= index < len(history["entries"]):
-                raise ActionError(f"the browser cannot go {direction}: there is no such page in its history")
+                raise ActionError(
+                    f"the browser cannot go {direction}: there is no such page in its"
+                    " history"
+                )
             page.call("Page.enable")
-            page.call("Page.navigateToHistoryEntry", entryId=history["entries"][index]["id"])
+            page.call(
+                "Page.navigateToHistoryEntry", entryId=history["entries"][index]["id"]
+            )
             page.wait_event("Page.frameNavigated", "Page.navigatedWithinDocument")
             _wait_loaded(page, deadline)
 
-    def acted_on(self, action: Action) -> Elements:
-        """Return the elements that an action acts on, as `elements.acted_on_page` does, without a look."""
+    def acted_on(self, action: Action) -> Elements | AskAfter:
+        """Return the elements that an action acts on, as `elements.acted_on_page` does,
+        without a look.
+
+        Where the options of a select are shown, the choice tells after the action which
+        one it was.
+        """
         with self._visible_page(Deadline(self._timeout_s)) as page:
-            return acted_on_page(page, action)
+            elements = acted_on_page(page, action)
+            choice = None if any(elements) else open_choice(page)
+        at = points(action)[-1:]
+        if choice is None or not at:
+            return elements
+        return lambda: self._chosen_since(choice, at[0])
+
+    def _chosen_since(self, before: Choice, at: Point) -> Elements:
+        with self._visible_page(Deadline(self._timeout_s)) as page:
+            return chosen_since(page, before, at)
 
     def _read(self, ask: Callable[[Page], T]) -> T:
-        """Return the shown page's answer; if it closes or just opens, ask again. So `ask` must change nothing."""
+        """Return the shown page's answer; if it closes or just opens, ask again. So
+        `ask` must change nothing.
+        """
         deadline = Deadline(self._timeout_s)
         gone: PageTarget | None = None
         while True:
@@ -213,8 +268,14 @@ class Browser:
 
     def _shows(self, text: str, deadline: Deadline) -> str:
         """Return `shown`, `late`, or `hidden` if another page must be asked."""
-        with self._visible_page(Deadline(deadline.remaining_s + self._timeout_s)) as page:
-            answer = str(page.evaluate(_SHOWS_TEXT % (json.dumps(text), deadline.remaining_s * 1000)))
+        with self._visible_page(
+            Deadline(deadline.remaining_s + self._timeout_s)
+        ) as page:
+            answer = str(
+                page.evaluate(
+                    _SHOWS_TEXT % (json.dumps(text), deadline.remaining_s * 1000)
+                )
+            )
         sys.audit(LOOK, "browser")
         return answer
 
@@ -228,15 +289,21 @@ class Browser:
         if not targets:
             raise DesktopError(f"the browser at {self.address!r} has no page open")
         candidates = targets if len(targets) > 1 else ()
-        return next((target for target in candidates if self._is_visible(target, deadline)), targets[0])
+        return next(
+            (target for target in candidates if self._is_visible(target, deadline)),
+            targets[0],
+        )
 
     def _is_visible(self, target: PageTarget, deadline: Deadline) -> bool:
         """Return whether a page is visible.
 
-        A page that does not answer counts as visible: a dialog or a crash silences the page in front.
+        A page that does not answer counts as visible: a dialog or a crash silences the
+        page in front.
         """
         try:
-            with self._devtools.open(target, Deadline(deadline.remaining_s * _VISIBLE_SHARE)) as page:
+            with self._devtools.open(
+                target, Deadline(deadline.remaining_s * _VISIBLE_SHARE)
+            ) as page:
                 return bool(page.evaluate("document.visibilityState") != "hidden")
         except PageGone:
             return False
@@ -244,34 +311,49 @@ class Browser:
             return True
 
 
-def browser_at(cdp: str, read_file: Callable[..., str], *, wait_s: float = 5.0, timeout_s: float = 10.0) -> Browser:
-    """Return the browser that the setting `cdp` names: its address, or the file DevToolsActivePort in its profile.
+def browser_at(
+    cdp: str,
+    read_file: Callable[..., str],
+    *,
+    wait_s: float = 5.0,
+    timeout_s: float = 10.0,
+) -> Browser:
+    """Return the browser that the setting `cdp` names: its address, or the file
+    DevToolsActivePort in its profile.
 
-    Chrome writes that file where it is started with `--remote-debugging-port=0`; `read_file` reads it from the desktop,
-    on this machine, and waits up to `wait_s` for it. Raises SettingsError if `cdp` is empty or makes no sense,
-    DesktopError if there is no file.
+    Chrome writes that file where it is started with `--remote-debugging-port=0`;
+    `read_file` reads it from the desktop, on this machine, and waits up to `wait_s` for
+    it. Raises SettingsError if `cdp` is empty or makes no sense, DesktopError if there
+    is no file.
     """
     if not cdp:
         raise SettingsError(
-            "vnc_cdp must be the address of Chrome's DevTools, got ''. Start Chrome with "
-            "--remote-debugging-port=9222 and pass -o vnc_cdp=127.0.0.1:9222. No other program's page can be read"
+            "vnc_cdp must be the address of Chrome's DevTools, got ''. Start Chrome"
+            " with --remote-debugging-port=9222 and pass -o vnc_cdp=127.0.0.1:9222. No"
+            " other program's page can be read"
         )
     if not cdp.endswith(_PORT_FILE):
         return Browser(cdp, timeout_s=timeout_s)
     try:
         port, newline, _ = read_file(cdp, timeout_s=wait_s).partition("\n")
     except (FileNotFoundError, FileUnreadable) as exc:
-        raise DesktopError(f"no browser has been started with --remote-debugging-port=0 yet: {exc}") from exc
+        raise DesktopError(
+            f"no browser has been started with --remote-debugging-port=0 yet: {exc}"
+        ) from exc
     if not newline:  # Chrome makes the file before it writes it
         raise DesktopError(f"the browser has not written its port into {cdp!r} yet")
     return Browser(f"127.0.0.1:{port}", timeout_s=timeout_s)
 
 
-def await_devtools(browser: Callable[[], Browser], limit_s: float, is_over: Callable[[], bool]) -> str:
-    """Return the WebSocket of `browser()`'s DevTools, once they listen. Raises DesktopError.
+def await_devtools(
+    browser: Callable[[], Browser], limit_s: float, is_over: Callable[[], bool]
+) -> str:
+    """Return the WebSocket of `browser()`'s DevTools, once they listen. Raises
+    DesktopError.
 
-    Playwright asks an `http://` URL through the environment's proxy, but not a `ws://` one.
-    `browser()` raises DesktopError until the browser has started. Waiting ends early once `is_over()`.
+    Playwright asks an `http://` URL through the environment's proxy, but not a `ws://`
+    one. `browser()` raises DesktopError until the browser has started. Waiting ends
+    early once `is_over()`.
     """
     deadline = Deadline(limit_s)
     while True:
@@ -280,7 +362,8 @@ def await_devtools(browser: Callable[[], Browser], limit_s: float, is_over: Call
         except DesktopError:
             if is_over() or not deadline.remaining_s:
                 raise
-            time.sleep(_POLL_S)  # a port, and a file on the desktop, have no event to wait for
+            # a port, and a file on the desktop, have no event to wait for
+            time.sleep(_POLL_S)
 
 
 def _wait_loaded(page: Page, deadline: Deadline) -> None:
@@ -299,11 +382,15 @@ class BrowsableDesktop(Desktop, Protocol):
         """Return the browser as it is now. Raises SettingsError, DesktopError."""
 
     def elements(self) -> list[Element]:
-        """Return the programs' elements, as `elements.desktop_elements` does. Raises DesktopError."""
+        """Return the programs' elements, as `elements.desktop_elements` does. Raises
+        DesktopError.
+        """
 
 
 def with_browser(desktop: Desktop, browser: Callable[[], Browser]) -> BrowsableDesktop:
-    """Return the desktop with a `browser`, which calls `browser()` each time it is read."""
+    """Return the desktop with a `browser`, which calls `browser()` each time it is
+    read.
+    """
 
     class WithBrowser:
         browser = property(lambda self: browser())
@@ -323,10 +410,14 @@ def with_browser(desktop: Desktop, browser: Callable[[], Browser]) -> BrowsableD
 def browser_functions(
     browser: Callable[[], Browser], model_size: Callable[[int, int], Size] = same_size
 ) -> tuple[Callable[[], str], Callable[[], str]]:
-    """Return `get_browser_state()` and `list_elements()` for a model; `model_size` is as in `elements_function`."""
+    """Return `get_browser_state()` and `list_elements()` for a model; `model_size` is
+    as in `elements_function`.
+    """
 
     def get_browser_state() -> str:
-        """Return the URL, the title and the whole visible text of the page that the browser shows."""
+        """Return the URL, the title and the whole visible text of the page that the
+        browser shows.
+        """
         now = browser()
         url, title = cut(now.url, MAX_NAME), cut(now.title, MAX_NAME)
         return f"url: {url}\ntitle: {title}\n{now.text()}"

@@ -1,8 +1,10 @@
-"""The VNC client: vncdotool's RFB protocol for a live screen. It lives on the reactor's thread.
+"""The VNC client: vncdotool's RFB protocol for a live screen. It lives on the reactor's
+thread.
 
-It is fed bytes and knows no socket, so recorded bytes can be decoded: `protocol.makeConnection(transport)`, then
-`protocol.dataReceived(…)`. A comment in each override says what vncdotool's method lacks. The extended clipboard:
-rfbproto, "Extended Clipboard Pseudo-Encoding".
+It is fed bytes and knows no socket, so recorded bytes can be decoded:
+`protocol.makeConnection(transport)`, then `protocol.dataReceived(…)`. A comment in each
+override says what vncdotool's method lacks. The extended clipboard: rfbproto, "Extended
+Clipboard Pseudo-Encoding".
 """
 
 from __future__ import annotations
@@ -20,12 +22,26 @@ from twisted.python.failure import Failure
 from vncdotool.const import Encoding
 from vncdotool.rfb import PixelFormat, RFBFactory
 
-from pytest_vnc_use.backends.encodings import Decode, Reading, Tight, Zrle, raw, swapped, turned
+from pytest_vnc_use.backends.encodings import (
+    Decode,
+    Reading,
+    Tight,
+    Zrle,
+    raw,
+    swapped,
+    turned,
+)
 from pytest_vnc_use.backends.pixels import Area, Pixels, Rectangle
+from pytest_vnc_use.backends.quirks import is_named_by_x11vnc
 from pytest_vnc_use.backends.reactor import Pulse, reactor
 from pytest_vnc_use.backends.screen import Framebuffer, PointerShape
 from pytest_vnc_use.backends.security import SecuredClient, ServerFacts
-from pytest_vnc_use.errors import ConnectionLost, DesktopRefused, SettingsError, VncUseError
+from pytest_vnc_use.errors import (
+    ConnectionLost,
+    DesktopRefused,
+    SettingsError,
+    VncUseError,
+)
 from pytest_vnc_use.errors.causes import blocked
 from pytest_vnc_use.types.actions import SecretText
 from pytest_vnc_use.types.protocols import MessageTap
@@ -42,8 +58,11 @@ _PSEUDO = (
     Encoding.PSEUDO_DESKTOP_SIZE,
     Encoding.PSEUDO_EXTENDED_CLIPBOARD,
     Encoding.PSEUDO_QEMU_EXTENDED_KEY_EVENT,
-)  # no LastRect: it makes TigerVNC hunt for solid rectangles, 2.4 times slower; no quality: it allows lossy pixels;
-# no ContinuousUpdates: a request is always outstanding, so over a link of 20 ms ten changes in 100 ms come no sooner
+    # no LastRect: it makes TigerVNC hunt for solid rectangles, 2.4 times slower; no
+    # quality: it allows lossy pixels;
+)
+# no ContinuousUpdates: a request is always outstanding, so over a link of 20 ms ten
+# changes in 100 ms come no sooner
 ENCODING_NAMES = {
     Encoding.RAW: "Raw",
     Encoding.COPY_RECTANGLE: "CopyRect",
@@ -55,20 +74,31 @@ ENCODING_NAMES = {
 MAX_RAW_BYTES = 24 << 20
 """The largest screen that is asked for in raw pixels.
 
-TigerVNC 1.12 ends a connection for which more than 32 MiB are queued, as for a client that is briefly slower.
+TigerVNC 1.12 ends a connection for which more than 32 MiB are queued, as for a client
+that is briefly slower.
 """
 BGRX = PixelFormat(32, 24, False, True, 255, 255, 255, 16, 8, 0)
 _RGBX = replace(BGRX, redshift=0, blueshift=16)
 _RECEIVE_BYTES = 1 << 20
 _MAX_SCREEN_PIXELS = 1 << 24
-"""Two screens of 4K beside each other have fewer. A larger screen would let a server use up the memory."""
+"""Two screens of 4K beside each other have fewer. A larger screen would let a server
+use up the memory.
+"""
+_CACHE_RATIO = 3
+"""The height of a screen, in widths, from which x11vnc shows its cache. By default it
+makes 640x480 into 640x5760; no monitor or phone is that tall.
+"""
 _MAX_TEXT_BYTES = 1 << 20
 _HANG_UP_S = 10.0
-"""The time in which a server may still read its last messages, once the connection is closed."""
+"""The time in which a server may still read its last messages, once the connection is
+closed.
+"""
 
 
 class Clipboard(IntFlag):
-    """The formats and actions of a message of the extended clipboard that concern text."""
+    """The formats and actions of a message of the extended clipboard that concern
+    text.
+    """
 
     TEXT = 1
     CAPS = 1 << 24
@@ -92,8 +122,14 @@ class Outgoing:
 
     @contextmanager
     def typing(self, text: str) -> Iterator[None]:
-        """Type a text meanwhile. If it holds a secret, report it as a whole, by the secret's name."""
-        hidden = self._tap.hide(text.redacted if isinstance(text, SecretText) else text) if self._tap else text
+        """Type a text meanwhile. If it holds a secret, report it as a whole, by the
+        secret's name.
+        """
+        hidden = (
+            self._tap.hide(text.redacted if isinstance(text, SecretText) else text)
+            if self._tap
+            else text
+        )
         if hidden != str(text):
             self.note("text", text=hidden)
             self._types_secret = True
@@ -104,7 +140,9 @@ class Outgoing:
 
 
 class DesktopFactory(RFBFactory):
-    """The factory of one protocol. It knows the receivers of pixels and errors, and the rules of the connection."""
+    """The factory of one protocol. It knows the receivers of pixels and errors, and the
+    rules of the connection.
+    """
 
     noisy = False
 
@@ -121,35 +159,62 @@ class DesktopFactory(RFBFactory):
     ) -> None:
         super().__init__(password, shared=True)
         self.protocol = DesktopProtocol
-        self.framebuffer, self.server, self.wire, self.encoding = framebuffer, server, wire, encoding
+        self.framebuffer, self.server, self.wire, self.encoding = (
+            framebuffer,
+            server,
+            wire,
+            encoding,
+        )
         self.outgoing, self.facts = outgoing or Outgoing(), facts or ServerFacts()
         self.host, self.port = "", 0
-        """The name that the certificate must have, and the port that is dialled; 0 for a unix socket."""
+        """The name that the certificate must have, and the port that is dialled; 0 for
+        a unix socket.
+        """
         self.websocket = ""
         """`ws` or `wss` for a connection through a WebSocket."""
         self.peers: tuple[str, str] | None = None
-        """The hosts at the far and the near end of a WebSocket; the protocol sees neither."""
+        """The hosts at the far and the near end of a WebSocket; the protocol sees
+        neither.
+        """
         self.opened: DesktopProtocol | None = None
         self.takes_plain = False
-        """True if the server has TLS without a certificate and a plain connection is allowed."""
+        """True if the server has TLS without a certificate and a plain connection is
+        allowed.
+        """
 
     def clientConnectionFailed(self, connector: object, reason: Failure) -> None:
-        """Report that there is no connection, as DesktopRefused; as SettingsError if the host cannot be one."""
-        if isinstance(reason.value, ValueError):  # the host is neither a DNS name nor an IP address
+        """Report that there is no connection, as DesktopRefused; as SettingsError if
+        the host cannot be one.
+        """
+        # the host is neither a DNS name nor an IP address
+        if isinstance(reason.value, ValueError):
             error: VncUseError = SettingsError(
-                f"no VNC connection to {self.server!r}: the host {self.host!r} must be an IP address or a host "
-                "name. Each label of a name has 1 to 63 letters, digits and '-', and does not begin or end with '-'"
+                f"no VNC connection to {self.server!r}: the host {self.host!r} must be"
+                " an IP address or a host name. Each label of a name has 1 to 63"
+                " letters, digits and '-', and does not begin or end with '-'"
             )
         else:
             dialled = f", host {self.host!r}, port {self.port}" if self.port else ""
-            error = DesktopRefused(f"no VNC connection to {self.server!r}{dialled}: {_message_of(reason)}")
+            error = DesktopRefused(
+                f"no VNC connection to {self.server!r}{dialled}: {_message_of(reason)}"
+            )
         self.framebuffer.fail(error)
 
     def clientConnectionLost(self, connector: object, reason: Failure) -> None:
-        """Report how the connection ended: DesktopRefused before the handshake, else ConnectionLost."""
+        """Report how the connection ended: DesktopRefused before the handshake, else
+        ConnectionLost.
+        """
         if self.opened is None or not self.opened.handshaken:
-            self.framebuffer.fail(DesktopRefused(f"{self.server!r} closed the connection before it showed a screen"))
-        self.framebuffer.fail(ConnectionLost(f"the VNC connection to {self.server!r} was lost: {_message_of(reason)}"))
+            self.framebuffer.fail(
+                DesktopRefused(
+                    f"{self.server!r} closed the connection before it showed a screen"
+                )
+            )
+        self.framebuffer.fail(
+            ConnectionLost(
+                f"the VNC connection to {self.server!r} was lost: {_message_of(reason)}"
+            )
+        )
 
 
 class DesktopProtocol(SecuredClient):
@@ -177,7 +242,8 @@ class DesktopProtocol(SecuredClient):
         self._abort: Any = None
         self.transport.bufferSize = _RECEIVE_BYTES
         if ITCPTransport.providedBy(self.transport):
-            self.transport.setTcpNoDelay(True)  # Nagle's algorithm holds a click up for 40 ms
+            # Nagle's algorithm holds a click up for 40 ms
+            self.transport.setTcpNoDelay(True)
 
     def dataReceived(self, data: bytes) -> None:
         """Handle bytes from the server."""
@@ -197,10 +263,11 @@ class DesktopProtocol(SecuredClient):
         self.factory.clientConnectionLost(None, reason)
 
     def hang_up(self) -> None:
-        """Send no more, and end the connection when the server ends it, or after a time if it does not.
+        """Send no more, and end the connection when the server ends it, or after a time
+        if it does not.
 
-        A socket that is closed while a server writes resets it. Some servers then drop what they have not read yet,
-        such as the release of a key.
+        A socket that is closed while a server writes resets it. Some servers then drop
+        what they have not read yet, such as the release of a key.
         """
         if self.transport.connected:
             self.transport.loseWriteConnection()
@@ -209,48 +276,85 @@ class DesktopProtocol(SecuredClient):
     def vncConnectionMade(self) -> None:
         """Choose pixel format and encodings, and ask for the first update.
 
-        VMware's servers send their format whatever is asked for, so one that can be read is kept. Its depth does
-        not count: Qt's server announces 32.
+        VMware's servers send their format whatever is asked for, so one that can be
+        read is kept. Its depth does not count: Qt's server announces 32.
         """
         # vncdotool's method does nothing
         facts, server_format = self.factory.facts, self.pixel_format
-        facts.name, facts.size = bytes(self.name).decode("utf-8", "replace"), (self.width, self.height)
+        facts.name, facts.size = (
+            bytes(self.name).decode("utf-8", "replace"),
+            (
+                self.width,
+                self.height,
+            ),
+        )
+        if is_named_by_x11vnc(facts.name) and self.height >= _CACHE_RATIO * self.width:
+            self._reject(
+                f"shows a screen of {self.width}x{self.height}: below the desktop is the"
+                " cache of x11vnc -ncache. Restart x11vnc with -ncache 0. If the desktop"
+                " really is that tall, name it with x11vnc -desktop NAME",
+                SettingsError,
+            )
+            return
         facts.protection = self._protection()
-        facts.pixel_format = f"{server_format.bpp} bits a pixel, depth {server_format.depth}" + (
-            "" if server_format.truecolor else ", colour map"
+        facts.pixel_format = (
+            f"{server_format.bpp} bits a pixel, depth {server_format.depth}"
+            + ("" if server_format.truecolor else ", colour map")
         )
         is_red_first = replace(server_format, depth=BGRX.depth) == _RGBX
         self.setPixelFormat(_RGBX if is_red_first else BGRX)
-        for number in (Encoding.RAW, Encoding.ZRLE) if is_red_first else ():  # Tight's are red first in any format
+        # Tight's are red first in any format
+        for number in (Encoding.RAW, Encoding.ZRLE) if is_red_first else ():
             self._decoders[number] = turned(self._decoders[number])
         self._resize(self.width, self.height)
         is_large = self.width * self.height * self.bypp > MAX_RAW_BYTES
         offered = [*_PIXELS["tight" if is_large else self.factory.encoding], *_PSEUDO]
-        self.factory.outgoing.note("encodings", names=[encoding.name for encoding in offered])
+        self.factory.outgoing.note(
+            "encodings", names=[encoding.name for encoding in offered]
+        )
         self.setEncodings(offered)
         self.handshaken = True
         self.request()
 
     def request(
-        self, x: int = 0, y: int = 0, width: int | None = None, height: int | None = None, *, incremental: bool = False
+        self,
+        x: int = 0,
+        y: int = 0,
+        width: int | None = None,
+        height: int | None = None,
+        *,
+        incremental: bool = False,
     ) -> None:
-        """Ask for a region of the screen, by default for all of it; if `incremental`, once it has changed."""
-        area = {"x": x, "y": y, "width": width or self.width, "height": height or self.height}
+        """Ask for a region of the screen, by default for all of it; if `incremental`,
+        once it has changed.
+        """
+        area = {
+            "x": x,
+            "y": y,
+            "width": width or self.width,
+            "height": height or self.height,
+        }
         self.factory.outgoing.note("update request", **area, incremental=incremental)
         self.framebufferUpdateRequest(**area, incremental=incremental)
 
     def _handleRectangle(self, block: bytes) -> None:
         """Read one rectangle."""
-        # vncdotool's method has no Tight, a broken ZRLE, no copies, and decodes in Python; it reads pseudo-encodings
+        # vncdotool's method has no Tight, a broken ZRLE, no copies, and decodes in
+        # Python; it reads pseudo-encodings
         *corners, encoding = struct.unpack("!HHHHi", block)
         area = Area(*corners)
-        if encoding != Encoding.PSEUDO_QEMU_EXTENDED_KEY_EVENT:  # only confirms that scan codes are taken
-            self.factory.facts.encodings.add(ENCODING_NAMES.get(encoding, f"encoding {encoding}"))
+        # only confirms that scan codes are taken
+        if encoding != Encoding.PSEUDO_QEMU_EXTENDED_KEY_EVENT:
+            self.factory.facts.encodings.add(
+                ENCODING_NAMES.get(encoding, f"encoding {encoding}")
+            )
         match encoding:
             case Encoding.RAW | Encoding.TIGHT | Encoding.ZRLE:
                 self.rectangles -= 1
                 self._check(area)
-                self._continue_reading(None, self._decoders[encoding](area.width, area.height), area)
+                self._continue_reading(
+                    None, self._decoders[encoding](area.width, area.height), area
+                )
             case Encoding.COPY_RECTANGLE:
                 self.rectangles -= 1
                 self._check(area)
@@ -260,7 +364,9 @@ class DesktopProtocol(SecuredClient):
             case _:
                 raise ValueError(f"unknown encoding {encoding!r}")
 
-    def _continue_reading(self, block: bytes | None, reading: Reading, area: Area) -> None:
+    def _continue_reading(
+        self, block: bytes | None, reading: Reading, area: Area
+    ) -> None:
         try:
             needed = reading.send(block)  # type: ignore[arg-type]  # None starts it
         except StopIteration as read:
@@ -281,7 +387,10 @@ class DesktopProtocol(SecuredClient):
 
     def _check(self, area: Area) -> None:
         if area.x + area.width > self.width or area.y + area.height > self.height:
-            raise ValueError(f"the rectangle {area!r} must lie on the screen of {self.width} x {self.height} pixels")
+            raise ValueError(
+                f"the rectangle {area!r} must lie on the screen of {self.width} x"
+                f" {self.height} pixels"
+            )
 
     def updateDesktopSize(self, width: int, height: int) -> None:
         """Restart with another size of the screen."""
@@ -292,11 +401,16 @@ class DesktopProtocol(SecuredClient):
 
     def _resize(self, width: int, height: int) -> None:
         if not 1 <= width * height <= _MAX_SCREEN_PIXELS:
-            raise ValueError(f"the screen must have 1 to {_MAX_SCREEN_PIXELS} pixels in all, got {width} x {height}")
+            raise ValueError(
+                f"the screen must have 1 to {_MAX_SCREEN_PIXELS} pixels in all, got"
+                f" {width} x {height}"
+            )
         self.width, self.height = width, height
         self.factory.framebuffer.resize(width, height)
 
-    def updateCursor(self, x: int, y: int, width: int, height: int, image: bytes, mask: bytes) -> None:
+    def updateCursor(
+        self, x: int, y: int, width: int, height: int, image: bytes, mask: bytes
+    ) -> None:
         """Note the shape of the pointer, which is not in the pixels."""
         # vncdotool's method does nothing
         shape = PointerShape.of(x, y, width, height, image, mask)
@@ -348,13 +462,26 @@ class DesktopProtocol(SecuredClient):
     def _handle_extended_clipboard(self, block: bytes) -> None:
         flags = Clipboard(int.from_bytes(block[:4], "big"))
         if flags & Clipboard.CAPS:
-            self.announces_clipboard = bool(flags & Clipboard.NOTIFY and flags & Clipboard.TEXT)
+            self.announces_clipboard = bool(
+                flags & Clipboard.NOTIFY and flags & Clipboard.TEXT
+            )
             self.factory.facts.extended_clipboard = self.announces_clipboard
-            all_flags = Clipboard.TEXT | Clipboard.CAPS | Clipboard.REQUEST | Clipboard.NOTIFY | Clipboard.PROVIDE
-            self._send_clipboard(all_flags, bytes(4))  # no text of more than 0 bytes unasked
+            all_flags = (
+                Clipboard.TEXT
+                | Clipboard.CAPS
+                | Clipboard.REQUEST
+                | Clipboard.NOTIFY
+                | Clipboard.PROVIDE
+            )
+            # no text of more than 0 bytes unasked
+            self._send_clipboard(all_flags, bytes(4))
         elif flags & Clipboard.REQUEST and self._offered:
-            text = self._offered.replace("\n", "\r\n").encode() + b"\0"  # as the protocol has it
-            self._send_clipboard(Clipboard.PROVIDE | Clipboard.TEXT, zlib.compress(struct.pack(">I", len(text)) + text))
+            # as the protocol has it
+            text = self._offered.replace("\n", "\r\n").encode() + b"\0"
+            self._send_clipboard(
+                Clipboard.PROVIDE | Clipboard.TEXT,
+                zlib.compress(struct.pack(">I", len(text)) + text),
+            )
             self.fetched_texts += 1
             self.factory.framebuffer.wake()
         self.expect(self._handleConnection, 1)

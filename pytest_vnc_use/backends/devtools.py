@@ -1,7 +1,8 @@
-"""One page of a browser through Chrome DevTools: found over HTTP, asked over a separate WebSocket.
+"""One page of a browser through Chrome DevTools: found over HTTP, asked over a separate
+WebSocket.
 
-Source of commands and events:
-https://chromedevtools.github.io/devtools-protocol/, where "HTTP Endpoints" says how pages are found.
+Source of commands and events: https://chromedevtools.github.io/devtools-protocol/,
+where "HTTP Endpoints" says how pages are found.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from pytest_vnc_use.types import JsonObject
 T = TypeVar("T")
 
 _HOST = {"Host": "localhost"}
-"""The host name of requests: Chrome answers only to this name or to a number, against DNS rebinding."""
+"""The host name of requests: Chrome answers only to this name or to a number, against
+DNS rebinding.
+"""
 _MAX_BYTES = 32 * 2**20
 _CLOSE_S = 1.0
 _NAVIGATED = (
@@ -44,7 +47,9 @@ class PageTarget(NamedTuple):
 
 
 class DevTools:
-    """The DevTools that listen at `address`: `host:port`, `http://host:port` or `ws://host:port/…`."""
+    """The DevTools that listen at `address`: `host:port`, `http://host:port` or
+    `ws://host:port/…`.
+    """
 
     def __init__(self, address: str) -> None:
         """Parse the address; nothing is connected yet. Raises SettingsError."""
@@ -58,43 +63,61 @@ class DevTools:
         except ValueError as exc:
             problem = exc
         raise SettingsError(
-            f"the address of Chrome's DevTools must be host:port or http://host:port, got {address!r}"
+            "the address of Chrome's DevTools must be host:port or http://host:port,"
+            f" got {address!r}"
         ) from problem
 
     def pages(self, deadline: Deadline) -> list[PageTarget]:
         """Return the browser's pages, the one last used first. Raises DesktopError."""
         return self._ask(
             "/json/list",
-            lambda entries: [PageTarget(entry["id"], entry["url"]) for entry in entries if entry["type"] == "page"],
+            lambda entries: [
+                PageTarget(entry["id"], entry["url"])
+                for entry in entries
+                if entry["type"] == "page"
+            ],
             deadline,
         )
 
     def websocket(self, deadline: Deadline) -> str:
         """Return the URL of the browser's WebSocket. Raises DesktopError."""
         host = f"[{self._host}]" if ":" in self._host else self._host
-        path = self._ask("/json/version", lambda version: urlsplit(version["webSocketDebuggerUrl"]).path, deadline)
+        path = self._ask(
+            "/json/version",
+            lambda version: urlsplit(version["webSocketDebuggerUrl"]).path,
+            deadline,
+        )
         return f"ws://{host}:{self._port}{path}"
 
     def _ask(self, path: str, read: Callable[[Any], T], deadline: Deadline) -> T:
-        """Return what `read` makes of the JSON at this path. No proxy is asked. Raises DesktopError."""
+        """Return what `read` makes of the JSON at this path. No proxy is asked. Raises
+        DesktopError.
+        """
 
         def get() -> bytes:
             timeout_s = max(deadline.remaining_s, 0.001)
-            with closing(HTTPConnection(self._host, self._port, timeout=timeout_s)) as connection:
+            with closing(
+                HTTPConnection(self._host, self._port, timeout=timeout_s)
+            ) as connection:
                 connection.request("GET", path, headers=_HOST)
                 return connection.getresponse().read(_MAX_BYTES)
 
         try:
             return read(json.loads(deadline.call(get)))
         except DeadlineExceeded:
-            raise DesktopError(f"no browser answered at {self.address!r} in time") from None
+            raise DesktopError(
+                f"no browser answered at {self.address!r} in time"
+            ) from None
         except OSError as exc:
             raise DesktopError(
-                f"no browser answers at {self.address!r} ({exc}). Start Chrome or Chromium there with "
-                "--remote-debugging-port and a separate --user-data-dir"
+                f"no browser answers at {self.address!r} ({exc}). Start Chrome or"
+                " Chromium there with --remote-debugging-port and a separate"
+                " --user-data-dir"
             ) from exc
         except (HTTPException, ValueError, KeyError, TypeError) as exc:
-            raise DesktopError(f"the server at {self.address!r} is not Chrome's DevTools: {exc!r}") from exc
+            raise DesktopError(
+                f"the server at {self.address!r} is not Chrome's DevTools: {exc!r}"
+            ) from exc
 
     @contextmanager
     def open(self, target: PageTarget, deadline: Deadline) -> Iterator[Page]:
@@ -105,22 +128,34 @@ class DevTools:
             connection.settimeout(None)
             uri = f"ws://localhost/devtools/page/{target.id}"
             websocket = connect(
-                uri, sock=connection, open_timeout=remaining_s, close_timeout=_CLOSE_S, max_size=_MAX_BYTES
+                uri,
+                sock=connection,
+                open_timeout=remaining_s,
+                close_timeout=_CLOSE_S,
+                max_size=_MAX_BYTES,
             )
         except TimeoutError as exc:
             raise DesktopError(
-                f"the browser at {self.address!r} refused a DevTools connection to its page {target.url!r}"
+                f"the browser at {self.address!r} refused a DevTools connection to its"
+                f" page {target.url!r}"
             ) from exc
-        except (OSError, EOFError, WebSocketException) as exc:  # EOFError before websockets 14
-            raise PageGone(f"the page {target.url!r} cannot be reached through DevTools: {exc}") from exc
+        except (OSError, EOFError, WebSocketException) as exc:
+            # EOFError before websockets 14
+            raise PageGone(
+                f"the page {target.url!r} cannot be reached through DevTools: {exc}"
+            ) from exc
         with websocket:
             yield Page(websocket, target, deadline)
 
 
 class Page:
-    """A connection to one page, for commands and events. Each method returns or raises DesktopError by the deadline."""
+    """A connection to one page, for commands and events. Each method returns or raises
+    DesktopError by the deadline.
+    """
 
-    def __init__(self, websocket: ClientConnection, target: PageTarget, deadline: Deadline) -> None:
+    def __init__(
+        self, websocket: ClientConnection, target: PageTarget, deadline: Deadline
+    ) -> None:
         self._websocket = websocket
         self._target = target
         self._deadline = deadline
@@ -132,35 +167,53 @@ class Page:
         """Return the result of one command. Raises CommandRefused, DesktopError."""
         answer = self._answer(self._send(method, parameters))
         if "error" in answer:
-            raise CommandRefused(f"{self} rejects {method} through DevTools: {answer['error'].get('message')}")
+            raise CommandRefused(
+                f"{self} rejects {method} through DevTools:"
+                f" {answer['error'].get('message')}"
+            )
         result: JsonObject = answer["result"]
         return result
 
-    def call_each(self, method: str, parameters: Iterable[JsonObject]) -> list[JsonObject | None]:
-        """Return the results of one command for each set of parameters, sent all at once; None for rejected ones."""
+    def call_each(
+        self, method: str, parameters: Iterable[JsonObject]
+    ) -> list[JsonObject | None]:
+        """Return the results of one command for each set of parameters, sent all at
+        once; None for rejected ones.
+        """
         numbers = [self._send(method, arguments) for arguments in parameters]
         return [self._answer(number).get("result") for number in numbers]
 
     def evaluate(self, expression: str) -> Any:
-        """Return the JSON value of a JavaScript expression, or of its promise, in the page's main world.
+        """Return the JSON value of a JavaScript expression, or of its promise, in the
+        page's main world.
 
-        If the page opens another document meanwhile, that document evaluates the expression again. So the expression
-        must change nothing.
+        If the page opens another document meanwhile, that document evaluates the
+        expression again. So the expression must change nothing.
         """
         self._send("Inspector.enable", {})  # reports a crash, an earlier one too
         while True:
             try:
-                answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+                answer = self.call(
+                    "Runtime.evaluate",
+                    expression=expression,
+                    returnByValue=True,
+                    awaitPromise=True,
+                )
             except CommandRefused as exc:
                 if not any(reason in str(exc) for reason in _NAVIGATED):
                     raise
                 continue
             if problem := answer.get("exceptionDetails"):
-                raise DesktopError(f"{self} cannot be read: {problem.get('exception', problem).get('description')}")
+                raise DesktopError(
+                    f"{self} cannot be read:"
+                    f" {problem.get('exception', problem).get('description')}"
+                )
             return answer["result"].get("value")
 
     def wait_event(self, *methods: str) -> JsonObject:
-        """Wait for the next event of these, and return it; other events before it are dropped. Raises DesktopError."""
+        """Wait for the next event of these, and return it; other events before it are
+        dropped. Raises DesktopError.
+        """
         while True:
             while self._events:
                 event = self._events.popleft()
@@ -171,7 +224,9 @@ class Page:
     def _send(self, method: str, parameters: JsonObject) -> int:
         number = next(self._numbers)
         try:
-            self._websocket.send(json.dumps({"id": number, "method": method, "params": parameters}))
+            self._websocket.send(
+                json.dumps({"id": number, "method": method, "params": parameters})
+            )
         except ConnectionClosed as exc:
             raise PageGone(f"{self} was closed") from exc
         return number
@@ -186,8 +241,9 @@ class Page:
             message = json.loads(self._websocket.recv(self._deadline.remaining_s))
         except TimeoutError as exc:
             raise DesktopError(
-                f"{self} did not answer within {self._deadline.spent_s:.0f} s: its script is busy, it loads from "
-                "a slow server, or it shows a dialog that waits for an answer"
+                f"{self} did not answer within {self._deadline.spent_s:.0f} s: its"
+                " script is busy, it loads from a slow server, or it shows a dialog"
+                " that waits for an answer"
             ) from exc
         except ConnectionClosed as exc:
             raise PageGone(f"{self} was closed") from exc

@@ -1,7 +1,8 @@
-"""The elements of a screen: those of a browser's page, and those of other programs by AT-SPI on a desktop on X.
+"""The elements of a screen: those of a browser's page, and those of other programs by
+AT-SPI on a desktop on X.
 
-`acted_on_page` and `acted_on_program` read roles and accessible names for reports, never what a field holds. They move
-no focus, and do not count as a look of the test.
+`acted_on_page` and `acted_on_program` read roles and accessible names for reports,
+never what a field holds. They move no focus, and do not count as a look of the test.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar, Union
+from typing import NamedTuple, TypeVar, Union
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
@@ -17,14 +18,16 @@ from pytest_vnc_use.backends.devtools import Page
 from pytest_vnc_use.errors import CommandRefused, DesktopError
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.types import Action, Drag, JsonObject, Region, TypeText
-from pytest_vnc_use.types.actions import points
+from pytest_vnc_use.types.actions import Point, points
 from pytest_vnc_use.types.elements import Element, Elements
 from pytest_vnc_use.types.protocols import CommandResult
 
 MAX_NAME = 200
 """The maximum number of characters of a name that a model gets."""
 MAX_READ = 10_000
-"""The maximum number of characters of a name read for a step. Once secrets are redacted, it is cut shorter."""
+"""The maximum number of characters of a name read for a step. Once secrets are
+redacted, it is cut shorter.
+"""
 MAX_ELEMENTS = 150
 Size = tuple[int, int]
 _PROBE = Path(__file__).with_name("accessibility_probe.py")
@@ -33,7 +36,9 @@ _PYTHON = "/usr/bin/python3"
 
 
 class Node(BaseModel):
-    """An element as the probe prints it. `box` is left, top, width and height on the screen."""
+    """An element as the probe prints it. `box` is left, top, width and height on the
+    screen.
+    """
 
     role: str
     name: str
@@ -52,82 +57,128 @@ Nodes = TypeVar("Nodes")
 
 
 def desktop_elements(run: Callable[[list[str]], CommandResult]) -> list[Element]:
-    """Return the showing elements that have a name or can take the focus, in the order of the programs' trees.
+    """Return the showing elements that have a name or can take the focus, in the order
+    of the programs' trees.
 
-    `run` is the `run` of a Desktop. On that desktop, python3-gi and x11-utils are installed. `at-spi-bus-launcher`
-    (at-spi2-core) was started before the programs, by `dbus-run-session -- sh -c "/usr/libexec/at-spi-bus-launcher
-    --launch-immediately & exec PROGRAM"`, for Qt with QT_LINUX_ACCESSIBILITY_ALWAYS_ON=1. Roles are AT-SPI's: `push
-    button`. Covered elements are listed too. Raises DesktopError if any of that is missing.
+    `run` is the `run` of a Desktop. On that desktop, python3-gi and x11-utils are
+    installed. `at-spi-bus-launcher` (at-spi2-core) was started before the programs, by
+    `dbus-run-session -- sh -c "/usr/libexec/at-spi-bus-launcher --launch-immediately &
+    exec PROGRAM"`, for Qt with QT_LINUX_ACCESSIBILITY_ALWAYS_ON=1. Roles are AT-SPI's:
+    `push button`. Covered elements are listed too. Raises DesktopError if any of that
+    is missing.
     """
-    run([_PYTHON, "--version"])  # if nothing can be run, the error names this short command
+    # if nothing can be run, the error names this short command
+    run([_PYTHON, "--version"])
     nodes = probe(run, _NODES)
-    return [node.element() for node in nodes if (node.name or node.focusable) and min(node.box[2:]) > 0]
+    return [
+        node.element()
+        for node in nodes
+        if (node.name or node.focusable) and min(node.box[2:]) > 0
+    ]
 
 
-def probe(run: Callable[[list[str]], CommandResult], adapter: TypeAdapter[Nodes], *arguments: str) -> Nodes:
-    """Run the probe on the desktop, and return the nodes that it prints. Raises DesktopError."""
+def probe(
+    run: Callable[[list[str]], CommandResult],
+    adapter: TypeAdapter[Nodes],
+    *arguments: str,
+) -> Nodes:
+    """Run the probe on the desktop, and return the nodes that it prints. Raises
+    DesktopError.
+    """
     result = run([_PYTHON, "-c", _PROBE.read_text(encoding="utf-8"), *arguments])
     if result.exit_code:
-        reason = (result.stderr.strip().splitlines() or [f"exit code {result.exit_code}"])[-1]
+        reason = (
+            result.stderr.strip().splitlines() or [f"exit code {result.exit_code}"]
+        )[-1]
         raise DesktopError(f"the accessibility probe failed on this desktop: {reason}")
     try:
         return adapter.validate_json(result.stdout)
     except ValidationError as exc:
-        raise DesktopError(f"the accessibility probe printed invalid data: {exc}") from exc
+        raise DesktopError(
+            f"the accessibility probe printed invalid data: {exc}"
+        ) from exc
 
 
-def acted_on_program(run: Callable[[list[str]], CommandResult], action: Action) -> Elements:
-    """Return the elements at an action's points; for text without a point, the one with the focus.
+def acted_on_program(
+    run: Callable[[list[str]], CommandResult], action: Action
+) -> Elements:
+    """Return the elements at an action's points; for text without a point, the one with
+    the focus.
 
-    None stands for a point without a known element. `run` is as in `desktop_elements`. Raises DesktopError.
+    None stands for a point without a known element. `run` is as in `desktop_elements`.
+    Raises DesktopError.
     """
-    arguments = [str(number) for point in points(action) for number in point] or ["focus"]
+    arguments = [str(number) for point in points(action) for number in point] or [
+        "focus"
+    ]
     nodes = probe(run, _NODES_OR_NONE, *arguments)
-    return tuple(node.element() if node and min(node.box[2:]) > 0 else None for node in nodes)
+    return tuple(
+        node.element() if node and min(node.box[2:]) > 0 else None for node in nodes
+    )
 
 
 def same_size(width: int, height: int) -> Size:
-    """Return the size as it is, for a model whose coordinates are the screen's pixels."""
+    """Return the size as it is, for a model whose coordinates are the screen's
+    pixels.
+    """
     return width, height
 
 
 def elements_function(
-    look: Callable[[], tuple[list[Element], Size]], model_size: Callable[[int, int], Size] = same_size
+    look: Callable[[], tuple[list[Element], Size]],
+    model_size: Callable[[int, int], Size] = same_size,
 ) -> Callable[[], str]:
     """Return `list_elements()` for a model.
 
-    `look` returns the elements and the screen's size in pixels, or raises DesktopError. `model_size` turns the screen's
-    width and height into those of the model's coordinates, such as 1000 and 1000.
+    `look` returns the elements and the screen's size in pixels, or raises DesktopError.
+    `model_size` turns the screen's width and height into those of the model's
+    coordinates, such as 1000 and 1000.
     """
 
     def list_elements() -> str:
-        """List the elements in view: number, role, name, point to click, [left, top, right, bottom], as you count."""
+        """List the elements in view: number, role, name, point to click, [left, top,
+        right, bottom], as you count.
+        """
         try:
             elements, screen = look()
         except DesktopError as exc:
             return f"the elements cannot be listed: {' '.join(str(exc).split())}"
-        units = [model / pixels for model, pixels in zip(model_size(*screen), screen, strict=True)]
+        units = [
+            model / pixels
+            for model, pixels in zip(model_size(*screen), screen, strict=True)
+        ]
         lines = []
         for number, element in enumerate(elements[:MAX_ELEMENTS], start=1):
             box, name = element.box, cut(element.name, MAX_NAME)
             pairs = element.centre, (box.left, box.top), (box.right, box.bottom)
-            x, y, *corners = (int(value * unit) for pair in pairs for value, unit in zip(pair, units, strict=True))
+            x, y, *corners = (
+                int(value * unit)
+                for pair in pairs
+                for value, unit in zip(pair, units, strict=True)
+            )
             lines.append(f"{number}. {element.role} {name!r} at {(x, y)}, {corners}")
-        more = [f"… and {len(elements) - MAX_ELEMENTS} more"] if len(elements) > MAX_ELEMENTS else []
+        more = (
+            [f"… and {len(elements) - MAX_ELEMENTS} more"]
+            if len(elements) > MAX_ELEMENTS
+            else []
+        )
         return "\n".join([*lines, *more]) or "there are no elements in view"
 
     return list_elements
 
 
-_TEXT_ONLY = frozenset({"RootWebArea", "StaticText", "InlineTextBox", "LineBreak", "ListMarker"})
+_TEXT_ONLY = frozenset(
+    {"RootWebArea", "StaticText", "InlineTextBox", "LineBreak", "ListMarker"}
+)
 _WINDOW = """[
   screenX, screenY, outerWidth, outerHeight, innerWidth, innerHeight, devicePixelRatio, screen.width, screen.height
 ]"""
 _Rectangle = tuple[float, float, float, float]
 """Left, top, right and bottom in CSS pixels, from the top left of the viewport."""
 _CONTROLS = frozenset(
-    "button checkbox combobox gridcell link listbox menuitem menuitemcheckbox menuitemradio option radio scrollbar "
-    "searchbox slider spinbutton switch tab textbox treeitem PopUpButton ToggleButton DisclosureTriangle".split()
+    "button checkbox combobox gridcell link listbox menuitem menuitemcheckbox"
+    " menuitemradio option radio scrollbar searchbox slider spinbutton switch tab"
+    " textbox treeitem PopUpButton ToggleButton DisclosureTriangle".split()
 )
 _NAMELESS_ROLES = frozenset({"", "none", "generic", "presentation"})
 _FOCUSED = """(() => {
@@ -139,15 +190,44 @@ _FOCUSED = """(() => {
   }
   return null
 })()"""
-"""A script that finds the element with the focus, within shadow trees and frames of the same site too."""
+"""A script that finds the element with the focus, within shadow trees and frames of the
+same site too.
+"""
+
+
+_OPEN_SELECT = f"""(() => {{
+  const focused = {_FOCUSED}
+  try {{
+    return focused && focused.matches("select:open") ? focused : document.querySelector("select:open")
+  }} catch {{ return null }}
+}})()"""
+"""A script that finds the select whose options are shown; older browsers know no
+`:open`.
+"""
+_CHOICE = """function() {
+  const option = this.selectedOptions[0]
+  return [this.selectedIndex, option ? option.label : ""]
+}"""
+
+
+class Choice(NamedTuple):
+    """The chosen option of a select: its number and text, -1 and "" if there is none.
+
+    `select` is the select's node in DevTools.
+    """
+
+    select: int
+    number: int
+    label: str
 
 
 @dataclass(frozen=True)
 class Window:
-    """The browser's window: where the page begins on the screen, in pixels, and the sizes of page and screen.
+    """The browser's window: where the page begins on the screen, in pixels, and the
+    sizes of page and screen.
 
-    `view` is the page's visible width and height in CSS pixels. `scrolled` is how far it is scrolled.
-    One pixel of the page is `ratio` pixels of the screen.
+    `view` is the page's visible width and height in CSS pixels. `scrolled` is how far
+    it is scrolled. One pixel of the page is `ratio` pixels of the screen.
     """
 
     left: float
@@ -158,10 +238,20 @@ class Window:
     screen: tuple[int, int]
 
     def visible(self, quad: Sequence[float]) -> _Rectangle | None:
-        """Return the visible region of a quad (x and y of four corners, in CSS pixels); None if there is none."""
-        left, right = (min(max(x, 0), self.view[0]) for x in (min(quad[::2]), max(quad[::2])))
-        top, bottom = (min(max(y, 0), self.view[1]) for y in (min(quad[1::2]), max(quad[1::2])))
-        return (left, top, right, bottom) if right - left >= 1 and bottom - top >= 1 else None
+        """Return the visible region of a quad (x and y of four corners, in CSS pixels);
+        None if there is none.
+        """
+        left, right = (
+            min(max(x, 0), self.view[0]) for x in (min(quad[::2]), max(quad[::2]))
+        )
+        top, bottom = (
+            min(max(y, 0), self.view[1]) for y in (min(quad[1::2]), max(quad[1::2]))
+        )
+        return (
+            (left, top, right, bottom)
+            if right - left >= 1 and bottom - top >= 1
+            else None
+        )
 
     def on_screen(self, rectangle: _Rectangle) -> Region:
         """Return the region of the screen that a rectangle of the page takes up."""
@@ -179,7 +269,17 @@ def window_of(page: Page) -> Window:
 
     Its bars are assumed to be on top, and its borders equal on the other sides.
     """
-    x, y, outer_width, outer_height, width, height, ratio, screen_width, screen_height = page.evaluate(_WINDOW)
+    (
+        x,
+        y,
+        outer_width,
+        outer_height,
+        width,
+        height,
+        ratio,
+        screen_width,
+        screen_height,
+    ) = page.evaluate(_WINDOW)
     viewport = page.call("Page.getLayoutMetrics")["cssVisualViewport"]
     scale = ratio / viewport["zoom"]
     border = (outer_width - width * viewport["zoom"]) / 2
@@ -195,9 +295,11 @@ def window_of(page: Page) -> Window:
 
 
 def elements_of(page: Page) -> list[Element]:
-    """Return the elements that have a name or can take the focus, and can be seen. Raises DesktopError.
+    """Return the elements that have a name or can take the focus, and can be seen.
+    Raises DesktopError.
 
-    They are in the order of the accessibility tree. Text of several lines has the box of its first line.
+    They are in the order of the accessibility tree. Text of several lines has the box
+    of its first line.
     """
     window, nodes, parents = window_of(page), list[JsonObject](), dict[int, int]()
     frames = [page.call("Page.getFrameTree")["frameTree"]]
@@ -205,18 +307,29 @@ def elements_of(page: Page) -> list[Element]:
         frame = frames.pop()
         frames += reversed(frame.get("childFrames", ()))
         try:
-            tree = page.call("Accessibility.getFullAXTree", frameId=frame["frame"]["id"])["nodes"]
+            tree = page.call(
+                "Accessibility.getFullAXTree", frameId=frame["frame"]["id"]
+            )["nodes"]
         except CommandRefused:  # the frame is gone
             continue
-        tree = [node for node in tree if "backendDOMNodeId" in node]  # the others stand for nothing in the DOM
+        # the others stand for nothing in the DOM
+        tree = [node for node in tree if "backendDOMNodeId" in node]
         numbers = {node["nodeId"]: node["backendDOMNodeId"] for node in tree}
-        parents |= {numbers[node["nodeId"]]: numbers.get(node.get("parentId"), 0) for node in tree}
+        parents |= {
+            numbers[node["nodeId"]]: numbers.get(node.get("parentId"), 0)
+            for node in tree
+        }
         nodes += filter(_is_listed, tree)
-    answers = page.call_each("DOM.getContentQuads", [{"backendNodeId": node["backendDOMNodeId"]} for node in nodes])
+    answers = page.call_each(
+        "DOM.getContentQuads",
+        [{"backendNodeId": node["backendDOMNodeId"]} for node in nodes],
+    )
     visible_nodes = [
         (node, rectangle)
         for node, answer in zip(nodes, answers, strict=True)
-        if answer and answer["quads"] and (rectangle := window.visible(answer["quads"][0]))
+        if answer
+        and answer["quads"]
+        and (rectangle := window.visible(answer["quads"][0]))
     ]
     clicks = [
         {
@@ -237,7 +350,9 @@ def elements_of(page: Page) -> list[Element]:
 def _is_listed(node: JsonObject) -> bool:
     if node["ignored"] or _value(node, "role") in _TEXT_ONLY:
         return False
-    return bool(_value(node, "name")) or any(entry["name"] == "focusable" for entry in node.get("properties", ()))
+    return bool(_value(node, "name")) or any(
+        entry["name"] == "focusable" for entry in node.get("properties", ())
+    )
 
 
 def _value(node: JsonObject, field: str) -> str:
@@ -245,7 +360,9 @@ def _value(node: JsonObject, field: str) -> str:
 
 
 def _is_at(element: int, hit: int, parents: Mapping[int, int]) -> bool:
-    """Return whether the node `hit` belongs to the element, or stands beside it as a label does; True if unknown."""
+    """Return whether the node `hit` belongs to the element, or stands beside it as a
+    label does; True if unknown.
+    """
     if hit not in parents:
         return True
     candidates = {element, parents[element]}
@@ -257,9 +374,11 @@ def _is_at(element: int, hit: int, parents: Mapping[int, int]) -> bool:
 
 
 def acted_on_page(page: Page, action: Action) -> Elements:
-    """Return the elements at an action's points; for text without a point, the one with the focus.
+    """Return the elements at an action's points; for text without a point, the one with
+    the focus.
 
-    None stands for a point off the page, or without a known element. Raises DesktopError.
+    None stands for a point off the page, or without a known element. Raises
+    DesktopError.
     """
     window = window_of(page)
     match action:
@@ -268,7 +387,9 @@ def acted_on_page(page: Page, action: Action) -> Elements:
         case TypeText(x=None) | TypeText(y=None):
             return (_focused_element(page, window),)
         case _:
-            return (_at(page, window, getattr(action, "x", -1), getattr(action, "y", -1)),)
+            return (
+                _at(page, window, getattr(action, "x", -1), getattr(action, "y", -1)),
+            )
 
 
 def _at(page: Page, window: Window, x: int, y: int) -> Element | None:
@@ -277,25 +398,79 @@ def _at(page: Page, window: Window, x: int, y: int) -> Element | None:
         return None
     point = {"x": int(window.scrolled[0] + left), "y": int(window.scrolled[1] + top)}
     hit = page.call("DOM.getNodeForLocation", **point)["backendNodeId"]
-    nodes = page.call("Accessibility.getPartialAXTree", backendNodeId=hit, fetchRelatives=True)["nodes"]
+    nodes = page.call(
+        "Accessibility.getPartialAXTree", backendNodeId=hit, fetchRelatives=True
+    )["nodes"]
     node = _choose(nodes)
-    return _element(page, window, node, Region(x, y, x + 1, y + 1)) if node else None
+    if node is None or _is_covered(page, hit, node):
+        return None
+    return _element(page, window, node, Region(x, y, x + 1, y + 1))
+
+
+def _is_covered(page: Page, hit: int, node: JsonObject) -> bool:
+    """Return whether the options of a select may cover the node at a point."""
+    if _value(node, "role") == "option":
+        return False
+    choice = open_choice(page)
+    return choice is not None and choice.select != hit
+
+
+def open_choice(page: Page) -> Choice | None:
+    """Return the choice of the select whose options are shown; None if none are. Raises
+    DesktopError.
+
+    Chromium shows them in a window of their own, whose content DevTools does not know.
+    """
+    opened = page.call("Runtime.evaluate", expression=_OPEN_SELECT)["result"]
+    if "objectId" not in opened:
+        return None
+    node = page.call("DOM.describeNode", objectId=opened["objectId"])["node"]
+    return _choice_of(page, node["backendNodeId"])
+
+
+def chosen_since(page: Page, before: Choice, at: Point) -> Elements:
+    """Return the option that the click at a point chose; none if it chose none. Raises
+    DesktopError.
+    """
+    now = _choice_of(page, before.select)
+    if now == before:
+        return ()
+    x, y = at
+    return (Element("option", cut(now.label, MAX_READ), Region(x, y, x + 1, y + 1)),)
+
+
+def _choice_of(page: Page, select: int) -> Choice:
+    node = page.call("DOM.resolveNode", backendNodeId=select)["object"]
+    answer = page.call(
+        "Runtime.callFunctionOn",
+        objectId=node["objectId"],
+        functionDeclaration=_CHOICE,
+        returnByValue=True,
+    )
+    number, label = answer["result"]["value"]
+    return Choice(select, number, label)
 
 
 def _focused_element(page: Page, window: Window) -> Element | None:
     focused = page.call("Runtime.evaluate", expression=_FOCUSED)["result"]
     if "objectId" not in focused:
         return None
-    nodes = page.call("Accessibility.getPartialAXTree", objectId=focused["objectId"], fetchRelatives=False)["nodes"]
-    is_page = not nodes or _value(nodes[0], "role") == "RootWebArea" or nodes[0]["ignored"]
+    nodes = page.call(
+        "Accessibility.getPartialAXTree",
+        objectId=focused["objectId"],
+        fetchRelatives=False,
+    )["nodes"]
+    is_page = (
+        not nodes or _value(nodes[0], "role") == "RootWebArea" or nodes[0]["ignored"]
+    )
     return None if is_page else _element(page, window, nodes[0], None)
 
 
 def _choose(nodes: Sequence[JsonObject]) -> JsonObject | None:
     """Return the node that a user would name for a click.
 
-    That is a field or control among the node and its ancestors, else the node, its text, or the nearest ancestor with a
-    name.
+    That is a field or control among the node and its ancestors, else the node, its
+    text, or the nearest ancestor with a name.
     """
     by_id, chain = {node["nodeId"]: node for node in nodes}, list[JsonObject]()
     node = nodes[0] if nodes else None
@@ -307,14 +482,24 @@ def _choose(nodes: Sequence[JsonObject]) -> JsonObject | None:
         return next((node for node in fields if _has(node, "focusable")), fields[-1])
     controls = [node for node in chain if _value(node, "role") in _CONTROLS]
     texts = [node for node in nodes[1:] if _value(node, "role") == "StaticText"]
-    named = [node for node in chain if _value(node, "name") and _value(node, "role") != "RootWebArea"]
+    named = [
+        node
+        for node in chain
+        if _value(node, "name") and _value(node, "role") != "RootWebArea"
+    ]
     clicked = [node for node in chain[:1] if node in named]
     return next(iter([*controls, *clicked, *texts, *named]), None)
 
 
-def _element(page: Page, window: Window, node: JsonObject, fallback: Region | None) -> Element | None:
-    """Return a node as an element. Its box is `fallback` if it has none; None if no box is known."""
-    answers = page.call_each("DOM.getContentQuads", [{"backendNodeId": node.get("backendDOMNodeId", 0)}])
+def _element(
+    page: Page, window: Window, node: JsonObject, fallback: Region | None
+) -> Element | None:
+    """Return a node as an element. Its box is `fallback` if it has none; None if no box
+    is known.
+    """
+    answers = page.call_each(
+        "DOM.getContentQuads", [{"backendNodeId": node.get("backendDOMNodeId", 0)}]
+    )
     quads = answers[0]["quads"] if answers[0] else []
     rectangle = window.visible(quads[0]) if quads else None
     box = window.on_screen(rectangle) if rectangle else fallback
@@ -327,4 +512,7 @@ def _element(page: Page, window: Window, node: JsonObject, fallback: Region | No
 
 
 def _has(node: JsonObject, name: str) -> bool:
-    return any(entry["name"] == name and entry["value"].get("value") for entry in node.get("properties", ()))
+    return any(
+        entry["name"] == name and entry["value"].get("value")
+        for entry in node.get("properties", ())
+    )

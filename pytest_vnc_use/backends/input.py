@@ -1,4 +1,6 @@
-"""Pointer and keyboard of one connection. Each knows its pressed buttons or keys, and releases them."""
+"""Pointer and keyboard of one connection. Each knows its pressed buttons or keys, and
+releases them.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.backends.connection import RfbConnection
 from pytest_vnc_use.backends.quirks import Piece, ServerQuirks, Typed, key_event
+from pytest_vnc_use.backends.rfb_connection import RfbConnection
 from pytest_vnc_use.backends.screen import SettleRules
 from pytest_vnc_use.errors import ActionError
-from pytest_vnc_use.types import PIXELS_PER_WHEEL_CLICK, Button, Direction, Scroll, ScrollMeans
+from pytest_vnc_use.types import (
+    PIXELS_PER_WHEEL_CLICK,
+    Button,
+    Direction,
+    Scroll,
+    ScrollMeans,
+)
 from pytest_vnc_use.types.keys import (
     BACKSPACE,
     CONTROL,
@@ -28,22 +36,47 @@ from pytest_vnc_use.types.keys import (
     key_of,
 )
 
-HOLD_S = 0.02
-"""The length of a press. Programs count too few clicks if presses have no length."""
+EVENT_S = 0.02
+"""The time between two events of a pointer. Programs count too few clicks if a press and
+a release, or two clicks, come together.
+"""
+HOLD_S = 0.1
+"""The least length of a press: that of a user's. A control that opens a list on the press
+may look different for as long as the list is open if it is released before: Chromium
+opens the list of a `select` up to 0.04 s after the press, on a busy machine later.
+
+GTK, Qt and browsers take 0.2 s and more for a deliberate hold.
+"""
 DRAG_MOVES = 16
 DRAG_MOVE_S = 0.01
 _DRAG_SHOWN_S = 2.0
-"""The time in which a program shows that something is dragged. A busy page takes it up late, or shows nothing."""
+"""The time in which a program shows that something is dragged. A busy page takes it up
+late, or shows nothing.
+"""
 _DRAGGED = SettleRules(first_change_s=0.3, stable_s=0.5, limit_s=2.0, any_change=True)
-"""The wait before a dragged item is dropped. On a busy machine Chromium's first drag has stopped for 0.3 s."""
+"""The wait before a dragged item is dropped. On a busy machine Chromium's first drag
+has stopped for 0.3 s.
+"""
 _FETCH_S = 10.0
-"""The time in which a program fetches a pasted text. It is waited for by an event, so only a busy program needs it."""
+"""The time in which a program fetches a pasted text. It is waited for by an event, so
+only a busy program needs it.
+"""
 EFFECT = SettleRules(first_change_s=0.3, stable_s=0.1, limit_s=2.0, any_change=True)
-"""The wait between a click or a shortcut and the next keys, because keys could overtake it."""
+"""The wait between a click or a shortcut and the next keys, because keys could overtake
+it.
+"""
 FOCUSED = replace(EFFECT, first_change_s=2.0, limit_s=4.0)
-"""The wait between ctrl+l and a URL: a busy browser drops what is typed before its address bar has the focus."""
+"""The wait between ctrl+l and a URL, as a busy browser drops what is typed before its
+address bar has the focus, and between keys and a paste.
+"""
 _PASTED = SettleRules(first_change_s=3.5, stable_s=0.1, limit_s=4.5)
-"""The wait between a paste and the keys after it. Chromium now and then shows the text 3 s after it fetched it."""
+"""The wait between a paste and the keys after it. Chromium now and then shows the text
+3 s after it fetched it.
+"""
+_CARET_COLUMNS = 3
+"""The most columns of pixels that a caret of a page or a form blinks in. Even one pasted
+letter changes more, as the caret moves with it.
+"""
 _PASTED_LATE = SettleRules(first_change_s=10.0, stable_s=0.1, limit_s=11.0)
 """The same where not even a caret blinks, so that no field may have the focus."""
 SELECT_ALL, ENTER = Chord((CONTROL, ord("a"))), Chord((RETURN,))
@@ -57,11 +90,21 @@ _WHEEL: dict[Direction, int] = {"up": 8, "down": 16, "left": 32, "right": 64}
 """The bit of each button in a pointer event."""
 _DEFAULT_SCROLL_PX = 800
 """The pixels of a scroll that has only a direction."""
-_BUTTON_NAMES = ("left", "middle", "right", "wheel up", "wheel down", "wheel left", "wheel right")
+_BUTTON_NAMES = (
+    "left",
+    "middle",
+    "right",
+    "wheel up",
+    "wheel down",
+    "wheel left",
+    "wheel right",
+)
 
 
 class Pointer:
-    """The pointer of a desktop. It moves before it presses, and never leaves the screen."""
+    """The pointer of a desktop. It moves before it presses, and never leaves the
+    screen.
+    """
 
     def __init__(self, connection: RfbConnection) -> None:
         self._connection = connection
@@ -70,6 +113,7 @@ class Pointer:
         self.at = (0, 0)
         """The pixel to which the pointer was moved last."""
         self._has_moved = False
+        self._pressed_at = -math.inf
         self._released_at = -math.inf
 
     def move(self, x: int, y: int) -> None:
@@ -78,8 +122,9 @@ class Pointer:
         self.at = (x, y)
         self._send()
         if not self._has_moved:
-            # TigerVNC draws the pointer until it is moved, and that change is no answer to an action. It answers the
-            # first request before it has moved the pointer, and the second one after it. If no answer comes, the next
+            # TigerVNC draws the pointer until it is moved, and that change is no answer
+            # to an action. It answers the first request before it has moved the
+            # pointer, and the second one after it. If no answer comes, the next
             # screenshot reports it.
             if self._connection.answers():
                 self._connection.answers()
@@ -87,41 +132,54 @@ class Pointer:
             self._has_moved = True
 
     def check(self, x: int, y: int) -> None:
-        """Raise ActionError if the point is off the screen, or is no whole number of pixels."""
+        """Raise ActionError if the point is off the screen, or is no whole number of
+        pixels.
+        """
         width, height = self._connection.framebuffer.size
-        if not (isinstance(x, int) and isinstance(y, int) and 0 <= x < width and 0 <= y < height):
+        if not (
+            isinstance(x, int)
+            and isinstance(y, int)
+            and 0 <= x < width
+            and 0 <= y < height
+        ):
             raise ActionError(
-                f"the point {(x, y)!r} must be on the screen of {width} x {height} pixels: x from 0 to "
-                f"{width - 1}, y from 0 to {height - 1}"
+                f"the point {(x, y)!r} must be on the screen of {width} x {height}"
+                f" pixels: x from 0 to {width - 1}, y from 0 to {height - 1}"
             )
 
     def press(self, button: Button) -> None:
         """Press a button and keep it pressed."""
         self.pressed |= _BUTTONS[button]
         self._send()
+        self._connection.flush()
+        self._pressed_at = clock.monotonic()
 
     def release(self, button: Button) -> None:
-        """Release a button."""
-        self.pressed &= ~_BUTTONS[button]
-        self._send()
-        self._released_at = clock.monotonic()
+        """Release a button, once the press has its length."""
+        try:
+            self._pause_until(self._pressed_at + HOLD_S)
+        finally:
+            self.pressed &= ~_BUTTONS[button]
+            self._send()
+            self._released_at = clock.monotonic()
 
     def click(self, button: Button, count: int) -> None:
-        """Press and release `count` times where the pointer is, slowly enough for programs to count right."""
+        """Press and release `count` times where the pointer is, slowly enough for
+        programs to count right.
+        """
         for _ in range(count):
-            if (early_s := self._released_at + HOLD_S - clock.monotonic()) > 0:
-                self.pause(early_s)
+            self._pause_until(self._released_at + EVENT_S)
             try:
                 self.press(button)
-                self.pause()
             finally:
                 self.release(button)
 
     def drag_to(self, x: int, y: int) -> None:
-        """Press the left button, move to a point, a pixel away and back, and release once the screen is stable.
+        """Press the left button, move to a point, a pixel away and back, and release
+        once the screen is stable.
 
-        A drop target only takes part if the pointer moves inside it after the program took up the drag, and takes the
-        drop only if it has answered to that.
+        A drop target only takes part if the pointer moves inside it after the program
+        took up the drag, and takes the drop only if it has answered to that.
         """
         from_x, from_y = self.at
         beside = x - 1 if x > 0 else x + 1
@@ -132,7 +190,10 @@ class Pointer:
             for number in range(1, DRAG_MOVES + 1):
                 if number == DRAG_MOVES // 2:
                     halfway_s = clock.monotonic()
-                self._glide(from_x + (x - from_x) * number // DRAG_MOVES, from_y + (y - from_y) * number // DRAG_MOVES)
+                self._glide(
+                    from_x + (x - from_x) * number // DRAG_MOVES,
+                    from_y + (y - from_y) * number // DRAG_MOVES,
+                )
             self._connection.flush()
             self._connection.framebuffer.wait_changed(halfway_s, _DRAG_SHOWN_S)
             self._glide(beside, y)
@@ -154,10 +215,18 @@ class Pointer:
             self.pressed = 0
             self._send()
 
-    def pause(self, duration_s: float = HOLD_S) -> None:
-        """Wait `duration_s` after all events are sent: a late reactor must not send two events together."""
+    def pause(self, duration_s: float = EVENT_S) -> None:
+        """Wait `duration_s` after all events are sent: a late reactor must not send two
+        events together.
+        """
         self._connection.flush()
         self._connection.framebuffer.pause(duration_s)
+
+    def _pause_until(self, time_s: float) -> None:
+        """Pause until a time on the monotonic clock, if that is still to come."""
+        early_s = time_s - clock.monotonic()
+        if early_s > 0:
+            self.pause(early_s)
 
     def _glide(self, x: int, y: int) -> None:
         self.move(x, y)
@@ -174,19 +243,25 @@ class Pointer:
 def scroll_chords(direction: Direction, clicks: int) -> list[Chord]:
     """Return the keys that scroll as far as `clicks` wheel clicks.
 
-    Up or down, five wheel clicks are a page. Left or right, one wheel click is three arrows.
+    Up or down, five wheel clicks are a page. Left or right, one wheel click is three
+    arrows.
     """
     if direction in ("up", "down"):
-        key, times = PAGE_UP if direction == "up" else PAGE_DOWN, math.ceil(clicks / _CLICKS_PER_PAGE)
+        key, times = (
+            PAGE_UP if direction == "up" else PAGE_DOWN,
+            math.ceil(clicks / _CLICKS_PER_PAGE),
+        )
     else:
         key, times = LEFT if direction == "left" else RIGHT, clicks * _ARROWS_PER_CLICK
     return [Chord((key,))] * times
 
 
 class Keyboard:
-    """The keyboard of a desktop. It knows which keys are down, and sends events no faster than the server takes them.
+    """The keyboard of a desktop. It knows which keys are down, and sends events no
+    faster than the server takes them.
 
-    A chord goes out in one write: if a release came late, the server would repeat the key.
+    A chord goes out in one write: if a release came late, the server would repeat the
+        key.
     """
 
     def __init__(self, connection: RfbConnection, quirks: ServerQuirks) -> None:
@@ -207,31 +282,50 @@ class Keyboard:
         self._send([(keysym, False)])
 
     def strike(self, *chords: Chord) -> None:
-        """Press the keys of each chord in order and release them in reverse; a held modifier stays down."""
+        """Press the keys of each chord in order and release them in reverse; a held
+        modifier stays down.
+        """
         stays = MODIFIERS.intersection(self.held)
         strokes: list[list[tuple[int, bool]]] = []
         for chord in chords:
             keysyms = [keysym for keysym in chord.keysyms if keysym not in stays]
             strokes.append(
-                [*((keysym, True) for keysym in keysyms), *((keysym, False) for keysym in reversed(keysyms))]
+                [
+                    *((keysym, True) for keysym in keysyms),
+                    *((keysym, False) for keysym in reversed(keysyms)),
+                ]
             )
-        for events in strokes if self._quirks.event_s else [[event for stroke in strokes for event in stroke]]:
+        for events in (
+            strokes
+            if self._quirks.event_s
+            else [[event for stroke in strokes for event in stroke]]
+        ):
             self._send(events)
         released = {keysym for events in strokes for keysym, down in events if not down}
         self.held = [keysym for keysym in self.held if keysym not in released]
 
     def write(self, pieces: Iterable[Piece]) -> None:
-        """Type or paste the pieces in order. Raises ActionError if no program takes a pasted piece."""
+        """Type or paste the pieces in order. Raises ActionError if no program takes a
+        pasted piece.
+        """
+        has_typed = False
         for piece in pieces:
             if isinstance(piece, Typed):
+                self._screen.mark_started()
                 self.strike(*map(chord_of, piece.text))
-            else:
-                self.paste(piece.text)
+                has_typed = True
+                continue
+            if has_typed:
+                # What the keys change would be taken for the answer to the paste, and
+                # the next keys would overtake it.
+                self._screen.wait_settled(FOCUSED)
+            self.paste(piece.text)
 
     def clear(self, *, to_be_replaced: bool) -> None:
         """Select all text of the field; delete it, unless the next key replaces it.
 
-        A paste does not: TigerVNC takes the primary selection with the clipboard, and GTK 3 then selects nothing.
+        A paste does not: TigerVNC takes the primary selection with the clipboard, and
+            GTK 3 then selects nothing.
         """
         self._screen.mark_started()
         self.strike(SELECT_ALL)
@@ -245,7 +339,10 @@ class Keyboard:
             self.release(keysym)
 
     def _send(self, events: Sequence[tuple[int, bool]]) -> None:
-        data = b"".join(key_event(keysym, down, self._quirks.scancodes.get(keysym, 0)) for keysym, down in events)
+        data = b"".join(
+            key_event(keysym, down, self._quirks.scancodes.get(keysym, 0))
+            for keysym, down in events
+        )
         protocol = self._connection.protocol
         for keysym, down in events if self._connection.outgoing.is_tapped else ():
             self._connection.outgoing.note("key", key=key_of(keysym), down=down)
@@ -253,30 +350,38 @@ class Keyboard:
         self._connection.framebuffer.pause(len(events) * self._quirks.event_s)
 
     def paste(self, text: str, chord: Chord = PASTE_ANYWHERE) -> None:
-        """Offer text as the clipboard, and press the chord that pastes it. Raises ActionError if no program takes it.
+        """Offer text as the clipboard, and press the chord that pastes it. Raises
+        ActionError if no program takes it.
 
         The offer stays, for a paste by a program's menu.
         """
         protocol = self._connection.protocol
         before = protocol.fetched_texts
+        screen_before = self._screen.raw_frame()
         self._connection.outgoing.note("clipboard", text=text)
         self._connection.send(protocol.offer_text, text)
         self._screen.mark_started()
         started_s = clock.monotonic()
         self.strike(chord)
-        if not self._screen.wait_until(lambda: protocol.fetched_texts > before, _FETCH_S):
+        if not self._screen.wait_until(
+            lambda: protocol.fetched_texts > before, _FETCH_S
+        ):
             raise ActionError(
-                f"no program fetched the text from the clipboard within {_FETCH_S} s after "
-                f"{'ctrl+v' if chord == PASTE else 'shift+insert'}. Focus a text field first"
+                f"no program fetched the text from the clipboard within {_FETCH_S} s"
+                f" after {'ctrl+v' if chord == PASTE else 'shift+insert'}. Focus a text"
+                " field first"
             )
+        self._screen.wait_wider(screen_before, _CARET_COLUMNS, _PASTED.first_change_s)
         for rules in (_PASTED, _PASTED_LATE):
             if self._screen.wait_settled(rules).reason != "nothing_changed":
                 return
-            if self._screen.wait_drawn(started_s, 0.0):  # one letter beside a caret looks like its blink
+            # one letter beside a caret looks like its blink
+            if self._screen.wait_drawn(started_s, 0.0):
                 return
         raise ActionError(
-            "a program fetched the text from the clipboard, perhaps a clipboard manager, "
-            f"and no pixel changed within {_PASTED_LATE.first_change_s} s. Focus a text field first"
+            "a program fetched the text from the clipboard, perhaps a clipboard"
+            f" manager, and no pixel changed within {_PASTED_LATE.first_change_s} s."
+            " Focus a text field first"
         )
 
 
@@ -289,18 +394,34 @@ def scroll_of(
     magnitude: int | None,
     size: tuple[int, int],
 ) -> Scroll:
-    """Return the scroll; without a point it is in the middle of a screen of this `size`, and goes by pixels.
+    """Return the scroll; without a point it is in the middle of a screen of this
+    `size`, and goes by pixels.
 
     Raises ActionError.
     """
     if not isinstance(x, int):  # as in scroll("down", magnitude=800)
         direction, pixels = x or direction, magnitude if y is None else y
-        x, y, magnitude = size[0] // 2, size[1] // 2, _DEFAULT_SCROLL_PX if pixels is None else pixels
+        x, y, magnitude = (
+            size[0] // 2,
+            size[1] // 2,
+            _DEFAULT_SCROLL_PX if pixels is None else pixels,
+        )
     if direction not in _WHEEL or y is None:
-        raise ActionError(f"the direction of a scroll must be up, down, left or right, got {direction!r}")
+        raise ActionError(
+            "the direction of a scroll must be up, down, left or right, got"
+            f" {direction!r}"
+        )
     if magnitude is not None and magnitude < 1:
-        raise ActionError(f"the magnitude of a scroll must be at least 1 pixel, got {magnitude!r}")
-    wheel_clicks = clicks if magnitude is None else max(1, round(magnitude / PIXELS_PER_WHEEL_CLICK))
+        raise ActionError(
+            f"the magnitude of a scroll must be at least 1 pixel, got {magnitude!r}"
+        )
+    wheel_clicks = (
+        clicks
+        if magnitude is None
+        else max(1, round(magnitude / PIXELS_PER_WHEEL_CLICK))
+    )
     if wheel_clicks < 1:
-        raise ActionError(f"a scroll must be at least 1 click of the wheel, got {clicks!r}")
+        raise ActionError(
+            f"a scroll must be at least 1 click of the wheel, got {clicks!r}"
+        )
     return Scroll(x, y, direction, wheel_clicks, by)

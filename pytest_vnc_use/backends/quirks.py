@@ -1,20 +1,28 @@
-"""The input that each VNC server supports. The server is recognised by what it offers; the facts were measured.
+"""The input that each VNC server supports. The server is recognised by what it offers;
+the facts were measured.
 
-On each of these servers a text goes out at once, and the server takes it at its own pace; QEMU is the exception:
+On each of these servers a text goes out at once, and the server takes it at its own
+pace; QEMU is the exception:
 
-- TigerVNC 1.12 takes every key. Characters that its keyboard layout lacks are mapped to spare keycodes, of which it has
-  about 20 and frees none. That concerns text beyond ASCII, and half of the Latin letters where the layout is a
-  Russian one alone (with `us,ru` it finds them all). Its extended clipboard carries any text, and says when a program
-  fetches it.
-- TightVNC 1.3.10 does the same with 167 spare keycodes: enough for Latin-1, and for nothing more.
-- Qt's own VNC server takes Latin-1 and the keys below. It silently drops everything else, the wheel too. Its
-  program always uses Qt, which counts a double click only if the clicks are within 5 of its pixels.
-- x11vnc 0.9.16 has about 20 spare keycodes, and its number pad moves the caret. While a layout that is not Latin is
-  active, it presses the keys of Latin letters, which then make other letters.
-- QEMU 7.2 takes a key event every 10 ms, queues about 340 and drops the rest, while the pointer overtakes them. It has
-  the characters of one keyboard. By scan codes that is a US keyboard; with its option -k it is the keyboard named
-  by it, and QEMU takes no scan codes.
-- Plain cut text is no alternative: on TightVNC and x11vnc it ends in the cut buffer, which only xterm reads.
+- TigerVNC 1.12 takes every key. Characters that its keyboard layout lacks are mapped to
+  spare keycodes, of which it has about 20 and frees none. That concerns text beyond
+  ASCII, and half of the Latin letters where the layout is a Russian one alone (with
+  `us,ru` it finds them all). Its extended clipboard carries any text, and says when a
+  program fetches it.
+- TightVNC 1.3.10 does the same with 167 spare keycodes: enough for Latin-1, and for
+  nothing more.
+- Qt's own VNC server takes Latin-1 and the keys below. It silently drops everything
+  else, the wheel too. Its program always uses Qt, which counts a double click only if
+  the clicks are within 5 of its pixels.
+- x11vnc 0.9.16 has about 20 spare keycodes, and its number pad moves the caret. While a
+  layout that is not Latin is active, it presses the keys of Latin letters, which then
+  make other letters.
+- QEMU 7.2 takes a key event every 10 ms, queues about 340 and drops the rest, while the
+  pointer overtakes them. It has the characters of one keyboard. By scan codes that is a
+  US keyboard; with its option -k it is the keyboard named by it, and QEMU takes no scan
+  codes.
+- Plain cut text is no alternative: on TightVNC and x11vnc it ends in the cut buffer,
+  which only xterm reads.
 """
 
 from __future__ import annotations
@@ -31,41 +39,65 @@ from pytest_vnc_use.types.keys import F1, KEYPAD_CHARACTERS, Chord, name_of, shi
 _QT_DESKTOP = "Qt for Embedded Linux VNC Server"
 _QEMU = "QEMU"
 _QEMU_EVENT_S = 0.01
+_X11VNC_NAME = re.compile(r"[\w.-]+:\d+")
 _TIGHT_SECURITY = 16
 _QT_KEYS = frozenset(
     [
         *range(0x20, 0x100),
-        *(0xFF08, 0xFF09, 0xFF0D, 0xFF1B, 0xFF63, 0xFFFF),  # BackSpace, Tab, Return, Escape, Insert, Delete
+        # BackSpace, Tab, Return, Escape, Insert, Delete
+        *(0xFF08, 0xFF09, 0xFF0D, 0xFF1B, 0xFF63, 0xFFFF),
         *range(0xFF50, 0xFF58),  # Home, arrows, pages, End
-        *(0xFF8D, 0xFFAA, 0xFFAB, 0xFFAD, 0xFFAE, 0xFFAF, *range(0xFFB0, 0xFFBA)),  # number pad
+        # number pad
+        *(0xFF8D, 0xFFAA, 0xFFAB, 0xFFAD, 0xFFAE, 0xFFAF, *range(0xFFB0, 0xFFBA)),
         *range(F1, F1 + 12),
-        *(*range(0xFFE1, 0xFFE5), 0xFFE9, 0xFFEA),  # shift, control, alt; meta would have no effect
+        # shift, control, alt; meta would have no effect
+        *(*range(0xFFE1, 0xFFE5), 0xFFE9, 0xFFEA),
     ]
 )
 
-_ROWS = {0x02: "1234567890-=", 0x10: "qwertyuiop[]", 0x1E: "asdfghjkl;'`", 0x2B: "\\zxcvbnm,./", 0x39: " "}
+_ROWS = {
+    0x02: "1234567890-=",
+    0x10: "qwertyuiop[]",
+    0x1E: "asdfghjkl;'`",
+    0x2B: "\\zxcvbnm,./",
+    0x39: " ",
+}
 """The characters of a US keyboard on consecutive keys, by the code of the first key."""
 _OTHER_KEYS = {
-    0xFF1B: 0x01, 0xFF08: 0x0E, 0xFF09: 0x0F, 0xFF0D: 0x1C,  # Escape, BackSpace, Tab, Return
-    0xFFE1: 0x2A, 0xFFE2: 0x36, 0xFFE3: 0x1D, 0xFFE4: 0x9D, 0xFFE9: 0x38, 0xFFEA: 0xB8,  # shift, control, alt
+    # Escape, BackSpace, Tab, Return
+    0xFF1B: 0x01, 0xFF08: 0x0E, 0xFF09: 0x0F, 0xFF0D: 0x1C,
+    # shift, control, alt
+    0xFFE1: 0x2A, 0xFFE2: 0x36, 0xFFE3: 0x1D, 0xFFE4: 0x9D, 0xFFE9: 0x38, 0xFFEA: 0xB8,
     0xFE03: 0xB8, 0xFFEB: 0xDB, 0xFFEC: 0xDC, 0xFF67: 0xDD,  # AltGr, super, Menu
     0xFFE5: 0x3A, 0xFF7F: 0x45, 0xFF14: 0x46,  # locks: caps, num, scroll
-    0xFF61: 0xB7, 0xFF13: 0xC6, 0xFF8D: 0x9C, 0xFF9F: 0x53,  # Print, Pause, Enter and Delete of the number pad
-    0xFF63: 0xD2, 0xFFFF: 0xD3, 0xFF50: 0xC7, 0xFF57: 0xCF, 0xFF55: 0xC9, 0xFF56: 0xD1,  # Insert to Page_Down
+    # Print, Pause, Enter and Delete of the number pad
+    0xFF61: 0xB7, 0xFF13: 0xC6, 0xFF8D: 0x9C, 0xFF9F: 0x53,
+    # Insert to Page_Down
+    0xFF63: 0xD2, 0xFFFF: 0xD3, 0xFF50: 0xC7, 0xFF57: 0xCF, 0xFF55: 0xC9, 0xFF56: 0xD1,
     0xFF51: 0xCB, 0xFF52: 0xC8, 0xFF53: 0xCD, 0xFF54: 0xD0,  # arrows
     **{F1 + number: 0x3B + number for number in range(10)}, F1 + 10: 0x57, F1 + 11: 0x58,
 }  # fmt: skip
 
 
-_PLAIN = {ord(character): start + nth for start, row in _ROWS.items() for nth, character in enumerate(row)}
-US_KEYBOARD: Mapping[int, int] = {**_PLAIN, **{shifted(keysym): code for keysym, code in _PLAIN.items()}, **_OTHER_KEYS}
+_PLAIN = {
+    ord(character): start + nth
+    for start, row in _ROWS.items()
+    for nth, character in enumerate(row)
+}
+US_KEYBOARD: Mapping[int, int] = {
+    **_PLAIN,
+    **{shifted(keysym): code for keysym, code in _PLAIN.items()},
+    **_OTHER_KEYS,
+}
 """The scan code of each keysym; a shifted character has the code of its key."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _BEYOND_ASCII, _BEYOND_LATIN = re.compile(r"[^\x00-\x7f]"), re.compile(r"[^\x00-\xff]")
 _HALF = re.compile(r"[\ud800-\udfff]")
 TypableText = Literal["ascii", "latin-1", "clipboard", "clipboard only"]
-"""The text that a server takes: ASCII by keys, Latin-1 by keys, ASCII by keys and the rest pasted, or all pasted."""
+"""The text that a server takes: ASCII by keys, Latin-1 by keys, ASCII by keys and the
+rest pasted, or all pasted.
+"""
 _DESCRIPTIONS: Mapping[TypableText, str] = {
     "ascii": "ASCII goes by keys, nothing else can be typed",
     "latin-1": "Latin-1 goes by keys, nothing else can be typed",
@@ -78,9 +110,11 @@ _DESCRIPTIONS: Mapping[TypableText, str] = {
 class ServerQuirks:
     """The input that a server takes, and its pace.
 
-    `text`: the text that goes by keys. `wheel`: whether there is a wheel. `substitutes`: the keysym that is sent
-    instead. `only_keysyms`: all keysyms that the desktop takes; None for no limit. The server needs `event_s` for a key
-    event. `scancodes` are sent along with keysyms. `doubles_only_near` is as in the protocol ClickRules.
+    `text`: the text that goes by keys. `wheel`: whether there is a wheel.
+        `substitutes`: the keysym that is sent
+    instead. `only_keysyms`: all keysyms that the desktop takes; None for no limit. The
+    server needs `event_s` for a key event. `scancodes` are sent along with keysyms.
+    `doubles_only_near` is as in the protocol ClickRules.
     """
 
     text: TypableText
@@ -92,36 +126,59 @@ class ServerQuirks:
     doubles_only_near: bool = False
 
     def keysym(self, keysym: int) -> int:
-        """Return the keysym to send for `keysym`. Raises ActionError if the server does not support it."""
+        """Return the keysym to send for `keysym`. Raises ActionError if the server does
+        not support it.
+        """
         keysym = self.substitutes.get(keysym, keysym)
         if self.only_keysyms is not None and keysym not in self.only_keysyms:
             characters = "ASCII" if self.text == "ascii" else "Latin-1"
             raise ActionError(
-                f"this VNC server does not support the key {name_of(keysym)!r}. It supports {characters}, F1 to "
-                "F12 and the editing keys"
+                f"this VNC server does not support the key {name_of(keysym)!r}. It"
+                f" supports {characters}, F1 to F12 and the editing keys"
             )
         return keysym
 
     def chord(self, chord: Chord) -> Chord:
-        """Return the chord to send for `chord`. Raises ActionError if the server does not support one of its keys."""
+        """Return the chord to send for `chord`. Raises ActionError if the server does
+        not support one of its keys.
+        """
         return Chord(tuple(map(self.keysym, chord.keysyms)))
 
     @property
     def has_clipboard(self) -> bool:
-        """Whether the server takes text of any script for its clipboard, and reports that a program fetched it."""
+        """Whether the server takes text of any script for its clipboard, and reports
+        that a program fetched it.
+        """
         return self.text.startswith("clipboard")
 
     def __str__(self) -> str:
         pace = f", {1 / self.event_s:.0f} key events a second" if self.event_s else ""
-        return _DESCRIPTIONS[self.text] + (", scan codes of a US keyboard" if self.scancodes else "") + pace
+        return (
+            _DESCRIPTIONS[self.text]
+            + (", scan codes of a US keyboard" if self.scancodes else "")
+            + pace
+        )
+
+
+def is_named_by_x11vnc(desktop_name: str) -> bool:
+    """Return whether the name is the one that x11vnc gives: host and display."""
+    return bool(_X11VNC_NAME.fullmatch(desktop_name))
 
 
 def quirks_of(
-    desktop_name: str, security_types: bytes, *, announces_clipboard: bool, takes_scancodes: bool
+    desktop_name: str,
+    security_types: bytes,
+    *,
+    announces_clipboard: bool,
+    takes_scancodes: bool,
 ) -> ServerQuirks:
-    """Return the quirks of a server, recognised by its desktop's name, its security types and its confirmations."""
+    """Return the quirks of a server, recognised by its desktop's name, its security
+    types and its confirmations.
+    """
     if desktop_name == _QT_DESKTOP:
-        return ServerQuirks("latin-1", wheel=False, only_keysyms=_QT_KEYS, doubles_only_near=True)
+        return ServerQuirks(
+            "latin-1", wheel=False, only_keysyms=_QT_KEYS, doubles_only_near=True
+        )
     if desktop_name.startswith(_QEMU):
         return ServerQuirks(
             "ascii",
@@ -162,6 +219,8 @@ class Pasted:
 
 
 Piece = Union[Typed, Pasted]
+_MAX_PASTES = 4
+"""So many parts of a line are pasted between keys at most."""
 
 
 def plan_text(text: str, typable: TypableText) -> tuple[Piece, ...]:
@@ -183,13 +242,29 @@ def plan_text(text: str, typable: TypableText) -> tuple[Piece, ...]:
 
 
 def _pieces(text: str, *, by_keys: bool) -> Iterator[Piece]:
-    """Yield the pieces: line feeds and tabs always go by keys, lines of ASCII only if `by_keys` is set."""
+    """Yield the pieces: line feeds and tabs always go by keys, ASCII only if `by_keys`
+    is set.
+
+    So a program that answers to keys gets the same ones as from a user, who types a
+    line with an accent in it. A line with many other characters is pasted as a whole,
+    because each paste is waited for.
+    """
     for run in re.findall(r"[\n\t]+|[^\n\t]+", text):
-        typed = run[0] in "\n\t" or (by_keys and run.isascii())
-        yield Typed(run) if typed else Pasted(run)
+        parts = re.findall(r"[\x00-\x7f]+|[^\x00-\x7f]+", run)
+        pastes = sum(not part.isascii() for part in parts)
+        if run[0] in "\n\t" or (by_keys and not pastes):
+            yield Typed(run)
+        elif not by_keys or pastes > _MAX_PASTES:
+            yield Pasted(run)
+        else:
+            for part in parts:
+                yield Typed(part) if part.isascii() else Pasted(part)
 
 
 def _reject_characters(unwanted: re.Pattern[str], text: str, problem: str) -> None:
     if characters := "".join(dict.fromkeys(unwanted.findall(text))):
         codes = ", ".join(f"U+{ord(character):04X}" for character in characters[:8])
-        raise ActionError(f"{problem} type the characters {characters[:8]!r} ({codes}). Nothing was typed")
+        raise ActionError(
+            f"{problem} type the characters {characters[:8]!r} ({codes}). Nothing was"
+            " typed"
+        )

@@ -1,7 +1,8 @@
 """A Twisted reactor in a separate thread, and the keep-alive pulse of a connection.
 
-The reactor is started once per process, never stopped, silent, and no obstacle to exit. It is not
-`twisted.internet.reactor`: that one may belong to pytest-twisted, or to the program under test.
+The reactor is started once per process, never stopped, silent, and no obstacle to exit.
+It is not `twisted.internet.reactor`: that one may belong to pytest-twisted, or to the
+program under test.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ except ImportError:  # only Linux has epoll
 
 
 class _PrivateReactor(_Reactor):
-    _registerAsIOThread = False  # `isInIOThread` is about the thread of the other reactor
+    # `isInIOThread` is about the thread of the other reactor
+    _registerAsIOThread = False
     seconds = staticmethod(clock.monotonic)
 
 
@@ -39,24 +41,33 @@ _started_in: list[int] = []
 
 
 def start_reactor() -> None:
-    """Start the reactor in this process if it does not run. Raises InfraError after a fork, which leaves it behind."""
+    """Start the reactor in this process if it does not run. Raises InfraError after a
+    fork, which leaves it behind.
+    """
     with _lock:
         if _started_in and _started_in != [os.getpid()]:
             raise InfraError(
-                f"process {os.getpid()!r} cannot use VNC: process {_started_in[0]!r} used it, and then forked "
-                "this one. Start processes with 'spawn' instead of 'fork'"
+                f"process {os.getpid()!r} cannot use VNC: process {_started_in[0]!r}"
+                " used it, and then forked this one. Start processes with 'spawn'"
+                " instead of 'fork'"
             )
         if reactor.running:
             return
         observers: Any = [_log_failures]
         showwarning = warnings.showwarning
-        globalLogBeginner.beginLoggingTo(observers, discardBuffer=True, redirectStandardIO=False)
-        warnings.showwarning = showwarning  # Twisted would log Python's warnings, and no user reads that log
+        globalLogBeginner.beginLoggingTo(
+            observers, discardBuffer=True, redirectStandardIO=False
+        )
+        # Twisted would log Python's warnings, and no user reads that log
+        warnings.showwarning = showwarning
         running = threading.Event()
         reactor.callWhenRunning(running.set)
-        # a daemon: exit does not wait for it, and the resolver threads it starts are daemons too
+        # a daemon: exit does not wait for it, and the resolver threads it starts are
+        # daemons too
         options = {"installSignalHandlers": False}
-        threading.Thread(target=reactor.run, kwargs=options, name="vnc-reactor", daemon=True).start()
+        threading.Thread(
+            target=reactor.run, kwargs=options, name="vnc-reactor", daemon=True
+        ).start()
         running.wait()
         _started_in[:] = [os.getpid()]
 
@@ -71,14 +82,16 @@ class Pulse:
 
     It lives on the reactor's thread; any thread may read its fields.
 
-    An answer is an update that holds the requested pixel. An earlier update that covers the pixel counts as an answer
-    too. While a caller waits for the effect of an action, the pulse beats automatically, so that a later call of `want`
-    needs no round trip.
+    An answer is an update that holds the requested pixel. An earlier update that covers
+    the pixel counts as an answer too. While a caller waits for the effect of an action,
+    the pulse beats automatically, so that a later call of `want` needs no round trip.
     """
 
     def __init__(self, ask: Callable[[], object]) -> None:
         self.answered_s = -math.inf
-        """The server has received all messages that were sent up to this time, on the monotonic clock."""
+        """The server has received all messages that were sent up to this time, on the
+        monotonic clock.
+        """
         self.round_trip_s = 0.0
         """The time that the last answer took."""
         self._ask = ask

@@ -1,11 +1,15 @@
-"""The live screen: the pixels as the server last sent them, and where callers wait for the server.
+"""The live screen: the pixels as the server last sent them, and where callers wait for
+the server.
 
-The reactor's thread writes; the caller's thread reads and waits. One condition guards all of it. When a screen is
-settled after an action follows from a record of its changes per tile of 32 x 32 pixels, and from rules.
+The reactor's thread writes; the caller's thread reads and waits. One condition guards
+all of it. When a screen is settled after an action follows from a record of its changes
+per tile of 32 x 32 pixels, and from rules.
 
-Transient frames are screens shown briefly between two looks, such as a toast, a splash, "loading …". A screen is kept
-if one of its tiles has shown the same for `SHOWN_S` and is now drawn over. So spinners, videos and transitions are not
-kept, however long they last. Carets and clocks are kept a few times: each tile counts only `MAX_PER_TILE` times.
+Transient frames are screens shown briefly between two looks, such as a toast, a splash,
+"loading …". A screen is kept if one of its tiles has shown the same for `SHOWN_S` and
+is now drawn over. So spinners, videos and transitions are not kept, however long they
+last. Carets and clocks are kept a few times: each tile counts only `MAX_PER_TILE`
+times.
 """
 
 from __future__ import annotations
@@ -23,35 +27,52 @@ from pytest_vnc_use import clock
 from pytest_vnc_use.backends.pixels import COLOUR_BITS, Pixels, Rectangle, encode_png
 from pytest_vnc_use.errors import VncUseError
 from pytest_vnc_use.same_screen import within_caret
-from pytest_vnc_use.types import Frame, FrameRef, RawFrame, Region, Settled, SettledReason
+from pytest_vnc_use.types import (
+    Frame,
+    FrameRef,
+    RawFrame,
+    Region,
+    Settled,
+    SettledReason,
+)
 
 Tiles = npt.NDArray[np.bool_]
 
 TILE_PX = 32
 REST_S = 1.5
-"""A tile without a change for this time is stable; a clock that ticks each second is not."""
+"""A tile without a change for this time is stable; a clock that ticks each second is
+not.
+"""
 _BUTTON_PX = (160, 32)
-"""The distance from the clicked pixel, across and down, within which a button shows that it was clicked."""
+"""The distance from the clicked pixel, across and down, within which a button shows
+that it was clicked.
+"""
 _LINE_TILES = 3
-"""The most rows of tiles that a line of text touches, with the caret or a prompt below it."""
+"""The most rows of tiles that a line of text touches, with the caret or a prompt below
+it.
+"""
 _MAX_SIZE_RATIO = 4
-"""A change of more than this many times the pixels of earlier ones is of another kind: text beside a caret."""
+"""A change of more than this many times the pixels of earlier ones is of another kind:
+text beside a caret.
+"""
 _SIZE_HALVES_S = 3.0
 _RHYTHMS = (6, 0.4), (4, 1.0)
 """At least so many changes of one tile over at least so many seconds.
 
-The first is that of spinners and videos; CSS transitions mostly end sooner. The second is that of clocks and carets: a
-blink takes 500 ms in chromium, 300 and 600 in xterm.
+The first is that of spinners and videos; CSS transitions mostly end sooner. The second
+is that of clocks and carets: a blink takes 500 ms in chromium, 300 and 600 in xterm.
 """
 
 
 class Activity:
     """The counts and times of changes per tile.
 
-    `last_s` is the time of each tile's last change. All times are in seconds on one monotonic clock.
+    `last_s` is the time of each tile's last change. All times are in seconds on one
+    monotonic clock.
 
-    A tile is dynamic while it changes in one of `_RHYTHMS`, and is never stable for `REST_S`. Changes count from
-    `restart` on. A tile that moved when `learn` was called stays known until it is stable or changes differently.
+    A tile is dynamic while it changes in one of `_RHYTHMS`, and is never stable for
+    `REST_S`. Changes count from `restart` on. A tile that moved when `learn` was called
+    stays known until it is stable or changes differently.
     """
 
     def __init__(self, width: int, height: int) -> None:
@@ -61,10 +82,14 @@ class Activity:
         self.last_s = np.full(shape, -np.inf)
         self._size = np.zeros(shape)
         self.known = np.zeros(shape, np.bool_)
-        """The tiles that moved on their own at the last `learn` and have not stopped since."""
+        """The tiles that moved on their own at the last `learn` and have not stopped
+        since.
+        """
 
     def restart(self) -> None:
-        """Reset the counts; keep the times of the last changes, and the tiles known to move."""
+        """Reset the counts; keep the times of the last changes, and the tiles known to
+        move.
+        """
         self._count[:] = 0
 
     def learn(self, now_s: float) -> None:
@@ -72,7 +97,9 @@ class Activity:
         self.known = self.moving(now_s)
 
     def add(self, x: int, y: int, changed: Tiles, now_s: float) -> None:
-        """Count the tiles under the pixels `changed`, an array of shape (height, width) with its corner at (x, y)."""
+        """Count the tiles under the pixels `changed`, an array of shape (height, width)
+        with its corner at (x, y).
+        """
         sizes = _sums(_sums(changed.view(np.uint8), y, axis=0), x, axis=1)
         top, left = y // TILE_PX, x // TILE_PX
         window = np.s_[top : top + sizes.shape[0], left : left + sizes.shape[1]]
@@ -82,14 +109,21 @@ class Activity:
         self.last_s[window][touched] = now_s
         self._count[window] += touched
 
-    def _end_rhythms(self, window: Any, touched: Tiles, sizes: npt.NDArray[np.int64], now_s: float) -> None:
-        """End the rhythm of tiles that change after a pause, or by far more than before; keep the sizes of changes."""
+    def _end_rhythms(
+        self, window: Any, touched: Tiles, sizes: npt.NDArray[np.int64], now_s: float
+    ) -> None:
+        """End the rhythm of tiles that change after a pause, or by far more than
+        before; keep the sizes of changes.
+        """
         since_s = np.where(touched, now_s - self.last_s[window], 0.0)
         before = self._size[window] * 0.5 ** (since_s / _SIZE_HALVES_S)
-        is_new = (since_s > REST_S) | (touched & (before > 0) & (sizes > _MAX_SIZE_RATIO * before))
+        is_new = (since_s > REST_S) | (
+            touched & (before > 0) & (sizes > _MAX_SIZE_RATIO * before)
+        )
         self.known[window][is_new] = False
         self._count[window][is_new] = 0
-        is_first = (self._count[window] == 0) & ~self.known[window]  # it may well be an action's effect
+        # it may well be an action's effect
+        is_first = (self._count[window] == 0) & ~self.known[window]
         self._size[window] = np.where(is_first, 0.0, np.maximum(before, sizes))
 
     def moving(self, now_s: float) -> Tiles:
@@ -101,29 +135,42 @@ class Activity:
         return moving
 
     def around(self, point: tuple[int, int] | None) -> Tiles:
-        """Return the tiles that a button under a pixel may cover; none if there is no pixel."""
+        """Return the tiles that a button under a pixel may cover; none if there is no
+        pixel.
+        """
         tiles = np.zeros_like(self.known)
         if point is not None:
             (x, y), (across, down) = point, _BUTTON_PX
-            left, right, top, bottom = (max(0, at) // TILE_PX for at in (x - across, x + across, y - down, y + down))
+            left, right, top, bottom = (
+                max(0, at) // TILE_PX
+                for at in (x - across, x + across, y - down, y + down)
+            )
             tiles[top : bottom + 1, left : right + 1] = True
         return tiles
 
     def line_since(self, time_s: float, except_tiles: Tiles) -> Tiles:
-        """Return the tiles that changed from `time_s` on, if they may all be one line of text; else none."""
+        """Return the tiles that changed from `time_s` on, if they may all be one line
+        of text; else none.
+        """
         tiles: Tiles = (self.last_s >= time_s) & ~except_tiles
         rows = np.flatnonzero(tiles.any(axis=1))
-        return tiles if rows.size and np.ptp(rows) < _LINE_TILES else np.zeros_like(tiles)
+        return (
+            tiles if rows.size and np.ptp(rows) < _LINE_TILES else np.zeros_like(tiles)
+        )
 
     def last_change_s(self, except_tiles: Tiles | np.bool_ = np.False_) -> float:
-        """Return when a tile outside `except_tiles` last changed; minus infinity if none ever did."""
+        """Return when a tile outside `except_tiles` last changed; minus infinity if
+        none ever did.
+        """
         return float(np.max(self.last_s, where=~except_tiles, initial=-np.inf))
 
 
 def _sums(counts: npt.NDArray[Any], offset: int, axis: int) -> npt.NDArray[np.int64]:
     """Return the sums per tile along one axis, whose first element is at `offset`."""
     starts = np.arange(-(offset % TILE_PX), counts.shape[axis], TILE_PX).clip(min=0)
-    sums: npt.NDArray[np.int64] = np.add.reduceat(counts, starts, axis=axis, dtype=np.int64)
+    sums: npt.NDArray[np.int64] = np.add.reduceat(
+        counts, starts, axis=axis, dtype=np.int64
+    )
     return sums
 
 
@@ -131,9 +178,11 @@ def _sums(counts: npt.NDArray[Any], offset: int, axis: int) -> npt.NDArray[np.in
 class SettleRules:
     """The waiting times for a screen, in seconds.
 
-    A first change is awaited until `first_change_s` after the action began. Then the screen must be stable for
-    `stable_s`; moving tiles do not count. A button that only shows its press has not answered yet. Nor has a line that
-    only shows the typed text. With `any_change` both are enough. `limit_s` limits the whole wait.
+    A first change is awaited until `first_change_s` after the action began, or after a
+    button was pressed or released. Then the screen must be stable for `stable_s`; moving
+    tiles do not count. A button that only
+    shows its press has not answered yet. Nor has a line that only shows the typed text.
+    With `any_change` both are enough. `limit_s` limits the whole wait.
     """
 
     first_change_s: float = 0.5
@@ -146,15 +195,17 @@ class SettleRules:
 
         Of 150 frames these rules missed the end of 39; the watch missed none.
         """
-        return replace(self, first_change_s=0.6 * self.first_change_s, stable_s=0.5 * self.stable_s)
+        return replace(
+            self, first_change_s=0.6 * self.first_change_s, stable_s=0.5 * self.stable_s
+        )
 
 
 @dataclass(frozen=True)
 class ActionWindow:
     """The times when the last action started and finished, on the monotonic clock.
 
-    `clicked` is the pixel that it clicked. `entered` is set if its last key is Enter, which sends a line of text or
-    presses a default button.
+    `clicked` is the pixel that it clicked. `entered` is set if its last key is Enter,
+    which sends a line of text or presses a default button.
     """
 
     started_at: float
@@ -163,7 +214,9 @@ class ActionWindow:
     entered: bool = False
 
 
-def decide(activity: Activity, mark: ActionWindow, rules: SettleRules, now_s: float) -> tuple[SettledReason, float]:
+def decide(
+    activity: Activity, mark: ActionWindow, rules: SettleRules, now_s: float
+) -> tuple[SettledReason, float]:
     """Return why an unchanging screen counts as settled, and from when on."""
     moving = activity.moving(now_s)
     last_change_s = activity.last_change_s(except_tiles=moving)
@@ -175,10 +228,14 @@ def decide(activity: Activity, mark: ActionWindow, rules: SettleRules, now_s: fl
         feedback = activity.around(mark.clicked)
     if activity.last_change_s(except_tiles=moving | feedback) >= mark.started_at:
         return "animated" if moving.any() else "settled", stable_s
-    until_s = max(stable_s, mark.started_at + rules.first_change_s)
+    # A button answers its release, which comes a while after the press.
+    began_at = mark.finished_at if mark.clicked else mark.started_at
+    until_s = max(stable_s, began_at + rules.first_change_s)
     if last_change_s >= mark.started_at:
         return "animated" if moving.any() else "settled", until_s
-    return "animated" if (moving & ~activity.known).any() else "nothing_changed", until_s
+    return (
+        "animated" if (moving & ~activity.known).any() else "nothing_changed"
+    ), until_s
 
 
 SHOWN_S = 0.2
@@ -193,7 +250,9 @@ Times = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class PointerShape:
-    """The pixels of a pointer, which of them cover the screen, and which one points, from the top left."""
+    """The pixels of a pointer, which of them cover the screen, and which one points,
+    from the top left.
+    """
 
     pixels: Pixels
     mask: npt.NDArray[np.bool_]
@@ -201,19 +260,29 @@ class PointerShape:
     hot_y: int
 
     @classmethod
-    def of(cls, hot_x: int, hot_y: int, width: int, height: int, image: bytes, mask: bytes) -> PointerShape:
-        """Return the shape in a message: 4 bytes a pixel, and a bit a pixel in rows of whole bytes."""
+    def of(
+        cls, hot_x: int, hot_y: int, width: int, height: int, image: bytes, mask: bytes
+    ) -> PointerShape:
+        """Return the shape in a message: 4 bytes a pixel, and a bit a pixel in rows of
+        whole bytes.
+        """
         pixels = np.frombuffer(image, "<u4").reshape(height, width)
-        bits = np.unpackbits(np.frombuffer(mask, np.uint8).reshape(height, (width + 7) // 8), axis=1)
+        bits = np.unpackbits(
+            np.frombuffer(mask, np.uint8).reshape(height, (width + 7) // 8), axis=1
+        )
         return cls(pixels, bits[:, :width].astype(np.bool_), hot_x, hot_y)
 
     def drawn_on(self, pixels: Pixels, x: int, y: int) -> Pixels:
-        """Return a copy of the pixels with the pointer on them, as far as it is on the screen; it points at (x, y)."""
+        """Return a copy of the pixels with the pointer on them, as far as it is on the
+        screen; it points at (x, y).
+        """
         drawn: Pixels = pixels.copy()
         left, top = x - self.hot_x, y - self.hot_y
         cut_left, cut_top = max(0, -left), max(0, -top)
         target = drawn[top + cut_top :, left + cut_left :]
-        visible = np.s_[cut_top : cut_top + target.shape[0], cut_left : cut_left + target.shape[1]]
+        visible = np.s_[
+            cut_top : cut_top + target.shape[0], cut_left : cut_left + target.shape[1]
+        ]
         mask, new = self.mask[visible], self.pixels[visible]
         target[: mask.shape[0], : mask.shape[1]][mask] = new[mask]
         return drawn
@@ -229,7 +298,9 @@ class Capture:
     pointer: tuple[PointerShape, int, int] | None = None
 
     def frame(self, *, pointer: bool = False) -> Frame:
-        """Encode these pixels as a frame; with `pointer`, draw the pointer on it if it is known."""
+        """Encode these pixels as a frame; with `pointer`, draw the pointer on it if it
+        is known.
+        """
         pixels = self.pixels
         if pointer and self.pointer:
             shape, x, y = self.pointer
@@ -238,23 +309,34 @@ class Capture:
         height, width = self.pixels.shape
         moving = tuple(regions(self.moving, width, height))
         digest = hashlib.sha256(png).hexdigest()
-        return Frame(FrameRef(digest, width, height), png, self.taken_at, moving, pixels)
+        return Frame(
+            FrameRef(digest, width, height), png, self.taken_at, moving, pixels
+        )
 
 
 def regions(tiles: Tiles, width: int, height: int) -> Iterator[Region]:
-    """Yield rectangles, within a screen of this size, that cover the marked tiles and no others."""
+    """Yield rectangles, within a screen of this size, that cover the marked tiles and
+    no others.
+    """
     open_runs: dict[tuple[int, int], int] = {}
     for number, row in enumerate(np.pad(tiles, ((0, 1), (1, 1)))):
         edges = np.flatnonzero(row[1:] != row[:-1]).tolist()
         runs = set(zip(edges[::2], edges[1::2], strict=True))
         for left, right in sorted(open_runs.keys() - runs):
             top = open_runs.pop((left, right))
-            yield Region(left * TILE_PX, top * TILE_PX, min(right * TILE_PX, width), min(number * TILE_PX, height))
+            yield Region(
+                left * TILE_PX,
+                top * TILE_PX,
+                min(right * TILE_PX, width),
+                min(number * TILE_PX, height),
+            )
         open_runs |= dict.fromkeys(runs - open_runs.keys(), number)
 
 
 class TransientFrames:
-    """The newest transient frames, limited in number and bytes. For one thread at a time."""
+    """The newest transient frames, limited in number and bytes. For one thread at a
+    time.
+    """
 
     def __init__(self) -> None:
         self._looked: Capture | None = None
@@ -265,22 +347,31 @@ class TransientFrames:
         """The screen of the look before, and the transient frame."""
 
     def look(self, capture: Capture) -> None:
-        """Note a look: changes after the first one, and after the newest one before `take`, may be transient."""
+        """Note a look: changes after the first one, and after the newest one before
+        `take`, may be transient.
+        """
         self._looked = capture
         if self._base is None:
             self._begin()
 
     def resize(self, tiles: Tiles) -> None:
-        """Note that the screen has other tiles; frames that were kept of the old ones stay."""
+        """Note that the screen has other tiles; frames that were kept of the old ones
+        stay.
+        """
         self._base = self._looked = None
         self._transients = np.zeros(tiles.shape, np.int64)
 
-    def draw_over(self, drawn: Tiles, pixels: Pixels, last_s: Times, moving: Tiles, now_s: float) -> None:
-        """Keep `pixels` as a transient frame if one of the tiles `drawn` has shown the same for `SHOWN_S`.
+    def draw_over(
+        self, drawn: Tiles, pixels: Pixels, last_s: Times, moving: Tiles, now_s: float
+    ) -> None:
+        """Keep `pixels` as a transient frame if one of the tiles `drawn` has shown the
+        same for `SHOWN_S`.
 
         These tiles are now drawn over.
         """
-        transient = drawn & (last_s >= self._known_s) & (last_s <= now_s - SHOWN_S) & ~moving
+        transient = (
+            drawn & (last_s >= self._known_s) & (last_s <= now_s - SHOWN_S) & ~moving
+        )
         transient &= self._transients < MAX_PER_TILE
         if not transient.any():
             return
@@ -290,14 +381,20 @@ class TransientFrames:
         if self._base is None:
             self._base = capture.pixels
         self._kept.append((self._base, capture))
-        while len(self._kept) > MAX_FRAMES or len(self._kept) * pixels.nbytes > MAX_BYTES:
+        while (
+            len(self._kept) > MAX_FRAMES or len(self._kept) * pixels.nbytes > MAX_BYTES
+        ):
             del self._kept[0]
 
     def take(self) -> tuple[Capture, ...]:
-        """Return the transient frames since the last call, oldest first, without those where only a caret differs."""
+        """Return the transient frames since the last call, oldest first, without those
+        where only a caret differs.
+        """
         kept, self._kept = self._kept, []
         self._begin()
-        differences = [((base ^ capture.pixels) & COLOUR_BITS) != 0 for base, capture in kept]
+        differences = [
+            ((base ^ capture.pixels) & COLOUR_BITS) != 0 for base, capture in kept
+        ]
         return tuple(
             capture
             for (_, capture), mask in zip(kept, differences, strict=True)
@@ -312,7 +409,9 @@ class TransientFrames:
 
 
 class Framebuffer:
-    """The pixels of a screen, the times of their changes, and the reason why the connection ended."""
+    """The pixels of a screen, the times of their changes, and the reason why the
+    connection ended.
+    """
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
@@ -330,7 +429,9 @@ class Framebuffer:
         """The pixel to which the pointer was sent."""
 
     def resize(self, width: int, height: int) -> None:
-        """Restart with another size; the screen is incomplete until every pixel has been sent once."""
+        """Restart with another size; the screen is incomplete until every pixel has
+        been sent once.
+        """
         with self._condition:
             self._keep_transient(np.ones_like(self._activity.last_s, np.bool_))
             self._pixels = np.zeros((height, width), np.uint32)
@@ -344,11 +445,18 @@ class Framebuffer:
         with self._condition:
             covered = np.zeros_like(self._activity.last_s, np.bool_)
             for area, _ in rectangles:
-                bottom, right = -(-(area.y + area.height) // TILE_PX), -(-(area.x + area.width) // TILE_PX)
+                bottom, right = (
+                    -(-(area.y + area.height) // TILE_PX),
+                    -(-(area.x + area.width) // TILE_PX),
+                )
                 covered[area.y // TILE_PX : bottom, area.x // TILE_PX : right] = True
             self._keep_transient(covered)
             for rectangle in rectangles:
-                area, target, new = rectangle.area, self._pixels[rectangle.area.slices], rectangle.pixels(self._pixels)
+                area, target, new = (
+                    rectangle.area,
+                    self._pixels[rectangle.area.slices],
+                    rectangle.pixels(self._pixels),
+                )
                 changed = ((target ^ new) & COLOUR_BITS) != 0
                 target[:] = new
                 self._activity.add(area.x, area.y, changed, clock.monotonic())
@@ -358,7 +466,9 @@ class Framebuffer:
             self._condition.notify_all()
 
     def fail(self, error: VncUseError) -> None:
-        """Wake every waiter with the reason why nothing more will come; the first reason stays."""
+        """Wake every waiter with the reason why nothing more will come; the first
+        reason stays.
+        """
         with self._condition:
             self._error = self._error or error
             self._condition.notify_all()
@@ -370,7 +480,13 @@ class Framebuffer:
 
     def _keep_transient(self, drawn: Tiles) -> None:
         if self._complete:
-            self._transients.draw_over(drawn, self._pixels, self._activity.last_s, self._moving(), clock.monotonic())
+            self._transients.draw_over(
+                drawn,
+                self._pixels,
+                self._activity.last_s,
+                self._moving(),
+                clock.monotonic(),
+            )
 
     def _moving(self) -> Tiles:
         return self._activity.moving(clock.monotonic())
@@ -394,28 +510,40 @@ class Framebuffer:
             return self._activity.last_change_s()
 
     def last_capture(self) -> Capture:
-        """Return a copy of the pixels as they were last seen, even if the connection ended."""
+        """Return a copy of the pixels as they were last seen, even if the connection
+        ended.
+        """
         with self._condition:
-            capture = Capture(self._pixels.copy(), clock.monotonic(), self._moving(), self._pointer())
+            capture = Capture(
+                self._pixels.copy(), clock.monotonic(), self._moving(), self._pointer()
+            )
             self._transients.look(capture)
             return capture
 
     def raw_frame(self, *, pointer: bool = False) -> RawFrame:
-        """Return a copy of the pixels now, which does not count as a look; with `pointer`, draw the pointer on it."""
+        """Return a copy of the pixels now, which does not count as a look; with
+        `pointer`, draw the pointer on it.
+        """
         with self._condition:
             pixels, drawn = self._pixels.copy(), self._pointer() if pointer else None
         return RawFrame(drawn[0].drawn_on(pixels, *drawn[1:]) if drawn else pixels)
 
     def regions_since(self, time_s: float) -> tuple[float, list[tuple[Region, Pixels]]]:
-        """Return the time now, and copies of all regions in which a pixel changed from `time_s` on."""
+        """Return the time now, and copies of all regions in which a pixel changed from
+        `time_s` on.
+        """
         with self._condition:
             changed_regions = regions(self._activity.last_s >= time_s, *self.size)
-            return clock.monotonic(), [(region, self.part(region)) for region in changed_regions]
+            return clock.monotonic(), [
+                (region, self.part(region)) for region in changed_regions
+            ]
 
     def part(self, region: Region) -> Pixels:
         """Return a copy of a region of the screen."""
         with self._condition:
-            copied: Pixels = self._pixels[region.top : region.bottom, region.left : region.right].copy()
+            copied: Pixels = self._pixels[
+                region.top : region.bottom, region.left : region.right
+            ].copy()
             return copied
 
     def _pointer(self) -> tuple[PointerShape, int, int] | None:
@@ -423,20 +551,34 @@ class Framebuffer:
         return (shape, *at) if shape and at else None
 
     def transients(self) -> tuple[Capture, ...]:
-        """Return the captures of transient frames, oldest first; each is returned once."""
+        """Return the captures of transient frames, oldest first; each is returned
+        once.
+        """
         with self._condition:
             return self._transients.take()
 
     def only_colour(self, timeout_s: float) -> str:
-        """Return the one colour (`#000000`) that all pixels keep for `timeout_s`; "" as soon as there are several."""
+        """Return the one colour (`#000000`) that all pixels keep for `timeout_s`; "" as
+        soon as there are several.
+        """
 
-        def has_several() -> bool:  # on most screens a few rows are enough to find several
-            return any(((rows ^ rows[0, 0]) & COLOUR_BITS).any() for rows in (self._pixels[::16], self._pixels))
+        # on most screens a few rows are enough to find several
+        def has_several() -> bool:
+            return any(
+                ((rows ^ rows[0, 0]) & COLOUR_BITS).any()
+                for rows in (self._pixels[::16], self._pixels)
+            )
 
-        return "" if self.wait_until(has_several, timeout_s) else f"#{self._pixels[0, 0] & COLOUR_BITS:06x}"
+        return (
+            ""
+            if self.wait_until(has_several, timeout_s)
+            else f"#{self._pixels[0, 0] & COLOUR_BITS:06x}"
+        )
 
     def forget(self) -> None:
-        """Count every pixel as missing until it is sent again; keep the known pixels, to find what changed."""
+        """Count every pixel as missing until it is sent again; keep the known pixels,
+        to find what changed.
+        """
         with self._condition:
             self._missing[:] = True
             self._complete = False
@@ -446,7 +588,8 @@ class Framebuffer:
 
         Raises the DesktopError that ended the connection.
         """
-        deadline_s = clock.monotonic() + timeout_s  # `wait_for` would use a clock that a test may stop
+        # `wait_for` would use a clock that a test may stop
+        deadline_s = clock.monotonic() + timeout_s
         with self._condition:
             self.raise_if_lost()
             while not predicate():
@@ -458,7 +601,9 @@ class Framebuffer:
             return True
 
     def wait_complete(self, timeout_s: float) -> bool:
-        """Wait at most `timeout_s` until every pixel has been sent once; return whether it was. Raises DesktopError."""
+        """Wait at most `timeout_s` until every pixel has been sent once; return whether
+        it was. Raises DesktopError.
+        """
         return self.wait_until(lambda: self._complete, timeout_s)
 
     def pause(self, duration_s: float) -> None:
@@ -466,13 +611,17 @@ class Framebuffer:
         self.wait_until(lambda: False, duration_s)
 
     def mark_connected(self) -> None:
-        """Note that no action was performed yet: a program that has just started may still draw its first screen."""
+        """Note that no action was performed yet: a program that has just started may
+        still draw its first screen.
+        """
         with self._condition:
             now_s = clock.monotonic()
             self._mark = ActionWindow(now_s, now_s)
 
     def mark_started(self) -> None:
-        """Note that an action, or a phase of one, starts now: later changes may be its effect."""
+        """Note that an action, or a phase of one, starts now: later changes may be its
+        effect.
+        """
         with self._condition:
             now_s = clock.monotonic()
             if not self._acting:
@@ -481,14 +630,21 @@ class Framebuffer:
             self._acting = True
 
     def mark_finished(
-        self, *, clicked: tuple[int, int] | None = None, entered: bool = False, only_waited: bool = False
+        self,
+        *,
+        clicked: tuple[int, int] | None = None,
+        entered: bool = False,
+        only_waited: bool = False,
     ) -> None:
-        """Note that the action is performed, with the facts of an ActionWindow; look for animation from now on.
+        """Note that the action is performed, with the facts of an ActionWindow; look
+        for animation from now on.
 
         If it was only a wait, tiles that moved meanwhile are dynamic.
         """
         with self._condition:
-            self._mark = ActionWindow(self._mark.started_at, clock.monotonic(), clicked, entered)
+            self._mark = ActionWindow(
+                self._mark.started_at, clock.monotonic(), clicked, entered
+            )
             if only_waited:
                 self._activity.learn(self._mark.finished_at)
             else:
@@ -496,13 +652,16 @@ class Framebuffer:
             self._acting = False
 
     def changed_since(self, time_s: float) -> bool:
-        """Return whether a pixel changed after `time_s`, outside moving tiles. Raises DesktopError."""
+        """Return whether a pixel changed after `time_s`, outside moving tiles. Raises
+        DesktopError.
+        """
         with self._condition:
             self.raise_if_lost()
             return self._activity.last_change_s(except_tiles=self._moving()) > time_s
 
     def wait_changed(self, time_s: float, timeout_s: float) -> bool:
-        """Wait at most `timeout_s` until `changed_since` is true, and return whether it is.
+        """Wait at most `timeout_s` until `changed_since` is true, and return whether it
+        is.
 
         Raises DesktopError as soon as the connection ends.
         """
@@ -512,18 +671,40 @@ class Framebuffer:
                 remaining_s = deadline_s - clock.monotonic()
                 if remaining_s <= 0:
                     return False
-                self._condition.wait(min(remaining_s, REST_S))  # there is no event when something becomes stable
+                # there is no event when something becomes stable
+                self._condition.wait(min(remaining_s, REST_S))
             return True
 
     def wait_drawn(self, time_s: float, timeout_s: float) -> bool:
-        """Wait at most `timeout_s` until a pixel changed after `time_s`, also of a moving tile; return whether one did.
+        """Wait at most `timeout_s` until a pixel changed after `time_s`, also of a
+        moving tile; return whether one did.
 
         Raises DesktopError as soon as the connection ends.
         """
-        return self.wait_until(lambda: self._activity.last_change_s() > time_s, timeout_s)
+        return self.wait_until(
+            lambda: self._activity.last_change_s() > time_s, timeout_s
+        )
+
+    def wait_wider(self, before: RawFrame, columns: int, timeout_s: float) -> bool:
+        """Wait at most `timeout_s` until the screen differs from `before` in more than
+        so many columns of pixels; return whether it does.
+
+        Raises DesktopError as soon as the connection ends.
+        """
+        old: Any = before.pixels
+
+        def is_wider() -> bool:
+            if old.shape != self._pixels.shape:
+                return True
+            differs = ((old ^ self._pixels) & COLOUR_BITS) != 0
+            return int(differs.any(axis=0).sum()) > columns
+
+        return self.wait_until(is_wider, timeout_s)
 
     def wait_settled(self, rules: SettleRules) -> Settled:
-        """Wait until the screen is settled by `rules`. Raises DesktopError as soon as the connection ends."""
+        """Wait until the screen is settled by `rules`. Raises DesktopError as soon as
+        the connection ends.
+        """
         started_s = clock.monotonic()
         with self._condition:
             while True:

@@ -1,7 +1,9 @@
-"""What protects a VNC connection: TLS, the security types of RFB, VeNCrypt, the password, and rejections.
+"""What protects a VNC connection: TLS, the security types of RFB, VeNCrypt, the
+password, and rejections.
 
-TLS is the standard library's: the check of a server's certificate, and TLS that starts within a connection. Numbers of
-security types: RFC 6143, 8.1.2, and rfbproto, "Security Types" and "VeNCrypt".
+TLS is the standard library's: the check of a server's certificate, and TLS that starts
+within a connection. Numbers of security types: RFC 6143, 8.1.2, and rfbproto, "Security
+Types" and "VeNCrypt".
 """
 
 from __future__ import annotations
@@ -21,7 +23,13 @@ from cryptography.hazmat.primitives.ciphers import Cipher, modes
 from twisted.internet.address import UNIXAddress
 from vncdotool.rfb import RFBClient
 
-from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopRefused, SettingsError, VncUseError
+from pytest_vnc_use.errors import (
+    AuthenticationFailed,
+    ConnectionLost,
+    DesktopRefused,
+    SettingsError,
+    VncUseError,
+)
 from pytest_vnc_use.files import read_regular
 from pytest_vnc_use.plain_text import cut, plain
 from pytest_vnc_use.types.wire import Wire
@@ -30,10 +38,13 @@ _READ_BYTES = 1 << 18
 
 
 def context_of(wire: Wire) -> ssl.SSLContext:
-    """Return the context that checks a certificate by the rules. Raises SettingsError."""
+    """Return the context that checks a certificate by the rules. Raises
+    SettingsError.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    if wire.tls_fingerprint:  # `check_fingerprint` compares it, and no authority is asked
+    # `check_fingerprint` compares it, and no authority is asked
+    if wire.tls_fingerprint:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     elif wire.tls_ca:
@@ -42,8 +53,8 @@ def context_of(wire: Wire) -> ssl.SSLContext:
             context.load_verify_locations(wire.tls_ca)
         except OSError as exc:  # ssl.SSLError is one
             raise SettingsError(
-                "vnc_tls must be auto, require, off, sha256:HEX or a readable file of certificates (PEM), "
-                f"got {wire.tls_ca!r}"
+                "vnc_tls must be auto, require, off, sha256:HEX or a readable file of"
+                f" certificates (PEM), got {wire.tls_ca!r}"
             ) from exc
     else:
         context.load_default_certs()
@@ -51,33 +62,49 @@ def context_of(wire: Wire) -> ssl.SSLContext:
 
 
 def check_fingerprint(tls: ssl.SSLObject | ssl.SSLSocket, wire: Wire) -> None:
-    """Raise SSLCertVerificationError if the certificate is not the one that the rules name."""
+    """Raise SSLCertVerificationError if the certificate is not the one that the rules
+    name.
+    """
     if not wire.tls_fingerprint:
         return
-    fingerprint = f"sha256:{hashlib.sha256(tls.getpeercert(binary_form=True) or b'').hexdigest()}"
+    fingerprint = (
+        f"sha256:{hashlib.sha256(tls.getpeercert(binary_form=True) or b'').hexdigest()}"
+    )
     if fingerprint != wire.tls_fingerprint:
-        raise ssl.SSLCertVerificationError(f"its fingerprint is {fingerprint}, not {wire.tls_fingerprint}")
+        raise ssl.SSLCertVerificationError(
+            f"its fingerprint is {fingerprint}, not {wire.tls_fingerprint}"
+        )
 
 
 def format_tls_error(server: str, error: ssl.SSLError) -> str:
     """Format why TLS with a server failed."""
     if isinstance(error, ssl.SSLCertVerificationError):
         reason = getattr(error, "verify_message", "") or error.args[-1]
-        remedy = "if it is right, name its file (PEM) or sha256:HEX in vnc_tls, or VNC_USE_TLS for cua-vnc"
+        remedy = (
+            "if it is right, name its file (PEM) or sha256:HEX in vnc_tls, or"
+            " VNC_USE_TLS for cua-vnc"
+        )
         return f"the certificate of {server!r} is not accepted: {reason}; {remedy}"
-    return f"{server!r} and this client found no common kind of TLS: {error.reason or error}"
+    return (
+        f"{server!r} and this client found no common kind of TLS:"
+        f" {error.reason or error}"
+    )
 
 
 class TlsLayer:
-    """TLS between a connected protocol and its transport, which it replaces; all else is the transport's.
+    """TLS between a connected protocol and its transport, which it replaces; all else
+    is the transport's.
 
-    The protocol's `tls_started` is called once the certificate is accepted, or else `tls_failed`.
+    The protocol's `tls_started` is called once the certificate is accepted, or else
+    `tls_failed`.
     """
 
     def __init__(self, protocol: Any, host: str, wire: Wire) -> None:
         self._protocol, self._below, self._wire = protocol, protocol.transport, wire
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context_of(wire).wrap_bio(self._incoming, self._outgoing, server_hostname=host)
+        self._tls = context_of(wire).wrap_bio(
+            self._incoming, self._outgoing, server_hostname=host
+        )
         self._is_open = False
         protocol.transport, self._below.protocol = self, self
         self._advance()
@@ -127,6 +154,8 @@ class TlsLayer:
             self._below.write(data)
 
 
+_OLDEST_VERSION = b"RFB 003.003\n"
+_REPEATER = b"RFB 000.000\n"
 _MAX_REASON = 300
 _NONE, _VNC_AUTH, _VENCRYPT = 1, 2, 19
 _NAMES = {
@@ -142,12 +171,15 @@ _X509_NONE, _X509_VNC, _X509_PLAIN = 260, 261, 262
 
 @dataclass
 class ServerFacts:
-    """The facts that a VNC server has sent about itself; a field is empty if the connection failed before.
+    """The facts that a VNC server has sent about itself; a field is empty if the
+    connection failed before.
 
-    `security_types`, and VeNCrypt's `subtypes`, are named as in servers' options. `security_used` is the one that was
-    used; `protection` states what keeps other users from reading along, "" if nothing does. `size` is in pixels.
-    `version` is a text such as `3.8`. `pixel_format` is the server's default, before the client asks for another.
-    `encodings` are those of the rectangles that it sent, including pseudo-encodings.
+    `security_types`, and VeNCrypt's `subtypes`, are named as in servers' options.
+    `security_used` is the one that was used; `protection` states what keeps other users
+    from reading along, "" if nothing does. `size` is in pixels. `version` is a text
+    such as `3.8`. `pixel_format` is the server's default, before the client asks for
+    another. `encodings` are those of the rectangles that it sent, including
+    pseudo-encodings.
     """
 
     version: str = ""
@@ -163,7 +195,9 @@ class ServerFacts:
 
 
 class SecuredClient(RFBClient):
-    """vncdotool's client up to the handshake's end; it uses TLS where it can, and reports why it ends a connection."""
+    """vncdotool's client up to the handshake's end; it uses TLS where it can, and
+    reports why it ends a connection.
+    """
 
     factory: Any
     transport: Any
@@ -171,6 +205,27 @@ class SecuredClient(RFBClient):
     security_types = b""
     _subtype = 0
     _ended = False
+
+    def _handleInitial(self) -> None:
+        """Report what answers, if it is no VNC server."""
+        # vncdotool's method prints a bytearray, and an error of Python for old versions
+        greeting = bytes(self._packet[: len(_REPEATER)])
+        is_too_old = len(greeting) == len(_REPEATER) and greeting < _OLDEST_VERSION
+        if greeting == _REPEATER:
+            self._reject(
+                "is an UltraVNC repeater (RFB 000.000), which waits for the ID of a"
+                " server. That is not supported. Give the address of the VNC server"
+                " behind it"
+            )
+        elif is_too_old or not greeting.startswith(b"RFB "[: len(greeting)]):
+            text = bytes(self._packet).decode("utf-8", "replace")
+            first_line = plain(text.partition("\n")[0].strip())
+            self._reject(
+                f"is no VNC server: it greets with {first_line!r:.100}. Give the port of"
+                " the VNC server, by default 5900 plus the number of its display"
+            )
+        else:
+            super()._handleInitial()
 
     def _handleSecurityTypes(self, block: bytes) -> None:
         """Choose by the rules."""
@@ -200,28 +255,41 @@ class SecuredClient(RFBClient):
     def _choice(self, offered: bytes) -> int | None:
         """Return the type to use; end the connection if none fits the rules."""
         wire = self.factory.wire
-        order: Sequence[int] = (_NONE, _VNC_AUTH) if self.factory.password is None else (_VNC_AUTH, _NONE)
-        has_tls, can_start_tls = self.factory.websocket == "wss", not self.factory.websocket and wire.tls != "off"
+        order: Sequence[int] = (
+            (_NONE, _VNC_AUTH) if self.factory.password is None else (_VNC_AUTH, _NONE)
+        )
+        has_tls, can_start_tls = (
+            self.factory.websocket == "wss",
+            not self.factory.websocket and wire.tls != "off",
+        )
         if wire.requires_tls and not has_tls:
             order = (_VENCRYPT,)
         elif can_start_tls:
-            order = (*order, _VENCRYPT) if is_local_connection(self) else (_VENCRYPT, *order)
+            order = (
+                (*order, _VENCRYPT)
+                if is_local_connection(self)
+                else (_VENCRYPT, *order)
+            )
         chosen = next((number for number in order if number in offered), None)
         if chosen is not None:
             self.factory.facts.security_used = _name(chosen)
             return chosen
         if order == (_VENCRYPT,):
             problem = (
-                f", but {wire.demand} requires TLS. Nothing was sent. Someone on the network may have removed "
-                "the offer of TLS. If not, make the server offer VeNCrypt with X509Vnc or X509Plain"
+                f", but {wire.demand} requires TLS. Nothing was sent. Someone on the"
+                " network may have removed the offer of TLS. If not, make the server"
+                " offer VeNCrypt with X509Vnc or X509Plain"
             )
         elif _VENCRYPT in offered and self.factory.websocket:
             problem = (
-                ": VeNCrypt does not work through a WebSocket. Make the server offer VncAuth or None, and use wss:// "
-                "for TLS"
+                ": VeNCrypt does not work through a WebSocket. Make the server offer"
+                " VncAuth or None, and use wss:// for TLS"
             )
         elif _VENCRYPT in offered:
-            problem = ": vnc_tls=off allows no TLS. Set vnc_tls=auto, or make the server offer VncAuth or None"
+            problem = (
+                ": vnc_tls=off allows no TLS. Set vnc_tls=auto, or make the server"
+                " offer VncAuth or None"
+            )
         else:
             problem = ": make the server offer VncAuth, None or VeNCrypt"
         self._reject(f"offers {_names(offered)}{problem}")
@@ -230,39 +298,58 @@ class SecuredClient(RFBClient):
     # VeNCrypt, which vncdotool 1.4 does not have
 
     def _handle_vencrypt_version(self, _: bytes) -> None:
-        self.transport.write(b"\0\2")  # a server that has only an older version refuses this one
+        # a server that has only an older version refuses this one
+        self.transport.write(b"\0\2")
         self.expect(self._handle_vencrypt_answer, 2)
 
     def _handle_vencrypt_answer(self, block: bytes) -> None:
         refused, count = block
         if refused or not count:
-            raise ValueError(f"the server {'refused VeNCrypt 0.2' if refused else 'offered no VeNCrypt sub-type'}")
+            raise ValueError(
+                "the server"
+                f" {'refused VeNCrypt 0.2' if refused else 'offered no VeNCrypt sub-type'}"
+            )
         self.expect(self._handle_subtypes, 4 * count)
 
     def _handle_subtypes(self, block: bytes) -> None:
-        """Choose the sub-type that fits the credentials best, and check that they are set."""
+        """Choose the sub-type that fits the credentials best, and check that they are
+        set.
+        """
         offered = struct.unpack(f"!{len(block) // 4}I", block)
         self.factory.facts.subtypes = tuple(map(_name, offered))
         wire, has_password = self.factory.wire, self.factory.password is not None
-        order = (_X509_PLAIN, _X509_VNC, _X509_NONE) if wire.user else (_X509_VNC, _X509_NONE, _X509_PLAIN)
+        order = (
+            (_X509_PLAIN, _X509_VNC, _X509_NONE)
+            if wire.user
+            else (_X509_VNC, _X509_NONE, _X509_PLAIN)
+        )
         if not wire.user and not has_password:
             order = (_X509_NONE, _X509_VNC, _X509_PLAIN)
         chosen = next((number for number in order if number in offered), None)
         if chosen is None:
             plain_types = {_NONE, _VNC_AUTH} & set(self.security_types)
             lacks_certificate = bool(_WITHOUT_CERTIFICATE.intersection(offered))
-            self.factory.takes_plain = lacks_certificate and bool(plain_types) and not wire.requires_tls
-            weakness = ", all without a certificate. Someone on the network can read and change such a connection. Make"
+            self.factory.takes_plain = (
+                lacks_certificate and bool(plain_types) and not wire.requires_tls
+            )
+            weakness = (
+                ", all without a certificate. Someone on the network can read and"
+                " change such a connection. Make"
+            )
             self._reject(
-                f"offers VeNCrypt with {_names(offered)}{weakness if lacks_certificate else ': make'} the server offer "
-                "X509Vnc, X509Plain or X509None"
+                "offers VeNCrypt with"
+                f" {_names(offered)}{weakness if lacks_certificate else ': make'} the"
+                " server offer X509Vnc, X509Plain or X509None"
             )
             return
         self.factory.facts.security_used = f"VeNCrypt {_name(chosen)}"
         if chosen == _X509_PLAIN and not wire.user:
-            self._reject("wants a user name (X509Plain), but none is set. Set vnc_username", AuthenticationFailed)
+            self._reject(
+                "wants a user name (X509Plain), but none is set. Set vnc_username",
+                AuthenticationFailed,
+            )
         elif chosen != _X509_NONE and not has_password:
-            self._reject("wants a password, but none is set", AuthenticationFailed)
+            self._reject_missing_password()
         else:
             self._subtype = chosen
             self.transport.write(struct.pack("!I", chosen))
@@ -270,9 +357,15 @@ class SecuredClient(RFBClient):
 
     def _start_tls(self, block: bytes) -> None:
         if block != b"\1":
-            raise ValueError(f"the server offered {self.factory.facts.security_used}, then refused it")
+            raise ValueError(
+                f"the server offered {self.factory.facts.security_used}, then"
+                " refused it"
+            )
         if self._packet:  # someone on the network could have sent it
-            raise ValueError("the server sent bytes before the TLS handshake; they must come after it")
+            raise ValueError(
+                "the server sent bytes before the TLS handshake; they must come"
+                " after it"
+            )
         TlsLayer(self, self.factory.host, self.factory.wire)
 
     def tls_started(self) -> None:
@@ -282,8 +375,12 @@ class SecuredClient(RFBClient):
             return
         if self._subtype == _X509_PLAIN:
             credentials = self.factory.wire.user, self.factory.password or ""
-            user, password = (text.encode("utf-8", "surrogateescape") for text in credentials)
-            self.transport.write(struct.pack("!II", len(user), len(password)) + user + password)
+            user, password = (
+                text.encode("utf-8", "surrogateescape") for text in credentials
+            )
+            self.transport.write(
+                struct.pack("!II", len(user), len(password)) + user + password
+            )
         self.expect(self._handleVNCAuthResult, 4)
 
     def tls_failed(self, error: ssl.SSLError) -> None:
@@ -294,15 +391,22 @@ class SecuredClient(RFBClient):
         """Answer the server's challenge."""
         # vncdotool's method warns that its DES has moved
         if self.factory.password is None:
-            self._reject("wants a password, but none is set", AuthenticationFailed)
+            self._reject_missing_password()
         else:
-            self.transport.write(mirrored_des(self.factory.password.encode("ascii"), self._challenge))
+            self.transport.write(
+                mirrored_des(self.factory.password.encode("ascii"), self._challenge)
+            )
 
     def vncAuthFailed(self, reason: Any) -> None:
         """Report that the server refused the password."""
         # vncdotool's method only logs it
-        text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else reason
-        self._reject(f"refused the password: {cut(plain(text), _MAX_REASON)}", AuthenticationFailed)
+        text = (
+            reason.decode("utf-8", "replace") if isinstance(reason, bytes) else reason
+        )
+        self._reject(
+            f"refused the password: {cut(plain(text), _MAX_REASON)}",
+            AuthenticationFailed,
+        )
 
     def vncProtocolError(self, reason: str) -> None:
         """End the connection with this error."""
@@ -312,23 +416,38 @@ class SecuredClient(RFBClient):
     def _handleConnMessage(self, block: bytes) -> None:
         """Report why the server refuses."""
         # vncdotool's method calls that an error of the protocol
-        reason = cut(plain(block.decode("utf-8", "replace")), _MAX_REASON) or "it gave no reason"
+        reason = (
+            cut(plain(block.decode("utf-8", "replace")), _MAX_REASON)
+            or "it gave no reason"
+        )
         self._reject(f"refused the connection: {reason}")
 
     def _reject(self, problem: str, kind: type[VncUseError] = DesktopRefused) -> None:
         self._end(kind(f"{self.factory.server!r} {problem}"))
 
+    def _reject_missing_password(self) -> None:
+        self._reject(
+            f"wants a password, but none is set. Set {self.factory.wire.password_env}",
+            AuthenticationFailed,
+        )
+
     def _break_off(self, reason: str) -> None:
         if self.handshaken:
             server = self.factory.server
-            self._end(ConnectionLost(f"{server!r} violated the VNC protocol: {reason}. The connection is closed"))
+            self._end(
+                ConnectionLost(
+                    f"{server!r} violated the VNC protocol: {reason}. The connection is"
+                    " closed"
+                )
+            )
         else:
             self._reject(f"does not speak VNC as expected: {reason}")
 
     def _end(self, error: VncUseError) -> None:
         self._ended = True
         self._packet.clear()  # vncdotool would continue handling it,
-        self._expected_len = sys.maxsize  # and endlessly what has no bytes, such as an empty reason
+        # and endlessly what has no bytes, such as an empty reason
+        self._expected_len = sys.maxsize
         self.factory.framebuffer.fail(error)
         self.transport.abortConnection()
 
@@ -342,7 +461,9 @@ class SecuredClient(RFBClient):
 
 
 def mirrored_des(key: bytes, data: bytes) -> bytes:
-    """Encrypt data by DES in ECB mode, under the key's first 8 bytes with their bits mirrored (RFC 6143, 7.2.2)."""
+    """Encrypt data by DES in ECB mode, under the key's first 8 bytes with their bits
+    mirrored (RFC 6143, 7.2.2).
+    """
     mirrored = bytes(int(f"{byte:08b}"[::-1], 2) for byte in key[:8].ljust(8, b"\0"))
     encryptor = Cipher(TripleDES(mirrored * 3), modes.ECB()).encryptor()
     return encryptor.update(data) + encryptor.finalize()

@@ -13,7 +13,6 @@ from typing_extensions import assert_never
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.backends.client import EncodingChoice
-from pytest_vnc_use.backends.connection import RfbConnection
 from pytest_vnc_use.backends.input import (
     ADDRESS_BAR,
     EFFECT,
@@ -26,6 +25,7 @@ from pytest_vnc_use.backends.input import (
     scroll_of,
 )
 from pytest_vnc_use.backends.quirks import ServerQuirks, Typed, plan_text
+from pytest_vnc_use.backends.rfb_connection import RfbConnection
 from pytest_vnc_use.backends.screen import Framebuffer, SettleRules
 from pytest_vnc_use.backends.security import ServerFacts
 from pytest_vnc_use.deadline import Deadline
@@ -62,7 +62,9 @@ if TYPE_CHECKING:
     from pytest_vnc_use.backends.browser import Browser
 
 FROZEN_S = 60.0
-"""The time without a changed pixel, during actions, after which a desktop counts as frozen."""
+"""The time without a changed pixel, during actions, after which a desktop counts as
+frozen.
+"""
 _UNANSWERED_ACTIONS = 3
 """The number of actions without a changed pixel after which a screen may be frozen."""
 _RETRY_DELAY_S = 0.1
@@ -73,15 +75,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Watch:
-    """How a controller survives one lost connection, and which failures of a desktop it reports as DesktopError.
+    """How a controller survives one lost connection, and which failures of a desktop it
+    reports as DesktopError.
 
-    A lost connection is reopened once, within `reconnect_s`. The new one is used only if it leads to the same desktop
-    with the same screen. No action is performed twice. A screen of one single colour has `blank_s` to change; None sets
-    no limit. A screen is fetched again if no pixel has changed for `frozen_s`, although at least three visible
-    actions were performed. It counts as frozen if it is still the same. A screen may change its size.
+    A lost connection is reopened once, within `reconnect_s`. The new one is used only
+    if it leads to the same desktop with the same screen. No action is performed twice.
+    A screen of one single colour has `blank_s` to change; None sets no limit. A screen
+    is fetched again if no pixel has changed for `frozen_s`, although at least three
+    visible actions were performed. It counts as frozen if it is still the same. A
+    screen may change its size.
 
-    If the program under test has ended (`program_exit_reason`), no failure of the desktop is raised: the screen may be
-    blank for that reason, or the server may have been the program itself.
+    If the program under test has ended (`program_exit_reason`), no failure of the
+    desktop is raised: the screen may be blank for that reason, or the server may have
+    been the program itself.
     """
 
     blank_s: float | None
@@ -108,28 +114,43 @@ def connect(
 ) -> VNCController:
     """Connect to a VNC server and wait for its first whole frame.
 
-    `server` is `host::port`, `host:display`, `[IPv6]::port`, `vnc://host:port`, `ws://…`, `wss://…`, or the path of a
-    unix socket. As in TigerVNC's viewer, a number of 100 or more behind one colon is a port.
+    `server` is `host::port`, `host:display`, `[IPv6]::port`, `vnc://host:port`,
+    `ws://…`, `wss://…`, or the path of a unix socket. As in TigerVNC's viewer, a number
+    of 100 or more behind one colon is a port.
 
-    `wire` states how the connection is protected. With `scroll_by="keys"` page and arrow keys do every scroll. With
-    `type_by="clipboard"` all text is pasted; with `"keys"` only text that no key makes is pasted. `encoding` is how
-    pixels travel: `raw` is the default through a unix socket, `tight` (without loss) elsewhere; a screen of more than
-    24 MiB is never raw. With `show_pointer` the pointer is drawn into frames, at its last position, in the server's
-    shape. `tap` gets each message that is sent, `facts` what the server reports about itself, even if the connection
-    then fails. `browser` returns the browser when a URL is opened; without it, the keyboard does that.
+    `wire` states how the connection is protected. With `scroll_by="keys"` page and
+    arrow keys do every scroll. With `type_by="clipboard"` all text is pasted; with
+    `"keys"` only text that no key makes is pasted. `encoding` is how pixels travel:
+    `raw` is the default through a unix socket, `tight` (without loss) elsewhere; a
+    screen of more than 24 MiB is never raw. With `show_pointer` the pointer is drawn
+    into frames, at its last position, in the server's shape. `tap` gets each message
+    that is sent, `facts` what the server reports about itself, even if the connection
+    then fails. `browser` returns the browser when a URL is opened; without it, the
+    keyboard does that.
 
-    Raises DesktopRefused or AuthenticationFailed within `timeout_s`, SettingsError if an argument is invalid.
+    Raises DesktopRefused or AuthenticationFailed within `timeout_s`, SettingsError if
+    an argument is invalid.
     """
     controller = VNCController(
-        settle_rules, scroll_by, type_by, encoding=encoding, show_pointer=show_pointer, watch=watch, browser=browser
+        settle_rules,
+        scroll_by,
+        type_by,
+        encoding=encoding,
+        show_pointer=show_pointer,
+        watch=watch,
+        browser=browser,
     )
-    return controller.connect(server, password, timeout_s=timeout_s, wire=wire, tap=tap, facts=facts)
+    return controller.connect(
+        server, password, timeout_s=timeout_s, wire=wire, tap=tap, facts=facts
+    )
 
 
 class VNCController:
-    """A Controller for one desktop: it takes frames and performs actions. For one thread at a time.
+    """A Controller for one desktop: it takes frames and performs actions. For one
+    thread at a time.
 
-    Without a connection, call `connect` first: `VNCController().connect("localhost::5901", password)`.
+    Without a connection, call `connect` first:
+    `VNCController().connect("localhost::5901", password)`.
     """
 
     def __init__(
@@ -148,7 +169,9 @@ class VNCController:
         self._scroll_by, self._type_by, self._encoding = scroll_by, type_by, encoding
         self._watch, self._browser = watch, browser
         self._unanswered: list[float] = []
-        """The times when visible actions started; a change of the screen answers those before it."""
+        """The times when visible actions started; a change of the screen answers those
+        before it.
+        """
         self._unconfirmed_action = ""
         self._reconnected = False
         self._closed = threading.Event()
@@ -164,7 +187,8 @@ class VNCController:
         tap: MessageTap | None = None,
         facts: ServerFacts | None = None,
     ) -> VNCController:
-        """Connect as `connect` in this module does, after the end of an earlier connection; return this controller.
+        """Connect as `connect` in this module does, after the end of an earlier
+        connection; return this controller.
 
         Raises SettingsError if the server has no clipboard to type by.
         """
@@ -172,7 +196,15 @@ class VNCController:
         self._closed.clear()
 
         def dial(timeout_s: float) -> RfbConnection:
-            return RfbConnection(server, password, timeout_s, encoding=self._encoding, wire=wire, tap=tap, facts=facts)
+            return RfbConnection(
+                server,
+                password,
+                timeout_s,
+                encoding=self._encoding,
+                wire=wire,
+                tap=tap,
+                facts=facts,
+            )
 
         self._dial = dial
         return self.attach(dial(timeout_s))
@@ -182,14 +214,20 @@ class VNCController:
         self._quirks = connection.quirks
         if self._type_by == "clipboard" and not self._quirks.has_clipboard:
             connection.drop()
-            raise SettingsError("this VNC server has no extended clipboard (TigerVNC has one). Set vnc_typing=keys")
+            raise SettingsError(
+                "this VNC server has no extended clipboard (TigerVNC has one). Set"
+                " vnc_typing=keys"
+            )
         if self._type_by == "clipboard":
             self._quirks = replace(self._quirks, text="clipboard only")
         self._connection = connection
         self._screen = connection.framebuffer
         self._pointer = Pointer(connection)
         self._keyboard = Keyboard(connection, self._quirks)
-        self._has_wheel, self._clicked = self._scroll_by == "wheel" and self._quirks.wheel, False
+        self._has_wheel, self._clicked = (
+            self._scroll_by == "wheel" and self._quirks.wheel,
+            False,
+        )
         self._screen.mark_connected()
         self._last_size = self.size
         return self
@@ -198,7 +236,10 @@ class VNCController:
 
         def __getattr__(self, name: str) -> NoReturn:
             if name in ("_quirks", "_connection", "_screen", "_pointer", "_keyboard"):
-                raise DesktopError("the controller is not connected. Call connect(server, password) first")
+                raise DesktopError(
+                    "the controller is not connected. Call connect(server, password)"
+                    " first"
+                )
             raise AttributeError(f"a VNCController has no {name!r}")
 
     @property
@@ -218,17 +259,23 @@ class VNCController:
 
     @property
     def exposure(self) -> str:
-        """Return what others on the network can read of this connection; "" if it is protected."""
+        """Return what others on the network can read of this connection; "" if it is
+        protected.
+        """
         return self._connection.exposure
 
     @property
     def quirks(self) -> ServerQuirks:
-        """The input that the server is known to support; as a string it is readable text."""
+        """The input that the server is known to support; as a string it is readable
+        text.
+        """
         return self._quirks
 
     @property
     def doubles_only_near(self) -> bool:
-        """Return whether no program there takes two clicks at different points for a double click."""
+        """Return whether no program there takes two clicks at different points for a
+        double click.
+        """
         return self._quirks.doubles_only_near
 
     @property
@@ -237,22 +284,30 @@ class VNCController:
         return self._screen
 
     def page_url(self) -> str:
-        """Return the URL of the page that the browser shows; "" if there is no browser, or it does not answer."""
+        """Return the URL of the page that the browser shows; "" if there is no browser,
+        or it does not answer.
+        """
         try:
             return self._browser(wait_s=0).url if self._browser else ""
         except (DesktopError, SettingsError):
             return ""
 
     def refresh(self) -> None:
-        """Have the whole screen sent again, even if the server reports no change. Raises ConnectionLost."""
+        """Have the whole screen sent again, even if the server reports no change.
+        Raises ConnectionLost.
+        """
         self._connection.refresh()
 
     def rest(self) -> None:
-        """Keep the connection, but have no changes sent until `refresh`. Raises DesktopError if it has ended."""
+        """Keep the connection, but have no changes sent until `refresh`. Raises
+        DesktopError if it has ended.
+        """
         self._connection.rest()
 
     def frame(self) -> Frame:
-        """Return the screen as it is now, not before. Raises DesktopError, ActionInterrupted."""
+        """Return the screen as it is now, not before. Raises DesktopError,
+        ActionInterrupted.
+        """
         frame = self._surviving(self._frame)
         self._unconfirmed_action = ""
         return frame
@@ -266,27 +321,44 @@ class VNCController:
         return frame
 
     def _check_screen(self, watch: Watch) -> None:
-        """Raise ScreenBlank or ScreenFrozen, unless the program under test has ended."""
+        """Raise ScreenBlank or ScreenFrozen, unless the program under test has
+        ended.
+        """
         screen, server = self._screen, self._connection.server
-        if watch.blank_s is not None and screen.only_colour(0.0) and not watch.program_exit_reason():
+        if (
+            watch.blank_s is not None
+            and screen.only_colour(0.0)
+            and not watch.program_exit_reason()
+        ):
             colour = screen.only_colour(watch.blank_s)
             if colour and not watch.program_exit_reason():
                 raise ScreenBlank(
-                    f"the screen of {server!r} has had only one colour ({colour}) for {watch.blank_s:g} s. "
-                    "Start a program on it before the run, by --vnc-app or by app in the task's file, or wait longer "
-                    "with vnc_start_seconds"
+                    f"the screen of {server!r} has had only one colour ({colour}) for"
+                    f" {watch.blank_s:g} s. Start a program on it before the run, by"
+                    " --vnc-app or by app in the task's file, or wait longer with"
+                    " vnc_start_seconds"
                 )
         for is_fresh in (False, True):
-            self._unanswered = [started_s for started_s in self._unanswered if started_s > screen.changed_at]
-            since_s = clock.monotonic() - self._unanswered[0] if self._unanswered else 0.0
-            if len(self._unanswered) < _UNANSWERED_ACTIONS or since_s < watch.frozen_s or watch.program_exit_reason():
+            self._unanswered = [
+                started_s
+                for started_s in self._unanswered
+                if started_s > screen.changed_at
+            ]
+            since_s = (
+                clock.monotonic() - self._unanswered[0] if self._unanswered else 0.0
+            )
+            if (
+                len(self._unanswered) < _UNANSWERED_ACTIONS
+                or since_s < watch.frozen_s
+                or watch.program_exit_reason()
+            ):
                 return
             if not is_fresh:
                 self._connection.refresh()
         raise ScreenFrozen(
-            f"the screen of {server!r} is frozen. No pixel changed for {since_s:.0f} s, although "
-            f"{len(self._unanswered)} actions were performed. The server answers, so the program may hang, "
-            "or the server may be read-only"
+            f"the screen of {server!r} is frozen. No pixel changed for {since_s:.0f} s,"
+            f" although {len(self._unanswered)} actions were performed. The server"
+            " answers, so the program may hang, or the server may be read-only"
         )
 
     def last_frame(self) -> Frame:
@@ -298,24 +370,32 @@ class VNCController:
         return self.frame().png
 
     def settle(self, *, briefly: bool = False) -> Settled:
-        """Wait until the screen has answered the last action and is stable. Raises DesktopError, ActionInterrupted.
+        """Wait until the screen has answered the last action and is stable. Raises
+        DesktopError, ActionInterrupted.
 
-        `briefly` asks for a shorter wait, which is enough if the caller continues to watch the screen.
+        `briefly` asks for a shorter wait, which is enough if the caller continues to
+        watch the screen.
         """
         self._clicked = False
         rules = self._rules.shortened() if briefly else self._rules
         return self._surviving(lambda: self._screen.wait_settled(rules))
 
     def changed_since(self, timestamp: float) -> bool:
-        """Return whether a pixel changed after `timestamp`, outside moving regions. Raises DesktopError."""
+        """Return whether a pixel changed after `timestamp`, outside moving regions.
+        Raises DesktopError.
+        """
         return self._surviving(lambda: self._screen.changed_since(timestamp))
 
     def wait_changed(self, timestamp: float, timeout_s: float) -> bool:
-        """Wait at most `timeout_s` until `changed_since` is true; return whether it is. Raises DesktopError."""
+        """Wait at most `timeout_s` until `changed_since` is true; return whether it is.
+        Raises DesktopError.
+        """
         return self._surviving(lambda: self._screen.wait_changed(timestamp, timeout_s))
 
     def raw_frame(self) -> RawFrame:
-        """Return the pixels of the screen now, without taking a frame. Raises DesktopError."""
+        """Return the pixels of the screen now, without taking a frame. Raises
+        DesktopError.
+        """
 
         def read_screen() -> RawFrame:
             self._connection.round_trip()
@@ -324,7 +404,9 @@ class VNCController:
         return self._surviving(read_screen)
 
     def transient_frames(self) -> tuple[Frame, ...]:
-        """Return the frames since the last call that were shown for 0.2 s or longer, then replaced; oldest first."""
+        """Return the frames since the last call that were shown for 0.2 s or longer,
+        then replaced; oldest first.
+        """
         return tuple(capture.frame() for capture in self._screen.transients())
 
     def move(self, x: int, y: int) -> None:
@@ -332,8 +414,12 @@ class VNCController:
         with self._acting():
             self._pointer.move(x, y)
 
-    def click(self, x: int, y: int, button: Button | int = "left", count: int = 1) -> None:
-        """Move to a point, then press and release `button`, or the one of that number, `count` (1 to 3) times."""
+    def click(
+        self, x: int, y: int, button: Button | int = "left", count: int = 1
+    ) -> None:
+        """Move to a point, then press and release `button`, or the one of that number,
+        `count` (1 to 3) times.
+        """
         if count not in (1, 2, 3):
             raise ActionError(f"the count of a click must be 1 to 3, got {count!r}")
         pressed = button_of(button)
@@ -363,7 +449,9 @@ class VNCController:
             self._pointer.release(button_of(button))
 
     def drag_and_drop(self, x0: int, y0: int, x1: int, y1: int) -> None:
-        """Press the left button at a point, move to another point by points between them, and release it."""
+        """Press the left button at a point, move to another point by points between
+        them, and release it.
+        """
         with self._acting(clicks=True):
             self._pointer.check(x1, y1)
             self._pointer.move(x0, y0)
@@ -381,9 +469,10 @@ class VNCController:
     ) -> None:
         """Scroll `clicks` wheel clicks at a point; keys scroll whatever has the focus.
 
-        By keys, five wheel clicks up or down are a page, and one left or right is three arrows. Where the server has no
-        wheel (Qt's), keys are used in any case. `scroll("down", magnitude=800)` scrolls in the middle of the screen, a
-        wheel click for 100 pixels.
+        By keys, five wheel clicks up or down are a page, and one left or right is three
+        arrows. Where the server has no wheel (Qt's), keys are used in any case.
+        `scroll("down", magnitude=800)` scrolls in the middle of the screen, a wheel
+        click for 100 pixels.
         """
         scroll = scroll_of(x, y, direction, clicks, by, magnitude, self.size)
         with self._acting():
@@ -394,7 +483,8 @@ class VNCController:
                 self._keyboard.strike(*scroll_chords(scroll.direction, scroll.clicks))
 
     def key_combo(self, keys: str | Sequence[str]) -> None:
-        """Press keys together: `"control+a"`, `["ctrl", "a"]`, `"F5"`, `"+"`. Raises ActionError.
+        """Press keys together: `"control+a"`, `["ctrl", "a"]`, `"F5"`, `"+"`. Raises
+        ActionError.
 
         A lone character beyond ASCII is typed as text, because servers lose such keys.
         """
@@ -419,25 +509,39 @@ class VNCController:
             self._keyboard.release(keysym)
 
     def type_text(
-        self, text: str, press_enter: bool = False, clear_first: bool = False, *, paste: bool = False
+        self,
+        text: str,
+        press_enter: bool = False,
+        clear_first: bool = False,
+        *,
+        paste: bool = False,
     ) -> None:
-        """Type at the focus; line feeds and tabs go as their keys. `paste` is as in `TypeText`.
+        """Type at the focus; line feeds and tabs go as their keys. `paste` is as in
+        `TypeText`.
 
         Raises ActionError, and types nothing, if the server cannot take a character.
         """
         pieces = plan_text(text, self._quirks.text)
         pastes = bool(paste and text and self._quirks.has_clipboard)
-        with self._acting(types=True, enters=press_enter or text.endswith(("\n", "\r"))):
+        with self._acting(
+            types=True, enters=press_enter or text.endswith(("\n", "\r"))
+        ):
             if clear_first:
-                self._keyboard.clear(to_be_replaced=not pastes and isinstance(next(iter(pieces), None), Typed))
+                self._keyboard.clear(
+                    to_be_replaced=not pastes
+                    and isinstance(next(iter(pieces), None), Typed)
+                )
             with self._connection.outgoing.typing(text):
                 if pastes:
                     self._keyboard.paste(text, PASTE)
                 else:
                     self._keyboard.write(pieces)
             if press_enter:
-                if text:  # GTK's file dialog looks for the name as it is typed, and loses an Enter at its heels
+                # GTK's file dialog looks for the name as it is typed, and loses an
+                # Enter at its heels
+                if text:
                     self._screen.wait_settled(self._rules)
+                    self._screen.mark_started()
                 self._keyboard.strike(ENTER)
 
     def open_url(self, url: str) -> None:
@@ -450,8 +554,8 @@ class VNCController:
     def perform(self, action: DesktopAction) -> None:
         """Perform one action, never twice.
 
-        Raises ActionError if it cannot be done, DesktopError if the desktop is gone, ActionInterrupted if the
-        connection was lost meanwhile and reopened.
+        Raises ActionError if it cannot be done, DesktopError if the desktop is gone,
+        ActionInterrupted if the connection was lost meanwhile and reopened.
         """
         self._surviving(lambda: self._screen.raise_if_lost())  # before anything is sent
         started_s = clock.monotonic()
@@ -481,7 +585,9 @@ class VNCController:
                 plan_text(text, self._quirks.text)
                 if action.x is not None and action.y is not None:
                     self.click(action.x, action.y)
-                self.type_text(text, action.press_enter, action.clear_first, paste=action.paste)
+                self.type_text(
+                    text, action.press_enter, action.clear_first, paste=action.paste
+                )
             case act.KeyCombo(keys):
                 self.key_combo(keys)
             case act.KeyDown(key):
@@ -502,11 +608,14 @@ class VNCController:
                 assert_never(action)
 
     def _browses(self, action: DesktopAction) -> bool:
-        """Return whether DevTools performed it; the keyboard does what they cannot, such as a URL as a user types it.
+        """Return whether DevTools performed it; the keyboard does what they cannot,
+        such as a URL as a user types it.
 
         While the browser does not answer, the planner gets an ActionError.
         """
-        if not self._browser or not isinstance(action, (act.OpenUrl, act.TraverseHistory)):
+        if not self._browser or not isinstance(
+            action, (act.OpenUrl, act.TraverseHistory)
+        ):
             return False
         self.wait(0.0)  # later changes on the screen are the action's effect
         try:
@@ -535,31 +644,41 @@ class VNCController:
             self._clicked = False
 
     def close(self) -> None:
-        """Release all keys and buttons and end the connection; a second call does nothing."""
+        """Release all keys and buttons and end the connection; a second call does
+        nothing.
+        """
         with self._closing:
             self._closed.set()
         if "_connection" in vars(self):
-            with suppress(DesktopError):  # a connection that has ended has nothing to release
+            # a connection that has ended has nothing to release
+            with suppress(DesktopError):
                 self._keyboard.release_all()
                 self._pointer.release_all()
             self._connection.close()
 
     @contextmanager
-    def _acting(self, *, clicks: bool = False, types: bool = False, enters: bool = False) -> Iterator[None]:
+    def _acting(
+        self, *, clicks: bool = False, types: bool = False, enters: bool = False
+    ) -> Iterator[None]:
         if types and self._clicked:
-            self._screen.wait_settled(EFFECT)  # under some window managers keys overtake a click
+            # under some window managers keys overtake a click
+            self._screen.wait_settled(EFFECT)
         self._screen.mark_started()
         try:
             yield
         finally:
-            self._screen.mark_finished(clicked=self._pointer.at if clicks else None, entered=enters)
+            self._screen.mark_finished(
+                clicked=self._pointer.at if clicks else None, entered=enters
+            )
             self._clicked = clicks
         self._screen.raise_if_lost()
 
     def _surviving(self, work: Callable[[], T]) -> T:
-        """Return the result of `work`; repeat it over a new connection if the first one is lost.
+        """Return the result of `work`; repeat it over a new connection if the first one
+        is lost.
 
-        While an action is unconfirmed, `work` is not repeated: raises ActionInterrupted.
+        While an action is unconfirmed, `work` is not repeated: raises
+        ActionInterrupted.
         """
         try:
             return work()
@@ -570,15 +689,21 @@ class VNCController:
             if self._unconfirmed_action:
                 action, self._unconfirmed_action = self._unconfirmed_action, ""
                 raise ActionInterrupted(
-                    f"the connection was lost before the desktop had answered a {action}. The watchdog reconnected, "
-                    f"but it is unknown whether the {action} took effect. Check the screen, and repeat it if needed"
+                    "the connection was lost before the desktop had answered a"
+                    f" {action}. The watchdog reconnected, but it is unknown whether"
+                    f" the {action} took effect. Check the screen, and repeat it if"
+                    " needed"
                 ) from lost
         return work()
 
     def _reconnect(self, watch: Watch, lost: ConnectionLost) -> None:
-        """Replace the lost connection by a new one. Raises ConnectionLost if the run cannot continue."""
+        """Replace the lost connection by a new one. Raises ConnectionLost if the run
+        cannot continue.
+        """
         if self._reconnected:
-            raise type(lost)(f"{lost}; it was lost before, and the watchdog reconnects only once") from lost
+            raise type(lost)(
+                f"{lost}; it was lost before, and the watchdog reconnects only once"
+            ) from lost
         self._reconnected = True
         is_holding = bool(self._keyboard.held or self._pointer.pressed)
         name, size, before = self.name, self._last_size, self.last_frame()
@@ -591,7 +716,10 @@ class VNCController:
                 connection = self._dial(max(deadline.remaining_s, _MIN_ATTEMPT_S))
             except DesktopError as exc:
                 if not isinstance(exc, DesktopRefused) or not deadline.remaining_s:
-                    problem = f"the watchdog could not reconnect within {watch.reconnect_s:g} s: {exc}"
+                    problem = (
+                        f"the watchdog could not reconnect within {watch.reconnect_s:g}"
+                        f" s: {exc}"
+                    )
                     raise type(lost)(f"{lost}; {problem}") from exc
                 if self._closed.wait(_RETRY_DELAY_S):
                     raise lost from exc
@@ -600,11 +728,16 @@ class VNCController:
             changed = "the run had closed the desktop" if self._closed.is_set() else ""
             if (self.name, self.size) != (name, size):
                 (now_w, now_h), (width, height) = self.size, size
-                changed = f"it is another desktop: {self.name!r}, {now_w}x{now_h}; it was {name!r}, {width}x{height}"
+                changed = (
+                    f"it is another desktop: {self.name!r}, {now_w}x{now_h}; it was"
+                    f" {name!r}, {width}x{height}"
+                )
             elif is_holding:
                 changed = "the keys or buttons that were held down are up now"
             elif not same_screen(before.png, self.last_frame().png):
                 changed = "it shows another screen than before"
             if changed:
                 connection.close()
-                raise ConnectionLost(f"{lost}; the watchdog reconnected, but {changed}") from lost
+                raise ConnectionLost(
+                    f"{lost}; the watchdog reconnected, but {changed}"
+                ) from lost

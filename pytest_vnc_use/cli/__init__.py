@@ -1,12 +1,14 @@
-"""`cua-vnc`: run a task without pytest, answer a run that waits, resume one, read policy files, and check what works.
+"""`cua-vnc`: run a task without pytest, answer a run that waits, resume one, read
+policy files, and check what works.
 
-`cua-vnc init` writes a first test into your project. `cua-vnc record` writes a test from what you do on its page.
-`cua-vnc report` writes the pages of runs for a reviewer, and merges the results of several jobs.
+`cua-vnc init` writes a first test into your project.
+`cua-vnc record` writes a test from what you do on its page.
+`cua-vnc report` writes the pages of runs, and merges the results of several jobs.
 `cua-vnc ui` serves a page to run and watch the tests.
 `cua-vnc mask` excludes a region of the screen from a test's comparisons.
 `cua-vnc recordings log` prints who accepted which changes of recordings.
-`cua-vnc screenshots` writes the screenshots of a harness agent's run from its recording.
-`cua-vnc mcp` gives a coding agent tools for tasks, tests and runs, over the Model Context Protocol.
+`cua-vnc screenshots` writes the screenshots of a harness agent's run.
+`cua-vnc mcp` gives a coding agent tools, over the Model Context Protocol.
 
 Exit codes of run, approve, deny, resume and reenact:
 
@@ -20,9 +22,11 @@ Exit codes of run, approve, deny, resume and reenact:
     70  a defect of this program
     130 Ctrl-C
 
-The last printed line names the outcome, or `infra`, `defect` or `interrupted`, and the run directory. approve, deny and
-resume use the run's claims and limits. Give its planner, policy, desktop and secrets again: a run directory may come
-from another user, so none of these is read from it.
+The last printed line names the outcome, or `infra`, `defect` or `interrupted`, and the
+run directory. approve, deny and resume use the run's settings, claims and limits;
+options replace settings. They read its secrets again, by default from variables of the
+same names. A run directory that was copied, or belongs to another user, gives no
+settings: then give its desktop, planner, policy and secrets again.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
 from io import TextIOWrapper
-from typing import Any
+from typing import Any, Protocol
 
 from pytest_vnc_use.errors import VncUseError
 from pytest_vnc_use.plain_text import cut, without_query
@@ -57,19 +61,29 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
 """The commands of each module here."""
 
 
+class Commands(Protocol):
+    """What a module adds its commands to: argparse's, which has no public name."""
+
+    def add_parser(self, name: str, **options: Any) -> argparse.ArgumentParser:
+        """Add a command, and return its parser."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command, and return its exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal with few characters must not end a command in the middle
+            # a terminal with few characters must not end a command in the middle
+            stream.reconfigure(errors="replace")
     try:
         try:
             return _run(argv)
         finally:
             if sys.stdout and not sys.stdout.closed:
                 sys.stdout.flush()
-    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe; nothing more can be printed
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes stdout at its end
+    except BrokenPipeError:
+        # the reader, such as `head`, has closed the pipe; nothing more can be printed
+        # the interpreter flushes stdout at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return CLOSED_PIPE
 
 
@@ -77,7 +91,9 @@ def _run(argv: Sequence[str] | None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     try:
         use_named_env_file()
-        arguments, unknown = (root := parser(argv[0] if argv else "")).parse_known_args(argv)
+        arguments, unknown = (root := parser(argv[0] if argv else "")).parse_known_args(
+            argv
+        )
         if "sentence" in arguments and bool(arguments.sentence) == bool(arguments.task):
             if not arguments.task and not unknown:
                 root.error("the following arguments are required: TASK")
@@ -86,32 +102,58 @@ def _run(argv: Sequence[str] | None) -> int:
             root.error(_unknown(unknown))
         return int(arguments.command(arguments))
     except VncUseError as exc:
-        print(cut(sanitize(f"error: {exc}", hide=without_query), MAX_ERROR), file=sys.stderr)
+        print(
+            cut(sanitize(f"error: {exc}", hide=without_query), MAX_ERROR),
+            file=sys.stderr,
+        )
         return USAGE
 
 
 def _unknown(argv: Sequence[str]) -> str:
-    """Return the error for unknown options, without their values: a terminal may be a log, and a value a password."""
-    options = [arg.partition("=")[0] if arg.startswith("--") else arg[:2] for arg in argv if arg.startswith("-")]
-    hint = "; a password is given by its variable: --password-env NAME" if "--password" in options else ""
-    return f"unrecognized arguments: {' '.join(options) or f'{len(argv)} more than the command has'}{hint}"
+    """Return the error for unknown options, without their values: a terminal may be a
+    log, and a value a password.
+    """
+    options = [
+        arg.partition("=")[0] if arg.startswith("--") else arg[:2]
+        for arg in argv
+        if arg.startswith("-")
+    ]
+    hint = (
+        "; a password is given by its variable: --password-env NAME"
+        if "--password" in options
+        else ""
+    )
+    return (
+        "unrecognized arguments:"
+        f" {' '.join(options) or f'{len(argv)} more than the command has'}{hint}"
+    )
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that, with those of its commands, knows no abbreviated options: --password is not --password-env."""
+    """A parser that, with those of its commands, knows no abbreviated options:
+    --password is not --password-env.
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options, allow_abbrev=False)
 
 
 def parser(command: str = "") -> argparse.ArgumentParser:
-    """Return the parser of the command line, or for one command its own part: to import all of them takes a second."""
+    """Return the parser of the command line, or for one command its own part: to import
+    all of them takes a second.
+    """
     root: argparse.ArgumentParser = _Parser(
-        prog="cua-vnc", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="cua-vnc",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     plugin_version = f"pytest-vnc-use {version('pytest-vnc-use')}"
-    root.add_argument("--version", action="version", version=plugin_version, help="Print the version")
+    root.add_argument(
+        "--version", action="version", version=plugin_version, help="Print the version"
+    )
     commands = root.add_subparsers(required=True, metavar="COMMAND")
-    for module in [name for name, its in _COMMANDS.items() if command in its] or _COMMANDS:
+    for module in [
+        name for name, its in _COMMANDS.items() if command in its
+    ] or _COMMANDS:
         import_module(f"pytest_vnc_use.cli.{module}").add(commands)
     return root

@@ -1,4 +1,6 @@
-"""The file with pytest's options in a project: the one that pytest finds, and options added to it."""
+"""The file with pytest's options in a project: the one that pytest finds, and options
+added to it.
+"""
 
 from __future__ import annotations
 
@@ -28,24 +30,34 @@ _LOCATIONS = (
     ("tox.ini", "pytest", False),
     ("setup.cfg", "tool:pytest", False),
 )
-"""Where pytest looks, in its order: file, table, and whether pytest uses the file without that table."""
+"""Where pytest looks, in its order: file, table, and whether pytest uses the file
+without that table.
+"""
 
 
 def read_text(path: Path) -> str | None:
-    """Return a file's text with its line ends as they are; None without a file. Raises SettingsError."""
+    """Return a file's text with its line ends as they are; None without a file. Raises
+    SettingsError.
+    """
     try:
         return path.read_bytes().decode()
     except FileNotFoundError:
         return None
     except UnicodeDecodeError as exc:
-        raise SettingsError(f"{str(path)!r} is not text in UTF-8: {exc}. Nothing was written") from exc
+        raise SettingsError(
+            f"{str(path)!r} is not text in UTF-8: {exc}. Nothing was written"
+        ) from exc
     except OSError as exc:
-        raise SettingsError(f"{str(path)!r} cannot be read: {exc.strerror}. Nothing was written") from exc
+        raise SettingsError(
+            f"{str(path)!r} cannot be read: {exc.strerror}. Nothing was written"
+        ) from exc
 
 
 @dataclass(frozen=True)
 class IniFile:
-    """The file with pytest's options: its name, the table in it, its text (None without a file), and the options."""
+    """The file with pytest's options: its name, the table in it, its text (None without
+    a file), and the options.
+    """
 
     name: str
     table: str
@@ -54,14 +66,18 @@ class IniFile:
 
     @classmethod
     def find(cls, directory: Path) -> IniFile:
-        """Find the file that pytest uses, or the one that it will use. Raises SettingsError for a malformed one."""
+        """Find the file that pytest uses, or the one that it will use. Raises
+        SettingsError for a malformed one.
+        """
         for name, table, counts_empty in _LOCATIONS:
             if (text := read_text(directory / name)) is None:
                 continue
             try:
                 options = _options(name, table, text)
             except (tomllib.TOMLDecodeError, ParseError) as exc:
-                raise SettingsError(f"{name} cannot be read: {exc}. Nothing was written") from exc
+                raise SettingsError(
+                    f"{name} cannot be read: {exc}. Nothing was written"
+                ) from exc
             if options is not None or counts_empty:
                 return cls(name, table, text, options or {})
         if (text := read_text(directory / "pyproject.toml")) is not None:
@@ -69,34 +85,49 @@ class IniFile:
         return cls("pytest.ini", "pytest", None, {})
 
     def values(self, name: str) -> list[str]:
-        """Return an option that is a list, which pytest splits as a shell does. Raises SettingsError."""
+        """Return an option that is a list, which pytest splits as a shell does. Raises
+        SettingsError.
+        """
         value = self.options.get(name, ())
         if not isinstance(value, str):
-            return [str(item) for item in value] if isinstance(value, Iterable) else [str(value)]
+            return (
+                [str(item) for item in value]
+                if isinstance(value, Iterable)
+                else [str(value)]
+            )
         try:
             return shlex.split(value)
         except ValueError as exc:
-            raise SettingsError(f"{name} in {self.name} cannot be split ({exc}), got {value!r}") from exc
+            raise SettingsError(
+                f"{name} in {self.name} cannot be split ({exc}), got {value!r}"
+            ) from exc
 
     def with_options(self, options: Mapping[str, tuple[str, str]]) -> str:
-        """Return the text with these new options, each a value and a comment, added to the table.
+        """Return the text with these new options, each a value and a comment, added to
+        the table.
 
         Raises SettingsError if the table is written so that lines cannot be added.
         """
         text = self.text or ""
         end = "\r\n" if "\r\n" in text else "\n"
         lines = [
-            line for name, (value, comment) in options.items() for line in (f"# {comment}", self._line(name, value))
+            line
+            for name, (value, comment) in options.items()
+            for line in (f"# {comment}", self._line(name, value))
         ]
         changed = self._insert(text, "".join(f"{line}{end}" for line in lines), end)
         try:
-            has_changed = (_options(self.name, self.table, changed) or {}).keys() >= {*self.options, *options}
+            has_changed = (_options(self.name, self.table, changed) or {}).keys() >= {
+                *self.options,
+                *options,
+            }
         except (tomllib.TOMLDecodeError, ParseError):
             has_changed = False
         if not has_changed:
             raise SettingsError(
-                f"options cannot be added to {self.name}: its table [{self.table}] has no separate heading. "
-                f"Nothing was written. Add these lines to it: {'; '.join(lines)}"
+                f"options cannot be added to {self.name}: its table [{self.table}] has"
+                " no separate heading. Nothing was written. Add these lines to it:"
+                f" {'; '.join(lines)}"
             )
         return changed
 
@@ -104,11 +135,18 @@ class IniFile:
         if not self.name.endswith(".toml"):
             return f"{name} = {value}"
         is_list = name == "addopts" and self.table in ("pytest", "tool.pytest")
-        return f"{name} = {json.dumps(shlex.split(value) if is_list else value, ensure_ascii=False)}"
+        return (
+            f"{name} ="
+            f" {json.dumps(shlex.split(value) if is_list else value, ensure_ascii=False)}"
+        )
 
     def _insert(self, text: str, added: str, end: str) -> str:
         name = r"\s*\.\s*".join(map(re.escape, self.table.split(".")))
-        header = re.search(rf"^\ufeff?\s*\[\s*{name}\s*\][^\S\n]*(?:[#;][^\n]*)?(?:\n|\Z)", text, re.MULTILINE)
+        header = re.search(
+            rf"^\ufeff?\s*\[\s*{name}\s*\][^\S\n]*(?:[#;][^\n]*)?(?:\n|\Z)",
+            text,
+            re.MULTILINE,
+        )
         if header:
             head, tail = text[: header.end()], text[header.end() :]
             return f"{head}{'' if head.endswith(chr(10)) else end}{added}{tail}"
@@ -117,12 +155,18 @@ class IniFile:
 
 
 def _options(name: str, table: str, text: str) -> Mapping[str, Any] | None:
-    """Return pytest's options in the text of a file; None if the text has no such table."""
+    """Return pytest's options in the text of a file; None if the text has no such
+    table.
+    """
     if not name.endswith(".toml"):
         return IniConfig("", data=text).sections.get(table)
     section: Any = tomllib.loads(text)
     for key in table.split("."):
         section = section.get(key) if isinstance(section, Mapping) else None
-    if table == "tool.pytest" and isinstance(section, Mapping) and not section.keys() - {"ini_options"}:
+    if (
+        table == "tool.pytest"
+        and isinstance(section, Mapping)
+        and not section.keys() - {"ini_options"}
+    ):
         return None  # [tool.pytest] only holds the older table
     return section if isinstance(section, Mapping) else None

@@ -1,9 +1,12 @@
-"""`cua-vnc mcp`: serve a coding agent. The tools are in mcp_server.py, whose library is optional."""
+"""`cua-vnc mcp`: serve a coding agent. The tools are in mcp_server.py, whose library is
+optional.
+"""
 
 from __future__ import annotations
 
 import argparse
 
+from pytest_vnc_use.cli import Commands
 from pytest_vnc_use.cli.options import (
     DESKTOP_OPTIONS,
     RUN_OPTIONS,
@@ -16,15 +19,21 @@ from pytest_vnc_use.cli.options import (
 from pytest_vnc_use.settings.layers import read_value
 
 
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add(commands: Commands) -> None:
     """Register `cua-vnc mcp` and its options."""
     mcp = commands.add_parser(
         "mcp",
         help="Serve a coding agent over the Model Context Protocol",
-        description="Speak MCP on stdin and stdout until stdin is closed: tools to run a task or the tests, to read "
-        "runs and their screenshots, and to propose a test.",
+        description=(
+            "Speak MCP on stdin and stdout until stdin is closed: tools to run a task"
+            " or the tests, to read runs and their screenshots, and to propose a test."
+        ),
     )
-    mcp.add_argument("--answer-seconds", default="300", help="Maximum seconds for a user to confirm (default: 300)")
+    mcp.add_argument(
+        "--answer-seconds",
+        default="300",
+        help="Maximum seconds for a user to confirm (default: 300)",
+    )
     add_options(mcp, {**DESKTOP_OPTIONS, **RUN_OPTIONS}, needs_server=False)
     add_secret(mcp)
     mcp.set_defaults(command=_mcp)
@@ -34,7 +43,9 @@ def _mcp(arguments: argparse.Namespace) -> int:
     from pytest_vnc_use.cli.mcp_server import serve
 
     options = option_values(arguments, (DESKTOP_OPTIONS, RUN_OPTIONS))
-    answer_within_s = read_value("max_seconds", arguments.answer_seconds, "--answer-seconds")
+    answer_within_s = read_value(
+        "max_seconds", arguments.answer_seconds, "--answer-seconds"
+    )
     serve(
         settings_of(arguments),
         {field: value for field, value in options.items() if value is not None},

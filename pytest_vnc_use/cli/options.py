@@ -1,4 +1,6 @@
-"""Options that several commands share: the settings of a desktop and of a model, and secrets."""
+"""Options that several commands share: the settings of a desktop and of a model, and
+secrets.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +36,13 @@ RUN_OPTIONS = {
     "--step-limit": "max_steps",
     "--seconds": "max_seconds",
 }
-"""Options of the commands that ask a model. A run that continues gets them again: its directory gives none."""
+"""Options of the commands that ask a model."""
 ABOUT = {
     "server": "VNC desktop: host::port, host:display or a unix socket",
-    "planner": "Planner: gemini (default), anthropic, openai (these cost money), or package.module:name",
+    "planner": (
+        "Planner: gemini (default), anthropic, openai (these cost money), or"
+        " package.module:name"
+    ),
 }
 """Help texts that differ from those of pytest's options."""
 
@@ -49,16 +54,27 @@ def add_options(
     *,
     needs_server: bool = True,
 ) -> None:
-    """Add options that give settings. `--vnc` is required if the command needs a server and no variable names one."""
-    default, needs_server = Settings(), needs_server and not environment_layer()[0]["server"]
+    """Add options that give settings. `--vnc` is required if the command needs a server
+    and no variable names one.
+    """
+    default, needs_server = (
+        Settings(),
+        needs_server and not environment_layer()[0]["server"],
+    )
     for option, field in options.items():
         metadata, value = FIELDS[field].metadata, getattr(default, field)
         text = about.get(field, metadata["help"])
-        text += f" (default: {f'{value:g}' if isinstance(value, float) else value})" if value else ""
+        text += (
+            f" (default: {f'{value:g}' if isinstance(value, float) else value})"
+            if value
+            else ""
+        )
         metavar = metadata["metavar"] or field.upper()
         required = needs_server and field == "server"
         names = [option, "--excluded-actions"] if field == "exclude" else [option]
-        parser.add_argument(*names, dest=field, required=required, metavar=metavar, help=text)
+        parser.add_argument(
+            *names, dest=field, required=required, metavar=metavar, help=text
+        )
 
 
 def add_secret(parser: argparse.ArgumentParser) -> None:
@@ -68,22 +84,45 @@ def add_secret(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="Secret typed as <secret:NAME>: NAME, NAME=env:VARIABLE, NAME=file:PATH, NAME=cmd:…; repeatable",
+        help=(
+            "Secret typed as <secret:NAME>: NAME, NAME=env:VARIABLE, NAME=file:PATH,"
+            " NAME=cmd:…; repeatable"
+        ),
     )
 
 
-def option_values(arguments: argparse.Namespace, options: Iterable[Mapping[str, str]]) -> dict[str, str | None]:
-    """Return what the options give, by setting; None for an option that is not there."""
-    return {field: getattr(arguments, field) for fields in options for field in fields.values()}
+def option_values(
+    arguments: argparse.Namespace, options: Iterable[Mapping[str, str]]
+) -> dict[str, str | None]:
+    """Return what the options give, by setting; None for an option that is not
+    there.
+    """
+    return {
+        field: getattr(arguments, field)
+        for fields in options
+        for field in fields.values()
+    }
 
 
-def settings_of(arguments: argparse.Namespace) -> Settings:
-    """Return the settings of a command that asks a model, by default Gemini. Raises SettingsError."""
-    values = option_values(arguments, (DESKTOP_OPTIONS, RUN_OPTIONS))
-    is_local = (values["toolset"] or environment_layer()[0]["toolset"]) == LOCAL_AGENT
-    return build.settings_of({**values, "planner": values["planner"] or (None if is_local else "gemini")})
+def settings_of(
+    arguments: argparse.Namespace, stored: Mapping[str, object] | None = None
+) -> Settings:
+    """Return the settings of a command that asks a model, by default Gemini.
+
+    `stored` are the settings of the run that continues; options replace them. Raises
+    SettingsError.
+    """
+    options = option_values(arguments, (DESKTOP_OPTIONS, RUN_OPTIONS))
+    values: dict[str, object] = dict(stored or {})
+    values |= {name: value for name, value in options.items() if value is not None}
+    toolset = values.get("toolset") or environment_layer()[0]["toolset"]
+    if not values.get("planner") and toolset != LOCAL_AGENT:
+        values["planner"] = "gemini"
+    return build.settings_of(values)
 
 
 def secrets_of(names: Sequence[str]) -> dict[str, str]:
-    """Return the secrets that `--secret` names, by name. Raises SettingsError if one cannot be read."""
+    """Return the secrets that `--secret` names, by name. Raises SettingsError if one
+    cannot be read.
+    """
     return dict(read_secret(name, "--secret", Path.cwd()) for name in names)

@@ -1,4 +1,6 @@
-"""`cua-vnc record`: a user does a task on the page, and a test is written with its recording."""
+"""`cua-vnc record`: a user does a task on the page, and a test is written with its
+recording.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +16,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_vnc_use.agent import build
+from pytest_vnc_use.agent import build, credentials, leasing
+from pytest_vnc_use.cli import Commands
 from pytest_vnc_use.cli.ini_file import IniFile
 from pytest_vnc_use.cli.options import add_options
 from pytest_vnc_use.demonstrate.codegen import CodegenRequest, write
 from pytest_vnc_use.errors import InfraError, SettingsError, VncUseError
+from pytest_vnc_use.interactive import check_user
 from pytest_vnc_use.plain_text import without_query
 from pytest_vnc_use.recordings.drift import machine_of
-from pytest_vnc_use.recordings.format import RecordedRun
-from pytest_vnc_use.runs.redaction import Redactor
+from pytest_vnc_use.recordings.format import Segment
+from pytest_vnc_use.runs.redactor import Redactor
 from pytest_vnc_use.settings.layers import absolute_desktop, merge
 from pytest_vnc_use.settings.settings import FIELDS, Settings, argument
 from pytest_vnc_use.settings.variables import VARIABLE, VARIABLES, use_env_file
@@ -30,7 +34,7 @@ from pytest_vnc_use.triage import sanitize
 
 if TYPE_CHECKING:
     from pytest_vnc_use.ui.link import Link
-    from pytest_vnc_use.ui.manual import PageUser
+    from pytest_vnc_use.ui.page_user import PageUser
 
 OPTIONS = {
     "--vnc": "server",
@@ -41,10 +45,19 @@ OPTIONS = {
     "--elements": "elements",
 }
 ABOUT = {
-    "server": "VNC desktop: host::port, unix socket, xvnc, container:IMAGE, qt (default: the project's vnc_server)",
+    "server": (
+        "VNC desktop: host::port, unix socket, xvnc, container:IMAGE, qt (default: the"
+        " project's vnc_server)"
+    ),
     "app": "Command of the program to start on the desktop, for the test too",
-    "cdp": "Chrome's DevTools on the desktop, host:port, to name in the recording what you click",
-    "elements": "Name what you click in the recording, from the accessibility tree: on (see vnc_elements)",
+    "cdp": (
+        "Chrome's DevTools on the desktop, host:port, to name in the recording what you"
+        " click"
+    ),
+    "elements": (
+        "Name what you click in the recording, from the accessibility tree: on (see"
+        " vnc_elements)"
+    ),
     "password_env": "Environment variable that holds the VNC password",
 }
 DESCRIPTION = """\
@@ -63,7 +76,7 @@ could not be used, 130 for Ctrl-C
 NOTHING_DONE, INFRA, CTRL_C = 1, 9, 130
 
 
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add(commands: Commands) -> None:
     """Register `cua-vnc record` and its options."""
     record = commands.add_parser(
         "record",
@@ -73,7 +86,12 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     record.add_argument("--task", required=True, help="Task that you will do")
-    record.add_argument("--out", required=True, metavar="TEST.py", help="Test file to write; it must not exist")
+    record.add_argument(
+        "--out",
+        required=True,
+        metavar="TEST.py",
+        help="Test file to write; it must not exist",
+    )
     record.add_argument(
         "--expect",
         action="append",
@@ -93,8 +111,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _record(arguments: argparse.Namespace) -> int:
-    if os.environ.get("CI"):
-        raise SettingsError("cua-vnc record needs a user at a browser, but CI is set")
+    check_user("cua-vnc record needs", "Record where you have a browser")
     ini = IniFile.find(Path.cwd()).options
     if not os.environ.get(VARIABLE):  # else that file has been read
         use_env_file(ini.get("vnc_env_file"), Path.cwd())
@@ -102,40 +119,75 @@ def _record(arguments: argparse.Namespace) -> int:
     values = {field: getattr(arguments, field) for field in OPTIONS.values()}
     settings = build.settings_of(values, (project, _ini_name))
     if not settings.server:
-        raise SettingsError("cua-vnc record needs a desktop. Give --vnc, or set vnc_server in pytest's configuration")
-    app = "" if settings.app == project.get("app") else settings.app  # A test gets its project's automatically.
+        raise SettingsError(
+            "cua-vnc record needs a desktop. Give --vnc, or set vnc_server in pytest's"
+            " configuration"
+        )
+    # A test gets its project's automatically.
+    app = "" if settings.app == project.get("app") else settings.app
     names = tuple(dict.fromkeys(arguments.secret))
-    request = CodegenRequest(arguments.task, Path(arguments.out), tuple(arguments.expect), names, app)
+    request = CodegenRequest(
+        arguments.task, Path(arguments.out), tuple(arguments.expect), names, app
+    )
     request.check()
     secrets = {name: VARIABLES.get(name, "") for name in names}
     hide = Redactor(secrets).hide
     if hide(app) != app:
         raise SettingsError(
-            "--app contains a secret, which the test would contain too. Let the program read it elsewhere"
+            "--app contains a secret, which the test would contain too. Let the program"
+            " read it elsewhere"
         )
     try:
         with _page(request) as (link, url):
             done, user, machine = _recorded(request, settings, secrets, link, url)
             if isinstance(done, str) or not done.steps:
-                nothing = done if isinstance(done, str) else "nothing was done, so nothing is written"
+                nothing = (
+                    done
+                    if isinstance(done, str)
+                    else "nothing was done, so nothing is written"
+                )
                 print(nothing)
                 link.finish(nothing)
                 return NOTHING_DONE
             claims = tuple(map(hide, request.expect or user.claims))
-            request = replace(request, task=hide(request.task), expect=claims, redacts=not settings.show_secrets)
+            request = replace(
+                request,
+                task=hide(request.task),
+                expect=claims,
+                redacts=not settings.show_secrets,
+            )
             write(replace(request, machine=machine, masks=user.masks), done)
-            link.finish(f"The recording is written: {request.out} and {request.key.path}, with its images.")
+            link.finish(
+                f"The recording is written: {request.out} and {request.key.path}, with"
+                " its images."
+            )
     except InfraError as exc:
-        print(sanitize(f"infra: {type(exc).__name__}: {exc}; nothing is written", hide=without_query), file=sys.stderr)
+        print(
+            sanitize(
+                f"infra: {type(exc).__name__}: {exc}; nothing is written",
+                hide=without_query,
+            ),
+            file=sys.stderr,
+        )
         return INFRA
     except KeyboardInterrupt:
         print("interrupted: nothing is written", file=sys.stderr)
         return CTRL_C
     if not claims:
-        print("no claim was given, so one is proposed: the screen ends as it did now. Write a better one")
+        print(
+            "no claim was given, so one is proposed: the screen ends as it did now."
+            " Write a better one"
+        )
     print(f"wrote {request.out} and {request.key.path}, with its images")
-    started = "" if settings.app else "bring the program back to where it was at the start, then "
-    print(f"{started}replay it: {_replay_command(request.out, settings, merge((project, _ini_name)))}")
+    started = (
+        ""
+        if settings.app
+        else "bring the program back to where it was at the start, then "
+    )
+    print(
+        f"{started}replay it:"
+        f" {_replay_command(request.out, settings, merge((project, _ini_name)))}"
+    )
     return 0
 
 
@@ -145,7 +197,9 @@ def _ini_name(field: str) -> str:
 
 @contextmanager
 def _page(request: CodegenRequest) -> Iterator[tuple[Link, str]]:
-    """Serve the page; yield the connection to it and its URL. It shows why nothing is written."""
+    """Serve the page; yield the connection to it and its URL. It shows why nothing is
+    written.
+    """
     from pytest_vnc_use.ui.link import Link
     from pytest_vnc_use.ui.server import Desk, DeskServer
 
@@ -153,7 +207,12 @@ def _page(request: CodegenRequest) -> Iterator[tuple[Link, str]]:
     server = DeskServer(desk)
     threading.Thread(target=server.run, daemon=True, name="vnc-use desk").start()
     try:
-        link = Link(server.session_url, desk.session_token, "", lambda: os.kill(os.getpid(), signal.SIGINT))
+        link = Link(
+            server.session_url,
+            desk.session_token,
+            "",
+            lambda: os.kill(os.getpid(), signal.SIGINT),
+        )
         link.send(type="collected", tests=[request.key.test])
         try:
             yield link, server.url
@@ -167,28 +226,37 @@ def _page(request: CodegenRequest) -> Iterator[tuple[Link, str]]:
 
 
 def _recorded(
-    request: CodegenRequest, settings: Settings, secrets: Mapping[str, str], link: Link, url: str
-) -> tuple[RecordedRun | str, PageUser, Mapping[str, str]]:
-    """Return what the user did on the desktop that the settings name, the user, and what draws there.
+    request: CodegenRequest,
+    settings: Settings,
+    secrets: Mapping[str, str],
+    link: Link,
+    url: str,
+) -> tuple[Segment | str, PageUser, Mapping[str, str]]:
+    """Return what the user did on the desktop that the settings name, the user, and
+    what draws there.
 
     Raises DesktopError, RunDirectoryError.
     """
     # These bring twisted, and need an optional library.
-    from pytest_vnc_use.backends.redaction import RedactingController
+    from pytest_vnc_use.backends.typed_secrets import RedactingController
     from pytest_vnc_use.ui.link import Watcher
-    from pytest_vnc_use.ui.manual import PageUser
+    from pytest_vnc_use.ui.page_user import PageUser
 
     test, hide = request.key.test, Redactor(secrets).hide
-    desktop = build.lease_desktop(absolute_desktop(settings, Path.cwd()), "cua-vnc record", test)
+    desktop = leasing.lease_desktop(
+        absolute_desktop(settings, Path.cwd()), "cua-vnc record", test
+    )
     try:
-        password = desktop.password or build.desktop_password(settings)
-        at_desktop = build.settings_at(settings, desktop.server)
-        with closing(build.connect_to(at_desktop, at_desktop.server, password)) as controller:
+        password = desktop.password or credentials.desktop_password(settings)
+        at_desktop = leasing.settings_at(settings, desktop.server)
+        with closing(
+            leasing.connect_to(at_desktop, at_desktop.server, password)
+        ) as controller:
             user = PageUser(
                 link,
                 test,
                 secrets=secrets,
-                ambient=build.ambient_secrets(settings, password),
+                ambient=Redactor(credentials.ambient_secrets(settings, password)),
                 elements_of=build.elements_asker(settings, desktop),
                 asks_claims=not request.expect,
             )
@@ -207,7 +275,9 @@ def _recorded(
 
 
 def _replay_command(test: Path, settings: Settings, project: Settings) -> str:
-    """Return the command that replays the test, with the settings that the project has otherwise."""
+    """Return the command that replays the test, with the settings that the project has
+    otherwise.
+    """
     values = {
         "server": without_query(settings.server),
         "exec": settings.exec,
@@ -215,6 +285,8 @@ def _replay_command(test: Path, settings: Settings, project: Settings) -> str:
         "screen_size": "x".join(map(str, settings.screen_size)),
     }
     options = [
-        argument(name, text) for name, text in values.items() if getattr(settings, name) != getattr(project, name)
+        argument(name, text)
+        for name, text in values.items()
+        if getattr(settings, name) != getattr(project, name)
     ]
     return shlex.join(["pytest", str(test), *options])

@@ -1,30 +1,49 @@
-"""`cua-vnc mask` and `cua-vnc recordings log`: what of a test's screens is not compared, and who accepted changes."""
+"""`cua-vnc mask` and `cua-vnc recordings`: what of a test's screens is not compared,
+what a commit changes, and who accepted changes.
+"""
 
 from __future__ import annotations
 
 import argparse
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
+from pytest_vnc_use.cli import Commands
 from pytest_vnc_use.errors import RecordingError, SettingsError
+from pytest_vnc_use.recordings.changes import format_accepted
 from pytest_vnc_use.recordings.gates import mask_of
-from pytest_vnc_use.recordings.store import DIRECTORY, add_masks, load, parse, recordings_of
+from pytest_vnc_use.recordings.store import (
+    DIRECTORY,
+    FILE,
+    add_masks,
+    load,
+    read_recording,
+    recordings_in,
+    recordings_of,
+)
 from pytest_vnc_use.triage import sanitize
 from pytest_vnc_use.types import Region
 
 
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add(commands: Commands) -> None:
     """Add the two commands to the parser."""
     mask = commands.add_parser(
         "mask",
         help="Mask a region of the screen in a test's recordings",
-        description="Write masks into the recordings of a test, or list them. Replays ignore changes in a mask.",
+        description=(
+            "Write masks into the recordings of a test, or list them. Replays ignore"
+            " changes in a mask."
+        ),
     )
     mask.add_argument(
         "test",
         metavar="TEST",
-        help="Node ID of a test (without [...]: all its parameters), class or file; or a recording's path",
+        help=(
+            "Node ID of a test (without [...]: all its parameters), class or file; or a"
+            " recording's directory"
+        ),
     )
     mask.add_argument(
         "regions",
@@ -34,19 +53,58 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help="Regions in pixels, right and bottom exclusive (default: list the masks)",
     )
     mask.set_defaults(command=_mask)
-    recordings = commands.add_parser("recordings", help="Print who accepted which changes of recordings")
-    kinds = recordings.add_subparsers(required=True, metavar="log")
-    log = kinds.add_parser("log", help="Print accepted changes with user and time, newest first")
-    log.add_argument("test", nargs="*", metavar="TEST", help="Node IDs, files or directories (default: .)")
+    recordings = commands.add_parser(
+        "recordings", help="Print what a commit changes in recordings, or who accepted"
+    )
+    kinds = recordings.add_subparsers(required=True, metavar="diff|log")
+    diff = kinds.add_parser(
+        "diff",
+        help="Print what a commit changes in recordings, as Markdown",
+        description=(
+            "Compare the recordings of two revisions: differences on the screen, in"
+            " groups that changed alike, steps, claims, masks, and who accepted what."
+            " The exit code is 1 if a recording cannot be compared."
+        ),
+    )
+    diff.add_argument(
+        "revisions",
+        nargs="?",
+        default="",
+        metavar="REVISIONS",
+        help=(
+            "As for git diff: main..HEAD, main...HEAD, or one to compare with the"
+            " working tree (default: HEAD)"
+        ),
+    )
+    diff.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE",
+        help="Also write a page with the screens before and after, in one file",
+    )
+    diff.set_defaults(command=_diff)
+    log = kinds.add_parser(
+        "log", help="Print accepted changes with user and time, newest first"
+    )
+    log.add_argument(
+        "test",
+        nargs="*",
+        metavar="TEST",
+        help="Node IDs, files or directories (default: .)",
+    )
     log.set_defaults(command=_log)
 
 
 def _region(text: str) -> Region:
     if not re.fullmatch(r"\d+,\d+,\d+,\d+", text):
-        raise argparse.ArgumentTypeError(f"a region must be LEFT,TOP,RIGHT,BOTTOM in pixels, got {text!r}")
+        raise argparse.ArgumentTypeError(
+            f"a region must be LEFT,TOP,RIGHT,BOTTOM in pixels, got {text!r}"
+        )
     region = Region(*map(int, text.split(",")))
     if region.left >= region.right or region.top >= region.bottom:
-        raise argparse.ArgumentTypeError(f"right and bottom must be beyond left and top, got {text!r}")
+        raise argparse.ArgumentTypeError(
+            f"right and bottom must be beyond left and top, got {text!r}"
+        )
     return region
 
 
@@ -60,31 +118,58 @@ def _mask(arguments: argparse.Namespace) -> int:
             raise RecordingError(f"there is no recording at {str(path)!r}")
         width, height = recording.screen_size
         share = float(mask_of(recording.masks, (height, width)).mean())
-        what = ("masked; " if is_new else "was masked already; ") if arguments.regions else ""
+        what = (
+            ("masked; " if is_new else "was masked already; ")
+            if arguments.regions
+            else ""
+        )
         print(f"{path}: {what}{share:.1%} of the screen is not compared")
         for mask in () if arguments.regions else recording.masks:
             print(f"  {mask.left},{mask.top},{mask.right},{mask.bottom}")
-        for claim in (claim for run in recording.runs for claim in run.claims_hidden_by(recording.masks)):
-            print(f"  unsure until it is judged again: {claim!r}; run the test once with --vnc-record=auto and a judge")
+        for claim in (
+            claim
+            for run in recording.segments
+            for claim in run.claims_hidden_by(recording.masks)
+        ):
+            print(
+                f"  unsure until it is judged again: {claim!r}; run the test once with"
+                " --vnc-record=auto and a judge"
+            )
     return 0
+
+
+def _diff(arguments: argparse.Namespace) -> int:
+    # Jinja and numpy take a third of a second, which other commands need not wait for.
+    from pytest_vnc_use.recordings.revisions import RevisionReview
+    from pytest_vnc_use.report.changes import changes_markdown, changes_page
+
+    with closing(RevisionReview(arguments.revisions)) as review:
+        changes = review.tests, review.groups, review.left_out
+        if arguments.html:
+            page = changes_page(f"Recordings: {review.revisions}", *changes)
+            try:
+                arguments.html.write_text(page, "utf-8")
+            except OSError as exc:
+                raise SettingsError(
+                    f"{str(arguments.html)!r} cannot be written: {exc}"
+                ) from exc
+        print(changes_markdown(*changes), end="")
+        return 1 if review.left_out else 0
 
 
 def _log(arguments: argparse.Namespace) -> int:
     lines = []
-    for path in dict.fromkeys(path for test in arguments.test or ["."] for path in _paths(test)):
+    for path in dict.fromkeys(
+        path for test in arguments.test or ["."] for path in _paths(test)
+    ):
         try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as exc:
-            raise RecordingError(f"{str(path)!r} cannot be read: {exc}") from exc
-        recording = parse(text, repr(str(path)))
-        test = path.parents[2] / recording.test
-        for entry in recording.history:
-            at = entry.region
-            where = f" {entry.location}" if entry.location else ""
-            where += f" {at.left},{at.top},{at.right},{at.bottom}" if at else ""
-            claim = f" for the claim {entry.claim!r}" if entry.claim else ""
-            steps = f": {entry.steps}" if entry.steps else ""
-            lines.append((entry.at, f"{entry.at:%Y-%m-%d %H:%M} {entry.by} accepted {test}{where}{claim}{steps}"))
+            recording = read_recording(path)
+        except FileNotFoundError as exc:
+            raise RecordingError(f"there is no recording at {str(path)!r}") from exc
+        test = path.parents[3] / recording.test
+        for entry, location in recording.history.items():
+            line = format_accepted(entry, location, str(test))
+            lines.append((entry.at, line))
     for _, line in sorted(lines, reverse=True):
         print(sanitize(line, hide=str))
     if not lines:
@@ -93,7 +178,9 @@ def _log(arguments: argparse.Namespace) -> int:
 
 
 def _paths(test: str) -> Iterator[Path]:
-    if Path(test).is_dir():
-        yield from sorted(Path(test).rglob(f"{DIRECTORY}/*/*.json"))
-    else:
+    directory = Path(test)
+    if not directory.is_dir() or (directory / FILE).exists():
         yield from recordings_of(test)
+        return
+    for below in sorted(directory.rglob(DIRECTORY)):
+        yield from recordings_in(below)

@@ -1,4 +1,6 @@
-"""`cua-vnc report`: the pages of run directories for a reviewer; with `--merge` the results of several jobs too."""
+"""`cua-vnc report`: the pages of run directories for a reviewer; with `--merge` the
+results of several jobs too.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ import re
 import sys
 from pathlib import Path
 
+from pytest_vnc_use.cli import Commands
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.files import reason_of
 from pytest_vnc_use.report.results import RESULTS, write_results
@@ -25,13 +28,15 @@ the runs that cannot be shown
 NOT_SHOWN, BAD = 1, 1
 
 
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add(commands: Commands) -> None:
     """Register `cua-vnc report` and its options."""
     report = commands.add_parser(
         "report",
         help="Write the pages of runs, and merge the results of several jobs",
-        description="Write index.html, a page for each run, and the files they share. "
-        f"Only the run directories, and {RESULTS} beside them, are read.",
+        description=(
+            "Write index.html, a page for each run, and the files they share. "
+            f"Only the run directories, and {RESULTS} beside them, are read."
+        ),
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -42,25 +47,44 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help="Run directory, or a directory of them: those of its last session",
     )
     report.add_argument(
-        "--merge", nargs="+", default=[], metavar="DIR", help=f"Directories of the jobs, with {RESULTS}; needs -o"
+        "--merge",
+        nargs="+",
+        default=[],
+        metavar="DIR",
+        help=f"Directories of the jobs, with {RESULTS}; needs -o",
     )
-    report.add_argument("--jobs", metavar="N", help="Number of jobs, with --merge (default: number of DIRs)")
+    report.add_argument(
+        "--jobs",
+        metavar="N",
+        help="Number of jobs, with --merge (default: number of DIRs)",
+    )
     report.add_argument(
         "-o",
         dest="directory",
         metavar="DIR",
-        help=f"Directory of the pages (default: beside the runs, or {_DEFAULT} if they are apart)",
+        help=(
+            f"Directory of the pages (default: beside the runs, or {_DEFAULT} if they"
+            " are apart)"
+        ),
     )
-    report.add_argument("--one-file", action="store_true", help="Write one HTML file with all images")
+    report.add_argument(
+        "--one-file", action="store_true", help="Write one HTML file with all images"
+    )
     report.add_argument(
         "--markdown",
         action="store_true",
-        help="Print runs as Markdown, for a bug report or an agent; with -o, write RUN.md for each",
+        help=(
+            "Print runs as Markdown, for a bug report or an agent; with -o, write"
+            " RUN.md for each"
+        ),
     )
     report.add_argument(
         "--links",
         metavar="URL",
-        help="Print only Markdown links to the failed tests in the --one-file report at URL, and problems",
+        help=(
+            "Print only Markdown links to the failed tests in the --one-file report at"
+            " URL, and problems"
+        ),
     )
     report.set_defaults(command=_report)
 
@@ -70,16 +94,24 @@ def _report(arguments: argparse.Namespace) -> int:
 
     _check_options(arguments)
     named_paths = map(Path, arguments.path or arguments.merge)
-    paths = [path if path.name not in ("", "..") else path.resolve() for path in named_paths]
+    paths = [
+        path if path.name not in ("", "..") else path.resolve() for path in named_paths
+    ]
     jobs = int(arguments.jobs or 0)
     session, whole, read = (
-        sessions.results_of_jobs(paths, jobs) if arguments.merge else (sessions.results_beside(paths), None, 0)
+        sessions.results_of_jobs(paths, jobs)
+        if arguments.merge
+        else (sessions.results_beside(paths), None, 0)
     )
     may_be_none = not arguments.markdown and (session.is_read or bool(arguments.merge))
     every_run = sessions.find_runs(paths, may_be_none=may_be_none)
     runs = sessions.only_last_session(every_run, paths)
     if earlier := len(every_run) - len(runs):
-        count = "1 run of earlier sessions is" if earlier == 1 else f"{earlier} runs of earlier sessions are"
+        count = (
+            "1 run of earlier sessions is"
+            if earlier == 1
+            else f"{earlier} runs of earlier sessions are"
+        )
         print(f"{count} left out. To see one, name its directory", file=sys.stderr)
     if arguments.markdown and arguments.directory is None:  # links lead from here
         texts = [markdown.run_markdown(run, Path.cwd()) for run in runs]
@@ -92,14 +124,23 @@ def _report(arguments: argparse.Namespace) -> int:
             written.append(is_shown)
         return 0 if all(written) else NOT_SHOWN
     if not runs and not session.is_read:
-        reasons = "; ".join(": ".join(filter(None, problem)) for problem in session.problems)
+        reasons = "; ".join(
+            ": ".join(filter(None, problem)) for problem in session.problems
+        )
         directories = ", ".join(map(repr, arguments.merge))
-        raise SettingsError(f"--merge needs a directory with results or runs, got {directories}: {reasons}")
+        raise SettingsError(
+            f"--merge needs a directory with results or runs, got {directories}:"
+            f" {reasons}"
+        )
     problems = sessions.format_problems(runs, session)
     if arguments.links:
         print(sessions.links(runs, session.results, arguments.links, problems), end="")
         return 0
-    beside = len(paths) == 1 and not arguments.one_file and all(run.parent == paths[0] for run in runs)
+    beside = (
+        len(paths) == 1
+        and not arguments.one_file
+        and all(run.parent == paths[0] for run in runs)
+    )
     directory = Path(arguments.directory or (paths[0] if beside else _DEFAULT))
     page = pages.write_report(runs, directory, session, one_file=arguments.one_file)
     print(line(f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} in {page}"))
@@ -110,9 +151,18 @@ def _report(arguments: argparse.Namespace) -> int:
     try:
         write_results(directory / RESULTS, whole)
     except OSError as exc:
-        raise SettingsError(f"{str(directory / RESULTS)!r} cannot be written: {reason_of(exc)}") from exc
-    totals = ", ".join(f"{number} {result}" for result, number in whole.totals.results.items())
-    print(line(f"{totals or 'no tests'} in {read} of {max(jobs, len(paths))} jobs: {directory / RESULTS}"))
+        raise SettingsError(
+            f"{str(directory / RESULTS)!r} cannot be written: {reason_of(exc)}"
+        ) from exc
+    totals = ", ".join(
+        f"{number} {result}" for result, number in whole.totals.results.items()
+    )
+    print(
+        line(
+            f"{totals or 'no tests'} in {read} of {max(jobs, len(paths))} jobs:"
+            f" {directory / RESULTS}"
+        )
+    )
     for text in (*lines(whole), *whole.problems, *append_job_summary(whole)):
         print(line(text))
     return BAD if whole.problems or any(test.is_bad for test in whole.tests) else 0
@@ -126,14 +176,19 @@ def _check_options(arguments: argparse.Namespace) -> None:
     if arguments.jobs and not arguments.merge:
         raise SettingsError("--jobs needs --merge DIR")
     if arguments.jobs and not re.fullmatch("[1-9][0-9]*", arguments.jobs):
-        raise SettingsError(f"--jobs must be a whole number from 1, got {arguments.jobs!r}")
+        raise SettingsError(
+            f"--jobs must be a whole number from 1, got {arguments.jobs!r}"
+        )
     if arguments.markdown and (arguments.merge or arguments.one_file):
         raise SettingsError("--markdown cannot be combined with --merge or --one-file")
     if arguments.links and (arguments.markdown or arguments.directory):
         raise SettingsError("--links cannot be combined with --markdown or -o")
     for path in arguments.path:
         if not os.path.lexists(path):  # raises nothing
-            raise SettingsError(f"PATH must be a run directory, or one with some, got {path!r}: it does not exist")
+            raise SettingsError(
+                f"PATH must be a run directory, or one with some, got {path!r}: it does"
+                " not exist"
+            )
     directory = arguments.directory or "."
     if os.path.lexists(directory) and not os.path.isdir(directory):  # noqa: PTH112  # Path.is_dir may raise
         raise SettingsError(f"-o must be a directory, got the file {directory!r}")

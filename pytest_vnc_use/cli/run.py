@@ -1,16 +1,20 @@
-"""`cua-vnc run`, `approve`, `deny`, `resume` and `reenact`: one run, its steps printed, its result an exit code."""
+"""`cua-vnc run`, `approve`, `deny`, `resume` and `reenact`: one run, its steps printed,
+its result an exit code.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from pytest_vnc_use.agent import build
+from pytest_vnc_use.agent import build, credentials, leasing
 from pytest_vnc_use.agent.agent import Again, VncUseAgent
+from pytest_vnc_use.cli import Commands
 from pytest_vnc_use.cli.options import (
     DESKTOP_OPTIONS,
     RUN_OPTIONS,
@@ -20,17 +24,32 @@ from pytest_vnc_use.cli.options import (
     secrets_of,
     settings_of,
 )
-from pytest_vnc_use.errors import AgentFailed, InfraError, RunDirectoryError, SettingsError, VncUseError, causes
-from pytest_vnc_use.plain_text import cut
+from pytest_vnc_use.errors import (
+    AgentFailed,
+    InfraError,
+    RunDirectoryError,
+    SettingsError,
+    VncUseError,
+)
+from pytest_vnc_use.interactive import has_user
+from pytest_vnc_use.plain_text import HIDDEN_QUERY, cut, without_query
 from pytest_vnc_use.planners.local.scripted import Reenactment
 from pytest_vnc_use.runs.directory import path_of, read_trace
 from pytest_vnc_use.runs.progress import LiveLine, can_show
-from pytest_vnc_use.runs.redaction import Secrets
+from pytest_vnc_use.runs.redactor import Secrets
 from pytest_vnc_use.runs.transcript import line, only_waiting, plain, step_line
 from pytest_vnc_use.runs.uitask_trace import read_execution, secrets_of as secrets_in
-from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.settings.settings import FIELDS, Settings
 from pytest_vnc_use.triage import MAX_ERROR, sanitize
-from pytest_vnc_use.types import ApprovalRequest, Outcome, RunEvent, RunResult, StepFinished
+from pytest_vnc_use.types import (
+    ApprovalRequest,
+    JsonObject,
+    Outcome,
+    RunEvent,
+    RunResult,
+    RunStarted,
+    StepFinished,
+)
 from pytest_vnc_use.types.protocols import Approver
 from pytest_vnc_use.types.wire import host_and_port
 
@@ -51,13 +70,19 @@ REENACT_OPTIONS = {"--policy": "policy", "--seconds": "max_seconds"}
 _MAX_NAMED = 5
 
 
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add(commands: Commands) -> None:
     """Add the five commands to the parser."""
-    run = commands.add_parser("run", help="Run a task", description="Run a task on a VNC desktop.")
+    run = commands.add_parser(
+        "run", help="Run a task", description="Run a task on a VNC desktop."
+    )
     run.add_argument("sentence", nargs="?", metavar="TASK", help="Task to run")
     run.add_argument("--task", help="Same as TASK")
     run.add_argument(
-        "--expect", action="append", default=[], metavar="CLAIM", help="Claim to judge at the end; repeatable"
+        "--expect",
+        action="append",
+        default=[],
+        metavar="CLAIM",
+        help="Claim to judge at the end; repeatable",
     )
     run.add_argument(
         "--wait-for-approval",
@@ -75,22 +100,35 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         answer = commands.add_parser(name, help=about, description=f"{about}.")
         needed = None if name == "resume" else "?"
         only = "" if name == "resume" else " (default: the only one that waits)"
-        answer.add_argument("run_id", nargs=needed, help=f"Name of the run's directory under --runs-dir{only}")
-        add_options(answer, {**DESKTOP_OPTIONS, **RUN_OPTIONS})
+        answer.add_argument(
+            "run_id",
+            nargs=needed,
+            help=f"Name of the run's directory under --runs-dir{only}",
+        )
+        add_options(answer, {**DESKTOP_OPTIONS, **RUN_OPTIONS}, needs_server=False)
         add_secret(answer)
         if name != "resume":
-            answer.add_argument("--step", type=int, help="Answer only if the run waits for this step")
+            answer.add_argument(
+                "--step", type=int, help="Answer only if the run waits for this step"
+            )
         answer.set_defaults(command=_continue_run, answer=name)
     about = "Perform the actions of an earlier run again, without a model, unchecked"
     reenact = commands.add_parser(
         "reenact",
         help=about,
-        description=f"{about}: in order, each once the screen is stable, up to the first that fails. No "
-        "screen is compared and nothing is judged: `done` means that all actions were performed, not that they had the "
-        "same effect. Actions that failed in the earlier run are skipped. Give the secrets, <secret:NAME> in the "
-        "trace, with --secret.",
+        description=(
+            f"{about}: in order, each once the screen is stable, up to the first that"
+            " fails. No screen is compared and nothing is judged: `done` means that"
+            " all actions were performed, not that they had the same effect. Actions"
+            " that failed in the earlier run are skipped. Give the secrets,"
+            " <secret:NAME> in the trace, with --secret."
+        ),
     )
-    reenact.add_argument("execution", metavar="RUN", help="Run directory, or an action trace (execution.json)")
+    reenact.add_argument(
+        "execution",
+        metavar="RUN",
+        help="Run directory, or an action trace (execution.json)",
+    )
     add_options(reenact, {**DESKTOP_OPTIONS, **REENACT_OPTIONS})
     add_secret(reenact)
     reenact.set_defaults(command=_reenact)
@@ -99,57 +137,134 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     approver = terminal_approver()
     ask = approver is not None or arguments.wait_for_approval
-    settings, secrets = _at_running_desktop(settings_of(arguments)), secrets_of(arguments.secret)
+    settings, secrets = (
+        _at_running_desktop(settings_of(arguments)),
+        secrets_of(arguments.secret),
+    )
     printer = StepPrinter(settings, secrets)
-    agent = VncUseAgent(settings=settings, secrets=secrets, hitl_mode=ask, observers=[printer])
-    run = partial(agent.run, arguments.sentence or arguments.task, expect=arguments.expect, approver=approver)
-    return drive(agent, run, arguments.expect, printer)
+    agent = VncUseAgent(settings=settings, secrets=secrets, hitl_mode=ask)
+    agent.observers.append(printer)
+    run = partial(
+        agent.run,
+        arguments.sentence or arguments.task,
+        expect=arguments.expect,
+        approver=approver,
+    )
+    return drive(
+        agent, run, arguments.expect, printer, _options_again(arguments, settings)
+    )
 
 
 def _continue_run(arguments: argparse.Namespace) -> int:
-    """Approve, deny or resume a run, with the settings given now: a run directory may come from an untrusted source."""
-    settings, secrets = settings_of(arguments), secrets_of(arguments.secret)
+    """Approve, deny or resume a run, with the settings that it was started with.
+
+    A copy of a run directory may come from an untrusted source, and gives none.
+    """
+    settings = settings_of(arguments)
     if not arguments.run_id:
-        arguments.run_id = only_waiting(file.parent for file in Path(settings.runs_dir).glob("*/checkpoints.sqlite"))
+        arguments.run_id = only_waiting(
+            file.parent for file in Path(settings.runs_dir).glob("*/checkpoints.sqlite")
+        )
     path = path_of(Path(settings.runs_dir), arguments.run_id)
     if not os.path.isdir(path):  # noqa: PTH112  # Path.is_dir may raise
-        waiting = sorted(file.parent.name for file in path.parent.glob("*/checkpoints.sqlite"))[-_MAX_NAMED:]
+        waiting = sorted(
+            file.parent.name for file in path.parent.glob("*/checkpoints.sqlite")
+        )[-_MAX_NAMED:]
         names = ", ".join(map(repr, waiting)) or "none"
         raise RunDirectoryError(
-            f"there is no run directory {str(path)!r}. Waiting or interrupted runs in {str(path.parent)!r}: {names}"
+            f"there is no run directory {str(path)!r}. Waiting or interrupted runs in"
+            f" {str(path.parent)!r}: {names}"
         )
-    expect, settings = read_trace(path).started.expect, _at_running_desktop(settings)
+    trace = read_trace(path)
+    expect, secret_options = trace.started.expect, list(arguments.secret)
+    if trace.is_own:
+        settings = settings_of(arguments, _stored_settings(trace.started))
+        given = {option.partition("=")[0] for option in secret_options}
+        secret_options += [name for name in trace.started.secrets if name not in given]
+    if not settings.server:
+        raise SettingsError(
+            f"the run directory {str(path)!r} gives no desktop: it is a copy, belongs to"
+            " another user, or the desktop's URL has a secret. Give its desktop with"
+            " --vnc, and for a copy also its planner, policy and secrets"
+        )
+    settings, secrets = _at_running_desktop(settings), secrets_of(secret_options)
     printer = StepPrinter(settings, secrets)
-    agent = VncUseAgent(settings=settings, secrets=secrets, observers=[printer])
-    again, approver = Again(planner=agent.planner if arguments.planner else None), terminal_approver()
+    agent = VncUseAgent(settings=settings, secrets=secrets)
+    agent.observers.append(printer)
+    again, approver = (
+        Again(planner=agent.planner if arguments.planner else None),
+        terminal_approver(),
+    )
     run_id, step = arguments.run_id, getattr(arguments, "step", None)
     advance: dict[str, Callable[[], RunResult]] = {
         "approve": lambda: agent.approve(run_id, step=step, approver=approver, **again),
         "deny": lambda: agent.deny(run_id, step=step, **again),
         "resume": lambda: agent.resume(run_id, approver=approver, **again),
     }
-    return drive(agent, advance[arguments.answer], expect, printer)
+    again_options = _options_again(arguments, settings)
+    return drive(agent, advance[arguments.answer], expect, printer, again_options)
+
+
+def _stored_settings(started: RunStarted) -> JsonObject:
+    """Return the settings of a run from its directory; without the desktop if a part of
+    its URL was left out.
+    """
+    stored = {name: started.settings.get(name) for name in FIELDS}
+    del stored["runs_dir"]  # it is where the run directory was found
+    # the one of several desktops that it used
+    stored["server"] = started.server
+    if HIDDEN_QUERY in started.server:
+        del stored["server"]
+    return stored
+
+
+def _options_again(arguments: argparse.Namespace, settings: Settings) -> list[str]:
+    """Return the options that a command needs to continue the run: its directory has
+    all settings but those that are secret.
+    """
+    is_default = settings.runs_dir == Settings().runs_dir
+    options = [] if is_default else [f"--runs-dir={settings.runs_dir}"]
+    server = without_query(arguments.server or "")
+    options += [f"--vnc={server}"] if HIDDEN_QUERY in server else []
+    return options + [f"--secret={secret}" for secret in arguments.secret]
 
 
 def _reenact(arguments: argparse.Namespace) -> int:
     values = option_values(arguments, (DESKTOP_OPTIONS, REENACT_OPTIONS))
-    settings, approver = _at_running_desktop(build.settings_of({**values, "planner": ""})), terminal_approver()
+    settings, approver = (
+        _at_running_desktop(build.settings_of({**values, "planner": ""})),
+        terminal_approver(),
+    )
     execution = read_execution(Path(arguments.execution))
-    planner, secrets = Reenactment(execution), secrets_in(execution, secrets_of(arguments.secret))
+    planner, secrets = (
+        Reenactment(execution),
+        secrets_in(execution, secrets_of(arguments.secret)),
+    )
     printer = StepPrinter(settings, secrets)
     agent = VncUseAgent(
-        settings=settings, planner=planner, secrets=secrets, hitl_mode=approver is not None, observers=[printer]
+        settings=settings,
+        planner=planner,
+        secrets=secrets,
+        hitl_mode=approver is not None,
     )
-    run = partial(agent.run, planner.task, limits=planner.limits(settings.max_seconds), approver=approver)
-    return drive(agent, run, (), printer)
+    agent.observers.append(printer)
+    run = partial(
+        agent.run,
+        planner.task,
+        limits=planner.limits(settings.max_seconds),
+        approver=approver,
+    )
+    return drive(agent, run, (), printer, _options_again(arguments, settings))
 
 
 def _at_running_desktop(settings: Settings) -> Settings:
-    """Return the settings. Raises SettingsError if their server is no address, because these commands start none."""
-    if settings.server and not build.is_external(settings):
+    """Return the settings. Raises SettingsError if their server is no address, because
+    these commands start none.
+    """
+    if settings.server and not leasing.is_external(settings):
         raise SettingsError(
-            "--vnc must be the address of a running desktop, host::port, host:display, ws://…, wss://… or "
-            f"the path of a unix socket, got {settings.server!r}"
+            "--vnc must be the address of a running desktop, host::port, host:display,"
+            f" ws://…, wss://… or the path of a unix socket, got {settings.server!r}"
         )
     host_and_port(settings.server)
     return settings
@@ -162,7 +277,10 @@ class TerminalApprover:
         """Return whether the user approves; Ctrl-D is a denial."""
         confirmation = request.proposal.confirmation
         print(f"step {request.number} needs approval: {line(request.proposal.action)}")
-        print(f"  reason of the model: {line(confirmation.explanation if confirmation else request.proposal.intent)}")
+        print(
+            "  reason of the model:"
+            f" {line(confirmation.explanation if confirmation else request.proposal.intent)}"
+        )
         print(f"  rule: {line(request.ruling.rule)}")
         try:
             return input("perform it? [y/N] ").strip().lower() in ("y", "yes")
@@ -171,7 +289,8 @@ class TerminalApprover:
 
 
 class StepPrinter:
-    """An observer that prints each step when it is finished; on a terminal a line below shows the run's state.
+    """An observer that prints each step when it is finished; on a terminal a line below
+    shows the run's state.
 
     The line shows neither the run's `secrets` nor those that `settings` name.
     """
@@ -179,7 +298,9 @@ class StepPrinter:
     def __init__(self, settings: Settings, secrets: Mapping[str, str]) -> None:
         self._line: LiveLine | None = None
         if (terminal := _terminal()) is not None:
-            all_secrets = Secrets.of(secrets, build.api_keys(), build.ambient_secrets(settings))
+            all_secrets = Secrets.of(
+                secrets, credentials.api_keys(), credentials.ambient_secrets(settings)
+            )
             self._line = LiveLine(terminal, "", all_secrets.everything.hide_pieces)
 
     def observe(self, event: RunEvent) -> None:
@@ -201,39 +322,60 @@ class StepPrinter:
 
 
 def _terminal() -> int | None:
-    """Return the file descriptor of the terminal on which a line can be rewritten; None without one."""
+    """Return the file descriptor of the terminal on which a line can be rewritten; None
+    without one.
+    """
     try:
         number = sys.stdout.fileno()
-    except (AttributeError, OSError):  # there is no standard output, or no file behind it
+    except (AttributeError, OSError):
+        # there is no standard output, or no file behind it
         return None
     return number if can_show(number) else None
 
 
 def terminal_approver() -> Approver | None:
     """Return an approver that asks at the terminal; None if there is no terminal."""
-    return TerminalApprover() if sys.stdin is not None and sys.stdin.isatty() else None
+    return TerminalApprover() if has_user(sys.stdin) else None
 
 
-def drive(agent: VncUseAgent, run: Callable[[], RunResult], claims: Sequence[str], printer: StepPrinter) -> int:
-    """Run, judge, and print the results; the outcome and the run directory come last, whatever happens.
+def drive(
+    agent: VncUseAgent,
+    run: Callable[[], RunResult],
+    claims: Sequence[str],
+    printer: StepPrinter,
+    again_options: Sequence[str],
+) -> int:
+    """Run, judge, and print the results; the outcome and the run directory come last,
+    whatever happens.
 
-    `printer` is one of the agent's observers.
+    `printer` is one of the agent's observers. A command that continues the run needs
+    `again_options`.
 
     Returns the exit code. Raises VncUseError for wrong usage.
     """
     try:
         with printer, agent:
-            return _conclude(agent, run(), claims)
-    except (InfraError, AgentFailed) as exc:  # AgentFailed: a custom planner answers no action.
-        return _report_break(agent, "infra", f"infra: {type(exc).__name__}: {exc}", INFRA)
+            return _conclude(agent, run(), claims, again_options)
+    except (InfraError, AgentFailed) as exc:
+        # AgentFailed: a custom planner answers no action.
+        return _report_break(
+            agent, "infra", f"infra: {type(exc).__name__}: {exc}", INFRA
+        )
     except KeyboardInterrupt:
-        return _report_break(agent, "interrupted", "`cua-vnc resume` continues with the run", CTRL_C)
+        message = "interrupted before the run started"
+        for run_dir in agent.runs[-1:]:
+            command = _command("resume", run_dir.name, again_options)
+            message = f"the run is interrupted. Continue it:\n  {command}"
+        return _report_break(agent, "interrupted", message, CTRL_C)
     except VncUseError:
         raise
     except Exception as exc:  # noqa: BLE001  # a defect must not exit with the code of a failed claim
-        if users_error := causes.text_of_users_error(exc):
-            return _report_break(agent, "infra", f"infra: {users_error}", INFRA)
-        return _report_break(agent, "defect", f"{type(exc).__name__}: {exc}. Report it with the run directory", DEFECT)
+        return _report_break(
+            agent,
+            "defect",
+            f"{type(exc).__name__}: {exc}. Report it with the run directory",
+            DEFECT,
+        )
 
 
 def _report_break(agent: VncUseAgent, outcome: str, message: str, code: int) -> int:
@@ -242,15 +384,35 @@ def _report_break(agent: VncUseAgent, outcome: str, message: str, code: int) -> 
     return code
 
 
-def _conclude(agent: VncUseAgent, result: RunResult, claims: Sequence[str]) -> int:
+def _command(name: str, run_id: str, options: Sequence[str]) -> str:
+    return shlex.join(["cua-vnc", name, run_id, *options])
+
+
+def _conclude(
+    agent: VncUseAgent,
+    result: RunResult,
+    claims: Sequence[str],
+    again_options: Sequence[str],
+) -> int:
     """Judge the claims of a run that is done, and print the results."""
-    verdicts = [agent.assess(claim) for claim in claims] if result.outcome is Outcome.DONE else []
+    verdicts = (
+        [agent.assess(claim) for claim in claims]
+        if result.outcome is Outcome.DONE
+        else []
+    )
     for verdict in verdicts:
         print(line(verdict))
     if result.message:
         print(line(result.message))
     if result.outcome is Outcome.WAITING:
         step = len(result.steps) + 1
-        print(f"no user to ask: `cua-vnc approve {result.run_id} --step {step}` or `deny` answers it")
+        print(f"step {step} waits for approval. Approve or deny it:")
+        for name in ("approve", "deny"):
+            options = [f"--step={step}", *again_options]
+            print(f"  {_command(name, result.run_id, options)}")
     print(f"{result.outcome} {plain(str(result.run_dir))}")
-    return EXIT_CODES[result.outcome] if all(verdict.holds for verdict in verdicts) else CLAIM_FAILED
+    return (
+        EXIT_CODES[result.outcome]
+        if all(verdict.holds for verdict in verdicts)
+        else CLAIM_FAILED
+    )

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_vnc_use.cli import Commands
 from pytest_vnc_use.cli.ini_file import IniFile
 from pytest_vnc_use.cli.options import settings_of
-from pytest_vnc_use.errors import RunDirectoryError, SettingsError
+from pytest_vnc_use.errors import RunDirectoryError
+from pytest_vnc_use.interactive import check_user
 from pytest_vnc_use.report.results import RESULTS, read_results
+from pytest_vnc_use.settings.layers import environment_layer
 from pytest_vnc_use.settings.settings import Settings
 
 if TYPE_CHECKING:
@@ -21,11 +23,11 @@ DESCRIPTION = """\
 Serve a page that lists the tests and runs one test, a file, the failed tests or all. It shows the live screen and the
 steps of each running test, pauses before each step, and asks the questions of --vnc-record=accept. With
 --approve-options it also shows the actions of runs that wait for approval; with --review the drifts of a CI job, in
-groups, and what a model proposes. Open the printed URL; it works once.
+groups, and what a model proposes, or what a commit changes in recordings. Open the printed URL; it works once.
 """
 
 
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add(commands: Commands) -> None:
     """Register `cua-vnc ui` and its options."""
     ui = commands.add_parser(
         "ui",
@@ -33,35 +35,76 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    ui.add_argument("path", nargs="*", metavar="PATH", help="Test files or directories (default: as pytest finds)")
-    ui.add_argument("--options", default="", metavar="TEXT", help="Options for pytest: --options='--vnc-record=accept'")
+    ui.add_argument(
+        "path",
+        nargs="*",
+        metavar="PATH",
+        help="Test files or directories (default: as pytest finds)",
+    )
+    ui.add_argument(
+        "--options",
+        default="",
+        metavar="TEXT",
+        help="Options for pytest: --options='--vnc-record=accept'",
+    )
     ui.add_argument(
         "--approve-options",
         metavar="TEXT",
-        help="Options of `cua-vnc approve` for waiting runs, such as '--policy policy.toml'",
+        help=(
+            "Options of `cua-vnc approve` for waiting runs, such as '--policy"
+            " policy.toml'"
+        ),
     )
     ui.add_argument(
-        "--review", metavar="RUNS", help="Run directories of a CI job, or a zip of them: accept drifts and heals"
+        "--review",
+        nargs="?",
+        const="",
+        metavar="RUNS|REVISIONS",
+        help=(
+            "Run directories of a CI job, or a zip of them: accept drifts and heals. Or"
+            " what commits change: main..HEAD (default: the working tree)"
+        ),
     )
-    ui.add_argument("--host", default="127.0.0.1", help="Address to listen on (default: 127.0.0.1); others need TLS")
+    ui.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="Address to listen on (default: 127.0.0.1); others need TLS",
+    )
     ui.add_argument("--port", type=int, default=0, help="Port (default: any free one)")
-    ui.add_argument("--cert", default="", metavar="FILE", help="TLS certificate, for --host")
-    ui.add_argument("--key", default="", metavar="FILE", help="Private key of the certificate")
+    ui.add_argument(
+        "--cert", default="", metavar="FILE", help="TLS certificate, for --host"
+    )
+    ui.add_argument(
+        "--key", default="", metavar="FILE", help="Private key of the certificate"
+    )
     ui.set_defaults(command=_ui)
 
 
 def _last_results() -> dict[str, dict[str, Any]]:
-    """Return the results of the last session in this directory, by node ID; none without a file that can be read."""
-    runs = Path(str(IniFile.find(Path.cwd()).options.get("vnc_runs_dir") or Settings().runs_dir))
+    """Return the results of the last session in this directory, by node ID; none
+    without a file that can be read.
+    """
+    in_file = IniFile.find(Path.cwd()).options.get("vnc_runs_dir")
+    runs_dir = environment_layer()[0]["runs_dir"] or in_file or Settings().runs_dir
+    runs = Path(str(runs_dir))
     try:
         tests = read_results(runs / RESULTS).tests
     except RunDirectoryError:
         return {}
-    return {test.test: {"state": test.result, "triage": test.triage or "", "message": test.message} for test in tests}
+    return {
+        test.test: {
+            "state": test.result,
+            "triage": test.triage or "",
+            "message": test.message,
+        }
+        for test in tests
+    }
 
 
 def _waiting_runs(options: str) -> WaitingRuns:
-    """Return the runs that wait in the directory that the options of `cua-vnc approve` name."""
+    """Return the runs that wait in the directory that the options of `cua-vnc approve`
+    name.
+    """
     from pytest_vnc_use.cli import parser
     from pytest_vnc_use.ui.approve import WaitingRuns
 
@@ -71,19 +114,29 @@ def _waiting_runs(options: str) -> WaitingRuns:
 
 
 def _ui(arguments: argparse.Namespace) -> int:
-    if os.environ.get("CI"):
-        raise SettingsError("cua-vnc ui needs a user at a browser, but CI is set. Use pytest in CI")
+    check_user("cua-vnc ui needs", "Use pytest in CI")
+    from pytest_vnc_use.ui.commits import CommitReview
     from pytest_vnc_use.ui.review import CiReview
     from pytest_vnc_use.ui.runner import PytestRunner
     from pytest_vnc_use.ui.server import Desk, DeskServer
 
-    waiting = None if arguments.approve_options is None else _waiting_runs(arguments.approve_options)
-    review = None if arguments.review is None else CiReview(Path(arguments.review))
+    waiting = (
+        None
+        if arguments.approve_options is None
+        else _waiting_runs(arguments.approve_options)
+    )
+    review: CiReview | CommitReview | None = None
+    if arguments.review and Path(arguments.review).exists():
+        review = CiReview(Path(arguments.review))
+    elif arguments.review is not None:
+        review = CommitReview(arguments.review)
     runner = PytestRunner(arguments.path, shlex.split(arguments.options))
     desk = Desk(runner)
     desk.last_results, desk.waiting, desk.review = _last_results(), waiting, review
     try:
-        server = DeskServer(desk, arguments.host, arguments.port, arguments.cert, arguments.key)
+        server = DeskServer(
+            desk, arguments.host, arguments.port, arguments.cert, arguments.key
+        )
         runner.connect(server.session_url, desk.session_token)
         print(f"open {server.url}", flush=True)
         runner.collect()

@@ -1,17 +1,20 @@
 """A user's pointer and keyboard events, combined into actions.
 
-Each event yields actions for the desktop at once. It also says whether a new recorded action begins; then look at the
-screen first. So the desktop gets exactly what is recorded. Events without effect do nothing on the desktop.
+Each event yields actions for the desktop at once. It also says whether a new recorded
+action begins; then look at the screen first. So the desktop gets exactly what is
+recorded. Events without effect do nothing on the desktop.
 
-A replay performs one action at once, and waits only between actions. So events join one action only while the user
-waits for nothing: a pause, or a screen that changed (`close`), begins another one. Enter is always a separate action.
+A replay performs one action at once, and waits only between actions. So events join one
+action only while the user waits for nothing: a pause, or a screen that changed
+(`close`), begins another one. Enter is always a separate action.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Union
+from typing import TypeGuard, Union
 
 from typing_extensions import assert_never
 
@@ -33,7 +36,9 @@ from pytest_vnc_use.types import (
 from pytest_vnc_use.types.elements import Elements
 
 Motion = Union[MouseDown, MouseUp, Move, Scroll, KeyDown, KeyUp, TypeText]
-"""One event of a pointer or a keyboard, or a text that comes at once: composed, pasted, or a secret."""
+"""One event of a pointer or a keyboard, or a text that comes at once: composed, pasted,
+or a secret.
+"""
 NEAR_PX = 4
 """The distance within which the pointer has not moved: a hand is never quite still."""
 AGAIN_S = 0.5
@@ -44,9 +49,21 @@ PAUSE_S = 1.0
 """The time without an event after which keys and wheel clicks begin another action."""
 BENT_PX = 40
 """The maximum distance of a straight drag from its line."""
-_MODIFIERS = ("control", "controlr", "alt", "altr", "super", "superr", "shift", "shiftr", "altgr")
+_MODIFIERS = (
+    "control",
+    "controlr",
+    "alt",
+    "altr",
+    "super",
+    "superr",
+    "shift",
+    "shiftr",
+    "altgr",
+)
 _FOR_CHARACTERS = frozenset(("shift", "shiftr", "altgr"))
-"""Modifiers that make another character. A viewer sends that character itself; alone they mean nothing."""
+"""Modifiers that make another character. A viewer sends that character itself; alone
+they mean nothing.
+"""
 _HAVE_EFFECT_ALONE = frozenset(("alt", "super", "superr"))
 _LOCKS = frozenset(("capslock", "numlock", "scrolllock"))
 """Keys that change what the viewer's own keyboard sends."""
@@ -54,18 +71,24 @@ _LOCKS = frozenset(("capslock", "numlock", "scrolllock"))
 
 @dataclass
 class DemonstratedAction:
-    """A recorded action so far, the screen before it (None before the first look), and its elements."""
+    """A recorded action so far, the screen before it (None before the first look), and
+    its elements.
+    """
 
     action: Action
     screen: Screen | None = None
     elements: Elements = ()
     is_exact: bool = True
-    """False for a drag that was not straight, was held still, or directly followed a click: that is not recorded."""
+    """False for a drag that was not straight, was held still, or directly followed a
+    click: that is not recorded.
+    """
 
 
 @dataclass(frozen=True)
 class GestureAction:
-    """An action for the desktop now. With `begins`, a new recorded action begins: look at the screen first."""
+    """An action for the desktop now. With `begins`, a new recorded action begins: look
+    at the screen first.
+    """
 
     action: DesktopAction
     begins: DemonstratedAction | None = None
@@ -77,7 +100,9 @@ class Demonstration:
     def __init__(self) -> None:
         self.steps: list[DemonstratedAction] = []
         self._modifiers: dict[str, bool] = {}
-        """The modifiers that are down, and whether each was used, or is also down on the desktop."""
+        """The modifiers that are down, and whether each was used, or is also down on
+        the desktop.
+        """
         self._on_desktop: list[str] = []
         self._pressed: MouseDown | None = None
         self._pressed_at = 0.0
@@ -88,7 +113,9 @@ class Demonstration:
         self._is_open = False
 
     def actions(self, motion: Motion, at_s: float) -> Iterator[GestureAction]:
-        """Yield the desktop's actions for an event. Perform each before asking for the next."""
+        """Yield the desktop's actions for an event. Perform each before asking for the
+        next.
+        """
         if not self._pressed and isinstance(motion, Move):
             return
         if at_s - self._latest_s >= PAUSE_S:
@@ -124,11 +151,15 @@ class Demonstration:
 
     @property
     def may_hover(self) -> bool:
-        """Return whether a hover may become an action: no button is down, and no text is open."""
-        return not self._pressed and not (self.growing and isinstance(self.growing.action, TypeText))
+        """Return whether a hover may become an action: no button is down, and no text
+        is open.
+        """
+        return not self._pressed and not self._growing_text
 
     def close(self) -> None:
-        """Let the next event begin a separate action: the user has waited for something."""
+        """Let the next event begin a separate action: the user has waited for
+        something.
+        """
         self._is_open = False
 
     def insert(self, moves: Sequence[DemonstratedAction]) -> None:
@@ -136,8 +167,11 @@ class Demonstration:
         self.steps[-1:-1] = moves
 
     def take_back(self, action: Action) -> None:
-        """Remove the last action, or the end of its text: the desktop could not do it."""
-        last, length = self.steps[-1], len(action.text) if isinstance(action, TypeText) else 1
+        """Remove the last action, or the end of its text: the desktop could not
+        do it.
+        """
+        last = self.steps[-1]
+        length = len(action.text) if isinstance(action, TypeText) else 1
         if isinstance(last.action, TypeText) and len(last.action.text) > length:
             last.action = replace(last.action, text=last.action.text[:-length])
         else:
@@ -154,32 +188,44 @@ class Demonstration:
         """Return the last action if it may still grow; else None."""
         return self.steps[-1] if self.steps and self._is_open else None
 
+    @property
+    def _growing_text(self) -> str:
+        """The text that may still grow; "" if none may."""
+        last = self.growing
+        return last.action.text if last and isinstance(last.action, TypeText) else ""
+
     def _press(self, down: MouseDown, at_s: float) -> Iterator[GestureAction]:
         if self._pressed:  # no action has a second button
             return
-        last, before = self.growing, self._pressed_at
+        last = self.growing
+        is_again = at_s - self._pressed_at < AGAIN_S
         yield from self._hold_modifiers()
-        self._pressed, self._pressed_at, self._path = down, at_s, [(down.x, down.y)]
+        self._pressed = down
+        self._pressed_at = at_s
+        self._path = [(down.x, down.y)]
         self._is_held_still = False
-        click = last.action if last and isinstance(last.action, Click) and last.action.button == down.button else None
-        is_near = click is not None and near((click.x, click.y), (down.x, down.y))
-        if last and click and is_near and click.count < 3 and at_s - before < AGAIN_S:
-            last.action = replace(click, count=click.count + 1)
+        if last and is_again and _is_counted(last.action, down):
+            last.action = replace(last.action, count=last.action.count + 1)
             yield GestureAction(down)
         else:
-            yield GestureAction(down, self._begin(Click(down.x, down.y, down.button), is_open=True))
+            click = Click(down.x, down.y, down.button)
+            yield GestureAction(down, self._begin(click, is_open=True))
 
     def _release(self, up: MouseUp, at_s: float) -> Iterator[GestureAction]:
-        down, self._pressed = self._pressed, None
+        down = self._pressed
         if down is None or down.button != up.button:
-            self._pressed = down
             return
-        step, start = self.steps[-1], (down.x, down.y)
-        moved = not all(near(start, point) for point in [*self._path, (up.x, up.y)])
+        self._pressed = None
+        step = self.steps[-1]
+        start = down.x, down.y
+        end = up.x, up.y
+        moved = not all(near(start, point) for point in [*self._path, end])
         if moved and up.button == "left":
-            is_bent = _is_bent(self._path, start, (up.x, up.y))
-            step.is_exact = step.action == Click(*start) and not is_bent and not self._is_held_still
-            step.action, self._is_open = Drag(*start, up.x, up.y), False
+            is_straight = not _is_bent(self._path, start, end)
+            is_first = step.action == Click(*start)
+            step.is_exact = is_straight and is_first and not self._is_held_still
+            step.action = Drag(*start, *end)
+            self.close()
             yield GestureAction(up)
         elif moved or at_s - self._pressed_at >= LONG_S:
             step.action = down
@@ -190,10 +236,8 @@ class Demonstration:
     def _turn(self, wheel_click: Scroll) -> Iterator[GestureAction]:
         yield from self._hold_modifiers()
         last = self.growing
-        scroll = last.action if last and isinstance(last.action, Scroll) else None
-        is_near = scroll is not None and near((scroll.x, scroll.y), (wheel_click.x, wheel_click.y))
-        if last and scroll and is_near and scroll.direction == wheel_click.direction:
-            last.action = replace(scroll, clicks=scroll.clicks + 1)
+        if last and _is_continued(last.action, wheel_click):
+            last.action = replace(last.action, clicks=last.action.clicks + 1)
             yield GestureAction(wheel_click)
         else:
             yield GestureAction(wheel_click, self._begin(wheel_click, is_open=True))
@@ -214,20 +258,22 @@ class Demonstration:
             return
         chord = [held for held in _MODIFIERS if held in self._modifiers]
         self._modifiers.update(dict.fromkeys(chord, True))
-        text = self.growing.action.text if self.growing and isinstance(self.growing.action, TypeText) else ""
+        text = self._growing_text
         if len(key) == 1 and _FOR_CHARACTERS.issuperset(chord):
             yield from self._type(key)
         elif not chord and key == "backspace" and len(text) > 1:
-            # never typed; but the first character may have taken the place of what was selected
+            # never typed; but the first character may have taken the place of what was
+            # selected
             self.steps[-1].action = TypeText(text[:-1])
             yield GestureAction(KeyCombo((key,)))
         else:
-            made_by = [held for held in chord if held != "altgr"] if len(key) == 1 else chord
-            combo = KeyCombo((*made_by, "space" if key == " " else key.lower()))
+            if len(key) == 1 and "altgr" in chord:
+                chord.remove("altgr")
+            combo = KeyCombo((*chord, "space" if key == " " else key.lower()))
             yield GestureAction(combo, self._begin(combo))
 
     def _type(self, text: str) -> Iterator[GestureAction]:
-        before = self.growing.action.text if self.growing and isinstance(self.growing.action, TypeText) else ""
+        before = self._growing_text
         begins = None if before else self._begin(TypeText(text), is_open=True)
         self.steps[-1].action = TypeText(before + text)
         yield GestureAction(TypeText(text), begins)
@@ -238,7 +284,8 @@ class Demonstration:
             self._on_desktop.remove(key)
             yield GestureAction(KeyUp(key), self._begin(KeyUp(key)))
         elif not was_of_use and key in _HAVE_EFFECT_ALONE:
-            yield GestureAction(KeyCombo((key,)), self._begin(KeyCombo((key,))))
+            combo = KeyCombo((key,))
+            yield GestureAction(combo, self._begin(combo))
 
 
 def near(one: tuple[int, int], other: tuple[int, int]) -> bool:
@@ -246,7 +293,35 @@ def near(one: tuple[int, int], other: tuple[int, int]) -> bool:
     return max(abs(one[0] - other[0]), abs(one[1] - other[1])) <= NEAR_PX
 
 
-def _is_bent(path: list[tuple[int, int]], start: tuple[int, int], end: tuple[int, int]) -> bool:
-    across, down = end[0] - start[0], end[1] - start[1]
-    length = max(1.0, (across**2 + down**2) ** 0.5)
-    return any(abs(across * (y - start[1]) - down * (x - start[0])) / length > BENT_PX for x, y in path)
+def _is_counted(action: Action, down: MouseDown) -> TypeGuard[Click]:
+    """Return whether a button that is pressed again makes a click a double or triple
+    one.
+    """
+    return (
+        isinstance(action, Click)
+        and action.button == down.button
+        and action.count < 3
+        and near((action.x, action.y), (down.x, down.y))
+    )
+
+
+def _is_continued(action: Action, wheel_click: Scroll) -> TypeGuard[Scroll]:
+    """Return whether a click of the wheel continues an action."""
+    return (
+        isinstance(action, Scroll)
+        and action.direction == wheel_click.direction
+        and near((action.x, action.y), (wheel_click.x, wheel_click.y))
+    )
+
+
+def _is_bent(
+    path: list[tuple[int, int]], start: tuple[int, int], end: tuple[int, int]
+) -> bool:
+    across = end[0] - start[0]
+    down = end[1] - start[1]
+    length = max(1.0, math.hypot(across, down))
+    for x, y in path:
+        area = across * (y - start[1]) - down * (x - start[0])
+        if abs(area) / length > BENT_PX:
+            return True
+    return False

@@ -1,6 +1,7 @@
 """The choice of the places that mattered, among all places where the pointer rested.
 
-A place matters if something appeared near the target of the next action while the pointer rested there.
+A place matters if something appeared near the target of the next action while the
+pointer rested there.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ def needed(hovers: Sequence[Rest], action: Action, screen: Screen) -> list[Rest]
     """
     kept: list[Rest] = []
     for hover in reversed(hovers):
-        targets = points(action)
-        if not any(near(hover.at, target) for target in targets) and _shows(hover.screen, action, screen):
+        is_at_target = any(near(hover.at, target) for target in points(action))
+        if not is_at_target and _shows(hover.screen, action, screen):
             kept.insert(0, hover)
             action = Move(*hover.at)
         screen = hover.screen
@@ -51,20 +52,25 @@ def restored(before: Screen, resting: Screen, now: Screen) -> Screen:
         current: Pixels = now.pixels()
         return np.where(resting.pixels() != current, before.pixels(), current)
 
-    apart = [motion for motion in before.dynamic if not any(motion.region.meets(other.region) for other in now.dynamic)]
-    return Screen(dynamic=merged((*apart, *now.dynamic)), stable_s=now.stable_s, pixels=pixels)
+    moving = [motion.region for motion in now.dynamic]
+    apart = [
+        motion for motion in before.dynamic if not any(map(motion.region.meets, moving))
+    ]
+    dynamic = merged((*apart, *now.dynamic))
+    return Screen(dynamic=dynamic, stable_s=now.stable_s, pixels=pixels)
 
 
 def _shows(before: Screen, action: Action, after: Screen) -> bool:
     """Return whether the surroundings of an action's targets changed."""
     differs = differing(before, after)
     height, width = differs.shape
-    return bool((differs & mask_of(surroundings(action, (width, height)), differs.shape)).any())
+    around = mask_of(surroundings(action, (width, height)), differs.shape)
+    return bool((differs & around).any())
 
 
 def differing(one: Screen, other: Screen) -> Mask:
     """Mark where two screens differ, without dynamic regions."""
-    before, after = one.pixels(), other.pixels()
     regions = [motion.region for motion in (*one.dynamic, *other.dynamic)]
-    differs: Mask = pixels_differing(before, after) & ~mask_of(regions, after.shape)
+    marked = pixels_differing(one.pixels(), other.pixels())
+    differs: Mask = marked & ~mask_of(regions, marked.shape)
     return differs

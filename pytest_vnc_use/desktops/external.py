@@ -22,27 +22,31 @@ from filelock import FileLock, Timeout
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.desktops.remote import RemoteDesktop, RemoteExec
-from pytest_vnc_use.desktops.session import Process
+from pytest_vnc_use.desktops.supervised_session import Process
 from pytest_vnc_use.errors import AuthenticationFailed, DesktopError, DesktopRefused
 from pytest_vnc_use.plain_text import without_query
 from pytest_vnc_use.types.protocols import Connect
 from pytest_vnc_use.types.wire import host_and_port
 
 _FIRST_POLL_S, _POLL_S = 0.005, 0.1
-"""The wait before the second try, which doubles from try to try, and the maximum wait."""
+"""The wait before the second try, which doubles from try to try, and the maximum wait.
+"""
 _LOOPBACK = ("", "localhost", "127.0.0.1", "[::1]", "::1")
 _REMEDY = "Remove it, or set TMPDIR to a directory that you own"
 
 
 class ExternalDesktop(RemoteDesktop):
-    """The desktop whose VNC server listens at `server`; it is never stopped. A `lease` of it ends with `stop()`.
+    """The desktop whose VNC server listens at `server`; it is never stopped. A `lease`
+    of it ends with `stop()`.
 
-    Files and programs need a `remote_exec`, and a program needs `connect` too. The working directory, which may be
-    a user's home, is never emptied.
+    Files and programs need a `remote_exec`, and a program needs `connect` too. The
+    working directory, which may be a user's home, is never emptied.
     """
 
     outlives_program = True
-    """The server is not the program: if the connection is lost and the program ends, the desktop has failed."""
+    """The server is not the program: if the connection is lost and the program ends,
+    the desktop has failed.
+    """
 
     def __init__(
         self,
@@ -67,13 +71,20 @@ class ExternalDesktop(RemoteDesktop):
         return None
 
     def _failure_now(self) -> str:
-        """Return why the server could not be reached when the program ended; "" while the program runs."""
-        if self._program and self._program.end and self._last_end[0] is not self._program:
+        """Return why the server could not be reached when the program ended; "" while
+        the program runs.
+        """
+        if (
+            self._program
+            and self._program.end
+            and self._last_end[0] is not self._program
+        ):
             self._last_end = self._program, self._why_out_of_reach()
         return self._last_end[1] if self._program is self._last_end[0] else ""
 
     def stop(self) -> None:
-        """End everything that was launched and run, and release the lease; a second call does nothing.
+        """End everything that was launched and run, and release the lease; a second
+        call does nothing.
 
         The desktop stays, because this test did not start it.
         """
@@ -97,22 +108,28 @@ class ExternalDesktop(RemoteDesktop):
         except AuthenticationFailed:
             return ""  # the server answers
         except DesktopError as exc:
-            return f"the server at {self._server!r} cannot be reached, and the program ended: {exc}"
+            return (
+                f"the server at {self._server!r} cannot be reached, and the program"
+                f" ended: {exc}"
+            )
         return ""
 
     def _reach(self, request: str) -> RemoteExec:
         if self._remote is None:
             raise DesktopError(
-                f"cannot {request}: only VNC reaches the desktop at {self._server!r}. Set how a command runs there "
-                "(--vnc-exec='docker exec -i NAME' or 'ssh HOST'), or let the test start a desktop "
-                "(--vnc-server=xvnc, qt or container:IMAGE)"
+                f"cannot {request}: only VNC reaches the desktop at {self._server!r}."
+                " Set how a command runs there (--vnc-exec='docker exec -i NAME' or"
+                " 'ssh HOST'), or let the test start a desktop (--vnc-server=xvnc, qt"
+                " or container:IMAGE)"
             )
         self._was_used = True
         return self._remote
 
 
 class Lease:
-    """The right to use one desktop, until `release()` or the death of this process, whichever comes first."""
+    """The right to use one desktop, until `release()` or the death of this process,
+    whichever comes first.
+    """
 
     def __init__(self, server: str, lock: FileLock) -> None:
         self.server = server
@@ -123,27 +140,45 @@ class Lease:
         self._lock.release()
 
 
-def lease(servers: Sequence[str], holder: str, *, timeout_s: float, directory: Path | None = None) -> Lease:
+def lease(
+    servers: Sequence[str],
+    holder: str,
+    *,
+    timeout_s: float,
+    directory: Path | None = None,
+) -> Lease:
     """Lease the first free server, waiting up to `timeout_s`.
 
-    Other processes see `holder` as the name of the user. The locks are files in `directory`, by default one for each
-    user and machine. The operating system holds them while the process lives: a kill -9 frees them. Raises
-    DesktopRefused that names each holder, DesktopError if `directory` belongs to another user.
+    Other processes see `holder` as the name of the user. The locks are files in
+    `directory`, by default one for each user and machine. The operating system holds
+    them while the process lives: a kill -9 frees them. Raises DesktopRefused that names
+    each holder, DesktopError if `directory` belongs to another user.
     """
     directory = directory or lock_directory()
     _make_directory(directory)
-    paths = {server: directory / _digest(normalize_address(server)) for server in servers}
+    paths = {
+        server: directory / _digest(normalize_address(server)) for server in servers
+    }
     deadline_s, poll_s = clock.monotonic() + timeout_s, _FIRST_POLL_S
     while True:
         for server, path in paths.items():
             with suppress(Timeout):
-                lock = FileLock(path.with_suffix(".lock"), mode=0o600, timeout=0, thread_local=False)
+                lock = FileLock(
+                    path.with_suffix(".lock"), mode=0o600, timeout=0, thread_local=False
+                )
                 lock.acquire()
-                path.with_suffix(".json").write_text(json.dumps({"holder": holder, "pid": os.getpid()}), "utf-8")
+                path.with_suffix(".json").write_text(
+                    json.dumps({"holder": holder, "pid": os.getpid()}), "utf-8"
+                )
                 return Lease(server, lock)
         if clock.monotonic() >= deadline_s:
-            held = "; ".join(f"{without_query(server)!r} by {_holder(path)}" for server, path in paths.items())
-            raise DesktopRefused(f"all desktops were in use for {timeout_s:g} s. In use: {held}")
+            held = "; ".join(
+                f"{without_query(server)!r} by {_holder(path)}"
+                for server, path in paths.items()
+            )
+            raise DesktopRefused(
+                f"all desktops were in use for {timeout_s:g} s. In use: {held}"
+            )
         time.sleep(poll_s)
         poll_s = min(2 * poll_s, _POLL_S)
 
@@ -158,7 +193,8 @@ def lock_directory() -> Path:
 
 
 def _make_directory(directory: Path) -> None:
-    """Make the directory if it is missing. Raises DesktopError if something else has its name.
+    """Make the directory if it is missing. Raises DesktopError if something else has
+    its name.
 
     All users share the temporary directory.
     """
@@ -167,9 +203,16 @@ def _make_directory(directory: Path) -> None:
             directory.mkdir(mode=0o700)
         status = directory.lstat()
     except OSError as exc:
-        raise DesktopError(f"Cannot make lock directory {str(directory)!r}: {exc.strerror}. {_REMEDY}") from exc
-    if not stat.S_ISDIR(status.st_mode) or (sys.platform != "win32" and status.st_uid != os.getuid()):
-        raise DesktopError(f"Lock directory {str(directory)!r} is not a directory owned by the current user. {_REMEDY}")
+        raise DesktopError(
+            f"Cannot make lock directory {str(directory)!r}: {exc.strerror}. {_REMEDY}"
+        ) from exc
+    if not stat.S_ISDIR(status.st_mode) or (
+        sys.platform != "win32" and status.st_uid != os.getuid()
+    ):
+        raise DesktopError(
+            f"Lock directory {str(directory)!r} is not a directory owned by the current"
+            f" user. {_REMEDY}"
+        )
 
 
 def _holder(path: Path) -> str:
@@ -185,13 +228,19 @@ def _digest(address: str) -> str:
 
 
 def normalize_address(server: str) -> str:
-    """Return one format for all formats of an address: `localhost:1` is `127.0.0.1::5901`."""
+    """Return one format for all formats of an address: `localhost:1` is
+    `127.0.0.1::5901`.
+    """
     if endpoint := host_and_port(server):
         return f"{_machine(endpoint[0])}::{endpoint[1]}"
     if "://" in server:
         scheme, remainder = server.split("://", 1)
         authority, slash, path = remainder.partition("/")
-        host, colon, number = authority.rpartition(":") if authority[-1:].isdecimal() else (authority, "", "")
+        host, colon, number = (
+            authority.rpartition(":")
+            if authority[-1:].isdecimal()
+            else (authority, "", "")
+        )
         return f"{scheme.lower()}://{_machine(host)}{colon}{number}{slash}{path}"
     return os.path.abspath(server)  # noqa: PTH100  # a link keeps its name; ".." is resolved
 

@@ -1,8 +1,10 @@
-"""A network for a program whose VNC server would listen on all interfaces. Standard library only; Linux.
+"""A network for a program whose VNC server would listen on all interfaces. Standard
+library only; Linux.
 
-The supervisor imports this file. In the network, which has loopback only, the server listens on `PORT`; a relay
-connects a unix socket to it, which only this user can open. As a script, it prints whether this machine allows that:
-the exit code is 0, or 1 with the reason on standard output. See network_namespaces(7) and user_namespaces(7).
+The supervisor imports this file. In the network, which has loopback only, the server
+listens on `PORT`; a relay connects a unix socket to it, which only this user can open.
+As a script, it prints whether this machine allows that: the exit code is 0, or 1 with
+the reason on standard output. See network_namespaces(7) and user_namespaces(7).
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ _CHUNK = 1 << 16
 
 
 def open_network(path: str) -> tuple[int, tuple[int, ...]]:
-    """Start the relay of a new network; return its process id, and the descriptors of its namespaces for `join`.
+    """Start the relay of a new network; return its process id, and the descriptors of
+    its namespaces for `join`.
 
     It listens at `path`, a unix socket for this user only. Raises OSError.
     """
@@ -48,22 +51,30 @@ def open_network(path: str) -> tuple[int, tuple[int, ...]]:
     os.close(answer)
     if error != b"0":
         raise OSError(int(error or 0), os.strerror(int(error or 0)))
-    return pid, tuple(os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY) for kind in ("user", "net"))
+    return pid, tuple(
+        os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY) for kind in ("user", "net")
+    )
 
 
 def join(namespaces: Iterable[int]) -> None:
-    """Move this process into the namespaces, except those that it is in. Raises OSError."""
+    """Move this process into the namespaces, except those that it is in. Raises
+    OSError.
+    """
     for namespace, kind in zip(namespaces, ("user", "net"), strict=True):
-        if not os.path.sameopenfile(namespace, current := os.open(f"/proc/self/ns/{kind}", os.O_RDONLY)):
+        if not os.path.sameopenfile(
+            namespace, current := os.open(f"/proc/self/ns/{kind}", os.O_RDONLY)
+        ):
             _call("setns", namespace, 0)
         os.close(current)
 
 
 def enter() -> None:
-    """Move this process, and those that it starts from now on, into a network namespace. Raises OSError.
+    """Move this process, and those that it starts from now on, into a network
+    namespace. Raises OSError.
 
-    Root needs no user namespace for that; in one root may do less. Other users keep their user in theirs, but programs
-    that run as another user, such as sudo, do not work in it.
+    Root needs no user namespace for that; in one root may do less. Other users keep
+    their user in theirs, but programs that run as another user, such as sudo, do not
+    work in it.
     """
     try:
         _call("unshare", _CLONE_NEWNET)
@@ -71,7 +82,11 @@ def enter() -> None:
     except OSError:
         user, group = os.geteuid(), os.getegid()
         _call("unshare", _CLONE_NEWUSER | _CLONE_NEWNET)
-        for name, text in ("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1"):
+        for name, text in (
+            ("setgroups", "deny"),
+            ("uid_map", f"{user} {user} 1"),
+            ("gid_map", f"{group} {group} 1"),
+        ):
             with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
                 file.write(text)
         _switch_loopback_on()
@@ -91,7 +106,9 @@ def _switch_loopback_on() -> None:
 
 
 def _relay(listener: socket.socket, answering: int) -> None:
-    """Enter a network, answer 0 or an error's number, then relay connections until the supervisor ends."""
+    """Enter a network, answer 0 or an error's number, then relay connections until the
+    supervisor ends.
+    """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     signal.set_wakeup_fd(-1)
     for number in signal.SIGCHLD, signal.SIGTERM:
@@ -138,6 +155,7 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
 if __name__ == "__main__":
     try:
         enter()
-    except (OSError, AttributeError) as exc:  # AttributeError: a C library without unshare
+    except (OSError, AttributeError) as exc:
+        # AttributeError: a C library without unshare
         print(exc)
         sys.exit(1)

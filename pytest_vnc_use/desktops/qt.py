@@ -1,4 +1,6 @@
-"""A desktop that is one Qt program on Qt's VNC platform: no X server, no window manager."""
+"""A desktop that is one Qt program on Qt's VNC platform: no X server, no window
+manager.
+"""
 
 from __future__ import annotations
 
@@ -14,38 +16,52 @@ from pathlib import Path
 
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.desktops import network_namespace
-from pytest_vnc_use.desktops.started import StartedDesktop, check_linux, check_size, greets_at
+from pytest_vnc_use.desktops.started import (
+    StartedDesktop,
+    check_linux,
+    check_size,
+    greets_at,
+)
 from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
 
 ANSWERS_WITHIN_S = 5.0
-"""The time in which a running program must greet; window managers offer to kill one after 5 to 10 s."""
+"""The time in which a running program must greet; window managers offer to kill one
+after 5 to 10 s.
+"""
 _POLL_S = 0.02
 _GREETING_TIMEOUT_S = 1.0
 _HINT = "; is it a Qt program?"
-_COMMON = {"QT_FORCE_STDERR_LOGGING": "1"}  # otherwise Qt's messages may go to the system's journal
+# otherwise Qt's messages may go to the system's journal
+_COMMON = {"QT_FORCE_STDERR_LOGGING": "1"}
 _LISTENS = "0A"
 
 
 class QtDesktop(StartedDesktop):
-    """A Qt program with `QT_QPA_PLATFORM=vnc`, in an empty working directory; it is ready when it greets over VNC.
+    """A Qt program with `QT_QPA_PLATFORM=vnc`, in an empty working directory; it is
+    ready when it greets over VNC.
 
-    The program is the desktop: with an empty `command` there is no screen until `launch()`.
+    The program is the desktop: with an empty `command` there is no screen until
+        `launch()`.
 
-    `size` is in pixels. `environment` is added to that of the program; with `pinned=False` it draws as this machine's
-    user has set. The program ends with `stop()`, and with this process, however it dies. `run` starts a command beside
-    the program, on the machine's network. There is no display to share: another Qt program that is started so is not
-    visible anywhere.
+    `size` is in pixels. `environment` is added to that of the program; with
+    `pinned=False` it draws as this machine's user has set. The program ends with
+    `stop()`, and with this process, however it dies. `run` starts a command beside the
+    program, on the machine's network. There is no display to share: another Qt program
+    that is started so is not visible anywhere.
 
-    Qt's server listens on all interfaces, asks for no password, and encrypts nothing (Qt 6.6 to 6.12, measured). So the
-    program has a network namespace, with loopback only, and the server is reached at a unix socket that only this user
-    can open. With `is_open` the program has the machine's network, and every user of it can reach the server. With
-    `may_be_open` it is the same where the machine allows no network namespace, with one warning for this process. The
-    server ignores wheel buttons and takes Latin-1 characters only. Linux only: the wheels of PySide6 for macOS and
+    Qt's server listens on all interfaces, asks for no password, and encrypts nothing
+    (Qt 6.6 to 6.12, measured). So the program has a network namespace, with loopback
+    only, and the server is reached at a unix socket that only this user can open. With
+    `is_open` the program has the machine's network, and every user of it can reach the
+    server. With `may_be_open` it is the same where the machine allows no network
+    namespace, with one warning for this process. The server ignores wheel buttons and
+    takes Latin-1 characters only. Linux only: the wheels of PySide6 for macOS and
     Windows lack the `vnc` platform.
 
-    Raises ProgramCrashed if the program fails first, ProgramMissing if it cannot be run, DesktopError if it ends first
-    without a failure, DesktopRefused if it does not greet within `start_timeout_s`. Raises SettingsError for an invalid
-    size, without the fonts, and if the program must have a network namespace but cannot.
+    Raises ProgramCrashed if the program fails first, ProgramMissing if it cannot be
+    run, DesktopError if it ends first without a failure, DesktopRefused if it does not
+    greet within `start_timeout_s`. Raises SettingsError for an invalid size, without
+    the fonts, and if the program must have a network namespace but cannot.
     """
 
     def __init__(
@@ -63,7 +79,11 @@ class QtDesktop(StartedDesktop):
         check_linux("qt", "because PySide6 brings Qt's VNC platform there only")
         check_size(size)
         is_closed = not is_open and check_network(may_be_open=may_be_open)
-        super().__init__({**(environment or {}), **_COMMON, "QT_QPA_PLATFORM": "offscreen"}, pinned=pinned, name=name)
+        super().__init__(
+            {**(environment or {}), **_COMMON, "QT_QPA_PLATFORM": "offscreen"},
+            pinned=pinned,
+            name=name,
+        )
         self._timeout_s = start_timeout_s
         self._network = str(self._session.directory / "vnc") if is_closed else ""
         port = network_namespace.PORT if is_closed else 0  # 0: Qt takes a free one
@@ -72,41 +92,58 @@ class QtDesktop(StartedDesktop):
         try:
             if command:
                 self.launch(command)
-        except BaseException:  # on any error, and on Ctrl-C: nothing that was started stays behind
+        except BaseException:
+            # on any error, and on Ctrl-C: nothing that was started stays behind
             self.stop()
             raise
 
     def launch(self, command: Sequence[str]) -> None:
-        """Start the program instead of the one before, and wait until it greets over VNC. Raises as the class does."""
+        """Start the program instead of the one before, and wait until it greets over
+        VNC. Raises as the class does.
+        """
         self._check_not_stopped(f"launch {shlex.join(command)!r}")
         self._server = ""
-        program = self._start_program(command, {"QT_QPA_PLATFORM": self._platform}, self._network)
+        program = self._start_program(
+            command, {"QT_QPA_PLATFORM": self._platform}, self._network
+        )
         deadline = Deadline(self._timeout_s)
         while deadline.remaining_s:
             if program.end:
                 raise self._ended_early(program, "had not shown a desktop", _HINT)
             ports = [] if self._network else listening_ports(program.pid)
-            for address in [self._network] if self._network else [f"127.0.0.1::{port}" for port in ports]:
+            for address in (
+                [self._network]
+                if self._network
+                else [f"127.0.0.1::{port}" for port in ports]
+            ):
                 if greets_at(address, _GREETING_TIMEOUT_S):
                     self._server = address
                     return
             time.sleep(_POLL_S)
-        raise DesktopRefused(program.message(f"opened no VNC server within {self._timeout_s:g} s{_HINT}"))
+        raise DesktopRefused(
+            program.message(f"opened no VNC server within {self._timeout_s:g} s{_HINT}")
+        )
 
     def program_hangs(self) -> bool:
-        """Return whether the program runs but no longer greets over VNC: its server has no separate thread."""
-        runs = bool(self._server) and not (self._kept or self.exit_reason() or self.program_exit_reason())
+        """Return whether the program runs but no longer greets over VNC: its server has
+        no separate thread.
+        """
+        runs = bool(self._server) and not (
+            self._kept or self.exit_reason() or self.program_exit_reason()
+        )
         return runs and not greets_at(self._server, ANSWERS_WITHIN_S)
 
     @property
     def server(self) -> str:
-        """Return the address of the program's VNC server: the path of a unix socket, or `host::port` if it is open.
+        """Return the address of the program's VNC server: the path of a unix socket, or
+        `host::port` if it is open.
 
         Raises DesktopError before a program is launched.
         """
         if not self._server:
             raise DesktopError(
-                "the desktop has no screen yet. Launch a program first: with --vnc-server=qt the program is the desktop"
+                "the desktop has no screen yet. Launch a program first: with"
+                " --vnc-server=qt the program is the desktop"
             )
         return self._server
 
@@ -117,16 +154,18 @@ class QtDesktop(StartedDesktop):
 
 
 def check_network(*, may_be_open: bool) -> bool:
-    """Return whether a program can have a network namespace; warn once if it cannot, and need not.
+    """Return whether a program can have a network namespace; warn once if it cannot,
+    and need not.
 
     Raises SettingsError if it cannot, and must.
     """
     reason = why_not_closable()
     if reason and not may_be_open:
         raise SettingsError(
-            "Qt's VNC server has no password and listens on all interfaces. This machine allows no network namespace "
-            f"to protect it ({reason}). Allow unprivileged user namespaces, or use --vnc-server=xvnc. In a container "
-            "or behind a firewall, -o vnc_qt_host_network=true starts it unprotected"
+            "Qt's VNC server has no password and listens on all interfaces. This"
+            f" machine allows no network namespace to protect it ({reason}). Allow"
+            " unprivileged user namespaces, or use --vnc-server=xvnc. In a container"
+            " or behind a firewall, -o vnc_qt_host_network=true starts it unprotected"
         )
     if reason:
         _warn_once(reason)
@@ -136,34 +175,53 @@ def check_network(*, may_be_open: bool) -> bool:
 @functools.cache
 def _warn_once(reason: str) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("always")  # a setting allows it: where warnings are errors, this is none
+        # a setting allows it: where warnings are errors, this is none
+        warnings.simplefilter("always")
         warnings.warn(
-            "Qt's VNC server is on all interfaces without a password, so use a firewall. No network namespace: "
-            f"{reason} (vnc_qt_host_network allows it)",
+            "Qt's VNC server is on all interfaces without a password, so use a"
+            f" firewall. No network namespace: {reason} (vnc_qt_host_network"
+            " allows it)",
             stacklevel=4,
         )
 
 
 @functools.cache
 def why_not_closable() -> str:
-    """Return why no program can have a network namespace on this machine; "" if it can."""
+    """Return why no program can have a network namespace on this machine; "" if
+    it can.
+    """
     command = [sys.executable, "-I", "-S", network_namespace.__file__]
-    tried = subprocess.run(command, stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL, check=False)
-    return "" if tried.returncode == 0 else tried.stdout.strip() or f"exit code {tried.returncode}"
+    tried = subprocess.run(
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    return (
+        ""
+        if tried.returncode == 0
+        else tried.stdout.strip() or f"exit code {tried.returncode}"
+    )
 
 
 def listening_ports(session: int) -> list[int]:
     """Return the ports, in order, on which a process of the session listens; proc(5).
 
-    A server that chooses its port, and is found afterwards, cannot be another program that was quicker.
+    A server that chooses its port, and is found afterwards, cannot be another program
+    that was quicker.
     """
     sockets = set()
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended meanwhile, or closed one
-            if int((process / "stat").read_text().rpartition(")")[2].split()[3]) == session:
+            if (
+                int((process / "stat").read_text().rpartition(")")[2].split()[3])
+                == session
+            ):
                 for descriptor in (process / "fd").iterdir():
                     sockets.add(str(descriptor.readlink()))
-    if not sockets:  # the program is still loading; do not read the long tables of a busy machine
+    # the program is still loading; do not read the long tables of a busy machine
+    if not sockets:
         return []
     ports = set()
     for table in filter(Path.exists, map(Path, ("/proc/net/tcp", "/proc/net/tcp6"))):

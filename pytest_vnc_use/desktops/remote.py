@@ -1,7 +1,9 @@
-"""Desktops that a command such as `docker exec -i NAME` or `ssh HOST` reaches: their files, commands and program.
+"""Desktops that a command such as `docker exec -i NAME` or `ssh HOST` reaches: their
+files, commands and program.
 
-Everything that runs on it has a mark in its environment. The mark finds it and all its children, to kill them. The
-desktop must have `sh`, and for the killing Linux's /proc; proc(5).
+Everything that runs on it has a mark in its environment. The mark finds it and all its
+children, to kill them. The desktop must have `sh`, and for the killing Linux's /proc;
+proc(5).
 """
 
 from __future__ import annotations
@@ -20,7 +22,6 @@ from contextlib import closing, suppress
 from pathlib import PurePath
 
 from pytest_vnc_use.deadline import Deadline
-from pytest_vnc_use.desktops.session import Process, Session, exit_code_elsewhere, inheritable, kept_of
 from pytest_vnc_use.desktops.started import (
     MAX_BYTES,
     STAY,
@@ -29,6 +30,13 @@ from pytest_vnc_use.desktops.started import (
     early_end,
     outside,
     shows_window,
+)
+from pytest_vnc_use.desktops.supervised_session import (
+    Process,
+    SupervisedSession,
+    exit_code_elsewhere,
+    inheritable,
+    kept_of,
 )
 from pytest_vnc_use.errors import (
     CommandMissing,
@@ -49,7 +57,9 @@ _MARK = "VNC_USE_MARK"
 _FILE_S = 60.0
 _END_S = 20.0
 _STARTED_MARK = b"here\n"
-"""The first line of every script's output: the command was reached, and its output follows."""
+"""The first line of every script's output: the command was reached, and its output
+follows.
+"""
 _MISSING = b"missing\n"
 _NO_FILE, _NOT_REGULAR, _TOO_LARGE = 44, 45, 46
 
@@ -79,11 +89,12 @@ done
 
 
 class RemoteExec:
-    """The remote execution of commands: `command` with another command appended runs that on the desktop.
+    """The remote execution of commands: `command` with another command appended runs
+    that on the desktop.
 
-    It runs in the desktop's working directory. For `ssh` the appended arguments are quoted, because the remote shell
-    parses them again. Files are read and written as UTF-8. Everything that is started has a `part`, by which it can be
-    ended separately.
+    It runs in the desktop's working directory. For `ssh` the appended arguments are
+    quoted, because the remote shell parses them again. Files are read and written as
+    UTF-8. Everything that is started has a `part`, by which it can be ended separately.
     """
 
     def __init__(self, command: Sequence[str]) -> None:
@@ -92,29 +103,45 @@ class RemoteExec:
         self._is_ssh = PurePath(command[0]).stem == "ssh"
 
     def run(self, command: Sequence[str], timeout_s: float) -> CommandResult:
-        """Run a remote command until it ends. Its exit code is -n if signal n ended it, or if it is 128 + n.
+        """Run a remote command until it ends. Its exit code is -n if signal n ended it,
+        or if it is 128 + n.
 
-        Raises DesktopError if the desktop cannot be reached, or the command cannot be started, or it did not end within
-        `timeout_s`. Then it is killed, with everything that it started.
+        Raises DesktopError if the desktop cannot be reached, or the command cannot be
+        started, or it did not end within `timeout_s`. Then it is killed, with
+        everything that it started.
         """
         group = secrets.token_hex(4)
         try:
-            result = self._call(self.argv(["sh", "-c", _RUN, "sh", *command], group), timeout_s)
+            result = self._call(
+                self.argv(["sh", "-c", _RUN, "sh", *command], group), timeout_s
+            )
         except subprocess.TimeoutExpired as exc:
             self.end(group)
-            problem = f"the command {shlex.join(command)!r} did not end within {timeout_s:g} s"
-            advice = "Increase its timeout_s; what it leaves in the background must not keep its output open"
+            problem = (
+                f"the command {shlex.join(command)!r} did not end within"
+                f" {timeout_s:g} s"
+            )
+            advice = (
+                "Increase its timeout_s; what it leaves in the background must not keep"
+                " its output open"
+            )
             raise DesktopError(f"{problem}. {advice}") from exc
         if result.stdout == _MISSING:
-            raise CommandMissing(f"cannot start {command[0]!r}: the desktop has no such program on its PATH")
+            raise CommandMissing(
+                f"cannot start {command[0]!r}: the desktop has no such program on its"
+                " PATH"
+            )
         self._check_reached(result)
         stdout, stderr = (
-            text.decode("utf-8", "replace") for text in (result.stdout[len(_STARTED_MARK) :], result.stderr)
+            text.decode("utf-8", "replace")
+            for text in (result.stdout[len(_STARTED_MARK) :], result.stderr)
         )
         return CommandResult(exit_code_elsewhere(result.returncode), stdout, stderr)
 
     def has(self, program: str) -> bool:
-        """Return whether `program` is installed. Raises DesktopError if the desktop cannot be reached."""
+        """Return whether `program` is installed. Raises DesktopError if the desktop
+        cannot be reached.
+        """
         result = self._script(_CHECK, program)
         if result.stdout != _MISSING:
             self._check_reached(result)
@@ -123,76 +150,127 @@ class RemoteExec:
     def read(self, name: str) -> str:
         """Return the text of a file in the remote working directory.
 
-        Raises FileMissing. Raises FileUnreadable if it is not UTF-8 text, not a regular file, or too large.
-        Raises DesktopError.
+        Raises FileMissing. Raises FileUnreadable if it is not UTF-8 text, not a regular
+        file, or too large. Raises DesktopError.
         """
         result = self._file(_READ, name)
         output = result.stdout[len(_STARTED_MARK) :]
         _check_regular(result, f"read {name!r}", FileUnreadable)
         if result.returncode == _TOO_LARGE:
-            problem = f"it must have at most {MAX_BYTES} bytes, it has {int(output or 0)}; {TOO_LARGE}"
-            raise FileUnreadable(f"cannot read {name!r} in the program's working directory: {problem}")
+            problem = (
+                f"it must have at most {MAX_BYTES} bytes, it has {int(output or 0)};"
+                f" {TOO_LARGE}"
+            )
+            raise FileUnreadable(
+                f"cannot read {name!r} in the program's working directory: {problem}"
+            )
         if result.returncode == _NO_FILE:
             files = sorted(output.decode().splitlines())
-            names = ", ".join(repr(file.removeprefix("./")) for file in files) or "no files"
-            raise FileMissing(f"the program's working directory has no file {name!r}; it has {names}")
+            names = (
+                ", ".join(repr(file.removeprefix("./")) for file in files) or "no files"
+            )
+            raise FileMissing(
+                f"the program's working directory has no file {name!r}; it has {names}"
+            )
         if result.returncode:
-            raise DesktopError(f"cannot read {name!r} in the program's working directory: {_last_line(result.stderr)}")
+            raise DesktopError(
+                f"cannot read {name!r} in the program's working directory:"
+                f" {_last_line(result.stderr)}"
+            )
         try:
             return output.decode()
         except UnicodeDecodeError as exc:
-            raise FileUnreadable(f"cannot read {name!r} in the program's working directory: {exc}") from exc
+            raise FileUnreadable(
+                f"cannot read {name!r} in the program's working directory: {exc}"
+            ) from exc
 
     def write(self, name: str, text: str) -> None:
-        """Write a file in the remote working directory, and make its directories. Raises DesktopError."""
+        """Write a file in the remote working directory, and make its directories.
+        Raises DesktopError.
+        """
         content = text.encode()
         result = self._file(_WRITE, name, content)
         _check_regular(result, f"write {name!r}")
         if result.returncode:
-            raise DesktopError(f"cannot write {name!r} in the program's working directory: {_last_line(result.stderr)}")
+            raise DesktopError(
+                f"cannot write {name!r} in the program's working directory:"
+                f" {_last_line(result.stderr)}"
+            )
         if (received := int(result.stdout[len(_STARTED_MARK) :])) != len(content):
-            problem = f"cannot write {name!r}: {received} of {len(content)} bytes arrived"
-            raise DesktopError(f"{problem}; {self!s} must pass standard input to the command, as 'docker exec -i' does")
+            problem = (
+                f"cannot write {name!r}: {received} of {len(content)} bytes arrived"
+            )
+            raise DesktopError(
+                f"{problem}; {self!s} must pass standard input to the command, as"
+                " 'docker exec -i' does"
+            )
 
     def argv(self, command: Sequence[str], group: str) -> list[str]:
-        """Return the local command that runs `command` remotely, in that group of programs; "" is no group."""
-        remote_argv = ["env", f"{_MARK}={f'{self._mark}:{group};' if group else ''}", *command]
-        return [*self.command, *([shlex.join(remote_argv)] if self._is_ssh else remote_argv)]
+        """Return the local command that runs `command` remotely, in that group of
+        programs; "" is no group.
+        """
+        remote_argv = [
+            "env",
+            f"{_MARK}={f'{self._mark}:{group};' if group else ''}",
+            *command,
+        ]
+        return [
+            *self.command,
+            *([shlex.join(remote_argv)] if self._is_ssh else remote_argv),
+        ]
 
     def end(self, part: str = "") -> None:
-        """Kill that part of the started programs there; all of them if no part is given. Raises DesktopError."""
+        """Kill that part of the started programs there; all of them if no part is
+        given. Raises DesktopError.
+        """
         try:
             self._check_reached(self._call(self.ending(part), _END_S))
         except subprocess.TimeoutExpired as exc:
-            raise DesktopError(f"{self!s} did not stop the programs of the test within {_END_S:g} s") from exc
+            raise DesktopError(
+                f"{self!s} did not stop the programs of the test within {_END_S:g} s"
+            ) from exc
 
     def ending(self, part: str = "") -> list[str]:
-        """Return the local command that does what `end` does, for the cleanup after this process."""
+        """Return the local command that does what `end` does, for the cleanup after
+        this process.
+        """
         mark = f"{self._mark}:{part};" if part else self._mark
         return self.argv(["sh", "-c", _END, "sh", mark], "")
 
     def __str__(self) -> str:
         return repr(shlex.join(self.command))
 
-    def _file(self, script: str, name: str, content: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    def _file(
+        self, script: str, name: str, content: bytes = b""
+    ) -> subprocess.CompletedProcess[bytes]:
         done = self._script(script, _inside(name), content)
         self._check_reached(done)
         return done
 
-    def _script(self, script: str, argument: str, content: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    def _script(
+        self, script: str, argument: str, content: bytes = b""
+    ) -> subprocess.CompletedProcess[bytes]:
         argv = self.argv(["sh", "-c", script, "sh", argument], "file")
         try:
             return self._call(argv, _FILE_S, content)
         except subprocess.TimeoutExpired as exc:
             raise DesktopError(f"{self!s} did not answer within {_FILE_S:g} s") from exc
 
-    def _call(self, argv: Sequence[str], timeout_s: float, content: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        """Run a local command in a new session, and keep the start and the end of a long output.
+    def _call(
+        self, argv: Sequence[str], timeout_s: float, content: bytes = b""
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run a local command in a new session, and keep the start and the end of a
+        long output.
 
-        In a new session `ssh` finds no terminal on which to ask for a password, and fails instead.
+        In a new session `ssh` finds no terminal on which to ask for a password, and
+        fails instead.
         """
         try:
-            with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            with (
+                tempfile.TemporaryFile() as stdin,
+                tempfile.TemporaryFile() as out,
+                tempfile.TemporaryFile() as err,
+            ):
                 stdin.write(content)
                 stdin.seek(0)
                 done = subprocess.run(
@@ -205,19 +283,29 @@ class RemoteExec:
                     timeout=timeout_s,
                     check=False,
                 )
-                return subprocess.CompletedProcess(argv, done.returncode, kept_of(out, MAX_BYTES), kept_of(err))
+                return subprocess.CompletedProcess(
+                    argv, done.returncode, kept_of(out, MAX_BYTES), kept_of(err)
+                )
         except OSError as exc:
             problem = f"cannot start {argv[0]!r}: {exc.strerror}"
-            raise DesktopError(f"{problem}. Give a command prefix for the desktop, such as 'ssh HOST'") from exc
+            raise DesktopError(
+                f"{problem}. Give a command prefix for the desktop, such as 'ssh HOST'"
+            ) from exc
 
     def _check_reached(self, done: subprocess.CompletedProcess[bytes]) -> None:
         if not done.stdout.startswith(_STARTED_MARK):
-            problem = f"{self!s} does not lead to the desktop: {_last_line(done.stderr)}"
-            raise DesktopError(f"{problem} (exit code {done.returncode}). Try it in a shell, with 'true' appended")
+            problem = (
+                f"{self!s} does not lead to the desktop: {_last_line(done.stderr)}"
+            )
+            raise DesktopError(
+                f"{problem} (exit code {done.returncode}). Try it in a shell, with"
+                " 'true' appended"
+            )
 
 
 def remote_exec_of(command_line: str, server: str) -> RemoteExec:
-    """Return the remote execution that `--vnc-exec` names, with {host} and {port} from the desktop's address.
+    """Return the remote execution that `--vnc-exec` names, with {host} and {port} from
+    the desktop's address.
 
     Raises SettingsError if the command line is invalid.
     """
@@ -227,23 +315,35 @@ def remote_exec_of(command_line: str, server: str) -> RemoteExec:
     def value(name: re.Match[str]) -> str:
         if name[1] not in address:
             has = " and ".join(address) or "neither host nor port"
-            raise SettingsError(f"--vnc-exec contains {name[0]!r}, but the address {server!r} has {has}")
+            raise SettingsError(
+                f"--vnc-exec contains {name[0]!r}, but the address {server!r} has {has}"
+            )
         return address[name[1]]
 
     try:
         argv = shlex.split(command_line, posix=os.name == "posix")
     except ValueError as exc:
-        raise SettingsError(f"--vnc-exec must be a command line, got {command_line!r}: {exc}") from exc
+        raise SettingsError(
+            f"--vnc-exec must be a command line, got {command_line!r}: {exc}"
+        ) from exc
     if not argv:
-        raise SettingsError(f"--vnc-exec must be a command line, such as 'docker exec -i NAME', got {command_line!r}")
+        raise SettingsError(
+            "--vnc-exec must be a command line, such as 'docker exec -i NAME', got"
+            f" {command_line!r}"
+        )
     return RemoteExec([re.sub(r"\{(\w+)\}", value, arg) for arg in argv])
 
 
 def _check_regular(
-    done: subprocess.CompletedProcess[bytes], request: str, kind: type[DesktopError] = DesktopError
+    done: subprocess.CompletedProcess[bytes],
+    request: str,
+    kind: type[VncUseError] = DesktopError,
 ) -> None:
     if done.returncode == _NOT_REGULAR:
-        problem = "it must be a regular file, it is a directory, a pipe, a device or a link to itself"
+        problem = (
+            "it must be a regular file, it is a directory, a pipe, a device or a link"
+            " to itself"
+        )
         raise kind(f"cannot {request} in the program's working directory: {problem}")
 
 
@@ -255,17 +355,25 @@ def _inside(name: str) -> str:
 
 
 def _last_line(text: bytes) -> str:
-    return (text.decode("utf-8", "replace").strip().splitlines() or ["it printed nothing"])[-1]
+    return (
+        text.decode("utf-8", "replace").strip().splitlines() or ["it printed nothing"]
+    )[-1]
 
 
 class RemoteDesktop(ReachedDesktop):
     """A desktop whose files and commands are reached by a RemoteExec.
 
-    `connect` opens a Controller, which sees whether a launched program changes the screen. The program's client lives
-    in `session`, by default in one that the first launch makes.
+    `connect` opens a Controller, which sees whether a launched program changes the
+    screen. The program's client lives in `session`, by default in one that the first
+    launch makes.
     """
 
-    def __init__(self, connect: Connect | None, launch_timeout_s: float = 20.0, session: Session | None = None) -> None:
+    def __init__(
+        self,
+        connect: Connect | None,
+        launch_timeout_s: float = 20.0,
+        session: SupervisedSession | None = None,
+    ) -> None:
         super().__init__(session)
         self._connect, self._launch_timeout_s = connect, launch_timeout_s
 
@@ -277,35 +385,51 @@ class RemoteDesktop(ReachedDesktop):
     @property
     @abstractmethod
     def password(self) -> str | None:
-        """Return the password of its VNC server; None if it asks for none, or only the user knows it."""
+        """Return the password of its VNC server; None if it asks for none, or only the
+        user knows it.
+        """
 
     @abstractmethod
     def _reach(self, request: str) -> RemoteExec:
-        """Return the remote execution. Raises DesktopError if `request` is not possible."""
+        """Return the remote execution. Raises DesktopError if `request` is not
+        possible.
+        """
 
     def launch(self, command: Sequence[str]) -> None:
-        """Start the program under test instead of the one before, and wait until the screen has changed.
+        """Start the program under test instead of the one before, and wait until the
+        screen has changed.
 
-        Linux only, locally and remotely. Raises ProgramMissing if it cannot be run, ProgramCrashed if it fails first,
-        DesktopError if the desktop cannot be reached or the program ends first without a failure, DesktopRefused if
-        nothing shows in time.
+        Linux only, locally and remotely. Raises ProgramMissing if it cannot be run,
+        ProgramCrashed if it fails first, DesktopError if the desktop cannot be reached
+        or the program ends first without a failure, DesktopRefused if nothing shows in
+        time.
         """
         request = f"launch {shlex.join(command)!r}"
         remote_exec = self._reach(request)
         if sys.platform != "linux":
-            raise DesktopError(f"cannot {request}: that needs Linux, got {sys.platform!r}. Start it there yourself")
+            raise DesktopError(
+                f"cannot {request}: that needs Linux, got {sys.platform!r}. Start it"
+                " there yourself"
+            )
         self._end_program()
         with closing(self._screen(request)) as screen:
             if not remote_exec.has(command[0]):
-                raise ProgramMissing(f"cannot start {command[0]!r}: the desktop has no such program on its PATH")
+                raise ProgramMissing(
+                    f"cannot start {command[0]!r}: the desktop has no such program on"
+                    " its PATH"
+                )
             if not self._session:
-                self._session = Session(as_tester=True)
+                self._session = SupervisedSession(as_tester=True)
                 self._session.note_command(remote_exec.ending(_PROGRAM))
             before = screen.raw_frame()
             argv = remote_exec.argv(command, _PROGRAM)
-            self._program = program = self._session.start("program", argv, client_of=command)
+            self._program = program = self._session.start(
+                "program", argv, client_of=command
+            )
             try:
-                if not shows_window(program, screen, before, Deadline(self._launch_timeout_s)):
+                if not shows_window(
+                    program, screen, before, Deadline(self._launch_timeout_s)
+                ):
                     raise self._not_shown(program)
             except BaseException:  # on any error, and on Ctrl-C: the program ends
                 self._end_program()
@@ -313,9 +437,18 @@ class RemoteDesktop(ReachedDesktop):
 
     def _not_shown(self, program: Process) -> VncUseError:
         if not program.end:
-            return DesktopRefused(program.message(f"had not shown a window within {self._launch_timeout_s:g} s"))
-        message = program.message(f"{program.end} and had not shown a window{'' if program.exit_code else STAY}")
-        error = early_end(message, program.exit_code, program.output_tail(), elsewhere=True)
+            return DesktopRefused(
+                program.message(
+                    f"had not shown a window within {self._launch_timeout_s:g} s"
+                )
+            )
+        message = program.message(
+            f"{program.end} and had not shown a"
+            f" window{'' if program.exit_code else STAY}"
+        )
+        error = early_end(
+            message, program.exit_code, program.output_tail(), elsewhere=True
+        )
         if isinstance(error, ProgramCrashed) and (failure := self.exit_reason()):
             return DesktopError(failure)  # the desktop ended, and the program with it
         return error
@@ -323,7 +456,8 @@ class RemoteDesktop(ReachedDesktop):
     def _screen(self, request: str) -> Controller:
         if self._connect is None:
             raise DesktopError(
-                f"cannot {request}: this desktop has no VNC connection to read its screen. Pass `connect`"
+                f"cannot {request}: this desktop has no VNC connection to read its"
+                " screen. Pass `connect`"
             )
         return self._connect(self.server, self.password)
 

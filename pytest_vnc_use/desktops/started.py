@@ -1,4 +1,6 @@
-"""The program under test of a desktop and its files; desktops that are started locally."""
+"""The program under test of a desktop and its files; desktops that are started
+locally.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pytest_vnc_use.deadline import Deadline
-from pytest_vnc_use.desktops.session import Process, Session
+from pytest_vnc_use.desktops.supervised_session import Process, SupervisedSession
 from pytest_vnc_use.errors import (
     CommandMissing,
     DesktopError,
@@ -38,21 +40,26 @@ MAX_BYTES = 64 * 2**20
 """The size of the largest file that is read, in bytes."""
 _POLL_S = 0.1
 _CHANGED_S = 1577880000
-"""The time of all files when a program starts, as file dialogs show it: noon of 1 January 2020, UTC."""
-TOO_LARGE = "look at it there, with vnc_desktop.run(['grep', …]) or ['tail', '-n', '100', …]"
+"""The time of all files when a program starts, as file dialogs show it: noon of 1
+January 2020, UTC.
+"""
+TOO_LARGE = (
+    "look at it there, with vnc_desktop.run(['grep', …]) or ['tail', '-n', '100', …]"
+)
 """The advice about a file that is larger."""
 _MAX_LISTED = 1000
 """The maximum number of files in a list of the directory's files."""
 _FILE_ERRORS = frozenset(
-    (errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.ENXIO, errno.EINVAL, errno.EFBIG)  # of the file, not the desktop
+    # of the file, not the desktop
+    (errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.ENXIO, errno.EINVAL, errno.EFBIG)
 )
 
 
 def outside(name: str) -> DesktopError:
     """Return the error for a name that leads out of the working directory."""
     return DesktopError(
-        f"a file must lie in the program's working directory, got {name!r}. Give a name relative to that directory, "
-        "without '..'"
+        f"a file must lie in the program's working directory, got {name!r}. Give a name"
+        " relative to that directory, without '..'"
     )
 
 
@@ -65,22 +72,36 @@ class WorkingDirectory:
     def read(self, name: str) -> str:
         """Return the text of a file.
 
-        Raises FileMissing if it is missing: the desktop has not failed if a program did not write it. Raises
-        FileUnreadable if it is not UTF-8 text, not a regular file, or too large. Raises DesktopError if it is outside
-        the directory, or cannot be read for another reason.
+        Raises FileMissing if it is missing: the desktop has not failed if a program did
+        not write it. Raises FileUnreadable if it is not UTF-8 text, not a regular file,
+        or too large. Raises DesktopError if it is outside the directory, or cannot be
+        read for another reason.
         """
         try:
             return read_regular(self._inside(name), MAX_BYTES).decode()
         except FileNotFoundError:
-            files = (path for path in islice(self.path.rglob("*"), _MAX_LISTED) if path.is_file())
+            files = (
+                path
+                for path in islice(self.path.rglob("*"), _MAX_LISTED)
+                if path.is_file()
+            )
             names = sorted(path.relative_to(self.path).as_posix() for path in files)
             listed = ", ".join(map(repr, names[:20])) or "no files"
-            raise FileMissing(f"the program's working directory has no file {name!r}; it has {listed}") from None
+            raise FileMissing(
+                f"the program's working directory has no file {name!r}; it has {listed}"
+            ) from None
         except (OSError, UnicodeDecodeError) as exc:
-            number, reason = (exc.errno, reason_of(exc)) if isinstance(exc, OSError) else (errno.EINVAL, str(exc))
+            number, reason = (
+                (exc.errno, reason_of(exc))
+                if isinstance(exc, OSError)
+                else (errno.EINVAL, str(exc))
+            )
             advice = f"; {TOO_LARGE}" if number == errno.EFBIG else ""
             kind = FileUnreadable if number in _FILE_ERRORS else DesktopError
-            raise kind(f"cannot read {name!r} in the program's working directory: {reason}{advice}") from exc
+            raise kind(
+                f"cannot read {name!r} in the program's working directory:"
+                f" {reason}{advice}"
+            ) from exc
 
     def write(self, name: str, text: str) -> None:
         """Write a file, and make its directories.
@@ -96,30 +117,49 @@ class WorkingDirectory:
             path.touch(mode=0o600)
             path.write_bytes(content)
         except OSError as exc:
-            raise DesktopError(f"cannot write {name!r} in the program's working directory: {reason_of(exc)}") from exc
+            raise DesktopError(
+                f"cannot write {name!r} in the program's working directory:"
+                f" {reason_of(exc)}"
+            ) from exc
 
     def _inside(self, name: str) -> Path:
-        """Return the path of a file. Raises DesktopError for a name that leads out, OSError for a link that does."""
+        """Return the path of a file. Raises DesktopError for a name that leads out,
+        OSError for a link that does.
+        """
         try:
             path = (self.path / name).resolve()
-        except RuntimeError as exc:  # links in a circle, as Python 3.12 and older report them
+        except RuntimeError as exc:
+            # links in a circle, as Python 3.12 and older report them
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name) from exc
         if path.is_relative_to(self.path):
             return path
         if not Path(os.path.normpath(self.path / name)).is_relative_to(self.path):
             raise outside(name)
-        raise OSError(errno.ELOOP, f"a link leads out of that directory, to {str(path)!r}")
+        raise OSError(
+            errno.ELOOP, f"a link leads out of that directory, to {str(path)!r}"
+        )
 
 
 STAY = "; it must stay in the foreground"
 """The advice about a program that ended without a failure."""
 _CANNOT_BE_RUN = (
-    *(errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOEXEC, errno.ENOTDIR, errno.EISDIR),
+    *(
+        errno.ENOENT,
+        errno.EACCES,
+        errno.EPERM,
+        errno.ENOEXEC,
+        errno.ENOTDIR,
+        errno.EISDIR,
+    ),
     *(errno.ELOOP, errno.ENAMETOOLONG, errno.E2BIG, errno.EINVAL),
 )
-"""Errors of execve(2) that the named file causes; others, such as ENOMEM, come from the machine."""
+"""Errors of execve(2) that the named file causes; others, such as ENOMEM, come from the
+machine.
+"""
 _SHELL_START_FAILURES = (126, 127)
-"""Exit codes of shells, `env` and `docker exec` whose program cannot be run, or cannot be found."""
+"""Exit codes of shells, `env` and `docker exec` whose program cannot be run, or cannot
+be found.
+"""
 _TRANSPORT_FAILURES = (125, 255)
 """Exit codes of `docker exec` and `ssh` for their own failure."""
 _NOT_FOUND = re.compile(
@@ -131,29 +171,41 @@ _NOT_FOUND = re.compile(
     re.MULTILINE,
 )
 _NO_SCREEN = re.compile(
-    r"Qt platform plugin|(?:cannot|could not|can't|unable to|failed to) (?:open|connect to) (?:the )?(?:X )?display",
+    r"Qt platform plugin|(?:cannot|could not|can't|unable to|failed to) (?:open|connect"
+    r" to) (?:the )?(?:X )?display",
     re.IGNORECASE,
 )
 """Output of a program that could not reach a screen; its environment has failed."""
 
 POINTER_PX = 64
-"""The side of the largest pointer. TigerVNC draws it into the screenshot of a client that has not moved it yet."""
+"""The side of the largest pointer. TigerVNC draws it into the screenshot of a client
+that has not moved it yet.
+"""
 _COLOUR_BITS = np.uint32(0xFFFFFF)
 _NOTICE_S = 0.05
 """The delay before the end of a process is noticed."""
 
 
 def check_argv(argv: Sequence[str]) -> None:
-    """Raise SettingsError for a command that is empty or one text, which would count as arguments of one letter."""
+    """Raise SettingsError for a command that is empty or one text, which would count as
+    arguments of one letter.
+    """
     if isinstance(argv, str) or not argv:
-        raise SettingsError(f'a command must be a list of arguments, such as ["ls", "-l"], got {argv!r:.200}')
+        raise SettingsError(
+            'a command must be a list of arguments, such as ["ls", "-l"], got'
+            f" {argv!r:.200}"
+        )
     for argument in argv:
         os.fsencode(argument)  # raises UnicodeEncodeError for half of a surrogate pair
 
 
 @contextmanager
-def starting(program: str, missing: type[ProgramMissing] = ProgramMissing) -> Iterator[None]:
-    """Raise `missing` if the program cannot be found or run, instead of the session's DesktopError."""
+def starting(
+    program: str, missing: type[ProgramMissing] = ProgramMissing
+) -> Iterator[None]:
+    """Raise `missing` if the program cannot be found or run, instead of the session's
+    DesktopError.
+    """
     try:
         yield
     except DesktopError as exc:
@@ -166,7 +218,9 @@ def starting(program: str, missing: type[ProgramMissing] = ProgramMissing) -> It
 
 
 def greets_at(address: str, timeout_s: float) -> bool:
-    """Return whether a VNC server answers at `host::port`, or at the path of a unix socket, within `timeout_s`."""
+    """Return whether a VNC server answers at `host::port`, or at the path of a unix
+    socket, within `timeout_s`.
+    """
     host, _, port = address.partition("::")
     try:
         with socket.socket(socket.AF_INET if port else socket.AF_UNIX) as connection:
@@ -177,23 +231,33 @@ def greets_at(address: str, timeout_s: float) -> bool:
         return False
 
 
-def early_end(message: str, exit_code: int | None, output: str, *, elsewhere: bool = False) -> VncUseError:
+def early_end(
+    message: str, exit_code: int | None, output: str, *, elsewhere: bool = False
+) -> VncUseError:
     """Return the error for a program that ended before it showed anything.
 
-    With `elsewhere` the exit code is that of a client, such as `ssh`, which may have failed itself.
+    With `elsewhere` the exit code is that of a client, such as `ssh`, which may have
+    failed itself.
     """
-    if not exit_code or _NO_SCREEN.search(output) or (elsewhere and exit_code in _TRANSPORT_FAILURES):
+    if (
+        not exit_code
+        or _NO_SCREEN.search(output)
+        or (elsewhere and exit_code in _TRANSPORT_FAILURES)
+    ):
         return DesktopError(message)
     if exit_code in _SHELL_START_FAILURES or _NOT_FOUND.search(output):
         return ProgramMissing(message)
     return ProgramCrashed(message)
 
 
-def shows_window(process: Process, screen: Controller, before: RawFrame, deadline: Deadline) -> bool:
-    """Wait until the screen differs from `before`; return False if the process ends, or time is up, first.
+def shows_window(
+    process: Process, screen: Controller, before: RawFrame, deadline: Deadline
+) -> bool:
+    """Wait until the screen differs from `before`; return False if the process ends, or
+    time is up, first.
 
-    Differences within one box of a pointer's size do not count: a caret, a clock. Raises DesktopError if the connection
-    is lost.
+    Differences within one box of a pointer's size do not count: a caret, a clock.
+    Raises DesktopError if the connection is lost.
     """
     since_s = before.taken_at
     while not process.end and deadline.remaining_s:
@@ -206,7 +270,8 @@ def shows_window(process: Process, screen: Controller, before: RawFrame, deadlin
 
 
 def shows_anything(screen: Controller, deadline: Deadline) -> bool:
-    """Wait until the screen has several colours, a pointer aside; return False if time is up first.
+    """Wait until the screen has several colours, a pointer aside; return False if time
+    is up first.
 
     Raises DesktopError.
     """
@@ -223,14 +288,18 @@ def _differ(pixels: Any, others: Any) -> bool:
         return True
     differs = (pixels ^ others) & _COLOUR_BITS != 0
     edges = [np.flatnonzero(differs.any(axis=axis)) for axis in (0, 1)]
-    return any(positions.size and np.ptp(positions) >= POINTER_PX for positions in edges)
+    return any(
+        positions.size and np.ptp(positions) >= POINTER_PX for positions in edges
+    )
 
 
 _MAX_SIDE = 16384
 
 
 class Reach(Protocol):
-    """Access to a desktop's working directory: local, or by a command that reaches a remote one."""
+    """Access to a desktop's working directory: local, or by a command that reaches a
+    remote one.
+    """
 
     def read(self, name: str) -> str:
         """Return the text of a file. Raises FileMissing, DesktopError."""
@@ -243,26 +312,34 @@ class Reach(Protocol):
 
 
 class ReachedDesktop(ABC):
-    """The files, commands and program under test of a desktop; the program, or its client, is in a session."""
+    """The files, commands and program under test of a desktop; the program, or its
+    client, is in a session.
+    """
 
-    def __init__(self, session: Session | None) -> None:
+    def __init__(self, session: SupervisedSession | None) -> None:
         self._session = session
         self._program: Process | None = None
         self._kept: tuple[str, str, Mapping[str, str]] | None = None
-        """Once stopped: the failures of the program and of the desktop, and the logs."""
+        """Once stopped: the failures of the program and of the desktop, and the logs.
+        """
 
     @abstractmethod
     def _reach(self, request: str) -> Reach:
-        """Return the access to the desktop. Raises DesktopError if `request` is not possible."""
+        """Return the access to the desktop. Raises DesktopError if `request` is not
+        possible.
+        """
 
     def read_file(self, name: str, *, timeout_s: float = 5.0) -> str:
-        """Return the text of a file in the program's working directory. Raises FileMissing, DesktopError.
+        """Return the text of a file in the program's working directory. Raises
+        FileMissing, DesktopError.
 
-        A missing file is waited for, up to `timeout_s`: a program may write it after the action has returned.
+        A missing file is waited for, up to `timeout_s`: a program may write it after
+        the action has returned.
         """
         deadline, reach = Deadline(timeout_s), self._reach(f"read the file {name!r}")
         while True:
-            is_last = not deadline.remaining_s or bool(self.program_exit_reason())  # before: it may write as it ends
+            # before: it may write as it ends
+            is_last = not deadline.remaining_s or bool(self.program_exit_reason())
             try:
                 return reach.read(name)
             except FileMissing:
@@ -271,19 +348,23 @@ class ReachedDesktop(ABC):
                 time.sleep(_POLL_S)  # a remote desktop does not report new files
 
     def write_file(self, name: str, text: str) -> None:
-        """Write a text file, relative to the program's working directory. Raises DesktopError."""
+        """Write a text file, relative to the program's working directory. Raises
+        DesktopError.
+        """
         self._reach(f"write the file {name!r}").write(name, text)
 
     def run(self, command: Sequence[str], *, timeout_s: float = 60.0) -> CommandResult:
         """Run a command in the program's working directory, until it ends.
 
-        Raises DesktopError; its subclass CommandMissing if the command's program cannot be found or run.
+        Raises DesktopError; its subclass CommandMissing if the command's program cannot
+        be found or run.
         """
         check_argv(command)
         return self._reach(f"run {shlex.join(command)!r}").run(command, timeout_s)
 
     def program_exit_reason(self) -> str:
-        """Return how the program under test ended and its last output; "" while it runs, or if none was started.
+        """Return how the program under test ended and its last output; "" while it
+        runs, or if none was started.
 
         After `stop()` the answer stays as it was before.
         """
@@ -293,19 +374,33 @@ class ReachedDesktop(ABC):
             return ""
         return self._program.message(self._program.end)
 
+    def program_runs(self) -> bool:
+        """Return whether a program was started and has not ended, as far as is
+        known.
+        """
+        return bool(self._program) and not (
+            self._kept or self.exit_reason() or self.program_exit_reason()
+        )
+
     def program_hangs(self) -> bool:
-        """Return whether the program under test runs but does not answer; False if that is not known."""
+        """Return whether the program under test runs but does not answer; False if that
+        is not known.
+        """
         return False
 
     def exit_reason(self) -> str:
-        """Return how the desktop ended; "" while it is there, or if that is not known."""
+        """Return how the desktop ended; "" while it is there, or if that is not
+        known.
+        """
         return self._kept[1] if self._kept else self._failure_now()
 
     def _failure_now(self) -> str:
         return ""
 
     def logs(self) -> Mapping[str, str]:
-        """Return the output of each process so far, by its role, such as `program`: the last megabyte of each."""
+        """Return the output of each process so far, by its role, such as `program`: the
+        last megabyte of each.
+        """
         return self._kept[2] if self._kept else self._logs_now()
 
     def _logs_now(self) -> Mapping[str, str]:
@@ -314,19 +409,22 @@ class ReachedDesktop(ABC):
     def _check_not_stopped(self, request: str) -> None:
         if self._kept:
             raise DesktopError(
-                f"cannot {request}: the desktop is stopped, and its working directory is removed. Do it before stop()"
+                f"cannot {request}: the desktop is stopped, and its working directory"
+                " is removed. Do it before stop()"
             )
 
 
 class _LocalReach(WorkingDirectory):
     """The working directory of a session, and commands in it."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SupervisedSession) -> None:
         super().__init__(session.home)
         self._session = session
 
     def run(self, command: Sequence[str], timeout_s: float) -> CommandResult:
-        """Run a command in the program's environment, until it ends. Raises DesktopError."""
+        """Run a command in the program's environment, until it ends. Raises
+        DesktopError.
+        """
         with starting(command[0], CommandMissing):
             return self._session.run(command, timeout_s)
 
@@ -334,10 +432,12 @@ class _LocalReach(WorkingDirectory):
 class StartedDesktop(ReachedDesktop):
     """A desktop in a new session; a subclass adds the screen."""
 
-    _session: Session
+    _session: SupervisedSession
 
-    def __init__(self, environment: Mapping[str, str], *, pinned: bool, name: str) -> None:
-        super().__init__(Session(environment, pinned=pinned, name=name))
+    def __init__(
+        self, environment: Mapping[str, str], *, pinned: bool, name: str
+    ) -> None:
+        super().__init__(SupervisedSession(environment, pinned=pinned, name=name))
         self._files = _LocalReach(self._session)
 
     def _reach(self, request: str) -> Reach:
@@ -348,30 +448,48 @@ class StartedDesktop(ReachedDesktop):
         return self._session.exit_reason()
 
     def stop(self) -> None:
-        """End everything that was started and remove the working directory; a second call does nothing."""
+        """End everything that was started and remove the working directory; a second
+        call does nothing.
+        """
         self._kept = self.program_exit_reason(), self.exit_reason(), self.logs()
         self._session.stop()
 
     def _start_program(
-        self, command: Sequence[str], environment: Mapping[str, str] | None = None, network: str = ""
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        network: str = "",
     ) -> Process:
-        """Start the program under test and end the one before. Raises DesktopError, ProgramMissing.
+        """Start the program under test and end the one before. Raises DesktopError,
+        ProgramMissing.
 
-        `environment` is the program's alone; `network` as in `Session.start`.
+        `environment` is the program's alone; `network` as in `SupervisedSession.start`.
         """
         self._program = None
         self._session.end_program()
         for directory, names, files in os.walk(self._files.path):
             for name in (*names, *files, "."):
                 with suppress(OSError):  # it was removed, or belongs to another user
-                    os.utime(os.path.join(directory, name), (_CHANGED_S, _CHANGED_S), follow_symlinks=False)  # noqa: PTH118
+                    os.utime(
+                        os.path.join(directory, name),  # noqa: PTH118
+                        (_CHANGED_S, _CHANGED_S),
+                        follow_symlinks=False,
+                    )
         with starting(command[0]):
-            self._program = self._session.start("program", command, environment or {}, network=network)
+            self._program = self._session.start(
+                "program", command, environment or {}, network=network
+            )
         return self._program
 
-    def _ended_early(self, process: Process, undone: str, hint: str = "") -> VncUseError:
-        """Return the error for a process that ended before it showed anything: the program, or one of this package."""
-        message = process.message(f"{process.end} and {undone}{'' if process.exit_code else STAY}{hint}")
+    def _ended_early(
+        self, process: Process, undone: str, hint: str = ""
+    ) -> VncUseError:
+        """Return the error for a process that ended before it showed anything: the
+        program, or one of this package.
+        """
+        message = process.message(
+            f"{process.end} and {undone}{'' if process.exit_code else STAY}{hint}"
+        )
         if process is not self._program or self.exit_reason():
             return DesktopError(self.exit_reason() or message)
         return early_end(message, process.exit_code, process.output_tail())
@@ -381,12 +499,18 @@ def check_linux(server: str, reason: str) -> None:
     """Raise DesktopError if this is not Linux."""
     if sys.platform != "linux":
         raise DesktopError(
-            f"a desktop started by {server!r} needs Linux, {reason}, got {sys.platform!r}. Give the address of a "
-            "VNC server instead, such as --vnc-server=host::5901"
+            f"a desktop started by {server!r} needs Linux, {reason}, got"
+            f" {sys.platform!r}. Give the address of a VNC server instead, such as"
+            " --vnc-server=host::5901"
         )
 
 
 def check_size(size: tuple[int, int]) -> None:
     """Raise SettingsError if no VNC server has such a screen."""
-    if len(size) != 2 or not all(isinstance(side, int) and 1 <= side <= _MAX_SIDE for side in size):
-        raise SettingsError(f"a screen's size must be width and height in pixels, 1 to {_MAX_SIDE} each, got {size!r}")
+    if len(size) != 2 or not all(
+        isinstance(side, int) and 1 <= side <= _MAX_SIDE for side in size
+    ):
+        raise SettingsError(
+            f"a screen's size must be width and height in pixels, 1 to {_MAX_SIDE}"
+            f" each, got {size!r}"
+        )

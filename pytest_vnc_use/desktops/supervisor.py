@@ -1,21 +1,27 @@
-"""The supervisor of one desktop: a process that starts all its others, and outlives none of them. Linux only.
+"""The supervisor of one desktop: a process that starts all its others, and outlives
+none of them. Linux only.
 
-A desktop waits for its start, so it runs with little of the standard library: with `socket`, `signal`, `contextlib` and
-`ctypes` instead of the modules below them it would take 26 ms of the processor, not 9 (measured).
+A desktop waits for its start, so it runs with little of the standard library: with
+`socket`, `signal`, `contextlib` and `ctypes` instead of the modules below them it would
+take 26 ms of the processor, not 9 (measured).
 
-Its parent sends requests over a socket. When the other end of that socket closes, also by `kill -9` of the parent, the
-supervisor ends everything: SIGTERM first, after GRACE_S SIGKILL until no child is left. It is a child subreaper, see
-prctl(2): a process that leaves its session, loses its parent and overwrites its environment is still its descendant.
-Then it removes what the desktop has left outside its directory, and the directory.
+Its parent sends requests over a socket. When the other end of that socket closes, also
+by `kill -9` of the parent, the supervisor ends everything: SIGTERM first, after GRACE_S
+SIGKILL until no child is left. It is a child subreaper, see prctl(2): a process that
+leaves its session, loses its parent and overwrites its environment is still its
+descendant. Then it removes what the desktop has left outside its directory, and the
+directory.
 
-A request is the length of a marshalled tuple, 4 bytes, with descriptors, and that tuple:
+A request is the length of a marshalled tuple, 4 bytes, with descriptors, and that
+tuple:
 
     ("start", argv, directory, environment, network)   descriptors: status, stdout, stderr, then 3, 4, … in the process
     ("end", pid, is_program)                           descriptor: it is closed once the end is complete
 
-`status` gets records: `STARTED` with the process id, or `FAILED` with the error's number and nothing more; then
-`EXITED` with the exit code, -n for signal n, once all output is written. With `network`, the path of a unix socket, the
-process has a network namespace, see network_namespace.py. Formats of the files: proc(5).
+`status` gets records: `STARTED` with the process id, or `FAILED` with the error's
+number and nothing more; then `EXITED` with the exit code, -n for signal n, once all
+output is written. With `network`, the path of a unix socket, the process has a network
+namespace, see network_namespace.py. Formats of the files: proc(5).
 """
 
 from __future__ import annotations
@@ -33,14 +39,23 @@ import time
 
 COMMAND = (
     *(sys.executable, "-I", "-S", "-c"),
-    "import sys; sys.path.append(sys.argv[1]); import supervisor; supervisor.supervise(*sys.argv[2:])",
+    (
+        "import sys; sys.path.append(sys.argv[1]); import supervisor;"
+        " supervisor.supervise(*sys.argv[2:])"
+    ),
     os.path.dirname(__file__),
 )
-"""The prefix of the supervisor's command; a module that is imported is compiled once, a script each time."""
+"""The prefix of the supervisor's command; a module that is imported is compiled once, a
+script each time.
+"""
 PROCESS = "VNC_DESKTOP_PROCESS"
-"""The variable that holds the id of the process that was started, in all its descendants."""
+"""The variable that holds the id of the process that was started, in all its
+descendants.
+"""
 HEAD, TAIL = 250_000, 750_000
-"""The bytes kept of the start and of the end of an output; on disk there are up to twice as many."""
+"""The bytes kept of the start and of the end of an output; on disk there are up to
+twice as many.
+"""
 CUT = b"\n(... %d bytes are left out here)\n"
 GRACE_S, GIVE_UP_S = 3.0, 8.0
 """The time from SIGTERM to SIGKILL, and to the end of all tries."""
@@ -53,7 +68,9 @@ _COMMAND_S = 30.0
 _TICK_S = 0.02
 _CHUNK = 1 << 16
 _DRAINED = 32
-"""The maximum chunks read after a process's end: a mebibyte, twice the capacity of a pipe."""
+"""The maximum chunks read after a process's end: a mebibyte, twice the capacity of a
+pipe.
+"""
 _LOADED_WITHIN_MS = 100
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
 
@@ -71,7 +88,9 @@ class suppress:  # noqa: N801  # its name is that of contextlib
 
 
 class BoundedFile:
-    """A file that keeps the head and the tail of the data written to it, so that no output fills the disk."""
+    """A file that keeps the head and the tail of the data written to it, so that no
+    output fills the disk.
+    """
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -106,19 +125,26 @@ class Supervisor:
         self._outputs: dict[int, BoundedFile] = {}
         self._started = {os.getpid()}
         self._ending: dict[int, tuple[bool, float, int]] = {}
-        """For each process that is being ended: whether it is the program, since when, and the descriptor to close."""
+        """For each process that is being ended: whether it is the program, since when,
+        and the descriptor to close.
+        """
         self._closing_since_s = 0.0
         self._network: tuple[int, ...] = ()
 
     def run(self, wakeup: int) -> bool:
-        """Serve requests until the other end closes; then stay until no process is left, or none can be ended.
+        """Serve requests until the other end closes; then stay until no process is
+        left, or none can be ended.
 
         Return whether any is left.
         """
         while self._reap() or not self._closing_since_s:
             self._proceed()
             control = self._control.fileno()
-            watched = [wakeup, *self._outputs, *(() if self._closing_since_s else (control,))]
+            watched = [
+                wakeup,
+                *self._outputs,
+                *(() if self._closing_since_s else (control,)),
+            ]
             waits = self._ending or self._closing_since_s
             for ready in select.select(watched, [], [], _TICK_S if waits else None)[0]:
                 if ready == control:
@@ -127,7 +153,10 @@ class Supervisor:
                     os.read(wakeup, _CHUNK)
                 elif ready in self._outputs:
                     self._copy(ready)
-            if self._closing_since_s and time.monotonic() > self._closing_since_s + GIVE_UP_S:
+            if (
+                self._closing_since_s
+                and time.monotonic() > self._closing_since_s + GIVE_UP_S
+            ):
                 return True
         return False
 
@@ -138,7 +167,9 @@ class Supervisor:
             _kill([*self.owners()], _signal.SIGTERM)
 
     def owners(self) -> dict[int, int]:
-        """Return, for each living descendant, the process started by this one that led to it; 0 if unknown."""
+        """Return, for each living descendant, the process started by this one that led
+        to it; 0 if unknown.
+        """
         children: dict[int, list[int]] = {}
         sessions: dict[int, int] = {}
         for name in filter(str.isdigit, os.listdir("/proc")):
@@ -151,13 +182,19 @@ class Supervisor:
         for pid in (pids := [os.getpid()]):
             for child in children.get(pid, ()):
                 owner = child if child in self._started else sessions[child]
-                owners[child] = owner if owner in self._started else owners[pid] or self._marked(child)
+                owners[child] = (
+                    owner
+                    if owner in self._started
+                    else owners[pid] or self._marked(child)
+                )
                 pids.append(child)
         del owners[os.getpid()]
         return owners
 
     def _marked(self, pid: int) -> int:
-        """Return the process that its environment names. While the kernel loads a program, it has none: wait for it."""
+        """Return the process that its environment names. While the kernel loads a
+        program, it has none: wait for it.
+        """
         with suppress(OSError, ValueError):
             for _ in range(_LOADED_WITHIN_MS):
                 with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
@@ -171,8 +208,12 @@ class Supervisor:
 
     def _serve(self) -> None:
         """Read and handle one request; close if the other end has closed."""
-        head, ancillary, _, _ = self._control.recvmsg(LENGTH.size, _socket.CMSG_SPACE(4 * MAX_DESCRIPTORS))
-        descriptors = [number for _, _, data in ancillary for number in memoryview(data).cast("i")]
+        head, ancillary, _, _ = self._control.recvmsg(
+            LENGTH.size, _socket.CMSG_SPACE(4 * MAX_DESCRIPTORS)
+        )
+        descriptors = [
+            number for _, _, data in ancillary for number in memoryview(data).cast("i")
+        ]
         for descriptor in descriptors:
             os.set_inheritable(descriptor, False)
         missing = LENGTH.unpack(head)[0] if len(head) == LENGTH.size else 0
@@ -191,13 +232,26 @@ class Supervisor:
 
     def _end(self, pid: int, is_program: bool, done: int) -> None:
         """Start to end the program under test, or kill another process."""
-        self._ending[pid] = is_program, time.monotonic() - (0 if is_program else GRACE_S), done
-        _kill(self._descendants_of(pid, is_program), _signal.SIGTERM if is_program else _signal.SIGKILL)
+        self._ending[pid] = (
+            is_program,
+            time.monotonic() - (0 if is_program else GRACE_S),
+            done,
+        )
+        _kill(
+            self._descendants_of(pid, is_program),
+            _signal.SIGTERM if is_program else _signal.SIGKILL,
+        )
 
     def _descendants_of(self, pid: int, is_program: bool) -> list[int]:
-        """Return the descendants of a process; with the program also strays, which have no known owner."""
+        """Return the descendants of a process; with the program also strays, which have
+        no known owner.
+        """
         owned_by = {pid, 0} if is_program else {pid}
-        return [descendant for descendant, owner in self.owners().items() if owner in owned_by]
+        return [
+            descendant
+            for descendant, owner in self.owners().items()
+            if owner in owned_by
+        ]
 
     def _proceed(self) -> None:
         """Kill what is late, and report each end that is complete."""
@@ -232,11 +286,20 @@ class Supervisor:
         pid = 0
         try:
             if network and not self._network:
-                holder, self._network = __import__("network_namespace").open_network(network)
+                holder, self._network = __import__("network_namespace").open_network(
+                    network
+                )
                 self._started.add(holder)
             if (pid := os.fork()) == 0:
                 files = [os.open(os.devnull, os.O_RDWR), stdout, stderr, *further]
-                self._become(argv, directory, environment, self._network if network else (), files, failing)
+                self._become(
+                    argv,
+                    directory,
+                    environment,
+                    self._network if network else (),
+                    files,
+                    failing,
+                )
         except OSError as exc:
             os.write(failing, b"%d" % (exc.errno or 0))
         for descriptor in {failing, stdout, stderr, *further}:
@@ -274,7 +337,12 @@ class Supervisor:
             os.setsid()
             _prctl(_PR_SET_PDEATHSIG, _signal.SIGKILL)
             _signal.set_wakeup_fd(-1)
-            for number in _signal.SIGCHLD, _signal.SIGTERM, _signal.SIGPIPE, _signal.SIGXFSZ:
+            for number in (
+                _signal.SIGCHLD,
+                _signal.SIGTERM,
+                _signal.SIGPIPE,
+                _signal.SIGXFSZ,
+            ):
                 _signal.signal(number, _signal.SIG_DFL)
             if network:
                 __import__("network_namespace").join(network)
@@ -308,7 +376,9 @@ class Supervisor:
         return False
 
     def _copy(self, descriptor: int) -> bool:
-        """Copy the output that is there now, one chunk at most; return whether there may be more."""
+        """Copy the output that is there now, one chunk at most; return whether there
+        may be more.
+        """
         if descriptor not in self._outputs:
             return False
         try:
@@ -335,8 +405,12 @@ def _prctl(option: int, value: int | bytes) -> None:
 
 
 def _execute(argv: list[str], environment: dict[str, str]) -> None:
-    """Become a program, as `os.execvpe` does, which imports `warnings` before. Raises OSError."""
-    directories = [""] if "/" in argv[0] else environment.get("PATH", os.defpath).split(":")
+    """Become a program, as `os.execvpe` does, which imports `warnings` before. Raises
+    OSError.
+    """
+    directories = (
+        [""] if "/" in argv[0] else environment.get("PATH", os.defpath).split(":")
+    )
     error = OSError(errno.ENOENT, "")
     for directory in directories:
         try:
@@ -362,9 +436,10 @@ def _kill(pids: list[int], number: int) -> None:
 def clean(directory: str, lock: int) -> None:
     """Remove what a desktop has left elsewhere, then its directory, which lists that.
 
-    Its file `commands` has commands to run, such as `docker kill`, a marshalled list each. Its file `files` has paths
-    with identities, because another X server may have taken a path since. The caller holds the `lock`: a directory
-    with another one is a later desktop's.
+    Its file `commands` has commands to run, such as `docker kill`, a marshalled list
+    each. Its file `files` has paths with identities, because another X server may have
+    taken a path since. The caller holds the `lock`: a directory with another one is a
+    later desktop's.
     """
     import shutil  # these two take longer than all else here, and are for the end
     import subprocess
@@ -374,11 +449,19 @@ def clean(directory: str, lock: int) -> None:
             return
     except OSError:
         return
-    with suppress(OSError, EOFError, ValueError, TypeError), open(f"{directory}/commands", "rb") as commands:
+    with (
+        suppress(OSError, EOFError, ValueError, TypeError),
+        open(f"{directory}/commands", "rb") as commands,
+    ):
         while command := marshal.load(commands):
             with suppress(OSError, subprocess.TimeoutExpired):
-                subprocess.run(command, stdin=-3, stdout=-3, stderr=-3, timeout=_COMMAND_S)
-    with suppress(OSError, EOFError, ValueError, TypeError), open(f"{directory}/files", "rb") as files:
+                subprocess.run(
+                    command, stdin=-3, stdout=-3, stderr=-3, timeout=_COMMAND_S
+                )
+    with (
+        suppress(OSError, EOFError, ValueError, TypeError),
+        open(f"{directory}/files", "rb") as files,
+    ):
         for path, known_identity in marshal.load(files):
             with suppress(OSError):
                 if identity(path) == known_identity:
@@ -387,15 +470,19 @@ def clean(directory: str, lock: int) -> None:
 
 
 def identity(path: str) -> tuple[int, ...]:
-    """Return what distinguishes a file from another that later has the same path. Raises OSError."""
+    """Return what distinguishes a file from another that later has the same path.
+    Raises OSError.
+    """
     status = os.stat(path)
     return status.st_dev, status.st_ino, status.st_ctime_ns
 
 
 def supervise(directory: str, *descriptors: str) -> None:
-    """Be the supervisor of the desktop in `directory`; the inherited descriptors are the socket and the lock.
+    """Be the supervisor of the desktop in `directory`; the inherited descriptors are
+    the socket and the lock.
 
-    The processes that could not be ended are reported on the socket, a line each, and then an empty line.
+    The processes that could not be ended are reported on the socket, a line each, and
+    then an empty line.
     """
     for descriptor in descriptors:
         os.set_inheritable(int(descriptor), False)

@@ -1,4 +1,6 @@
-"""A desktop for one test: TigerVNC's X server, a window manager if one is installed, then the program."""
+"""A desktop for one test: TigerVNC's X server, a window manager if one is installed,
+then the program.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,14 @@ from pathlib import Path
 from pytest_vnc_use.backends.security import mirrored_des
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.deadline import Deadline
-from pytest_vnc_use.desktops.session import Process
-from pytest_vnc_use.desktops.started import StartedDesktop, check_linux, check_size, greets_at, shows_window
+from pytest_vnc_use.desktops.started import (
+    StartedDesktop,
+    check_linux,
+    check_size,
+    greets_at,
+    shows_window,
+)
+from pytest_vnc_use.desktops.supervised_session import Process
 from pytest_vnc_use.errors import DesktopError, DesktopRefused
 
 SERVERS = ("Xtigervnc", "Xvnc")
@@ -28,7 +36,9 @@ They lead to the private directory, so that every desktop starts alike.
 """
 _MAX_SOCKET_PATH = 107  # unix(7): 108 bytes with the zero at the end
 _NO_LOCKOUT = "-BlacklistThreshold=1000000000"
-"""All clients of a unix socket count as one host: some wrong passwords would lock out the right one."""
+"""All clients of a unix socket count as one host: some wrong passwords would lock out
+the right one.
+"""
 _NOTICE_S = 0.05
 """The delay before the end of a process is noticed, during another wait."""
 _ANY_DISPLAY = 0xFFFF  # FamilyWild of X11/Xauth.h
@@ -37,21 +47,24 @@ _PASSWORD_FILE_KEY = bytes((23, 82, 107, 6, 35, 78, 88, 7))
 
 
 class XvncDesktop(StartedDesktop):
-    """A desktop of TigerVNC, openbox if installed, and `command`, if there is one; it is made when all are ready.
+    """A desktop of TigerVNC, openbox if installed, and `command`, if there is one; it
+    is made when all are ready.
 
-    Ready means: the VNC server greets, the window manager reports that it runs, and the program has changed
-    the screen. `size` is in pixels. `environment` is added to that of the program; with `pinned=False` programs draw as
-    this machine's user has set.
+    Ready means: the VNC server greets, the window manager reports that it runs, and the
+    program has changed the screen. `size` is in pixels. `environment` is added to that
+    of the program; with `pinned=False` programs draw as this machine's user has set.
 
-    The VNC server listens only on a unix socket in a private directory. So no other program can take its port first,
-    and no other machine or user can reach it. It still asks for a random `password`. The X server chooses a free
-    display, and accepts clients that know its cookie. Everything ends with `stop()`, and with this process,
+    The VNC server listens only on a unix socket in a private directory. So no other
+    program can take its port first, and no other machine or user can reach it. It still
+    asks for a random `password`. The X server chooses a free display, and accepts
+    clients that know its cookie. Everything ends with `stop()`, and with this process,
     however it dies. Linux only.
 
-    Raises SettingsError for an invalid size, or without the fonts. Raises DesktopError if the X server is
-    not installed, or if it or the window manager ends first. Raises ProgramMissing if the program cannot be run,
-    ProgramCrashed if it fails first, DesktopError if it ends first without a failure. Raises DesktopRefused if not
-    all are ready within `start_timeout_s`.
+    Raises SettingsError for an invalid size, or without the fonts. Raises DesktopError
+    if the X server is not installed, or if it or the window manager ends first. Raises
+    ProgramMissing if the program cannot be run, ProgramCrashed if it fails first,
+    DesktopError if it ends first without a failure. Raises DesktopRefused if not all
+    are ready within `start_timeout_s`.
     """
 
     def __init__(
@@ -68,18 +81,20 @@ class XvncDesktop(StartedDesktop):
         check_size(size)
         if not (server := next(filter(shutil.which, SERVERS), None)):
             raise DesktopError(
-                "TigerVNC's X server is not installed (neither 'Xtigervnc' nor 'Xvnc' is on PATH): "
-                "apt-get install tigervnc-standalone-server"
+                "TigerVNC's X server is not installed (neither 'Xtigervnc' nor 'Xvnc'"
+                " is on PATH): apt-get install tigervnc-standalone-server"
             )
         super().__init__(environment or {}, pinned=pinned, name=name)
         self._timeout_s = start_timeout_s
         self._screen: VNCController | None = None
-        self._password = secrets.token_urlsafe(6)  # 8 characters: VNC's password check uses no more
+        # 8 characters: VNC's password check uses no more
+        self._password = secrets.token_urlsafe(6)
         try:
             self._start(server, size)
             if command:
                 self.launch(command)
-        except BaseException:  # on any error, and on Ctrl-C: nothing that was started stays behind
+        except BaseException:
+            # on any error, and on Ctrl-C: nothing that was started stays behind
             self.stop()
             raise
 
@@ -95,45 +110,64 @@ class XvncDesktop(StartedDesktop):
 
     @property
     def display(self) -> str:
-        """The X display, such as `:1`; `run` and the program under test have it in their environment."""
+        """The X display, such as `:1`; `run` and the program under test have it in
+        their environment.
+        """
         return self._session.environment["DISPLAY"]
 
     def launch(self, command: Sequence[str]) -> None:
-        """Start the program instead of the one before, and wait until it shows. Raises as the class does.
+        """Start the program instead of the one before, and wait until it shows. Raises
+        as the class does.
 
-        The connection over which it is seen stays until `stop()`, stable. A client that connects after the last one has
-        gone may get a screenshot in which TigerVNC has drawn the pointer over what was below it earlier (1.12, with
-        LibreOffice).
+        The connection over which it is seen stays until `stop()`, stable. A client that
+        connects after the last one has gone may get a screenshot in which TigerVNC has
+        drawn the pointer over what was below it earlier (1.12, with LibreOffice).
         """
         self._check_not_stopped(f"launch {shlex.join(command)!r}")
-        self._session.end_program()  # before the screenshot, from which its window disappears
+        # before the screenshot, from which its window disappears
+        self._session.end_program()
         if self._screen:
             self._screen.refresh()
         else:
-            self._screen = connect(self.server, self._password, timeout_s=self._timeout_s, encoding="raw")
-            # TigerVNC draws the pointer for a client that has not put it where it is, and counts (0, 0) as put. So no
-            # first screen has a pointer, whose theme and size another machine may lack.
+            self._screen = connect(
+                self.server, self._password, timeout_s=self._timeout_s, encoding="raw"
+            )
+            # TigerVNC draws the pointer for a client that has not put it where it is,
+            # and counts (0, 0) as put. So no first screen has a pointer, whose theme
+            # and size another machine may lack.
             self._screen.move(0, 0)
         deadline, before = Deadline(self._timeout_s), self._screen.raw_frame()
         program, shows = self._start_program(command), False
-        with suppress(DesktopError):  # the connection was lost: the end of the server is the reason
+        # the connection was lost: the end of the server is the reason
+        with suppress(DesktopError):
             shows = shows_window(program, self._screen, before, deadline)
             self._screen.rest()
         if not shows and program.end:
             raise self._ended_early(program, "had not shown a window")
         if not shows:
             reason = self.exit_reason()
-            raise DesktopError(reason) if reason else self._late(program, "had not shown a window")
+            raise (
+                DesktopError(reason)
+                if reason
+                else self._late(program, "had not shown a window")
+            )
 
     def _start(self, server: str, size: tuple[int, int]) -> None:
         deadline = Deadline(self._timeout_s)
         authority = self._session.directory / "authority"
-        cookie = (b"", b"", b"MIT-MAGIC-COOKIE-1", secrets.token_bytes(16))  # Xau(3), good for any display
+        # Xau(3), good for any display
+        cookie = (b"", b"", b"MIT-MAGIC-COOKIE-1", secrets.token_bytes(16))
         _write_private(
-            authority, struct.pack(">H", _ANY_DISPLAY) + b"".join(struct.pack(">H", len(f)) + f for f in cookie)
+            authority,
+            struct.pack(">H", _ANY_DISPLAY)
+            + b"".join(struct.pack(">H", len(f)) + f for f in cookie),
         )
-        number = self._start_server([server, *self._server_options(size, authority)], deadline)
-        self._session.note_files([Path(f"/tmp/.X11-unix/X{number}"), Path(f"/tmp/.X{number}-lock")])
+        number = self._start_server(
+            [server, *self._server_options(size, authority)], deadline
+        )
+        self._session.note_files(
+            [Path(f"/tmp/.X11-unix/X{number}"), Path(f"/tmp/.X{number}-lock")]
+        )
         self._session.environment |= {
             "DISPLAY": f":{number}",
             "XAUTHORITY": str(authority),
@@ -141,28 +175,69 @@ class XvncDesktop(StartedDesktop):
         }
         manager_ready = self._start_window_manager()
         if not greets_at(self.server, deadline.remaining_s):
-            raise DesktopRefused(self.exit_reason() or f"the VNC server of display :{number} sends no RFB greeting")
+            raise DesktopRefused(
+                self.exit_reason()
+                or f"the VNC server of display :{number} sends no RFB greeting"
+            )
         if manager_ready:
             self._await_manager(*manager_ready, deadline)
 
     def _server_options(self, size: tuple[int, int], authority: Path) -> list[str]:
         password_file = self._session.directory / "password"
-        _write_private(password_file, mirrored_des(_PASSWORD_FILE_KEY, self._password.encode()))
+        _write_private(
+            password_file, mirrored_des(_PASSWORD_FILE_KEY, self._password.encode())
+        )
         if len(os.fsencode(self.server)) > _MAX_SOCKET_PATH:
-            problem = f"a unix socket's path must have at most {_MAX_SOCKET_PATH} bytes, got {self.server!r}"
+            problem = (
+                f"a unix socket's path must have at most {_MAX_SOCKET_PATH} bytes, got"
+                f" {self.server!r}"
+            )
             raise DesktopError(f"{problem}. Set TMPDIR to a shorter path")
-        screen = ["-geometry", f"{size[0]}x{size[1]}", "-depth", "24", "-AcceptSetDesktopSize=0"]
-        vnc = ["-rfbport", "-1", "-rfbunixpath", self.server, "-rfbunixmode", str(0o600)]
-        security = ["-SecurityTypes", "VncAuth", "-PasswordFile", str(password_file), _NO_LOCKOUT]
-        x = ["-auth", str(authority), "-nolisten", "tcp", "-noreset", "-s", "0", "-displayfd", "3"]
+        screen = [
+            "-geometry",
+            f"{size[0]}x{size[1]}",
+            "-depth",
+            "24",
+            "-AcceptSetDesktopSize=0",
+        ]
+        vnc = [
+            "-rfbport",
+            "-1",
+            "-rfbunixpath",
+            self.server,
+            "-rfbunixmode",
+            str(0o600),
+        ]
+        security = [
+            "-SecurityTypes",
+            "VncAuth",
+            "-PasswordFile",
+            str(password_file),
+            _NO_LOCKOUT,
+        ]
+        x = [
+            "-auth",
+            str(authority),
+            "-nolisten",
+            "tcp",
+            "-noreset",
+            "-s",
+            "0",
+            "-displayfd",
+            "3",
+        ]
         return [*screen, *vnc, *security, *x]
 
     def _start_server(self, command: list[str], deadline: Deadline) -> int:
-        """Start the server; return its display's number, which it writes once it takes connections, or never."""
+        """Start the server; return its display's number, which it writes once it takes
+        connections, or never.
+        """
         reader, writer = os.pipe()
         with os.fdopen(reader, "rb", buffering=0):
             try:
-                server = self._session.start("VNC server", command, descriptors=[writer])
+                server = self._session.start(
+                    "VNC server", command, descriptors=[writer]
+                )
             finally:
                 os.close(writer)
             line = b""
@@ -171,12 +246,16 @@ class XvncDesktop(StartedDesktop):
                     raise self._late(server, "had not taken connections")
                 if not (chunk := os.read(reader, 16)):
                     server.wait(deadline.remaining_s)
-                    raise DesktopError(server.message(f"{server.end} and had not taken connections"))
+                    raise DesktopError(
+                        server.message(f"{server.end} and had not taken connections")
+                    )
                 line += chunk
         return int(line)
 
     def stop(self) -> None:
-        """End everything that was started and remove the working directory; a second call does nothing."""
+        """End everything that was started and remove the working directory; a second
+        call does nothing.
+        """
         screen, self._screen = self._screen, None
         try:
             if screen:
@@ -185,10 +264,11 @@ class XvncDesktop(StartedDesktop):
             super().stop()
 
     def _start_window_manager(self) -> tuple[Process, Path] | None:
-        """Start the window manager, and return it with the pipe that it writes to once it is ready for windows.
+        """Start the window manager, and return it with the pipe that it writes to once
+        it is ready for windows.
 
-        A program that shows its window before that may wait for five seconds (openbox 3.6.1 and xterm, measured).
-        Return None if none is installed.
+        A program that shows its window before that may wait for five seconds (openbox
+        3.6.1 and xterm, measured). Return None if none is installed.
         """
         if not shutil.which(WINDOW_MANAGER[0]):
             return None
@@ -196,12 +276,19 @@ class XvncDesktop(StartedDesktop):
         os.mkfifo(ready, 0o600)
         private = dict.fromkeys(_SETTINGS_VARIABLES, str(self._session.directory))
         startup = shlex.join(["sh", "-c", f"echo >{shlex.quote(str(ready))}"])
-        return self._session.start("window manager", [*WINDOW_MANAGER, "--startup", startup], private), ready
+        return (
+            self._session.start(
+                "window manager", [*WINDOW_MANAGER, "--startup", startup], private
+            ),
+            ready,
+        )
 
     def _await_manager(self, manager: Process, ready: Path, deadline: Deadline) -> None:
         reader = os.open(ready, os.O_RDONLY | os.O_NONBLOCK)
         try:
-            while not select.select([reader], [], [], min(_NOTICE_S, deadline.remaining_s))[0]:
+            while not select.select(
+                [reader], [], [], min(_NOTICE_S, deadline.remaining_s)
+            )[0]:
                 if manager.end:
                     raise self._ended_early(manager, "had not come up")
                 if not deadline.remaining_s:
@@ -214,5 +301,7 @@ class XvncDesktop(StartedDesktop):
 
 
 def _write_private(path: Path, content: bytes) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+    with os.fdopen(
+        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"
+    ) as file:
         file.write(content)

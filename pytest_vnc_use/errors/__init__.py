@@ -11,7 +11,7 @@ VncUseError
 ├── TaskFailed                a run did not end as done, or a claim about it was not confirmed
 │   ├── ProductFailed         product: the screen, or the program, is not as the test requires
 │   │   ├── FileMissing       a file that the program should have written is not there; a FileNotFoundError too
-│   │   ├── FileUnreadable    a file that the program wrote cannot be read as text; a DesktopError too
+│   │   ├── FileUnreadable    a file that the program wrote cannot be read as text
 │   │   └── ProgramCrashed    the program under test was ended by a signal, or failed at its start
 │   ├── AgentFailed           agent: the planner gave up, or repeated its actions
 │   ├── BudgetExceeded        budget: the steps, seconds, tokens or dollars were used up
@@ -42,22 +42,26 @@ from __future__ import annotations
 
 def install_hint(extra: str) -> str:
     """Return the remedy where the libraries of an extra are missing."""
-    return f"Install the extra {extra!r}: pip install -e '.[{extra}]' in a clone of pytest-vnc-use"
+    return (
+        f"Install the extra {extra!r}: pip install -e '.[{extra}]' in a clone of"
+        " pytest-vnc-use"
+    )
 
 
 class VncUseError(Exception):
     """The root of every error that this package raises on purpose."""
 
-    is_expected = False
-    """True if `pytest.raises` of a test names the class, and caught the error."""
-
 
 class SettingsError(VncUseError):
-    """A setting, a marker argument or a policy file is invalid; the message has the remedy."""
+    """A setting, a marker argument or a policy file is invalid; the message has the
+    remedy.
+    """
 
 
 class KeyMissing(SettingsError):
-    """No API key is set for a planner, or a judge, that needs one; no model was asked."""
+    """No API key is set for a planner, or a judge, that needs one; no model was
+    asked.
+    """
 
 
 class ProgramMissing(SettingsError):
@@ -65,18 +69,24 @@ class ProgramMissing(SettingsError):
 
 
 class RecordingError(SettingsError):
-    """A recording is missing, damaged, of a newer version or of another screen; no action of it was performed."""
+    """A recording is missing, damaged, of a newer version or of another screen; no
+    action of it was performed.
+    """
 
 
 class RunDirectoryError(VncUseError):
     """A run directory is missing, damaged, or written by a newer version."""
 
     never_started = ""
-    """Why the run ended before its first screen, such as that there is no recording; "" if that is not the error."""
+    """Why the run ended before its first screen, such as that there is no recording; ""
+    if that is not the error.
+    """
 
 
 class TaskFailed(VncUseError):
-    """A run did not end as done, or a claim is not shown to hold; the message is for the reader of the log."""
+    """A run did not end as done, or a claim is not shown to hold; the message is for
+    the reader of the log.
+    """
 
 
 class ProductFailed(TaskFailed):
@@ -84,15 +94,21 @@ class ProductFailed(TaskFailed):
 
 
 class ProgramCrashed(ProductFailed):
-    """The program under test ended by a signal, or ended before it showed anything with an exit code that is not 0."""
+    """The program under test ended by a signal, or ended before it showed anything with
+    an exit code that is not 0.
+    """
 
 
 class AgentFailed(TaskFailed):
-    """The planner gave up, or repeated its actions; this says nothing certain about the product under test."""
+    """The planner gave up, or repeated its actions; this says nothing certain about the
+    product under test.
+    """
 
 
 class BudgetExceeded(TaskFailed):
-    """The steps, seconds, tokens or dollars that a test or a session may use were used up."""
+    """The steps, seconds, tokens or dollars that a test or a session may use were used
+    up.
+    """
 
 
 class PolicyDenied(TaskFailed):
@@ -100,30 +116,43 @@ class PolicyDenied(TaskFailed):
 
 
 class Inconclusive(TaskFailed):
-    """The judge is unsure, or there was no judge: the claim is shown neither to hold nor to fail."""
+    """The judge is unsure, or there was no judge: the claim is shown neither to hold
+    nor to fail.
+    """
 
 
 class RecordingDrifted(Inconclusive):
-    """The screen is not as recorded: the product changed or failed. Only a model or a reviewer can decide which."""
+    """The screen is not as recorded: the product changed or failed. Only a model or a
+    reviewer can decide which.
+    """
 
     at_end = False
-    """True if all recorded steps were performed, and the screen then is not as at their end."""
+    """True if all recorded steps were performed, and the screen then is not as at their
+    end.
+    """
 
 
 class ActionError(VncUseError):
-    """One action cannot be performed (unknown key, point off the screen, a character the server cannot take)."""
+    """One action cannot be performed (unknown key, point off the screen, a character
+    the server cannot take).
+    """
 
 
 class InfraError(VncUseError):
-    """The tool or its surroundings failed; this does not concern the product under test."""
+    """The tool or its surroundings failed; this does not concern the product under
+    test.
+    """
 
 
 class RunDirectoryUnwritable(RunDirectoryError, InfraError):
-    """A run directory cannot be made or written: the disk is full, or writing is not allowed there."""
+    """A run directory cannot be made or written: the disk is full, or writing is not
+    allowed there.
+    """
 
 
 class ActionInterrupted(ActionError, InfraError):
-    """The connection was lost before an action was answered, and the watchdog reconnected.
+    """The connection was lost before an action was answered, and the watchdog
+    reconnected.
 
     It is unknown whether the action took effect.
     """
@@ -142,15 +171,18 @@ class AuthenticationFailed(DesktopError):
 
 
 class CommandMissing(ProgramMissing, DesktopError):
-    """The program of a command that a test runs on the desktop cannot be found, or cannot be run."""
+    """The program of a command that a test runs on the desktop cannot be found, or
+    cannot be run.
+    """
 
 
 class FileMissing(ProductFailed, FileNotFoundError):
     """The program's working directory has no file of that name."""
 
 
-class FileUnreadable(ProductFailed, DesktopError):
-    """A file in the program's working directory is not UTF-8, no regular file, or too large to be read.
+class FileUnreadable(ProductFailed):
+    """A file in the program's working directory is not UTF-8, no regular file, or too
+    large to be read.
 
     The desktop itself answers. So this is about the product, and no retry helps.
     """
@@ -165,7 +197,9 @@ class ScreenFrozen(DesktopError):
 
 
 class ScreenBlank(DesktopError):
-    """The desktop answers, but its whole screen stays in one colour: no program draws on it."""
+    """The desktop answers, but its whole screen stays in one colour: no program draws
+    on it.
+    """
 
 
 class PageGone(DesktopError):
@@ -193,8 +227,12 @@ class QuotaExhausted(PlannerError):
 
 
 class ModelUnavailable(PlannerError):
-    """The model gave no usable answer after all retries, or none within the time limit."""
+    """The model gave no usable answer after all retries, or none within the time
+    limit.
+    """
 
 
 class AnswerRefused(PlannerError):
-    """The model's service blocked the prompt or its answer; this ends a run as `blocked`."""
+    """The model's service blocked the prompt or its answer; this ends a run as
+    `blocked`.
+    """

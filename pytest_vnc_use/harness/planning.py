@@ -1,4 +1,6 @@
-"""A class of agents as the planner of tests. `act` runs in a thread, which waits while an action is performed."""
+"""A class of agents as the planner of tests. `act` runs in a thread, which waits while
+an action is performed.
+"""
 
 from __future__ import annotations
 
@@ -8,35 +10,52 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pytest_vnc_use.errors import ActionError, AgentFailed, InfraError, PlannerError, SettingsError
+from pytest_vnc_use.errors import (
+    ActionError,
+    AgentFailed,
+    InfraError,
+    PlannerError,
+    SettingsError,
+)
 from pytest_vnc_use.planners.local.callables import finish, import_path_of
-from pytest_vnc_use.types import Decision, DesktopAction, Observation, Proposal, TakeScreenshot
-
-if TYPE_CHECKING:
-    from pytest_vnc_use.harness.act import Agent
+from pytest_vnc_use.types import (
+    Decision,
+    DesktopAction,
+    Observation,
+    Proposal,
+    TakeScreenshot,
+)
 
 _LATE_S = 1.0
-"""The extra time that the planner waits for `act`, so that the loop's limit comes first."""
+"""The extra time that the planner waits for `act`, so that the loop's limit comes
+first.
+"""
 
 _thread = threading.local()
 """The current thread's run, in `acting`, until the thread ends."""
 
 
 def current_acting() -> Acting | None:
-    """Return the run to which this thread belongs, which may have ended; None in a script."""
+    """Return the run to which this thread belongs, which may have ended; None in a
+    script.
+    """
     return getattr(_thread, "acting", None)
 
 
 class HarnessPlanner:
-    """A Planner that has an agent of a class perform each task.
+    """A Planner that has an agent of a class, which is a dataclass with `act`, perform
+    each task.
 
-    If a run continues after an interruption, another agent starts over: what was done is not done again.
+    If a run continues after an interruption, another agent starts over: what was done
+    is not done again.
     """
 
-    def __init__(self, agent: type[Agent]) -> None:
-        """Raise SettingsError if a field other than `output_dir` and `task` has no default."""
+    def __init__(self, agent: type[Any]) -> None:
+        """Raise SettingsError if a field other than `output_dir` and `task` has no
+        default.
+        """
         self._agent = agent
         self._acting: Acting | None = None
         self.name = f"harness ({import_path_of(agent)})"
@@ -44,18 +63,26 @@ class HarnessPlanner:
         needed = [
             field.name
             for field in fields(agent)
-            if field.init and field.default is MISSING and field.default_factory is MISSING
+            if field.init
+            and field.default is MISSING
+            and field.default_factory is MISSING
         ]
         if missing := [name for name in needed if name not in ("output_dir", "task")]:
             raise SettingsError(
-                f"{import_path_of(agent)} cannot plan tests, because these fields have no default: "
-                f"{', '.join(missing)}. Give each a default."
+                f"{import_path_of(agent)} cannot plan tests, because these fields have"
+                f" no default: {', '.join(missing)}. Give each a default."
             )
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
-        """Return the next action of `act`. Raises what `act` raises, and PlannerError if it takes too long."""
+        """Return the next action of `act`. Raises what `act` raises, and PlannerError
+        if it takes too long.
+        """
         acting = self._acting
-        if acting and acting.thread.is_alive() and len(observation.turns) == acting.proposed:
+        if (
+            acting
+            and acting.thread.is_alive()
+            and len(observation.turns) == acting.proposed
+        ):
             acting.observations.put(observation)
         else:
             self.end_run()
@@ -64,13 +91,17 @@ class HarnessPlanner:
         try:
             decision = acting.decisions.get(timeout=timeout_s + _LATE_S)
         except Empty:
-            raise PlannerError(f"{self.name} did not decide within {timeout_s:.1f} s") from None
+            raise PlannerError(
+                f"{self.name} did not decide within {timeout_s:.1f} s"
+            ) from None
         if isinstance(decision, BaseException):
             raise decision
         return decision
 
     def end_run(self) -> None:
-        """End the thread of `act` if it waits for the result of an action, or at its next one."""
+        """End the thread of `act` if it waits for the result of an action, or at its
+        next one.
+        """
         if self._acting is not None:
             self._acting.is_over = True
             self._acting.observations.put(None)
@@ -82,12 +113,16 @@ class _RunOver(BaseException):
 
 
 class Acting:
-    """One agent's calls of `act` in one run, in a thread. Finished turns get the same results again."""
+    """One agent's calls of `act` in one run, in a thread. Finished turns get the same
+    results again.
+    """
 
-    def __init__(self, agent: type[Agent], observation: Observation) -> None:
+    def __init__(self, agent: type[Any], observation: Observation) -> None:
         self._class = agent
         self._observation = observation
-        self._frame = observation.first_frame if observation.turns else observation.frame
+        self._frame = (
+            observation.first_frame if observation.turns else observation.frame
+        )
         self.proposed = 0
         self.is_over = False
         self.decisions: SimpleQueue[Decision | BaseException] = SimpleQueue()
@@ -95,7 +130,9 @@ class Acting:
         """The results of the actions, in order; None ends the run."""
         self.params: Mapping[str, Any] | None = None
         """The result that the agent finished with."""
-        self.thread = threading.Thread(target=self._run, daemon=True, name="vnc-use harness")
+        self.thread = threading.Thread(
+            target=self._run, daemon=True, name="vnc-use harness"
+        )
 
     @property
     def size(self) -> tuple[int, int]:
@@ -107,7 +144,9 @@ class Acting:
         return self._observation.load_png(self._frame)
 
     def perform(self, action: DesktopAction) -> None:
-        """Have an action performed, and wait for it. Raises ActionError if it could not be done."""
+        """Have an action performed, and wait for it. Raises ActionError if it could not
+        be done.
+        """
         if self.is_over:
             raise _RunOver
         number = self.proposed
@@ -121,8 +160,8 @@ class Acting:
         [step] = self._observation.turns[number].steps
         if type(step.proposal.action) is not type(action):
             raise PlannerError(
-                f"{import_path_of(self._class)} must repeat what it did before the run was interrupted: "
-                f"{step.proposal.action!r}, got {action!r}"
+                f"{import_path_of(self._class)} must repeat what it did before the run"
+                f" was interrupted: {step.proposal.action!r}, got {action!r}"
             )
         is_newest = self.proposed == len(self._observation.turns)
         self._frame = self._observation.frame if is_newest else step.frame_after
@@ -133,25 +172,35 @@ class Acting:
         _thread.acting = self
         try:
             with TemporaryDirectory(prefix="vnc-use-") as directory:
-                values: dict[str, Any] = {"task": self._observation.task, "output_dir": Path(directory)}
+                values: dict[str, Any] = {
+                    "task": self._observation.task,
+                    "output_dir": Path(directory),
+                }
                 names = [field.name for field in fields(self._class) if field.init]
-                agent = self._class(**{name: values[name] for name in names if name in values})
+                agent = self._class(
+                    **{name: values[name] for name in names if name in values}
+                )
                 while not self._act(agent):
                     pass
             self.decisions.put(finish(self.params))
         except _RunOver:
             pass
         except ActionError as exc:
-            error = exc if isinstance(exc, InfraError) else AgentFailed(f"{import_path_of(self._class)} failed: {exc}")
+            error = (
+                exc
+                if isinstance(exc, InfraError)
+                else AgentFailed(f"{import_path_of(self._class)} failed: {exc}")
+            )
             if error is not exc:
                 error.__cause__ = exc
             self.decisions.put(error)
         except BaseException as exc:  # noqa: BLE001  # whatever the user's code raises is raised in the loop
             self.decisions.put(exc)
 
-    def _act(self, agent: Agent) -> bool:
+    def _act(self, agent: Any) -> bool:
         before = self.proposed
         done = bool(agent.act())
         if not done and self.proposed == before:
-            self.perform(TakeScreenshot())  # so that the run's limits end an agent without actions
+            # so that the run's limits end an agent without actions
+            self.perform(TakeScreenshot())
         return done

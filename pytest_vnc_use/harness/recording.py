@@ -1,12 +1,15 @@
-"""Record what a VNC client and its server send, as bytes and as times: four files in `recording/`.
+"""Record what a VNC client and its server send, as bytes and as times: four files in
+`recording/`.
 
-`server.rfb.bin` and `client.rfb.bin` hold the RFB messages of one connection, without the WebSocket and TLS around
-them. `server.time.bin` and `client.time.bin` have an entry for each piece of them: the seconds since the start of the
-recording as a double, and the number of bytes as a 32-bit integer, both little-endian.
+`server.rfb.bin` and `client.rfb.bin` hold the RFB messages of one connection, without
+the WebSocket and TLS around them. `server.time.bin` and `client.time.bin` have an entry
+for each piece of them: the seconds since the start of the recording as a double, and
+the number of bytes as a 32-bit integer, both little-endian.
 
-The handshake is written as that of a server without a password, so no password is in a recording. Keys and clipboard
-texts that hold a declared secret are left out. A plain ClientCutText message with the secret's
-name, `<secret:NAME>`; this client sends no such message otherwise.
+The handshake is written as that of a server without a password, so no password is in a
+recording. Keys and clipboard texts that hold a declared secret are left out. A plain
+ClientCutText message with the secret's name, `<secret:NAME>`; this client sends no such
+message otherwise.
 """
 
 from __future__ import annotations
@@ -23,8 +26,13 @@ from pytest_vnc_use.backends.client import DesktopFactory, DesktopProtocol
 from pytest_vnc_use.errors import RunDirectoryUnwritable
 
 RECORDING = "recording"
-_SERVER_HELLO, _CLIENT_HELLO = b"RFB 003.008\n" + b"\1\1" + bytes(4), b"RFB 003.008\n" + b"\1" + b"\1"
-"""The version, the security type None, the result; the version, that type, and that others may see the desktop too."""
+_SERVER_HELLO, _CLIENT_HELLO = (
+    b"RFB 003.008\n" + b"\1\1" + bytes(4),
+    b"RFB 003.008\n" + b"\1" + b"\1",
+)
+"""The version, the security type None, the result; the version, that type, and that
+others may see the desktop too.
+"""
 PIECE = struct.Struct("<dI")
 _CUT_TEXT = b"\6"
 _HOLDING_TEXT = (b"\4", _CUT_TEXT, b"\xff")
@@ -32,27 +40,40 @@ _HOLDING_TEXT = (b"\4", _CUT_TEXT, b"\xff")
 
 
 class Recorder:
-    """The streams of one connection. The reactor's thread writes, another one may close."""
+    """The streams of one connection. The reactor's thread writes, another one may
+    close.
+    """
 
     def __init__(self, directory: Path) -> None:
         """Raise RunDirectoryUnwritable if the files cannot be made."""
         self._directory = directory
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            names = ("server.rfb.bin", "server.time.bin", "client.rfb.bin", "client.time.bin")
-            self._files = [(directory / name).open("wb", buffering=0) for name in names]  # whole up to a crash
+            names = (
+                "server.rfb.bin",
+                "server.time.bin",
+                "client.rfb.bin",
+                "client.time.bin",
+            )
+            # whole up to a crash
+            self._files = [(directory / name).open("wb", buffering=0) for name in names]
         except OSError as exc:
-            raise RunDirectoryUnwritable(f"Cannot write a recording into {str(directory)!r}: {exc}.") from exc
+            raise RunDirectoryUnwritable(
+                f"Cannot write a recording into {str(directory)!r}: {exc}."
+            ) from exc
         self._lock = threading.Lock()
         self._total = 0
         self.drawn = 0
-        """The bytes of the server that are drawn: so many make the screen as it is now again."""
+        """The bytes of the server that are drawn: so many make the screen as it is now
+        again.
+        """
         self._started_at = clock.monotonic()
         self._problem: OSError | None = None
         self._marks: Sequence[str] = ()
         self._is_marked = False
         self._withheld: set[bytes] = set()
-        """Digests of clipboard messages with a secret, which a program may fetch again."""
+        """Digests of clipboard messages with a secret, which a program may fetch again.
+        """
 
     @property
     def seconds(self) -> float:
@@ -69,7 +90,9 @@ class Recorder:
         self.drawn = self._total
 
     def sent(self, data: bytes) -> None:
-        """Keep what the client sent, without what holds a secret: whole messages, all of one type."""
+        """Keep what the client sent, without what holds a secret: whole messages, all
+        of one type.
+        """
         digest = hashlib.sha256(data).digest()
         if self._marks and data[:1] in _HOLDING_TEXT:
             self._withheld |= {digest} if data[:1] == _CUT_TEXT else set()
@@ -81,11 +104,15 @@ class Recorder:
         self._write(2, data)
 
     def withhold(self, marks: Sequence[str]) -> None:
-        """Leave keys and clipboard texts out from now on, and write the names of the secrets instead."""
+        """Leave keys and clipboard texts out from now on, and write the names of the
+        secrets instead.
+        """
         self._marks, self._is_marked = marks, False
 
     def close(self) -> None:
-        """End the recording; a second call does nothing. Raises RunDirectoryUnwritable if it is not whole."""
+        """End the recording; a second call does nothing. Raises RunDirectoryUnwritable
+        if it is not whole.
+        """
         with self._lock:
             files, self._files = self._files, []
         for file in files:
@@ -93,7 +120,8 @@ class Recorder:
         if self._problem:
             problem, self._problem = self._problem, None
             raise RunDirectoryUnwritable(
-                f"The recording in {str(self._directory)!r} ends before the run does: {problem}."
+                f"The recording in {str(self._directory)!r} ends before the run does:"
+                f" {problem}."
             ) from problem
 
     def _write(self, stream: int, data: bytes) -> None:
@@ -122,7 +150,9 @@ class _RecordedProtocol(DesktopProtocol):
 
     def vncConnectionMade(self) -> None:
         """Begin both streams, each with its handshake."""
-        shape = struct.pack(">HH", self.width, self.height) + self.pixel_format.to_bytes()
+        shape = (
+            struct.pack(">HH", self.width, self.height) + self.pixel_format.to_bytes()
+        )
         server_init = shape + struct.pack(">I", len(self.name)) + bytes(self.name)
         recorder = self.factory.recorder
         recorder.received(_SERVER_HELLO + server_init + bytes(self._packet))

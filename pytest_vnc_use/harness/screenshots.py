@@ -1,7 +1,8 @@
 """Make the screenshot after each action again, from the recorded bytes of the server.
 
-A record of `execution.json` has the number of the server's bytes that were drawn when its action was over. So many
-bytes, through the decoder of the VNC client, make that screen again.
+A record of `execution.json` has the number of the server's bytes that were drawn when
+its action was over. So many bytes, through the decoder of the VNC client, make that
+screen again.
 """
 
 from __future__ import annotations
@@ -26,21 +27,31 @@ from pytest_vnc_use.runs.uitask_trace import FINAL, PARTIAL
 
 SCREENSHOTS = "action_screenshots"
 _MAX_BYTES = 1 << 20
-_STYLE = "body{font:15px sans-serif;margin:2em}img{max-width:100%;border:1px solid #999}pre{white-space:pre-wrap}"
+_STYLE = (
+    "body{font:15px sans-serif;margin:2em}img{max-width:100%;border:1px solid"
+    " #999}pre{white-space:pre-wrap}"
+)
 
 
 def write_screenshots(directory: Path) -> tuple[int, int]:
-    """Write the screenshots of a run, from `recording/` and `execution.json`, with a list and a page of them.
+    """Write the screenshots of a run, from `recording/` and `execution.json`, with a
+    list and a page of them.
 
-    Return the number of screenshots and of actions: an action has none if the recording ends before it. Raises
-    RunDirectoryError if there is no trace or no recording, RunDirectoryUnwritable.
+    Return the number of screenshots and of actions: an action has none if the recording
+    ends before it. Raises RunDirectoryError if there is no trace or no recording,
+    RunDirectoryUnwritable.
     """
-    records, recording, images = _records(directory), directory / RECORDING, directory / SCREENSHOTS
+    records, recording, images = (
+        _records(directory),
+        directory / RECORDING,
+        directory / SCREENSHOTS,
+    )
     try:
         data = (recording / "server.rfb.bin").open("rb")
     except OSError as exc:
         raise RunDirectoryError(
-            f"{str(recording)!r} is not a recording: {exc}. Record the run (run(record=True))."
+            f"{str(recording)!r} is not a recording: {exc}. Record the run"
+            " (run(record=True))."
         ) from exc
     images.mkdir(exist_ok=True)
     for old in images.glob("[0-9]*.png"):
@@ -55,8 +66,12 @@ def write_screenshots(directory: Path) -> tuple[int, int]:
                 listed[-1]["image"] = f"{SCREENSHOTS}/{number:04}.png"
                 write_atomically(directory / listed[-1]["image"], encode_png(pixels))
     as_json = json.dumps(listed, ensure_ascii=False, indent=1)
-    write_atomically(directory / f"{SCREENSHOTS}.json", as_json.encode("utf-8", "replace"))
-    write_atomically(directory / f"{SCREENSHOTS}.html", _page(listed).encode("utf-8", "replace"))
+    write_atomically(
+        directory / f"{SCREENSHOTS}.json", as_json.encode("utf-8", "replace")
+    )
+    write_atomically(
+        directory / f"{SCREENSHOTS}.html", _page(listed).encode("utf-8", "replace")
+    )
     return sum(entry["image"] is not None for entry in listed), len(listed)
 
 
@@ -64,49 +79,81 @@ def _records(directory: Path) -> list[dict[str, Any]]:
     """Return the records of the actions, also of a run that has not ended."""
     names = [name for name in (FINAL, PARTIAL) if (directory / name).is_file()]
     if not names:
-        raise RunDirectoryError(f"{str(directory)!r} has no {FINAL} or {PARTIAL}. Name the output_dir of an agent.")
+        raise RunDirectoryError(
+            f"{str(directory)!r} has no {FINAL} or {PARTIAL}. Name the output_dir of an"
+            " agent."
+        )
     try:
         records = load_json(read_regular(directory / names[0]))
-        return [{**record, "action": str(record["action"]), "params": record["params"]} for record in records]
+        return [
+            {**record, "action": str(record["action"]), "params": record["params"]}
+            for record in records
+        ]
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as exc:
-        raise RunDirectoryError(f"{names[0]} must be a list of actions with `params`: {exc!r}.") from exc
+        raise RunDirectoryError(
+            f"{names[0]} must be a list of actions with `params`: {exc!r}."
+        ) from exc
 
 
 class _Player:
-    """A screen onto which the server's bytes are drawn again, up to each action in turn."""
+    """A screen onto which the server's bytes are drawn again, up to each action in
+    turn.
+    """
 
     def __init__(self, data: BinaryIO) -> None:
         self._data, self._screen = data, Framebuffer()
         factory = DesktopFactory(self._screen, "the recording", None)
-        factory.encoding = "raw"  # asks for nothing else in between; all encodings are decoded
+        # asks for nothing else in between; all encodings are decoded
+        factory.encoding = "raw"
         self._protocol = DesktopProtocol()
         self._protocol.factory = factory
         self._protocol.makeConnection(_Nowhere())  # type: ignore[no-untyped-call]
 
     def screen(self, server_bytes: Any) -> Pixels | None:
-        """Return the screen after so many bytes; None if they are not there, or if they cannot be decoded."""
+        """Return the screen after so many bytes; None if they are not there, or if they
+        cannot be decoded.
+        """
         size = os.fstat(self._data.fileno()).st_size
-        if not isinstance(server_bytes, int) or not self._data.tell() <= server_bytes <= size:
+        if (
+            not isinstance(server_bytes, int)
+            or not self._data.tell() <= server_bytes <= size
+        ):
             return None
         while (left := server_bytes - self._data.tell()) > 0:
             self._protocol.dataReceived(self._data.read(min(left, _MAX_BYTES)))
         try:
-            return self._screen.raw_frame().pixels if self._screen.wait_complete(0.0) else None  # type: ignore[return-value]
+            return (
+                self._screen.raw_frame().pixels  # type: ignore[return-value]
+                if self._screen.wait_complete(0.0)
+                else None
+            )
         except DesktopError:
             return None
 
 
 class _Nowhere:
-    """A transport that leads nowhere: what the client would send is in its own stream."""
+    """A transport that leads nowhere: what the client would send is in its own
+    stream.
+    """
 
     def __getattr__(self, name: str) -> Any:
         return lambda *_, **__: SimpleNamespace(host="127.0.0.1")
 
 
 def _page(listed: Sequence[dict[str, Any]]) -> str:
-    page = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Actions</title><style>{_STYLE}</style>'
+    page = (
+        '<!doctype html><html lang="en"><meta'
+        f' charset="utf-8"><title>Actions</title><style>{_STYLE}</style>'
+    )
     for entry in listed:
         params = escape(json.dumps(entry["params"], ensure_ascii=False))
-        image = f'<img src="{entry["image"]}" alt="the screen after it">' if entry["image"] else "<p>Not recorded.</p>"
-        page += f"<h2>{entry['number']}. {escape(entry['action'])}</h2><pre>{params}</pre>{image}\n"
+        image = (
+            f'<img src="{entry["image"]}" alt="the screen after it">'
+            if entry["image"]
+            else "<p>Not recorded.</p>"
+        )
+        page += (
+            f"<h2>{entry['number']}."
+            f" {escape(entry['action'])}</h2><pre>{params}</pre>{image}\n"
+        )
     return page

@@ -1,8 +1,10 @@
-"""Planners and judges. A custom planner needs the names below; they are loaded on first use.
+"""Planners and judges. A custom planner needs the names below; they are loaded on first
+use.
 
-A provider is a module, or a directory if its tools or answers need a separate module: calls to actions, observation to
-request, answer to decision, and its judge. `common/` has the HTTP client, the reader of toolsets and of arguments, the
-base of judges, the prompts.
+A provider is a module, or a directory if its tools or answers need a separate module:
+calls to actions, observation to request, answer to decision, and its judge. `common/`
+has the HTTP client, the reader of toolsets and of arguments, the base of judges, the
+prompts.
 """
 
 from __future__ import annotations
@@ -18,7 +20,10 @@ if TYPE_CHECKING:
         key as key,
         scroll as scroll,
     )
-    from pytest_vnc_use.planners.local.scripted import AT_ITS_END as AT_ITS_END, ScriptedPlanner as ScriptedPlanner
+    from pytest_vnc_use.planners.local.scripted import (
+        AT_ITS_END as AT_ITS_END,
+        ScriptedPlanner as ScriptedPlanner,
+    )
 
 _MODULES = {
     "ActingPlanner": "local.callables",

@@ -1,11 +1,14 @@
-"""Claude as planner, with Anthropic's computer use tools, and as judge: the Messages API, in plain JSON.
+"""Claude as planner, with Anthropic's computer use tools, and as judge: the Messages
+API, in plain JSON.
 
-Source of the format: platform.claude.com/docs, "Computer use tool", "Vision", "Preserved thinking", and the types of
-the anthropic SDK 2.12. The SDK itself is not used, because its retries and time-outs are not the run's, and fields
-unknown to its models would not go back unchanged.
+Source of the format: platform.claude.com/docs, "Computer use tool", "Vision",
+"Preserved thinking", and the types of the anthropic SDK 2.12. The SDK itself is not
+used, because its retries and time-outs are not the run's, and fields unknown to its
+models would not go back unchanged.
 
-The actions are the members of `computer_toolset_20260801`; in the older `computer_20251124` and `computer_20250124`
-they are values of `action`. A modifier held around an action is a separate step.
+The actions are the members of `computer_toolset_20260801`; in the older
+`computer_20251124` and `computer_20250124` they are values of `action`. A modifier held
+around an action is a separate step.
 """
 
 from __future__ import annotations
@@ -39,8 +42,8 @@ from pytest_vnc_use.planners.common.http import (
     resolve_url,
 )
 from pytest_vnc_use.planners.common.judge import Grid, ServiceJudge
-from pytest_vnc_use.planners.common.planner import Answer, ComputerPlanner
 from pytest_vnc_use.planners.common.screens import ImageLimit
+from pytest_vnc_use.planners.common.service_planner import ComputerPlanner, ModelAnswer
 from pytest_vnc_use.planners.common.toolset import GIVE_UP, left_at
 from pytest_vnc_use.planners.common.turns import (
     KEPT_TURNS,
@@ -88,11 +91,13 @@ TOOLSET = "computer"
 
 
 @dataclass(frozen=True)
-class Tool:
-    """One version of the tool: its beta header, if it has one, and the largest image that its models use unscaled.
+class ToolVersion:
+    """One version of the tool: its beta header, if it has one, and the largest image
+    that its models use unscaled.
 
-    Sources: "Computer use tool", earlier versions; "Vision", resolution: 28 x 28 pixels a visual token, models up to
-    4.6 at most 1568 tokens and pixels a side, 4.7 and later 4784 and 2576.
+    Sources: "Computer use tool", earlier versions; "Vision", resolution: 28 x 28 pixels
+    a visual token, models up to 4.6 at most 1568 tokens and pixels a side, 4.7 and
+    later 4784 and 2576.
     """
 
     beta: str
@@ -103,22 +108,27 @@ SMALLER = ImageLimit(max_side=1568, patch=28, patches=1568)
 LARGER = ImageLimit(max_side=2576, patch=28, patches=4784)
 
 TOOLS = {
-    "computer_toolset_20260801": Tool("", LARGER),
-    "computer_20251124": Tool("computer-use-2025-11-24", SMALLER),
-    "computer_20250124": Tool("computer-use-2025-01-24", SMALLER),
+    "computer_toolset_20260801": ToolVersion("", LARGER),
+    "computer_20251124": ToolVersion("computer-use-2025-11-24", SMALLER),
+    "computer_20250124": ToolVersion("computer-use-2025-01-24", SMALLER),
 }
 
 
 MAX_REPEATS = 20
-"""The maximum presses of one `key`, each a separate step. The documented limit is 100."""
+"""The maximum presses of one `key`, each a separate step. The documented limit is 100.
+"""
 
 UNAVAILABLE = ("zoom", "cursor_position")
-"""Members that no desktop supports. They are not offered; a model that uses one gets an error."""
+"""Members that no desktop supports. They are not offered; a model that uses one gets an
+error.
+"""
 
 
 @dataclass(frozen=True)
-class Call:
-    """One tool_use block. `is_computer` marks the computer's members, as other tools may have the same names."""
+class ToolUse:
+    """One tool_use block. `is_computer` marks the computer's members, as other tools
+    may have the same names.
+    """
 
     name: str
     args: JsonObject
@@ -132,8 +142,12 @@ def _read_text(args: Arguments) -> str:
     return text
 
 
-def _click(args: Arguments, *, button: Button = "left", count: int = 1) -> tuple[Action, ...]:
-    return while_held(args.keys("text"), Click(*args.at_pointer(), button=button, count=count))
+def _click(
+    args: Arguments, *, button: Button = "left", count: int = 1
+) -> tuple[Action, ...]:
+    return while_held(
+        args.keys("text"), Click(*args.at_pointer(), button=button, count=count)
+    )
 
 
 def _drag(args: Arguments) -> tuple[Action, ...]:
@@ -150,7 +164,9 @@ def _key(args: Arguments) -> tuple[Action, ...]:
     value = args.get("repeat")
     repeat = 1 if value is None else number_of("repeat", value)
     if not 1 <= repeat <= MAX_REPEATS or repeat != int(repeat):
-        raise Unreadable(f"'repeat' must be a whole number, 1 to {MAX_REPEATS}, got {value!r}")
+        raise Unreadable(
+            f"'repeat' must be a whole number, 1 to {MAX_REPEATS}, got {value!r}"
+        )
     return (KeyCombo(split_keys(_read_text(args))),) * int(repeat)
 
 
@@ -159,11 +175,18 @@ def _wait(args: Arguments) -> Action:
 
 
 def _zoom(_: Arguments) -> tuple[Action, ...]:
-    raise Unreadable("'zoom' is not supported; look at the newest screenshot, it shows the whole screen")
+    raise Unreadable(
+        "'zoom' is not supported; look at the newest screenshot, it shows the whole"
+        " screen"
+    )
 
 
 def _cursor_position(args: Arguments) -> tuple[Action, ...]:
-    where = f"you last moved it to pixel {args.pointer} of the screen" if args.pointer else "it was not moved yet"
+    where = (
+        f"you last moved it to pixel {args.pointer} of the screen"
+        if args.pointer
+        else "it was not moved yet"
+    )
     raise Unreadable(f"'cursor_position' is not supported; {where}")
 
 
@@ -190,19 +213,22 @@ MEMBERS = tuple(READERS)
 
 
 def read_calls(
-    calls: Sequence[Call],
+    calls: Sequence[ToolUse],
     read: Callable[..., Arguments],
     *,
     pointer: Point | None = None,
     functions: Collection[str] = (),
     excluded: Collection[str] = (),
 ) -> list[tuple[Proposal, ...]]:
-    """Return the proposals of each call, in order, at least one a call. `functions` are the user's names.
+    """Return the proposals of each call, in order, at least one a call. `functions` are
+    the user's names.
 
-    `read` makes the arguments of a call, for the turn's screen and the pointer position before the call. `pointer` is
-    the position before the first call.
+    `read` makes the arguments of a call, for the turn's screen and the pointer position
+    before the call. `pointer` is the position before the first call.
     """
-    offered = [name for name in MEMBERS if name not in (*excluded, *UNAVAILABLE)] + sorted(functions)
+    offered = [
+        name for name in MEMBERS if name not in (*excluded, *UNAVAILABLE)
+    ] + sorted(functions)
     proposals: list[tuple[Proposal, ...]] = []
     for call in calls:
         if not call.is_computer and call.name in functions:
@@ -210,27 +236,57 @@ def read_calls(
         else:
             readers = READERS if call.is_computer else {}
             args = read(call.args, pointer=pointer)
-            actions = read_action(call.name, args, readers, offered=offered, excluded=excluded, noun="tool")
+            actions = read_action(
+                call.name,
+                args,
+                readers,
+                offered=offered,
+                excluded=excluded,
+                noun="tool",
+            )
         pointer = pointer_after(actions, pointer)
         proposals.append(proposals_of(call.name, call.args, actions))
     return proposals
 
 
-def anthropic_service(model: str, api_key: ApiKey, base_url: str | None, beta: str = "") -> Service:
+def anthropic_service(
+    model: str, api_key: ApiKey, base_url: str | None, beta: str = ""
+) -> Service:
     """Return the service of a model. Raises KeyMissing, KeyRejected, SettingsError."""
-    key, url = resolve_key(api_key, (KEY_VARIABLE,)), resolve_url(base_url, URL_VARIABLE) or API_URL
-    headers = {"x-api-key": key, "anthropic-version": API_VERSION, **({"anthropic-beta": beta} if beta else {})}
-    return Service(f"{url.rstrip('/')}/v1/messages", model, key, headers, usage_of, api_key)
+    key, url = (
+        resolve_key(api_key, (KEY_VARIABLE,)),
+        resolve_url(base_url, URL_VARIABLE) or API_URL,
+    )
+    headers = {
+        "x-api-key": key,
+        "anthropic-version": API_VERSION,
+        **({"anthropic-beta": beta} if beta else {}),
+    }
+    return Service(
+        f"{url.rstrip('/')}/v1/messages",
+        model,
+        key,
+        headers,
+        usage_of,
+        api_key,
+        answer_fields=("content",),
+        url_help=(
+            f"{URL_VARIABLE} must be the URL that has /v1/messages below it, such as"
+            f" {API_URL}"
+        ),
+    )
 
 
-class AnthropicComputer(ComputerPlanner[Call]):
+class AnthropicComputer(ComputerPlanner[ToolUse]):
     """A planner that asks Claude with one of Anthropic's computer use tools.
 
-    `tool` is the version that the model takes; the newest models take only the toolset. `functions` are Python
-    callables with docstrings and type hints; the model may call them by name, and the agent performs the call.
-    `excluded_actions` are names of the tool's actions. `include_thoughts` requests reasoning summaries, which models
-    before 4.6 reject. `max_tokens` counts thinking too. `api_key` and `base_url` default to ANTHROPIC_API_KEY and
-    ANTHROPIC_BASE_URL. Raises SettingsError, and KeyMissing if no key is set.
+    `tool` is the version that the model takes; the newest models take only the toolset.
+    `functions` are Python callables with docstrings and type hints; the model may call
+    them by name, and the agent performs the call. `excluded_actions` are names of the
+    tool's actions. `include_thoughts` requests reasoning summaries, which models before
+    4.6 reject. `max_tokens` counts thinking too. `api_key` and `base_url` default to
+    ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL. Raises SettingsError, and KeyMissing if no
+    key is set.
     """
 
     provider, items_key, actions = "anthropic", "content", MEMBERS
@@ -267,15 +323,24 @@ class AnthropicComputer(ComputerPlanner[Call]):
         self._fixed: JsonObject = {
             "model": model,
             "max_tokens": max_tokens,
-            "system": prompts.OPERATOR if system_instruction is None else system_instruction,
+            "system": (
+                prompts.OPERATOR if system_instruction is None else system_instruction
+            ),
             "cache_control": {"type": "ephemeral"},
-            **({"thinking": {"type": "adaptive", "display": "summarized"}} if include_thoughts else {}),
+            **(
+                {"thinking": {"type": "adaptive", "display": "summarized"}}
+                if include_thoughts
+                else {}
+            ),
         }
 
     def _body(self, observation: Observation) -> JsonObject:
         # Only the toolset can exclude actions, and it has no screen size.
         if not TOOLS[self._tool].beta:
-            disabled = {name: {"enabled": False} for name in (*UNAVAILABLE, *sorted(self._excluded))}
+            disabled = {
+                name: {"enabled": False}
+                for name in (*UNAVAILABLE, *sorted(self._excluded))
+            }
             computer: JsonObject = {"type": self._tool, "configs": disabled}
         else:
             width, height = self._sent(observation)
@@ -289,17 +354,25 @@ class AnthropicComputer(ComputerPlanner[Call]):
             }
             for declaration in self._declarations
         ]
-        return {**self._fixed, "tools": [computer, *declared], "messages": self._messages(observation)}
+        return {
+            **self._fixed,
+            "tools": [computer, *declared],
+            "messages": self._messages(observation),
+        }
 
     def _messages(self, observation: Observation) -> list[JsonObject]:
-        """Return the messages so far. Each turn has one screenshot, the screen after it; the newest is always sent."""
+        """Return the messages so far. Each turn has one screenshot, the screen after
+        it; the newest is always sent.
+        """
         turns = [turn for turn in observation.turns if turn.steps]
         seen = screens_seen(turns, observation.frame)
         removed = removed_of(len(seen), self._keep)
         summarized = max(0, removed - KEPT_TURNS)
 
         def image(number: int) -> JsonObject:
-            """Return the screen of the request of turn `number`, counted from 0, as a content block."""
+            """Return the screen of the request of turn `number`, counted from 0, as a
+            content block.
+            """
             if number < removed:
                 return _text(prompts.OLDER_SCREEN)
             return _image(self._limit.fit(observation.load_png(seen[number])))
@@ -309,25 +382,45 @@ class AnthropicComputer(ComputerPlanner[Call]):
         messages: list[JsonObject] = [{"role": "user", "content": first}]
         for number, turn in list(enumerate(turns))[summarized:]:
             changed = removed_of(number + 1, self._keep) != removed
-            messages.extend(_messages_of(turn, image(number + 1), without_thinking=changed))
+            messages.extend(
+                _messages_of(turn, image(number + 1), without_thinking=changed)
+            )
         return messages
 
-    def _reason_to_give_up(self, calls: Sequence[Call]) -> str | None:
-        return next((str(call.args.get("reason") or "") for call in calls if call.name == GIVE_UP.name), None)
+    def _reason_to_give_up(self, calls: Sequence[ToolUse]) -> str | None:
+        return next(
+            (
+                str(call.args.get("reason") or "")
+                for call in calls
+                if call.name == GIVE_UP.name
+            ),
+            None,
+        )
 
     def _proposals(
-        self, calls: Sequence[Call], read: Callable[..., Arguments], observation: Observation
+        self,
+        calls: Sequence[ToolUse],
+        read: Callable[..., Arguments],
+        observation: Observation,
     ) -> list[tuple[Proposal, ...]]:
         pointer = left_at(observation.turns)
-        return read_calls(calls, read, pointer=pointer, functions=self._functions, excluded=self._excluded)
+        return read_calls(
+            calls,
+            read,
+            pointer=pointer,
+            functions=self._functions,
+            excluded=self._excluded,
+        )
 
 
 class AnthropicJudge(ServiceJudge):
-    """A judge that asks Claude, without the computer use tool, with the answer bound to a schema.
+    """A judge that asks Claude, without the computer use tool, with the answer bound to
+    a schema.
 
-    Source: platform.claude.com/docs, "Structured outputs", with the keywords that its schemas may not have. Models
-    without structured outputs are asked in text. `limit` is the largest screenshot that the model uses unscaled.
-    `max_tokens` counts thinking too. `api_key` and `base_url` default to ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL.
+    Source: platform.claude.com/docs, "Structured outputs", with the keywords that its
+    schemas may not have. Models without structured outputs are asked in text. `limit`
+    is the largest screenshot that the model uses unscaled. `max_tokens` counts thinking
+    too. `api_key` and `base_url` default to ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL.
     Raises SettingsError, and KeyMissing if no key is set.
     """
 
@@ -341,7 +434,9 @@ class AnthropicJudge(ServiceJudge):
         max_tokens: int = 16_000,
         backoff: Backoff | None = None,
     ) -> None:
-        super().__init__(anthropic_service(model, api_key, base_url), read_answer, backoff=backoff)
+        super().__init__(
+            anthropic_service(model, api_key, base_url), read_answer, backoff=backoff
+        )
         self._limit = limit
         self._fixed: JsonObject = {"model": model, "max_tokens": max_tokens}
 
@@ -349,76 +444,113 @@ class AnthropicJudge(ServiceJudge):
         return Grid(*self._limit.fitted(screen.width, screen.height))
 
     def _body(self, rules: str, asked: Observation) -> JsonObject:
-        question = [_image(self._limit.fit(asked.load_png(asked.frame))), _text(asked.task)]
-        return {**self._fixed, "system": rules, "messages": [{"role": "user", "content": question}]}
+        question = [
+            _image(self._limit.fit(asked.load_png(asked.frame))),
+            _text(asked.task),
+        ]
+        return {
+            **self._fixed,
+            "system": rules,
+            "messages": [{"role": "user", "content": question}],
+        }
 
     def _binding(self, name: str, schema: JsonObject) -> JsonObject:
-        return {"output_config": {"format": {"type": "json_schema", "schema": _drop_lengths(schema)}}}
+        return {
+            "output_config": {
+                "format": {"type": "json_schema", "schema": _drop_lengths(schema)}
+            }
+        }
 
 
 def _drop_lengths(schema: Any) -> Any:
     """Return the schema without the lengths of its arrays, which are not supported."""
     if isinstance(schema, dict):
-        return {key: _drop_lengths(inner) for key, inner in schema.items() if key not in ("minItems", "maxItems")}
-    return [_drop_lengths(inner) for inner in schema] if isinstance(schema, list) else schema
+        return {
+            key: _drop_lengths(inner)
+            for key, inner in schema.items()
+            if key not in ("minItems", "maxItems")
+        }
+    return (
+        [_drop_lengths(inner) for inner in schema]
+        if isinstance(schema, list)
+        else schema
+    )
 
 
 WHOLE = frozenset({"end_turn", "tool_use", "stop_sequence"})
 """Stop reasons of an answer that was not cut off."""
 
 
-def read_answer(body: JsonObject) -> Answer[Call] | Failure:
-    """Return the answer in a response, or why it cannot be used: refused, or worth asking again at once."""
+def read_answer(body: JsonObject) -> ModelAnswer[ToolUse] | Failure:
+    """Return the answer in a response, or why it cannot be used: refused, or worth
+    asking again at once.
+    """
     reason = str(body.get("stop_reason") or "no stop reason")
     content: Any = body.get("content")
     if reason == "refusal":
         details = body.get("stop_details")
         details = details if isinstance(details, dict) else {}
-        reasons = [str(details[name]) for name in ("category", "explanation") if details.get(name)]
+        reasons = [
+            str(details[name])
+            for name in ("category", "explanation")
+            if details.get(name)
+        ]
         why = ": ".join(reasons) or "no reason given"
         return Failure(AnswerRefused(f"the model refused to answer: {why}"))
     if reason == "model_context_window_exceeded":
-        return Failure(PlannerError("the conversation is longer than the model's context window"))
+        return Failure(
+            PlannerError("the conversation is longer than the model's context window")
+        )
     if reason not in WHOLE:
         return malformed(f"its stop reason is {reason!r}")
     try:
         uses = [block for block in content if block["type"] == "tool_use"]
-        answer = Answer(
+        answer = ModelAnswer(
             items=content,
             text=_join(content, "text"),
             reasoning=_join(content, "thinking"),
-            calls=tuple(map(_call, uses)),
+            calls=tuple(map(_tool_use, uses)),
             usage=usage_of(body),
             model=str(body.get("model") or ""),
         )
-        is_whole = len({block["id"] for block in uses}) == len(uses) and bool(answer.calls or answer.text)
+        is_whole = len({block["id"] for block in uses}) == len(uses) and bool(
+            answer.calls or answer.text
+        )
     except (AttributeError, KeyError, TypeError, ValueError):
         is_whole = False
     return answer if is_whole else malformed(f"its content is {content!r}")
 
 
-def _call(block: JsonObject) -> Call:
+def _tool_use(block: JsonObject) -> ToolUse:
     """Return a call. For the older tools, its name is the name of the action."""
     name, args = str(block["name"]), dict(block["input"])
     if block.get("toolset_name") == TOOLSET:
-        return Call(name, args, is_computer=True)
+        return ToolUse(name, args, is_computer=True)
     if name == TOOLSET:
-        return Call(str(args.pop("action", name)), args, is_computer=True)
-    return Call(name, args, is_computer=False)
+        return ToolUse(str(args.pop("action", name)), args, is_computer=True)
+    return ToolUse(name, args, is_computer=False)
 
 
 def _join(content: Sequence[JsonObject], kind: str) -> str:
-    return "\n".join(block[kind] for block in content if block["type"] == kind and block[kind].strip()).strip()
+    return "\n".join(
+        block[kind]
+        for block in content
+        if block["type"] == kind and block[kind].strip()
+    ).strip()
 
 
 def usage_of(body: JsonObject) -> Usage:
     """Return the tokens of a response.
 
-    `input_tokens` exclude tokens read from the cache or written to it. `output_tokens` include thinking.
+    `input_tokens` exclude tokens read from the cache or written to it. `output_tokens`
+    include thinking.
     """
     counts = body.get("usage")
     thinking = count_of(counts, "output_tokens_details", "thinking_tokens")
-    read, written = count_of(counts, "cache_read_input_tokens"), count_of(counts, "cache_creation_input_tokens")
+    read, written = (
+        count_of(counts, "cache_read_input_tokens"),
+        count_of(counts, "cache_creation_input_tokens"),
+    )
     return Usage(
         input=count_of(counts, "input_tokens") + read + written,
         cached=read,
@@ -428,40 +560,57 @@ def usage_of(body: JsonObject) -> Usage:
 
 
 NOT_EXECUTED = "Not executed: an earlier computer action in this turn failed."
-"""The service's text (platform.claude.com/docs, "Computer use tool"), which models were trained on."""
+"""The service's text (platform.claude.com/docs, "Computer use tool"), which models were
+trained on.
+"""
 
 THINKING = ("thinking", "redacted_thinking")
 
 
-def _messages_of(turn: Turn, image: JsonObject, *, without_thinking: bool) -> Iterator[JsonObject]:
-    """Yield Claude's content and the results; if they are missing or incomplete, a summary in a user message."""
+def _messages_of(
+    turn: Turn, image: JsonObject, *, without_thinking: bool
+) -> Iterator[JsonObject]:
+    """Yield Claude's content and the results; if they are missing or incomplete, a
+    summary in a user message.
+    """
     calls = steps_by_call(turn)
     content: Sequence[JsonObject] = turn.decision.provider_details.get("content") or ()
     blocks = [block for block in content if block["type"] == "tool_use"]
     if calls is None or len(calls) != len(blocks):
         yield {"role": "user", "content": [_text(prompts.format_turn(turn)), image]}
         return
-    results = [_result(*call) for call in zip(blocks, calls, skipped(calls), strict=True)]
+    results = [
+        _result(*call) for call in zip(blocks, calls, skipped(calls), strict=True)
+    ]
     results[-1]["content"].append(image)
-    yield {"role": "assistant", "content": [block for block in content if _goes_back(block, without_thinking)]}
+    yield {
+        "role": "assistant",
+        "content": [block for block in content if _goes_back(block, without_thinking)],
+    }
     yield {"role": "user", "content": results}
 
 
 def _goes_back(block: JsonObject, without_thinking: bool) -> bool:
-    """Return whether the block is sent back. The service rejects blank text, although it may send it."""
+    """Return whether the block is sent back. The service rejects blank text, although
+    it may send it.
+    """
     if block["type"] == "text":
         return bool(block["text"].strip())
     return not (without_thinking and block["type"] in THINKING)
 
 
 def _result(block: JsonObject, steps: CallSteps, was_skipped: bool) -> dict[str, Any]:
-    """Return the one tool_result of a call. For a member of a toolset it names the toolset too."""
+    """Return the one tool_result of a call. For a member of a toolset it names the
+    toolset too.
+    """
     result: dict[str, Any] = {"type": "tool_result", "tool_use_id": block["id"]}
     if block.get("toolset_name") == TOOLSET:
         result["toolset_name"] = TOOLSET
     if problem_of_call(steps):
         result["is_error"] = True
-    return result | {"content": [_text(NOT_EXECUTED if was_skipped else result_of_call(steps))]}
+    return result | {
+        "content": [_text(NOT_EXECUTED if was_skipped else result_of_call(steps))]
+    }
 
 
 def _text(text: str) -> JsonObject:
@@ -470,4 +619,7 @@ def _text(text: str) -> JsonObject:
 
 def _image(png: bytes) -> JsonObject:
     data = base64.b64encode(png).decode()
-    return {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}
+    return {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": data},
+    }

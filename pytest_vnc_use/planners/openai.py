@@ -1,10 +1,13 @@
-"""OpenAI's models as planner, with their computer tool, and as judge: the Responses API, in plain JSON.
+"""OpenAI's models as planner, with their computer tool, and as judge: the Responses
+API, in plain JSON.
 
-Source of the format: developers.openai.com, "Computer use", "Images and vision", and the types of the openai SDK 3.54.
-The SDK itself is not used, because its retries and time-outs are not the run's, and fields unknown to its models would
-not go back unchanged.
+Source of the format: developers.openai.com, "Computer use", "Images and vision", and
+the types of the openai SDK 3.54. The SDK itself is not used, because its retries and
+time-outs are not the run's, and fields unknown to its models would not go back
+unchanged.
 
-A modifier held around an action is a separate step, and so is each direction of a diagonal scroll.
+A modifier held around an action is a separate step, and so is each direction of a
+diagonal scroll.
 """
 
 from __future__ import annotations
@@ -38,8 +41,8 @@ from pytest_vnc_use.planners.common.http import (
     resolve_url,
 )
 from pytest_vnc_use.planners.common.judge import Grid, ServiceJudge
-from pytest_vnc_use.planners.common.planner import Answer, ComputerPlanner
 from pytest_vnc_use.planners.common.screens import ImageLimit
+from pytest_vnc_use.planners.common.service_planner import ComputerPlanner, ModelAnswer
 from pytest_vnc_use.planners.common.toolset import GIVE_UP, MAX_ACTIONS
 from pytest_vnc_use.planners.common.turns import (
     CallSteps,
@@ -79,44 +82,80 @@ API_URL = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"
 URL_VARIABLE = "OPENAI_BASE_URL"
 LIMIT = ImageLimit(max_side=6000, patch=32, patches=10_000)
-"""The largest screenshot that `detail: original` uses unscaled: 10.24 million pixels, 6000 a side."""
+"""The largest screenshot that `detail: original` uses unscaled: 10.24 million pixels,
+6000 a side.
+"""
 CALLS = ("computer_call", "function_call")
 
 
 WAIT_S = 2.0
-"""The length of a wait, which the call does not give. The guide's examples take two seconds."""
+"""The length of a wait, which the call does not give. The guide's examples take two
+seconds.
+"""
 
-BUTTONS: Mapping[str, Button] = {"left": "left", "right": "right", "wheel": "middle", "middle": "middle"}
-MODIFIERS = frozenset({"ctrl", "control", "shift", "alt", "option", "meta", "cmd", "command", "super", "win"})
+BUTTONS: Mapping[str, Button] = {
+    "left": "left",
+    "right": "right",
+    "wheel": "middle",
+    "middle": "middle",
+}
+MODIFIERS = frozenset(
+    {
+        "ctrl",
+        "control",
+        "shift",
+        "alt",
+        "option",
+        "meta",
+        "cmd",
+        "command",
+        "super",
+        "win",
+    }
+)
 
 
 def _click(args: Arguments) -> tuple[Action, ...]:
     name = args.get("button") or "left"
     button = BUTTONS.get(str(name))
     if button is None:
-        raise Unreadable(f"'button' must be left, right or wheel, got {name!r}; press alt+left to go back")
+        raise Unreadable(
+            f"'button' must be left, right or wheel, got {name!r}; press alt+left to go"
+            " back"
+        )
     return while_held(args.keys("keys"), Click(*args.target(), button=button))
 
 
 def _drag(args: Arguments) -> tuple[Action, ...]:
     path = args.first("path")
     if not isinstance(path, list) or len(path) < 2:
-        raise Unreadable(f"'path' must be a list of at least two points, got {path!r:.200}")
-    start, end = (pixel_of(point, args.screen, args.sent) for point in (path[0], path[-1]))
+        raise Unreadable(
+            f"'path' must be a list of at least two points, got {path!r:.200}"
+        )
+    start, end = (
+        pixel_of(point, args.screen, args.sent) for point in (path[0], path[-1])
+    )
     return while_held(args.keys("keys"), Drag(*start, *end))
 
 
 def _scroll(args: Arguments) -> tuple[Action, ...]:
     """Return the scrolls. Distances are pixels, down and to the right if positive."""
-    right, down = args.number("scroll_x", "scrollX", default=0.0), args.number("scroll_y", "scrollY", default=0.0)
+    right, down = (
+        args.number("scroll_x", "scrollX", default=0.0),
+        args.number("scroll_y", "scrollY", default=0.0),
+    )
     vertical: Direction = "down" if down > 0 else "up"
     horizontal: Direction = "right" if right > 0 else "left"
     point, distances = args.target(), ((down, vertical), (right, horizontal))
     scrolls = [
-        Scroll(*point, direction, wheel_clicks(px / PIXELS_PER_WHEEL_CLICK)) for px, direction in distances if px
+        Scroll(*point, direction, wheel_clicks(px / PIXELS_PER_WHEEL_CLICK))
+        for px, direction in distances
+        if px
     ]
     if not scrolls:
-        raise Unreadable("'scroll_x' or 'scroll_y' must be a number of pixels other than 0")
+        raise Unreadable(
+            "'scroll_x' or 'scroll_y' must be a number of pixels other than 0"
+        )
     return while_held(args.keys("keys"), *scrolls)
 
 
@@ -137,7 +176,9 @@ def _type(args: Arguments) -> Action:
 
 READERS: Mapping[str, Reader] = {
     "click": _click,
-    "double_click": lambda args: while_held(args.keys("keys"), Click(*args.target(), count=2)),
+    "double_click": lambda args: while_held(
+        args.keys("keys"), Click(*args.target(), count=2)
+    ),
     "drag": _drag,
     "keypress": _keypress,
     "move": lambda args: while_held(args.keys("keys"), Move(*args.target())),
@@ -151,17 +192,34 @@ ACTIONS = tuple(READERS)
 
 def openai_service(model: str, api_key: ApiKey, base_url: str | None) -> Service:
     """Return the service of a model. Raises KeyMissing, KeyRejected, SettingsError."""
-    key, url = resolve_key(api_key, (KEY_VARIABLE,)), resolve_url(base_url, URL_VARIABLE) or API_URL
-    return Service(f"{url.rstrip('/')}/responses", model, key, {"Authorization": f"Bearer {key}"}, usage_of, api_key)
+    key, url = (
+        resolve_key(api_key, (KEY_VARIABLE,)),
+        resolve_url(base_url, URL_VARIABLE) or API_URL,
+    )
+    return Service(
+        f"{url.rstrip('/')}/responses",
+        model,
+        key,
+        {"Authorization": f"Bearer {key}"},
+        usage_of,
+        api_key,
+        answer_fields=("output",),
+        url_help=(
+            f"{URL_VARIABLE} must be the URL that has /responses below it, such as"
+            f" {API_URL}"
+        ),
+    )
 
 
 class OpenAIComputer(ComputerPlanner[JsonObject]):
     """A planner that asks a model of OpenAI with its computer tool.
 
-    `functions` are Python callables with docstrings and type hints; the model may call them by name, and the agent
-    performs the call. `excluded_actions` are names of the tool's actions. `include_thoughts` requests reasoning
-    summaries. `max_output_tokens` counts reasoning too. `api_key` and `base_url` (with its `/v1`) default to
-    OPENAI_API_KEY and OPENAI_BASE_URL. Raises SettingsError, and KeyMissing if no key is set.
+    `functions` are Python callables with docstrings and type hints; the model may call
+    them by name, and the agent performs the call. `excluded_actions` are names of the
+    tool's actions. `include_thoughts` requests reasoning summaries. `max_output_tokens`
+    counts reasoning too. `api_key` and `base_url` (with its `/v1`) default to
+    OPENAI_API_KEY and OPENAI_BASE_URL. Raises SettingsError, and KeyMissing if no key
+    is set.
     """
 
     provider, items_key, actions, _limit = "openai", "output", ACTIONS, LIMIT
@@ -203,7 +261,9 @@ class OpenAIComputer(ComputerPlanner[JsonObject]):
         ]
         self._fixed: JsonObject = {
             "model": model,
-            "instructions": prompts.OPERATOR if system_instruction is None else system_instruction,
+            "instructions": (
+                prompts.OPERATOR if system_instruction is None else system_instruction
+            ),
             "tools": [{"type": "computer"}, *declared],
             "max_output_tokens": max_output_tokens,
             "store": False,
@@ -215,9 +275,14 @@ class OpenAIComputer(ComputerPlanner[JsonObject]):
         return {**self._fixed, "input": self._items(observation)}
 
     def _items(self, observation: Observation) -> list[JsonObject]:
-        """Return the items so far. Each turn has one screenshot, the screen after it; the newest is always sent."""
+        """Return the items so far. Each turn has one screenshot, the screen after it;
+        the newest is always sent.
+        """
         turns = [turn for turn in observation.turns if turn.steps]
-        urls = [partial(_url, screen, observation) for screen in screens_seen(turns, observation.frame)]
+        urls = [
+            partial(_url, screen, observation)
+            for screen in screens_seen(turns, observation.frame)
+        ]
         removed = removed_of(len(urls), self._keep)
         summarized = max(0, removed - 1)
         task = prompts.format_task(observation.task, turns[:summarized])
@@ -231,25 +296,36 @@ class OpenAIComputer(ComputerPlanner[JsonObject]):
             if call.get("name") == GIVE_UP.name:
                 [proposal] = read_function_call(call, functions=(GIVE_UP.name,))
                 action = proposal.action
-                return str(action.arguments.get("reason") or "") if isinstance(action, CallFunction) else ""
+                return (
+                    str(action.arguments.get("reason") or "")
+                    if isinstance(action, CallFunction)
+                    else ""
+                )
         return None
 
     def _proposals(
-        self, calls: Sequence[JsonObject], read: Callable[..., Arguments], observation: Observation
+        self,
+        calls: Sequence[JsonObject],
+        read: Callable[..., Arguments],
+        observation: Observation,
     ) -> list[tuple[Proposal, ...]]:
         return [
-            read_function_call(call, functions=self._functions)
-            if call["type"] == "function_call"
-            else read_computer_call(call, read, excluded=self._excluded)
+            (
+                read_function_call(call, functions=self._functions)
+                if call["type"] == "function_call"
+                else read_computer_call(call, read, excluded=self._excluded)
+            )
             for call in calls
         ]
 
 
 class OpenAIJudge(ServiceJudge):
-    """A judge that asks a model of OpenAI, without the computer tool, with the answer bound to a schema.
+    """A judge that asks a model of OpenAI, without the computer tool, with the answer
+    bound to a schema.
 
-    `max_output_tokens` counts reasoning too. `api_key` and `base_url` (with its `/v1`) default to OPENAI_API_KEY and
-    OPENAI_BASE_URL. Raises SettingsError, and KeyMissing if no key is set.
+    `max_output_tokens` counts reasoning too. `api_key` and `base_url` (with its `/v1`)
+    default to OPENAI_API_KEY and OPENAI_BASE_URL. Raises SettingsError, and KeyMissing
+    if no key is set.
     """
 
     def __init__(
@@ -261,51 +337,90 @@ class OpenAIJudge(ServiceJudge):
         max_output_tokens: int = 16_000,
         backoff: Backoff | None = None,
     ) -> None:
-        super().__init__(openai_service(model, api_key, base_url), read_answer, backoff=backoff)
-        self._fixed: JsonObject = {"model": model, "max_output_tokens": max_output_tokens, "store": False}
+        super().__init__(
+            openai_service(model, api_key, base_url), read_answer, backoff=backoff
+        )
+        self._fixed: JsonObject = {
+            "model": model,
+            "max_output_tokens": max_output_tokens,
+            "store": False,
+        }
 
     def _grid(self, screen: FrameRef) -> Grid:
         return Grid(*LIMIT.fitted(screen.width, screen.height))
 
     def _body(self, rules: str, asked: Observation) -> JsonObject:
-        return {**self._fixed, "instructions": rules, "input": [_users(asked.task, _url(asked.frame, asked))]}
+        return {
+            **self._fixed,
+            "instructions": rules,
+            "input": [_users(asked.task, _url(asked.frame, asked))],
+        }
 
     def _binding(self, name: str, schema: JsonObject) -> JsonObject:
-        return {"text": {"format": {"type": "json_schema", "name": name, "strict": True, "schema": schema}}}
+        return {
+            "text": {
+                "format": {
+                    "type": "json_schema",
+                    "name": name,
+                    "strict": True,
+                    "schema": schema,
+                }
+            }
+        }
 
 
 def read_computer_call(
-    item: JsonObject, read: Callable[[JsonObject], Arguments], *, excluded: Collection[str] = ()
+    item: JsonObject,
+    read: Callable[[JsonObject], Arguments],
+    *,
+    excluded: Collection[str] = (),
 ) -> tuple[Proposal, ...]:
-    """Return the proposals of a computer_call, at least one. Each of them carries the call's safety checks.
+    """Return the proposals of a computer_call, at least one. Each of them carries the
+    call's safety checks.
 
     `read` makes the arguments of an action, for the screen of the turn.
     """
     confirmation = read_confirmation(item.get("pending_safety_checks"))
     actions = item.get("actions") or [item.get("action")]
     if not isinstance(actions, list) or len(actions) > MAX_ACTIONS:
-        problem = f"'actions' must be a list of 1 to {MAX_ACTIONS} actions; nothing was done"
-        return proposals_of("computer", {}, [InvalidAction("computer", problem)], confirmation)
+        problem = (
+            f"'actions' must be a list of 1 to {MAX_ACTIONS} actions; nothing was done"
+        )
+        return proposals_of(
+            "computer", {}, [InvalidAction("computer", problem)], confirmation
+        )
     proposals: list[Proposal] = []
     for asked in actions:
         fields = dict(asked) if isinstance(asked, dict) else {}
         name = str(fields.pop("type", "computer"))
         offered = sorted(set(READERS) - set(excluded))
-        meant = read_action(name, read(fields), READERS, offered=offered, excluded=excluded)
+        meant = read_action(
+            name, read(fields), READERS, offered=offered, excluded=excluded
+        )
         proposals += proposals_of(name, fields, meant, confirmation)
     return tuple(proposals)
 
 
-def read_function_call(item: JsonObject, *, functions: Collection[str]) -> tuple[Proposal, ...]:
-    """Return the proposal for a call of a user's function, whose arguments are JSON in a string."""
+def read_function_call(
+    item: JsonObject, *, functions: Collection[str]
+) -> tuple[Proposal, ...]:
+    """Return the proposal for a call of a user's function, whose arguments are JSON in
+    a string.
+    """
     name = str(item.get("name"))
     try:
         arguments = json.loads(item.get("arguments") or "{}")
     except (TypeError, ValueError, RecursionError) as exc:
         arguments, problem = {}, f"the arguments of {name!r} must be JSON: {exc}"
     else:
-        problem = "" if is_shallow(arguments) else f"the arguments of {name!r} {TOO_DEEP}"
-        problem = problem if isinstance(arguments, dict) else f"the arguments of {name!r} must be a JSON object"
+        problem = (
+            "" if is_shallow(arguments) else f"the arguments of {name!r} {TOO_DEEP}"
+        )
+        problem = (
+            problem
+            if isinstance(arguments, dict)
+            else f"the arguments of {name!r} must be a JSON object"
+        )
     if name not in functions:
         problem = f"there is no function {name!r}; use one of those that you were given"
     action = InvalidAction(name, problem) if problem else CallFunction(name, arguments)
@@ -313,29 +428,55 @@ def read_function_call(item: JsonObject, *, functions: Collection[str]) -> tuple
 
 
 def read_confirmation(checks: Any) -> Confirmation | None:
-    """Return pending safety checks, each `{"id", "code", "message"}`, as a request for the user's confirmation."""
-    checks = [check for check in checks if isinstance(check, dict)] if isinstance(checks, list) else []
+    """Return pending safety checks, each `{"id", "code", "message"}`, as a request for
+    the user's confirmation.
+    """
+    checks = (
+        [check for check in checks if isinstance(check, dict)]
+        if isinstance(checks, list)
+        else []
+    )
     if not checks:
         return None
-    messages = [str(check.get("message") or check.get("code") or check.get("id")) for check in checks]
-    return Confirmation("; ".join(messages), ", ".join(str(check["code"]) for check in checks if check.get("code")))
+    messages = [
+        str(check.get("message") or check.get("code") or check.get("id"))
+        for check in checks
+    ]
+    return Confirmation(
+        "; ".join(messages),
+        ", ".join(str(check["code"]) for check in checks if check.get("code")),
+    )
 
 
-def read_answer(body: JsonObject) -> Answer[JsonObject] | Failure:
-    """Return the answer in a response, or why it cannot be used: refused, or worth asking again at once."""
+def read_answer(body: JsonObject) -> ModelAnswer[JsonObject] | Failure:
+    """Return the answer in a response, or why it cannot be used: refused, or worth
+    asking again at once.
+    """
     details = body.get("incomplete_details")
     reason = str(details.get("reason") or "") if isinstance(details, dict) else ""
     output: Any = body.get("output")
     if reason == "content_filter":
-        return Failure(AnswerRefused("the model's service blocked the answer: content_filter"))
+        return Failure(
+            AnswerRefused("the model's service blocked the answer: content_filter")
+        )
     if body.get("status") != "completed":
         return malformed(f"its status is {body.get('status')!r} {reason}")
     try:
-        content = [part for item in output if item["type"] == "message" for part in item["content"]]
+        content = [
+            part
+            for item in output
+            if item["type"] == "message"
+            for part in item["content"]
+        ]
         if refusal := _join(part.get("refusal") for part in content):
             return Failure(AnswerRefused(f"the model refused to answer: {refusal}"))
-        summaries = [part for item in output if item["type"] == "reasoning" for part in item["summary"]]
-        answer = Answer(
+        summaries = [
+            part
+            for item in output
+            if item["type"] == "reasoning"
+            for part in item["summary"]
+        ]
+        answer = ModelAnswer(
             items=output,
             text=_join(part.get("text") for part in content),
             reasoning=_join(part.get("text") for part in summaries),
@@ -345,14 +486,17 @@ def read_answer(body: JsonObject) -> Answer[JsonObject] | Failure:
         )
         ids = {str(call["call_id"] or "") for call in answer.calls} - {""}
         is_whole = bool(answer.calls or answer.text) and len(ids) == len(answer.calls)
-        is_whole = is_whole and output[-1]["type"] != "reasoning"  # the service takes no such history
+        # the service takes no such history
+        is_whole = is_whole and output[-1]["type"] != "reasoning"
     except (AttributeError, KeyError, TypeError):
         is_whole = False
     return answer if is_whole else malformed(f"its output is {output!r}")
 
 
 def _join(texts: Iterable[Any]) -> str:
-    return "\n".join(text for text in texts if isinstance(text, str) and text.strip()).strip()
+    return "\n".join(
+        text for text in texts if isinstance(text, str) and text.strip()
+    ).strip()
 
 
 def usage_of(body: JsonObject) -> Usage:
@@ -371,7 +515,9 @@ def usage_of(body: JsonObject) -> Usage:
 
 
 def _items_of(turn: Turn, url: str) -> Iterator[JsonObject]:
-    """Yield the model's items and the outputs; if the service would reject them, a summary in a user message."""
+    """Yield the model's items and the outputs; if the service would reject them, a
+    summary in a user message.
+    """
     output: Sequence[JsonObject] = turn.decision.provider_details.get("output") or ()
     asked = [item for item in output if item["type"] in CALLS]
     calls = steps_by_call(turn)
@@ -379,8 +525,14 @@ def _items_of(turn: Turn, url: str) -> Iterator[JsonObject]:
         yield _users(prompts.format_turn(turn), url)
         return
     yield from output
-    yield from (_output_of(item, steps, url) for item, steps in zip(asked, calls, strict=True))
-    on_screen = [steps for item, steps in zip(asked, calls, strict=True) if item["type"] == "computer_call"]
+    yield from (
+        _output_of(item, steps, url) for item, steps in zip(asked, calls, strict=True)
+    )
+    on_screen = [
+        steps
+        for item, steps in zip(asked, calls, strict=True)
+        if item["type"] == "computer_call"
+    ]
     if not on_screen:
         yield _users(prompts.NEWER_SCREEN, url)
     elif any(result_of_call(steps) != "ok" for steps in on_screen):
@@ -388,7 +540,9 @@ def _items_of(turn: Turn, url: str) -> Iterator[JsonObject]:
 
 
 def _is_acknowledged(asked: Sequence[JsonObject], calls: Sequence[CallSteps]) -> bool:
-    """Return whether every call with safety checks was allowed. The service accepts no history with others."""
+    """Return whether every call with safety checks was allowed. The service accepts no
+    history with others.
+    """
     return all(
         not was_skipped and all(step.ruling.kind == "allow" for step in steps)
         for item, steps, was_skipped in zip(asked, calls, skipped(calls), strict=True)
@@ -397,21 +551,37 @@ def _is_acknowledged(asked: Sequence[JsonObject], calls: Sequence[CallSteps]) ->
 
 
 def _output_of(item: JsonObject, steps: CallSteps, url: str) -> JsonObject:
-    """Return the one output of a call. It acknowledges the safety checks, because they were allowed."""
+    """Return the one output of a call. It acknowledges the safety checks, because they
+    were allowed.
+    """
     if item["type"] == "function_call":
-        return {"type": "function_call_output", "call_id": item["call_id"], "output": result_of_call(steps)}
+        return {
+            "type": "function_call_output",
+            "call_id": item["call_id"],
+            "output": result_of_call(steps),
+        }
     output: dict[str, Any] = {
         "type": "computer_call_output",
         "call_id": item["call_id"],
-        "output": {"type": "computer_screenshot", "image_url": url, "detail": "original"},
+        "output": {
+            "type": "computer_screenshot",
+            "image_url": url,
+            "detail": "original",
+        },
     }
     checks = item.get("pending_safety_checks")
     return output | ({"acknowledged_safety_checks": checks} if checks else {})
 
 
 def _users(text: str, url: str | None = None) -> JsonObject:
-    image = [{"type": "input_image", "image_url": url, "detail": "original"}] if url else []
-    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}, *image]}
+    image = (
+        [{"type": "input_image", "image_url": url, "detail": "original"}] if url else []
+    )
+    return {
+        "type": "message",
+        "role": "user",
+        "content": [{"type": "input_text", "text": text}, *image],
+    }
 
 
 def _url(screen: FrameRef, observation: Observation) -> str:

@@ -1,166 +1,117 @@
-"""The desktop and the agent of a test, for its fixtures. Tests of a module or of a session may share a desktop."""
+"""The desktop of a test, for its fixture. Tests of a module or of a session may share
+one.
+"""
 
 from __future__ import annotations
 
 import shlex
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from importlib import import_module
 
 import pytest
 
-from pytest_vnc_use.agent import build
-from pytest_vnc_use.agent.agent import VncUseAgent
-from pytest_vnc_use.agent.budget import Ledger
+from pytest_vnc_use.agent import leasing
 from pytest_vnc_use.errors import DesktopRefused
 from pytest_vnc_use.errors.causes import blocked
-from pytest_vnc_use.plugin import costs, markers, recorded, redaction, runtest, terminal
+from pytest_vnc_use.plugin import markers
 from pytest_vnc_use.plugin.state import state_of
-from pytest_vnc_use.settings.layers import absolute_desktop, absolute_files
+from pytest_vnc_use.settings.layers import absolute_desktop
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types.protocols import Desktop, Judge, Planner
+from pytest_vnc_use.types.protocols import Desktop
 
-ENGINE = "pytest_vnc_use.agent.graph"
-"""The module that imports LangGraph, which takes most of a second of processor time."""
-_SHARED: pytest.StashKey[dict[str, tuple[Settings, Desktop, list[str]]]] = pytest.StashKey()
-"""The desktops that several tests share, and their tests so far, by the node id of the module or session."""
+
+@dataclass
+class _Shared:
+    """A desktop that several tests share, and those tests so far."""
+
+    settings: Settings
+    desktop: Desktop
+    tests: list[str] = field(default_factory=list)
+
+
+_SHARED = pytest.StashKey[dict[str, _Shared]]()
+"""The shared desktops, by the node id of their module or session."""
 
 
 def lease_for_test(
-    request: pytest.FixtureRequest, settings: Settings, command: str | Sequence[str]
+    request: pytest.FixtureRequest,
+    settings: Settings,
+    command: str | Sequence[str],
 ) -> Iterator[Desktop]:
-    """Yield the desktop of the requesting test, with the program `command`, within the scope of the settings."""
-    app = shlex.join(map(str, command)) if isinstance(command, (list, tuple)) else str(command)
-    desktop_settings = absolute_desktop(settings, request.config.invocation_params.dir)
-    desktop_settings = desktop_settings if app == settings.app else replace(desktop_settings, app=app)
-    engine_import = import_in_background() if "vnc_agent" in request.fixturenames else nullcontext()
+    """Yield the desktop of the requesting test, with the program `command`, within the
+    scope of the settings.
+    """
     item = request.node
-    name = f"{item.path.name}::{markers.authored_name(item)[0]}"
-    if desktop_settings.scope == "test":
-        with engine_import:
-            desktop = _lease(desktop_settings, item.nodeid, name)
-        yield build.browsable(desktop_settings, desktop)
+    if isinstance(command, (list, tuple)):
+        command = shlex.join(map(str, command))
+    settings = absolute_desktop(settings, request.config.invocation_params.dir)
+    settings = replace(settings, app=str(command))
+    name, _ = markers.authored_name(item)
+    test = f"{item.path.name}::{name}"
+    if settings.scope == "test":
+        desktop = _lease(settings, item.nodeid, test)
+        yield leasing.browsable(settings, desktop)
         desktop.stop()
-    else:
-        owner = (desktop_settings.scope == "module" and request.node.getparent(pytest.Module)) or request.session
-        owner.addfinalizer(partial(_stop_shared, request.config, owner.nodeid))
-        with engine_import:
-            shared, users = _share(request.config, desktop_settings, owner.nodeid)
-        state_of(item).follows = next((user for user in reversed(users) if user != name), "")
-        users.append(name)
-        yield build.browsable(desktop_settings, shared)
+        return
+    owner: pytest.Collector = request.session
+    if settings.scope == "module":
+        owner = item.getparent(pytest.Module) or owner
+    owner.addfinalizer(partial(_stop_shared, request.config, owner.nodeid))
+    shared = _share(request.config, settings, owner.nodeid)
+    for other in shared.tests:
+        if other != test:
+            state_of(item).follows = other
+    shared.tests.append(test)
+    yield leasing.browsable(settings, shared.desktop)
 
 
-def _lease(settings: Settings, holder: str, name: str) -> Desktop:
-    """Lease a desktop, with its program, for `holder` until its `stop()`; `name` decides its home's path.
+def _lease(
+    settings: Settings,
+    holder: str,
+    name: str,
+) -> Desktop:
+    """Lease a desktop, with its program, for `holder` until its `stop()`; `name`
+    decides its home's path.
 
     Raises DesktopError, SettingsError.
     """
     try:
-        return build.lease_desktop(settings, holder, name)
+        return leasing.lease_desktop(settings, holder, name)
     except (RuntimeError, Warning) as exc:
         if problem := blocked(str(exc)):
             raise DesktopRefused(f"no desktop: {problem}") from exc
         raise
 
 
-def _share(config: pytest.Config, settings: Settings, owner: str) -> tuple[Desktop, list[str]]:
-    """Return the desktop of all tests of `owner`, in the state that the last test left, and those tests.
+def _share(
+    config: pytest.Config,
+    settings: Settings,
+    owner: str,
+) -> _Shared:
+    """Return the desktop of all tests of `owner`, in the state that the last test left.
 
-    A new desktop replaces it if its program has ended, or if these settings need another desktop. Raises
-    DesktopError, SettingsError.
+    A new desktop replaces it if its program has ended, or if these settings need
+    another desktop. Raises DesktopError, SettingsError.
     """
-    shared = config.stash.setdefault(_SHARED, {})
-    if owner in shared:
-        old, desktop, users = shared[owner]
+    all_shared = config.stash.setdefault(_SHARED, {})
+    shared = all_shared.get(owner)
+    if shared:
+        desktop = shared.desktop
         has_ended = desktop.exit_reason() or desktop.program_exit_reason()
-        if build.agree(old, settings, build.START_SETTINGS) and not has_ended:
-            return desktop, users
+        fits = leasing.agree(shared.settings, settings, leasing.START_SETTINGS)
+        if fits and not has_ended:
+            return shared
         _stop_shared(config, owner)
-    desktop, users = _lease(settings, owner or "the session", owner.rpartition("/")[2] or "the session"), []
-    shared[owner] = settings, desktop, users
-    return desktop, users
+    holder = owner or "the session"
+    name = owner.rpartition("/")[2] or "the session"
+    desktop = _lease(settings, holder, name)
+    shared = _Shared(settings, desktop)
+    all_shared[owner] = shared
+    return shared
 
 
 def _stop_shared(config: pytest.Config, owner: str) -> None:
-    if shared := config.stash[_SHARED].pop(owner, None):
-        shared[1].stop()
-
-
-@contextmanager
-def import_in_background() -> Iterator[None]:
-    """Import the engine in a thread, and wait for that at the end.
-
-    So no code of a test runs while modules are imported. Meanwhile only `desktops` and `backends` may be imported: the
-    engine needs neither, so that the two threads never wait for each other. An import error is raised again where the
-    engine is used.
-    """
-
-    def import_engine() -> None:
-        with suppress(Exception):
-            import_module(ENGINE)
-
-    thread = threading.Thread(target=import_engine, name="vnc-use-engine", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        thread.join()
-
-
-def agent_of_test(
-    request: pytest.FixtureRequest,
-    settings: Settings,
-    desktop: Desktop,
-    planner: Planner,
-    judge: Judge | None,
-    functions: Sequence[Callable[..., object]],
-) -> Iterator[VncUseAgent]:
-    """Yield the agent of the requesting test. Raises the first check that failed outside the test's call."""
-    item, declared = request.node, markers.declared_secrets(request.node)
-    secrets, state = redaction.secrets_of(item.config), state_of(item)
-    settings = absolute_files(settings, request.config.invocation_params.dir)
-    recording = recorded.recorded_test(item, settings, planner, judge, declared, desktop)
-    if recording:
-        settings = replace(settings, show_secrets=not recording.redacts)
-    desk = item.config.pluginmanager.get_plugin("vnc_use_ui")
-    watcher = desk.watcher_of(item) if desk and not state.rehearsal else None
-    account = item.config.stash.get(costs.ACCOUNT, None)
-    state.budget = build.build_budget(settings, Ledger(account) if account else None)
-    agent = VncUseAgent(
-        vnc_password=desktop.password,
-        settings=build.settings_at(settings, desktop.server),
-        hitl_mode=desk is not None,
-        approver=desk.approver_of(item) if desk else None,
-        planner=planner,
-        judge=judge,
-        functions=functions,
-        secrets={**secrets.from_options, **declared},
-        other_secrets=secrets.declared,
-        observers=[runtest.ItemObserver(item), *terminal.open_line(item), *filter(None, [watcher])],
-        test_id=item.nodeid,
-        check=True,
-        desktop=desktop,
-        budget=state.budget,
-        recorded=recording,
-    )
-    state.runs = agent.runs
-    secrets.add(build.ambient_secrets(settings, desktop.password))
-    state.agent = agent
-    if watcher:
-        desk.watch(watcher, agent)
-    yield agent
-    try:
-        if state.has_passed:
-            agent.end_body()  # of a run that a fixture made
-    finally:
-        state.agent = None  # pytest keeps the item to the session's end, and with it the screens
-        if watcher:
-            watcher.close()
-        agent.close()
-        terminal.close_line(item.config)
-    if failure := agent.unmet():
-        raise failure  # of a check made outside the test's call
+    shared = config.stash[_SHARED].pop(owner, None)
+    if shared:
+        shared.desktop.stop()

@@ -1,6 +1,7 @@
 """Override any of these fixtures in a conftest.py."""
 
-# Every session loads this module, so each fixture imports what it needs only when a test requests it.
+# Every session loads this module, so each fixture imports what it needs only when a
+# test requests it.
 
 from __future__ import annotations
 
@@ -17,8 +18,10 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def _vnc_plugins(pytestconfig: pytest.Config) -> None:
-    """Register the plugins that a test with a desktop needs, before the fixtures that they watch are set up."""
-    from pytest_vnc_use.plugin import register_plugins
+    """Register the plugins that a test with a desktop needs, before the fixtures that
+    they watch are set up.
+    """
+    from pytest_vnc_use.plugin.registration import register_plugins
 
     register_plugins(pytestconfig)
 
@@ -29,31 +32,40 @@ def vnc_settings(_vnc_plugins: None, request: pytest.FixtureRequest) -> Settings
 
     Override to change them in code.
 
-    Only `--vnc-record=replay` on the command line is stronger than the marker's `record`. Of several markers, the
-    settings that all of them share count; a setting of only one marker holds for its task.
+    Only `--vnc-record=replay` on the command line is stronger than the marker's
+    `record`. Of several markers, the settings that all of them share count; a setting
+    of only one marker holds for its task.
     """
     from pytest_vnc_use.plugin import markers, options, state
     from pytest_vnc_use.settings.layers import merge
 
-    agreed = markers.agreed(state.state_of(request.node).specs)
-    return merge(*options.layers_of(request.config), (agreed, lambda name: f"vnc_task({name}=…)"))
+    agreed = markers.agreed(state.state_of(request.node).marked.specs)
+    return merge(
+        *options.layers_of(request.config), (agreed, lambda name: f"vnc_task({name}=…)")
+    )
 
 
 @pytest.fixture
 def vnc_app(vnc_settings: Settings) -> str | Sequence[str]:
-    """Return the program under test, a command line or an argv. Override if a test has to build the program first."""
+    """Return the program under test, a command line or an argv. Override if a test has
+    to build the program first.
+    """
     return vnc_settings.app
 
 
 @pytest.fixture
 def vnc_desktop(
-    _vnc_plugins: None, request: pytest.FixtureRequest, vnc_settings: Settings, vnc_app: str | Sequence[str]
+    _vnc_plugins: None,
+    request: pytest.FixtureRequest,
+    vnc_settings: Settings,
+    vnc_app: str | Sequence[str],
 ) -> Iterator[Desktop]:
-    """Return the test's desktop, with `.server`, `.read_file(name)`, `.write_file(name, text)` and `.run(command)`.
+    """Return the test's desktop, with `.server`, `.read_file(name)`, `.write_file(name,
+    text)` and `.run(command)`.
 
-    With the scope `test` the desktop is only the test's, and is stopped or reset after the test. With `module` or
-    `session` it is kept as it is for the next test, unless its program has ended or the next test needs another
-    desktop.
+    With the scope `test` the desktop is only the test's, and is stopped or reset after
+    the test. With `module` or `session` it is kept as it is for the next test, unless
+    its program has ended or the next test needs another desktop.
     """
     from pytest_vnc_use.plugin import desktops
 
@@ -61,11 +73,16 @@ def vnc_desktop(
 
 
 @pytest.fixture
-def vnc_functions(request: pytest.FixtureRequest, vnc_settings: Settings) -> Sequence[Callable[..., object]]:
-    """Return Python functions that the model may call by name; docstring and type hints describe them.
+def vnc_functions(
+    request: pytest.FixtureRequest,
+    vnc_settings: Settings,
+) -> Sequence[Callable[..., object]]:
+    """Return Python functions that the model may call by name; docstring and type hints
+    describe them.
 
-    These are the functions of the module `vnc_functions`. With `vnc_cdp` there are also functions that read the
-    browser's page, with `vnc_elements` one that lists what programs show.
+    These are the functions of the module `vnc_functions`. With `vnc_cdp` there are also
+    functions that read the browser's page, with `vnc_elements` one that lists what
+    programs show.
     """
     if not (vnc_settings.cdp or vnc_settings.elements or vnc_settings.functions):
         return ()
@@ -81,26 +98,48 @@ def vnc_planner(
     vnc_settings: Settings,
     vnc_functions: Sequence[Callable[..., object]],
 ) -> Planner:
-    """Return the planner, which decides what to do. Override to plan with something else than the configured model."""
-    from pytest_vnc_use.plugin import recorded
+    """Return the planner, which decides what to do. Override to plan with something
+    else than the configured model.
+    """
+    from pytest_vnc_use.plugin import agents
 
-    return recorded.planner_of(request.node, vnc_settings, vnc_functions)
-
-
-@pytest.fixture
-def vnc_judge(_vnc_plugins: None, request: pytest.FixtureRequest, vnc_settings: Settings) -> Judge | None:
-    """Return the judge of claims; None for the judge that the settings name. Override to judge with something else."""
-    from pytest_vnc_use.plugin import recorded
-
-    return recorded.judge_of(request.node, vnc_settings)
+    return agents.planner_of(request.node, vnc_settings, vnc_functions)
 
 
 @pytest.fixture
-def _vnc_judged(request: pytest.FixtureRequest, vnc_settings: Settings, vnc_judge: Judge | None) -> None:
-    """Reject tasks without a judge before a desktop is set up: pytest_itemcollected puts this fixture first."""
-    from pytest_vnc_use.plugin import recorded
+def vnc_judge(
+    _vnc_plugins: None,
+    request: pytest.FixtureRequest,
+    vnc_settings: Settings,
+) -> Judge | None:
+    """Return the judge of claims; None for the judge that the settings name. Override
+    to judge with something else.
+    """
+    from pytest_vnc_use.plugin import agents
 
-    recorded.check_judge(request.node, vnc_settings, vnc_judge)
+    return agents.judge_of(request.node, vnc_settings)
+
+
+@pytest.fixture
+def _vnc_judged(
+    request: pytest.FixtureRequest,
+    vnc_settings: Settings,
+    vnc_judge: Judge | None,
+) -> None:
+    """Reject tasks without a judge before a desktop is set up: pytest_itemcollected
+    puts this fixture first.
+    """
+    from pytest_vnc_use.plugin import agents
+
+    if not vnc_settings.server:
+        # a missing desktop is reported before a missing judge, unless a fixture of the
+        # user gives one; pytest has no public name for the definitions of a fixture
+        manager = request._fixturemanager
+        definitions = manager.getfixturedefs("vnc_desktop", request.node) or ()
+        if len(definitions) == 1:
+            request.getfixturevalue("vnc_desktop")
+    agents.check_recording(request.node, vnc_settings)
+    agents.check_judge(request.node, vnc_settings, vnc_judge)
 
 
 @pytest.fixture
@@ -113,11 +152,15 @@ def vnc_agent(
     vnc_judge: Judge | None,
     vnc_functions: Sequence[Callable[..., object]],
 ) -> Iterator[VncUseAgent]:
-    """Return the agent: it runs tasks (`run`), judges claims (`verify`, `check`, `saw`), reads values (`extract`).
+    """Return the agent: it runs tasks (`run`), judges claims (`verify`, `check`,
+    `saw`), reads values (`extract`).
 
-    It also takes a `screenshot` and performs input: `click`, `type_text`, `key`, `scroll`, `drag`. A task that does not
-    end as done, or is judged not to be, fails the test.
+    It also takes a `screenshot` and performs input: `click`, `type_text`, `key`,
+    `scroll`, `drag`. A task that does not end as done, or is judged not to be, fails
+    the test.
     """
-    from pytest_vnc_use.plugin import desktops
+    from pytest_vnc_use.plugin import agents
 
-    yield from desktops.agent_of_test(request, vnc_settings, vnc_desktop, vnc_planner, vnc_judge, vnc_functions)
+    yield from agents.agent_of_test(
+        request, vnc_settings, vnc_desktop, vnc_planner, vnc_judge, vnc_functions
+    )

@@ -1,9 +1,13 @@
-"""What this plugin keeps on a test while it runs, in one object, and what it keeps on the session."""
+"""What this plugin keeps on a test while it runs, in one object, and what it keeps on
+the session.
+"""
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,6 +15,7 @@ import pytest
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.plugin.options import layers_of
+from pytest_vnc_use.plugin.tasks import TaskSpec
 from pytest_vnc_use.safety.policy_file import load_policy
 from pytest_vnc_use.settings.layers import merge
 from pytest_vnc_use.settings.settings import Settings
@@ -19,46 +24,67 @@ from pytest_vnc_use.triage import sanitize
 if TYPE_CHECKING:
     from pytest_vnc_use.agent.agent import VncUseAgent
     from pytest_vnc_use.agent.budget import Budget
-    from pytest_vnc_use.plugin.markers import TaskSpec
-    from pytest_vnc_use.plugin.redaction import SessionSecrets
     from pytest_vnc_use.recordings.record import RecordedTest
     from pytest_vnc_use.recordings.rehearse import Rehearsal
     from pytest_vnc_use.report.results import RunFigures
 
 FIXTURES = frozenset({"vnc_settings", "vnc_desktop", "vnc_planner", "vnc_agent"})
 """The fixtures that mark a test as one with a desktop."""
-ATTACHED, SCREENSHOTS = "vnc", "vnc_screenshots"
-"""The attributes of this plugin on pytest's reports: the notes and more, in JSON's types, and screenshots as bytes.
+ATTACHED = "vnc"
+"""The attribute of this plugin on pytest's reports: the notes and more, in JSON's
+types.
 
-pytest documents that "reports can contain arbitrary extra attributes", and sends them from a worker of pytest-xdist to
-the controller. So no other channel between the processes is needed, and `user_properties` are only for JUnit's XML.
+pytest documents that "reports can contain arbitrary extra attributes", and sends them
+from a worker of pytest-xdist to the controller. So no other channel between the
+processes is needed, and `user_properties` are only for JUnit's XML.
 """
-_NO_DATA: Mapping[str, Any] = {"runs": (), "dollars_since": None, "message": "", "rehearsals": (), "attempt": 1}
+SCREENSHOTS = "vnc_screenshots"
+"""Likewise, screenshots as bytes."""
+Notes = Mapping[str, Any]
+"""What is attached to a report."""
+_NO_DATA: Notes = {
+    "runs": (),
+    "dollars_since": None,
+    "message": "",
+    "rehearsals": (),
+    "attempt": 1,
+}
 SETTINGS = pytest.StashKey[Settings]()
 """The settings of the session, in the stash of its config.
 
 They are stored as soon as a setting is set or a test uses a desktop.
 """
-SECRETS: pytest.StashKey[SessionSecrets] = pytest.StashKey()
-"""The secrets of the session, in the stash of its config."""
 
 
-def read_settings(config: pytest.Config) -> Settings:
-    """Return the settings of the session. Raises UsageError if one of them is wrong."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Read the settings of the session. Raises UsageError if one of them is wrong."""
     try:
         settings = merge(*layers_of(config))
         if settings.policy:
             load_policy(settings.policy)
     except SettingsError as exc:
         raise pytest.UsageError(sanitize(str(exc), str)) from exc
-    return settings
+    config.stash[SETTINGS] = settings
+
+
+COLLECTED = pytest.StashKey[tuple[pytest.Item, ...]]()
+"""All tests of the session, also those that an option deselects."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(
+    session: pytest.Session,
+    items: list[pytest.Item],
+) -> None:
+    """Note the tests before any is deselected: their recordings are in use."""
+    session.stash[COLLECTED] = tuple(items)
 
 
 class FailureTriage(NamedTuple):
     """The triage of a test's failure.
 
-    `triage` is one of `types.TRIAGES`, or `triage.SETTINGS`; `rule` names the rule that decided; `message` is one
-    line.
+    `triage` is one of `types.TRIAGES`, or `triage.SETTINGS`; `rule` names the rule that
+    decided; `message` is one line.
     """
 
     triage: str
@@ -66,66 +92,95 @@ class FailureTriage(NamedTuple):
     message: str
 
 
+class Call(Enum):
+    """What is known of a test's call."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    """Also in part, as a subtest may fail while the test continues."""
+    OTHER = "other"
+    """Not over yet, skipped, or expected to fail."""
+
+
+@dataclass
+class Marked:
+    """What the markers of a test say, in each attempt at it."""
+
+    specs: tuple[TaskSpec, ...] = ()
+    """The tasks."""
+    problem: str = ""
+    """What is wrong with them, on a worker of pytest-xdist; otherwise that ends the
+    session.
+    """
+    overruled: str = ""
+    """Their `record`, if the command line overrides it."""
+
+
+@dataclass
+class Rehearsed:
+    """What the rehearsals of a test's new recording showed."""
+
+    figures: list[Any] = field(default_factory=list)
+    """The figures of each, in JSON's types."""
+    runs: list[dict[str, Any]] = field(default_factory=list)
+    """The figures of their runs."""
+    unrepeated_runs: list[Path] = field(default_factory=list)
+    """The run directories of the one that did not repeat, to be shown with the test."""
+    costs: dict[str, Any] = field(default_factory=dict)
+    """Their cost, in notes."""
+
+
+@dataclass
+class Reported:
+    """What the reports on an attempt contain so far."""
+
+    call: Call = Call.OTHER
+    failure: FailureTriage | None = None
+    """The triage of its failure, if it has failed."""
+    decided: pytest.TestReport | None = None
+    """The report that decides: the first that is bad, or else the one on the call."""
+    duration_s: float = 0.0
+    runs: dict[str, RunFigures] = field(default_factory=dict)
+    """The figures of its runs, by run directory."""
+    dollars: float = 0.0
+    """The share of its cost."""
+
+
 @dataclass
 class ItemState:
     """The state of one test: its markers, and the progress of one attempt at it."""
 
-    specs: tuple[TaskSpec, ...] = ()
-    """The tasks of its markers."""
-    problem: str = ""
-    """What is wrong with its markers, on a worker of pytest-xdist; otherwise that ends the session."""
-    overruled: str = ""
-    """The `record` of its markers, if the command line overrides it."""
-    follows: str = ""
-    """The test before it on a desktop that tests share; "" on a desktop that no other test had."""
-
-    timeout: Any = None
-    """The time limit of pytest-timeout, if there is one."""
-
+    marked: Marked = field(default_factory=Marked)
     attempt: int = 1
     """The number of this attempt: pytest-rerunfailures makes several."""
+    rehearsal: Rehearsal | None = None
+    """The rehearsal, if the test is run again to rehearse its recording."""
+
+    follows: str = ""
+    """The test before it on a desktop that tests share; "" on a desktop that no other
+    test had.
+    """
+    settings: Settings | None = None
+    """The settings that its recording is made with."""
+    recorded_test: RecordedTest | None = None
+    """The test with its recording; None if it is neither replayed nor recorded."""
     agent: VncUseAgent | None = None
     """The agent, while it lives."""
     runs: list[Path] | None = None
     """The run directories of its runs; None if the test has not had an agent yet."""
+    budget: Budget | None = None
+
     location: str = ""
     """The location of a run that has not ended, such as "at step 3"."""
-    budget: Budget | None = None
     playwright_calls: list[str] = field(default_factory=list)
     """The calls of pytest-playwright's `page`, a line for each."""
-
-    settings: Settings | None = None
-    """The settings that its recording is made with."""
-    recorded: RecordedTest | None = None
-    """The test with its recording; None if it is neither replayed nor recorded."""
-    rehearsal: Rehearsal | None = None
-    """The rehearsal, while the test is run again to rehearse its recording."""
-
     notes: dict[str, Any] = field(default_factory=dict)
-    """The facts of this attempt for its reports, by name: text, a number, or a list of texts."""
-    rehearsals: list[Any] = field(default_factory=list)
-    """The figures of its rehearsals, in JSON's types."""
-    rehearsed_runs: list[dict[str, Any]] = field(default_factory=list)
-    """The figures of the runs of its rehearsals."""
-    unrepeated_runs: list[Path] = field(default_factory=list)
-    """The run directories of the rehearsal that did not repeat, to be shown with the test."""
-    rehearsed_costs: dict[str, Any] = field(default_factory=dict)
-    """The cost of its rehearsals, in notes."""
-    failure: FailureTriage | None = None
-    """The triage of its failure, if it has failed."""
-    raised: pytest.ExceptionInfo[BaseException] | None = None
-    """The exception that the test raised, while another one replaces it for pytest-rerunfailures."""
-    has_passed: bool = False
-    """True if its call has passed."""
-    has_failed: bool = False
-    """True if its call has failed in part, as a subtest may while the test continues."""
-    duration_s: float = 0.0
-    decided: pytest.TestReport | None = None
-    """The report that decides: the first that is bad, or else the one on the call."""
-    reported_runs: dict[str, RunFigures] = field(default_factory=dict)
-    """The figures of its runs that reports already contain, by run directory."""
-    reported_dollars: float = 0.0
-    """The share of its cost that reports already contain."""
+    """The facts of this attempt for its reports, by name: text, a number, or a list of
+    texts.
+    """
+
+    rehearsed: Rehearsed = field(default_factory=Rehearsed)
+    reported: Reported = field(default_factory=Reported)
 
     def add_note(self, name: str, text: str) -> None:
         """Append a text to the list under `name`."""
@@ -141,40 +196,85 @@ def state_of(item: pytest.Item) -> ItemState:
     return item.stash.setdefault(STATE, ItemState())
 
 
-def begin_attempt(item: pytest.Item, *, rehearsal: Rehearsal | None = None) -> None:
-    """Replace the test's state by that of a new attempt, and forget the notes of an earlier one."""
+def begin_attempt(item: pytest.Item) -> None:
+    """Replace the test's state by that of a new attempt, and forget the notes of an
+    earlier one.
+    """
     previous = state_of(item)
-    number = previous.attempt + 1 if previous.decided and not rehearsal else 1
-    kept_fields = previous.specs, previous.problem, previous.overruled, previous.follows, previous.timeout
-    item.stash[STATE] = ItemState(*kept_fields, number, rehearsal=rehearsal)
+    state = ItemState(previous.marked, rehearsal=previous.rehearsal)
+    if previous.reported.decided:
+        state.attempt = previous.attempt + 1
+    item.stash[STATE] = state
     item.user_properties[:] = without_notes(item.user_properties, previous)
 
 
 def notes_as_properties(state: ItemState) -> list[tuple[str, Any]]:
-    """Return the notes on a test as JUnit's XML shows them: properties such as `vnc_triage`."""
-    notes = ((name, value if isinstance(value, list) else [value]) for name, value in state.notes.items())
-    return [(f"vnc_{name}", value) for name, values in notes for value in values]
+    """Return the notes on a test as JUnit's XML shows them: properties such as
+    `vnc_triage`.
+    """
+    properties = []
+    for name, values in state.notes.items():
+        if not isinstance(values, list):
+            values = [values]
+        properties += [(f"vnc_{name}", value) for value in values]
+    return properties
 
 
-def without_notes(properties: Iterable[tuple[str, object]], state: ItemState) -> list[tuple[str, object]]:
+def without_notes(
+    properties: Iterable[tuple[str, object]],
+    state: ItemState,
+) -> list[tuple[str, object]]:
     """Return the properties of a test that are not of its notes."""
     names = {f"vnc_{name}" for name in state.notes}
     return [(name, value) for name, value in properties if name not in names]
 
 
-def attached_to(report: object) -> Mapping[str, Any]:
-    """Return what was attached to a report; empty data for the report on a test without a desktop."""
-    attached: Mapping[str, Any] = getattr(report, ATTACHED, _NO_DATA)
+def attached_to(report: object) -> Notes:
+    """Return what was attached to a report; empty data for the report on a test without
+    a desktop.
+    """
+    attached: Notes = getattr(report, ATTACHED, _NO_DATA)
     return attached
 
 
+def result_of(report: Any) -> str:
+    """Return the result of a report by pytest's name."""
+    if hasattr(report, "wasxfail"):
+        return "xfailed" if report.skipped else "xpassed"
+    if report.failed:
+        return "failed" if report.when == "call" else "error"
+    return str(report.outcome)
+
+
 def needs_desktop(item: pytest.Item) -> bool:
-    """Return whether the test needs a desktop: by a fixture, a marker, or an agent that it fetched as it ran."""
-    if not FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
+    """Return whether the test needs a desktop: by a fixture, a marker, or an agent that
+    it fetched as it ran.
+    """
+    fixtures = getattr(item, "fixturenames", ())
+    if not FIXTURES.isdisjoint(fixtures):
         return True
-    return state_of(item).runs is not None or item.get_closest_marker("vnc_task") is not None
+    if item.get_closest_marker("vnc_task"):
+        return True
+    return state_of(item).runs is not None
+
+
+def workerinput_of(config: pytest.Config) -> Mapping[str, Any]:
+    """Return what this worker of pytest-xdist got from its controller; nothing in
+    another process.
+    """
+    workerinput: Mapping[str, Any] = getattr(config, "workerinput", {})
+    return workerinput
+
+
+def machine_of(config: pytest.Config) -> str:
+    """Return the name of this machine on a worker of pytest-xdist, as the reader may be
+    on another machine; else "".
+    """
+    return platform.node() if hasattr(config, "workerinput") else ""
 
 
 def desktop_of(item: pytest.Item) -> Any:
-    """Return the test's desktop, which may be custom; None if it has none, or not yet."""
+    """Return the test's desktop, which may be custom; None if it has none, or not
+    yet.
+    """
     return getattr(item, "funcargs", {}).get("vnc_desktop")

@@ -1,9 +1,10 @@
 """The terminal while a test runs: printed lines, and the live line.
 
-The live line states where a test's run is. It is shown only if nothing else writes to the terminal: with pytest's
-reporter, without -v, -q, -s and live logs, and while pytest captures the output of the test. It is erased when the run
-ends, and before pytest prints. A hook or a planner of a user that prints with the capture disabled may leave a part of
-it on the screen.
+The live line states where a test's run is. It is shown only if nothing else writes to
+the terminal: with pytest's reporter, without -v, -q, -s and live logs, and while pytest
+captures the output of the test. It is erased when the run ends, and before pytest
+prints. A hook or a planner of a user that prints with the capture disabled may leave a
+part of it on the screen.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from __future__ import annotations
 import os
 
 import pytest
-from _pytest.terminal import TerminalReporter  # `pytest.TerminalReporter` is newer than the oldest pytest that we take
+
+# `pytest.TerminalReporter` is newer than the oldest pytest that we take
+from _pytest.terminal import TerminalReporter
 
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.state import SETTINGS
@@ -33,30 +36,44 @@ def print_line(config: pytest.Config, text: str) -> None:
 
 
 def open_line(item: pytest.Item) -> list[LiveLine]:
-    """Return the observer that shows the runs of a test on the terminal; none if the line is not shown."""
+    """Return the observer that shows the runs of a test on the terminal; none if the
+    line is not shown.
+    """
     config = item.config
     close_line(config)
     capture = config.pluginmanager.get_plugin("capturemanager")
-    if capture is None or not is_wanted(config):
+    if capture is None or not _is_wanted(config):
         return []
-    with capture.global_and_fixture_disabled():  # standard output is the terminal only here
+    # standard output is the terminal only here
+    with capture.global_and_fixture_disabled():
         if not can_show(_STDOUT):
             return []
-        hide = secrets_of(config).hide
-        # while pytest does not capture, it may write there itself
-        config.stash[_LINE] = LiveLine(_STDOUT, item.name, hide, is_busy=lambda: os.isatty(_STDOUT))
-    return [config.stash[_LINE]]
+        live_line = LiveLine(
+            _STDOUT,
+            item.name,
+            secrets_of(config).hide,
+            # while pytest does not capture, it may write there itself
+            is_busy=lambda: os.isatty(_STDOUT),
+        )
+    config.stash[_LINE] = live_line
+    return [live_line]
 
 
-def is_wanted(config: pytest.Config) -> bool:
+def _is_wanted(config: pytest.Config) -> bool:
     """Return whether a session shows the line, if standard output is a terminal."""
     terminal = config.pluginmanager.get_plugin("terminalreporter")
-    if type(terminal) is not TerminalReporter or not terminal.isatty or config.get_verbosity() != 0:
+    if type(terminal) is not TerminalReporter or not terminal.isatty:
         return False
-    if config.getoption("capture", "") != "fd" or config.stash[SETTINGS].record == "manual":
+    if config.get_verbosity() != 0:
         return False
-    has_logs = config.pluginmanager.has_plugin("logging-plugin")
-    return not (has_logs and (config.getini("log_cli") or config.getoption("log_cli_level", None)))
+    if config.getoption("capture", "") != "fd":
+        return False
+    if config.stash[SETTINGS].record == "manual":
+        return False
+    if config.getoption("log_cli_level", None):
+        return False
+    has_logging = config.pluginmanager.has_plugin("logging-plugin")
+    return not (has_logging and config.getini("log_cli"))
 
 
 def close_line(config: pytest.Config) -> None:
@@ -68,7 +85,9 @@ def close_line(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(config: pytest.Config) -> None:
-    """Erase the line before the terminal reports a part of a test, also if no event ended its run."""
+    """Erase the line before the terminal reports a part of a test, also if no event
+    ended its run.
+    """
     if _LINE in config.stash:
         config.stash[_LINE].erase()
 

@@ -1,4 +1,5 @@
-"""Tests without Python: `test_*.vnc.toml` files, read into the same task specs as `vnc_task` markers.
+"""Tests without Python: `test_*.vnc.toml` files, read into the same task specs as
+`vnc_task` markers.
 
 app = "python shop"                      # above the first [[test]]: for all tests of the file
 
@@ -27,9 +28,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.files import read_regular
+from pytest_vnc_use.files import check_out, explain_unreadable, read_regular
 from pytest_vnc_use.plain_text import got
-from pytest_vnc_use.plugin.markers import MARKER_SETTINGS, TaskSpec, names_of_repetitions, task_spec
+from pytest_vnc_use.plugin.markers import names_of_repetitions
+from pytest_vnc_use.plugin.tasks import MARKER_SETTINGS, TaskSpec, task_spec
 from pytest_vnc_use.settings.layers import policy_path, read_value
 from pytest_vnc_use.types import POLICY_PRESETS, SECRET_MARK
 
@@ -39,42 +41,55 @@ if TYPE_CHECKING:
 tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 Table = Mapping[str, Any]
-Location = tuple[str | int, ...]
-"""Where a value is in a file, such as ("test", 1, "max_steps")."""
+Mistake = tuple[int | None, str, str]
+"""The number of a [[test]] from 0, None for what is above the first; the key in it; and
+what is wrong with its value.
+"""
 _FILE_KEYS = (*MARKER_SETTINGS, "secrets", "test")
 _TEST_KEYS = (*MARKER_SETTINGS, "secrets", "name", "task", "expect", "parameters")
+_HEADER = re.compile(r"\s*\[\[\s*test\s*\]\]")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
 class TaskFile(pytest.Module):
     """A file of tasks, to pytest an empty module."""
 
+    lines: dict[str, int]
+    """The line of each test, by its name."""
+
     def _getobj(self) -> ModuleType:
         return ModuleType(self.path.name)
 
     def collect(self) -> Iterator[pytest.Function]:
-        """Yield an item for each test and repetition. Raises CollectError if the file is wrong."""
+        """Yield an item for each test and repetition. Raises CollectError if the file
+        is wrong.
+        """
         try:
             tests = read_task_file(self.path)
         except SettingsError as exc:
             raise self.CollectError(str(exc)) from exc
-        repetitions = [f"[{name}]" for name in names_of_repetitions(self.config)] or [""]
+        self.lines = {}
+        names = names_of_repetitions(self.config)
+        repetitions = [f"[{name}]" for name in names] or [""]
         for test, repetition in itertools.product(tests, repetitions):
-            item = TaskFileTest.from_parent(self, name=test.name + repetition, callobj=_no_body)
-            item.line = test.line
+            item = TaskFileTest.from_parent(
+                self, name=test.name + repetition, callobj=_no_body
+            )
+            self.lines[item.name] = test.line
             for spec in reversed(test.specs):
-                item.add_marker(pytest.mark.vnc_task(spec.task, **spec.arguments))
+                marker = pytest.mark.vnc_task(spec.task, **spec.arguments)
+                item.add_marker(marker)
             yield item
 
 
 class TaskFileTest(pytest.Function):
     """One test of a file of tasks: a function without a body, marked with its tasks."""
 
-    line = 1
-
     def reportinfo(self) -> tuple[Path, int, str]:
         """Return the file, the line from 0, and the name of the test."""
-        return self.path, self.line - 1, self.name
+        assert isinstance(self.parent, TaskFile)
+        line = self.parent.lines[self.name]
+        return self.path, line - 1, self.name
 
 
 def _no_body(vnc_agent: VncUseAgent) -> None:
@@ -83,7 +98,9 @@ def _no_body(vnc_agent: VncUseAgent) -> None:
 
 @dataclass(frozen=True)
 class FileTest:
-    """One test of a file: its name, such as `basket[apples]`, the line of its table, and its tasks in order."""
+    """One test of a file: its name, such as `basket[apples]`, the line of its table,
+    and its tasks in order.
+    """
 
     name: str
     line: int
@@ -91,148 +108,292 @@ class FileTest:
 
 
 def read_task_file(path: Path) -> tuple[FileTest, ...]:
-    """Return the tests of a file. Raises SettingsError that names the file and the line of each mistake."""
+    """Return the tests of a file. Raises SettingsError that names the file and the line
+    of each mistake.
+    """
     try:
-        text = read_regular(path).decode("utf-8-sig").replace("\r\n", "\n")  # Windows puts a mark before UTF-8
+        # Windows puts a mark before UTF-8
+        text = read_regular(path).decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as exc:
         raise SettingsError(f"{path}: must be saved as UTF-8: {exc}") from exc
     except OSError as exc:
         raise SettingsError(f"{path}: cannot be read: {exc.strerror}") from exc
-    try:
-        data = tomllib.loads(text)
-    except (ValueError, RecursionError) as exc:
-        at = re.search(r"at line (\d+)", str(exc))
-        problem = "it is nested too deeply" if isinstance(exc, RecursionError) else exc
-        raise SettingsError(f"{path}:{at[1] if at else len(text.splitlines())}: not TOML: {problem}") from exc
-    mistakes = [
-        f"{path}:{line_of(text, location)}: {location[-1]!r} {problem}"
-        for location, problem in _mistakes(path.parent, data)
-    ]
+    data = _loads(path, text)
+    if not text.strip():
+        problem = f"'test' is missing, because the file is empty. {check_out(path)}"
+        raise SettingsError(f"{path}:1: {problem}")
+    mistakes = []
+    for number, key, problem in _mistakes(path.parent, data):
+        line = line_of(text, number, key)
+        mistakes.append(f"{path}:{line}: {key!r} {problem}")
     if mistakes:
         raise SettingsError("\n".join(mistakes))
-    shared = {key: value for key, value in data.items() if key != "test"}
-    tests, lines = list[FileTest](), dict[str, int]()
-    for number, table in enumerate(data["test"]):
-        line = line_of(text, ("test", number))
+    shared = dict(data)
+    tables = shared.pop("test")
+    tests: dict[str, FileTest] = {}
+    for number, table in enumerate(tables):
+        line = line_of(text, number)
+        table = {**shared, **table}
         try:
-            tests += _tests_of(path.parent, line, {**shared, **table})
+            of_table = [*_tests_of(path.parent, line, table)]
         except SettingsError as exc:
             raise SettingsError(f"{path}:{line}: {table['name']}: {exc}") from exc
-    for test in tests:
-        if test.name in lines:
-            problem = f"the name of a test must be unique, got {test.name!r} also in line {lines[test.name]}"
-            raise SettingsError(f"{path}:{test.line}: {problem}")
-        lines[test.name] = test.line
-    return tuple(tests)
+        for test in of_table:
+            if test.name in tests:
+                problem = (
+                    f"the name of a test must be unique, got {test.name!r} also in line"
+                    f" {tests[test.name].line}"
+                )
+                raise SettingsError(f"{path}:{test.line}: {problem}")
+            tests[test.name] = test
+    return tuple(tests.values())
 
 
-def _tests_of(base: Path, line: int, table: Table) -> Iterator[FileTest]:
-    """Yield a test for each combination of a table's parameters. Raises SettingsError."""
-    tasks, claims, parameters = _listed(table["task"]), table.get("expect", ()), table.get("parameters", {})
-    arguments = {key: value for key, value in table.items() if key in (*MARKER_SETTINGS, "secrets")}
-    if "policy" in arguments:
-        arguments["policy"] = policy_path(base, arguments["policy"])
-    text = "\n".join([*tasks, *(_listed(claims) if claims else ()), str(arguments.get("app", ""))])
-    if unknown := set(SECRET_MARK.findall(text)) - set(arguments.get("secrets", ())):
-        name = min(unknown)
-        raise SettingsError(f"'<secret:{name}>' stands for a secret. Add {name!r} to 'secrets'")
-    if unused := [name for name in parameters if f"{{{name}}}" not in text]:
-        raise SettingsError(f"the parameter {unused[0]!r} is never used. Write {{{unused[0]}}} in task, expect or app")
+def _loads(path: Path, text: str) -> Table:
+    """Return the data in a text. Raises SettingsError if it is no TOML."""
+    try:
+        data: Table = tomllib.loads(text)
+    except (ValueError, RecursionError) as exc:
+        problem = explain_unreadable(text.encode(), "a file of tasks", check_out(path))
+        if problem:
+            raise SettingsError(f"{path}: {problem}") from exc
+        reason: object = exc
+        if isinstance(exc, RecursionError):
+            reason = "it is nested too deeply"
+        line = len(text.splitlines())
+        if at := re.search(r"at line (\d+)", str(exc)):
+            line = int(at[1])
+        raise SettingsError(f"{path}:{line}: not TOML: {reason}") from exc
+    return data
+
+
+def _tests_of(
+    base: Path,
+    line: int,
+    table: Table,
+) -> Iterator[FileTest]:
+    """Yield a test for each combination of a table's parameters. Raises
+    SettingsError.
+    """
+    _check_names(table)
+    parameters = table.get("parameters", {})
     for combination in itertools.product(*parameters.values()):
         values = dict(zip(parameters, combination, strict=True))
-        suffix = f"[{'-'.join(map(str, values.values()))}]" if values else ""
-        filled = {key: _fill(str(value), values) if key == "app" else value for key, value in arguments.items()}
-        # the last task gets the claims, but `false` applies to all tasks
-        expects: list[Any] = [None if claims is False else ()] * len(tasks)
-        if claims is not False:
-            expects[-1] = tuple(_fill(claim, values) for claim in _listed(claims))
-        specs = (
-            task_spec((_fill(task, values),), {**filled, "expect": expect})
-            for task, expect in zip(tasks, expects, strict=True)
-        )
-        # the name of a test is on one line
-        name = "".join(char if char.isprintable() else repr(char)[1:-1] for char in table["name"] + suffix)
+        name = _name(table["name"], values)
+        specs = _specs(base, table, values)
         yield FileTest(name, line, tuple(specs))
 
 
+def _specs(
+    base: Path,
+    table: Table,
+    values: Table,
+) -> Iterator[TaskSpec]:
+    """Yield each task of a table with these values of its parameters. Raises
+    SettingsError.
+    """
+    arguments = {}
+    for key in (*MARKER_SETTINGS, "secrets"):
+        if key in table:
+            arguments[key] = table[key]
+    if "policy" in arguments:
+        arguments["policy"] = policy_path(base, arguments["policy"])
+    if "app" in arguments:
+        arguments["app"] = _fill(str(arguments["app"]), values)
+    *tasks, last_task = [_fill(task, values) for task in _listed(table["task"])]
+    expect = table.get("expect", ())
+    # `false` applies to all tasks, claims are of the last one
+    arguments["expect"] = None if expect is False else ()
+    for task in tasks:
+        yield task_spec((task,), arguments)
+    if expect:
+        arguments["expect"] = [_fill(claim, values) for claim in _listed(expect)]
+    yield task_spec((last_task,), arguments)
+
+
+def _check_names(table: Table) -> None:
+    """Raise SettingsError for a secret in a test's text that the test does not name, or
+    a parameter that its text does not use.
+    """
+    claims = table.get("expect") or ()
+    app = str(table.get("app", ""))
+    text = "\n".join([*_listed(table["task"]), *_listed(claims), app])
+    unnamed = set(SECRET_MARK.findall(text)).difference(table.get("secrets", ()))
+    if unnamed:
+        name = min(unnamed)
+        raise SettingsError(
+            f"'<secret:{name}>' stands for a secret. Add {name!r} to 'secrets'"
+        )
+    for name in table.get("parameters", ()):
+        if f"{{{name}}}" not in text:
+            raise SettingsError(
+                f"the parameter {name!r} is never used. Write {{{name}}} in task,"
+                " expect or app"
+            )
+
+
+def _name(name: str, values: Table) -> str:
+    """Return the name of a test, which is on one line."""
+    if values:
+        parameters = "-".join(map(str, values.values()))
+        name = f"{name}[{parameters}]"
+    for char in set(name):
+        if not char.isprintable():
+            escaped = repr(char).strip("'")
+            name = name.replace(char, escaped)
+    return name
+
+
 def _listed(texts: str | Sequence[str]) -> list[str]:
-    return [text.strip() for text in ([texts] if isinstance(texts, str) else texts)]
+    if isinstance(texts, str):
+        texts = [texts]
+    return [text.strip() for text in texts]
 
 
 def _fill(text: str, values: Table) -> str:
-    """Return the text with `{name}` replaced by the parameter of that name. Raises SettingsError if there is none."""
+    """Return the text with `{name}` replaced by the parameter of that name. Raises
+    SettingsError if there is none.
+    """
 
     def value_of(match: re.Match[str]) -> str:
-        if match[1] not in values:
+        name = match[1]
+        if name not in values:
             names = ", ".join(map(repr, values)) or "none"
-            raise SettingsError(f"{match[0]!r} is not a parameter of this test. Its parameters are: {names}")
-        return str(values[match[1]])
+            raise SettingsError(
+                f"{match[0]!r} is not a parameter of this test. Its parameters are:"
+                f" {names}"
+            )
+        return str(values[name])
 
     return _PLACEHOLDER.sub(value_of, text)
 
 
-def _mistakes(base: Path, data: Table) -> Iterator[tuple[Location, str]]:
-    """Yield each mistake in a file: where it is, and what is wrong."""
+def _mistakes(base: Path, data: Table) -> Iterator[Mistake]:
+    """Yield each mistake in a file."""
     for key, value in data.items():
-        if key != "test" and (problem := _problem(base, key, value, _FILE_KEYS)):
-            yield (key,), problem
+        if key == "test":
+            continue
+        if problem := _problem(base, key, value, _FILE_KEYS):
+            yield None, key, problem
     tables = data.get("test", [])
-    if not (isinstance(tables, list) and all(isinstance(table, dict) for table in tables)):
-        yield ("test",), "begins with two brackets. Write [[test]]"
+    if not isinstance(tables, list) or not _are_all(dict, tables):
+        yield None, "test", "begins with two brackets. Write [[test]]"
         return
     if not tables:
-        yield ("test",), "is missing"
+        yield None, "test", "is missing"
     for number, table in enumerate(tables):
         for key in ("name", "task"):
             if key not in table:
-                yield ("test", number, key), "is missing"
+                yield number, key, "is missing"
         for key, value in table.items():
             if problem := _problem(base, key, value, _TEST_KEYS):
-                yield ("test", number, key), problem
+                yield number, key, problem
 
 
-def _problem(base: Path, key: str, value: Any, valid_keys: Sequence[str]) -> str:
+def _problem(
+    base: Path,
+    key: str,
+    value: Any,
+    valid_keys: Sequence[str],
+) -> str:
     """Return what is wrong with the value of a key, or ""."""
-    texts = [value] if isinstance(value, str) else value
-    are_texts = isinstance(texts, list) and all(isinstance(text, str) and text.strip() for text in texts)
+    if key not in valid_keys:
+        return f"is unknown. It must be one of {', '.join(valid_keys)}"
     match key:
-        case _ if key not in valid_keys:
-            return f"is unknown. It must be one of {', '.join(valid_keys)}"
-        case "name" if not (isinstance(value, str) and re.fullmatch(r"\w[\w -]*", value)):
+        case "name" if not _is_name(value):
             return f"must be letters, digits, spaces, - and _, got {got(value)}"
-        case "task" if not (are_texts and texts):
+        case "task" if not value or not _is_text(value):
             return f"must be text, or a list of texts, got {got(value)}"
-        case "expect" if not (are_texts or value is False):
+        case "expect" if value is not False and not _is_text(value):
             return f"must be text, a list of texts, or false, got {got(value)}"
-        case "secrets" if not (
-            isinstance(value, list) and all(re.fullmatch(r"[A-Za-z_]\w*", str(name)) for name in value)
-        ):
-            return "must name environment variables. Do not write the secret itself into a file"
-        case "parameters" if not (
-            isinstance(value, dict)
-            and all(isinstance(values, list) and values for values in value.values())
-            and all(isinstance(item, (str, int, float)) for values in value.values() for item in values)
-        ):
-            return f"must be lists of text, numbers, true or false, with at least one each, got {got(value)}"
-        case "policy" if str(value) not in POLICY_PRESETS and not os.path.isfile(base / str(value)):  # noqa: PTH113  # raises nothing
-            return f"must be a file, relative to the directory of this one, got {got(value)}"
-        case _ if key in MARKER_SETTINGS:
-            try:
-                read_value(key, value, "")
-            except SettingsError as exc:
-                return str(exc).strip()
+        case "secrets" if not _names_variables(value):
+            return (
+                "must name environment variables. Do not write the secret itself into a"
+                " file"
+            )
+        case "parameters" if not _are_parameters(value):
+            return (
+                "must be lists of text, numbers, true or false, with at least one"
+                f" each, got {got(value)}"
+            )
+        case "policy" if not _is_policy(base, str(value)):
+            return (
+                "must be a file, relative to the directory of this one, got"
+                f" {got(value)}"
+            )
+    if key in MARKER_SETTINGS:
+        try:
+            read_value(key, value, "")
+        except SettingsError as exc:
+            return str(exc).strip()
     return ""
 
 
-def line_of(text: str, location: Location) -> int:
-    """Return the line, from 1, of a key such as ("test", 1, "max_steps"); if it is missing, the line of its table."""
+def _are_all(kind: type | tuple[type, ...], values: Sequence[object]) -> bool:
+    return all(isinstance(value, kind) for value in values)
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and bool(re.fullmatch(r"\w[\w -]*", value))
+
+
+def _is_text(value: object) -> bool:
+    """Return whether a value is a text, or a list of texts, none of them blank."""
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not _are_all(str, texts):
+        return False
+    return all(text.strip() for text in texts)
+
+
+def _names_variables(value: object) -> bool:
+    if not isinstance(value, list):
+        return False
+    return all(re.fullmatch(r"[A-Za-z_]\w*", str(name)) for name in value)
+
+
+def _are_parameters(value: object) -> bool:
+    if not isinstance(value, dict):
+        return False
+    for values in value.values():
+        if not isinstance(values, list) or not values:
+            return False
+        if not _are_all((str, int, float), values):
+            return False
+    return True
+
+
+def _is_policy(base: Path, value: str) -> bool:
+    if value in POLICY_PRESETS:
+        return True
+    return os.path.isfile(base / value)  # noqa: PTH113  # raises nothing
+
+
+def line_of(
+    text: str,
+    table: int | None,
+    key: str = "",
+) -> int:
+    """Return the line, from 1, of a key of the [[test]] with this number from 0; if it
+    is missing, the line of its table.
+
+    Without a number, the key is above the first table.
+    """
     lines = text.splitlines()
-    headers = [number for number, line in enumerate(lines, 1) if re.match(r"\s*\[\[\s*test\s*\]\]", line)]
-    first, end, names = 1, headers[0] if headers else len(lines) + 1, list(location)
-    if len(location) > 1 and location[0] == "test" and isinstance(location[1], int) and location[1] < len(headers):
-        first, names = headers[location[1]], list(location[2:])
-        end = next((header for header in headers if header > first), len(lines) + 1)
-    for number in range(first, end):
-        if names and re.match(rf"\s*\[?(test\.)?[\"']?{re.escape(str(names[0]))}[\"']?\s*[\].=]", lines[number - 1]):
+    starts = [1]
+    for number, line in enumerate(lines, 1):
+        if _HEADER.match(line):
+            starts.append(number)
+    starts.append(len(lines) + 1)
+    region = 0 if table is None else table + 1
+    if region + 1 >= len(starts):
+        # the tables are in one value: test = [{…}]
+        region = 0
+        key = "test"
+    first = starts[region]
+    if not key:
+        return first
+    pattern = re.compile(rf"\s*\[?(test\.)?[\"']?{re.escape(key)}[\"']?\s*[\].=]")
+    for number in range(first, starts[region + 1]):
+        if pattern.match(lines[number - 1]):
             return number
     return first

@@ -1,4 +1,6 @@
-"""The connection of this process to the desk: of `--vnc-ui`, `--vnc-record=manual`, and what `cua-vnc ui` starts."""
+"""The connection of this process to the desk: of `--vnc-ui`, `--vnc-record=manual`, and
+what `cua-vnc ui` starts.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,9 @@ import pytest
 from pytest_vnc_use.backends.pixels import encode_png
 from pytest_vnc_use.deadline import uncounted
 from pytest_vnc_use.errors import SettingsError, install_hint
+from pytest_vnc_use.interactive import check_user
 from pytest_vnc_use.plugin.redaction import secrets_of
-from pytest_vnc_use.plugin.results import result_of
-from pytest_vnc_use.plugin.state import attached_to, state_of
+from pytest_vnc_use.plugin.state import attached_to, result_of, state_of, workerinput_of
 from pytest_vnc_use.plugin.terminal import print_line
 from pytest_vnc_use.triage import sanitize
 
@@ -27,21 +29,26 @@ try:
     from pytest_vnc_use.ui.approve import PageApprover
     from pytest_vnc_use.ui.link import Link, Watcher
 except ImportError as exc:
-    raise SettingsError(f"the page needs a library ({exc}). {install_hint('ui')}") from exc
+    raise SettingsError(
+        f"the page needs a library ({exc}). {install_hint('ui')}"
+    ) from exc
 from pytest_vnc_use.ui.runner import VARIABLE
 
 if TYPE_CHECKING:
     from pytest_vnc_use.agent.agent import VncUseAgent
     from pytest_vnc_use.recordings.accept import Answer, Question
     from pytest_vnc_use.recordings.format import Screen
-    from pytest_vnc_use.ui.manual import PageUser
+    from pytest_vnc_use.types import FrameRef
+    from pytest_vnc_use.ui.page_user import PageUser
 
 _START_TIMEOUT_S = 20.0
 NAME = "vnc_use_ui"
 
 
 def desk_of(config: pytest.Config) -> DeskPlugin:
-    """Return the connection to the desk; if there is none, start one and print its page's URL. Raises UsageError."""
+    """Return the connection to the desk; if there is none, start one and print its
+    page's URL. Raises UsageError.
+    """
     desk: DeskPlugin | None = config.pluginmanager.get_plugin(NAME)
     if desk is None:
         desk = DeskPlugin(config)
@@ -51,16 +58,27 @@ def desk_of(config: pytest.Config) -> DeskPlugin:
 
 
 class DeskPlugin:
-    """Reports the tests of this process to the desk. With pytest-xdist each worker reports its tests."""
+    """Reports the tests of this process to the desk. With pytest-xdist each worker
+    reports its tests.
+    """
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._url, self._token, self.page = _desk_of(config)
-        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for what it starts in the background
-            signal.signal(signal.SIGINT, signal.default_int_handler)  # the page's Stop needs it
-        worker = getattr(config, "workerinput", {}).get("workerid", "")
-        self._runs_tests = bool(worker) or config.getoption("dist", "no") == "no" or config.option.collectonly
-        self.link = Link(self._url, self._token, worker, lambda: os.kill(os.getpid(), signal.SIGINT))
+        self.page = ""
+        """The page's URL, if this process has started the desk."""
+        connection = _handed_down(config)
+        if connection is None:
+            self.page, *connection = _start_desk()
+        self._url, self._token = connection
+        # as a shell has it for what it starts in the background
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            # the page's Stop needs it
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        worker = workerinput_of(config).get("workerid", "")
+        is_distributed = config.getoption("dist", "no") != "no"
+        # the controller of pytest-xdist runs none
+        self._runs_tests = worker or config.option.collectonly or not is_distributed
+        self.link = Link(self._url, self._token, worker, _interrupt)
         self.link.on_unseen = self._announce
         self.watcher: Watcher | None = None
         """The observer of the newest test's runs."""
@@ -71,10 +89,15 @@ class DeskPlugin:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: object) -> None:
-        """Hand the connection to a worker of pytest-xdist, past its command line and environment."""
+        """Hand the connection to a worker of pytest-xdist, past its command line and
+        environment.
+        """
         spec = node.gateway.spec  # type: ignore[attr-defined]  # pytest-xdist has no types
         if not spec.popen:
-            raise pytest.UsageError(f"--vnc-ui shows tests of this machine only, but a worker is on {spec!r}")
+            raise pytest.UsageError(
+                "--vnc-ui shows tests of this machine only, but a worker is on"
+                f" {spec!r}"
+            )
         node.workerinput["vnc_ui"] = [self._url, self._token]  # type: ignore[attr-defined]
 
     def pytest_sessionstart(self) -> None:
@@ -91,7 +114,8 @@ class DeskPlugin:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """List the tests."""
         if self._runs_tests:
-            self.link.send(type="collected", tests=[item.nodeid for item in session.items])
+            tests = [item.nodeid for item in session.items]
+            self.link.send(type="collected", tests=tests)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Note that a test starts."""
@@ -100,15 +124,24 @@ class DeskPlugin:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Report the result of a test, as far as it is known."""
-        has_crashed = str(report.when) == "???"  # then pytest-xdist reports it in place of its worker
-        if not (self._runs_tests or has_crashed) or (report.passed and report.when != "call"):
+        # then pytest-xdist reports it in place of its worker
+        has_crashed = str(report.when) == "???"
+        if not self._runs_tests and not has_crashed:
+            return
+        if report.passed and report.when != "call":
             return
         attached = attached_to(report)
+        message = str(attached["message"])
+        if report.failed and not message:
+            message = report.longreprtext
         hide = secrets_of(self._config).hide
-        message = str(attached.get("message", "")) or (report.longreprtext if report.failed else "")
-        facts = {"triage": str(attached.get("triage", "")), "message": sanitize(message, hide)}
         self.link.send(
-            type="test", test=report.nodeid, state=result_of(report), seconds=round(report.duration, 2), **facts
+            type="test",
+            test=report.nodeid,
+            state=result_of(report),
+            seconds=round(report.duration, 2),
+            triage=str(attached.get("triage", "")),
+            message=sanitize(message, hide),
         )
 
     def pytest_unconfigure(self) -> None:
@@ -117,68 +150,107 @@ class DeskPlugin:
 
     def watcher_of(self, item: pytest.Item) -> Watcher:
         """Return the observer of a test's runs."""
-        self.watcher = Watcher(self.link, item.nodeid, secrets_of(item.config).hide)
+        hide = secrets_of(item.config).hide
+        self.watcher = Watcher(self.link, item.nodeid, hide)
         return self.watcher
 
     def watch(self, watcher: Watcher, agent: VncUseAgent) -> None:
         """Show the live screen of the test's agent."""
+
+        def stored(ref: FrameRef) -> bytes | None:
+            if not agent.runs:
+                return None
+            path = agent.runs[-1] / "screens" / f"{ref.digest}.png"
+            try:
+                return path.read_bytes()
+            except OSError:  # its run keeps no images
+                return None
+
         watcher.screen = lambda: agent.live_screen
-        watcher.stored = lambda ref: _read(agent.runs[-1] / "screens" / f"{ref.digest}.png") if agent.runs else None
+        watcher.stored = stored
         watcher.start()
 
     def approver_of(self, item: pytest.Item) -> PageApprover:
         """Return the approver of the actions of a test."""
         allowed = self._allowed.setdefault(item.nodeid, set())
+        is_rehearsal = state_of(item).rehearsal is not None
 
         def run_dir() -> Path:
             runs = state_of(item).runs
             assert runs, "a run asks, so it has a directory"
             return runs[-1]
 
-        return PageApprover(self.link, run_dir, allowed, is_rehearsal=bool(state_of(item).rehearsal))
+        return PageApprover(self.link, run_dir, allowed, is_rehearsal=is_rehearsal)
 
     def ask(self, question: Question) -> Answer:
         """Put a question of `--vnc-record=accept` to the user at the page."""
-        return self.link.ask(question, secrets_of(self._config).hide)
-
-    def choose(self, test: str, title: str, choices: Mapping[int, tuple[str, Screen]]) -> int | None:
-        """Have the user choose where a recording continues; return the number of the choice, None for none."""
         hide = secrets_of(self._config).hide
-        facts = [
-            (number, hide(text), base64.b64encode(encode_png(screen.pixels())).decode())
-            for number, (text, screen) in choices.items()
-        ]
+        return self.link.ask(question, hide)
+
+    def choose(
+        self,
+        test: str,
+        title: str,
+        choices: Mapping[int, tuple[str, Screen]],
+    ) -> int | None:
+        """Have the user choose where a recording continues; return the number of the
+        choice, None for none.
+        """
+        hide = secrets_of(self._config).hide
+        facts = []
+        for number, (text, screen) in choices.items():
+            png = encode_png(screen.pixels())
+            image = base64.b64encode(png).decode()
+            facts.append((number, hide(text), image))
         with uncounted():
-            kind, _ = self.link.put_question(about="choice", test=test, title=title, choices=facts)
+            kind, _ = self.link.put_question(
+                about="choice",
+                test=test,
+                title=title,
+                choices=facts,
+            )
         return int(kind) if kind.isdecimal() else None
 
 
-def _read(path: Path) -> bytes | None:
+def _interrupt() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def _handed_down(config: pytest.Config) -> list[str] | None:
+    """Return the URL for sessions and the token of the desk that the controller of this
+    worker, or what started this process, has named; None if this one starts a desk.
+    """
+    connection: list[str] | None = workerinput_of(config).get("vnc_ui")
+    file = os.environ.pop(VARIABLE, "")
+    if connection is None and file:
+        connection = json.loads(Path(file).read_text("utf-8"))
+    return connection
+
+
+def _start_desk() -> list[str]:
+    """Start the desk, which ends with this process. Return the page's URL, the URL for
+    sessions, and the token. Raises UsageError.
+    """
     try:
-        return path.read_bytes()
-    except OSError:  # its run keeps no images
-        return None
-
-
-def _desk_of(config: pytest.Config) -> tuple[str, str, str]:
-    """Return the URL for sessions, the token, and the page's URL if this process has started the desk."""
-    if connection := getattr(config, "workerinput", {}).get("vnc_ui"):
-        return connection[0], connection[1], ""
-    if file := os.environ.pop(VARIABLE, ""):
-        url, token = json.loads(Path(file).read_text("utf-8"))
-        return url, token, ""
-    if os.environ.get("CI"):
-        raise pytest.UsageError(
-            "--vnc-ui and --vnc-record=manual need a user at a browser, but CI is set. Remove them in CI"
-        )
+        check_user("--vnc-ui and --vnc-record=manual need", "Remove them in CI")
+    except SettingsError as exc:
+        raise pytest.UsageError(str(exc)) from exc
     command = [sys.executable, "-m", "pytest_vnc_use.ui"]
-    stdin, _ = os.pipe()  # its other end stays open as long as this process: then the desk knows that it has ended
-    desk = subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, start_new_session=True)
+    # its other end stays open as long as this process: then the desk knows that it has
+    # ended
+    stdin, _ = os.pipe()
+    desk = subprocess.Popen(
+        command,
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
     os.close(stdin)
     assert desk.stdout is not None
     with desk.stdout as lines:
         first = lines.readline()
     if not first:
-        raise pytest.UsageError(f"the page's server exited with code {desk.wait(_START_TIMEOUT_S)}")
-    page, url, token = json.loads(first)
-    return url, token, page
+        code = desk.wait(_START_TIMEOUT_S)
+        raise pytest.UsageError(f"the page's server exited with code {code}")
+    addresses: list[str] = json.loads(first)
+    return addresses

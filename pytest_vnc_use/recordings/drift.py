@@ -1,6 +1,8 @@
-"""A gate that stayed closed: what the machine has to do with it, and what the user can do about it.
+"""A gate that stayed closed: what the machine has to do with it, and what the user can
+do about it.
 
-A mask that is offered covers the whole line of text or cell that differs, not today's digit.
+A mask that is offered covers the whole line of text or cell that differs, not today's
+digit. Of a control's border it covers the border only.
 """
 
 from __future__ import annotations
@@ -9,37 +11,110 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import reduce
 
 import numpy as np
 
 from pytest_vnc_use.backends.pixels import APART_PX
 from pytest_vnc_use.errors import VncUseError
 from pytest_vnc_use.recordings import AGAIN
-from pytest_vnc_use.recordings.format import RecordedRun
+from pytest_vnc_use.recordings.format import Segment
 from pytest_vnc_use.recordings.gates import Gate, Mismatch, mask_of
-from pytest_vnc_use.recordings.images import Mask, Pixels
+from pytest_vnc_use.recordings.images import Mask, Pixels, differing
 from pytest_vnc_use.recordings.rehearse import Rehearsal
+from pytest_vnc_use.recordings.same_text import (
+    BLANK,
+    grown_ends,
+    lines_beside,
+    really_differing,
+)
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Region
+from pytest_vnc_use.types.actions import Point
 from pytest_vnc_use.types.protocols import Desktop
 
 _REMEDIES = (
-    "If the screen is right now, accept it: --vnc-record=accept --vnc-ui (without --vnc-ui, at a terminal).",
-    "Or record the test again: --vnc-record=manual by hand, --vnc-record=rewrite with a planner;",
+    (
+        "If the screen is right now, accept it: --vnc-record=accept --vnc-ui (without"
+        " --vnc-ui, at a terminal)."
+    ),
+    (
+        "Or record the test again: --vnc-record=manual by hand, --vnc-record=rewrite"
+        " with a planner;"
+    ),
     "--vnc-record=auto lets a planner continue from here.",
 )
-_ON = "or do the steps from here by hand on the page: --vnc-record=accept --vnc-ui, Continue by hand."
+_ON = (
+    "or do the steps from here by hand on the page: --vnc-record=accept --vnc-ui,"
+    " Continue by hand."
+)
 _BUG = "If it is wrong, the product has a bug: the report shows both screens."
-_NO_MASK = "If the screen is empty or another one, check that the program, or the server of its page, is running."
-_LATE = "If the recorded screen comes later, as after a notification at the start, wait longer: -o vnc_gate_seconds=40."
-_LEARN = "The difference is tiny: if the product is the same, record again with vnc_rehearse=2, which learns it."
+WAIT_LONGER = "If it only takes longer, wait longer: -o vnc_gate_seconds=40."
+_HANGS = (
+    (
+        "If the program hangs, or ignores the step, the product has a bug: the report"
+        " shows both screens."
+    ),
+    WAIT_LONGER,
+)
+_THEME = (
+    "If the program has another theme, such as a dark one, start it with the recorded"
+    " theme."
+)
+_NO_MASK = (
+    "If the screen is empty or another one, check that the program, or the server of"
+    " its page, is running."
+)
+_NO_WINDOW = (
+    "Check that the program starts: vnc_desktop.logs()['program'] is what it printed."
+)
+_CLOCK = (
+    "If a clock differs, stop it: put faketime -f '2026-01-15 10:00:00' before the"
+    " program's command."
+)
+_LATE = (
+    "If the recorded screen comes later, as after a notification at the start, wait"
+    " longer: -o vnc_gate_seconds=40."
+)
+_LEARN = (
+    "The difference is tiny: if the product is the same, record again with"
+    " vnc_rehearse=5, which learns it."
+)
 MAX_OFFERED_MASKS = 4
 MAX_OFFERED_SHARE = 0.25
 """The largest part of a screen for which a mask is proposed."""
-_BORDER_PX, _ROWS_PX = 3, 2
-"""How far a border reaches beyond the text in a cell; the largest gap between the rows of one line of text."""
+_BORDER_PX = 3
+"""How far a border reaches beyond the text in a cell."""
+_THIN_PX = 4
+"""The largest width of a border or a line, on a screen on which all is twice as large."""
+_LONG_PX = 20
+"""The least length of a border's side. Letters are shorter, and an O is a ring too."""
+_COVERED = 0.75
+"""The least share of a border's side that differs: its corners may be round."""
+_ROWS_PX = 2
+"""The largest gap between the rows of one line of text, as below the dot of an i."""
+_RECOLOURED_SHARE = 0.75
+"""The least share of a difference's region that has another colour in another theme."""
+_SAME_EDGES = 0.8
+"""The least share of the edges of either screen that the other one has too: 1.0 for
+GTK's themes.
+"""
+_RECOLOURED_REGION = 0.1
+"""The least share of the screen that such a region covers: below it is a button."""
+_NEARLY_ALL = 0.95
+"""The least share of a difference's pixels that lies within a window in another theme:
+beside it a clock may differ.
+"""
+_FIRST_SCREEN_SHARE = 0.02
+"""The largest share of a first screen that masks may hide: a clock. With more it may be
+another screen.
+"""
+_CLOCK_WIDER = 0.3
+"""The largest share by which a clock's text is wider than it was: 9:59 and 10:00."""
 _PLAIN = 0.5
-"""The least share of one colour around a difference on a plain background, on which lines and cells are seen."""
+"""The least share of one colour around a difference on a plain background, on which
+lines and cells are seen.
+"""
 
 
 FAMILIES = ("sans-serif", "serif", "monospace")
@@ -47,7 +122,9 @@ _DIFFERS = "This machine differs from the recording's"
 _LOOK_S = 20.0
 _STARTED = ("xvnc", "qt")
 _TOOLS = "dash|bash|coreutils|findutils|grep|sed|dpkg|dbus.*|dconf.*|.*-common"
-"""Packages that draw nothing: of the commands below, of wrappers and services, and doubles of a program's own."""
+"""Packages that draw nothing: of the commands below, of wrappers and services, and
+doubles of a program's own.
+"""
 _LOOK = f"""
 for family in {" ".join(FAMILIES)}; do fc-match -f "$family: %{{family[0]}}\\n" $family; done
 fc-match -f 'text: antialias %{{antialias}}, hinting %{{hinting}} %{{hintstyle}}, subpixels %{{rgba}}\\n' sans-serif
@@ -59,33 +136,147 @@ xdpyinfo | sed -n 's/^ *depth of root window: *\\([0-9]*\\).*/depth: \\1/p'
 """
 """It prints each known fact on a line, and nothing for a program that is not installed.
 
-The last command prints the versions of the packages of all programs that have the home of a desktop that we started.
+The last command prints the versions of the packages of all programs that have the home
+of a desktop that we started.
 """
 
 
 def machine_of(desktop: Desktop, settings: Settings) -> dict[str, str]:
-    """Return what draws on a desktop, by its name: fonts, text, scale, depth, server, rendering, versions of packages.
+    """Return what draws on a desktop, by its name: fonts, text, scale, depth, server,
+    rendering, versions of packages.
 
     Unknown facts are left out. No fact names a host or a user.
     """
     kind = settings.server if settings.server in _STARTED else ""
     facts = {"rendering": settings.rendering, "server": kind} if kind else {}
-    with suppress(VncUseError, AttributeError):  # only VNC reaches it, it is gone, or is a custom one without `run`
-        for line in desktop.run(["sh", "-c", _LOOK, "sh", kind], timeout_s=_LOOK_S).stdout.splitlines():
+    # only VNC reaches it, it is gone, or is a custom one without `run`
+    with suppress(VncUseError, AttributeError):
+        for line in desktop.run(
+            ["sh", "-c", _LOOK, "sh", kind], timeout_s=_LOOK_S
+        ).stdout.splitlines():
             name, _, value = line.partition(": ")
             facts |= {name: value} if value.strip() else {}
     return facts
 
 
 def difference(recorded: Mapping[str, str], now: Mapping[str, str]) -> str:
-    """Return in a sentence or two how this machine differs from the recording's; "" if nothing is known to."""
-    differs = {name: was for name, was in recorded.items() if now.get(name, was) != was}
-    fonts, others = ([name for name in differs if (name in FAMILIES) == is_font] for is_font in (True, False))
+    """Return in a sentence or two how this machine differs from the recording's; "" if
+    nothing is known to.
+    """
+    differs = [name for name, was in recorded.items() if now.get(name, was) != was]
+    fonts = [name for name in differs if name in FAMILIES]
+    others = [name for name in differs if name not in FAMILIES]
     sentences = []
-    for start, names in (("Fonts differ from the recording's machine", fonts), (_DIFFERS, others)):
-        values = ", ".join(f"{name} is now {now[name]}, was {differs[name]}" for name in names)
-        sentences += [f"{start}: {values}."] if names else []
+    for start, names in (
+        ("Fonts differ from the recording's machine", fonts),
+        (_DIFFERS, others),
+    ):
+        values = [f"{name} is now {now[name]}, was {recorded[name]}" for name in names]
+        if values:
+            sentences.append(f"{start}: {', '.join(values)}.")
     return " ".join(sentences)
+
+
+def explained(
+    mismatch: Mismatch, gate: Gate, seen: Pixels, acted_on: Pixels | None = None
+) -> Mismatch:
+    """Return the mismatch by its name: nothing changed after the step, the program has
+    no window, or the same drawing has other colours.
+
+    `acted_on` is the screen before the step; without it, the recorded one counts.
+    """
+    if is_unchanged(mismatch, gate, seen, acted_on):
+        problem = f"nothing changed on the screen after {gate.step}"
+        return replace(mismatch, problem=problem, kind="unchanged")
+    if not mismatch.boxes:
+        return mismatch
+    if gate.is_first and _lacks_window(mismatch.region, gate.expected, seen):
+        problem = f"the program's window is not there, {mismatch.region}"
+        return replace(mismatch, problem=problem, kind="no_window")
+    if recoloured := _recoloured_region(mismatch, gate, seen):
+        problem = f"other colours nearly everywhere {recoloured}, as in another theme"
+        return replace(mismatch, problem=problem, kind="recoloured")
+    if unchanged := _unchanged_boxes(mismatch, gate, seen, acted_on):
+        is_all = len(unchanged) == len(mismatch.boxes)
+        where = "there" if is_all else ", ".join(map(str, unchanged))
+        problem = f"{mismatch.problem}; nothing changed {where} after {gate.step}"
+        return replace(mismatch, problem=problem)
+    return mismatch
+
+
+def _lacks_window(region: Region, recorded: Pixels, seen: Pixels) -> bool:
+    """Return whether a large region is blank where the recording shows a drawing."""
+    was = region.part_of(recorded)
+    now = region.part_of(seen)
+    is_large = now.size >= _RECOLOURED_REGION * seen.size
+    is_blank = bool((now == now[0, 0]).all())
+    return is_large and is_blank and bool(_edges(was).any())
+
+
+def _recoloured_region(mismatch: Mismatch, gate: Gate, seen: Pixels) -> Region | None:
+    """Return the region of a difference that shows the same drawing in other colours:
+    all of it, or a window beside which little differs; None if there is none.
+    """
+    differs = differing(gate.expected, seen) & ~gate.ignored
+    for region in (mismatch.region, *mismatch.boxes):
+        share = np.count_nonzero(region.part_of(differs)) / np.count_nonzero(differs)
+        if share >= _NEARLY_ALL and is_recoloured(region, gate.expected, seen):
+            return region
+    return None
+
+
+def _unchanged_boxes(
+    mismatch: Mismatch, gate: Gate, seen: Pixels, acted_on: Pixels | None
+) -> list[Region]:
+    """Return the boxes of a difference that show what was there before the step, as in
+    a window that is only half drawn.
+    """
+    if gate.before is None:
+        return []
+    differs = differing(gate.expected, seen) & ~gate.ignored
+    differs &= differing(gate.before, gate.expected)
+    before = gate.before if acted_on is None else acted_on
+    has_changed = differing(before, seen)
+    return [
+        box
+        for box in mismatch.boxes
+        if box.part_of(differs).any() and not box.part_of(has_changed).any()
+    ]
+
+
+def is_unchanged(
+    mismatch: Mismatch, gate: Gate, seen: Pixels, acted_on: Pixels | None
+) -> bool:
+    """Return whether a step that had an effect in the recording has none now."""
+    before = gate.before if acted_on is None else acted_on
+    is_effect = bool(mismatch.boxes) or mismatch.region == gate.caret
+    if before is None or gate.left_out is None or not (gate.shows_effect and is_effect):
+        return False
+    return not (differing(before, seen) & ~gate.left_out).any()
+
+
+def is_recoloured(region: Region, recorded: Pixels, seen: Pixels) -> bool:
+    """Return whether a large region shows the same drawing in other colours."""
+    was = region.part_of(recorded)
+    now = region.part_of(seen)
+    if was.size < _RECOLOURED_REGION * seen.size:
+        return False
+    if differing(was, now).mean() < _RECOLOURED_SHARE:
+        return False
+    edges = _edges(was)
+    edges_now = _edges(now)
+    both = int((edges & edges_now).sum())
+    return both >= _SAME_EDGES * max(1, int(edges.sum()), int(edges_now.sum()))
+
+
+def _edges(screen: Pixels) -> Mask:
+    """Mark each pixel that differs from the one above it or to its left: the outlines
+    of a drawing, whatever its colours.
+    """
+    marked = np.zeros(screen.shape, np.bool_)
+    marked[1:] = differing(screen[1:], screen[:-1])
+    marked[:, 1:] |= differing(screen[:, 1:], screen[:, :-1])
+    return marked
 
 
 def mask_command(test: str, masks: Iterable[Region]) -> str:
@@ -96,119 +287,249 @@ def mask_command(test: str, masks: Iterable[Region]) -> str:
 
 def is_maskable(masks: Iterable[Region], shape: tuple[int, ...]) -> bool:
     """Return whether masks leave enough of the screen to propose them."""
-    return float(mask_of(masks, shape).mean()) <= MAX_OFFERED_SHARE
+    return _share_of(masks, shape) <= MAX_OFFERED_SHARE
+
+
+def _share_of(regions: Iterable[Region], shape: tuple[int, ...]) -> float:
+    """Return the share of the screen that regions cover, from 0 to 1."""
+    return float(mask_of(regions, shape).mean())
 
 
 def cell_around(box: Region, recorded: Pixels, seen: Pixels) -> Region:
-    """Return the whole line of text, or cell, that holds a difference: what changes there next may be wider.
+    """Return the whole line of text, or cell, that holds a difference: what changes
+    there next may be wider.
 
-    It ends at a border, or at a gap wider than the line is high. On no plain background it is the box and its edge.
+    It ends at a border, or at a gap wider than the line is high. On no plain background
+    it is the box and its edge.
+
+        │ Total: 3.0[0]  │      [ ] is the box of the difference, the digit that changed
+        │(Total: 3.00   )│      ( ) is the cell: the line, and the blank beside it
     """
     height, width = seen.shape
-    size = width, height
+    ring = box.grown(_BORDER_PX, width, height)
     ink = np.zeros(seen.shape, np.bool_)
     for screen in (recorded, seen):
-        ring, around = box.grown(_BORDER_PX, *size), np.ones(screen.shape, np.bool_)
-        box.part_of(around)[:] = False
-        colours, counts = np.unique(ring.part_of(screen)[ring.part_of(around)], return_counts=True)
-        if not counts.size or counts.max() < _PLAIN * counts.sum():
+        background = _background_around(box, ring, screen)
+        if background is None:
             return ring
-        ink |= screen != colours[counts.argmax()]
+        ink |= screen != background
+
+    # first over the gaps between the rows of one line, then what these have made wider
     for gap_px in (_ROWS_PX, 0):
-        top, bottom = _grown(_lines(ink, box, 0), box.top, box.bottom, gap_px)
+        rows = lines_beside(ink, box, 0)
+        top, bottom = grown_ends(rows, box.top, box.bottom, gap_px)
         box = replace(box, top=top, bottom=bottom)
-        left, right = _grown(_lines(ink, box, 1), box.left, box.right, max(APART_PX, bottom - top))
+        columns = lines_beside(ink, box, 1)
+        space_px = max(APART_PX, bottom - top)
+        left, right = grown_ends(columns, box.left, box.right, space_px)
         box = replace(box, left=left, right=right)
-    kinds, room = _lines(ink, box, 1), box.bottom - box.top
-    left = _blank_until(kinds[: box.left][::-1], room)
-    right = _blank_until(kinds[box.right :], room)
-    box = replace(box, left=box.left - left, right=box.right + right)
-    kinds = _lines(ink, box, 0)
-    above, below = (_blank_until(part, _ROWS_PX) for part in (kinds[: box.top][::-1], kinds[box.bottom :]))
-    return replace(box, top=box.top - above, bottom=box.bottom + below)
+
+    columns = lines_beside(ink, box, 1)
+    room_px = box.bottom - box.top
+    box = replace(
+        box,
+        left=box.left - _blank_until(columns[: box.left][::-1], room_px),
+        right=box.right + _blank_until(columns[box.right :], room_px),
+    )
+    rows = lines_beside(ink, box, 0)
+    return replace(
+        box,
+        top=box.top - _blank_until(rows[: box.top][::-1], _ROWS_PX),
+        bottom=box.bottom + _blank_until(rows[box.bottom :], _ROWS_PX),
+    )
 
 
-_BLANK, _INK, _BORDER = 0, 1, 2
-
-
-def _lines(ink: Mask, box: Region, axis: int) -> np.ndarray:
-    """Return for each row (axis 0) or column (axis 1) beside a box whether it is blank, has ink, or is a border."""
-    wider = box.grown(_BORDER_PX, ink.shape[1], ink.shape[0])
-    inside = ink[:, box.left : box.right] if axis == 0 else ink[box.top : box.bottom].T
-    beyond = ink[:, wider.left : wider.right] if axis == 0 else ink[wider.top : wider.bottom].T
-    return np.where(beyond.all(axis=1), _BORDER, np.where(inside.any(axis=1), _INK, _BLANK))
-
-
-def _grown(kinds: np.ndarray, start: int, stop: int, gap_px: int) -> tuple[int, int]:
-    """Return the ends of the ink around a stretch, across gaps of so many blank lines, up to a border."""
-    ends = []
-    for outward in (kinds[:start][::-1], kinds[stop:]):
-        reached = blank = 0
-        for number, kind in enumerate(outward, 1):
-            blank = 0 if kind == _INK else blank + 1
-            if kind == _BORDER or blank > gap_px:
-                break
-            reached = number if kind == _INK else reached
-        ends.append(reached)
-    return start - ends[0], stop + ends[1]
+def _background_around(box: Region, ring: Region, screen: Pixels) -> int | None:
+    """Return the colour of the plain background between a box and the larger region
+    `ring`; None if there is none.
+    """
+    is_around = np.ones(screen.shape, np.bool_)
+    box.part_of(is_around)[:] = False
+    around = ring.part_of(screen)[ring.part_of(is_around)]
+    colours, counts = np.unique(around, return_counts=True)
+    if not counts.size or counts.max() < _PLAIN * counts.sum():
+        return None
+    return int(colours[counts.argmax()])
 
 
 def _blank_until(outward: np.ndarray, maximum: int) -> int:
     """Return the number of blank lines next to a box, at most `maximum`."""
-    used = np.flatnonzero(outward[:maximum] != _BLANK)
+    used = np.flatnonzero(outward[:maximum] != BLANK)
     return int(used[0]) if used.size else len(outward[:maximum])
 
 
-def offered_masks(gate: Gate, boxes: Sequence[Region], seen: Pixels) -> tuple[Region, ...]:
-    """Return the masks that would hide a difference with its lines or cells.
+def offered_masks(
+    mismatch: Mismatch, gate: Gate, seen: Pixels, due_at: Sequence[Point] = ()
+) -> tuple[Region, ...]:
+    """Return the masks that would hide a difference with its lines or cells, or a
+    region that changes on its own.
 
-    There are none for a first screen, which may be another screen altogether, and where they would hide too much.
+    There are none where nothing or everything changed, where they would hide too much,
+    and for a first screen of which more than a clock differs: that may be another
+    screen altogether. Nor are there where they would hide a point at which the next
+    step acts: it would act on what no user has looked at.
     """
-    if gate.is_first:
+    masks = _masks_of(mismatch, gate, seen)
+    hides_target = any(mask.holds(point) for mask in masks for point in due_at)
+    return () if hides_target else masks
+
+
+def _masks_of(mismatch: Mismatch, gate: Gate, seen: Pixels) -> tuple[Region, ...]:
+    if mismatch.kind == "variants":
+        return (mismatch.region,) if is_maskable([mismatch.region], seen.shape) else ()
+    if mismatch.kind != "difference" or not mismatch.boxes:
         return ()
     masks: list[Region] = []
-    for cell in (cell_around(box, gate.expected, seen) for box in boxes):
-        met = [mask for mask in masks if mask.meets(cell)]
-        masks = [mask for mask in masks if mask not in met]
-        for mask in met:
-            cell = cell.joined(mask)
-        masks.append(cell)
-    return tuple(masks) if masks and is_maskable(masks, seen.shape) else ()
+    for box in _few(mismatch):
+        for part in parts_around(box, gate, seen):
+            met = [mask for mask in masks if mask.meets(part)]
+            masks = [mask for mask in masks if mask not in met]
+            masks.append(reduce(Region.joined, met, part))
+    most = _FIRST_SCREEN_SHARE if gate.is_first else MAX_OFFERED_SHARE
+    return tuple(masks) if _share_of(masks, seen.shape) <= most else ()
+
+
+def parts_around(box: Region, gate: Gate, seen: Pixels) -> tuple[Region, ...]:
+    """Return what a mask of a difference hides: the sides of a border, or the line of
+    text or cell that holds the difference.
+    """
+    border = _border_sides(box, gate, seen)
+    return border or (cell_around(box, gate.expected, seen),)
+
+
+def _border_sides(box: Region, gate: Gate, seen: Pixels) -> tuple[Region, ...]:
+    """Return the four sides of a border if nothing else differs within a box; none if
+    something does.
+    """
+    width = box.right - box.left
+    height = box.bottom - box.top
+    if min(width, height) < _LONG_PX:
+        return ()
+    differs = really_differing(gate.expected, seen, gate.ignored)
+    inside = box.part_of(differs)
+    for thick_px in range(1, _THIN_PX + 1):
+        if not inside[thick_px:-thick_px, thick_px:-thick_px].any():
+            break
+    else:
+        return ()
+    top = box.top + thick_px
+    bottom = box.bottom - thick_px
+    sides = (
+        replace(box, bottom=top),
+        replace(box, top=bottom),
+        replace(box, top=top, bottom=bottom, right=box.left + thick_px),
+        replace(box, top=top, bottom=bottom, left=box.right - thick_px),
+    )
+    covered = [side.part_of(differs) for side in sides]
+    along = [covered[0].any(0), covered[1].any(0), covered[2].any(1), covered[3].any(1)]
+    if any(line.mean() < _COVERED for line in along):
+        return ()
+    return sides
+
+
+def _few(mismatch: Mismatch) -> tuple[Region, ...]:
+    """Return the boxes of a difference; if there are many, the one around them all."""
+    is_few = len(mismatch.boxes) <= MAX_OFFERED_MASKS
+    return mismatch.boxes if is_few else (mismatch.region,)
 
 
 def remedies(
     mismatch: Mismatch,
     gate: Gate,
     seen: Pixels,
-    run: RecordedRun,
+    run: Segment,
     test: str,
     *,
     acted_on: Pixels | None = None,
+    due_at: Sequence[Point] = (),
     moved: str = "",
     unasked: str = "",
 ) -> list[str]:
-    """Return what can be done about a gate that stayed closed, a line each: accept, record again, mask, or repair.
+    """Return what can be done about a gate that stayed closed, a line each: accept,
+    record again, mask, or repair.
 
-    `moved` is the target that has moved, so that nothing can be accepted; `unasked` is why no reviewer was asked.
+    The next step acts at the points `due_at`. `moved` is the target that has moved, so
+    that nothing can be accepted; `unasked` is why no reviewer was asked.
     """
+    lines: list[str] = []
+    if unasked and not moved:
+        lines.append(f"No user was asked whether the screen is right: {unasked}.")
+    is_unchanged = mismatch.kind == "unchanged"
+    if is_unchanged or _unchanged_boxes(mismatch, gate, seen, acted_on):
+        lines += _HANGS
+    if mismatch.kind == "recoloured":
+        lines.append(_THEME)
+    if mismatch.kind == "no_window":
+        lines.append(_NO_WINDOW)
     if moved:
-        lines = [f"It cannot be accepted, because {moved}. If it is right, {AGAIN},", _ON, _BUG]
+        lines += [f"It cannot be accepted, because {moved}. If it is right, {AGAIN},"]
+        lines.append(_ON)
     else:
-        lines = [f"No user was asked whether the screen is right: {unasked}."] if unasked else []
-        lines += [*_REMEDIES, _BUG]
-    if not mismatch.boxes:
-        return lines
-    if Rehearsal.opened(gate, seen, acted_on):
-        lines.append(_LEARN)
-    if gate.is_first:
-        lines.append(_LATE)
-    boxes = mismatch.boxes if len(mismatch.boxes) <= MAX_OFFERED_MASKS else (mismatch.region,)
-    if not is_maskable(boxes, seen.shape):
-        lines.append(_NO_MASK)
-    elif masks := offered_masks(gate, boxes, seen):
-        claims = run.claims_hidden_by(masks)
-        lost = f"; {claims[0]!r} must then be judged again, with --vnc-record=auto and a judge" if claims else ""
-        hidden = int(mask_of(masks, seen.shape).sum())
-        lines.append(f"If that region changes on its own, mask it ({hidden:,} px{lost}):")
-        lines.append(f"  {mask_command(test, masks)}")
-    return lines
+        lines += _REMEDIES
+    if not is_unchanged:
+        lines.append(_BUG)
+    if mismatch.kind == "difference" and mismatch.boxes:
+        if Rehearsal.with_learned(gate, seen, acted_on):
+            lines.append(_LEARN)
+        if gate.is_first and not _is_of_targets(mismatch, gate, seen, run):
+            lines.append(_LATE)
+        if not is_maskable(_few(mismatch), seen.shape):
+            lines.append(_NO_MASK)
+    masks = offered_masks(mismatch, gate, seen, due_at)
+    if masks and gate.is_first and _may_be_clock(masks, gate.expected, seen):
+        lines.append(_CLOCK)
+    return lines + _about_masks(masks, seen, run, test)
+
+
+def _is_of_targets(mismatch: Mismatch, gate: Gate, seen: Pixels, run: Segment) -> bool:
+    """Return whether each box of a difference belongs to a control that a step acts on:
+    it was renamed, and no other screen is still to come.
+    """
+    targets: list[Point] = []
+    for number in range(len(run.steps)):
+        targets += run.points_at(number)
+    cells = [cell_around(box, gate.expected, seen) for box in mismatch.boxes]
+    return all(any(map(cell.holds, targets)) for cell in cells)
+
+
+def _may_be_clock(masks: Iterable[Region], recorded: Pixels, seen: Pixels) -> bool:
+    """Return whether texts in these regions are about as wide as they were: a time has
+    as many digits as another, or one more.
+    """
+    for mask in masks:
+        was = _ink_columns(mask.part_of(recorded))
+        now = _ink_columns(mask.part_of(seen))
+        if abs(now - was) > _CLOCK_WIDER * max(now, was):
+            return False
+    return True
+
+
+def _ink_columns(part: Pixels) -> int:
+    """Return the number of columns from the first to the last that is not of the most
+    frequent colour.
+    """
+    colours, counts = np.unique(part, return_counts=True)
+    columns = np.flatnonzero((part != colours[counts.argmax()]).any(axis=0))
+    return int(np.ptp(columns)) + 1 if columns.size else 0
+
+
+def _about_masks(
+    masks: Sequence[Region], seen: Pixels, run: Segment, test: str
+) -> list[str]:
+    """Return how to mask these regions, and what that takes away; nothing without
+    masks.
+    """
+    if not masks:
+        return []
+    claims = run.claims_hidden_by(masks)
+    lost = ""
+    if claims:
+        lost = (
+            f"; {claims[0]!r} must then be judged again, with --vnc-record=auto and a"
+            " judge"
+        )
+    hidden_px = int(mask_of(masks, seen.shape).sum())
+    return [
+        f"If that region changes on its own, mask it ({hidden_px:,} px{lost}):",
+        f"  {mask_command(test, masks)}",
+    ]

@@ -1,186 +1,505 @@
-"""What was judged, without a model: a recorded answer is given again where the screen shows its evidence again."""
+"""What was judged: a recorded answer is given again, without a model, where the screen
+shows its evidence again; a new answer is kept with its evidence.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.backends.pixels import boxes_of
 from pytest_vnc_use.deadline import Deadline
-from pytest_vnc_use.errors import Inconclusive, ProductFailed
-from pytest_vnc_use.recordings.accept import Review
-from pytest_vnc_use.recordings.format import Evidence, Screen, dynamic_region
+from pytest_vnc_use.errors import Inconclusive, ProductFailed, causes
+from pytest_vnc_use.recordings.accept import NO, Answer
+from pytest_vnc_use.recordings.course import Allowances, Course
+from pytest_vnc_use.recordings.format import (
+    DynamicRegion,
+    Evidence,
+    Screen,
+    dynamic_region,
+    merged,
+)
 from pytest_vnc_use.recordings.gates import (
     BACK_S,
     LOOK_FOR_BLINK_S,
     BlinkWatch,
+    Gate,
     Mismatch,
     evidence_gate,
 )
 from pytest_vnc_use.recordings.images import Pixels, differing, frame_of, pixels_in
-from pytest_vnc_use.recordings.moving import STABLE_S
-from pytest_vnc_use.recordings.rehearse import Rehearsal
-from pytest_vnc_use.types import REDACTED_COLOUR, Frame, JsonObject, Reading, Region, Report, Verdict
+from pytest_vnc_use.recordings.life import GateClosed
+from pytest_vnc_use.recordings.moving import STABLE_S, screen_of, stable_screen
+from pytest_vnc_use.recordings.segment_run import SegmentRun
+from pytest_vnc_use.types import (
+    REDACTED_COLOUR,
+    Frame,
+    JsonObject,
+    Reading,
+    Region,
+    Report,
+    Verdict,
+)
 from pytest_vnc_use.types.protocols import Controller, Judge, Reader
 from pytest_vnc_use.types.verdicts import USER_VERDICT, check_answer
 
-UNJUDGED = "have it judged again with --vnc-record=auto or rewrite and a judge (--vnc-planner, or --vnc-judge)"
+UNJUDGED = (
+    "have it judged again with --vnc-record=auto or rewrite and a judge (--vnc-planner,"
+    " or --vnc-judge)"
+)
 ONLY_MASKED = (
-    "it holds by what a mask hides {}, which no replay compares, and not by the rest: {}; make the mask smaller "
-    '("masks" in the recording), or claim what is beside it'
+    "it holds by what a mask hides {}, which no replay compares, and not by the rest:"
+    ' {}; make the mask smaller ("masks" in the recording), or claim what is beside it'
 )
 _BLINKS_S = 4.0
 """The longest wait for all variants of a blinking part."""
 
-Comparison = tuple[Frame, Evidence | None, Mismatch | None]
-"""What a claim was compared with: the frame, its evidence, and how the frame differs from that."""
+
+@dataclass(frozen=True)
+class Compared:
+    """What a claim was compared with: the `frame` that was looked at last, its
+    `evidence` if there is any, and how the frame differs from that.
+    """
+
+    frame: Frame
+    evidence: Evidence | None = None
+    mismatch: Mismatch | None = None
 
 
 @dataclass(eq=False)
 class RecordedJudge:
-    """The ports Judge and Reader: a recorded answer is given again on the same screen, and on no other.
+    """The ports Judge and Reader: a recorded answer is given again on the same screen,
+    and on no other.
 
-    Beside each evidence is the recorded end of its run, if nothing acted on the desktop since: what passed by between
-    the two may still be there, outside the claim's region. The `live` judge answers everything else; without one the
-    verdict is unsure. `hide` takes secrets out of a claim.
-    `masks` are left out of all comparisons, so they are no evidence. The `controller` watches what blinks. `compared`
-    gets for each claim the frame that was compared, its evidence if there is any, and how the frame differs from that.
-    A screen must stay so for `watch_s`, unless `is_watched` says that it did, or is seen to.
+    Args:
+        evidence: What was judged. Beside it is the recorded end of its segment, if
+            nothing acted on the desktop since: what passed by between the two may still
+            be there, outside the claim's region.
+        live: Answers everything else; without it the verdict is unsure.
+        allowances: What else counts as the same screen. Masks are no evidence.
+        controller: Watches what blinks.
+        hide: Takes secrets out of a claim.
+        compared: Gets for each claim what it was compared with.
+        watch_s: How long a screen must stay, in seconds.
+        watched: The replay whose end has been watched for that time; None for none.
     """
 
     evidence: Sequence[tuple[Evidence, Screen | None]]
     live: Callable[[], Judge] | None
-    masks: tuple[Region, ...]
+    allowances: Allowances
     controller: Callable[[], Controller]
     hide: Callable[[str], str]
-    compared: dict[str, Comparison]
-    rehearsal: Rehearsal | None = None
-    review: Review | None = None
+    compared: dict[str, Compared]
     watch_s: float = STABLE_S
-    is_watched: Callable[[Pixels], bool] = lambda _: False
+    watched: Course | None = None
 
-    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
-        """Return the recorded verdict, else the live judge's. Without a live judge, answer `unsure` at once.
+    def judge(
+        self, claim: str, frame: Frame, *, timeout_s: float, report: Report
+    ) -> Verdict:
+        """Return the recorded verdict, else the live judge's. Without a live judge,
+        answer `unsure` at once.
 
-        A verdict by what a mask hides could not be replayed, so the judge is asked again without that.
+        A verdict by what a mask hides could not be replayed, so the judge is asked
+        again without that.
         """
         evidence, problem, frame = self._find_evidence(claim, frame, reading=False)
         if evidence and evidence.verdict != "read":
-            reason = f"the screen is the same as when this was judged: {evidence.reason}"
+            reason = (
+                f"the screen is the same as when this was judged: {evidence.reason}"
+            )
             return Verdict(claim, evidence.verdict, reason, evidence.region, frame.ref)
         if self.live is None:
             return Verdict(claim, "unsure", f"{problem}; {UNJUDGED}", frame=frame.ref)
         live = self.live()
-
-        def ask(shown: Frame) -> Verdict:
-            return check_answer(live, live.judge(claim, shown, timeout_s=timeout_s, report=report), Verdict)
-
-        verdict = ask(frame)
-        by = Evidence(claim=claim, verdict="holds", region=verdict.region, screen=Screen())
-        hides = next(filter(by.is_about, self.masks), None)
-        if hides is None or verdict.kind == "unsure" or verdict.reason.startswith(USER_VERDICT):
+        verdict = _ask(live, claim, frame, timeout_s, report)
+        hides = self._mask_over(verdict)
+        if hides is None:
             return verdict
         masked = self._without_masks(frame)
-        again = ask(masked)
+        again = _ask(live, claim, masked, timeout_s, report)
         usage = verdict.usage + again.usage
         if again.kind == verdict.kind:
-            self.compared[self.hide(claim)] = masked, *self.compared[self.hide(claim)][1:]
+            hidden = self.hide(claim)
+            self.compared[hidden] = replace(self.compared[hidden], frame=masked)
             return replace(again, frame=verdict.frame, usage=usage)
         if not verdict.holds:
             return replace(verdict, usage=usage)
-        return replace(verdict, kind="unsure", reason=ONLY_MASKED.format(hides, again.reason), usage=usage)
+        reason = ONLY_MASKED.format(hides, again.reason)
+        return replace(verdict, kind="unsure", reason=reason, usage=usage)
+
+    def _mask_over(self, verdict: Verdict) -> Region | None:
+        """Return a mask over what a judge's verdict is about; None for none, and where
+        a user judged.
+        """
+        if verdict.kind == "unsure" or verdict.reason.startswith(USER_VERDICT):
+            return None
+        by = Evidence(
+            claim=verdict.claim,
+            verdict="holds",
+            region=verdict.region,
+            screen=Screen(),
+        )
+        return next(filter(by.is_about, self.allowances.masks), None)
 
     def _without_masks(self, frame: Frame) -> Frame:
-        """Return a frame on which the masks are redacted: what a judge sees there, a replay can compare."""
+        """Return a frame on which the masks are redacted: what a judge sees there, a
+        replay can compare.
+        """
         pixels = pixels_in(frame).copy()
-        for mask in self.masks:
+        for mask in self.allowances.masks:
             mask.part_of(pixels)[:] = REDACTED_COLOUR
-        redacted = (*frame.redacted, *self.masks)
-        return replace(frame_of(pixels), taken_at=frame.taken_at, moving=frame.moving, redacted=redacted)
+        redacted = (*frame.redacted, *self.allowances.masks)
+        return replace(
+            frame_of(pixels),
+            taken_at=frame.taken_at,
+            moving=frame.moving,
+            redacted=redacted,
+        )
 
-    def read(self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
-        """Return the recorded value, else the live judge's. Without a live judge, raise Inconclusive at once."""
+    def read(
+        self,
+        question: str,
+        schema: JsonObject,
+        frame: Frame,
+        *,
+        timeout_s: float,
+        report: Report,
+    ) -> Reading:
+        """Return the recorded value, else the live judge's. Without a live judge, raise
+        Inconclusive at once.
+        """
         evidence, problem, frame = self._find_evidence(question, frame, reading=True)
         if evidence:
             reason = f"the screen is the same as when this was read: {evidence.reason}"
             return Reading(question, evidence.value, reason, evidence.region, frame.ref)
         reader = self.live() if self.live else None
         if isinstance(reader, Reader):
-            reading = reader.read(question, schema, frame, timeout_s=timeout_s, report=report)
+            with causes.users_errors("judge", reader):
+                reading = reader.read(
+                    question, schema, frame, timeout_s=timeout_s, report=report
+                )
             return check_answer(reader, reading, Reading)
-        raise Inconclusive(f"extract: no planner can read {question!r}: {problem}; {UNJUDGED}")
+        raise Inconclusive(
+            f"extract: no planner can read {question!r}: {problem}; {UNJUDGED}"
+        )
 
-    def _find_evidence(self, claim: str, frame: Frame, *, reading: bool) -> tuple[Evidence | None, str, Frame]:
-        """Return the evidence that the screen shows again, or None and the reason, and the frame that was compared."""
-        sanitized, mismatch, compared = self.hide(claim), None, frame
-        self.compared[sanitized] = frame, None, None
-        for evidence, end in self.evidence:
-            if evidence.claim == sanitized and (evidence.verdict == "read") == reading:
-                mismatch, compared = self._mismatch(evidence, end, frame)
-                self.compared[sanitized] = compared, evidence, mismatch
-                if mismatch is None:
-                    return evidence, "", compared
-        _, nearest, _ = self.compared[sanitized]
-        if nearest is None or mismatch is None:
-            return None, "it has no recorded verdict, and no judge is configured", frame
-        where = f"drift from the recorded evidence: {mismatch.problem}"
-        if self.review and mismatch.boxes and not self.live:  # after a model has continued, the judge is asked
-            gate = evidence_gate(nearest.screen, self.masks)
-            answer = self.review.ask_claim(nearest, gate, compared, where)
-            if answer.kind == "bug":
-                raise ProductFailed(f"{claim!r}: {answer.text or 'it is a bug'} (according to the reviewer)\n{where}")
-            if answer.kind == "accept":
-                self.compared[sanitized] = compared, nearest, None
-                return nearest, "", compared
-            where += f"; the reviewer was not asked: {answer.text}" if answer.text else ""
-        return None, f"{where}; no judge is configured", compared
-
-    def _mismatch(self, evidence: Evidence, end: Screen | None, frame: Frame) -> tuple[Mismatch | None, Frame]:
-        """Return the difference from the evidence, and the frame that shows it; a later one than `frame` may.
-
-        The screen must stay so for the time of an end, unless it is the end that was watched. For what always changes
-        now, such as a caret that did not blink, it is looked at again, as a gate does. Each blinking part in the
-        evidence's region must show all its variants again. Evidence without a region may be about any region that no
-        comparison looks at, except those no larger than a caret.
+    def _find_evidence(
+        self, claim: str, frame: Frame, *, reading: bool
+    ) -> tuple[Evidence | None, str, Frame]:
+        """Return the evidence that the screen shows again, or None and the reason, and
+        the frame that was compared.
         """
-        about = evidence.region
-        hidden = [*self.masks, *(part.region for part in evidence.screen.dynamic if part.kind == "always_changing")]
-        for region in () if evidence.is_end else hidden:
-            if evidence.is_about(region):
-                why = f"the claim's region is masked or always changing, {region}"
-                return Mismatch(f"{why}, so it cannot be compared", region), frame
-        mismatch, seen, controller = self._other(evidence, end, frame), frame, self.controller()
-        stable_s = 0.0 if self.is_watched(pixels_in(frame)) or not evidence.screen.stable_s else self.watch_s
-        boxes = mismatch.boxes if mismatch else ()
-        moves = bool(boxes) and all(any(map(box.meets, frame.moving)) for box in boxes)
-        if moves or (not mismatch and controller.changed_since(clock.monotonic() - stable_s)):
-            while (left_s := frame.taken_at + stable_s + (BACK_S if mismatch else 0.0) - clock.monotonic()) > 0:
-                left_s = min(left_s, LOOK_FOR_BLINK_S) if mismatch else left_s
-                if not controller.wait_changed(seen.taken_at, left_s) and not mismatch:
-                    break
-                seen = controller.frame()
-                mismatch = self._other(evidence, end, seen)
+        hidden = self.hide(claim)
+        nearest = Compared(frame)
+        self.compared[hidden] = nearest
+        for evidence, end in self.evidence:
+            is_reading = evidence.verdict == "read"
+            if evidence.claim != hidden or is_reading != reading:
+                continue
+            mismatch, compared = self._mismatch(evidence, end, frame)
+            nearest = Compared(compared, evidence, mismatch)
+            self.compared[hidden] = nearest
+            if mismatch is None:
+                return evidence, "", compared
+        if nearest.evidence is None or nearest.mismatch is None:
+            return None, "it has no recorded verdict, and no judge is configured", frame
+        where = f"drift from the recorded evidence: {nearest.mismatch.problem}"
+        # After a model has continued, the judge is asked.
+        if nearest.mismatch.boxes and not self.live:
+            answer = self._ask_reviewer(nearest.evidence, nearest, where)
+            if answer.kind == "bug":
+                bug = answer.text or "it is a bug"
+                raise ProductFailed(
+                    f"{claim!r}: {bug} (according to the reviewer)\n{where}"
+                )
+            if answer.kind == "accept":
+                self.compared[hidden] = replace(nearest, mismatch=None)
+                return nearest.evidence, "", nearest.frame
+            if answer.text:
+                where += f"; the reviewer was not asked: {answer.text}"
+        return None, f"{where}; no judge is configured", nearest.frame
+
+    def _ask_reviewer(
+        self, evidence: Evidence, nearest: Compared, problem: str
+    ) -> Answer:
+        """Return whether a claim holds, by a reviewer; no where there is none."""
+        review = self.allowances.review
+        if review is None or nearest.mismatch is None:
+            return NO
+        made = evidence_gate(evidence.screen, self.allowances.masks)
+        asked = replace(nearest.mismatch, problem=problem)
+        return review.ask_claim(evidence, made, nearest.frame, asked)
+
+    def _mismatch(
+        self, evidence: Evidence, end: Screen | None, frame: Frame
+    ) -> tuple[Mismatch | None, Frame]:
+        """Return the difference from the evidence, and the frame that shows it; a later
+        one than `frame` may.
+
+        The screen must stay so for the time of an end, unless it is the end that was
+        watched. For what always changes now, such as a caret that did not blink, it is
+        looked at again, as a gate does. Each blinking part in the evidence's region
+        must show all its variants again.
+        """
+        if hidden := self._hidden_region(evidence):
+            why = f"the claim's region is masked or always changing, {hidden}"
+            return Mismatch(f"{why}, so it cannot be compared", hidden), frame
+        mismatch, seen = self._stable_difference(evidence, end, frame)
         if mismatch:
             return mismatch, seen
-        blinking = [part for part in evidence.screen.dynamic if part.kind == "blinks"]
-        blinking = [part for part in blinking if about is None or about.meets(part.region)]
-        blinks, deadline = BlinkWatch(blinking), Deadline(_BLINKS_S)
-        while blinking and (mismatch := blinks.note(pixels_in(controller.raw_frame()))) and deadline.remaining_s:
-            controller.wait_changed(clock.monotonic(), LOOK_FOR_BLINK_S)
-        return mismatch, frame
+        return self._await_blinks(evidence), frame
 
-    def _other(self, evidence: Evidence, end: Screen | None, frame: Frame) -> Mismatch | None:
-        """Return where a frame differs from the judged one. In a rehearsal, what may be learnt does not count."""
-        screen, seen = evidence.screen, pixels_in(frame)
-        gate = evidence_gate(screen, self.masks)
-        if self.rehearsal and self.rehearsal.accepts(screen, gate, seen):
+    def _hidden_region(self, evidence: Evidence) -> Region | None:
+        """Return a region that no comparison looks at and that a claim is about.
+
+        Evidence without a region may be about any such region, except those no larger
+        than a caret. The end of a task is about the whole screen.
+        """
+        if evidence.is_end:
             return None
-        mismatch = gate.mismatch(seen)
+        changing = [
+            part.region
+            for part in evidence.screen.dynamic
+            if part.kind == "always_changing"
+        ]
+        for region in (*self.allowances.masks, *changing):
+            if evidence.is_about(region):
+                return region
+        return None
+
+    def _stable_difference(
+        self, evidence: Evidence, end: Screen | None, frame: Frame
+    ) -> tuple[Mismatch | None, Frame]:
+        """Return the difference once the screen has stayed so for its time."""
+        mismatch = self._other(evidence, end, frame)
+        seen = frame
+        controller = self.controller()
+        stable_s = self._stable_s(evidence, frame)
+        changed_at = clock.monotonic() - stable_s
+        is_open_late = mismatch is None and controller.changed_since(changed_at)
+        if not is_open_late and not _is_moving(mismatch, frame):
+            return mismatch, seen
+        while True:
+            until = frame.taken_at + stable_s + (BACK_S if mismatch else 0.0)
+            rest_s = until - clock.monotonic()
+            if rest_s <= 0:
+                break
+            if mismatch:
+                rest_s = min(rest_s, LOOK_FOR_BLINK_S)
+            if not controller.wait_changed(seen.taken_at, rest_s) and not mismatch:
+                break
+            seen = controller.frame()
+            mismatch = self._other(evidence, end, seen)
+        return mismatch, seen
+
+    def _stable_s(self, evidence: Evidence, frame: Frame) -> float:
+        """Return how long the screen must still stay as it is."""
+        is_watched = self.watched is not None and self.watched.shows_end(
+            pixels_in(frame)
+        )
+        if is_watched or not evidence.screen.stable_s:
+            return 0.0
+        return self.watch_s
+
+    def _await_blinks(self, evidence: Evidence) -> Mismatch | None:
+        """Wait until each blinking part that a claim is about has shown all its
+        variants; return what is missing.
+        """
+        about = evidence.region
+        blinking = []
+        for part in evidence.screen.dynamic:
+            is_within = about is None or about.meets(part.region)
+            if part.kind == "blinks" and is_within:
+                blinking.append(part)
+        if not blinking:
+            return None
+        controller = self.controller()
+        blinks = BlinkWatch(blinking)
+        deadline = Deadline(_BLINKS_S)
+        while missing := blinks.note(pixels_in(controller.raw_frame())):
+            if not deadline.remaining_s:
+                break
+            controller.wait_changed(clock.monotonic(), LOOK_FOR_BLINK_S)
+        return missing
+
+    def _other(
+        self, evidence: Evidence, end: Screen | None, frame: Frame
+    ) -> Mismatch | None:
+        """Return where a frame differs from the judged one. In a rehearsal, what may be
+        learnt does not count.
+        """
+        screen = evidence.screen
+        seen = pixels_in(frame)
+        rehearsal = self.allowances.rehearsal
+        review = self.allowances.review
+        made = evidence_gate(screen, self.allowances.masks)
+        if rehearsal and rehearsal.accepts(screen, made, seen):
+            return None
+        mismatch = made.mismatch(seen)
         if mismatch and mismatch.boxes and end and evidence.region:
-            shown = end.pixels()
-            boxes = boxes_of(differing(gate.expected, shown) & ~gate.ignored)
-            boxes = [box for box in boxes if not box.meets(evidence.region)]
-            passing = [dynamic_region(box, "unstable", box.part_of(shown)) for box in boxes]
-            mismatch = gate.mismatch(seen, passing=passing)
-        return None if mismatch and self.review and self.review.keeps(evidence, gate, seen) else mismatch
+            passing = _passing(made, end.pixels(), evidence.region)
+            mismatch = made.mismatch(seen, passing=passing)
+        if mismatch and review and review.keeps(evidence, made, seen):
+            return None
+        return mismatch
+
+
+def _ask(
+    live: Judge, claim: str, frame: Frame, timeout_s: float, report: Report
+) -> Verdict:
+    """Return the live judge's verdict."""
+    with causes.users_errors("judge", live):
+        answer = live.judge(claim, frame, timeout_s=timeout_s, report=report)
+    return check_answer(live, answer, Verdict)
+
+
+def _passing(made: Gate, end: Pixels, about: Region) -> list[DynamicRegion]:
+    """Return what was on the recorded end, and no more when a claim was judged, outside
+    the region of the claim.
+    """
+    differs = differing(made.expected, end) & ~made.ignored
+    return [
+        dynamic_region(box, "unstable", box.part_of(end))
+        for box in boxes_of(differs)
+        if not box.meets(about)
+    ]
+
+
+def _is_moving(mismatch: Mismatch | None, frame: Frame) -> bool:
+    """Return whether all that differs is within the moving parts of a frame."""
+    if mismatch is None or not mismatch.boxes:
+        return False
+    return all(any(map(box.meets, frame.moving)) for box in mismatch.boxes)
+
+
+class Answers:
+    """What judges answered in a test, each answer with its evidence: what was judged
+    before the first run is in `before`, the rest with its run.
+    """
+
+    def __init__(self, allowances: Allowances) -> None:
+        self.before: list[Evidence] = []
+        self._allowances = allowances
+        self._compared: dict[str, Compared] = {}
+        """What each claim was compared with, from the judge until its answer is
+        kept.
+        """
+        self._controller: Callable[[], Controller] | None = None
+        """The desktop that judges look at; None until one is asked."""
+
+    def judge(
+        self,
+        evidence: Sequence[tuple[Evidence, Screen | None]],
+        live: Callable[[], Judge] | None,
+        controller: Callable[[], Controller],
+        hide: Callable[[str], str],
+        run: SegmentRun | None,
+    ) -> Judge:
+        """Return the judge of recorded evidence, after a run or before the first; its
+        arguments are those of `RecordedJudge`.
+        """
+        self._controller = controller
+        return RecordedJudge(
+            evidence,
+            live,
+            self._allowances,
+            controller=controller,
+            hide=hide,
+            compared=self._compared,
+            watch_s=run.started.settings["watch_seconds"] if run else STABLE_S,
+            watched=run.watched if run else None,
+        )
+
+    def announce(self, claim: str, run: SegmentRun | None, *, is_healed: bool) -> str:
+        """Announce, in a run, that the evidence for a claim is not shown again, and
+        return that; "" if it is, or there is none.
+        """
+        compared = self._compared.get(claim)
+        evidence = compared.evidence if compared else None
+        if compared is None or evidence is None or compared.mismatch is None:
+            return ""
+        mismatch = compared.mismatch
+        problem = (
+            f"the evidence for {claim!r} is not on the screen again: {mismatch.problem}"
+        )
+        if run:
+            gate = evidence_gate(evidence.screen, self._allowances.masks)
+            seen = run.directory.store(compared.frame)
+            run.life.announce(
+                GateClosed(gate, mismatch, problem, seen, is_healed, claim)
+            )
+        return problem
+
+    def keep(
+        self,
+        claim: str,
+        judged: Verdict | Reading,
+        run: SegmentRun | None,
+        *,
+        is_recorded: bool,
+    ) -> None:
+        """Keep an answer: with the recorded evidence if that gave it, else with new
+        evidence, if the test `is_recorded`. Raises DesktopError.
+        """
+        compared = self._compared.pop(claim, None)
+        if compared is None:
+            return
+        answers = run.claims if run else self.before
+        evidence = compared.evidence
+        if evidence and compared.mismatch is None:
+            answers.append(_recorded_answer(evidence, run))
+            return
+        is_unsure = isinstance(judged, Verdict) and judged.kind == "unsure"
+        if is_unsure or not is_recorded or self._controller is None:
+            return
+        end = run.ended.end if run and run.ended else None
+        desktop = self._controller()
+        answers.append(new_evidence(judged, compared.frame, desktop, end))
+
+
+def _recorded_answer(evidence: Evidence, run: SegmentRun | None) -> Evidence:
+    """Return the recorded answer that the evidence stands for: a task's end has one of
+    the judge's.
+    """
+    replayed = run.replayed if run else None
+    if replayed is None or not evidence.is_end:
+        return evidence
+    same = (answer for answer in replayed.claims if answer.claim == evidence.claim)
+    return next(same, evidence)
+
+
+def new_evidence(
+    judged: Verdict | Reading, frame: Frame, controller: Controller, end: Screen | None
+) -> Evidence:
+    """Return the evidence for an answer about a frame; `end` is the recorded end of the
+    segment, if there is one. Raises DesktopError.
+
+    It has the parts that move now. If the frame shows the end, the parts that moved
+    there belong to it too, because carets come to rest while a judge thinks.
+    """
+    seen = pixels_in(frame)
+    stable = stable_screen(controller)
+    parts = [*stable.dynamic]
+    if end and evidence_gate(end).mismatch(seen) is None:
+        parts += end.dynamic
+    dynamic = merged(parts)
+    screen = screen_of(frame).model_copy(update={"dynamic": dynamic})
+    now = stable.model_copy(update={"dynamic": dynamic})
+    if evidence_gate(now).mismatch(seen) is None:
+        screen = screen.model_copy(update={"stable_s": stable.stable_s})
+    answer: dict[str, Any] = {
+        "reason": judged.reason,
+        "region": judged.region,
+        "model": judged.model,
+        "screen": screen,
+    }
+    if isinstance(judged, Verdict):
+        answer["claim"] = judged.claim
+        answer["verdict"] = judged.kind
+    else:
+        answer["claim"] = judged.question
+        answer["verdict"] = "read"
+        answer["value"] = judged.value
+    return Evidence(**answer)

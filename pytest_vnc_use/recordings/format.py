@@ -1,8 +1,15 @@
-"""The file format of a recording, versioned: a readable line for each step and each claim.
+"""The format of a recording, versioned: a directory of screenshots, and
+`recording.json`, with a readable line for each step and each claim.
 
-A directory of the same name, beside the file, holds its images: of each screen the part that differs from the screen
-before it, of each step the surroundings of its target, of each run the end. The names of images end in a digest of
-their content.
+    recording.json
+    s1.webp                   the whole screen before step s1
+    s1-part1-variant2.webp    another look of a region of it that changes on its own
+    s1-transient1.webp        a screen that came and went after step s1
+    end1.webp                 the whole screen at the end of task t1
+    t1-claim1.webp            the screen of a claim, if it is none of those above
+
+An image is named after its step or task, whose id is never given again. So an image that
+changes keeps its name, and any viewer of differences shows it before and after.
 """
 
 from __future__ import annotations
@@ -10,10 +17,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Literal, Union
+from itertools import chain
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 
 from pytest_vnc_use.recordings.images import Pixels
 from pytest_vnc_use.types import (
@@ -37,7 +52,7 @@ from pytest_vnc_use.types import (
     TraverseHistory,
     TypeText,
 )
-from pytest_vnc_use.types.actions import points
+from pytest_vnc_use.types.actions import Point, points
 from pytest_vnc_use.types.elements import Elements
 from pytest_vnc_use.types.verdicts import end_state_claim
 
@@ -45,8 +60,8 @@ MANUAL = "manual"
 """The planner of a run that was recorded by hand."""
 _SERVER = re.compile(r" at [^\s()]+(?=\)$)")
 FORMAT: Literal["pytest-vnc-use recording"] = "pytest-vnc-use recording"
-VERSION = 5
-"""Older versions are rejected: what they lack, such as how long a toast was shown, is unknown."""
+VERSION = 6
+"""Other versions are rejected."""
 
 Repeatable = Union[
     Click,
@@ -65,8 +80,8 @@ Repeatable = Union[
 ]
 """The actions that are recorded. Gates take the place of waits and screenshots."""
 _IMAGE = r"^([\w-]+\.webp)?$"
+_DIGEST = r"^([0-9a-f]{12})?$"
 MAX_STABLE_S = 60.0
-_Position = Annotated[int, Field(ge=0, le=65535)]
 _Length = Annotated[int, Field(ge=1, le=65535)]
 """A number of pixels that VNC can express."""
 
@@ -75,23 +90,43 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class _Drawn(_Part):
-    """Something that is stored as an image; `pixels` loads them. None are stored of what has not been seen."""
+class Drawn(_Part):
+    """Something that is stored as an image; `pixels` loads them.
+
+    `image` is the file, and `digest` the first 12 digits of its SHA-256. Without a
+    digest, it is the image of another part of the recording.
+    """
 
     image: str = Field(default="", pattern=_IMAGE)
-    pixels: Callable[[], Pixels] = Field(default=lambda: np.zeros((0, 0), np.uint32), exclude=True, repr=False)
+    digest: str = Field(default="", pattern=_DIGEST)
+    pixels: Callable[[], Pixels] = Field(
+        default=lambda: np.zeros((0, 0), np.uint32), exclude=True, repr=False
+    )
 
 
-class Variant(_Drawn):
-    """One content of a dynamic region."""
+class _Identified(_Part):
+    """A part of a recording with an id: a letter and a number that the recording gives
+    once (see `numbered`). It is "" until then.
+    """
+
+    id: str = ""
+
+    @property
+    def number(self) -> int:
+        """The number in the id; 0 if it has none yet."""
+        return int(self.id[1:] or 0)
+
+
+class Variant(Drawn):
+    """One content of a dynamic region; without an image, the one on the screen."""
 
 
 class DynamicRegion(_Part):
     """A region of a screen that always changes, in pixels.
 
-    A `caret` may be there or not. A region that `blinks` shows its `variants` in turn, and must show all of them.
-    An `unstable` region shows one of its `variants`. An `always_changing` region, such as a clock, has none, and is not
-    compared.
+    A `caret` may be there or not. A region that `blinks` shows its `variants` in turn,
+    and must show all of them. An `unstable` region shows one of its `variants`. An
+    `always_changing` region, such as a clock, has none, and is not compared.
     """
 
     left: int
@@ -108,10 +143,16 @@ class DynamicRegion(_Part):
 
 
 def dynamic_region(
-    region: Region, kind: Literal["caret", "blinks", "unstable", "always_changing"], *variants: Pixels
+    region: Region,
+    kind: Literal["caret", "blinks", "unstable", "always_changing"],
+    *variants: Pixels,
 ) -> DynamicRegion:
     """Return a dynamic region that has shown these variants."""
-    return DynamicRegion(**vars(region), kind=kind, variants=tuple(Variant(pixels=held(pixels)) for pixels in variants))
+    return DynamicRegion(
+        **vars(region),
+        kind=kind,
+        variants=tuple(Variant(pixels=held(pixels)) for pixels in variants),
+    )
 
 
 def held(pixels: Pixels) -> Callable[[], Pixels]:
@@ -120,39 +161,63 @@ def held(pixels: Pixels) -> Callable[[], Pixels]:
 
 
 def merged(parts: Iterable[DynamicRegion]) -> tuple[DynamicRegion, ...]:
-    """Return the dynamic regions, each region once, without those that lie within another."""
+    """Return the dynamic regions, each region once, without those that lie within
+    another.
+    """
     distinct = tuple({part.region: part for part in parts}.values())
     regions = [part.region for part in distinct]
-    return tuple(part for part in distinct if sum(map(part.region.is_part_of, regions)) == 1)
+    return tuple(
+        part for part in distinct if sum(map(part.region.is_part_of, regions)) == 1
+    )
 
 
-class Screen(_Drawn):
-    """A stable screen, as an image of the part that differs from the screen before it.
+class Accepted(_Part):
+    """A change of the product that a reviewer accepted: who, when (ISO 8601), and where
+    on the screen.
 
-    `at` is the top left corner of that image. `dynamic` are the regions that always change, `redacted`
-    those over which a typed secret is redacted. Nothing else changed in the `stable_s` seconds before.
+    With a `claim`, the reviewer confirmed that it still holds with this change. `steps`
+    says which steps replaced recorded ones, and who performed them.
     """
 
-    at: tuple[_Position, _Position] = (0, 0)
+    by: str
+    at: datetime
+    region: Region | None = None
+    claim: str = ""
+    steps: str = ""
+
+
+class Screen(Drawn):
+    """A stable screen, whole.
+
+    `appeared_s` is when it was there, in whole seconds after the action before it; 0 if
+    that is not known. `dynamic` are the regions that always change, `redacted` those
+    over which a typed secret is redacted. Nothing else changed in the `stable_s`
+    seconds before. `history` are the changes of it that were accepted, the oldest
+    first.
+    """
+
     dynamic: tuple[DynamicRegion, ...] = ()
     redacted: tuple[Region, ...] = ()
     stable_s: float = Field(default=0.0, ge=0, le=MAX_STABLE_S)
+    appeared_s: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    history: tuple[Accepted, ...] = ()
 
 
-class RecordedStep(_Part):
-    """An action, the planner's reason (`intent`) and name (`call`) for it, and the screen before it.
+class RecordedStep(_Identified):
+    """An action, the planner's reason (`intent`) and name (`call`) for it, and the
+    screen before it.
 
-    `target` is an image of the target's surroundings, for a user who reads the recording. `answer` is the return value
-    of a user's function; None where no function was called. `transients` are the transient frames after the action.
-    They were gone when the screen was stable for the next step, `duration_s` later. `elements` are what it
-    acted on, if known. They are for readers; no replay uses them.
+    `answer` is the return value of a user's function; None where no function
+    was called. `transients` are the transient frames after the action. They were gone
+    when the screen was stable for the next step, `duration_s` later. `elements` are
+    what it acted on, if known. They are for readers; no replay uses them.
     """
 
+    id: str = Field(default="", pattern=r"^(s[1-9]\d*)?$")
     action: Annotated[Repeatable, Field(discriminator="kind")]
     intent: str = ""
     call: str = ""
     confirmation: Confirmation | None = None
-    target: str = Field(default="", pattern=_IMAGE)
     screen: Screen
     answer: str | None = None
     transients: tuple[Screen, ...] = ()
@@ -161,8 +226,13 @@ class RecordedStep(_Part):
 
     @field_serializer("action")
     def _as_given(self, action: Any) -> JsonObject:
-        defaults = {name: field.default for name, field in type(action).__dataclass_fields__.items()}
-        return {"kind": action.kind} | {k: v for k, v in vars(action).items() if k != "kind" and v != defaults[k]}
+        defaults = {
+            name: field.default
+            for name, field in type(action).__dataclass_fields__.items()
+        }
+        return {"kind": action.kind} | {
+            k: v for k, v in vars(action).items() if k != "kind" and v != defaults[k]
+        }
 
     @property
     def proposal(self) -> Proposal:
@@ -172,7 +242,9 @@ class RecordedStep(_Part):
 
 
 class Evidence(_Part):
-    """A judge's answer about a screen: a claim `holds` or `fails`, or a `value` was read."""
+    """A judge's answer about a screen: a claim `holds` or `fails`, or a `value` was
+    read.
+    """
 
     claim: str
     verdict: Literal["holds", "fails", "read"]
@@ -182,49 +254,64 @@ class Evidence(_Part):
     model: str = ""
     screen: Screen
     is_end: bool = Field(default=False, exclude=True, repr=False)
-    """True for a task's recorded end, which is compared as its gate is: without what is masked or always changing."""
+    """True for a task's recorded end, which is compared as its gate is: without what is
+    masked or always changing.
+    """
 
     def is_about(self, region: Region) -> bool:
-        """Return whether it rests on what a region shows: without a region in the claim, on all but a caret.
+        """Return whether it rests on what a region shows: without a region in the
+        claim, on all but a caret.
 
         What was redacted when it was judged, it does not rest on.
         """
-        is_met = self.region.meets(region) if self.region else not region.is_within(CARET_PX)
+        is_met = (
+            self.region.meets(region) if self.region else not region.is_within(CARET_PX)
+        )
         return is_met and region not in self.screen.redacted
 
     @field_validator("region")
     @classmethod
     def _one_with_pixels(cls, region: Region | None) -> Region | None:
-        """Return None for a region without a pixel on the screen, which a custom judge may give."""
-        has_pixels = region and max(0, region.left) < region.right and max(0, region.top) < region.bottom
+        """Return None for a region without a pixel on the screen, which a custom judge
+        may give.
+        """
+        has_pixels = (
+            region
+            and max(0, region.left) < region.right
+            and max(0, region.top) < region.bottom
+        )
         return region if has_pixels else None
 
 
 class Live(_Part):
-    """The seconds that a planner's run took when it was recorded, and the dollars of its models at that day's prices.
+    """The seconds that a planner's run took when it was recorded, and the dollars of
+    its models at that day's prices.
 
-    `dollars` include the judges of its claims. They are None if a price was unknown, if a service did not count a call,
-    or if the planner reported no calls. `seconds` are of the run alone.
+    `dollars` include the judges of its claims. They are None if a price was unknown, if
+    a service did not count a call, or if the planner reported no calls. `seconds` are
+    of the run alone.
     """
 
     seconds: float = Field(ge=0, allow_inf_nan=False)
     dollars: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
-class RecordedRun(_Part):
-    """One task: its steps, the screen at its end, and the answers of judges from there until the next task.
+class Segment(_Identified):
+    """One task: its steps, the screen at its end, and the answers of judges from there
+    until the next task.
 
-    `image` shows the whole end, for a user who reads the recording. `stays` is true where the screen still showed the
-    end once the test's body was over. `live` is None for a manual recording, and for one that a model only healed.
-    `confirmed_by` says who judged that the task was done at this end: `body` if `expect=None` left it to the test.
-    `first_screen_s` is when the first screen was there, in seconds after the run started; None if that is not known.
+    `stays` is true where the screen still showed the end once the test's body was over.
+    `live` is None for a manual recording, and for one that a model only healed.
+    `confirmed_by` says who judged that the task was done at this end: `body` if
+    `expect=None` left it to the test. `first_screen_s` is when the first screen was
+    there, in seconds after the run started; None if that is not known.
     """
 
+    id: str = Field(default="", pattern=r"^(t[1-9]\d*)?$")
     task: str
     planner: str = ""
     steps: tuple[RecordedStep, ...] = ()
     end: Screen
-    image: str = Field(default="", pattern=_IMAGE)
     stays: bool = False
     live: Live | None = None
     claims: tuple[Evidence, ...] = ()
@@ -232,58 +319,76 @@ class RecordedRun(_Part):
     first_screen_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
     @property
+    def screens(self) -> tuple[Screen, ...]:
+        """The screen before each step, and the one at the end."""
+        return (*(step.screen for step in self.steps), self.end)
+
+    def points_at(self, number: int) -> tuple[Point, ...]:
+        """Return where the step after so many others acts; nowhere at the end."""
+        if number == len(self.steps):
+            return ()
+        return points(self.steps[number].action)
+
+    @property
     def evidence(self) -> tuple[Evidence, ...]:
-        """The answers of judges, and last, if the end was judged, that the task is done there."""
+        """The answers of judges, and last, if the end was judged, that the task is done
+        there.
+        """
         claim = end_state_claim(self.task)
-        done = Evidence(claim=claim, verdict="holds", reason="its recorded end", screen=self.end, is_end=True)
+        done = Evidence(
+            claim=claim,
+            verdict="holds",
+            reason="its recorded end",
+            screen=self.end,
+            is_end=True,
+        )
         return self.claims if self.confirmed_by == "body" else (*self.claims, done)
 
     def why_unjudged(self, claims: Sequence[str]) -> str:
-        """Return why the recording judges not all these claims, or without any, not the end; "" if it does."""
+        """Return why the recording judges not all these claims, or without any, not the
+        end; "" if it does.
+        """
         if not claims:
-            return "" if self.confirmed_by != "body" else "no user or judge confirmed its recording's end"
-        judged = {evidence.claim for evidence in self.claims if evidence.verdict != "read"}
+            return (
+                ""
+                if self.confirmed_by != "body"
+                else "no user or judge confirmed its recording's end"
+            )
+        judged = {
+            evidence.claim for evidence in self.claims if evidence.verdict != "read"
+        }
         missing = [claim for claim in claims if claim not in judged]
         return f"its recording has no verdict on {missing[0]!r}" if missing else ""
 
     @field_validator("planner")
     @classmethod
     def _without_its_server(cls, name: str) -> str:
-        """Return the planner's name without the address of its server: a recording goes under version control."""
+        """Return the planner's name without the address of its server: a recording goes
+        under version control.
+        """
         return _SERVER.sub("", name)
 
     def claims_hidden_by(self, masks: Sequence[Region]) -> list[str]:
-        """Return the claims that masks leave without evidence: these must be judged again, the end not."""
+        """Return the claims that masks leave without evidence: these must be judged
+        again, the end not.
+        """
         return [
             evidence.claim
             for evidence in self.claims
-            if evidence.claim != end_state_claim(self.task) and any(map(evidence.is_about, masks))
+            if evidence.claim != end_state_claim(self.task)
+            and any(map(evidence.is_about, masks))
         ]
 
 
-class Accepted(_Drawn):
-    """A change of the product that a reviewer accepted: who, when (ISO 8601), where, and how it looks there now.
-
-    `location` is the first recorded screen with it, such as "before step 2". With a `claim`, the reviewer confirmed
-    that it still holds with this change. `steps` says which steps replaced recorded ones, and who performed
-    them.
-    """
-
-    by: str
-    at: datetime
-    location: str = ""
-    region: Region | None = None
-    claim: str = ""
-    steps: str = ""
-
-
 class Recording(_Part):
-    """All runs of one test.
+    """All tasks of one test, a segment each.
 
-    `after` is the test that had the desktop before, where tests share one. `masks` come from the user: no comparison
-    looks at these parts of the screen. `claims` were judged before the first run. Where `redacts` is true, typed
-    secrets are redacted in the images. `history` are the accepted changes, the oldest first; their images are kept.
-    `machine` is what drew the screens, such as the font of a generic family.
+    `after` is the test that had the desktop before, where tests share one. `masks` come
+    from the user: no comparison looks at these parts of the screen. `claims` were
+    judged before the first run. Where `redacts` is true, typed secrets are redacted in
+    the images. `machine` is what drew the screens, such as the font of a generic family.
+    `last_segment` and `last_step` are the highest numbers that ids ever had (see
+    `numbered`).
     """
 
     format: Literal["pytest-vnc-use recording"] = FORMAT
@@ -297,73 +402,207 @@ class Recording(_Part):
     machine: dict[str, str] = {}
     masks: tuple[Region, ...] = ()
     claims: tuple[Evidence, ...] = ()
-    runs: tuple[RecordedRun, ...] = ()
-    history: tuple[Accepted, ...] = ()
+    last_segment: int = Field(default=0, ge=0)
+    last_step: int = Field(default=0, ge=0)
+    segments: tuple[Segment, ...] = ()
 
     @property
     def types_secrets(self) -> bool:
         """Return whether the test declares secrets, or a step types one."""
-        texts = (getattr(step.action, "text", "") for run in self.runs for step in run.steps)
+        texts = (getattr(step.action, "text", "") for step in self.steps)
         return bool(self.secrets) or any(map(SECRET_MARK.search, texts))
 
     def redacts_secrets(self, by_settings: bool) -> bool:
-        """Return whether a replay redacts secrets: as its recording if one is typed, else as the settings say."""
+        """Return whether a replay redacts secrets: as its recording if one is typed,
+        else as the settings say.
+        """
         return self.redacts if self.types_secrets else by_settings
+
+    @property
+    def steps(self) -> tuple[RecordedStep, ...]:
+        """The steps of all tasks."""
+        return tuple(chain.from_iterable(segment.steps for segment in self.segments))
+
+    @model_validator(mode="after")
+    def _has_each_id_once(self) -> Recording:
+        parts: list[_Identified] = [*self.segments, *self.steps]
+        ids = [part.id for part in parts if part.id]
+        for name in ids:
+            if ids.count(name) > 1:
+                raise ValueError(f"the id {name!r} must be given once")
+        return self
+
+    @property
+    def history(self) -> dict[Accepted, str]:
+        """The accepted changes, each with the first screen that has it, such as "before
+        step 2".
+        """
+        places: dict[Accepted, str] = {}
+        for number, segment in enumerate(self.segments, 1):
+            task = f" of task {number}" if len(self.segments) > 1 else ""
+            names = [f"before step {at}" for at in range(1, len(segment.steps) + 1)]
+            for name, screen in zip(
+                [*names, "at the end"], segment.screens, strict=True
+            ):
+                for change in screen.history:
+                    places.setdefault(change, name + task)
+        for screen in screens(self):
+            for change in screen.history:
+                places.setdefault(change, "")
+        return places
+
+    @model_validator(mode="after")
+    def _has_each_image(self) -> Recording:
+        parts = [*drawn(self)]
+        digested = {part.image for part in parts if part.digest}
+        if "" in digested:
+            raise ValueError("a digest needs the name of its image")
+        for part in parts:
+            if part.image and part.image not in digested:
+                raise ValueError(f"the image {part.image!r} needs a digest")
+        return self
 
     @model_validator(mode="after")
     def _is_on_the_screen(self) -> Recording:
         width, height = self.screen_size
-        for step in (step for run in self.runs for step in run.steps):
+        for step in self.steps:
             for x, y in points(step.action):
                 if not (0 <= x < width and 0 <= y < height):
-                    raise ValueError(f"({x}, {y}) is not on a screen of {width} x {height} pixels")
-        regions = [part.region for screen in screens(self) for part in screen.dynamic]
-        regions += [region for screen in screens(self) for region in screen.redacted]
+                    raise ValueError(
+                        f"({x}, {y}) is not on a screen of {width} x {height} pixels"
+                    )
+        regions = []
+        for screen in screens(self):
+            regions += [part.region for part in screen.dynamic]
+            regions += screen.redacted
         whole = Region(0, 0, width, height)
         for region in (*self.masks, *regions):
-            if region.left >= region.right or region.top >= region.bottom or not region.is_part_of(whole):
+            if (
+                region.left >= region.right
+                or region.top >= region.bottom
+                or not region.is_part_of(whole)
+            ):
                 raise ValueError(
-                    f"a region must be on the screen, its right and bottom beyond left and top, got {region}"
+                    "a region must be on the screen, its right and bottom beyond left"
+                    f" and top, got {region}"
                 )
         if whole in self.masks:
-            raise ValueError(f"a mask must leave something to compare, {whole} is the whole screen")
+            raise ValueError(
+                f"a mask must leave something to compare, {whole} is the whole screen"
+            )
         return self
 
 
-def named_screens(recording: Recording) -> Iterator[tuple[str, Screen]]:
-    """Yield all screens of a recording in file order, with the beginning of the name of the image.
+_Identifiable = TypeVar("_Identifiable", bound=_Identified)
 
-    Each image shows the difference from the screen before.
+
+class _Ids:
+    """The ids of parts of one kind: a letter, and a number above all before."""
+
+    def __init__(self, letter: str, last: int, parts: Iterable[_Identified]) -> None:
+        self._letter = letter
+        self.last = max([last, *(part.number for part in parts)])
+
+    def given(self, part: _Identifiable) -> _Identifiable:
+        """Return the part, with a new id if it has none."""
+        if part.id:
+            return part
+        self.last += 1
+        return part.model_copy(update={"id": f"{self._letter}{self.last}"})
+
+
+def numbered(recording: Recording) -> Recording:
+    """Return the recording with ids: a segment or step without one gets a number above
+    all that this recording ever gave.
+
+    So an id stays with its step where others are inserted or dropped. A file without
+    ids gets them by position.
     """
-    yield from ((f"0-claim{number}", evidence.screen) for number, evidence in enumerate(recording.claims, 1))
-    for run_number, run in enumerate(recording.runs, 1):
-        for step_number, step in enumerate(run.steps, 1):
-            name = f"{run_number}-{step_number:02}"
-            yield f"{name}-screen", step.screen
-            yield from ((f"{name}-transient{number}", screen) for number, screen in enumerate(step.transients, 1))
-        yield f"{run_number}-last", run.end
-        yield from ((f"{run_number}-claim{number}", evidence.screen) for number, evidence in enumerate(run.claims, 1))
+    segment_ids = _Ids("t", recording.last_segment, recording.segments)
+    step_ids = _Ids("s", recording.last_step, recording.steps)
+    segments = [
+        segment.model_copy(update={"steps": tuple(map(step_ids.given, segment.steps))})
+        for segment in map(segment_ids.given, recording.segments)
+    ]
+    return recording.model_copy(
+        update={
+            "segments": tuple(segments),
+            "last_segment": segment_ids.last,
+            "last_step": step_ids.last,
+        }
+    )
+
+
+class NamedScreen(NamedTuple):
+    """A screen of a recording, with the name of its image without `.webp`."""
+
+    name: str
+    screen: Screen
+    is_evidence: bool = False
+
+
+def named_screens(recording: Recording) -> Iterator[NamedScreen]:
+    """Yield all screens of a recording in file order, with the names that their ids
+    give.
+    """
+    for number, evidence in enumerate(recording.claims, 1):
+        yield NamedScreen(f"claim{number}", evidence.screen, is_evidence=True)
+    for segment in recording.segments:
+        for step in segment.steps:
+            yield NamedScreen(step.id, step.screen)
+            for number, screen in enumerate(step.transients, 1):
+                yield NamedScreen(f"{step.id}-transient{number}", screen)
+        yield NamedScreen(f"end{segment.number}", segment.end)
+        for number, evidence in enumerate(segment.claims, 1):
+            name = f"{segment.id}-claim{number}"
+            yield NamedScreen(name, evidence.screen, is_evidence=True)
 
 
 def screens(recording: Recording) -> Iterator[Screen]:
     """Yield all screens of a recording in file order."""
-    return (screen for _, screen in named_screens(recording))
+    return (named.screen for named in named_screens(recording))
 
 
-def with_screens(recording: Recording, replaced: Callable[[Screen], Screen]) -> Recording:
-    """Return the recording with each screen replaced by `replaced(screen)`, called once for each, in file order."""
+def drawn(recording: Recording) -> Iterator[Drawn]:
+    """Yield all that has an image: the screens, and the variants of their regions."""
+    for screen in screens(recording):
+        yield screen
+        for part in screen.dynamic:
+            yield from part.variants
+
+
+def with_screens(
+    recording: Recording, replaced: Callable[[Screen], Screen]
+) -> Recording:
+    """Return the recording with each screen replaced by `replaced(screen)`, called once
+    for each, in file order.
+    """
     new = map(replaced, screens(recording))
 
     def judged(claims: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
-        return tuple(evidence.model_copy(update={"screen": next(new)}) for evidence in claims)
+        return tuple(
+            evidence.model_copy(update={"screen": next(new)}) for evidence in claims
+        )
 
     def stepped(step: RecordedStep) -> RecordedStep:
         transients = step.transients
-        return step.model_copy(update={"screen": next(new), "transients": tuple(next(new) for _ in transients)})
+        return step.model_copy(
+            update={
+                "screen": next(new),
+                "transients": tuple(next(new) for _ in transients),
+            }
+        )
 
-    def carried_out(run: RecordedRun) -> RecordedRun:
+    def carried_out(run: Segment) -> Segment:
         steps = tuple(map(stepped, run.steps))
-        return run.model_copy(update={"steps": steps, "end": next(new), "claims": judged(run.claims)})
+        return run.model_copy(
+            update={"steps": steps, "end": next(new), "claims": judged(run.claims)}
+        )
 
     claims = judged(recording.claims)
-    return recording.model_copy(update={"claims": claims, "runs": tuple(map(carried_out, recording.runs))})
+    return recording.model_copy(
+        update={
+            "claims": claims,
+            "segments": tuple(map(carried_out, recording.segments)),
+        }
+    )

@@ -1,9 +1,12 @@
-"""Gates: the comparison of the screen with the recorded one, pixel by pixel, always at the same position."""
+"""Gates: the comparison of the screen with the recorded one, pixel by pixel, always at
+the same position.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -17,37 +20,66 @@ from pytest_vnc_use.types.actions import Point, points
 AROUND_PX = (120, 40)
 """The reach of a target's surroundings: to each side, and up and down."""
 _BORDER_PX = 6
-"""The width of a border, or of a ring around what has the focus, on a screen on which all is twice as large."""
+"""The width of a border, or of a ring around what has the focus, on a screen on which
+all is twice as large.
+"""
 _SAME_COLOUR_LEVELS = 8
-"""The largest difference of a level where pixels of one colour have another one now: blended edges are rounded."""
+"""The largest difference of a level where pixels of one colour have another one now:
+blended edges are rounded.
+"""
+_PRESSED_PX = 2
+"""The width of the border that shows that a control is pressed, on a screen on which all
+is twice as large.
+"""
+_PRESSED_LEVELS = 32
+"""The largest difference of a level of that border's colours. In Chromium it is 23; a
+ring around what has the focus differs by 80 and more.
+"""
 LOOK_FOR_BLINK_S = 0.1
-"""The longest time between two comparisons where each variant of a blinking part is waited for."""
+"""The longest time between two comparisons where each variant of a blinking part is
+waited for.
+"""
 BACK_S = 2.0
-"""How long a difference at the end may last. In a recorded end no difference lasts longer."""
+"""How long a difference at the end may last. In a recorded end no difference lasts
+longer.
+"""
+
+
+MismatchKind = Literal["difference", "variants", "unchanged", "recoloured", "no_window"]
+"""What differs: something; or a region that changes on its own shows other variants, or
+not all; or nothing changed after the step; or all has other colours; or the first
+screen is blank where a window was.
+"""
 
 
 @dataclass(frozen=True)
 class Mismatch:
-    """A difference from the recording: the problem, the region that holds it, and its boxes.
+    """A difference from the recording: the problem, the region that holds it, and its
+    boxes, which hold each pixel that differs.
 
-    `is_beside`: it is neither around the next step's target nor an effect of the step before. Of a first screen before
-    a step without a target, all counts.
+    `is_beside`: it is neither around the next step's target nor an effect of the step
+    before. Of a first screen before a step without a target, all counts.
     """
 
     problem: str
     region: Region
     boxes: tuple[Region, ...] = ()
     is_beside: bool = False
+    kind: MismatchKind = "difference"
 
 
 @dataclass(frozen=True, eq=False)
 class Gate:
     """The screen that a replay must see before a step, or at the end.
 
-    All pixels must be as in `expected`, except those in `ignored`. `changed` are the pixels that the step before
-    changed, `targets` the surroundings of the next step's. Each of the `parts` shows one of its variants.
-    `shows_effect`: the gate can distinguish this screen from the one before the step, by changed pixels or by the moved
-    `caret`. `hidden` are carets, clocks and masks: they are not compared with variants either.
+    All pixels must be as in `expected`, except those in `ignored`. `changed` are the
+    pixels that the step before changed, `targets` the surroundings of the next step's.
+    Each of the `parts` shows one of its variants. `shows_effect`: the gate can
+    distinguish this screen from the one before the step, by changed pixels or by the
+    moved `caret`. `hidden` are carets, clocks and masks: they are not compared with
+    variants either. `step` names the step before, and `before` is the recorded screen
+    before it, of which `left_out` is not compared with this one. `pressed` are the
+    points at which that step pressed a button of the pointer.
     """
 
     expected: Pixels
@@ -60,9 +92,16 @@ class Gate:
     whole: str = "the first screen differs"
     shows_effect: bool = True
     caret: Region | None = None
+    step: str = "the step before"
+    before: Pixels | None = None
+    left_out: Mask | None = None
+    pressed: tuple[Point, ...] = ()
 
     def mismatch(
-        self, seen: Pixels, acted_on: Pixels | None = None, passing: Iterable[DynamicRegion] = ()
+        self,
+        seen: Pixels,
+        acted_on: Pixels | None = None,
+        passing: Iterable[DynamicRegion] = (),
     ) -> Mismatch | None:
         """Return the difference from the recording; None where the gate is open.
 
@@ -70,40 +109,97 @@ class Gate:
         """
         if seen.shape != self.expected.shape:
             height, width = seen.shape
-            return Mismatch(f"the screen has {width} x {height} pixels", Region(0, 0, width, height))
-        differs = really_differing(self.expected, seen) & ~self.ignored
-        for part in passing if differs.any() else ():
-            there = part.region.part_of(differs)
-            there &= differing(part.variants[0].pixels(), part.region.part_of(seen))
+            return Mismatch(
+                f"the screen has {width} x {height} pixels", Region(0, 0, width, height)
+            )
+        differs = really_differing(self.expected, seen, self.ignored)
         if differs.any():
-            near, box = int((differs & mask_of(self.targets, differs.shape)).sum()), box_of(differs)
-            is_effect = bool((differs & self.changed).any())
-            if near:
-                what = f"the surroundings of the step's target differ ({near:,} px there):"
-            elif self.is_first:
-                what = f"{self.whole}:"
-            elif is_effect:
-                what = "the effect of the step before looks different:"
-            else:
-                what = "a region that the step before did not touch differs:"
-            beside = ", away from where the next step acts" if self.targets and not near else ""
-            problem = f"{what} {int(differs.sum()):,} px {box}{beside}"
-            is_beside = not near and not is_effect and (bool(self.targets) or not self.is_first)
-            return Mismatch(problem, box, tuple(boxes_of(differs)), is_beside)
+            for part in passing:
+                # `part_of` is a view: what passes is no longer marked in `differs`
+                there = part.region.part_of(differs)
+                there &= differing(part.variants[0].pixels(), part.region.part_of(seen))
+        if differs.any() and not self._is_unpressed(differs, seen):
+            return self._difference(differs)
         for part in self.parts:
             if variant_of(part, seen, ~self.hidden) is None:
-                problem = f"a region that changes on its own shows none of its {len(part.variants)} recorded variants"
-                return Mismatch(problem, part.region)
-        # a caret blinks: it has arrived once the pixels there differ from those before the step
-        came = acted_on is None or not self.caret or (self.caret.part_of(acted_on) != self.caret.part_of(seen)).any()
-        if self.caret and not came:
-            return Mismatch("the caret did not reach the place where the step before moved it", self.caret)
-        return None
+                problem = (
+                    "a region that changes on its own shows none of its"
+                    f" {len(part.variants)} recorded variants {part.region}"
+                )
+                return Mismatch(problem, part.region, kind="variants")
+        if self.caret is None or acted_on is None:
+            return None
+        # A caret blinks: it has arrived once the pixels there differ from those before
+        # the step.
+        if (self.caret.part_of(acted_on) != self.caret.part_of(seen)).any():
+            return None
+        problem = f"the caret is not where it was moved by {self.step}"
+        return Mismatch(problem, self.caret)
+
+    def _is_unpressed(self, differs: Mask, seen: Pixels) -> bool:
+        """Return whether the marked pixels are only the border of the control that the
+        step pressed, which shows faintly that it is pressed, or no longer.
+
+        A `select` of Chromium does for as long as its list is open, by chance: if the
+        button went up before it opened, the border is as before the step. So no border
+        counts that the recording does not show, and the step must have another effect,
+        such as the list.
+        """
+        box = box_of(differs)
+        before = self.before
+        if before is None or not any(map(box.holds, self.pressed)):
+            return False
+        # all but the border is as recorded
+        inside = box.part_of(differs)[
+            _PRESSED_PX:-_PRESSED_PX, _PRESSED_PX:-_PRESSED_PX
+        ]
+        if inside.any() or differing(before, seen)[differs].any():
+            return False
+        if _levels_apart(self.expected[differs], seen[differs]) > _PRESSED_LEVELS:
+            return False
+        has_changed = differing(before, self.expected) & ~self.ignored
+        around = box.grown(_PRESSED_PX, *differs.shape[::-1])
+        around.part_of(has_changed)[:] = False
+        return bool(has_changed.any())
+
+    def _difference(self, differs: Mask) -> Mismatch:
+        """Return the mismatch whose pixels are marked, with the place that says most
+        about its cause: the next target, else the newest step's effect.
+        """
+        near_px = int((differs & mask_of(self.targets, differs.shape)).sum())
+        is_effect = bool((differs & self.changed).any())
+        if near_px:
+            what = (
+                f"the surroundings of the step's target differ ({near_px:,} px there)"
+            )
+        elif self.is_first:
+            what = self.whole
+        elif is_effect:
+            what = f"a different effect of {self.step}"
+        else:
+            what = f"a difference in a region untouched by {self.step}"
+
+        box = box_of(differs)
+        boxes = tuple(boxes_of(differs))
+        size = f"{int(differs.sum()):,} px"
+        if len(boxes) > 1:
+            size += f" in {len(boxes)} regions"
+        problem = f"{what}: {size} {box}"
+        if self.targets and not near_px:
+            problem += ", away from where the next step acts"
+        counts_all = self.is_first and not self.targets
+        is_beside = not (near_px or is_effect or counts_all)
+        return Mismatch(problem, box, boxes, is_beside)
 
     def with_parts(self, parts: Sequence[DynamicRegion]) -> Gate:
-        """Return a gate that also accepts any variant of these parts. Each replaces the known parts within it."""
-        kept = [part for part in self.parts if not any(part.region.is_part_of(new.region) for new in parts)]
-        ignored = self.ignored | mask_of((part.region for part in parts), self.expected.shape)
+        """Return a gate that also accepts any variant of these parts. Each replaces the
+        known parts within it.
+        """
+        regions = [part.region for part in parts]
+        kept = [
+            part for part in self.parts if not any(map(part.region.is_part_of, regions))
+        ]
+        ignored = self.ignored | mask_of(regions, self.expected.shape)
         return replace(self, ignored=ignored, parts=(*kept, *parts))
 
     @property
@@ -119,23 +215,38 @@ class BlinkWatch:
         self._unseen = {part: set(range(len(part.variants))) for part in blinking}
 
     def note(self, seen: Pixels) -> Mismatch | None:
-        """Note the variants on the screen; return where a variant is still missing, None once all were seen."""
+        """Note the variants on the screen; return where a variant is still missing,
+        None once all were seen.
+        """
         for part, unseen in self._unseen.items():
             if (variant := variant_of(part, seen)) is not None:
                 unseen.discard(variant)
             if (part.region.part_of(seen) == REDACTED_COLOUR).any():
                 unseen.clear()
-        missing = next((part for part, unseen in self._unseen.items() if unseen), None)
-        problem = "the blinking region has not shown all of its {} recorded variants"
-        return None if missing is None else Mismatch(problem.format(len(missing.variants)), missing.region)
+        for part, unseen in self._unseen.items():
+            if unseen:
+                problem = (
+                    "the blinking region has not shown all of its"
+                    f" {len(part.variants)} recorded variants {part.region}"
+                )
+                return Mismatch(problem, part.region, kind="variants")
+        return None
 
 
-def variant_of(part: DynamicRegion, seen: Pixels, compared: Mask | None = None) -> int | None:
-    """Return the number of the recorded variant that a part of the screen shows; None where it shows another."""
+def variant_of(
+    part: DynamicRegion, seen: Pixels, compared: Mask | None = None
+) -> int | None:
+    """Return the number of the recorded variant that a part of the screen shows; None
+    where it shows another. Only pixels of the screen that are `compared` count.
+    """
     now = part.region.part_of(seen)
-    counts = True if compared is None else part.region.part_of(compared)
-    same = (n for n, variant in enumerate(part.variants) if not (differing(variant.pixels(), now) & counts).any())
-    return next(same, None)
+    for number, variant in enumerate(part.variants):
+        differs = differing(variant.pixels(), now)
+        if compared is not None:
+            differs &= part.region.part_of(compared)
+        if not differs.any():
+            return number
+    return None
 
 
 def gate(
@@ -146,28 +257,65 @@ def gate(
     parts_before: Sequence[DynamicRegion] = (),
     masks: Sequence[Region] = (),
     targets: tuple[Region, ...] = (),
+    step: str = "the step before",
+    pressed: tuple[Point, ...] = (),
 ) -> Gate:
     """Return the gate to a recorded screen whose dynamic regions are `parts`.
 
-    A step turned the screen `before` into it; `before` is None where nothing was done yet.
+    A `step` turned the screen `before` into it, and `pressed` a button at these points;
+    `before` is None where nothing was done yet.
     """
-    with_variants = tuple(part for part in parts if part.variants and not any(map(part.region.is_part_of, masks)))
-    hidden = mask_of((*masks, *(part.region for part in parts if not part.variants)), expected.shape)
-    ignored = hidden | mask_of((part.region for part in parts), expected.shape)
-    nothing = np.zeros(expected.shape, np.bool_)
-    first_gate = Gate(expected, nothing, ignored, hidden, with_variants, targets, is_first=before is None)
+    shape = expected.shape
+    with_variants = [
+        part
+        for part in parts
+        if part.variants and not any(map(part.region.is_part_of, masks))
+    ]
+    without_variants = [part.region for part in parts if not part.variants]
+    hidden = mask_of((*masks, *without_variants), shape)
+    ignored = hidden | mask_of((part.region for part in parts), shape)
+    first_gate = Gate(
+        expected,
+        mask_of((), shape),
+        ignored,
+        hidden,
+        tuple(with_variants),
+        targets,
+        is_first=before is None,
+    )
     if before is None:
         return first_gate
-    left_out = ignored | mask_of((part.region for part in parts_before), expected.shape)
-    stays = bool((differing(before, expected) & ~left_out).any())
-    gone, come = (  # the carets that have no pixel in common with what changed on its own on the other screen
-        [part.region for part in some if part.kind == "caret" and not any(part.region.meets(o.region) for o in others)]
-        for some, others in ((parts_before, parts), (parts, parts_before))
-    )
-    caret = come[0] if not stays and len(gone) == len(come) == 1 else None
+
+    left_out = ignored | mask_of((part.region for part in parts_before), shape)
+    # Where pixels stay changed, the gate can tell the step's effect by them. Else only
+    # a caret that moved can, if it is the only one that came and the only one gone.
+    has_effect = bool(really_differing(before, expected, left_out).any())
+    gone = _carets_apart(parts_before, parts)
+    come = _carets_apart(parts, parts_before)
+    caret = None
+    if not has_effect and len(gone) == len(come) == 1:
+        caret = come[0]
     return replace(
-        first_gate, changed=changed_tiles(before, expected), shows_effect=stays or caret is not None, caret=caret
+        first_gate,
+        changed=changed_tiles(before, expected),
+        shows_effect=has_effect or caret is not None,
+        caret=caret,
+        step=step,
+        before=before,
+        left_out=left_out,
+        pressed=pressed,
     )
+
+
+def _carets_apart(
+    parts: Iterable[DynamicRegion], others: Sequence[DynamicRegion]
+) -> list[Region]:
+    """Return the carets of one screen that have no pixel in common with what changed on
+    its own on the other screen.
+    """
+    carets = [part.region for part in parts if part.kind == "caret"]
+    regions = [other.region for other in others]
+    return [caret for caret in carets if not any(map(caret.meets, regions))]
 
 
 def mask_of(regions: Iterable[Region], shape: tuple[int, ...]) -> Mask:
@@ -185,25 +333,53 @@ def evidence_gate(screen: Screen, masks: Sequence[Region] = ()) -> Gate:
 
 
 def surroundings(action: Action, size: tuple[int, int]) -> tuple[Region, ...]:
-    """Return the region around each point of an action, cut at the edges of a screen of this size."""
-    (across, down), (width, height) = AROUND_PX, size
+    """Return the region around each point of an action, cut at the edges of a screen of
+    this size.
+
+    >>> from pytest_vnc_use.types import Click
+    >>> surroundings(Click(30, 35), (320, 200))
+    (Region(left=0, top=0, right=150, bottom=75),)
+    """
+    across, down = AROUND_PX
+    width, height = size
     return tuple(
-        Region(max(0, x - across), max(0, y - down), min(width, x + across), min(height, y + down))
+        Region(
+            max(0, x - across),
+            max(0, y - down),
+            min(width, x + across),
+            min(height, y + down),
+        )
         for x, y in points(action)
     )
 
 
-def unknown_parts(seen: Pixels, known: Iterable[Pixels], left_out: Mask) -> list[Region]:
+def _levels_apart(colours: Pixels, others: Pixels) -> int:
+    """Return the largest difference of a level of red, green or blue."""
+    apart = 0
+    for shift in (0, 8, 16):
+        levels = (colours >> shift & 0xFF).astype(np.int64)
+        other_levels = (others >> shift & 0xFF).astype(np.int64)
+        apart = max(apart, int(abs(levels - other_levels).max()))
+    return apart
+
+
+def unknown_parts(
+    seen: Pixels, known: Iterable[Pixels], left_out: Mask
+) -> list[Region]:
     """Return where a screen differs from all of the `known` screens.
 
-    A window that is still being drawn does not count: each of its pieces is as on the screen before or after, or of one
-    colour. A caret does not count either.
+    A window that is still being drawn does not count: each of its pieces is as on the
+    screen before or after, or of one colour. A caret does not count either.
     """
     marked: Mask = ~left_out
-    for screen in known:
+    screens = list(known)
+    for screen in screens:
         if screen.shape != seen.shape:
             return []
-        marked &= differing(seen, screen)
+        marked &= differing(screen, seen)
+    # A slide on its way differs from each screen nearly everywhere.
+    for screen in screens:
+        marked = really_differing(screen, seen, left_out, only=marked)
     boxes = []
     for box in boxes_of(marked):
         pixels = box.part_of(seen)[box.part_of(marked)]
@@ -212,16 +388,32 @@ def unknown_parts(seen: Pixels, known: Iterable[Pixels], left_out: Mask) -> list
     return boxes
 
 
-def is_recoloured(box: Region, targets: Iterable[Point], before: Pixels, seen: Pixels) -> bool:
-    """Return whether a box around a target shows the same drawing in other colours, apart from its border."""
+def is_recoloured(
+    box: Region, targets: Iterable[Point], before: Pixels, seen: Pixels
+) -> bool:
+    """Return whether a box around a target shows the same drawing in other colours,
+    apart from its border, as a button that is pressed.
+
+    It does if each colour has become one other colour, all over the box:
+
+        before  A A B B A      now  C C D D C    the same drawing: A is C, B is D
+                                    C C D E C    another one: B is D and E
+    """
     if not any(map(box.holds, targets)):
         return False
-    was, now = (box.part_of(screen)[_BORDER_PX:-_BORDER_PX, _BORDER_PX:-_BORDER_PX] for screen in (before, seen))
+    inside = np.s_[_BORDER_PX:-_BORDER_PX, _BORDER_PX:-_BORDER_PX]
+    was = box.part_of(before)[inside]
+    now = box.part_of(seen)[inside]
+    # `kinds` has for each pixel the number of its colour before
     colours, kinds = np.unique(was, return_inverse=True)
-    for level in (now >> shift & 0xFF for shift in (0, 8, 16)):
-        least, greatest = np.full(len(colours), 0xFF), np.zeros(len(colours), np.int64)
+    for shift in (0, 8, 16):
+        level = now >> shift & 0xFF
+        # the darkest and the lightest that each colour has become, in this channel
+        least = np.full(len(colours), 0xFF)
+        greatest = np.zeros(len(colours), np.int64)
         np.minimum.at(least, kinds.ravel(), level.ravel())
         np.maximum.at(greatest, kinds.ravel(), level.ravel())
         if (greatest - least > _SAME_COLOUR_LEVELS).any():
             return False
+    # a drawing that is plain now is gone
     return len(colours) <= 1 or len(np.unique(now)) > 1

@@ -1,91 +1,129 @@
-"""A run that a user does by hand, so that it is recorded: the ports Planner and Controller for it."""
+"""A run that a user does by hand: a planner that proposes what the user has just done.
+
+The user does the whole task while the first decision is awaited, and all their steps
+then pass the graph at once, each with the policy's ruling. A step does not pass as soon
+as it is done, because it is not finished then: a hover still comes before it, a text
+still grows, *undo* drops it, and only with what follows can a piece of a secret be
+recognised, which must be in no run directory. The segment is built once, of the steps
+as they were done, and none of them is performed again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Union
 
-from pytest_vnc_use.recordings.format import MANUAL, RecordedRun, Screen
+from pytest_vnc_use.recordings.build import SegmentBuilder
+from pytest_vnc_use.recordings.format import MANUAL, Segment
 from pytest_vnc_use.recordings.images import frame_of
-from pytest_vnc_use.types import Action, Decision, DesktopAction, Frame, Observation, RawFrame, Settled, Wait
+from pytest_vnc_use.types import (
+    Action,
+    Decision,
+    DesktopAction,
+    Frame,
+    Observation,
+    Settled,
+    Wait,
+)
 from pytest_vnc_use.types.elements import Elements
 from pytest_vnc_use.types.protocols import Controller, ForwardingController
 
 NOTHING_DONE = "nothing was done, so nothing is recorded"
 
-Show = Callable[[str, Sequence[str], Controller], Union[RecordedRun, str]]
-"""A function that has a user do a task. It takes the task, the claims that will be judged, and the desktop.
+Show = Callable[[str, Sequence[str], Controller], Union[Segment, str]]
+"""A function that has a user do a task. It takes the task, the claims that will be
+judged, and the desktop.
 
-It returns the steps and the end, without secrets, or why nothing is recorded. Raises DesktopError, and SettingsError
-where what was done cannot be recorded.
+It returns the segment, without secrets, or why nothing is recorded. Raises
+DesktopError, and SettingsError where what was done cannot be recorded.
 """
 
 
 class ManualRun(ForwardingController):
     """The ports Planner and Controller for a run that a user does in a single turn.
 
-    The run then goes through the user's steps one by one, with the screens as they were. Nothing is done again.
+    `builder` gets the segment that `show` returns. Then the controller shows the
+    screens of its steps, one after the other.
     """
 
     name = MANUAL
 
-    def __init__(self, show: Callable[[], RecordedRun | str], desktop: Controller) -> None:
+    def __init__(
+        self,
+        show: Callable[[], Segment | str],
+        desktop: Controller,
+        builder: SegmentBuilder,
+    ) -> None:
         super().__init__(desktop)
         self._show = show
-        self._done: RecordedRun | None = None
+        self._builder = builder
+        self._done: Segment | None = None
         self._next = 0
+        """The number of steps that have passed the graph."""
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
-        """Have the user do the task, and return all their actions as one decision. Raises as `Show` does.
+        """Have the user do the task, and propose all that they did. Raises as `Show`
+        does.
 
-        The next call ends the run. It gives up if the policy refused a step: it would refuse a replay too.
+        The next call ends the run. It gives up if the policy denied a step: it would
+        deny it in a replay too.
         """
         if self._done:
-            steps = [step for turn in observation.turns for step in turn.steps]
-            if refused := next((step for step in steps if step.error), None):
-                why = f"step {refused.number} was shown, but must not be performed: {refused.error}"
-                return Decision("gave_up", why)
-            return Decision("finished", f"recorded by hand in {len(steps)} {'step' if len(steps) == 1 else 'steps'}")
+            return _end_of(observation)
         done = self._show()
-        if isinstance(done, str) or not done.steps:
-            return Decision("gave_up", done if isinstance(done, str) else NOTHING_DONE)
+        if isinstance(done, str):
+            return Decision("gave_up", done)
+        if not done.steps:
+            return Decision("gave_up", NOTHING_DONE)
         self._done = done
-        return Decision("act", proposals=tuple(step.proposal for step in done.steps))
+        self._builder.take(done)
+        proposals = [step.proposal for step in done.steps]
+        return Decision("act", proposals=tuple(proposals))
 
     def elements_of(self, action: Action) -> Elements:
         """Return the elements of the next step."""
-        return self._done.steps[self._next].elements if self._done else ()
-
-    def screen(self) -> Screen:
-        """Return the screen before the next step, or at the end, once the user has done the task."""
-        assert self._done
-        return self._done.steps[self._next].screen if self._next < len(self._done.steps) else self._done.end
+        if self._done is None:
+            return ()
+        step = self._done.steps[self._next]
+        return step.elements
 
     def frame(self) -> Frame:
-        """Return the screen now; after the user's part, the screen as it was after the newest step."""
-        return frame_of(self.screen().pixels()) if self._done else self.desktop.frame()
-
-    def raw_frame(self) -> RawFrame:
-        """Return the pixels of the screen that `frame` shows."""
-        return RawFrame(self.screen().pixels()) if self._done else self.desktop.raw_frame()
+        """Return the screen now; once the user has done the task, the screen as it was
+        before the next step, or at the end.
+        """
+        if self._done is None:
+            return self.desktop.frame()
+        screen = self._done.screens[self._next]
+        return frame_of(screen.pixels())
 
     def perform(self, action: DesktopAction) -> None:
-        """Count the step, and do nothing on the desktop."""
-        if not isinstance(action, Wait):  # a user does no waits: this one is the delay after each step
+        """Pass on to the next screen: the user has performed the step."""
+        # A user does no waits: this one is the delay after each step.
+        if not isinstance(action, Wait):
             self._next += 1
 
     def settle(self, *, briefly: bool = False) -> Settled:
-        """Return at once: the screens are known."""
+        """Return at once: the screen was stable when the user acted on it."""
         return Settled("settled", 0.0)
 
     def changed_since(self, timestamp: float) -> bool:
-        """Return False: only the user acts on the desktop, and sees if it is gone."""
-        return False
-
-    def wait_changed(self, timestamp: float, timeout_s: float) -> bool:
-        """Return False at once."""
+        """Return False, as the graph asks it while the user's session has the desktop,
+        which finds out itself if that is gone.
+        """
         return False
 
     def transient_frames(self) -> tuple[Frame, ...]:
-        """Return no frames."""
+        """Return no frames: the user saw what passed."""
         return ()
+
+
+def _end_of(observation: Observation) -> Decision:
+    """Return the decision that ends a run whose steps have passed the graph."""
+    turn = observation.turns[0]
+    for step in turn.steps:
+        if step.error:
+            why = f"step {step.number} was shown, but must not be performed: "
+            return Decision("gave_up", why + step.error)
+    count = len(turn.steps)
+    unit = "step" if count == 1 else "steps"
+    return Decision("finished", f"recorded by hand in {count} {unit}")

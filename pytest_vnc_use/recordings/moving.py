@@ -1,7 +1,19 @@
-"""What moves on its own: a screen is recorded once it is stable but for carets, blinking regions, clocks and videos."""
+"""What moves on its own: a screen is recorded once it is stable but for carets,
+blinking regions, clocks and videos.
+
+A frame says in which tiles of 32 x 32 pixels the screen keeps changing. Each such
+region is sampled for a few seconds, and what it showed decides what it is. `A` and `B`
+are what it showed, a letter a sample:
+
+    AAABBBAAABBB    blinks: a replay must see A and B, and nothing else
+    AAABBBBBBBBB    has settled: the screen is B, and nothing moves there
+    AAABBBAAAAAA    unstable: a replay may see A or B
+    ABCDEFGHIJKL    always changing: it is not compared
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -10,48 +22,116 @@ from itertools import pairwise
 import numpy as np
 
 from pytest_vnc_use import clock
+from pytest_vnc_use.backends.pixels import box_of
 from pytest_vnc_use.deadline import Deadline
-from pytest_vnc_use.recordings.format import DynamicRegion, Screen, dynamic_region, merged
-from pytest_vnc_use.recordings.images import Mask, Pixels, differing, pixels_in, pixels_of
+from pytest_vnc_use.recordings.format import (
+    DynamicRegion,
+    Screen,
+    dynamic_region,
+    merged,
+)
+from pytest_vnc_use.recordings.images import (
+    Mask,
+    Pixels,
+    differing,
+    pixels_in,
+    pixels_of,
+)
 from pytest_vnc_use.types import BAR_PX, CARET_PX, Frame, RawFrame, Region
 from pytest_vnc_use.types.protocols import Controller
 
 STABLE_S = 1.2
-"""How long nothing may change, except parts that move on their own, before a screen is recorded."""
+"""How long nothing may change, except parts that move on their own, before a screen is
+recorded.
+"""
 _GIVE_UP_S = 3.8
 """How much longer than that a screen is waited for that never becomes stable."""
-_SAMPLES, _MORE_SAMPLES = 9, 11
+_APPEARED_WITHIN_S = 0.1
+"""How exactly the time of the last change is found."""
 _SAMPLE_S = 0.15
-"""The time between two samples of the parts that move on their own.
-
-The first samples cover both phases of a caret. More cover a part that blinks within 2 s.
-"""
+"""The time between two samples of the parts that move on their own."""
+_CARET_SAMPLES = 9
+"""They cover both phases of a caret, which takes 1.2 s for both at most."""
+_BLINK_SAMPLES = 11
+"""They cover a part that blinks within 2 s."""
+_REST_SAMPLES = 10
+"""They cover the rest of `STABLE_S` of a part that has just changed for good."""
 MAX_VARIANTS = 4
 """The most variants of a blinking part. With more it is a spinner or a video."""
+_MIN_TURNS = 2
+"""How often a part must have shown each variant to blink."""
 _REACH_PX = 4
 """How far a moving part may extend beyond the tiles where it was seen to move."""
 _CLEAR_PX = 16
-"""The number of resting rows between a caret and anything else that moves, needed to tell them apart."""
+"""The number of resting rows between a caret and anything else that moves, needed to
+tell them apart.
+"""
 _MIN_BAR_PX = 8
+"""The smallest height of a caret that stands apart from other moving parts."""
 
 
-def stable_screen(controller: Controller, stable_s: float = STABLE_S) -> Screen:
-    """Wait until the screen has been stable for so long; return it with its dynamic regions. Raises DesktopError.
+def stable_screen(
+    controller: Controller,
+    stable_s: float = STABLE_S,
+    acted_at: float | None = None,
+) -> Screen:
+    """Wait until the screen has been stable for so long; return it with its dynamic
+    regions, and when it appeared after what was done at `acted_at`. Raises
+    DesktopError.
 
     One that does not become stable is returned as it is, with `stable_s` 0.
     """
-    deadline, is_stable = Deadline(stable_s + _GIVE_UP_S), False
+    deadline = Deadline(stable_s + _GIVE_UP_S)
+    is_stable = False
     while not is_stable and deadline.remaining_s:
         controller.wait_changed(clock.monotonic(), _SAMPLE_S)
         is_stable = not controller.changed_since(clock.monotonic() - stable_s)
+
+    appeared_s = appeared_after(controller, acted_at)
     frame = controller.frame()
     moving = Moving(frame)
-    for samples in (_SAMPLES, _MORE_SAMPLES):  # what is more than a caret is watched until its variants come back
-        for _ in range(0 if moving.is_known else samples):
-            controller.wait_changed(clock.monotonic(), _SAMPLE_S)
-            moving.add(controller.raw_frame())
-    dynamic = merged(moving.parts())
-    return screen_of(frame).model_copy(update={"dynamic": dynamic, "stable_s": stable_s if is_stable else 0.0})
+    _sample(controller, moving, _CARET_SAMPLES)
+    if not moving.is_known:
+        _sample(controller, moving, _BLINK_SAMPLES)
+    if moving.may_settle:
+        _sample(controller, moving, _REST_SAMPLES)
+    if moving.is_outdated:
+        frame = controller.frame()
+    return screen_of(frame).model_copy(
+        update={
+            "dynamic": merged(moving.parts()),
+            "stable_s": stable_s if is_stable else 0.0,
+            "appeared_s": float(round(appeared_s)),
+        }
+    )
+
+
+def _sample(controller: Controller, moving: Moving, count: int) -> None:
+    """Add so many samples, but none to what holds only carets."""
+    if moving.is_known:
+        return
+    for _ in range(count):
+        controller.wait_changed(clock.monotonic(), _SAMPLE_S)
+        moving.add(controller.raw_frame())
+
+
+def appeared_after(controller: Controller, acted_at: float | None) -> float:
+    """Return the seconds from an action until the screen was as it is now, but for
+    parts that move on their own.
+
+    `acted_at` is on the monotonic clock; without an action it is 0. Raises
+    DesktopError.
+    """
+    if acted_at is None:
+        return 0.0
+    first, last = acted_at, clock.monotonic()
+    while last - first > _APPEARED_WITHIN_S:
+        middle = (first + last) / 2
+        if controller.changed_since(middle):
+            first = middle
+        else:
+            last = middle
+    return last - acted_at
 
 
 def screen_of(frame: Frame) -> Screen:
@@ -64,105 +144,259 @@ class Moving:
 
     def __init__(self, frame: Frame) -> None:
         size = frame.ref.width, frame.ref.height
-        self._samples: list[tuple[Region, Region, list[Pixels]]] = [
-            (region, region.grown(_REACH_PX, *size), []) for region in frame.moving
-        ]
+        self._regions = [_MovingRegion(region, size) for region in frame.moving]
+        self._frame_at = frame.taken_at
         self.add(frame)
 
     def add(self, screen: Frame | RawFrame) -> None:
-        """Note the whole screen of another frame."""
-        for _, grown, samples in self._samples:
-            samples.append(grown.part_of(pixels_in(screen)).copy())
+        """Note the whole screen of another frame, which may be an earlier one."""
+        for region in self._regions:
+            region.add(screen)
 
     @property
     def is_known(self) -> bool:
-        """Return whether each of the regions was seen to change, and holds only carets."""
-        all_changed = all(_changed(region, grown, samples).any() for region, grown, samples in self._samples)
-        return all_changed and all(part.kind == "caret" for part in self.parts())
+        """Return whether each of the regions was seen to change, and holds only
+        carets.
+        """
+        if not all(region.changes for region in self._regions):
+            return False
+        return all(part.kind == "caret" for part in self.parts())
+
+    @property
+    def may_settle(self) -> bool:
+        """Return whether a region has shown a few variants, and not yet whether they
+        come back.
+        """
+        return any(region.may_settle for region in self._regions)
+
+    @property
+    def is_outdated(self) -> bool:
+        """Return whether the frame shows what has changed for good since."""
+        return any(self._frame_at < region.settled_at for region in self._regions)
 
     def parts(self) -> Iterator[DynamicRegion]:
-        """Yield the dynamic regions: a caret's own box, else its tiles and a little around them.
+        """Yield the dynamic regions: a caret's own box, else its tiles and a little
+        around them.
 
-        A change only around a region is its neighbour's. It may be a piece of a caret, of which the rest is compared:
-        then a replay would never see all variants of a part that held that piece.
+        A change only around a region is its neighbour's. It may be a piece of a caret,
+        of which the rest is compared: then a replay would never see all variants of a
+        part that held that piece.
         """
-        for region, grown, samples in self._samples:
-            if _changed(region, grown, samples).any():
-                yield from _changing(region, grown, samples)
+        for region in self._regions:
+            yield from region.parts(self._frame_at)
 
 
-def _changed(region: Region, grown: Region, samples: Sequence[Pixels]) -> Mask:
-    shown = _cut(region, grown, samples)
-    marked: Mask = np.logical_or.reduce([differing(sample, shown[0]) for sample in shown])
+class _MovingRegion:
+    """A region that moves, and what it showed when.
+
+    `tiles` is where the screen moved, `around` that and a little more.
+    """
+
+    def __init__(self, tiles: Region, size: tuple[int, int]) -> None:
+        self._tiles = tiles
+        self._around = tiles.grown(_REACH_PX, *size)
+        self._variants: list[Pixels] = []
+        self._shown: list[tuple[float, int]] = []
+        """The time of each sample and the number of its variant, by time."""
+
+    def add(self, screen: Frame | RawFrame) -> None:
+        pixels = self._around.part_of(pixels_in(screen))
+        number = _number_of(pixels, self._variants)
+        if number == len(self._variants):
+            self._variants.append(pixels.copy())
+        self._shown.append((screen.taken_at, number))
+        self._shown.sort()
+
+    @property
+    def changes(self) -> bool:
+        """Return whether the tiles changed, and may do so again."""
+        samples = self._cut(self._tiles, self._current())
+        return bool(_changed(samples).any())
+
+    @property
+    def settled_at(self) -> float:
+        """The time of the change after which nothing came back that was shown before,
+        if what came then has stayed for `STABLE_S`; else minus infinity.
+
+        >>> region = _MovingRegion(Region(0, 0, 1, 1), (1, 1))
+        >>> for time, shade in [(0.0, 1), (0.5, 2), (1.0, 1), (1.5, 9), (2.9, 9)]:
+        ...     region.add(RawFrame(np.full((1, 1), shade, np.uint32), time))
+        >>> region.settled_at
+        1.5
+        """
+        numbers = [number for _, number in self._shown]
+        starts = [
+            start
+            for start in range(1, len(numbers))
+            if set(numbers[:start]).isdisjoint(numbers[start:])
+        ]
+        if not starts:
+            return -math.inf
+        settled_at, _ = self._shown[starts[-1]]
+        newest_at, _ = self._shown[-1]
+        return settled_at if newest_at - settled_at >= STABLE_S else -math.inf
+
+    @property
+    def may_settle(self) -> bool:
+        if self.settled_at > -math.inf or len(self._variants) > MAX_VARIANTS:
+            return False
+        variants, turns = distinct(self._current())
+        return len(variants) > 1 and not _all_come_back(turns)
+
+    def _current(self) -> list[Pixels]:
+        """Return the samples that show what still counts, by time."""
+        since = self.settled_at
+        return [self._variants[number] for at, number in self._shown if at >= since]
+
+    def _cut(self, box: Region, samples: Sequence[Pixels]) -> list[Pixels]:
+        """Return what a box of the screen shows in each sample."""
+        x = self._around.left
+        y = self._around.top
+        inside = Region(box.left - x, box.top - y, box.right - x, box.bottom - y)
+        return [inside.part_of(sample) for sample in samples]
+
+    def parts(self, frame_at: float) -> Iterator[DynamicRegion]:
+        """Yield a caret; else the region with its variants, without a caret that stands
+        apart from other moving parts.
+
+        The screen that is recorded is that of `frame_at`, or the newest one if that is
+        outdated.
+        """
+        samples = self._current()
+        marked = _changed(self._cut(self._tiles, samples))
+        if not marked.any():
+            return
+        times = [at for at, _ in self._shown if at >= self.settled_at]
+        recorded = times.index(frame_at) if frame_at in times else len(times) - 1
+        if caret := _caret_of(marked, self._tiles):
+            yield _caret(caret, self._cut(caret, samples))
+            return
+
+        bands = _bands(marked, self._tiles)
+        bars = [_bar_of(marked, self._tiles, band) for band in bands]
+        if not any(bars):
+            yield _with_variants(self._around, samples, recorded)
+            return
+        for bar, band in zip(bars, bands, strict=True):
+            if bar:
+                yield _caret(bar, self._cut(bar, samples))
+                continue
+            # as wide as the samples, and a little higher where there is room
+            wider = replace(
+                self._around,
+                top=max(self._around.top, band.top - _REACH_PX),
+                bottom=min(self._around.bottom, band.bottom + _REACH_PX),
+            )
+            yield _with_variants(wider, self._cut(wider, samples), recorded)
+
+
+def _changed(samples: Sequence[Pixels]) -> Mask:
+    """Mark the pixels that differ between any two samples of one place."""
+    first, *others = samples
+    marked = np.zeros(first.shape, np.bool_)
+    for sample in others:
+        marked |= differing(sample, first)
     return marked
 
 
-def _cut(box: Region, grown: Region, samples: Sequence[Pixels]) -> list[Pixels]:
-    """Return what a box shows in each sample of the grown region that holds it."""
-    x, y = grown.left, grown.top
-    inside = Region(box.left - x, box.top - y, box.right - x, box.bottom - y)
-    return [inside.part_of(sample) for sample in samples]
-
-
-def _changing(region: Region, grown: Region, samples: Sequence[Pixels]) -> Iterator[DynamicRegion]:
-    """Yield a caret; else the region with its variants, without a caret that stands apart from other moving parts."""
-    marked = _changed(region, grown, samples)
-    if caret := _caret_of(marked, region):
-        yield _caret(caret, grown, samples)
-        return
+def _bands(marked: Mask, region: Region) -> list[Region]:
+    """Cut a region into bands, each as wide as the region: more than `_CLEAR_PX` rows
+    without a marked pixel part two, and the cut is in their middle.
+    """
     rows = np.flatnonzero(marked.any(axis=1))
     gaps = np.flatnonzero(np.diff(rows) > _CLEAR_PX)
-    cuts = [0, *(int(rows[gap] + rows[gap + 1]) // 2 for gap in gaps), len(marked)]
-    bands = [replace(region, top=region.top + top, bottom=region.top + bottom) for top, bottom in pairwise(cuts)]
-    bars: list[Region | None] = []
-    for band in bands:
-        inside = marked[band.top - region.top : band.bottom - region.top]
-        caret = _caret_of(inside, band) if inside.any() else None
-        is_bar = caret and caret.right - caret.left <= BAR_PX[0] and caret.bottom - caret.top >= _MIN_BAR_PX
-        bars.append(caret if is_bar else None)
-    if not any(bars):
-        yield _with_variants(grown, samples)
-        return
-    for bar, band in zip(bars, bands, strict=True):
-        # as wide as the grown region, and a little higher where there is room
-        top, bottom = max(grown.top, band.top - _REACH_PX), min(grown.bottom, band.bottom + _REACH_PX)
-        wider = Region(grown.left, top, grown.right, bottom)
-        yield _caret(bar, grown, samples) if bar else _with_variants(wider, _cut(wider, grown, samples))
+    middles = [int(rows[gap] + rows[gap + 1]) // 2 for gap in gaps]
+    return [
+        replace(region, top=region.top + top, bottom=region.top + bottom)
+        for top, bottom in pairwise([0, *middles, len(marked)])
+    ]
 
 
-def _caret(box: Region, grown: Region, samples: Sequence[Pixels]) -> DynamicRegion:
-    """Return a caret. If it is larger than a bar it keeps its variants, because it may be a lamp."""
-    variants = () if box.is_within(BAR_PX) else distinct(_cut(box, grown, samples))[0]
+def _bar_of(marked: Mask, region: Region, band: Region) -> Region | None:
+    """Return the caret in a band of a region if it is a bar; else None."""
+    inside = marked[band.top - region.top : band.bottom - region.top]
+    caret = _caret_of(inside, band) if inside.any() else None
+    if caret is None:
+        return None
+    is_narrow = caret.right - caret.left <= BAR_PX[0]
+    is_high = caret.bottom - caret.top >= _MIN_BAR_PX
+    return caret if is_narrow and is_high else None
+
+
+def _caret(box: Region, samples: Sequence[Pixels]) -> DynamicRegion:
+    """Return a caret. If it is larger than a bar it keeps its variants, because it may
+    be a lamp.
+    """
+    variants = () if box.is_within(BAR_PX) else distinct(samples)[0]
     return dynamic_region(box, "caret", *variants)
 
 
-def _with_variants(region: Region, samples: Sequence[Pixels]) -> DynamicRegion:
-    """Return a region that blinks if it repeats a few variants; else one that always changes.
+def _with_variants(
+    region: Region, samples: Sequence[Pixels], recorded: int
+) -> DynamicRegion:
+    """Return a region that blinks if it repeats all of a few variants, that is unstable
+    if it repeats some, or else that always changes.
 
-    A part that never repeats a variant, such as the seconds of a clock, may show anything next.
+    A part that never repeats a variant, such as the seconds of a clock, may show
+    anything next. The sample number `recorded` is what the recorded screen shows.
     """
-    variants, order = distinct(samples)
-    if len(variants) <= MAX_VARIANTS and 2 * len(variants) <= len(order) + 1:
+    variants, turns = distinct(samples)
+    if len(variants) > MAX_VARIANTS or len(turns) == len(variants):
+        return dynamic_region(region, "always_changing")
+    if _all_come_back(turns):
         return dynamic_region(region, "blinks", *variants)
-    return dynamic_region(region, "always_changing")
+    variants, _ = distinct([samples[recorded], *samples])
+    return dynamic_region(region, "unstable", *variants)
+
+
+def _all_come_back(turns: Sequence[int]) -> bool:
+    """Return whether each variant was shown in two turns or more.
+
+    >>> _all_come_back([0, 1, 0, 1])
+    True
+    >>> _all_come_back([0, 1, 0])
+    False
+    """
+    return all(turns.count(number) >= _MIN_TURNS for number in set(turns))
 
 
 def distinct(samples: Sequence[Pixels]) -> tuple[list[Pixels], list[int]]:
-    """Return each variant once, and the numbers of the variants in the order in which they came."""
+    """Return each variant once, and the numbers of the variants in the order in which
+    they came.
+
+    >>> red, grey = np.full((1, 1), 1, np.uint32), np.full((1, 1), 9, np.uint32)
+    >>> distinct([red, red, grey, red])[1]
+    [0, 1, 0]
+    """
     variants: list[Pixels] = []
-    order: list[int] = []
+    turns: list[int] = []
     for pixels in samples:
-        number = next((n for n, variant in enumerate(variants) if not differing(variant, pixels).any()), len(variants))
-        variants += [pixels] if number == len(variants) else []
-        order += [number] if order[-1:] != [number] else []
-    return variants, order
+        number = _number_of(pixels, variants)
+        if number == len(variants):
+            variants.append(pixels)
+        if turns[-1:] != [number]:
+            turns.append(number)
+    return variants, turns
 
 
-def _caret_of(part: Mask, region: Region) -> Region | None:
-    """Return the box of the marked pixels; None where it is larger than a caret, or not full, as a clock's digit."""
-    rows, columns = np.flatnonzero(part.any(axis=1)), np.flatnonzero(part.any(axis=0))
-    top, bottom, left, right = rows[0], rows[-1] + 1, columns[0], columns[-1] + 1
-    if right - left > CARET_PX[0] or bottom - top > CARET_PX[1] or not part[top:bottom, left:right].all():
+def _number_of(pixels: Pixels, variants: Sequence[Pixels]) -> int:
+    """Return the number of the variant that these pixels show; for a new one the number
+    of variants.
+    """
+    for number, variant in enumerate(variants):
+        if not differing(variant, pixels).any():
+            return number
+    return len(variants)
+
+
+def _caret_of(marked: Mask, region: Region) -> Region | None:
+    """Return the box of the marked pixels of a region; None where it is larger than a
+    caret, or not full, as a clock's digit.
+    """
+    box = box_of(marked)
+    is_full = box.part_of(marked).all()
+    if not is_full or not box.is_within(CARET_PX):
         return None
-    x, y = region.left, region.top
-    return Region(x + int(left), y + int(top), x + int(right), y + int(bottom))
+    x = region.left
+    y = region.top
+    return Region(box.left + x, box.top + y, box.right + x, box.bottom + y)

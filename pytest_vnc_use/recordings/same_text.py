@@ -1,281 +1,418 @@
-"""Text that is only rasterised differently: the one difference between two screens that is none.
+"""Lines of text that are drawn differently and read the same.
 
-Screens are compared pixel by pixel, except in a line of text that a browser draws with hinting after one start and
-without it after another, or at another subpixel offset. Then nearly all edges of the whole line differ a little. Such a
-line is no difference if one small move of each glyph explains it: up or down, where the rows of a glyph may move apart
-as hinting moves them, or to the side. A glyph that is equal to the bit, one that keeps a residual, one with more or
-less ink, or another colour makes the line a difference.
+Screens are compared pixel by pixel. A browser draws the same page in more than one way,
+though, and three of these ways are no difference:
+
+1. A line of text stands one pixel higher or lower, and is otherwise equal to the bit.
+2. A line of text starts at another fraction of a pixel: nearly all its edges differ a
+   little, and one small move to the side explains all of them.
+3. Single pixels of an edge, as of a rounded corner, or two beside each other, are
+   blended a little differently, and nothing else on the screen differs.
+
+The unit is always a whole line on a plain background. A glyph of it that differs
+otherwise, or does not take part, makes the line a difference.
+
+How a line is found, from the first pixel that differs (x):
+
+    background   the most common colour around x
+    ink          all pixels of another colour, on either screen
+    line         x, grown over ink and over gaps no wider than a space, up to a border
+    crop         the line with a ring of one pixel, which must be background
+
+The limits below are measured: `tests/bench/same_drawing.py --limits` loosens each in
+turn, and counts the changed texts that would then pass as equal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
-from pytest_vnc_use.recordings.images import SAME_LEVELS, Mask, Pixels, differing, levels_of
+from pytest_vnc_use.backends.pixels import box_of
+from pytest_vnc_use.recordings.images import Mask, Pixels, differing, levels_of
 from pytest_vnc_use.types import Region
 
-Coverage = npt.NDArray[np.float32]
-"""Shape (height, width, 3): the distance of each channel from the background; 1 is the contrast of the line."""
+Coverage = npt.NDArray[np.float64]
+"""Shape (height, width, 3): the distance of each channel from the background; 1 is the
+contrast of the line.
+"""
+Columns = npt.NDArray[np.intp]
+"""The first column of each glyph of a line."""
 
-MIN_PX, MAX_PX = 14, 64
-"""The height of a line, from its highest to its lowest pixel. In smaller text a digit may hide in the noise."""
-MIN_HINTED_PX = 17
-"""The smallest height of a line that may be hinted another way."""
 MAX_LINES = 128
-"""More lines than that are not fitted: it is another screen, and a comparison must stay fast."""
+"""More lines than that are not looked at: a comparison must stay fast."""
 MAX_SHARE = 0.1
-"""The largest share of the screen that may be text that is rasterised another way."""
-_MIN_CONTRAST = 64
-"""The smallest contrast of a line, in levels."""
-_TILE_PX, _REACH = 8, 2
-"""Differences within so many tiles of so many pixels may belong to one line."""
-_GAP = 0.6
-"""The widest gap between two glyphs of a line, a space for example, in heights of the line."""
-_MOVES = np.arange(-10, 11) / 8
-"""The moves that are tried, in pixels; to the side, up to `_MAX_ASIDE`."""
-_SLOPE = 2
-"""How many of these moves two neighbouring rows of a glyph may be apart."""
-_STEP_COST = 0.002
-"""What it costs to change the move from one row to the next, so that plain rows do not."""
-_MAX_HINTED, _MAX_OFFSET = 0.22, 0.12
-"""The largest share of the contrast that may remain in a blurred pixel after the move."""
-_MAX_CHANNEL = 0.3
-"""The same for one channel of LCD text that is hinted another way."""
-_MAX_ASIDE, _MAX_APART = 0.75, 0.25
-"""How far a glyph may move to the side, and two glyphs apart: each starts at a quarter of a pixel."""
-_FRINGE = 0.1
-"""A column with less, of the contrast, parts two glyphs: that much of LCD text reaches into the gaps."""
-_FLIP, _MAX_FLIPS = 0.9, 0.2
-"""The share of differing pixels that may differ by nearly the whole contrast: in text, nearly all differ a little."""
-_FAINT = 0.03
-"""The smallest share of the contrast that connects two pixels to one part."""
-_MAX_INK = 0.2
-"""The largest change of the ink of a connected part: the logarithm of the ratio."""
-_MAX_COLOUR = 4 / 255
+"""The largest share of the screen that may differ. With more it is another screen."""
+MAX_HEIGHT_PX = 64
+"""The greatest height of a line, from its highest to its lowest pixel."""
+GAP = 1.5
+"""The widest gap between two words of a line, in heights of the line: a space of a
+fixed-width font beside a word without tall letters.
+"""
+DOT_GAP_PX = 4
+"""The most blank rows between the dots of a line and its letters, where no letter is as
+high as the dots.
+"""
+BORDER_PX = 3
+"""How far a border reaches beyond the text beside it."""
+AROUND_PX = 8
+"""How far around a pixel the most common colour is the background."""
+
+MIN_MOVED_PX = 7
+"""The smallest height of a line that may have moved: a lower one may be dots or
+dashes.
+"""
+MIN_MOVED_WIDTH = 1.4
+"""Its smallest width, in heights: a single character is narrower."""
+MAX_GLYPH = 0.8
+"""The largest share of its width that one glyph may have: a wider one is a box around
+the others.
+"""
+MIN_VARIETY_PX = 2
+"""How much its characters differ in width or height at least: the dots of a dotted line
+do not.
+"""
+FULL_ROW = 0.85
+"""The share of the width from which a row is an underline, or the side of a box."""
+FRINGE = 0.25
+"""A column with less, of the contrast, parts two glyphs: that much of their blended edges
+reaches into the gaps.
+"""
+
+MIN_OFFSET_PX = 14
+"""The smallest height of a line that may start at another fraction of a pixel. In
+smaller text a digit may hide in the noise.
+"""
+MOVES_PX = np.arange(-6, 7) / 8
+"""The moves to the side that are tried."""
+MAX_APART_PX = 0.25
+"""How far apart the moves of two glyphs may be: each starts at a quarter of a pixel."""
+MAX_RESIDUAL = 0.12
+"""The largest share of the contrast that a pixel may differ by after the move."""
+MAX_COLOUR = 4 / 255
 """The largest change of a glyph's strongest level, which is the colour of the text."""
 
+MAX_BLENDED = 8
+"""The number of single pixels that may be blended differently: the corners of two
+boxes.
+"""
+BLENDED_LEVELS = 12
+"""How many of 255 levels such a pixel may differ by."""
+MIN_EDGE_LEVELS = 64
+"""How many levels its neighbours differ by at least: a fainter edge may be faint text."""
 
-def really_differing(recorded: Pixels, now: Pixels) -> Mask:
-    """Mark the pixels that differ, but none in a line of text that is only rasterised differently."""
+BLANK, INK, BORDER = 0, 1, 2
+"""What a row or column beside a box is."""
+
+
+def really_differing(
+    recorded: Pixels,
+    now: Pixels,
+    ignored: Mask | None = None,
+    only: Mask | None = None,
+) -> Mask:
+    """Mark the pixels that differ, but none that is only drawn differently.
+
+    What is `ignored` is not compared, and counts as background in a line. With `only`,
+    no other pixels are marked, and lines without one of these are not looked at, which
+    takes the most time.
+    """
     marked = differing(recorded, now)
-    count = np.count_nonzero(marked)
-    if not count or count > MAX_SHARE * marked.size:
+    if ignored is not None:
+        marked &= ~ignored
+    is_other_screen = np.count_nonzero(marked) > MAX_SHARE * marked.size
+    if only is not None:
+        marked &= only
+    if is_other_screen:
         return marked
-    same = [line for line in _lines(marked, recorded, now) if is_same_text(*map(line.part_of, (recorded, now)))]
-    for line in same:
-        line.part_of(marked)[:] = False
+
+    inks: dict[int, Mask] = {}
+    unseen = marked.copy()
+    for _ in range(MAX_LINES):
+        if not unseen.any():
+            break
+        pixel = _first_marked(unseen)
+        background = _background(pixel, recorded)
+        if background not in inks:
+            inks[background] = _ink(recorded, now, background, ignored)
+        ink = inks[background]
+        line = line_around(pixel, ink)
+        line.part_of(unseen)[:] = False
+        crops = _crops(line, recorded, now, ink, background)
+        if crops and (is_moved_line(*crops) or is_line_at_offset(*crops)):
+            line.part_of(marked)[:] = False
+            continue
+
+        # The dots of "java" are a line of their own, and letters below them another.
+        dotted = line_around(pixel, ink, DOT_GAP_PX)
+        crops = _crops(dotted, recorded, now, ink, background)
+        if crops and is_moved_line(*crops):
+            dotted.part_of(unseen)[:] = False
+            dotted.part_of(marked)[:] = False
+
+    if np.count_nonzero(marked) <= MAX_BLENDED:
+        differs = marked.copy()
+        for row, column in np.argwhere(differs):
+            if _is_blended(row, column, differs, recorded, now):
+                marked[row, column] = False
     return marked
 
 
-def _lines(marked: Mask, one: Pixels, other: Pixels) -> Iterator[Region]:
-    """Yield the regions of what may be lines of text, each with a ring of background; `MAX_LINES` at most."""
-    left = MAX_LINES
-    for group in _groups(marked):
-        for piece in _pieces(group, marked, one, other):
-            line = _whole_line(piece, marked, one, other)
-            if line and left:
-                left -= 1
-                yield line
-
-
-def _groups(marked: Mask) -> Iterator[Region]:
-    """Yield a region around each group of marked pixels that are within a few tiles of each other."""
-    height, width = marked.shape
-    padded = np.pad(marked, ((0, -height % _TILE_PX), (0, -width % _TILE_PX)))
-    tiles = padded.reshape(padded.shape[0] // _TILE_PX, _TILE_PX, -1, _TILE_PX).any(axis=(1, 3))
-    left = {(int(row), int(column)) for row, column in np.argwhere(tiles)}
-    near = [(down, across) for down in range(-_REACH, _REACH + 1) for across in range(-_REACH, _REACH + 1)]
-    while left:
-        group = [left.pop()]
-        for row, column in group:  # the list grows meanwhile
-            neighbours = {(row + down, column + across) for down, across in near} & left
-            left -= neighbours
-            group.extend(neighbours)
-        tops, lefts = ([tile[axis] * _TILE_PX for tile in group] for axis in (0, 1))
-        yield Region(min(lefts), min(tops), min(max(lefts) + _TILE_PX, width), min(max(tops) + _TILE_PX, height))
-
-
-def _pieces(region: Region, marked: Mask, one: Pixels, other: Pixels) -> Iterator[Region]:
-    """Yield the pieces of a region with marked pixels: cut at rows of one colour, and at gaps wider than a space."""
-    inside = region.part_of(marked)
-    rows, columns = np.flatnonzero(inside.any(axis=1)), np.flatnonzero(inside.any(axis=0))
-    top, left = region.top + int(rows[0]), region.left + int(columns[0])
-    region = Region(left, top, left + int(np.ptp(columns)) + 1, top + int(np.ptp(rows)) + 1)
-    before, now = region.part_of(one), region.part_of(other)
-    plain = ((before == before[:, :1]) & (now == before[:, :1])).all(axis=1)
-    runs = [*_runs(~plain, 0)]
-    pieces = [Region(left, top + begin, region.right, top + end) for begin, end in runs]
-    if len(runs) <= 1:
-        plain = ((before == before[:1]) & (now == before[:1])).all(axis=0)
-        runs = [*_runs(~plain, _gap(region.bottom - top))]
-        pieces = [Region(left + begin, top, left + end, region.bottom) for begin, end in runs]
-    if len(runs) <= 1:
-        yield region
-        return
-    for piece in pieces:
-        if piece.part_of(marked).any():
-            yield from _pieces(piece, marked, one, other)
-
-
-def _gap(height: int) -> int:
-    return max(4, round(_GAP * height))
-
-
-def _runs(drawn: npt.NDArray[np.bool_], gap: int) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of each run of True. A run continues after a gap of so many at most."""
-    places = np.flatnonzero(drawn)
-    cuts = np.flatnonzero(np.diff(places) > gap + 1)
-    for begin, end in zip((0, *(cuts + 1)), (*cuts, len(places) - 1), strict=True):
-        yield int(places[begin]), int(places[end]) + 1
-
-
-def _whole_line(piece: Region, marked: Mask, one: Pixels, other: Pixels) -> Region | None:
-    """Return the region of the line that a piece belongs to, with one pixel of background around it.
-
-    None where it is no such line: too high or low, at the edge of the screen, or beside a glyph that did not change.
+def _crops(
+    line: Region, recorded: Pixels, now: Pixels, ink: Mask, background: int
+) -> tuple[Pixels, Pixels] | None:
+    """Return a line of both screens with a ring of its background around it; None if
+    something touches the line, so that it is none.
     """
-    height, width = marked.shape
-    area = Region(
-        max(0, piece.left - MAX_PX), max(0, piece.top - MAX_PX),
-        min(width, piece.right + MAX_PX), min(height, piece.bottom + MAX_PX),
-    )  # fmt: skip
-    colours, counts = np.unique(piece.part_of(one), return_counts=True)
-    background = colours[counts.argmax()]
-    drawn = (area.part_of(one) != background) | (area.part_of(other) != background)
-    differs = area.part_of(marked)
-    top, bottom, left, right = (
-        piece.top - area.top,
-        piece.bottom - area.top,
-        piece.left - area.left,
-        piece.right - area.left,
-    )
-    grown = True
-    while grown:
-        before = top, bottom, left, right
-        while top and drawn[top - 1, left:right].any():
-            top -= 1
-        while bottom < len(drawn) and drawn[bottom, left:right].any():
-            bottom += 1
-        while left and drawn[top:bottom, left - 1].any():
-            left -= 1
-        while right < drawn.shape[1] and drawn[top:bottom, right].any():
-            right += 1
-        if bottom - top > MAX_PX:
-            return None
-        gap, half = _gap(bottom - top), (bottom - top) // 2
-        for side, nearest in ((slice(max(0, left - gap), left), -1), (slice(right, right + gap), 0)):
-            columns = side.start + np.flatnonzero(drawn[top:bottom, side].any(axis=0))
-            if not columns.size:
-                continue
-            if differs[top:bottom, side].any():
-                left, right = min(left, int(columns[0])), max(right, int(columns[-1]) + 1)
-            elif not drawn[max(0, top - half) : bottom + half, columns[nearest]].all():
-                return None  # a glyph that did not change; what is higher is a border beside the line
-        grown = before != (top, bottom, left, right)
-    is_inside = min(top, left) > 0 and bottom < drawn.shape[0] and right < drawn.shape[1]
-    if not is_inside or bottom - top < MIN_PX:
+    crop = line.grown(1, *ink.shape[::-1])
+    shown = crop.part_of(ink)
+    if np.count_nonzero(shown) > np.count_nonzero(line.part_of(ink)):
         return None
-    return Region(area.left + left - 1, area.top + top - 1, area.left + right + 1, area.top + bottom + 1)
+    one = np.where(shown, crop.part_of(recorded), background)
+    other = np.where(shown, crop.part_of(now), background)
+    return one, other
 
 
-def is_same_text(one: Pixels, other: Pixels) -> bool:
-    """Return whether two crops of a line show the same text, rasterised differently.
+def _first_marked(marked: Mask) -> Region:
+    """Return the region of the first marked pixel, by rows."""
+    row, column = divmod(int(marked.argmax()), marked.shape[1])
+    return Region(column, row, column + 1, row + 1)
 
-    The line has one pixel of background around it.
+
+def _background(pixel: Region, screen: Pixels) -> int:
+    """Return the most common colour around a pixel."""
+    around = pixel.grown(AROUND_PX, *screen.shape[::-1])
+    colours, counts = np.unique(around.part_of(screen), return_counts=True)
+    return int(colours[counts.argmax()])
+
+
+def _ink(recorded: Pixels, now: Pixels, background: int, ignored: Mask | None) -> Mask:
+    """Mark what is drawn on a background, on one of the screens or on both."""
+    ink: Mask = (recorded != background) | (now != background)
+    if ignored is not None:
+        ink &= ~ignored
+    # the edge of the screen is a border: a line may go on beyond it
+    ink[[0, -1]] = True
+    ink[:, [0, -1]] = True
+    return ink
+
+
+def line_around(box: Region, ink: Mask, gap_px: int = 0) -> Region:
+    """Return the line of text that a box belongs to: up and down to a gap of more than
+    so many blank rows, and to the sides to a border, or to a gap wider than a space.
     """
-    background = levels_of(one[:1, len(one[0]) // 2 : len(one[0]) // 2 + 1])
-    before, now = (levels_of(pixels) - background for pixels in (one, other))
-    apart = np.abs(before - now).max(axis=2) > SAME_LEVELS
+    before = None
+    while box != before and box.bottom - box.top <= MAX_HEIGHT_PX:
+        before = box
+        rows = lines_beside(ink, box, 0)
+        top, bottom = grown_ends(rows, box.top, box.bottom, gap_px)
+        box = replace(box, top=top, bottom=bottom)
+        columns = lines_beside(ink, box, 1)
+        space_px = max(4, round(GAP * (bottom - top)))
+        left, right = grown_ends(columns, box.left, box.right, space_px)
+        box = replace(box, left=left, right=right)
+    return box
+
+
+def lines_beside(ink: Mask, box: Region, axis: int) -> npt.NDArray[np.intp]:
+    """Return for each row (axis 0) or column (axis 1) beside a box whether it is blank,
+    has ink, or is a border, which has ink along all of the box and beyond its corners.
+
+    >>> ink = np.zeros((6, 9), np.bool_)
+    >>> ink[1, 4] = ink[5] = True
+    >>> lines_beside(ink, Region(4, 3, 6, 4), axis=0)
+    array([0, 1, 0, 0, 0, 2])
+    """
+    wider = box.grown(BORDER_PX, ink.shape[1], ink.shape[0])
+    if axis == 0:
+        inside = ink[:, box.left : box.right]
+        beyond = ink[:, wider.left : wider.right]
+    else:
+        inside = ink[box.top : box.bottom].T
+        beyond = ink[wider.top : wider.bottom].T
+    has_ink = np.where(inside.any(axis=1), INK, BLANK)
+    return np.where(beyond.all(axis=1), BORDER, has_ink)
+
+
+def grown_ends(
+    kinds: npt.NDArray[np.intp], start: int, stop: int, gap_px: int
+) -> tuple[int, int]:
+    """Return the ends of the ink around a stretch, across gaps of so many blank lines,
+    up to a border.
+
+    >>> kinds = np.array([INK, BLANK, BLANK, INK, BLANK, INK, INK, BORDER])
+    >>> grown_ends(kinds, 5, 6, gap_px=1)
+    (3, 7)
+    """
+    ends = []
+    for outward in (kinds[:start][::-1], kinds[stop:]):
+        reached = blank = 0
+        for number, kind in enumerate(outward, 1):
+            blank = 0 if kind == INK else blank + 1
+            if kind == BORDER or blank > gap_px:
+                break
+            reached = number if kind == INK else reached
+        ends.append(reached)
+    return start - ends[0], stop + ends[1]
+
+
+def is_moved_line(one: Pixels, other: Pixels) -> bool:
+    """Return whether two crops show the same line of text, one pixel higher or lower.
+
+    The line has a ring of background around it in both, so that nothing is lost where
+    `np.roll` turns the last row to the first place.
+    """
+    is_lower = (np.roll(one, 1, axis=0) == other).all()
+    is_higher = (np.roll(one, -1, axis=0) == other).all()
+    return bool(is_lower or is_higher) and _is_text(one)
+
+
+def _is_text(crop: Pixels) -> bool:
+    """Return whether a line has enough glyphs to be text, and no box around them."""
+    levels = levels_of(crop) - levels_of(crop[:1, :1])
+    strength = np.abs(levels).max(axis=2)
+    box = box_of(strength > 0)
+    strength = box.part_of(strength)
+    height, width = strength.shape
+    if height < MIN_MOVED_PX or width < MIN_MOVED_WIDTH * height:
+        return False
+
+    is_full = (strength > 0).mean(axis=1) >= FULL_ROW
+    if is_full[: height // 2].any():
+        return False  # the upper side of a box; below the letters it is an underline
+    letters = (strength > FRINGE * strength.max())[~is_full]
+    sizes = []
+    for glyph in np.split(letters, _first_columns(letters)[1:], axis=1):
+        box = box_of(glyph)
+        glyph_height = box.bottom - box.top
+        glyph_width = box.right - box.left
+        if glyph_width > MAX_GLYPH * width:
+            return False
+        area = np.count_nonzero(glyph)
+        is_bar = area == glyph_height * glyph_width
+        is_low = glyph_height < height / 2
+        if not is_bar and not is_low:
+            sizes.append((glyph_height, glyph_width))
+    return len(sizes) >= 2 and bool(np.ptp(sizes, axis=0).max() >= MIN_VARIETY_PX)
+
+
+def _first_columns(ink: Mask) -> Columns:
+    """Return the first column of each glyph: it has ink, and the one before has none.
+
+    >>> _first_columns(np.array([[True, True, False, True]]))
+    array([0, 3])
+    """
+    has_ink = ink.any(axis=0).astype(np.int8)
+    return np.flatnonzero(np.diff(has_ink, prepend=0) == 1)
+
+
+def is_line_at_offset(one: Pixels, other: Pixels) -> bool:
+    """Return whether two crops show the same line of text, drawn at another fraction of
+    a pixel.
+
+    The line has a ring of background around it in both.
+    """
+    if len(one) - 2 < MIN_OFFSET_PX:
+        return False
+    for across in (1, -1):
+        if not differing(np.roll(one, across, axis=1), other).any():
+            return False  # moved by a whole pixel
+
+    ink = one != one[0, 0]
+    ink_now = other != one[0, 0]
+    if not (_is_near(ink, ink_now) and _is_near(ink_now, ink)):
+        return False  # something faint came or went
+
+    background = levels_of(one[:1, :1])
+    before = levels_of(one) - background
+    now = levels_of(other) - background
+    # from here on 1 is the contrast of the line, whatever its colours
     contrast = max(np.abs(before).max(), np.abs(now).max())
-    if all((levels == levels[..., :1]).all() for levels in (before, now)):
-        before, now = before[..., :1], now[..., :1]
-    before, now = (np.pad(levels, ((2, 2), (2, 2), (0, 0))) / np.float32(contrast) for levels in (before, now))
-    inked = np.maximum(np.abs(before), np.abs(now)).max(axis=(0, 2)) > _FRINGE
-    # the first column of each glyph, or of glyphs that touch; the gap after a glyph belongs to it
-    starts = np.flatnonzero(inked & ~np.roll(inked, 1))
-    starts[:1] = 0
-    if len(starts) < 2 or contrast < _MIN_CONTRAST:
+    before = before / contrast
+    now = now / contrast
+    starts = _first_columns(ink | ink_now)
+    if len(starts) < 2:
         return False
-    if not np.logical_or.reduceat(np.pad(apart.any(axis=0), 2), starts).all():
-        return False
-    if (np.abs(before - now).max(axis=2) > _FLIP).sum() > _MAX_FLIPS * apart.sum():
-        return False
-    strongest = [np.maximum.reduceat(np.abs(levels).max(axis=0), starts) for levels in (before, now)]
-    if np.abs(strongest[0] - strongest[1]).max() > _MAX_COLOUR:
-        return False
-    moves = ((down, across) for down in (-1, 0, 1) for across in (-1, 0, 1))
-    if any(not differing(np.roll(one, move, (0, 1)), other).any() for move in moves):
-        return False  # the same drawing, at another place
-    methods = (_fits_hinted, _fits_offset) if len(one) - 2 >= MIN_HINTED_PX else (_fits_offset,)
-    fitting = (fits(before, now, starts) and fits(now, before, starts) for fits in methods)
-    return any(fitting) and _keeps_ink(before, now)
+    # the gap after a glyph belongs to it, and the one before the first
+    starts[0] = 0
+
+    # `reduceat` gives one value for each glyph, from all of its columns
+    has_changed = np.logical_or.reduceat((before != now).any(axis=(0, 2)), starts)
+    strongest = np.maximum.reduceat(np.abs(before).max(axis=0), starts)
+    strongest_now = np.maximum.reduceat(np.abs(now).max(axis=0), starts)
+    keeps_colour = np.abs(strongest - strongest_now).max() <= MAX_COLOUR
+    return bool(
+        has_changed.all()
+        and keeps_colour
+        and _fits_offset(before, now, starts)
+        and _fits_offset(now, before, starts)
+    )
 
 
-def _fits_hinted(before: Coverage, now: Coverage, starts: npt.NDArray[np.intp]) -> bool:
-    """Return whether moves up and down turn one line into the other.
+def _is_near(ink: Mask, other: Mask) -> bool:
+    """Return whether all ink has other ink within a pixel to the side."""
+    near = other | np.roll(other, 1, axis=1) | np.roll(other, -1, axis=1)
+    return not (ink & ~near).any()
 
-    All pixels in a row of a glyph make the same move. The moves of two neighbouring rows are at most `_SLOPE` apart:
-    the best sequence of moves is found row by row, from the top.
+
+def _fits_offset(before: Coverage, now: Coverage, starts: Columns) -> bool:
+    """Return whether one move to the side for each glyph, nearly the same for all,
+    turns one line into the other.
     """
-    before, now = _blurred(before, 0), _blurred(now, 0)
-    moved = np.stack([_moved(before, move, 0) for move in _MOVES])
-    costs = np.add.reduceat(((moved - now) ** 2).sum(axis=3), starts, axis=2)  # a move, a row, a glyph
-    spent, came_from = costs[:, 0], []
-    for row in range(1, costs.shape[1]):
-        padded = np.pad(spent, ((_SLOPE, _SLOPE), (0, 0)), constant_values=np.inf)
-        steps = np.stack([padded[step : step + len(_MOVES)] for step in range(2 * _SLOPE + 1)])
-        steps += _STEP_COST * np.abs(np.arange(-_SLOPE, _SLOPE + 1))[:, None, None]
-        came_from.append(steps.argmin(axis=0) - _SLOPE)
-        spent = steps.min(axis=0) + costs[:, row]
-    best = [spent.argmin(axis=0)]
-    for back in reversed(came_from):
-        best.append(best[-1] + np.take_along_axis(back, best[-1][None], axis=0)[0])
-    chosen = _of_columns(np.stack(best[::-1]), starts, now.shape[1])
-    left = np.take_along_axis(moved, chosen[None, :, :, None], axis=0)[0] - now
-    return bool(np.abs(left.mean(axis=2)).max() <= _MAX_HINTED and np.abs(left).max() <= _MAX_CHANNEL)
+    before = _blurred(before)
+    now = _blurred(now)
+    moved = np.stack([_moved_aside(before, move) for move in MOVES_PX])
+    # axes: move, row, column, channel; a cost for each move and glyph
+    costs = np.add.reduceat(((moved - now) ** 2).sum(axis=(1, 3)), starts, axis=1)
+    best = costs.argmin(axis=0)
+    # each column by its glyph's best move; the index arrays put columns first
+    of_columns = np.repeat(best, np.diff(np.append(starts, now.shape[1])))
+    fitted = moved[of_columns, :, np.arange(now.shape[1])].swapaxes(0, 1)
+    residual = np.abs(fitted - now).max()
+    return bool(residual <= MAX_RESIDUAL and np.ptp(MOVES_PX[best]) <= MAX_APART_PX)
 
 
-def _fits_offset(before: Coverage, now: Coverage, starts: npt.NDArray[np.intp]) -> bool:
-    """Return whether one move to the side for each glyph, nearly the same for all, turns one line into the other."""
-    before, now = (_blurred(_blurred(coverage, 1), 1) for coverage in (before, now))
-    moves = _MOVES[np.abs(_MOVES) <= _MAX_ASIDE]
-    moved = np.stack([_moved(before, move, 1) for move in moves])
-    best = np.add.reduceat(((moved - now) ** 2).sum(axis=(1, 3)), starts, axis=1).argmin(axis=0)
-    left = np.take_along_axis(moved, _of_columns(best[None], starts, now.shape[1])[None, :, :, None], axis=0)[0] - now
-    return bool(np.abs(left).max() <= _MAX_OFFSET and np.ptp(moves[best]) <= _MAX_APART)
+def _blurred(coverage: Coverage) -> Coverage:
+    """Return it blurred to the sides, so that what the rasteriser rounded within a pixel
+    does not count.
+    """
+    for _ in range(2):
+        beside = np.roll(coverage, 1, axis=1) + np.roll(coverage, -1, axis=1)
+        coverage = (beside + 2 * coverage) / 4
+    return coverage
 
 
-def _blurred(coverage: Coverage, axis: int) -> Coverage:
-    """Return it blurred along an axis, so that what the rasteriser rounded within a pixel does not count."""
-    blurred: Coverage = (np.roll(coverage, 1, axis) + 2 * coverage + np.roll(coverage, -1, axis)) / np.float32(4)
-    return blurred
+def _moved_aside(coverage: Coverage, move_px: float) -> Coverage:
+    """Return it moved to the right by a fraction of a pixel: each pixel becomes a blend
+    of the two that come to lie on it.
 
-
-def _moved(coverage: Coverage, move: float, axis: int) -> Coverage:
-    whole = int(np.floor(move))
-    part = np.float32(move - whole)
-    moved: Coverage = (1 - part) * np.roll(coverage, whole, axis) + part * np.roll(coverage, whole + 1, axis)
+    >>> line = np.array([[[0.0], [1.0], [0.0], [0.0]]])
+    >>> _moved_aside(line, 0.25)[0, :, 0]
+    array([0.  , 0.75, 0.25, 0.  ])
+    """
+    whole_px = int(np.floor(move_px))
+    fraction = move_px - whole_px
+    near = np.roll(coverage, whole_px, axis=1)
+    far = np.roll(coverage, whole_px + 1, axis=1)
+    moved: Coverage = (1 - fraction) * near + fraction * far
     return moved
 
 
-def _of_columns(of_glyphs: npt.NDArray[np.intp], starts: npt.NDArray[np.intp], width: int) -> npt.NDArray[np.intp]:
-    """Repeat the value of each glyph for each of its columns."""
-    return np.repeat(of_glyphs, np.diff(np.append(starts, width)), axis=-1)
-
-
-def _keeps_ink(before: Coverage, now: Coverage) -> bool:
-    """Return whether each connected part, such as a stem, a dot or a comma, has about as much ink in both images."""
-    inks = [np.abs(coverage).mean(axis=2) for coverage in (before, now)]
-    inked = np.maximum(*inks) > _FAINT
-    parts = np.where(inked, np.arange(1, inked.size + 1).reshape(inked.shape), 0)
-    spread = np.zeros_like(parts)
-    while (spread != parts).any():  # the largest number of each part spreads through it
-        spread, padded = parts, np.pad(parts, 1)
-        rows = np.maximum(np.maximum(padded[:-2], padded[1:-1]), padded[2:])
-        parts = np.maximum(np.maximum(rows[:, :-2], rows[:, 1:-1]), rows[:, 2:]) * inked
-    numbers = np.unique(parts, return_inverse=True)[1].ravel()
-    of_parts = [np.maximum(np.bincount(numbers, ink.ravel())[1:], _FAINT) for ink in inks]
-    return bool(np.abs(np.log(of_parts[0] / of_parts[1])).max() <= _MAX_INK)
+def _is_blended(
+    row: int, column: int, marked: Mask, recorded: Pixels, now: Pixels
+) -> bool:
+    """Return whether a differing pixel is only blended differently: in both images its
+    levels lie between those of its neighbours, of which at most one differs too.
+    """
+    around = np.s_[max(0, row - 1) : row + 2, max(0, column - 1) : column + 2]
+    if np.count_nonzero(marked[around]) > 2:
+        return False
+    neighbours = levels_of(recorded[around])[~marked[around]]
+    levels = levels_of(np.array([recorded[row, column], now[row, column]]))
+    is_above = (levels >= neighbours.min(axis=0)).all()
+    is_below = (levels <= neighbours.max(axis=0)).all()
+    is_near = np.ptp(levels, axis=0).max() <= BLENDED_LEVELS
+    is_edge = np.ptp(neighbours, axis=0).max() >= MIN_EDGE_LEVELS
+    return bool(is_above and is_below and is_near and is_edge)

@@ -1,17 +1,33 @@
-"""The files of a recording: their places and text, and how one process at a time reads and writes all of them."""
+"""The files of a recording: their places and text, and how one process at a time writes
+all of them.
+
+A recording is written as a new directory beside the old one, and takes its place by two
+renames under a lock:
+
+    test_basket.new~/    written completely
+    test_basket/     ->  test_basket.old~/
+    test_basket.new~/ -> test_basket/
+    test_basket.old~/    removed
+
+The next process that takes the lock completes what a killed one has left. A reader takes
+the lock only if what it has read is not whole: then it waits for the writer, and reads
+again.
+"""
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
 import re
+import shlex
+import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,43 +35,56 @@ import numpy as np
 from filelock import FileLock
 from pydantic import ValidationError
 
-from pytest_vnc_use.backends.pixels import box_of
 from pytest_vnc_use.deadline import acquire
-from pytest_vnc_use.errors import RecordingError
-from pytest_vnc_use.files import read_regular
+from pytest_vnc_use.errors import RecordingError, RunDirectoryUnwritable
+from pytest_vnc_use.files import (
+    check_out,
+    explain_unreadable,
+    read_regular,
+    reason_of,
+)
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.recordings import AGAIN
 from pytest_vnc_use.recordings.format import (
     FORMAT,
     VERSION,
+    Drawn,
+    DynamicRegion,
+    NamedScreen,
     Recording,
     Screen,
+    Variant,
+    drawn,
     named_screens,
-    screens,
+    numbered,
     with_screens,
 )
-from pytest_vnc_use.recordings.gates import mask_of, surroundings
-from pytest_vnc_use.recordings.images import (
-    Chain,
-    Mask,
-    Pixels,
-    changed_tiles,
-    pixels_of,
-    same_image,
-    size_of,
-    webp_of,
-)
+from pytest_vnc_use.recordings.gates import mask_of
+from pytest_vnc_use.recordings.images import Pixels, pixels_of, shows, size_of, webp_of
 from pytest_vnc_use.runs.directory import write_atomically
 from pytest_vnc_use.runs.json_lines import load_json
 from pytest_vnc_use.types import JsonObject, Region
 
 DIRECTORY = "__vnc_recordings__"
-BEFORE, AFTER = Path("proposed", "before.json"), Path("proposed", "after.json")
-"""In a run directory: the text of the recording that was replayed, and the recording as a model has healed it in CI."""
+FILE = "recording.json"
+BEFORE = Path("proposed", "before.json")
+"""In a run directory, the text of the recording that was replayed."""
+AFTER = Path("proposed", "after", FILE)
+"""Beside it, the recording as a model has healed it in CI."""
 _MAX_NAME = 100
+_PLAIN_NAME = re.compile(rf"[a-z0-9_.=,+\[\]-]{{1,{_MAX_NAME}}}(?<!\.)")
+_DIGEST = re.compile(r"-[0-9a-f]{8}$")
+_RESERVED_NAME = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)", re.IGNORECASE)
+"""Names that Windows gives to devices, with any suffix."""
+_LISTS = ("segments", "steps", "claims")
+"""The fields of a file that are lists with a line, or more, for each item."""
+_DECODED = 4
+"""The most screens of a recording that stay decoded: memory does not grow with it."""
 _LOCK_S = 60.0
-_LFS_POINTER = b"version https://git-lfs"
-_CONFLICT = re.compile(r"^(<{7}|={7}|>{7})( |$)", re.MULTILINE)
+_SWAPPED = "~"
+"""The end of the names of directories that are being written. No recording's name has
+it, and git ignores it for many users.
+"""
 _MAX_VALUE = 300
 MAX_MASKED = 0.5
 """The largest share of a screen that masks may hide."""
@@ -66,8 +95,8 @@ RESTORE = f"take it back from version control, or {AGAIN}"
 class Key:
     """The test that a recording belongs to, with its parameters and secrets.
 
-    A recording also belongs to its tasks and its screen's size. `test` is pytest's name for the test; `module` is its
-    file. The names of parameters and secrets are sorted.
+    A recording also belongs to its tasks and its screen's size. `test` is pytest's name
+    for the test; `module` is its file. The names of parameters and secrets are sorted.
     """
 
     module: Path
@@ -77,8 +106,11 @@ class Key:
 
     @property
     def path(self) -> Path:
-        """The path of the recording, beside the module: `__vnc_recordings__/<module>/<test>.json`."""
-        return self.module.parent / DIRECTORY / self.module.stem / f"{_file_name(self.test)}.json"
+        """The file of the recording, beside the module:
+        `__vnc_recordings__/<module>/<test>/recording.json`.
+        """
+        directory = self.module.parent / DIRECTORY / self.module.stem
+        return directory / directory_name(self.test) / FILE
 
     @property
     def node_id(self) -> str:
@@ -89,131 +121,278 @@ class Key:
         return "::".join([str(module), *self.test.split("::")[1:]])
 
 
-def _file_name(test: str) -> str:
-    """Return the test's name in characters that every file system takes; with a digest where that changes the name."""
-    name = test.partition("::")[2].replace("::", ".") or test
-    safe = re.sub(r"[^A-Za-z0-9_.=,+\[\]-]", "_", name)[:_MAX_NAME]
-    return safe if safe == name else f"{safe}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+def directory_name(test: str) -> str:
+    """Return the name of a test's recording: no two tests of a file share it, also on a
+    disk that ignores case.
+
+    A name of other characters than small letters ends in a digest of the test's.
+    """
+    name = test.partition("::")[2]
+    path, bracket, parameters = name.partition("[")
+    dotted = path.replace("::", ".") + bracket + parameters
+    # a dot of the author's would look like the one between class and function
+    is_plain = "." not in path and _PLAIN_NAME.fullmatch(dotted)
+    if is_plain and not (_DIGEST.search(dotted) or _RESERVED_NAME.match(dotted)):
+        return dotted
+    safe = re.sub(r"[^A-Za-z0-9_.=,+\[\]-]", "_", dotted)[:_MAX_NAME]
+    prefix = "_" if _RESERVED_NAME.match(safe) else ""
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{prefix}{safe}-{digest[:8]}"
+
+
+def without_digest(name: str) -> str:
+    """Return a name that `directory_name` gave without its digest."""
+    return _DIGEST.sub("", name)
 
 
 def text_of(recording: Recording) -> str:
-    """Return the text of a recording's file: JSON, with one line for each step and each claim."""
+    """Return the text of a recording's file: JSON, with one line for each step and each
+    claim.
 
-    def object_of(fields: JsonObject, indent: str) -> str:
-        lines = [f'\n{indent}  "{name}": {value_of(name, value, indent + "  ")}' for name, value in fields.items()]
-        return "{" + ",".join(lines) + f"\n{indent}}}"
-
-    def value_of(name: str, value: Any, indent: str) -> str:
-        if name not in ("runs", "steps", "claims", "history") or not value:
-            return json.dumps(value, ensure_ascii=False)
-        inner = indent + "  "
-        items = [object_of(item, inner) if name == "runs" else json.dumps(item, ensure_ascii=False) for item in value]
-        return f"[\n{inner}" + f",\n{inner}".join(items) + f"\n{indent}]"
-
+    An empty line separates two of them, so that git merges changes of both. For the same
+    reason the last ids are only there if none of the parts has them.
+    """
     content = recording.model_dump(mode="json", exclude_defaults=True)
-    return object_of({"format": FORMAT, "version": VERSION, **content}, "") + "\n"
+    last_ids = {"last_segment": recording.segments, "last_step": recording.steps}
+    for name, parts in last_ids.items():
+        if content.get(name) == max((part.number for part in parts), default=0):
+            del content[name]
+    return _object_text({"format": FORMAT, "version": VERSION, **content}, "") + "\n"
 
 
-def parse(text: str, where: str) -> Recording:
-    """Return the recording in a file's text; `where` names the file. Raises RecordingError."""
-    if _CONFLICT.search(text):
-        raise RecordingError(
-            f"{where} holds the conflict marks of a merge: take one side of it and of its images (git checkout "
-            f"--ours or --theirs), or {AGAIN}"
-        )
+def _object_text(fields: JsonObject, indent: str) -> str:
+    """Return an object with a line for each field; `indent` is that of its braces."""
+    inner = indent + "  "
+    lines = []
+    for name, value in fields.items():
+        is_list = name in _LISTS and bool(value)
+        text = _list_text(name, value, inner) if is_list else _line_of(value)
+        lines.append(f'\n{inner}"{name}": {text}')
+    return "{" + ",".join(lines) + f"\n{indent}}}"
+
+
+def _list_text(name: str, items: Sequence[Any], indent: str) -> str:
+    """Return a list with a line for each item, but for tasks, which have more."""
+    inner = indent + "  "
+    texts = []
+    for item in items:
+        is_task = name == "segments"
+        texts.append(_object_text(item, inner) if is_task else _line_of(item))
+    separator = f",\n\n{inner}"
+    return f"[\n{inner}{separator.join(texts)}\n{indent}]"
+
+
+def _line_of(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def read_recording(path: Path) -> Recording:
+    """Return the recording at `path` without its images. Raises RecordingError, and
+    FileNotFoundError if there is none.
+    """
+    where = repr(str(path))
     try:
-        data = load_json(text.encode())
+        content = read_regular(path)
+    except FileNotFoundError as exc:
+        older = _older_file(path)
+        if older.exists():
+            raise RecordingError(
+                f"{str(older)!r} was written by an older pytest-vnc-use: this one reads"
+                f" {str(path)!r}; {AGAIN}"
+            ) from exc
+        raise
+    except OSError as exc:
+        problem = reason_of(exc)
+        raise RecordingError(f"{where} cannot be read: {problem}; {RESTORE}") from exc
+    try:
+        data = load_json(content)
     except (ValueError, RecursionError) as exc:
-        raise RecordingError(f"{where} is truncated or not JSON: {exc}; {RESTORE}") from exc
+        problem = explain_unreadable(content, "a recording", check_out(path))
+        problem = problem or f"is not JSON: {exc}. {check_out(path)}"
+        raise RecordingError(f"{where} {problem}, or {AGAIN}") from exc
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise RecordingError(f'{where} is not a recording: "format" must be {FORMAT!r}; {RESTORE}')
-    if type(version := data.get("version")) is not int:
-        raise RecordingError(f'{where} is damaged: "version" must be a number, got {version!r}; {RESTORE}')
-    if version != VERSION:
-        age, remedy = ("a newer", f"upgrade pytest-vnc-use, or {AGAIN}") if version > VERSION else ("an older", AGAIN)
         raise RecordingError(
-            f"{where} was written by {age} pytest-vnc-use: its version is {version}, this one reads {VERSION}; {remedy}"
+            f'{where} is not a recording: "format" must be {FORMAT!r}; {RESTORE}'
         )
+    _check_version(where, data.get("version"))
     try:
-        return Recording.model_validate(data)
+        return numbered(Recording.model_validate(data))
     except ValidationError as exc:
-        first = exc.errors(include_url=False)[0]
-        parts = "".join(f" {part + 1}" if isinstance(part, int) else f", {part}" for part in first["loc"])
-        place = parts.removeprefix(", ") or "it"  # as `runs 1, steps 2, action`, counted from 1
-        got = cut(repr(first["input"]), _MAX_VALUE)
-        raise RecordingError(f"{where} is damaged: {place}: {first['msg']}, got {got}; {RESTORE}") from exc
+        raise RecordingError(f"{where} is damaged: {_damage(exc)}; {RESTORE}") from exc
+
+
+def _older_file(path: Path) -> Path:
+    """Return the file that had the recording before version 6, beside its images."""
+    return path.parent.with_name(f"{path.parent.name}.json")
+
+
+def _check_version(where: str, version: object) -> None:
+    """Raise RecordingError for a file of another version of this format."""
+    if type(version) is not int:
+        raise RecordingError(
+            f'{where} is damaged: "version" must be a number, got {version!r};'
+            f" {RESTORE}"
+        )
+    if version == VERSION:
+        return
+    if version > VERSION:
+        age = "a newer"
+        remedy = f"upgrade pytest-vnc-use, or {AGAIN}"
+    else:
+        age = "an older"
+        remedy = AGAIN
+    raise RecordingError(
+        f"{where} was written by {age} pytest-vnc-use: its version is {version}, this"
+        f" one reads {VERSION}; {remedy}"
+    )
+
+
+def _damage(error: ValidationError) -> str:
+    """Return the first error of a file, with its place in words, such as `segments 1,
+    steps 2, action`, counted from 1.
+    """
+    first = error.errors(include_url=False)[0]
+    place = ""
+    for part in first["loc"]:
+        place += f" {part + 1}" if isinstance(part, int) else f", {part}"
+    place = place.removeprefix(", ") or "it"
+    got = cut(repr(first["input"]), _MAX_VALUE)
+    return f"{place}: {first['msg']}, got {got}"
 
 
 def load(path: Path) -> Recording | None:
-    """Return the recording at `path`, its images read and checked; None where there is none. Raises RecordingError."""
+    """Return the recording at `path`, its images read and checked; None where there is
+    none. Raises RecordingError, and OSError as `save` does.
+    """
     try:
-        text = read_regular(path).decode()
-    except FileNotFoundError:
-        return None
-    except (OSError, UnicodeDecodeError) as exc:
-        raise RecordingError(f"{str(path)!r} cannot be read: {exc}; {RESTORE}") from exc
-    return _with_pixels(parse(text, repr(str(path))), path)
+        return _read_whole(path)
+    except (RecordingError, FileNotFoundError):
+        # Another process may be writing it.
+        with _locked(path), suppress(FileNotFoundError):
+            return _read_whole(path)
+    return None
+
+
+def _read_whole(path: Path) -> Recording:
+    """Return a recording with its images. Raises RecordingError, and FileNotFoundError
+    if there is none.
+    """
+    recording = read_recording(path)
+    return with_screens(recording, _ReadImages(recording, path).loaded)
 
 
 def load_of(key: Key) -> Recording | None:
     """Return the recording of a test; None where there is none.
 
-    Raises RecordingError, also where the names of the test's parameters or secrets have changed.
+    Raises RecordingError, also where the names of the test's parameters or secrets have
+    changed.
     """
     recording = load(key.path)
-    # it may have another test's name: that is how a renamed test keeps its recording
-    if recording and (recording.parameters, recording.secrets) != (key.parameters, key.secrets):
-        names = "{!r} with parameters {} and secrets {}".format
-        recorded_names = names(recording.test, list(recording.parameters), list(recording.secrets))
-        test_names = names(key.test, list(key.parameters), list(key.secrets))
-        raise RecordingError(f"{str(key.path)!r} belongs to {recorded_names}, but this test is {test_names}; {AGAIN}")
+    if recording is None:
+        return None
+    # It may have another test's name: that is how a renamed test keeps its recording.
+    names = "{!r} with parameters {} and secrets {}".format
+    recorded = list(recording.parameters), list(recording.secrets)
+    wanted = list(key.parameters), list(key.secrets)
+    if recorded != wanted:
+        raise RecordingError(
+            f"{str(key.path)!r} belongs to {names(recording.test, *recorded)}, but this"
+            f" test is {names(key.test, *wanted)}; {AGAIN}"
+        )
     return recording
 
 
-def _with_pixels(recording: Recording, path: Path) -> Recording:
-    """Return the recording whose screens decode their images when asked; all images are read and checked at once."""
-    for run in recording.runs:
-        for image in filter(None, (*(step.target for step in run.steps), run.image)):  # these are for readers only
-            _read_image(path, image)
+class _ReadImages:
+    """The images of a recording: read and checked at once, decoded when asked. Raises
+    RecordingError.
+    """
 
-    def read(image: str, box: Region | None, at: tuple[int, int] = (0, 0)) -> bytes:
-        """Return an image that must have the size of a box, or lie on the screen."""
-        content = _read_image(path, image)
+    def __init__(self, recording: Recording, path: Path) -> None:
+        self._path = path
+        width, height = recording.screen_size
+        self._whole = Region(0, 0, width, height)
+        self._content = {
+            part.image: self._read(part) for part in drawn(recording) if part.digest
+        }
+        self._decode = lru_cache(_DECODED)(pixels_of)
+
+    def loaded(self, screen: Screen) -> Screen:
+        """Return a screen whose `pixels` decode its image."""
+        if not screen.image:
+            raise RecordingError(
+                f"{str(self._path)!r} is damaged: a screen has no image; {RESTORE}"
+            )
+        pixels = partial(self._decode, self._fitting(screen, self._whole))
+        parts = [self._loaded_part(part, pixels) for part in screen.dynamic]
+        return screen.model_copy(update={"dynamic": tuple(parts), "pixels": pixels})
+
+    def _loaded_part(
+        self, part: DynamicRegion, screen: Callable[[], Pixels]
+    ) -> DynamicRegion:
+        variants = []
+        for variant in part.variants:
+            shown = partial(_crop, screen, part.region)
+            if variant.image:
+                shown = partial(pixels_of, self._fitting(variant, part.region))
+            variants.append(variant.model_copy(update={"pixels": lru_cache(1)(shown)}))
+        return part.model_copy(update={"variants": tuple(variants)})
+
+    def _fitting(self, part: Drawn, region: Region) -> bytes:
+        """Return an image, which must have the size of its region."""
+        content = self._content[part.image]
+        source = str(self._path.with_name(part.image))
         try:
-            width, height = size_of(content)
+            size = size_of(content)
         except ValueError as exc:
-            raise RecordingError(f"{image!r} of {str(path)!r} is not an image: {exc}; {RESTORE}") from exc
-        due = (box.right - box.left, box.bottom - box.top) if box else recording.screen_size
-        if (width, height) != due if box else at[0] + width > due[0] or at[1] + height > due[1]:
-            what = f"{width} x {height} pixels at {at} are not {'what its region has' if box else 'on the screen'}"
-            raise RecordingError(f"{image!r} of {str(path)!r} does not fit: {what}; {RESTORE}")
+            raise RecordingError(
+                f"{source!r} is not an image: {exc}; {RESTORE}"
+            ) from exc
+        due = (region.right - region.left, region.bottom - region.top)
+        if size != due:
+            raise RecordingError(
+                f"{source!r} does not fit: it has {size[0]} x {size[1]} pixels, its"
+                f" region has {due[0]} x {due[1]}; {RESTORE}"
+            )
         return content
 
-    def with_pixels(screen: Screen) -> Screen:
-        parts = []
-        for part in screen.dynamic:
-            loads = [lru_cache(1)(partial(pixels_of, read(variant.image, part.region))) for variant in part.variants]
-            variants = (v.model_copy(update={"pixels": load}) for v, load in zip(part.variants, loads, strict=True))
-            parts.append(part.model_copy(update={"variants": tuple(variants)}))
-        return screen.model_copy(update={"dynamic": tuple(parts), "pixels": partial(chain.pixels, next(numbers))})
+    def _read(self, part: Drawn) -> bytes:
+        source = self._path.with_name(part.image)
+        try:
+            content = read_regular(source)
+        except OSError as exc:
+            raise RecordingError(
+                f"an image of {str(self._path)!r} cannot be read: {exc}; {RESTORE}"
+            ) from exc
+        if _digest(content) != part.digest:
+            problem = _damage_of(content, part, self._path.parent)
+            raise RecordingError(f"{str(source)!r} {problem}, or {AGAIN}")
+        return content
 
-    stored = [(screen.image, screen.at) for screen in screens(recording)]
-    changes = [(read(image, None, at) if image else b"", at) for image, at in stored]
-    chain, numbers = Chain(recording.screen_size, changes), count()
-    return with_screens(recording, with_pixels)
+
+def _crop(screen: Callable[[], Pixels], region: Region) -> Pixels:
+    """Return a copy of a region, which does not keep the whole screen."""
+    pixels: Pixels = region.part_of(screen()).copy()
+    return pixels
 
 
-def _read_image(path: Path, image: str) -> bytes:
-    source = path.with_suffix("") / image
-    try:
-        content = read_regular(source)
-    except OSError as exc:
-        raise RecordingError(f"an image of {str(path)!r} cannot be read: {exc}; {RESTORE}") from exc
-    if content.startswith(_LFS_POINTER):
-        raise RecordingError(f"{str(source)!r} is a pointer of Git LFS, not an image. Run git lfs pull")
-    if _digest(content) not in image:
-        raise RecordingError(f"{str(source)!r} is damaged: its digest is not in its name; {RESTORE}")
-    return content
+def _damage_of(image: bytes, part: Drawn, directory: Path) -> str:
+    """Return what is wrong with the image of another digest than the part's, with the
+    remedy.
+    """
+    restore = check_out(directory)
+    if not image.startswith(b"RIFF"):
+        known = explain_unreadable(image, "an image", restore)
+        return known or f"is not a WebP image. {restore}"
+    # RIFF has the number of the bytes that follow it
+    if len(image) < 8 + int.from_bytes(image[4:8], "little"):
+        return f"is truncated. {restore}"
+    # After a merge, the index may hold the mixture too.
+    command = f"git checkout HEAD -- {shlex.quote(str(directory))}"
+    return (
+        f"is not of the same version as {FILE} beside it, which names the digest"
+        f" {part.digest}, but it has {_digest(image)}. Take the whole directory from one"
+        f" commit: {command}"
+    )
 
 
 def _digest(image: bytes) -> str:
@@ -221,143 +400,231 @@ def _digest(image: bytes) -> str:
 
 
 def check_writable(path: Path) -> None:
-    """Raise RecordingError where no recording can be written at `path`; make nothing."""
-    for directory in (path.parent, path.with_suffix("")):
-        nearest = next(parent for parent in (directory, *directory.parents) if os.path.lexists(parent))
-        try:
-            tempfile.TemporaryFile(dir=nearest).close()
-        except OSError as exc:
-            raise RecordingError(
-                f"the recording {str(path)!r} cannot be written, so nothing is done: {exc}; {str(nearest)!r} must be a "
-                "directory in which you may make files"
-            ) from exc
+    """Raise RecordingError where no recording can be written at `path`; make
+    nothing.
+    """
+    nearest = next(filter(os.path.lexists, path.parent.parents))
+    try:
+        tempfile.TemporaryFile(dir=nearest).close()
+    except OSError as exc:
+        raise RecordingError(
+            f"the recording {str(path)!r} cannot be written, so nothing is done:"
+            f" {exc}; {str(nearest)!r} must be a directory in which you may make files"
+        ) from exc
 
 
 def save(path: Path, recording: Recording) -> bool:
-    """Write a recording, images first, and remove other images; return whether its file changed.
+    """Write a recording as a whole, and remove other files of its directory; return
+    whether `path` changed.
 
-    Raises RunDirectoryUnwritable; OSError if the directory cannot be made or read, or if another process holds the lock
-    for 60 s.
+    What has no id yet gets one. An image stays as it is, byte for byte, where only
+    invisible differences are new. Raises RunDirectoryUnwritable; OSError if the files
+    that are there cannot be read, or if another process holds the lock for 60 s.
     """
+    directory = path.parent
     with _locked(path):
-        directory = path.with_suffix("")
-        recording, images = _with_images(recording, directory)
-        directory.mkdir(parents=True, exist_ok=True)
-        for name, content in images.items():
-            if not (directory / name).exists():
-                write_atomically(directory / name, content, opener=None)
-        text = text_of(recording).encode()
-        is_other = not path.exists() or path.read_bytes() != text
-        if is_other:
-            write_atomically(path, text, opener=None)
-        kept = {directory / name for name in (*images, *(change.image for change in recording.history))}
-        for stale in set(directory.glob("*.webp")) - kept:
-            stale.unlink(missing_ok=True)
-        return is_other
+        former = {}
+        if directory.is_dir():
+            files_there = filter(Path.is_file, directory.iterdir())
+            former = {file.name: file.read_bytes() for file in files_there}
+        images = _WrittenImages(former)
+        text = text_of(images.named(numbered(recording))).encode()
+        files = {FILE: text, **images.content}
+        if files != former:
+            _write_directory(directory, files)
+            _older_file(path).unlink(missing_ok=True)
+        return former.get(FILE) != text
 
 
-def _with_images(recording: Recording, directory: Path) -> tuple[Recording, dict[str, bytes]]:
-    """Return the recording with the names of its images, and these by name.
+class _WrittenImages:
+    """The images of a recording that is written, in `content` by their names.
 
-    An image that is in the directory already stays as it is, also where another libwebp would encode it differently.
+    An image that is there already stays as it is, also where another libwebp would
+    encode it differently.
     """
-    former = {file.name.rpartition("-")[0]: file.read_bytes() for file in directory.glob("*.webp")}
-    images: dict[str, bytes] = {}
-    before = np.zeros(recording.screen_size[::-1], np.uint32)
-    names = (name for name, _ in named_screens(recording))
 
-    def add(name: str, pixels: Pixels, visible: Mask | None = None) -> str:
-        content = webp_of(pixels, visible)
-        if former.get(name, content) != content and same_image(former[name], content):
-            content = former[name]
-        image = f"{name}-{_digest(content)}.webp"
-        images[image] = content
-        return image
+    def __init__(self, former: Mapping[str, bytes]) -> None:
+        self.content: dict[str, bytes] = {}
+        self._former = former
+        self._files: dict[tuple[object, ...], str] = {}
+        """The first file with some pixels, by their shape and digest."""
 
-    def with_image(screen: Screen) -> Screen:
-        nonlocal before
-        name, now, parts = next(names), screen.pixels(), []
-        for number, part in enumerate(screen.dynamic, 1):
-            variants = []
-            for place, variant in enumerate(part.variants, 1):
-                image = add(f"{name}-part{number}-variant{place}", variant.pixels())
-                variants.append(variant.model_copy(update={"image": image}))
+    def named(self, recording: Recording) -> Recording:
+        """Return the recording with the names and digests of its images."""
+        named = [*enumerate(named_screens(recording))]
+        # A claim may be judged on any screen: then it has no image of its own.
+        named.sort(key=lambda numbered: numbered[1].is_evidence)
+        written = {number: self._written(screen) for number, screen in named}
+        in_order = iter(sorted(written))
+        return with_screens(recording, lambda screen: written[next(in_order)])
+
+    def _written(self, named: NamedScreen) -> Screen:
+        pixels = named.screen.pixels()
+        parts = []
+        for number, part in enumerate(named.screen.dynamic, 1):
+            variants = self._variants(named, number, part, part.region.part_of(pixels))
             parts.append(part.model_copy(update={"variants": tuple(variants)}))
-        visible, before = changed_tiles(before, now), now
-        image, at = "", (0, 0)
-        if visible.any():
-            box = box_of(visible)
-            image, at = add(name, box.part_of(now), box.part_of(visible)), (box.left, box.top)
-        return screen.model_copy(update={"dynamic": tuple(parts), "image": image, "at": at})
+        image = self._add(named.name, pixels, named)
+        return named.screen.model_copy(update={"dynamic": tuple(parts), **image})
 
-    recording, runs, history = with_screens(recording, with_image), [], []
-    for number, run in enumerate(recording.runs, 1):
-        steps = []
-        for place, step in enumerate(run.steps, 1):
-            boxes = surroundings(step.action, recording.screen_size)[:1]
-            target = [add(f"{number}-{place:02}-target", box.part_of(step.screen.pixels())) for box in boxes]
-            steps.append(step.model_copy(update={"target": "".join(target)}))
-        image = add(f"{number}-end", run.end.pixels())
-        runs.append(run.model_copy(update={"steps": tuple(steps), "image": image}))
-    for change in recording.history:
-        pixels = change.pixels()
-        history.append(change.model_copy(update={"image": add("accepted", pixels)}) if pixels.size else change)
-    return recording.model_copy(update={"runs": tuple(runs), "history": tuple(history)}), images
+    def _variants(
+        self, named: NamedScreen, number: int, part: DynamicRegion, recorded: Pixels
+    ) -> Iterator[Variant]:
+        """Yield the variants of a region with their images, but for the one that is
+        `recorded` on the screen itself.
+        """
+        for at, variant in enumerate(part.variants, 1):
+            pixels = variant.pixels()
+            image = {"image": "", "digest": ""}
+            if not np.array_equal(pixels, recorded):
+                name = f"{named.name}-part{number}-variant{at}"
+                image = self._add(name, pixels, named)
+            yield variant.model_copy(update=image)
+
+    def _add(self, name: str, pixels: Pixels, of: NamedScreen) -> dict[str, str]:
+        """Return the file and the digest of an image, which is encoded if it is new."""
+        shown = (pixels.shape, hashlib.sha256(pixels.tobytes()).digest())
+        same = self._files.get(shown)
+        if same and of.is_evidence:
+            return {"image": same, "digest": ""}
+        file = f"{name}.webp"
+        content = self._former.get(file, b"")
+        if not shows(content, pixels):
+            content = self.content[same] if same else webp_of(pixels)
+        self.content[file] = content
+        self._files.setdefault(shown, file)
+        return {"image": file, "digest": _digest(content)}
+
+
+def _write_directory(directory: Path, files: Mapping[str, bytes]) -> None:
+    """Put a directory with these files in the place of the one that is there. Raises
+    RunDirectoryUnwritable; then the former one stays.
+    """
+    new = _beside(directory, "new")
+    try:
+        new.mkdir(parents=True)
+        for name, content in files.items():
+            (new / name).write_bytes(content)
+        if directory.exists():
+            directory.rename(_beside(directory, "old"))
+        new.rename(directory)
+    except OSError as exc:
+        raise RunDirectoryUnwritable(
+            f"cannot write {str(directory)!r}: {reason_of(exc)}"
+        ) from exc
+    finally:
+        _recover(directory)
+
+
+def _recover(directory: Path) -> None:
+    """Complete a swap of directories that was interrupted, and remove what else it has
+    left. Raises OSError.
+    """
+    new = _beside(directory, "new")
+    old = _beside(directory, "old")
+    if old.exists() and not directory.exists():
+        # The new directory is whole, or the old one would not have been moved.
+        (new if new.exists() else old).rename(directory)
+    for left in filter(Path.exists, (new, old)):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _beside(directory: Path, kind: str) -> Path:
+    """Return the name of a directory during a swap, which no test's recording has."""
+    return directory.with_name(f"{directory.name}.{kind}{_SWAPPED}")
 
 
 def add_masks(path: Path, masks: Sequence[Region]) -> bool:
-    """Add masks to a recording's file, whose images stay; return whether it changed. Raises as `load` and `save` do."""
+    """Add masks to a recording's file, whose images stay; return whether it changed.
+    Raises as `load` and `save` do.
+    """
     with _locked(path):
-        recording = load(path)
-        if recording is None:
-            raise RecordingError(f"there is no recording at {str(path)!r}")
-        width, height = recording.screen_size
-        for mask in masks:
-            if not mask.is_part_of(Region(0, 0, width, height)):
-                raise RecordingError(
-                    f"the region {mask} is not on the screen of {str(path)!r}, which is {width}x{height}"
-                )
+        try:
+            recording = read_recording(path)
+        except FileNotFoundError as exc:
+            raise RecordingError(f"there is no recording at {str(path)!r}") from exc
         new = [mask for mask in masks if mask not in recording.masks]
-        share = float(mask_of((*recording.masks, *new), (height, width)).mean())
-        if new and share > MAX_MASKED:
-            raise RecordingError(
-                f"the masks of {str(path)!r} would hide {share:.0%} of the screen, the maximum is {MAX_MASKED:.0%}: "
-                "mask only what changes on its own"
-            )
         if not new:
             return False
+        _check_masks(path, recording, new)
         text = text_of(recording.model_copy(update={"masks": (*recording.masks, *new)}))
         write_atomically(path, text.encode(), opener=None)
         return True
 
 
+def _check_masks(path: Path, recording: Recording, new: Sequence[Region]) -> None:
+    """Raise RecordingError where new masks are not on the screen, or hide too much."""
+    width, height = recording.screen_size
+    for mask in new:
+        if not mask.is_part_of(Region(0, 0, width, height)):
+            raise RecordingError(
+                f"the region {mask} is not on the screen of {str(path)!r}, which is"
+                f" {width}x{height}"
+            )
+    hidden = mask_of((*recording.masks, *new), (height, width))
+    share = float(hidden.mean())
+    if share > MAX_MASKED:
+        raise RecordingError(
+            f"the masks of {str(path)!r} would hide {share:.0%} of the screen, the"
+            f" maximum is {MAX_MASKED:.0%}: mask only what changes on its own"
+        )
+
+
 def recordings_of(test: str) -> list[Path]:
-    """Return the recordings that a node ID names: of a test, all its parameters, a class or a file; or one file's path.
+    """Return the recordings that a node ID names: of a test, all its parameters, a
+    class or a file; or one recording's directory or file.
 
     Raises RecordingError if there are none.
     """
-    if test.endswith(".json"):
-        return [Path(test)]
+    path = Path(test)
+    if path.name == FILE:
+        return [path]
+    if path.parent.parent.name == DIRECTORY:
+        return [path / FILE]
     module, _, name = test.partition("::")
     module_path = Path(module).resolve()
-    paths, wanted = sorted((module_path.parent / DIRECTORY / module_path.stem).glob("*.json")), []
-    for path in paths if name else ():
-        recorded, called = parse(path.read_text(encoding="utf-8"), repr(str(path))).test, f"{module_path.name}::{name}"
-        if path.stem == _file_name(called) or f"{recorded}[".startswith((f"{called}[", f"{called}::")):
-            wanted.append(path)
-    if not (selected := wanted if name else paths):
-        have = ", ".join(path.stem for path in paths) or "nothing"
-        raise RecordingError(f"there is no recording of {test!r} beside {str(module_path)!r}; recorded there: {have}")
+    directory = module_path.parent / DIRECTORY
+    paths = recordings_in(directory, glob.escape(module_path.stem))
+    called = f"{module_path.name}::{name}"
+    selected = [path for path in paths if not name or _is_of(path, called)]
+    if not selected:
+        have = ", ".join(path.parent.name for path in paths) or "nothing"
+        raise RecordingError(
+            f"there is no recording of {test!r} beside {str(module_path)!r}; recorded"
+            f" there: {have}"
+        )
     return selected
+
+
+def recordings_in(directory: Path, module: str = "*") -> list[Path]:
+    """Return the recordings in a `__vnc_recordings__`, by default of all test files; also
+    those that an older version wrote.
+    """
+    found = {path.parent for path in directory.glob(f"{module}/*/{FILE}")}
+    found |= {path.with_suffix("") for path in directory.glob(f"{module}/*.json")}
+    return sorted(path / FILE for path in found if not path.name.endswith(_SWAPPED))
+
+
+def _is_of(path: Path, called: str) -> bool:
+    """Return whether a recording is of a test, or of one that a class or a function
+    with parameters has, by their name in pytest.
+    """
+    recorded = read_recording(path).test
+    is_below = f"{recorded}[".startswith((f"{called}[", f"{called}::"))
+    return path.parent.name == directory_name(called) or is_below
 
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    name = hashlib.sha256(os.fsencode(path.absolute())).hexdigest()[:16]
+    # A path that is no text names no file, and reading it says so.
+    whole = str(path.absolute()).encode("utf-8", "surrogatepass")
+    name = hashlib.sha256(whole).hexdigest()[:16]
     lock = Path(tempfile.gettempdir(), f"vnc-use-recording-{name}.lock")
     with acquire(FileLock(lock, mode=0o600), _LOCK_S):
         try:
+            _recover(path.parent)
             yield
         finally:
-            with suppress(OSError):  # Windows removes no open file: there the lock removes it on release
+            # Windows removes no open file: there the lock removes it on release
+            with suppress(OSError):
                 lock.unlink()

@@ -1,7 +1,8 @@
 """A run as one block of HTML, for the cell that pytest-html gives a test.
 
-It has the sections of the run's page. Its screenshots are backgrounds, because pytest-html's script uses the first
-`img` of the cell, and a browser decodes them only when visible. `block_style` belongs once into the report.
+It has the sections of the run's page. Its screenshots are backgrounds, because
+pytest-html's script uses the first `img` of the cell, and a browser decodes them only
+when visible. `block_style` belongs once into the report.
 """
 
 from __future__ import annotations
@@ -37,27 +38,41 @@ Link = Callable[[bytes], str]
 
 
 def block_style() -> str:
-    """Return the style of all blocks, as HTML: that of the pages, in its light colours, for blocks alone."""
+    """Return the style of all blocks, as HTML: that of the pages, in its light colours,
+    for blocks alone.
+    """
     style = shared_text("report.css").replace(":root {", "& {", 1)
     return f"<style>.vnc-run {{ {style} {_BLOCK_STYLE} }}</style>"
 
 
-def run_html(run: Path, *, link: Link, machine: str = "", page: str = "", ended: FinishedTest | None = None) -> str:
+def run_html(
+    run: Path,
+    *,
+    link: Link,
+    machine: str = "",
+    page: str = "",
+    ended: FinishedTest | None = None,
+) -> str:
     """Return the block of a run, with what is missing or damaged in the run directory.
 
-    `link` makes the URL of each screenshot. `machine` is the one that has the run directory, if the reader may be on
-    another. `page` is the URL of the run's page, `ended` the test's result if the run directory has none yet.
+    `link` makes the URL of each screenshot. `machine` is the one that has the run
+    directory, if the reader may be on another. `page` is the URL of the run's page,
+    `ended` the test's result if the run directory has none yet.
     """
     view = show_run(run, compare="deciding", ended=ended).view
     if machine:
         view = replace(view, facts=[*view.facts, ("machine", machine)])
     pics = EmbeddedShots({}, lambda address: link(read_whole(run / address, LARGEST)))
-    assets = Assets(anchor=f"{page}#step-" if page else "", is_block=True, directory=str(run))
+    assets = Assets(
+        anchor=f"{page}#step-" if page else "", is_block=True, directory=str(run)
+    )
     return render("block", view=view, assets=assets, pics=pics, page=page)
 
 
 def thumbnail(png: bytes) -> str:
-    """Return a small copy of a screenshot as a URL. Raises RunDirectoryError if it is damaged."""
+    """Return a small copy of a screenshot as a URL. Raises RunDirectoryError if it is
+    damaged.
+    """
     content = BytesIO()
     image = open_png(png)
     small = image.convert("RGB").reduce(max(image.width // (2 * _THUMB[0]), 1))
@@ -68,9 +83,11 @@ def thumbnail(png: bytes) -> str:
 
 @dataclass(frozen=True)
 class AssetLink:
-    """A link to files in the directory `prefix`, such as `assets/`, that lies beside a report.
+    """A link to files in the directory `prefix`, such as `assets/`, that lies beside a
+    report.
 
-    Screenshots are only noted, by file name, because another process or machine may write the report.
+    Screenshots are only noted, by file name, because another process or machine may
+    write the report.
     """
 
     prefix: str
@@ -84,7 +101,8 @@ class AssetLink:
 
 
 def keep_asset(file: Path, png: bytes, original: Path | None = None) -> None:
-    """Store a screenshot at `file` unless it exists: as a hard link to `original` if that has it, else as a copy.
+    """Store a screenshot at `file` unless it exists: as a hard link to `original` if
+    that has it, else as a copy.
 
     Processes may write at the same time. Raises OSError.
     """
@@ -97,6 +115,7 @@ def keep_asset(file: Path, png: bytes, original: Path | None = None) -> None:
             return
     except FileExistsError:
         return
-    except OSError:  # it is on another machine or another disk, or there are no hard links
+    except OSError:
+        # it is on another machine or another disk, or there are no hard links
         pass
     replace_file(file, png)

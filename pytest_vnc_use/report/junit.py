@@ -1,8 +1,11 @@
-"""Attachments in JUnit's XML, as GitLab and Jenkins look for them: a line `[[ATTACHMENT|path]]` in a test's system-out.
+"""Attachments in JUnit's XML, as GitLab and Jenkins look for them: a line
+`[[ATTACHMENT|path]]` in a test's system-out.
 
-GitLab takes the first one of a test that failed, as a path below the project's directory, and knows no path with a
-bracket or a bar. Jenkins' plugin "JUnit Attachments" takes all, as paths from the workspace. It copies each by its file
-name alone, so the page of a run, which is always index.html, is named on a separate line instead.
+GitLab takes the first one of a test that failed, as a path below the project's
+directory, and knows no path with a bracket or a bar. Jenkins' plugin "JUnit
+Attachments" takes all, as paths from the workspace. It copies each by its file name
+alone, so the page of a run, which is always index.html, is named on a separate line
+instead.
 """
 
 from __future__ import annotations
@@ -24,16 +27,19 @@ _NOT_IN_A_PATH = frozenset("[]|\n")
 
 
 def workspace() -> Path:
-    """Return the directory in which the CI's paths begin; without a CI the current directory."""
+    """Return the directory in which the CI's paths begin; without a CI the current
+    directory.
+    """
     named = (os.environ.get(name, "") for name in _WORKSPACES)
     return Path(next(filter(None, named), ".")).absolute()
 
 
 def add_attachments(file: Path, directory: Path, hide: Callable[[str], str]) -> int:
-    """Add the deciding screenshot of each failed test to the XML, and the page of its run; return how many.
+    """Add the deciding screenshot of each failed test to the XML, and the page of its
+    run; return how many.
 
-    Paths are relative to `directory` where they are below it. A path that `hide` changes has a secret in it, and is
-    left out. Raises OSError, ElementTree.ParseError.
+    Paths are relative to `directory` where they are below it. A path that `hide`
+    changes has a secret in it, and is left out. Raises OSError, ElementTree.ParseError.
     """
     tree = ElementTree.parse(file)
     screenshots = 0
@@ -43,13 +49,23 @@ def add_attachments(file: Path, directory: Path, hide: Callable[[str], str]) -> 
             _append(case, "\n".join(lines))
             screenshots += lines[0].startswith("[[ATTACHMENT|")
     if screenshots:
-        replace_file(file, ElementTree.tostring(tree.getroot(), "utf-8", xml_declaration=True))
+        replace_file(
+            file, ElementTree.tostring(tree.getroot(), "utf-8", xml_declaration=True)
+        )
     return screenshots
 
 
-def _lines(case: ElementTree.Element, directory: Path, hide: Callable[[str], str]) -> list[str]:
-    """Return the lines for a test: its screenshot, the page of its run, and its last step."""
-    runs = [element.get("value", "") for element in case.iter("property") if element.get("name") == _RUN]
+def _lines(
+    case: ElementTree.Element, directory: Path, hide: Callable[[str], str]
+) -> list[str]:
+    """Return the lines for a test: its screenshot, the page of its run, and its last
+    step.
+    """
+    runs = [
+        element.get("value", "")
+        for element in case.iter("property")
+        if element.get("name") == _RUN
+    ]
     if not runs or (case.find("failure") is None and case.find("error") is None):
         return []
     run = Path(runs[-1])
@@ -59,18 +75,31 @@ def _lines(case: ElementTree.Element, directory: Path, hide: Callable[[str], str
     deciding = page_of_run.view.deciding
     if deciding is None or not deciding.pair.right.address:
         return []
-    screenshot, page = (_path(run / name, directory) for name in (deciding.pair.right.address, "index.html"))
-    last = [f"last step: {step_line(step)}" for step in page_of_run.trace.steps[-1:]] if page_of_run.trace else []
+    screenshot, page = (
+        _path(run / name, directory)
+        for name in (deciding.pair.right.address, "index.html")
+    )
+    last = (
+        [f"last step: {step_line(step)}" for step in page_of_run.trace.steps[-1:]]
+        if page_of_run.trace
+        else []
+    )
     return [
         line
-        for path, line in ((screenshot, f"[[ATTACHMENT|{screenshot}]]"), (page, f"page of the run: {page}"))
+        for path, line in (
+            (screenshot, f"[[ATTACHMENT|{screenshot}]]"),
+            (page, f"page of the run: {page}"),
+        )
         if hide(path) == path and _NOT_IN_A_PATH.isdisjoint(path)
-    ] + [_BRACKETS.sub("[ ", hide(line)) for line in last]  # no other text becomes an attachment
+        # no other text becomes an attachment
+    ] + [_BRACKETS.sub("[ ", hide(line)) for line in last]
 
 
 def _path(file: Path, directory: Path) -> str:
     path = file.absolute()
-    return (path.relative_to(directory) if path.is_relative_to(directory) else path).as_posix()
+    return (
+        path.relative_to(directory) if path.is_relative_to(directory) else path
+    ).as_posix()
 
 
 def _append(case: ElementTree.Element, text: str) -> None:

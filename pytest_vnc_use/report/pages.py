@@ -1,11 +1,13 @@
-"""The pages as files: `index.html` of a session, and one in each run's directory; or all of them in one file.
+"""The pages as files: `index.html` of a session, and one in each run's directory; or
+all of them in one file.
 
     DIR/index.html           the session
     DIR/report.css, .js      what all pages share
     DIR/RUN/index.html       a run; its images are RUN/screens/ (the run's) and RUN/page/ (made for the page)
 
-If DIR is where the run directories are, nothing is copied; else their screenshots are, as WebP: lossless, but for tests
-that passed. Every file is written whole or not at all, index.html last. No page needs its script.
+If DIR is where the run directories are, nothing is copied; else their screenshots are,
+as WebP: lossless, but for tests that passed. Every file is written whole or not at all,
+index.html last. No page needs its script.
 """
 
 from __future__ import annotations
@@ -48,9 +50,10 @@ _UNSAFE_CHARACTERS = re.compile(r"[^\w.-]+", re.ASCII)
 class Assets:
     """The surroundings of a run or a session on a page.
 
-    `base` is where the shared files are, unless `style` has their text; `index` is the URL of the session's page.
-    `prefix` makes the names of steps unique if several runs are on one page; `anchor` and the number of a step are its
-    URL, "" if it has none. `is_block` is a run in another report; `directory` is the run's there.
+    `base` is where the shared files are, unless `style` has their text; `index` is the
+    URL of the session's page. `prefix` makes the names of steps unique if several runs
+    are on one page; `anchor` and the number of a step are its URL, "" if it has none.
+    `is_block` is a run in another report; `directory` is the run's there.
     """
 
     base: str = ""
@@ -63,27 +66,37 @@ class Assets:
 
 
 class LinkedShots:
-    """The HTML of screenshots that are files; `base` is the URL of their run's directory."""
+    """The HTML of screenshots that are files; `base` is the URL of their run's
+    directory.
+    """
 
     def __init__(self, base: str = "") -> None:
         self._base = base
 
     def html(self, shot: Shot, kind: str = "") -> str:
         """Return a screenshot as an image, which is loaded when it becomes visible."""
-        template = '<img class="pic {}" src="{}" width="{}" height="{}" alt="{}" loading="lazy" decoding="async">'
-        return Markup(template).format(kind, self._base + shot.address, shot.width, shot.height, shot.about)
+        template = (
+            '<img class="pic {}" src="{}" width="{}" height="{}" alt="{}"'
+            ' loading="lazy" decoding="async">'
+        )
+        return Markup(template).format(
+            kind, self._base + shot.address, shot.width, shot.height, shot.about
+        )
 
     def svg(self, shot: Shot, kind: str = "") -> str:
         """Return a screenshot as an element of an SVG."""
         template = '<image class="pic {}" href="{}" width="{}" height="{}"/>'
-        return Markup(template).format(kind, self._base + shot.address, shot.width, shot.height)
+        return Markup(template).format(
+            kind, self._base + shot.address, shot.width, shot.height
+        )
 
 
 class EmbeddedShots:
-    """The HTML of one run's screenshots as classes of a style: each is stored once, and decoded when visible.
+    """The HTML of one run's screenshots as classes of a style: each is stored once, and
+    decoded when visible.
 
-    `url_of` makes the URL in the style from a screenshot's address. `rules` may be those of several runs, by the class;
-    `used` are the classes of this one.
+    `url_of` makes the URL in the style from a screenshot's address. `rules` may be
+    those of several runs, by the class; `used` are the classes of this one.
     """
 
     def __init__(self, rules: dict[str, str], url_of: Callable[[str], str]) -> None:
@@ -95,11 +108,17 @@ class EmbeddedShots:
         """Return a screenshot as an element with a background."""
         if (name := self._names.get(shot.address)) is None:
             url = self._url_of(shot.address)
-            name = self._names[shot.address] = f"p{hashlib.sha256(url.encode()).hexdigest()[:10]}"
+            name = self._names[shot.address] = (
+                f"p{hashlib.sha256(url.encode()).hexdigest()[:10]}"
+            )
             size = f"aspect-ratio:{shot.width}/{shot.height};--width:{shot.width}px"
             self._rules[name] = f".{name}{{{size};background-image:url({url})}}"
         self.used.add(name)
-        label = Markup('role="img" aria-label="{}"').format(shot.about) if shot.about else Markup('aria-hidden="true"')
+        label = (
+            Markup('role="img" aria-label="{}"').format(shot.about)
+            if shot.about
+            else Markup('aria-hidden="true"')
+        )
         return Markup('<i class="pic {} {}" {}></i>').format(name, kind, label)
 
     def svg(self, shot: Shot, kind: str = "") -> str:
@@ -120,27 +139,43 @@ def write_report(
     one_file: bool = False,
     quick: bool = False,
 ) -> Path:
-    """Write the pages of a session and of these runs into a directory, and return the path of the first page.
+    """Write the pages of a session and of these runs into a directory, and return the
+    path of the first page.
 
-    With `one_file` it is a single file. With `quick` the screens of tests that did not fail are not compared: that
-    takes most of the time. Raises RunDirectoryUnwritable, also if a file with the same name is not of a report.
+    With `one_file` it is a single file. With `quick` the screens of tests that did not
+    fail are not compared: that takes most of the time. Raises RunDirectoryUnwritable,
+    also if a file with the same name is not of a report.
     """
     try:
         _check_replaceable(directory, [INDEX] if one_file else _SIGNATURES)
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        page = _one_file(runs, known_results) if one_file else _directory(runs, directory, known_results, quick=quick)
+        page = (
+            _one_file(runs, known_results)
+            if one_file
+            else _directory(runs, directory, known_results, quick=quick)
+        )
         write_atomically(directory / INDEX, page.encode("utf-8", "replace"))
     except OSError as exc:
-        raise RunDirectoryUnwritable(f"cannot write the report into {str(directory)!r}: {exc}") from exc
+        raise RunDirectoryUnwritable(
+            f"cannot write the report into {str(directory)!r}: {exc}"
+        ) from exc
     return directory / INDEX
 
 
 def _check_replaceable(directory: Path, names: Iterable[str]) -> None:
-    """Raise RunDirectoryUnwritable if there is a file of one of these names that belongs to no report."""
+    """Raise RunDirectoryUnwritable if there is a file of one of these names that
+    belongs to no report.
+    """
     for name in names:
         file = directory / name
-        if file.is_file() and _SIGNATURES[name] not in file.read_bytes()[:_SIGNATURE_BYTES]:
-            problem = f"{str(file)!r} is no part of a report, and stays as it is. Name another directory"
+        if (
+            file.is_file()
+            and _SIGNATURES[name] not in file.read_bytes()[:_SIGNATURE_BYTES]
+        ):
+            problem = (
+                f"{str(file)!r} is no part of a report, and stays as it is. Name"
+                " another directory"
+            )
             raise RunDirectoryUnwritable(problem)
 
 
@@ -150,16 +185,26 @@ def shared_text(name: str) -> str:
 
 
 def written_runs(directories: Sequence[str]) -> list[Path]:
-    """Return the run directories that are on this machine; a session on several machines may have others."""
-    return [path for path in map(Path, dict.fromkeys(directories)) if (path / "trace.jsonl").is_file()]
+    """Return the run directories that are on this machine; a session on several
+    machines may have others.
+    """
+    return [
+        path
+        for path in map(Path, dict.fromkeys(directories))
+        if (path / "trace.jsonl").is_file()
+    ]
 
 
-def _directory(runs: Iterable[Path], directory: Path, known_results: KnownResults, *, quick: bool) -> str:
+def _directory(
+    runs: Iterable[Path], directory: Path, known_results: KnownResults, *, quick: bool
+) -> str:
     """Write the page of each run, and return that of the session."""
     for name in SHARED:
         write_atomically(directory / name, shared_text(name).encode())
     taken: set[str] = set()
-    pages = [_write_run(run, _target(run, directory, taken), quick=quick) for run in runs]
+    pages = [
+        _write_run(run, _target(run, directory, taken), quick=quick) for run in runs
+    ]
     return render(
         "session",
         view=session_view(pages, known_results),
@@ -169,7 +214,9 @@ def _directory(runs: Iterable[Path], directory: Path, known_results: KnownResult
 
 
 def _target(run: Path, directory: Path, taken: set[str]) -> Path:
-    """Return the directory of a run's page: the run's if it is within `directory`, else one with a free name."""
+    """Return the directory of a run's page: the run's if it is within `directory`, else
+    one with a free name.
+    """
     if run.resolve().parent == directory.resolve():
         return directory / run.name
     name = _UNSAFE_CHARACTERS.sub("-", run.name).strip(".") or "run"
@@ -181,7 +228,8 @@ def _target(run: Path, directory: Path, taken: set[str]) -> Path:
 def _write_run(run: Path, target: Path, *, quick: bool) -> RunPage:
     """Write the page of one run and its images; return the run as a session lists it.
 
-    A page that cannot be written does not stop the other pages: the returned run has the reason.
+    A page that cannot be written does not stop the other pages: the returned run has
+    the reason.
     """
     is_elsewhere = target.resolve() != run.resolve()
     page = show_run(run, compare="failed" if quick else "all", copy=is_elsewhere)
@@ -193,7 +241,12 @@ def _write_run(run: Path, target: Path, *, quick: bool) -> RunPage:
             _make_directory(target / inner)
         for address, content in page.added.items():
             write_atomically(target / address, content)
-        html = render("run", view=page.view, assets=Assets("../", f"../{INDEX}"), pics=LinkedShots())
+        html = render(
+            "run",
+            view=page.view,
+            assets=Assets("../", f"../{INDEX}"),
+            pics=LinkedShots(),
+        )
         write_atomically(target / INDEX, html.encode("utf-8", "replace"))
     except (OSError, RunDirectoryError) as exc:
         return page.without_content("", without_parent_path(exc, target))
@@ -201,14 +254,20 @@ def _write_run(run: Path, target: Path, *, quick: bool) -> RunPage:
 
 
 def _make_directory(directory: Path) -> None:
-    """Make a directory if there is none. Raises RunDirectoryUnwritable if it is a link: it may lead anywhere."""
+    """Make a directory if there is none. Raises RunDirectoryUnwritable if it is a link:
+    it may lead anywhere.
+    """
     if directory.is_symlink():
-        raise RunDirectoryUnwritable(f"{directory.name!r} must be a directory, it is a symbolic link")
+        raise RunDirectoryUnwritable(
+            f"{directory.name!r} must be a directory, it is a symbolic link"
+        )
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def _one_file(runs: Iterable[Path], known_results: KnownResults) -> str:
-    """Return the page of a session with its runs, of which the one in the URL is shown."""
+    """Return the page of a session with its runs, of which the one in the URL is
+    shown.
+    """
     style = shared_text("report.css")
     pages: list[RunPage] = []
     sections: dict[str, str] = {}
@@ -218,7 +277,9 @@ def _one_file(runs: Iterable[Path], known_results: KnownResults) -> str:
         key = f"run-{number}"
         page = show_run(path, copy=True)
         shots[key] = EmbeddedShots(rules, partial(_embedded, page.added))
-        assets = Assets(index="#", prefix=f"{key}-", anchor=f"#{key}-step-", style=style)
+        assets = Assets(
+            index="#", prefix=f"{key}-", anchor=f"#{key}-step-", style=style
+        )
         sections[key] = render("part", view=page.view, assets=assets, pics=shots[key])
         if page.view.last and not page.view.last.problem:
             shots[key].html(page.view.last)  # for the list of tests
@@ -234,7 +295,9 @@ def _one_file(runs: Iterable[Path], known_results: KnownResults) -> str:
         return {name for name in rules if name in listed or users[name] > 1}
 
     def style_of(key: str) -> str:
-        """Return the rules of the screenshots that only this run shows, or with "" of those that several or all do."""
+        """Return the rules of the screenshots that only this run shows, or with "" of
+        those that several or all do.
+        """
         names = classes_by_run[key] - shared() if key else shared()
         return "\n".join(rules[name] for name in sorted(names))
 

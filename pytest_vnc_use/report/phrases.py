@@ -1,7 +1,8 @@
-"""The text about a run for a reader: of limited length, and without characters that hide or reverse it.
+"""The text about a run for a reader: of limited length, and without characters that
+hide or reverse it.
 
-Jinja2 escapes what is markup. `sanitize` makes control characters visible, and those that change the direction of a
-text, so that a text cannot look like another.
+Jinja2 escapes what is markup. `sanitize` makes control characters visible, and those
+that change the direction of a text, so that a text cannot look like another.
 """
 
 from __future__ import annotations
@@ -14,12 +15,25 @@ from typing import Any, Literal
 
 from pytest_vnc_use.plain_text import MAX_LENGTH, cut
 from pytest_vnc_use.runs.directory import Trace
-from pytest_vnc_use.types import Outcome, Ruling, RulingKind, SettledReason, Usage, Verdict
+from pytest_vnc_use.types import (
+    Outcome,
+    Ruling,
+    RulingKind,
+    SettledReason,
+    Usage,
+    Verdict,
+)
 
 Tone = Literal["good", "bad", "doubt", "plain"]
-"""The colour of a word. No outcome is good: only a verdict or the test's body can show that the task was achieved."""
+"""The colour of a word. No outcome is good: only a verdict or the test's body can show
+that the task was achieved.
+"""
 
-_RULINGS: dict[RulingKind, str] = {"allow": "allowed", "deny": "denied", "ask": "waits for approval"}
+_RULINGS: dict[RulingKind, str] = {
+    "allow": "allowed",
+    "deny": "denied",
+    "ask": "waits for approval",
+}
 SETTLED: dict[SettledReason, str] = {
     "settled": "the screen changed and became stable",
     "animated": "the screen became stable but for moving regions",
@@ -40,36 +54,49 @@ _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
     "\ufe00-\ufe0f\ufeff\ufff0-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
 )
-"""Control characters but tab and newline, invisible ones, bidi marks, halves of a surrogate pair, tags."""
+"""Control characters but tab and newline, invisible ones, bidi marks, halves of a
+surrogate pair, tags.
+"""
 
 
 def sanitize(value: object) -> object:
-    """Return a text with its hidden characters shown as `⟨U+202E⟩`; other values and finished HTML as they are."""
+    """Return a text with its hidden characters shown as `⟨U+202E⟩`; other values and
+    finished HTML as they are.
+    """
     if hasattr(value, "__html__") or not isinstance(value, str):
         return value
-    return _HIDDEN.sub(lambda match: f"⟨U+{ord(match.group()):04X}⟩", value.replace("\r\n", "\n"))
+    return _HIDDEN.sub(
+        lambda match: f"⟨U+{ord(match.group()):04X}⟩", value.replace("\r\n", "\n")
+    )
 
 
 def short(text: object, max_length: int = MAX_LENGTH) -> str:
-    """Return the text; if it is longer than `max_length` characters, its start and its length."""
+    """Return the text; if it is longer than `max_length` characters, its start and its
+    length.
+    """
     return cut(str(text), max_length)
 
 
 def as_json(value: Any, max_length: int) -> str:
     """Return a JSON value as indented text of at most `max_length` characters."""
     try:
-        return short(json.dumps(value, ensure_ascii=False, indent=1, default=str), max_length)
+        return short(
+            json.dumps(value, ensure_ascii=False, indent=1, default=str), max_length
+        )
     except RecursionError:
         return "(nested too deeply to be shown)"
 
 
 def without_parent_path(text: object, directory: Path) -> str:
-    """Return the text without the path of a directory, because a shared page must not show it."""
+    """Return the text without the path of a directory, because a shared page must not
+    show it.
+    """
     return str(text).replace(f"{directory.parent}{os.sep}", "")
 
 
 def free_name(name: str, taken: set[str]) -> str:
-    """Return the name, or, if it is taken, the first free one of `name-2`, `name-3`, …; mark it taken.
+    """Return the name, or, if it is taken, the first free one of `name-2`, `name-3`, …;
+    mark it taken.
 
     Names that differ in case alone are one name: on some disks they are one file.
     """
@@ -81,10 +108,18 @@ def free_name(name: str, taken: set[str]) -> str:
 
 
 def format_ruling(ruling: Ruling) -> str:
-    """Return text such as `denied by the policy: rule 1 'no deletes': …`; empty if the action was plainly harmless."""
+    """Return text such as `denied by the policy: rule 1 'no deletes': …`; empty if the
+    action was plainly harmless.
+    """
     if ruling.kind == "allow" and ruling.rule == "harmless":
         return ""
-    who = "" if ruling.kind == "ask" else " by a user" if ruling.by == "user" else " by the policy"
+    who = (
+        ""
+        if ruling.kind == "ask"
+        else " by a user"
+        if ruling.by == "user"
+        else " by the policy"
+    )
     rule = "" if ruling.rule in ruling.explanation else f"{ruling.rule}: "
     return f"{_RULINGS[ruling.kind]}{who}: {rule}{ruling.explanation}"
 
@@ -98,7 +133,11 @@ def format_outcome(trace: Trace) -> tuple[str, Tone]:
         return "failed with an error", "bad"
     if trace.ended.outcome is Outcome.DONE and trace.started.planner == "manual":
         return "done by a user", "plain"
-    if trace.ended.outcome is Outcome.DONE and trace.started.planner.startswith("recording") and not trace.drifts:
+    if (
+        trace.ended.outcome is Outcome.DONE
+        and trace.started.planner.startswith("recording")
+        and not trace.drifts
+    ):
         return "replayed as recorded", "plain"
     return _OUTCOMES[trace.ended.outcome]
 
@@ -108,7 +147,10 @@ def format_planner(trace: Trace) -> str:
     models = sorted({turn.decision.model for turn in trace.turns} - {""})
     name = trace.started.planner
     if "scripted" in name and not models:
-        return f"scripted planner, no model was asked{' to plan' if any(v.model for v in trace.verdicts) else ''}"
+        return (
+            "scripted planner, no model was"
+            f" asked{' to plan' if any(v.model for v in trace.verdicts) else ''}"
+        )
     unnamed = [model for model in models if model not in name]
     return f"{name}, answered by {', '.join(unnamed)}" if unnamed else name
 
@@ -118,7 +160,10 @@ def format_tokens(usage: Usage) -> str:
     if usage == Usage():
         return ""
     thinking = f" + {usage.thinking:,} thinking" if usage.thinking else ""
-    return f"{usage.input:,} input ({usage.cached:,} cached), {usage.output:,} output{thinking}"
+    return (
+        f"{usage.input:,} input ({usage.cached:,} cached), {usage.output:,}"
+        f" output{thinking}"
+    )
 
 
 def format_judging(verdict: Verdict) -> str:

@@ -1,6 +1,8 @@
-"""The results of a session's tests, as other programs read them: `vnc-results.json`, versioned.
+"""The results of a session's tests, as other programs read them: `vnc-results.json`,
+versioned.
 
-Within a version fields are only added, so readers should ignore fields that they do not know.
+Within a version fields are only added, so readers should ignore fields that they do not
+know.
 """
 
 from __future__ import annotations
@@ -10,12 +12,18 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pytest_vnc_use.errors import RunDirectoryError
 from pytest_vnc_use.plain_text import got
-from pytest_vnc_use.runs.directory import FINE, Trace, from_json, read_trace, to_json, write_atomically
-from pytest_vnc_use.runs.json_lines import LARGEST, load_json, read_whole
+from pytest_vnc_use.runs.directory import (
+    FINE,
+    Trace,
+    from_json,
+    read_trace,
+    to_json,
+    write_atomically,
+)
+from pytest_vnc_use.runs.json_lines import read_json
 from pytest_vnc_use.runs.transcript import outcome_of
 from pytest_vnc_use.types import FrameRef, Usage
 from pytest_vnc_use.types.verdicts import USER_VERDICT
@@ -39,11 +47,13 @@ class JudgedClaim:
 class RunFigures:
     """One run of a test.
 
-    `outcome` is an `Outcome`, or `error`, `unfinished`, `unreadable`. `models` are the models that answered.
-    `rehearsal` is the number of the rehearsal that the run belongs to, 0 for a run of the test itself. `transients`
-    describe transient frames of a replay that its recording does not have. `usage` is that of the planner's answers and
-    of the verdicts. `steps_s` is the duration of the steps, the model's thinking included. `dollars` is None if they
-    are unknown. `checked_by` states what decided whether the task is done: a `claim`, its `end_state`, the `user` who
+    `outcome` is an `Outcome`, or `error`, `unfinished`, `unreadable`. `models` are the
+    models that answered. `rehearsal` is the number of the rehearsal that the run
+    belongs to, 0 for a run of the test itself. `transients` describe transient frames
+    of a replay that its recording does not have. `usage` is that of the planner's
+    answers and of the verdicts. `steps_s` is the duration of the steps, the model's
+    thinking included. `dollars` is None if they are unknown. `checked_by` states what
+    decided whether the task is done: a `claim`, its `end_state`, the `user` who
     recorded it, or with `expect=None` the test's `body`.
     """
 
@@ -67,8 +77,9 @@ class RunFigures:
 class RehearsalFigures:
     """One replay of a recording right after it was made.
 
-    If the test did not repeat, `problem` is the reason, `advice` the remedy, and `recorded` and `seen` are the
-    screenshots. `learnt` are the regions, as `(left, top) to (right, bottom)`, of which another variant was learnt.
+    If the test did not repeat, `problem` is the reason, `advice` the remedy, and
+    `recorded` and `seen` are the screenshots. `learnt` are the regions, as `(left, top)
+    to (right, bottom)`, of which another variant was learnt.
     """
 
     number: int
@@ -85,11 +96,13 @@ class RehearsalFigures:
 class ItemResult:
     """The result of a test, by its pytest id.
 
-    `result` is `passed, failed, error, skipped, xfailed` or `xpassed`. A test that failed has a `triage` (`settings` if
-    a setting is wrong), the `rule` that decided it and a line of `message`. `retried_for` are the triages of earlier
-    attempts by pytest-rerunfailures. `runs` are the runs of all attempts, oldest first, and of the `rehearsals` of its
-    recording, whose time is in `duration_s` too. `healed` and `not_healed` are the drifts at which a model continued,
-    each as a line: `healed` of the attempt that passed, `not_healed` of those that did not. `checked_by` is that of
+    `result` is `passed, failed, error, skipped, xfailed` or `xpassed`. A test that
+    failed has a `triage` (`settings` if a setting is wrong), the `rule` that decided it
+    and a line of `message`. `retried_for` are the triages of earlier attempts by
+    pytest-rerunfailures. `runs` are the runs of all attempts, oldest first, and of the
+    `rehearsals` of its recording, whose time is in `duration_s` too. `healed` and
+    `not_healed` are the drifts at which a model continued, each as a line: `healed` of
+    the attempt that passed, `not_healed` of those that did not. `checked_by` is that of
     each task, `none` for a test without a task.
     """
 
@@ -114,13 +127,17 @@ class ItemResult:
 
     @property
     def is_bad(self) -> bool:
-        """Return whether the test failed or raised an error; a result unknown to pytest is no pass."""
+        """Return whether the test failed or raised an error; a result unknown to pytest
+        is no pass.
+        """
         return self.result not in FINE
 
 
 @dataclass(frozen=True)
 class DivergentRun:
-    """One of two runs where they diverge: its directory, its action (a line), and the screen before it."""
+    """One of two runs where they diverge: its directory, its action (a line), and the
+    screen before it.
+    """
 
     test: str
     directory: str
@@ -131,9 +148,11 @@ class DivergentRun:
 
 @dataclass(frozen=True)
 class Divergence:
-    """The first step (from 1) at which two runs differ, and the sentence of the task about it.
+    """The first step (from 1) at which two runs differ, and the sentence of the task
+    about it.
 
-    `sentence` is the one that shares most words with the text of the two runs on that step: a guess, "" if none does.
+    `sentence` is the one that shares most words with the text of the two runs on that
+    step: a guess, "" if none does.
     """
 
     step: int
@@ -143,11 +162,13 @@ class Divergence:
 
 @dataclass(frozen=True)
 class Reliability:
-    """The result of the repetitions of one test: `rate` is passed / repeated, with its Wilson interval of 95 %.
+    """The result of the repetitions of one test: `rate` is passed / repeated, with its
+    Wilson interval of 95 %.
 
-    A repetition that passed only when pytest-rerunfailures reran it does not count as passed. `pass_k` is pass^k,
-    the chance that k runs in a row all pass, for k the number of repetitions: `rate` to the power of k, and the same
-    for the ends of the interval.
+    A repetition that passed only when pytest-rerunfailures reran it does not count as
+    passed. `pass_k` is pass^k, the chance that k runs in a row all pass, for k the
+    number of repetitions: `rate` to the power of k, and the same for the ends of the
+    interval.
     """
 
     test: str
@@ -161,10 +182,28 @@ class Reliability:
     pass_k_high: float
     divergence: Divergence | None = None
 
+    @property
+    def meaning(self) -> str:
+        """How often the test passed, and what these runs show of it."""
+        count = f"passed {self.passed} of {self.repeated} runs"
+        if self.passed < self.repeated:
+            low, high = round(100 * self.rate_low), round(100 * self.rate_high)
+            return f"{count}, and of 100 more runs {low} to {high} would pass"
+        # a test that fails 1 run in so many passes all of these in 5 % of cases
+        rarest = int(1 / (1 - 0.05 ** (1 / self.repeated)))
+        if rarest < 2:
+            return f"{count}, too few to rule out that it fails 1 run in 2"
+        return (
+            f"{count}, which rules out that it fails 1 run in {rarest}, but not that it"
+            " fails less often"
+        )
+
 
 @dataclass(frozen=True)
 class Totals:
-    """Sums over all tests of a session; `triage` counts those that failed or raised an error."""
+    """Sums over all tests of a session; `triage` counts those that failed or raised an
+    error.
+    """
 
     tests: int
     results: dict[str, int]
@@ -177,10 +216,12 @@ class Totals:
 
 @dataclass(frozen=True)
 class SessionResults:
-    """All tests of a session that use a desktop, in the order in which they finished; times are UTC.
+    """All tests of a session that use a desktop, in the order in which they finished;
+    times are UTC.
 
-    `problems` are other failures: a module that could not be collected, a job without results. `exit_status` is
-    pytest's, and None where these are the results of several jobs together.
+    `problems` are other failures: a module that could not be collected, a job without
+    results. `exit_status` is pytest's, and None where these are the results of several
+    jobs together.
     """
 
     started_at: str
@@ -195,7 +236,9 @@ class SessionResults:
 
 
 def figures_of(run_dir: Path) -> RunFigures:
-    """Return the figures of a run directory; if it cannot be read, the message has the reason."""
+    """Return the figures of a run directory; if it cannot be read, the message has the
+    reason.
+    """
     try:
         trace = read_trace(run_dir)
     except RunDirectoryError as exc:
@@ -205,16 +248,27 @@ def figures_of(run_dir: Path) -> RunFigures:
         directory=str(run_dir),
         task=trace.started.task,
         outcome=outcome_of(trace),
-        message=": ".join(filter(None, [trace.ended.message, trace.ended.error])) if trace.ended else "",
+        message=(
+            ": ".join(filter(None, [trace.ended.message, trace.ended.error]))
+            if trace.ended
+            else ""
+        ),
         steps=len(trace.steps),
-        steps_s=round(sum(time.model_s + time.act_s + time.settle_s + time.capture_s for time in times), 3),
+        steps_s=round(
+            sum(
+                time.model_s + time.act_s + time.settle_s + time.capture_s
+                for time in times
+            ),
+            3,
+        ),
         planner=trace.started.planner,
         checked_by=_checked_by(trace),
         models=tuple(sorted({turn.decision.model for turn in trace.turns} - {""})),
         usage=trace.usage,
         dollars=trace.dollars,
         verdicts=tuple(
-            JudgedClaim(verdict.claim, verdict.kind, verdict.reason, verdict.model) for verdict in trace.verdicts
+            JudgedClaim(verdict.claim, verdict.kind, verdict.reason, verdict.model)
+            for verdict in trace.verdicts
         ),
         transients=tuple(transient.problem for transient in trace.transients),
     )
@@ -228,14 +282,18 @@ def _checked_by(trace: Trace) -> str:
     return "claim" if trace.started.expect else "end_state"
 
 
-def session_results(started_at: str, ended_at: str, tests: Sequence[ItemResult]) -> SessionResults:
+def session_results(
+    started_at: str, ended_at: str, tests: Sequence[ItemResult]
+) -> SessionResults:
     """Return the tests with their sums."""
     runs = [run for test in tests for run in test.runs]
     dollars = [test.dollars for test in tests if test.dollars is not None]
     totals = Totals(
         tests=len(tests),
         results=dict(Counter(test.result for test in tests)),
-        triage=dict(Counter(test.triage for test in tests if test.is_bad and test.triage)),
+        triage=dict(
+            Counter(test.triage for test in tests if test.is_bad and test.triage)
+        ),
         runs=len(runs),
         steps=sum(run.steps for run in runs),
         usage=sum((run.usage for run in runs), Usage()),
@@ -245,24 +303,37 @@ def session_results(started_at: str, ended_at: str, tests: Sequence[ItemResult])
 
 
 def write_results(path: Path, results: SessionResults) -> None:
-    """Write all results or nothing, replacing earlier ones. Raises RunDirectoryUnwritable, OSError."""
+    """Write all results or nothing, replacing earlier ones. Raises
+    RunDirectoryUnwritable, OSError.
+    """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     text = json.dumps(to_json(results), ensure_ascii=False, indent=1)
     write_atomically(path, text.encode("utf-8", "replace"))
 
 
 def read_results(path: Path) -> SessionResults:
-    """Return the results in a file. Raises RunDirectoryError if there are none, or they are of a newer version."""
+    """Return the results in a file. Raises RunDirectoryError if there are none, or they
+    are of a newer version.
+    """
     try:
-        content: Any = load_json(read_whole(path, LARGEST))
-    except (OSError, ValueError, RecursionError) as exc:
-        raise RunDirectoryError(f"{str(path)!r} must be results in JSON: {exc}") from exc
-    header = {name: content.get(name) for name in ("format", "version")} if isinstance(content, dict) else None
+        content = read_json(path, "results")
+    except FileNotFoundError as exc:
+        raise RunDirectoryError(f"there are no results at {str(path)!r}") from exc
+    header = (
+        {name: content.get(name) for name in ("format", "version")}
+        if isinstance(content, dict)
+        else None
+    )
     match header:
-        case {"format": str(kind), "version": int(version)} if kind == FORMAT and version <= VERSION:
+        case {
+            "format": str(kind),
+            "version": int(version),
+        } if kind == FORMAT and version <= VERSION:
             return from_json(SessionResults, content)
     actual = got(header) if header else f"a {type(content).__name__}"
-    raise RunDirectoryError(f"{str(path)!r} must be {FORMAT} up to version {VERSION}, got {actual}")
+    raise RunDirectoryError(
+        f"{str(path)!r} must be {FORMAT} up to version {VERSION}, got {actual}"
+    )
 
 
 _FAILED = 1
@@ -277,12 +348,18 @@ _SUCCESS_STATUSES = (0, 5)
 """All passed; no test was collected, as in a job of many that got none."""
 
 
-def session_problems(exit_status: int, uncollected: Sequence[str], failed: int, *, has_bad: bool) -> Iterator[str]:
-    """Yield the other problems of a session; `has_bad`: one of its tests with a desktop failed.
+def session_problems(
+    exit_status: int, uncollected: Sequence[str], failed: int, *, has_bad: bool
+) -> Iterator[str]:
+    """Yield the other problems of a session; `has_bad`: one of its tests with a desktop
+    failed.
 
-    `uncollected` are the node ids that could not be collected, `failed` counts the failed tests without a desktop.
+    `uncollected` are the node ids that could not be collected, `failed` counts the
+    failed tests without a desktop.
     """
-    yield from (f"{nodeid or 'the session'} could not be collected" for nodeid in uncollected)
+    yield from (
+        f"{nodeid or 'the session'} could not be collected" for nodeid in uncollected
+    )
     if failed:
         yield f"{failed} {'test' if failed == 1 else 'tests'} without a desktop failed"
     if exit_status in _EXIT_PROBLEMS:

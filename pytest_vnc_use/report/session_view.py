@@ -1,4 +1,6 @@
-"""A session as a reviewer sees it: what failed first, equal differences together, then a line for each test."""
+"""A session as a reviewer sees it: what failed first, equal differences together, then
+a line for each test.
+"""
 
 from __future__ import annotations
 
@@ -11,25 +13,39 @@ from pathlib import PureWindowsPath
 from pytest_vnc_use.report.phrases import Tone, short
 from pytest_vnc_use.report.reliability import reliability_rows
 from pytest_vnc_use.report.results import ItemResult, Reliability
-from pytest_vnc_use.report.run_view import DID_NOT_END, RESULT_TONES, Badge, RunPage, transient_badge
+from pytest_vnc_use.report.run_view import (
+    DID_NOT_END,
+    RESULT_TONES,
+    Badge,
+    RunPage,
+    transient_badge,
+)
 from pytest_vnc_use.report.summaries import checked_by_body
 from pytest_vnc_use.runs.directory import FinishedTest
 
 REHEARSAL = "rehearsal"
 """The result of a line for a rehearsal whose test is missing."""
-_RUN_TONES: dict[str, Tone] = {"error": "bad", "unreadable": "bad", "unfinished": "bad", DID_NOT_END: "bad"}
+_RUN_TONES: dict[str, Tone] = {
+    "error": "bad",
+    "unreadable": "bad",
+    "unfinished": "bad",
+    DID_NOT_END: "bad",
+}
 _ORDER = ("failed", "error", DID_NOT_END, "unreadable", "xpassed", "unfinished")
 _MAX_PROBLEM = 150
 _VARYING = re.compile(r"\d[\d.,]*|0x[0-9a-f]+|'[^']*[/\\][^']*'")
-"""The numbers and paths of a message. Messages that differ only in these have the same cause."""
+"""The numbers and paths of a message. Messages that differ only in these have the same
+cause.
+"""
 
 
 @dataclass(frozen=True)
 class KnownResults:
     """The results of sessions, which also contain tests without a run.
 
-    `problems` are other problems, each with the name of a file or a shard, or "". `is_partial`: results are missing, so
-    some tests may be unknown. `is_read`: the results of a session were read, also if they have no test.
+    `problems` are other problems, each with the name of a file or a shard, or "".
+    `is_partial`: results are missing, so some tests may be unknown. `is_read`: the
+    results of a session were read, also if they have no test.
     """
 
     results: Sequence[ItemResult] = ()
@@ -41,7 +57,16 @@ class KnownResults:
 
 NO_RESULTS = KnownResults()
 NOT_FOUND = KnownResults(
-    problems=[("", "the results of the session were not found: tests without a run are missing")], is_partial=True
+    problems=[
+        (
+            "",
+            (
+                "the results of the session were not found: tests without a run are"
+                " missing"
+            ),
+        )
+    ],
+    is_partial=True,
 )
 """The note for runs without a results file."""
 
@@ -50,9 +75,10 @@ NOT_FOUND = KnownResults(
 class TestLine:
     """A test with the runs of its last attempt; none if it failed before any.
 
-    `result` is pytest's word; for a run that no test made, how the run ended. `aside` are the runs of earlier attempts
-    and of rehearsals, each with its name. `is_counted` is false for a rehearsal whose test is missing, and for all but
-    one result of the same test.
+    `result` is pytest's word; for a run that no test made, how the run ended. `aside`
+    are the runs of earlier attempts and of rehearsals, each with its name. `is_counted`
+    is false for a rehearsal whose test is missing, and for all but one result of the
+    same test.
     """
 
     test: str
@@ -78,7 +104,12 @@ class TestLine:
     @property
     def claims(self) -> Mapping[str, int]:
         """How many claims hold, fail, or are unsure."""
-        return Counter(verdict.kind for run in self.runs if run.trace for verdict in run.trace.verdicts)
+        return Counter(
+            verdict.kind
+            for run in self.runs
+            if run.trace
+            for verdict in run.trace.verdicts
+        )
 
     @property
     def modes(self) -> Mapping[str, int]:
@@ -88,18 +119,24 @@ class TestLine:
     @property
     def difference(self) -> str:
         """The name of the difference that failed the test; equal ones have the same."""
-        return next((run.difference for run in reversed(self.runs) if run.difference), "")
+        return next(
+            (run.difference for run in reversed(self.runs) if run.difference), ""
+        )
 
     @property
     def deciding(self) -> RunPage | None:
-        """The run that decided: the last one with a difference, or else the last one."""
+        """The run that decided: the last one with a difference, or else the last
+        one.
+        """
         different = [run for run in self.runs if run.difference] or list(self.runs)
         return different[-1] if different else None
 
 
 @dataclass(frozen=True)
 class SessionView:
-    """All tests: the groups of those that failed for the same difference or with the same message, and a line each."""
+    """All tests: the groups of those that failed for the same difference or with the
+    same message, and a line each.
+    """
 
     title: str
     counts: Sequence[Badge]
@@ -112,7 +149,9 @@ class SessionView:
     reliability: Sequence[tuple[Reliability, Sequence[tuple[str, str]]]] = ()
 
 
-def session_view(runs: Sequence[RunPage], known_results: KnownResults = NO_RESULTS) -> SessionView:
+def session_view(
+    runs: Sequence[RunPage], known_results: KnownResults = NO_RESULTS
+) -> SessionView:
     """Return the view of these runs and of the results of sessions."""
     if known_results is NOT_FOUND and not any(run.view.test for run in runs):
         known_results = NO_RESULTS  # runs that no test made have no session
@@ -130,17 +169,29 @@ def session_view(runs: Sequence[RunPage], known_results: KnownResults = NO_RESUL
     facts = [
         ("tests", f"{len(counted)}"),
         ("not counted", _format_uncounted(tests)),
-        ("steps", ", ".join(f"{count} {mode}" for mode, count in modes.most_common()) or "none"),
+        (
+            "steps",
+            ", ".join(f"{count} {mode}" for mode, count in modes.most_common())
+            or "none",
+        ),
         ("time", f"{sum(test.duration_s for test in tests):.0f} s"),
         ("cost", f"${sum(dollars):.4f}" if dollars else "none"),
         ("expect=None", checked_by_body(known_results.results).partition(": ")[2]),
-        ("triage", ", ".join(f"{count} {triage}" for triage, count in triages.most_common())),
+        (
+            "triage",
+            ", ".join(f"{count} {triage}" for triage, count in triages.most_common()),
+        ),
     ]
-    with_transients = f"{transients} test{'' if transients == 1 else 's'} with transients"
+    with_transients = (
+        f"{transients} test{'' if transients == 1 else 's'} with transients"
+    )
     return SessionView(
         title=_title(counted, known_results),
         counts=[
-            *(Badge(f"{count} {result}", tone_of(result)) for result, count in counts.items()),
+            *(
+                Badge(f"{count} {result}", tone_of(result))
+                for result, count in counts.items()
+            ),
             *([Badge(with_transients, "doubt")] if transients else []),
         ],
         facts=[(name, text) for name, text in facts if text],
@@ -156,7 +207,10 @@ def session_view(runs: Sequence[RunPage], known_results: KnownResults = NO_RESUL
                 if run.unwritten
             ),
         ],
-        reliability=reliability_rows(known_results.reliability, lambda name: pages.get(PureWindowsPath(name).name, "")),
+        reliability=reliability_rows(
+            known_results.reliability,
+            lambda name: pages.get(PureWindowsPath(name).name, ""),
+        ),
     )
 
 
@@ -170,14 +224,20 @@ def _title(tests: Sequence[TestLine], known_results: KnownResults) -> str:
     names = "1 test" if len(tests) == 1 else f"{len(tests)} tests"
     if bad:
         return f"{bad} of {names} did not pass"
-    text = f"{names} listed did not fail" if known_results.is_partial else f"{names}, none failed"
+    text = (
+        f"{names} listed did not fail"
+        if known_results.is_partial
+        else f"{names}, none failed"
+    )
     if not tests:
         text = "no test is listed" if known_results.is_partial else "no test ran"
     if not known_results.problems:
         return text
     more = len(known_results.problems) - 1
     first = short(": ".join(filter(None, known_results.problems[0])), _MAX_PROBLEM)
-    return f"{text}{'; but' if tests else ':'} {first}" + (f"; and {more} more" if more else "")
+    return f"{text}{'; but' if tests else ':'} {first}" + (
+        f"; and {more} more" if more else ""
+    )
 
 
 def _format_uncounted(tests: Sequence[TestLine]) -> str:
@@ -185,58 +245,96 @@ def _format_uncounted(tests: Sequence[TestLine]) -> str:
     uncounted = [test.result for test in tests if not test.is_counted]
     rehearsals = uncounted.count(REHEARSAL)
     counts = [
-        (len(uncounted) - rehearsals, "more result", "of tests that ran more than once"),
+        (
+            len(uncounted) - rehearsals,
+            "more result",
+            "of tests that ran more than once",
+        ),
         (rehearsals, REHEARSAL, ""),
     ]
-    return ", ".join(f"{n} {word}{'' if n == 1 else 's'} {more}".strip() for n, word, more in counts if n)
+    return ", ".join(
+        f"{n} {word}{'' if n == 1 else 's'} {more}".strip()
+        for n, word, more in counts
+        if n
+    )
 
 
 def _sort_key(test: TestLine) -> tuple[int, str]:
-    return (_ORDER.index(test.result) if test.result in _ORDER else len(_ORDER)), test.started
+    return (
+        _ORDER.index(test.result) if test.result in _ORDER else len(_ORDER)
+    ), test.started
 
 
 def _groups(bad: Sequence[TestLine]) -> list[list[TestLine]]:
-    """Return the tests that failed, those with the same difference or message together, the largest group first."""
+    """Return the tests that failed, those with the same difference or message together,
+    the largest group first.
+    """
     groups: dict[tuple[str, str], list[TestLine]] = {}
     for test in bad:
-        key = ("difference", test.difference) if test.difference else ("message", _cause(test))
+        key = (
+            ("difference", test.difference)
+            if test.difference
+            else ("message", _cause(test))
+        )
         groups.setdefault(key, []).append(test)
     return sorted(groups.values(), key=len, reverse=True)
 
 
 def _cause(test: TestLine) -> str:
-    """Return the message of a test without what differs from test to test: its name, numbers and paths."""
+    """Return the message of a test without what differs from test to test: its name,
+    numbers and paths.
+    """
     file, colons, name = test.test.partition("::")
     message = test.message
     for test_name in (name, name.partition("[")[0]):
-        message = message.replace(f"{file.rpartition('/')[2]}{colons}{test_name}'", "…'")
+        message = message.replace(
+            f"{file.rpartition('/')[2]}{colons}{test_name}'", "…'"
+        )
     return _VARYING.sub("…", message)
 
 
 def _tests(runs: Sequence[RunPage], results: Iterable[ItemResult]) -> list[TestLine]:
-    """Return the line of each result with its runs, by name as they may have moved, then those of the other runs."""
+    """Return the line of each result with its runs, by name as they may have moved,
+    then those of the other runs.
+    """
     unassigned: dict[str, list[RunPage]] = {}
     for run in runs:
         unassigned.setdefault(run.path.name, []).append(run)
     assigned = []
     for result in results:
-        names = [PureWindowsPath(figures.directory).name for figures in result.runs]  # it takes / and \ alike
-        assigned.append((result, [unassigned[name].pop(0) for name in names if unassigned.get(name)]))
+        # it takes / and \ alike
+        names = [PureWindowsPath(figures.directory).name for figures in result.runs]
+        assigned.append(
+            (
+                result,
+                [unassigned[name].pop(0) for name in names if unassigned.get(name)],
+            )
+        )
     times = Counter(result.test for result, _ in assigned)
     count: dict[str, ItemResult] = {}
     for result, _ in assigned:
-        if result.test not in count or (result.is_bad and not count[result.test].is_bad):
+        if result.test not in count or (
+            result.is_bad and not count[result.test].is_bad
+        ):
             count[result.test] = result
     lines = [
-        replace(_line_of_result(result, its_runs, times[result.test]), is_counted=count[result.test] is result)
+        replace(
+            _line_of_result(result, its_runs, times[result.test]),
+            is_counted=count[result.test] is result,
+        )
         for result, its_runs in assigned
     ]
     remaining = {id(run) for unnamed in unassigned.values() for run in unnamed}
-    return [*lines, *map(_line_of_runs, runs_together(run for run in runs if id(run) in remaining))]
+    return [
+        *lines,
+        *map(_line_of_runs, runs_together(run for run in runs if id(run) in remaining)),
+    ]
 
 
 def runs_together(runs: Iterable[RunPage]) -> list[list[RunPage]]:
-    """Return the runs, oldest first, as lists: each holds those of one test, with all its attempts and rehearsals."""
+    """Return the runs, oldest first, as lists: each holds those of one test, with all
+    its attempts and rehearsals.
+    """
     together: list[list[RunPage]] = []
     latest: dict[object, list[RunPage]] = {}
     for run in runs:
@@ -251,27 +349,49 @@ def runs_together(runs: Iterable[RunPage]) -> list[list[RunPage]]:
 
 
 def _continues(group: Sequence[RunPage], ended: FinishedTest) -> bool:
-    """Return whether a run belongs to the same test as the runs before it: an attempt after the first, for example."""
+    """Return whether a run belongs to the same test as the runs before it: an attempt
+    after the first, for example.
+    """
     if ended.is_rehearsal:
         return True
     before = [run.ended for run in group if run.ended and not run.ended.is_rehearsal]
     return bool(before) and (ended == before[-1] or ended.attempt > before[-1].attempt)
 
 
-def _line_of_result(result: ItemResult, runs: Sequence[RunPage], times: int) -> TestLine:
-    """Return the line of a test by its result in the session; `times` is the number of results of the same test."""
+def _line_of_result(
+    result: ItemResult, runs: Sequence[RunPage], times: int
+) -> TestLine:
+    """Return the line of a test by its result in the session; `times` is the number of
+    results of the same test.
+    """
     attempt = len(result.retried_for) + 1
-    last = [run for run in runs if _attempt_of(run) in (0, attempt) and not _is_rehearsal(run)]
-    failed = next((run.ended for run in last if run.ended and run.ended.is_bad), None) if not result.is_bad else None
+    last = [
+        run
+        for run in runs
+        if _attempt_of(run) in (0, attempt) and not _is_rehearsal(run)
+    ]
+    failed = (
+        next((run.ended for run in last if run.ended and run.ended.is_bad), None)
+        if not result.is_bad
+        else None
+    )
     gone = len(result.runs) - len(runs)
     more = [
         f"attempt {attempt}" if attempt > 1 else "",
         "its rehearsal did not repeat" if result.is_unrepeated else "",
         f"one of {times} results of this test" if times > 1 else "",
-        f"{gone} of its runs {'is' if gone == 1 else 'are'} missing" if gone > 0 else "",
+        (
+            f"{gone} of its runs {'is' if gone == 1 else 'are'} missing"
+            if gone > 0
+            else ""
+        ),
         f"the result beside the runs is {short(result.result, 40)}" if failed else "",
     ]
-    message = f"the directory of its run has {failed.result}: {failed.message}" if failed else result.message
+    message = (
+        f"the directory of its run has {failed.result}: {failed.message}"
+        if failed
+        else result.message
+    )
     return TestLine(
         test=short(result.test, 500),
         result=short(result.result, 40),
@@ -291,23 +411,33 @@ def _line_of_result(result: ItemResult, runs: Sequence[RunPage], times: int) -> 
 def _line_of_runs(runs: Sequence[RunPage]) -> TestLine:
     """Return the line of a test by what is stored in the directories of its runs."""
     attempts = [run for run in runs if not _is_rehearsal(run)]
-    last = [run for run in attempts if _attempt_of(run) == _attempt_of(attempts[-1])] or list(runs)
+    last = [
+        run for run in attempts if _attempt_of(run) == _attempt_of(attempts[-1])
+    ] or list(runs)
     run = last[-1]
     ended, result = run.ended, run.result if attempts else REHEARSAL
     # each attempt counts once, also if it has several runs
     ends = {run.ended for run in runs if run.ended}
     without = [run for run in runs if not run.ended]
-    costs = [*(end.dollars for end in ends), *(run.trace.dollars for run in without if run.trace)]
+    costs = [
+        *(end.dollars for end in ends),
+        *(run.trace.dollars for run in without if run.trace),
+    ]
     dollars = [cost for cost in costs if cost is not None]
     return TestLine(
         test=run.view.test or short(run.view.task, 200) or run.view.run_id,
         result=short(result, 40),
         triage=short(ended.triage, 40) if ended else "",
         rule=run.view.rule,
-        message=short(ended.message if ended and ended.message else run.view.problem or run.view.sentence),
+        message=short(
+            ended.message
+            if ended and ended.message
+            else run.view.problem or run.view.sentence
+        ),
         runs=last,
         aside=_aside(runs, last),
-        duration_s=sum(end.seconds for end in ends) + sum(run.duration_s for run in without),
+        duration_s=sum(end.seconds for end in ends)
+        + sum(run.duration_s for run in without),
         dollars=sum(dollars) if dollars else None,
         started=_start_of(runs),
         more=f"attempt {ended.attempt}" if ended and ended.attempt > 1 else "",
@@ -316,8 +446,12 @@ def _line_of_runs(runs: Sequence[RunPage]) -> TestLine:
     )
 
 
-def _aside(runs: Sequence[RunPage], last: Sequence[RunPage]) -> list[tuple[str, RunPage]]:
-    """Return the runs of earlier attempts and of rehearsals, each with a name for its kind."""
+def _aside(
+    runs: Sequence[RunPage], last: Sequence[RunPage]
+) -> list[tuple[str, RunPage]]:
+    """Return the runs of earlier attempts and of rehearsals, each with a name for its
+    kind.
+    """
     named = []
     for run in runs:
         if not any(run is other for other in last):

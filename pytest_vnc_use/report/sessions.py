@@ -1,4 +1,6 @@
-"""The run directories and the results of sessions, or of a session's jobs, under the paths that a user names."""
+"""The run directories and the results of sessions, or of a session's jobs, under the
+paths that a user names.
+"""
 
 from __future__ import annotations
 
@@ -35,23 +37,30 @@ _URL = re.compile(r"https?://[^\s()<>|]+")
 
 
 def find_runs(paths: Iterable[Path], *, may_be_none: bool = False) -> list[Path]:
-    """Return all run directories that are one of the paths or below it, each once, oldest first.
+    """Return all run directories that are one of the paths or below it, each once,
+    oldest first.
 
-    Raises RunDirectoryError if there is none at one of the paths, unless there `may_be_none`.
+    Raises RunDirectoryError if there is none at one of the paths, unless there
+    `may_be_none`.
     """
     runs_by_path: dict[Path, Path] = {}
     for path in paths:
-        runs = {run.resolve(): run for run, names in _directories(path) if TRACE in names}
+        runs = {
+            run.resolve(): run for run, names in _directories(path) if TRACE in names
+        }
         if not runs and not may_be_none:
             raise RunDirectoryError(
-                f"{str(path)!r} must be a run directory, or one with some below: there is no {TRACE}"
+                f"{str(path)!r} must be a run directory, or one with some below: there"
+                f" is no {TRACE}"
             )
         runs_by_path |= runs
     return sorted(runs_by_path.values(), key=lambda run: (run.name, str(run)))
 
 
 def _directories(path: Path) -> Iterator[tuple[Path, list[str]]]:
-    """Yield the directories below a path, itself included but none within a run directory, with the names of files."""
+    """Yield the directories below a path, itself included but none within a run
+    directory, with the names of files.
+    """
     for directory, inner, files in os.walk(path):
         if TRACE in files:
             inner.clear()
@@ -59,13 +68,21 @@ def _directories(path: Path) -> Iterator[tuple[Path, list[str]]]:
 
 
 def only_last_session(runs: Sequence[Path], paths: Iterable[Path]) -> list[Path]:
-    """Return the runs without those that started before the session whose results are beside them.
+    """Return the runs without those that started before the session whose results are
+    beside them.
 
     Runs that the paths themselves name stay.
     """
     named = {path.resolve() for path in paths}
-    starts = {directory: _start_of_session(directory / RESULTS) for directory in {run.parent for run in runs}}
-    return [run for run in runs if run.resolve() in named or _start_of_run(run) >= starts[run.parent]]
+    starts = {
+        directory: _start_of_session(directory / RESULTS)
+        for directory in {run.parent for run in runs}
+    }
+    return [
+        run
+        for run in runs
+        if run.resolve() in named or _start_of_run(run) >= starts[run.parent]
+    ]
 
 
 def _start_of_session(file: Path) -> float:
@@ -81,9 +98,11 @@ def _start_of_run(run: Path) -> float:
 
 
 def results_files(*paths: Path) -> Iterator[Path]:
-    """Yield the files with the results of sessions that are in the directories or below them.
+    """Yield the files with the results of sessions that are in the directories or below
+    them.
 
-    Of files with the same content only the first: a session may leave a copy beside its runs.
+    Of files with the same content only the first: a session may leave a copy beside its
+    runs.
     """
     seen: set[bytes] = set()
     for directory, names in (entry for path in paths for entry in _directories(path)):
@@ -99,7 +118,9 @@ def results_files(*paths: Path) -> Iterator[Path]:
 
 
 def results_beside(paths: Iterable[Path]) -> KnownResults:
-    """Return the results of the sessions whose files are at the paths or below them, beside the run directories."""
+    """Return the results of the sessions whose files are at the paths or below them,
+    beside the run directories.
+    """
     files = [*results_files(*paths)]
     results = KnownResults() if files else NOT_FOUND
     for file in files:
@@ -107,22 +128,31 @@ def results_beside(paths: Iterable[Path]) -> KnownResults:
             session = read_results(file)
         except RunDirectoryError as exc:
             problem = file.name, without_parent_path(exc, file)
-            results = replace(results, is_partial=True, problems=[*results.problems, problem])
+            results = replace(
+                results, is_partial=True, problems=[*results.problems, problem]
+            )
         else:
             results = replace(
                 results,
                 results=[*results.results, *session.tests],
-                problems=[*results.problems, *(("", problem) for problem in session.problems)],
+                problems=[
+                    *results.problems,
+                    *(("", problem) for problem in session.problems),
+                ],
                 reliability=[*results.reliability, *session.reliability],
                 is_read=True,
             )
     return results
 
 
-def results_of_jobs(paths: Sequence[Path], count: int = 0) -> tuple[KnownResults, SessionResults | None, int]:
-    """Return the results of a session's jobs as its page shows them, as one file, and how many jobs have any.
+def results_of_jobs(
+    paths: Sequence[Path], count: int = 0
+) -> tuple[KnownResults, SessionResults | None, int]:
+    """Return the results of a session's jobs as its page shows them, as one file, and
+    how many jobs have any.
 
-    `count` is the number of all jobs, if it is known. A missing job, or one without results, is a problem.
+    `count` is the number of all jobs, if it is known. A missing job, or one without
+    results, is a problem.
     """
     jobs: dict[str, SessionResults] = {}
     problems: list[str] = []
@@ -130,10 +160,17 @@ def results_of_jobs(paths: Sequence[Path], count: int = 0) -> tuple[KnownResults
     for path in paths:
         files = list(results_files(path))
         if len(files) != 1:
-            problem = f"it has {len(files)}" if files else "it has none: its job did not end"
-            problems.append(f"{str(path)!r} must have one {RESULTS} below it, {problem}")
+            problem = (
+                f"it has {len(files)}" if files else "it has none: its job did not end"
+            )
+            problems.append(
+                f"{str(path)!r} must have one {RESULTS} below it, {problem}"
+            )
         elif (file := files[0].resolve()) in path_by_file:
-            problems.append(f"{str(path)!r} must be another job's, it has the results of {str(path_by_file[file])!r}")
+            problems.append(
+                f"{str(path)!r} must be another job's, it has the results of"
+                f" {str(path_by_file[file])!r}"
+            )
         else:
             path_by_file[file] = path
             try:
@@ -142,22 +179,34 @@ def results_of_jobs(paths: Sequence[Path], count: int = 0) -> tuple[KnownResults
                 problems.append(f"{str(path)!r} has results that cannot be read: {exc}")
     is_partial = bool(problems) or len(paths) < count
     if 0 < count < len(paths):
-        problems.append(f"--jobs must be the number of all jobs, got {count} for {len(paths)} directories")
+        problems.append(
+            f"--jobs must be the number of all jobs, got {count} for {len(paths)}"
+            " directories"
+        )
     elif len(paths) < count:
         problems.append(f"{count - len(paths)} of {count} jobs are missing")
     if not jobs:
-        return KnownResults((), [("", problem) for problem in problems], is_partial=True), None, 0
+        return (
+            KnownResults((), [("", problem) for problem in problems], is_partial=True),
+            None,
+            0,
+        )
     results = merged(jobs, problems)
     listed = [("", problem) for problem in results.problems]
-    known_results = KnownResults(results.tests, listed, is_partial, is_read=True, reliability=results.reliability)
+    known_results = KnownResults(
+        results.tests, listed, is_partial, is_read=True, reliability=results.reliability
+    )
     return known_results, results, len(jobs)
 
 
-def merged(jobs: Mapping[str, SessionResults], problems: Sequence[str] = ()) -> SessionResults:
-    """Return the results of all jobs, by the name of each, with each test once; at least one must be given.
+def merged(
+    jobs: Mapping[str, SessionResults], problems: Sequence[str] = ()
+) -> SessionResults:
+    """Return the results of all jobs, by the name of each, with each test once; at
+    least one must be given.
 
-    The problems of each job follow `problems`. A test that is in several jobs is a problem too; its bad result is kept.
-    So it is if no job has a test.
+    The problems of each job follow `problems`. A test that is in several jobs is a
+    problem too; its bad result is kept. So it is if no job has a test.
     """
     tests: dict[str, tuple[str, ItemResult]] = {}
     duplicates: list[str] = []
@@ -165,7 +214,10 @@ def merged(jobs: Mapping[str, SessionResults], problems: Sequence[str] = ()) -> 
         for test in job.tests:
             earlier = tests.get(test.test)
             if earlier:
-                duplicates.append(f"{test.test} is in {earlier[0]} and in {name}: each test must be in one of them")
+                duplicates.append(
+                    f"{test.test} is in {earlier[0]} and in {name}: each test must be"
+                    " in one of them"
+                )
             if earlier is None or (test.is_bad and not earlier[1].is_bad):
                 tests[test.test] = name, test
     results = session_results(
@@ -176,22 +228,35 @@ def merged(jobs: Mapping[str, SessionResults], problems: Sequence[str] = ()) -> 
     old = {row.test: row for job in jobs.values() for row in job.reliability}
     computed = reliabilities(results.tests, 2 if old else 1)
     reliability = tuple(
-        replace(row, divergence=old[row.test].divergence) if row.divergence is None and row.test in old else row
+        (
+            replace(row, divergence=old[row.test].divergence)
+            if row.divergence is None and row.test in old
+            else row
+        )
         for row in computed
     )
-    job_problems = [f"{name}: {problem}" for name, job in jobs.items() for problem in job.problems]
+    job_problems = [
+        f"{name}: {problem}" for name, job in jobs.items() for problem in job.problems
+    ]
     missing = () if tests else (NO_TESTS,)
-    return replace(results, reliability=reliability, problems=(*problems, *job_problems, *duplicates, *missing))
+    return replace(
+        results,
+        reliability=reliability,
+        problems=(*problems, *job_problems, *duplicates, *missing),
+    )
 
 
 def _last_run(result: ItemResult) -> str:
     """Return the name of the run that decided a test; empty if it has none."""
-    names = [PureWindowsPath(run.directory).name for run in result.runs if not run.rehearsal]
+    names = [
+        PureWindowsPath(run.directory).name for run in result.runs if not run.rehearsal
+    ]
     return names[-1] if names else ""
 
 
 def format_problems(runs: Sequence[Path], known_results: KnownResults) -> list[str]:
-    """Return what else is wrong, a line each: a test that failed without a run, another problem of a session.
+    """Return what else is wrong, a line each: a test that failed without a run, another
+    problem of a session.
 
     Runs that no test made need no session.
     """
@@ -203,23 +268,45 @@ def format_problems(runs: Sequence[Path], known_results: KnownResults) -> list[s
         for result in known_results.results
         if result.is_bad and _last_run(result) not in names
     ]
-    return [": ".join(filter(None, problem)) for problem in (*without_run, *known_results.problems)]
+    return [
+        ": ".join(filter(None, problem))
+        for problem in (*without_run, *known_results.problems)
+    ]
 
 
-def links(runs: Sequence[Path], results: Sequence[ItemResult], url: str, problems: Sequence[str] = ()) -> str:
-    """Return a Markdown row for each test that failed and left a run: its name links to its run in the report.
+def links(
+    runs: Sequence[Path],
+    results: Sequence[ItemResult],
+    url: str,
+    problems: Sequence[str] = (),
+) -> str:
+    """Return a Markdown row for each test that failed and left a run: its name links to
+    its run in the report.
 
-    The report is at `url`, in one file of these runs. A run is known by its name. The problems follow, such as a
-    missing job. Raises SettingsError for an invalid URL.
+    The report is at `url`, in one file of these runs. A run is known by its name. The
+    problems follow, such as a missing job. Raises SettingsError for an invalid URL.
     """
     if not _URL.fullmatch(url):
-        raise SettingsError(f"--links must be the report's URL, such as https://ci.example/report, got {url!r}")
+        raise SettingsError(
+            "--links must be the report's URL, such as https://ci.example/report, got"
+            f" {url!r}"
+        )
     numbers = {run.name: number for number, run in enumerate(runs, start=1)}
-    failed = [(result.test, numbers.get(_last_run(result), 0)) for result in results if result.is_bad]
-    rows = [f"[{cell(test)}]({url}#run-{number})" for test, number in failed if number][:_MAX_LINKS]
+    failed = [
+        (result.test, numbers.get(_last_run(result), 0))
+        for result in results
+        if result.is_bad
+    ]
+    rows = [f"[{cell(test)}]({url}#run-{number})" for test, number in failed if number][
+        :_MAX_LINKS
+    ]
     lines = [f"{cell(problem)}  " for problem in problems[:_MAX_LINKS]]
     if problems[_MAX_LINKS:]:
         lines.append(f"and {len(problems) - _MAX_LINKS} more")
     table = [f"| {number} | {row} |" for number, row in enumerate(rows, start=1)]
-    head = ["| | what decided it, in the report |", "|---:|---|"] if table else [f"[The report]({url})"]
+    head = (
+        ["| | what decided it, in the report |", "|---:|---|"]
+        if table
+        else [f"[The report]({url})"]
+    )
     return "\n".join([*head, *table, *(["", *lines] if lines else []), ""])

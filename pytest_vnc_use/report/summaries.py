@@ -1,4 +1,6 @@
-"""The results of a session for a user: lines for a terminal, and a Markdown table for a job summary on GitHub."""
+"""The results of a session for a user: lines for a terminal, and a Markdown table for a
+job summary on GitHub.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,22 @@ _ESCAPED = str.maketrans({mark: "\\" + mark for mark in string.punctuation})
 
 
 def lines(results: SessionResults) -> Iterator[str]:
-    """Yield lines such as `5 failed: 2 product, 1 agent, 2 infra`, also on unrepeated recordings and on retries."""
+    """Yield lines such as `5 failed: 2 product, 1 agent, 2 infra`, also on unrepeated
+    recordings and on retries.
+    """
     bad = [test for test in results.tests if test.is_bad]
     if bad:
         yield f"{len(bad)} failed: {_counts([test.triage or '' for test in bad])}"
-    excused = [test.triage for test in results.tests if test.result == "xfailed" and test.triage]
+    excused = [
+        test.triage
+        for test in results.tests
+        if test.result == "xfailed" and test.triage
+    ]
     if excused:
-        yield f"{len(excused)} expected to fail, and did, but not for the product: {_counts(excused)}"
+        yield (
+            f"{len(excused)} expected to fail, and did, but not for the product:"
+            f" {_counts(excused)}"
+        )
     unrepeated = [test for test in results.tests if test.is_unrepeated]
     if unrepeated:
         yield f"{len(unrepeated)} recorded, but did not repeat"
@@ -36,26 +47,44 @@ def lines(results: SessionResults) -> Iterator[str]:
 
 
 def checked_by_body(tests: Sequence[ItemResult]) -> str:
-    """Return which tests passed by a task with `expect=None`, the first 10 by name; "" if there is none."""
-    names = [test.test for test in tests if test.result == "passed" and "body" in test.checked_by]
+    """Return which tests passed by a task with `expect=None`, the first 10 by name; ""
+    if there is none.
+    """
+    names = [
+        test.test
+        for test in tests
+        if test.result == "passed" and "body" in test.checked_by
+    ]
     if not names:
         return ""
-    more = f" and {len(names) - 10} more, see checked_by in the results" if names[10:] else ""
-    return f"{len(names)} checked by the test's body alone (expect=None): {', '.join(names[:10])}{more}"
+    more = (
+        f" and {len(names) - 10} more, see checked_by in the results"
+        if names[10:]
+        else ""
+    )
+    return (
+        f"{len(names)} checked by the test's body alone (expect=None):"
+        f" {', '.join(names[:10])}{more}"
+    )
 
 
 def _counts(triages: Sequence[str]) -> str:
     counts = Counter(triages)
     order = [*TRIAGES, *sorted(set(counts).difference(TRIAGES))]
-    return ", ".join(f"{counts[triage]} {triage}".strip() for triage in order if counts[triage])
+    return ", ".join(
+        f"{counts[triage]} {triage}".strip() for triage in order if counts[triage]
+    )
 
 
 def markdown(results: SessionResults) -> str:
     """Return a heading, the counts, and a row for each test that failed.
 
-    Text of a test or a model is never markup in it. Only the first 100 tests get a row; the others are counted.
+    Text of a test or a model is never markup in it. Only the first 100 tests get a row;
+    the others are counted.
     """
-    counts = ", ".join(f"{count} {result}" for result, count in results.totals.results.items())
+    counts = ", ".join(
+        f"{count} {result}" for result, count in results.totals.results.items()
+    )
     rows = [
         "### Tests of graphical programs",
         "",
@@ -77,28 +106,40 @@ def markdown(results: SessionResults) -> str:
 
 
 def _takeovers(results: SessionResults) -> Iterator[str]:
-    """Yield how many tests continued with a model after a drift, and how many of these were healed."""
+    """Yield how many tests continued with a model after a drift, and how many of these
+    were healed.
+    """
     healed = sum(bool(test.healed) for test in results.tests)
     continued = sum(bool(test.not_healed) and not test.healed for test in results.tests)
     if healed:
         yield f"{healed} healed"
     if continued:
-        yield f"{continued} not healed: a model continued after a drift, and the test did not pass"
+        yield (
+            f"{continued} not healed: a model continued after a drift, and the test did"
+            " not pass"
+        )
 
 
 def append_job_summary(results: SessionResults) -> Iterator[str]:
-    """Append the results to the file that GitHub shows for a job's step, if there is one; yield why it could not."""
+    """Append the results to the file that GitHub shows for a job's step, if there is
+    one; yield why it could not.
+    """
     if path := os.environ.get("GITHUB_STEP_SUMMARY"):
         try:
             with open(path, "a", encoding="utf-8", errors="replace") as file:
                 file.write(markdown(results))
         except OSError as exc:
-            yield f"the job summary for GitHub, GITHUB_STEP_SUMMARY={path!r}, cannot be written: {reason_of(exc)}"
+            yield (
+                f"the job summary for GitHub, GITHUB_STEP_SUMMARY={path!r}, cannot be"
+                f" written: {reason_of(exc)}"
+            )
 
 
 def _row(test: ItemResult) -> str:
     steps = sum(run.steps for run in test.runs)
-    tokens = sum(run.usage.input + run.usage.output + run.usage.thinking for run in test.runs)
+    tokens = sum(
+        run.usage.input + run.usage.output + run.usage.thinking for run in test.runs
+    )
     cells = [test.test, test.triage or "", test.message, f"{steps}", f"{tokens}"]
     return f"| {' | '.join(map(cell, cells))} |"
 

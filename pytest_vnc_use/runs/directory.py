@@ -1,4 +1,5 @@
-"""The run directory: its versioned format, the code that writes it, and the removal of old data.
+"""The run directory: its versioned format, the code that writes it, and the removal of
+old data.
 
     runs/<run_id>/
       trace.jsonl         a header, then one event of `types.RunEvent` a line
@@ -10,12 +11,13 @@
       logs/               the output of the desktop's processes, <role>.txt
       result.json         how the test ended that made the run
 
-An event's `at_s` is the time since the run started, in seconds. The checkpoints of a run that has ended are removed:
-it cannot be continued. `result.json` is written once the test has ended, so a test that was killed leaves none.
+An event's `at_s` is the time since the run started, in seconds. The checkpoints of a
+run that has ended are removed: it cannot be continued. `result.json` is written once
+the test has ended, so a test that was killed leaves none.
 
-A line is one write that ends in a newline. A line without a newline was cut off by the death of its writer:
-readers skip it, and the next writer removes it. Readers ignore unknown fields and unknown kinds of event; they reject a
-higher version.
+A line is one write that ends in a newline. A line without a newline was cut off by the
+death of its writer: readers skip it, and the next writer removes it. Readers ignore
+unknown fields and unknown kinds of event; they reject a higher version.
 """
 
 from __future__ import annotations
@@ -41,47 +43,69 @@ from pytest_vnc_use.runs.json_lines import (
     JsonLines,
     from_json as from_json,
     from_line,
-    load_json,
     private,
     read_end,
+    read_json,
     read_whole,
     to_json as to_json,
 )
-from pytest_vnc_use.runs.trace import Header, Trace as Trace, open_trace as open_trace, read_trace as read_trace
+from pytest_vnc_use.runs.trace import (
+    Header,
+    Trace as Trace,
+    open_trace as open_trace,
+    read_trace as read_trace,
+)
 from pytest_vnc_use.types import Frame, FrameRef, JsonObject, ModelExchange, RunEvent
 
 
 def new_run_id() -> str:
-    """Return a unique name for a run. It is safe as a file name and sorts by time (UTC, milliseconds)."""
+    """Return a unique name for a run. It is safe as a file name and sorts by time (UTC,
+    milliseconds).
+    """
     now = clock.utc_now()
     return f"{now:%Y%m%d-%H%M%S}-{now.microsecond // 1000:03d}-{secrets.token_hex(4)}"
 
 
 def path_of(runs_dir: Path, run_id: str) -> Path:
-    """Return the path of a run directory. Raises RunDirectoryError for a run id that leads out of `runs_dir`."""
-    is_name = Path(run_id).name == run_id == PureWindowsPath(run_id).name and run_id not in ("", "..")
+    """Return the path of a run directory. Raises RunDirectoryError for a run id that
+    leads out of `runs_dir`.
+    """
+    is_name = Path(run_id).name == run_id == PureWindowsPath(
+        run_id
+    ).name and run_id not in ("", "..")
     if not (is_name and run_id.isprintable()):
-        raise RunDirectoryError(f"a run id must be the name of a directory in {str(runs_dir)!r}, got {run_id!r}")
+        raise RunDirectoryError(
+            f"a run id must be the name of a directory in {str(runs_dir)!r}, got"
+            f" {run_id!r}"
+        )
     return runs_dir / run_id
 
 
-def write_atomically(target: Path, content: bytes, opener: Callable[[str, int], int] | None = private) -> None:
-    """Write all of the content or nothing; by default for the owner alone. Raises RunDirectoryUnwritable."""
+def write_atomically(
+    target: Path, content: bytes, opener: Callable[[str, int], int] | None = private
+) -> None:
+    """Write all of the content or nothing; by default for the owner alone. Raises
+    RunDirectoryUnwritable.
+    """
     try:
         with files.draft_of(target) as draft:
             with open(draft, "wb", opener=opener) as file:  # Path.open takes no opener
                 file.write(content)
             draft.replace(target)
     except OSError as exc:
-        raise RunDirectoryUnwritable(f"cannot write {str(target)!r}: {files.reason_of(exc)}") from exc
+        raise RunDirectoryUnwritable(
+            f"cannot write {str(target)!r}: {files.reason_of(exc)}"
+        ) from exc
 
 
 class RunDirectory:
-    """The directory of one run. One process at a time writes it; its threads may share it.
+    """The directory of one run. One process at a time writes it; its threads may share
+    it.
 
-    `exchanges.jsonl` grows with the number of exchanges, not with its square: a request repeats the history before it,
-    so each line has in `repeats`, for each list of the request, how many items equal those of the previous request of
-    the same purpose, and only the other items.
+    `exchanges.jsonl` grows with the number of exchanges, not with its square: a request
+    repeats the history before it, so each line has in `repeats`, for each list of the
+    request, how many items equal those of the previous request of the same purpose, and
+    only the other items.
     """
 
     def __init__(self, path: Path, started_at: float | None = None) -> None:
@@ -91,7 +115,9 @@ class RunDirectory:
         self._exchange_count: int | None = None
         self._requests: dict[str, JsonObject] = {}
         self._lock = Lock()
-        self.started_at = clock.monotonic() - max(clock.epoch() - (started_at or clock.epoch()), 0.0)
+        self.started_at = clock.monotonic() - max(
+            clock.epoch() - (started_at or clock.epoch()), 0.0
+        )
         """The time of the monotonic clock when the run started."""
 
     @classmethod
@@ -106,33 +132,56 @@ class RunDirectory:
             path.mkdir(mode=0o700)
             (path / "screens").mkdir(mode=0o700)
         except OSError as exc:
-            raise RunDirectoryUnwritable(f"cannot make the run directory {str(path)!r}: {exc}") from exc
-        header = Header(run_id, started_at=round(clock.epoch(), 3), test_id=test_id)
+            raise RunDirectoryUnwritable(
+                f"cannot make the run directory {str(path)!r}: {exc}"
+            ) from exc
+        header = Header(
+            run_id,
+            started_at=round(clock.epoch(), 3),
+            test_id=test_id,
+            inode=path.stat().st_ino,
+        )
         directory = cls(path, header.started_at)
         try:
             directory._trace.append(to_json(header))
         except RunDirectoryUnwritable:
-            shutil.rmtree(path, ignore_errors=True)  # it is empty, and nothing else would name it
+            # it is empty, and nothing else would name it
+            shutil.rmtree(path, ignore_errors=True)
             raise
         return directory
 
     @classmethod
     def open(cls, path: Path) -> RunDirectory:
-        """Return the directory of an earlier run, to read or to continue. Raises RunDirectoryError if there is none."""
+        """Return the directory of an earlier run, to read or to continue. Raises
+        RunDirectoryError if there is none.
+        """
         return cls(path, open_trace(path)[0].started_at)
 
     def append(self, event: RunEvent) -> None:
         """Write one event. After the return it survives a kill -9 of the process."""
         with self._lock:
-            line = to_json(self._add_exchange(event) if isinstance(event, ModelExchange) else event)
-            self._trace.append({**line, "at_s": round(clock.monotonic() - self.started_at, 3)})
+            line = to_json(
+                self._add_exchange(event) if isinstance(event, ModelExchange) else event
+            )
+            self._trace.append(
+                {**line, "at_s": round(clock.monotonic() - self.started_at, 3)}
+            )
 
     def _add_exchange(self, exchange: ModelExchange) -> ModelExchange:
-        """Write one exchange. Return it as the trace has it: without bodies, with the number of its line."""
+        """Write one exchange. Return it as the trace has it: without bodies, with the
+        number of its line.
+        """
         line = to_json(exchange)
         request, previous = line["request"], self._requests.get(exchange.purpose, {})
-        repeats = {key: count for key, items in request.items() if (count := _count_shared(previous.get(key), items))}
-        new_items = {key: items[repeats[key] :] if key in repeats else items for key, items in request.items()}
+        repeats = {
+            key: count
+            for key, items in request.items()
+            if (count := _count_shared(previous.get(key), items))
+        }
+        new_items = {
+            key: items[repeats[key] :] if key in repeats else items
+            for key, items in request.items()
+        }
         self._exchanges.append({**line, "request": new_items, "repeats": repeats})
         self._requests[exchange.purpose] = request
         if self._exchange_count is None:
@@ -149,14 +198,21 @@ class RunDirectory:
         return frame.ref
 
     def load_png(self, ref: FrameRef) -> bytes:
-        """Return the screenshot of a stored frame. Raises RunDirectoryError if it is missing or was changed."""
+        """Return the screenshot of a stored frame. Raises RunDirectoryError if it is
+        missing or was changed.
+        """
         source = self._screen(ref)
         try:
             png = read_whole(source)
         except OSError as exc:
-            raise RunDirectoryError(f"the screen {ref.digest!r} cannot be read from {str(self.path)!r}: {exc}") from exc
+            raise RunDirectoryError(
+                f"the screen {ref.digest!r} cannot be read from {str(self.path)!r}:"
+                f" {exc}"
+            ) from exc
         if hashlib.sha256(png).hexdigest() != ref.digest:
-            raise RunDirectoryError(f"{str(source)!r} is damaged: its SHA-256 is not its name")
+            raise RunDirectoryError(
+                f"{str(source)!r} is damaged: its SHA-256 is not its name"
+            )
         return png
 
     def _screen(self, ref: FrameRef) -> Path:
@@ -166,18 +222,31 @@ class RunDirectory:
 def _count_shared(previous: Any, items: Any) -> int:
     if not (isinstance(previous, list) and isinstance(items, list)):
         return 0
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(previous, items, strict=False)))
+    return sum(
+        1
+        for _ in takewhile(
+            lambda pair: pair[0] == pair[1], zip(previous, items, strict=False)
+        )
+    )
 
 
 def read_exchanges(path: Path) -> Iterator[ModelExchange]:
-    """Yield the exchanges with models in order, each with its whole request. Raises RunDirectoryError at damage."""
+    """Yield the exchanges with models in order, each with its whole request. Raises
+    RunDirectoryError at damage.
+    """
     lines, requests = JsonLines(path / "exchanges.jsonl"), dict[str, JsonObject]()
     for line in lines.read():
         exchange: ModelExchange = from_line(lines.path, ModelExchange, line)
         previous = requests.get(exchange.purpose, {})
-        counts = from_line(lines.path, dict[str, NonNegativeInt], line.get("repeats", {}))
+        counts = from_line(
+            lines.path, dict[str, NonNegativeInt], line.get("repeats", {})
+        )
         request = {
-            key: [*_list(previous.get(key))[: counts[key]], *_list(new_items)] if key in counts else new_items
+            key: (
+                [*_list(previous.get(key))[: counts[key]], *_list(new_items)]
+                if key in counts
+                else new_items
+            )
             for key, new_items in exchange.request.items()
         }
         requests[exchange.purpose] = request
@@ -197,23 +266,34 @@ FINE = frozenset({"passed", "skipped", "xfailed", "xpassed"})
 
 
 def keep_logs(run_dir: Path, logs: Mapping[str, str]) -> None:
-    """Write the logs over earlier ones; empty logs are left out. Raises RunDirectoryUnwritable."""
+    """Write the logs over earlier ones; empty logs are left out. Raises
+    RunDirectoryUnwritable.
+    """
     directory = run_dir / "logs"
     try:
         directory.mkdir(mode=0o700, exist_ok=True)
         for role, text in logs.items():
             if text:
                 name = re.sub(r"[^\w.-]+", "-", role)
-                with open(directory / f"{name}.txt", "w", encoding="utf-8", errors="replace", opener=private) as file:
+                with open(
+                    directory / f"{name}.txt",
+                    "w",
+                    encoding="utf-8",
+                    errors="replace",
+                    opener=private,
+                ) as file:
                     file.write(text)
     except OSError as exc:
-        raise RunDirectoryUnwritable(f"cannot keep the desktop's logs in {str(directory)!r}: {exc}") from exc
+        raise RunDirectoryUnwritable(
+            f"cannot keep the desktop's logs in {str(directory)!r}: {exc}"
+        ) from exc
 
 
 def read_logs(run_dir: Path) -> dict[str, str]:
     """Return text by role, in alphabetical order; empty if no logs were kept.
 
-    Of a long log it is the end, which the role states. Of one that cannot be read it is the reason.
+    Of a long log it is the end, which the role states. Of one that cannot be read it is
+    the reason.
     """
     logs: dict[str, str] = {}
     for path in sorted((run_dir / "logs").glob("*.txt")):
@@ -223,18 +303,22 @@ def read_logs(run_dir: Path) -> dict[str, str]:
             logs[path.stem] = f"(cannot be read: {exc.strerror})"
             continue
         left_out = f" (the last {len(end)} of {size} bytes)" if size > len(end) else ""
-        logs[path.stem + left_out] = end.decode("utf-8", "replace").replace("\r\n", "\n")
+        logs[path.stem + left_out] = end.decode("utf-8", "replace").replace(
+            "\r\n", "\n"
+        )
     return logs
 
 
 @dataclass(frozen=True)
 class FinishedTest:
-    """The result of a test, by pytest's name: `passed, failed, error, skipped, xfailed` or `xpassed`.
+    """The result of a test, by pytest's name: `passed, failed, error, skipped, xfailed`
+    or `xpassed`.
 
-    `phase` is the phase that decided it: setup, call or teardown. `triage`, `rule` and `message` explain a failure;
-    `failure` is pytest's text about it. `attempt` counts from 1. `worker` is that of pytest-xdist. `is_rehearsal` is
-    true if the run rehearsed a recording that the test had just made. `screenshots` states why the run directory holds
-    none; it is empty if it does.
+    `phase` is the phase that decided it: setup, call or teardown. `triage`, `rule` and
+    `message` explain a failure; `failure` is pytest's text about it. `attempt` counts
+    from 1. `worker` is that of pytest-xdist. `is_rehearsal` is true if the run
+    rehearsed a recording that the test had just made. `screenshots` states why the run
+    directory holds none; it is empty if it does.
     """
 
     test: str
@@ -255,12 +339,16 @@ class FinishedTest:
 
     @property
     def is_bad(self) -> bool:
-        """Return whether the test failed or raised an error; a result unknown to pytest is no pass."""
+        """Return whether the test failed or raised an error; a result unknown to pytest
+        is no pass.
+        """
         return self.result not in FINE
 
 
 def write_finished_test(run_dir: Path, ended: FinishedTest) -> None:
-    """Write the result of the test into the directory of one of its runs. Raises RunDirectoryUnwritable."""
+    """Write the result of the test into the directory of one of its runs. Raises
+    RunDirectoryUnwritable.
+    """
     text = json.dumps(to_json(ended), ensure_ascii=False, indent=1)
     write_atomically(run_dir / RESULT_FILE, text.encode("utf-8", "replace"))
 
@@ -271,15 +359,18 @@ def read_finished_test(run_dir: Path) -> FinishedTest | None:
     Raises RunDirectoryError if it is damaged.
     """
     try:
-        content: Any = load_json(read_whole(run_dir / RESULT_FILE))
+        content = read_json(run_dir / RESULT_FILE, "a result")
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, RecursionError) as exc:
-        raise RunDirectoryError(f"{RESULT_FILE} cannot be read: {exc}") from exc
     match content:
-        case {"format": str(name), "version": int(version)} if name == RESULT_FORMAT and version <= RESULT_VERSION:
+        case {
+            "format": str(name),
+            "version": int(version),
+        } if name == RESULT_FORMAT and version <= RESULT_VERSION:
             return from_json(FinishedTest, content)
-    raise RunDirectoryError(f"{RESULT_FILE} must be a {RESULT_FORMAT} up to version {RESULT_VERSION}")
+    raise RunDirectoryError(
+        f"{RESULT_FILE} must be a {RESULT_FORMAT} up to version {RESULT_VERSION}"
+    )
 
 
 _MEGABYTE = 1_000_000
@@ -288,12 +379,15 @@ _MEGABYTE = 1_000_000
 def drop_checkpoints(run_dir: Path) -> None:
     """Remove the checkpoints of a run that has ended: it cannot be continued."""
     for path in run_dir.glob("checkpoints.sqlite*"):
-        with suppress(OSError):  # another process may be reading it; a leftover does no harm
+        # another process may be reading it; a leftover does no harm
+        with suppress(OSError):
             path.unlink()
 
 
 def drop_screenshots(run_dir: Path) -> None:
-    """Remove the screenshots of a run, the exchanges with models, the messages to its server and program logs."""
+    """Remove the screenshots of a run, the exchanges with models, the messages to its
+    server and program logs.
+    """
     for name in ("screens", "logs", "page"):
         shutil.rmtree(run_dir / name, ignore_errors=True)
     for name in ("exchanges.jsonl", "messages.jsonl"):
@@ -301,10 +395,11 @@ def drop_screenshots(run_dir: Path) -> None:
 
 
 def make_room(runs_dir: Path, megabytes: int, keep: Collection[Path]) -> str:
-    """Remove runs of ended tests until the directory is small enough. Return a message, "" if nothing was removed.
+    """Remove runs of ended tests until the directory is small enough. Return a message,
+    "" if nothing was removed.
 
-    The oldest runs of tests that did not fail go first, then the oldest of those that did. A run stays if it is one of
-    `keep`, or if no test has ended that made it.
+    The oldest runs of tests that did not fail go first, then the oldest of those that
+    did. A run stays if it is one of `keep`, or if no test has ended that made it.
     """
     sizes: dict[Path, int] = {}
     for path in sorted(runs_dir.iterdir()):
@@ -317,11 +412,23 @@ def make_room(runs_dir: Path, megabytes: int, keep: Collection[Path]) -> str:
     max_bytes = megabytes * _MEGABYTE
     if total <= max_bytes:
         return ""
-    kept_paths, finished_runs, removed, bad = {path.resolve() for path in keep}, [], 0, 0
+    kept_paths, finished_runs, removed, bad = (
+        {path.resolve() for path in keep},
+        [],
+        0,
+        0,
+    )
     for path in sizes:
         with suppress(RunDirectoryError):  # a directory that is not understood stays
             if path.resolve() not in kept_paths and (ended := read_finished_test(path)):
-                finished_runs.append((ended.is_bad, (path / RESULT_FILE).stat().st_mtime, path.name, path))
+                finished_runs.append(
+                    (
+                        ended.is_bad,
+                        (path / RESULT_FILE).stat().st_mtime,
+                        path.name,
+                        path,
+                    )
+                )
     for is_bad, _, _, path in sorted(finished_runs):
         if total <= max_bytes:
             break
@@ -329,6 +436,15 @@ def make_room(runs_dir: Path, megabytes: int, keep: Collection[Path]) -> str:
         total -= sizes[path]
         removed, bad = removed + 1, bad + is_bad
     runs = "1 run was" if removed == 1 else f"{removed} runs were"
-    message = f"{runs} removed, the oldest first" + (f", {bad} of them of tests that failed" if bad else "")
-    suffix = "" if total <= max_bytes else f"; {total / _MEGABYTE:.0f} MB are left, in runs that stay"
-    return f"{message}: all runs had {before / _MEGABYTE:.0f} MB of at most {megabytes} (vnc_max_megabytes){suffix}"
+    message = f"{runs} removed, the oldest first" + (
+        f", {bad} of them of tests that failed" if bad else ""
+    )
+    suffix = (
+        ""
+        if total <= max_bytes
+        else f"; {total / _MEGABYTE:.0f} MB are left, in runs that stay"
+    )
+    return (
+        f"{message}: all runs had {before / _MEGABYTE:.0f} MB of at most {megabytes}"
+        f" (vnc_max_megabytes){suffix}"
+    )

@@ -1,7 +1,9 @@
-"""What is written during a run, without secrets: its events, and the messages to its VNC server.
+"""What is written during a run, without secrets: its events, and the messages to its
+VNC server.
 
-The messages are `messages.jsonl` in the run directory, one a line. A text that holds a secret is one line with the
-secret's name, instead of its keys and of what the clipboard held.
+The messages are `messages.jsonl` in the run directory, one a line. A text that holds a
+secret is one line with the secret's name, instead of its keys and of what the clipboard
+held.
 """
 
 from __future__ import annotations
@@ -14,24 +16,33 @@ from threading import Lock
 from pytest_vnc_use import clock
 from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.runs.json_lines import private
-from pytest_vnc_use.runs.redaction import Redactor
+from pytest_vnc_use.runs.redactor import Redactor
 from pytest_vnc_use.runs.uitask_trace import ExecutionLog
 from pytest_vnc_use.types import JsonObject, RunEvent, RunStarted
 
 FILE = "messages.jsonl"
 MAX_BYTES = 16_000_000
-"""The largest file, about 200,000 messages. The line after them states that more were sent."""
+"""The largest file, about 200,000 messages. The line after them states that more were
+sent.
+"""
 
 
 class RunLogger:
-    """A RunObserver that writes every event into the run directory as it happens, without secrets.
+    """A RunObserver that writes every event into the run directory as it happens,
+    without secrets.
 
-    `start_redactor` is for the start of the run, because another process continues with its task and settings. It
-    keeps text that equals the desktop's password. In a reopened directory the logger continues where
-    the previous one stopped. Raises RunDirectoryError if it cannot write.
+    `start_redactor` is for the start of the run, because another process continues with
+    its task and settings. It keeps text that equals the desktop's password. In a
+    reopened directory the logger continues where the previous one stopped. Raises
+    RunDirectoryError if it cannot write.
     """
 
-    def __init__(self, directory: RunDirectory, redactor: Redactor, start_redactor: Redactor | None = None) -> None:
+    def __init__(
+        self,
+        directory: RunDirectory,
+        redactor: Redactor,
+        start_redactor: Redactor | None = None,
+    ) -> None:
         self.directory = directory
         self._execution = ExecutionLog(directory.path)
         self._redactor = redactor
@@ -39,16 +50,20 @@ class RunLogger:
 
     def observe(self, event: RunEvent) -> None:
         """Write one event without its secrets."""
-        redactor = self._start_redactor if isinstance(event, RunStarted) else self._redactor
+        redactor = (
+            self._start_redactor if isinstance(event, RunStarted) else self._redactor
+        )
         hidden = redactor.hide_in(event)
         self.directory.append(hidden)
         self._execution.observe(hidden)
 
 
 class MessageLog:
-    """The log of one connection. It writes into the directory of the newest run, and nothing before the first run.
+    """The log of one connection. It writes into the directory of the newest run, and
+    nothing before the first run.
 
-    If a line cannot be written, nothing more of this run is logged, so that an action is not interrupted.
+    If a line cannot be written, nothing more of this run is logged, so that an action
+    is not interrupted.
     """
 
     def __init__(self) -> None:
@@ -57,8 +72,12 @@ class MessageLog:
         self._hide: Callable[[str], str] = str
         self._started_s, self._left = 0.0, 0
 
-    def begin(self, directory: Path, started_s: float, hide: Callable[[str], str]) -> None:
-        """Write into this run directory from now on. The run started at `started_s` of the monotonic clock."""
+    def begin(
+        self, directory: Path, started_s: float, hide: Callable[[str], str]
+    ) -> None:
+        """Write into this run directory from now on. The run started at `started_s` of
+        the monotonic clock.
+        """
         with self._lock:
             self._path, self._started_s, self._hide = directory / FILE, started_s, hide
             written = self._path.stat().st_size if self._path.exists() else 0
@@ -77,7 +96,10 @@ class MessageLog:
             lines = b"".join(_line({"at_s": at_s, **message}) for message in messages)
             self._left -= len(lines)
             if self._left <= 0:
-                self._left, lines = 0, _line({"at_s": at_s, "kind": "cut", "most_bytes": MAX_BYTES})
+                self._left, lines = (
+                    0,
+                    _line({"at_s": at_s, "kind": "cut", "most_bytes": MAX_BYTES}),
+                )
             try:
                 with open(self._path, "ab", opener=private) as file:
                     file.write(lines)
@@ -86,4 +108,9 @@ class MessageLog:
 
 
 def _line(message: JsonObject) -> bytes:
-    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
+    return (
+        json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode(
+            "utf-8", "replace"
+        )
+        + b"\n"
+    )

@@ -1,7 +1,9 @@
-"""The progress of a run on a terminal: one line below its output, which is rewritten, and erased completely.
+"""The progress of a run on a terminal: one line below its output, which is rewritten,
+and erased completely.
 
-The cursor stays at the end of the earlier output, so the next output continues there. For that, a line is drawn one row
-below: the cursor moves down a row (the terminal scrolls if it must), saves its position, writes, returns, moves up.
+The cursor stays at the end of the earlier output, so the next output continues there.
+For that, a line is drawn one row below: the cursor moves down a row (the terminal
+scrolls if it must), saves its position, writes, returns, moves up.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from pytest_vnc_use import clock
+from pytest_vnc_use.interactive import is_ci
 from pytest_vnc_use.plain_text import columns_of, fit, plain
 from pytest_vnc_use.runs.transcript import format_action
 from pytest_vnc_use.types import (
@@ -35,50 +38,101 @@ _UNWRAPPED, _WRAPPED, _ERASED = "\x1b[?7l", "\x1b[?7h", "\x1b[J"
 
 
 def can_show(number: int) -> bool:
-    """Return whether a file descriptor is a terminal on which a line can be rewritten, with a user before it."""
+    """Return whether a file descriptor is a terminal on which a line can be rewritten,
+    with a user before it.
+    """
     if os.name != "posix" or os.environ.get("TERM", "dumb") == "dumb":
         return False
-    return os.isatty(number) and not any(os.environ.get(name) for name in ("CI", "BUILD_NUMBER"))
+    return os.isatty(number) and not is_ci()
 
 
 class LiveLine:
-    """An observer of runs that shows on a terminal where they are: test, step, activity, seconds and cents.
+    """An observer of runs that shows on a terminal where they are: test, step,
+    activity, seconds and cents.
 
-    A thread draws the line four times a second while a run is active or a model is asked, unless `is_busy` says that
-    another output may be there. `hide` takes secrets out of a text.
+    A thread draws the line four times a second while a run is active or a model is
+    asked, unless `is_busy` says that another output may be there. `hide` takes secrets
+    out of a text.
     """
 
-    def __init__(self, number: int, test: str, hide: Callable[[str], str], is_busy: Callable[[], bool] = bool) -> None:
-        self._number, self._test, self._hide, self._is_busy = os.dup(number), test, hide, is_busy
+    def __init__(
+        self,
+        number: int,
+        test: str,
+        hide: Callable[[str], str],
+        is_busy: Callable[[], bool] = bool,
+    ) -> None:
+        self._number, self._test, self._hide, self._is_busy = (
+            os.dup(number),
+            test,
+            hide,
+            is_busy,
+        )
         self._lock, self._closed = threading.RLock(), threading.Event()
         self._is_shown = self._is_drawn = self._runs = self._asks = False
         self._started_s, self._dollars, self._gate_until_s = clock.monotonic(), 0.0, 0.0
-        self._step, self._limit, self._planner, self._activity, self._last = 0, "", "", "looks at the screen", ""
+        self._recorded = ""
+        self._step, self._limit, self._planner, self._activity, self._last = (
+            0,
+            "",
+            "",
+            "looks at the screen",
+            "",
+        )
         threading.Thread(target=self._draw, daemon=True).start()
 
     def observe(self, event: RunEvent) -> None:
-        """Note where the run is, and show or erase the line. Any thread may call this."""
+        """Note where the run is, and show or erase the line. Any thread may call
+        this.
+        """
         self._gate_until_s = 0.0
         match event:
             case RunStarted():
-                self._runs, self._step, self._limit = True, 0, f" of {event.limits.steps}"
-                self._planner, self._activity, self._last = event.planner, f"waits for {event.planner}", ""
+                self._runs, self._step, self._limit = (
+                    True,
+                    0,
+                    f" of {event.limits.steps}",
+                )
+                self._planner, self._activity, self._last = (
+                    event.planner,
+                    f"waits for {event.planner}",
+                    "",
+                )
             case GateAwaited():
-                self._runs, self._gate_until_s = True, clock.monotonic() + event.remaining_s
+                self._runs = True
+                self._gate_until_s = clock.monotonic() + event.remaining_s
+                self._recorded = ""
+                if event.recorded_s:
+                    self._recorded = f", {event.recorded_s:.0f} s when recorded"
             case ModelRequest():
                 self._asks = True
-                self._activity = f"asks {'the judge' if event.purpose == 'judge' else event.model}{self._last}"
+                self._activity = (
+                    "asks"
+                    f" {'the judge' if event.purpose == 'judge' else event.model}{self._last}"
+                )
             case ModelExchange(retry_in_s=retry_in_s):
                 self._asks = retry_in_s is not None
                 if retry_in_s is not None:
-                    self._activity = f"asks {event.model} again in {retry_in_s:.0f} s: {event.error}"
-                is_unknown = event.dollars is None and (event.uncounted or event.usage != Usage())
-                self._dollars += math.nan if is_unknown else event.dollars or 0.0  # a sum of NaN is not shown
+                    self._activity = (
+                        f"asks {event.model} again in {retry_in_s:.0f} s: {event.error}"
+                    )
+                is_unknown = event.dollars is None and (
+                    event.uncounted or event.usage != Usage()
+                )
+                # a sum of NaN is not shown
+                self._dollars += math.nan if is_unknown else event.dollars or 0.0
             case StepStarted():
-                self._runs, self._step, self._activity = True, event.number, _format(event.proposal)
+                self._runs, self._step, self._activity = (
+                    True,
+                    event.number,
+                    _format(event.proposal),
+                )
             case StepFinished(step):
                 self._last = f", last: {_format(step.proposal)}"
-                self._step, self._activity = step.number, f"waits for {self._planner}{self._last}"
+                self._step, self._activity = (
+                    step.number,
+                    f"waits for {self._planner}{self._last}",
+                )
             case ApprovalRequest() | RunEnded():
                 self._runs = self._asks = False
         self._is_shown = self._runs or self._asks
@@ -86,17 +140,34 @@ class LiveLine:
             self.erase()
 
     def text(self, columns: int) -> str:
-        """Return the line, which takes at most `columns` on a terminal; nothing in it can do harm there."""
-        cents = f", {self._dollars * 100:.{1 if self._dollars >= 0.01 else 2}f} cents" if self._dollars > 0 else ""
+        """Return the line, which takes at most `columns` on a terminal; nothing in it
+        can do harm there.
+        """
+        cents = (
+            f", {self._dollars * 100:.{1 if self._dollars >= 0.01 else 2}f} cents"
+            if self._dollars > 0
+            else ""
+        )
         end = f" ({clock.monotonic() - self._started_s:.0f} s{cents})"
         test = f"{fit(self._safe(self._test), columns // 3)}: " if self._test else ""
         step = f"step {self._step}{self._limit}: " if self._limit or self._step else ""
         left_s = max(0, math.ceil(self._gate_until_s - clock.monotonic()))
-        activity = f"waits for the recorded screen, {left_s} s left" if self._gate_until_s else self._activity
-        return fit(test + step + fit(self._safe(activity), columns - columns_of(test + step + end)) + end, columns)
+        activity = (
+            f"waits for the recorded screen, {left_s} s left{self._recorded}"
+            if self._gate_until_s
+            else self._activity
+        )
+        return fit(
+            test
+            + step
+            + fit(self._safe(activity), columns - columns_of(test + step + end))
+            + end,
+            columns,
+        )
 
     def _safe(self, text: str) -> str:
-        return self._hide(plain(self._hide(text)))  # again, as control characters may have split a secret
+        # again, as control characters may have split a secret
+        return self._hide(plain(self._hide(text)))
 
     def _draw(self) -> None:
         while not self._closed.wait(_INTERVAL_S):
@@ -108,7 +179,10 @@ class LiveLine:
     def _write(self, line: str) -> None:
         self._is_drawn = line != _ERASED
         encoding = os.device_encoding(self._number) or "ascii"
-        os.write(self._number, f"{_DOWN_AND_NOTE}{line}{_UP}".encode(encoding, errors="replace"))
+        os.write(
+            self._number,
+            f"{_DOWN_AND_NOTE}{line}{_UP}".encode(encoding, errors="replace"),
+        )
 
     def erase(self) -> None:
         """Erase the line, until an event shows it again."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -10,8 +11,14 @@ from typing import Annotated, Any, get_args
 from pydantic import Field
 
 from pytest_vnc_use.errors import RunDirectoryError
+from pytest_vnc_use.files import explain_unreadable
 from pytest_vnc_use.plain_text import got
-from pytest_vnc_use.runs.json_lines import JsonLines, from_line
+from pytest_vnc_use.runs.json_lines import (
+    COPY_AGAIN,
+    JsonLines,
+    from_line,
+    read_whole,
+)
 from pytest_vnc_use.types import (
     ApprovalRequest,
     Decision,
@@ -45,13 +52,16 @@ _KINDS = [event.kind for event in get_args(RunEvent)]
 
 @dataclass(frozen=True)
 class Header:
-    """The first line of a trace. `started_at` is Unix time, `test_id` that of the test."""
+    """The first line of a trace. `started_at` is Unix time, `test_id` that of the test,
+    `inode` the number of the run directory in its file system.
+    """
 
     run_id: str
     format: str = FORMAT
     version: int = VERSION
     started_at: float = 0.0
     test_id: str = ""
+    inode: int = 0
 
 
 @dataclass(frozen=True)
@@ -66,10 +76,11 @@ class TimedEvent:
 class Trace:
     """The content of a run directory.
 
-    `turns` hold the same steps as `steps`. `open_step` was started and never finished: it is unknown whether its action
-    was performed. `open_approval` waits for a user's answer. `exchanges` are without their bodies (see
-    `read_exchanges`). `ended` is None during a run, and after it was killed. `events` are all events in order, with
-    their times.
+    `turns` hold the same steps as `steps`. `open_step` was started and never finished:
+    it is unknown whether its action was performed. `open_approval` waits for a user's
+    answer. `exchanges` are without their bodies (see `read_exchanges`). `ended` is None
+    during a run, and after it was killed. `events` are all events in order, with their
+    times.
     """
 
     path: Path
@@ -88,6 +99,17 @@ class Trace:
     events: tuple[TimedEvent, ...] = ()
 
     @property
+    def is_own(self) -> bool:
+        """Whether this user made the run directory, and it is no copy.
+
+        What is unpacked from an archive belongs to the user who unpacks it, but has
+        another inode than the one in its header.
+        """
+        status = self.path.stat()
+        is_owner = sys.platform == "win32" or status.st_uid == os.getuid()
+        return is_owner and status.st_ino == self.header.inode
+
+    @property
     def last_frame(self) -> FrameRef:
         """The newest frame that the run acted on or ended at."""
         return self.steps[-1].frame_after if self.steps else self.started.screen
@@ -102,30 +124,53 @@ class Trace:
         """The finished steps, and the one that was started or waits for an answer."""
         frame = self.last_frame
         if approval := self.open_approval:
-            return *self.steps, Step(approval.number, len(self.turns), approval.proposal, approval.ruling, frame, frame)
+            return *self.steps, Step(
+                approval.number,
+                len(self.turns),
+                approval.proposal,
+                approval.ruling,
+                frame,
+                frame,
+            )
         if step := self.open_step:
-            open_step = Step(step.number, step.turn, step.proposal, step.ruling, frame, frame, error=UNFINISHED)
+            open_step = Step(
+                step.number,
+                step.turn,
+                step.proposal,
+                step.ruling,
+                frame,
+                frame,
+                error=UNFINISHED,
+            )
             return *self.steps, open_step
         return self.steps
 
     @property
     def usage(self) -> Usage:
         """Return the tokens of all answers, the planner's and the judge's."""
-        judged = [verdict.usage for verdict in self.verdicts] + [event.reading.usage for event in self.extracted]
+        judged = [verdict.usage for verdict in self.verdicts] + [
+            event.reading.usage for event in self.extracted
+        ]
         return sum([turn.decision.usage for turn in self.turns] + judged, Usage())
 
     @property
     def dollars(self) -> float | None:
-        """Return the cost of all model calls; None if there were none, or if a price is unknown."""
-        paid = [exchange.dollars for exchange in self.exchanges if exchange.uncounted or exchange.usage != Usage()]
+        """Return the cost of all model calls; None if there were none, or if a price is
+        unknown.
+        """
+        paid = [
+            exchange.dollars
+            for exchange in self.exchanges
+            if exchange.uncounted or exchange.usage != Usage()
+        ]
         return None if not paid or None in paid else sum(filter(None, paid))
 
 
 def read_trace(path: Path, damage: list[str] | None = None) -> Trace:
     """Return the content of a run directory, finished or not.
 
-    With `damage`, damaged lines are left out and named there. Raises RunDirectoryError if it is missing, damaged, of a
-    newer version, or of a run that never saw a screen.
+    With `damage`, damaged lines are left out and named there. Raises RunDirectoryError
+    if it is missing, damaged, of a newer version, or of a run that never saw a screen.
     """
     header, file, lines = open_trace(path)
     events: list[TimedEvent] = []
@@ -133,14 +178,24 @@ def read_trace(path: Path, damage: list[str] | None = None) -> Trace:
         try:
             parsed = next(file.parsed([line], number))
             if parsed.get("kind") in _KINDS:
-                event, at_s = from_line(file.path, _EVENT, parsed), parsed.get("at_s", 0.0)
+                event, at_s = (
+                    from_line(file.path, _EVENT, parsed),
+                    parsed.get("at_s", 0.0),
+                )
                 events.append(TimedEvent(event, from_line(file.path, float, at_s)))
         except RunDirectoryError:
             if damage is None:
                 raise
-            damage.append(f"line {number} of {file.path.name} is damaged: it is left out")
-    if damage is not None and file.path.stat().st_size > sum(len(line) + 1 for line in lines):
-        damage.append(f"{file.path.name} ends in the middle of line {len(lines) + 1}: that line is left out")
+            damage.append(
+                f"line {number} of {file.path.name} is damaged: it is left out"
+            )
+    if damage is not None and file.path.stat().st_size > sum(
+        len(line) + 1 for line in lines
+    ):
+        damage.append(
+            f"{file.path.name} ends in the middle of line {len(lines) + 1}: that line"
+            " is left out"
+        )
     if damage and damage[_MAX_NAMED:]:
         damage[_MAX_NAMED:] = [f"and {len(damage) - _MAX_NAMED} more damaged lines"]
     # if a resumed run repeated something, the last time counts
@@ -150,7 +205,9 @@ def read_trace(path: Path, damage: list[str] | None = None) -> Trace:
     open_step: StepStarted | None = None
     decisions: dict[int, Decision] = {}
     steps: dict[int, Step] = {}
-    by_type: dict[type[Any], list[Any]] = {kind: [] for kind in (ModelExchange, Judged, Extracted, Drift, Transient)}
+    by_type: dict[type[Any], list[Any]] = {
+        kind: [] for kind in (ModelExchange, Judged, Extracted, Drift, Transient)
+    }
     for event in (timed.event for timed in events):
         match event:
             case RunStarted():
@@ -172,7 +229,9 @@ def read_trace(path: Path, damage: list[str] | None = None) -> Trace:
     if started is None:
         reason = (ended.error or ended.message) if ended else ""
         suffix = f"; it ended so: {reason}" if reason else ""
-        error = RunDirectoryError(f"the run in {str(path)!r} never started, it has no first frame{suffix}")
+        error = RunDirectoryError(
+            f"the run in {str(path)!r} never started, it has no first frame{suffix}"
+        )
         error.never_started = reason
         raise error
     by_turn: dict[int, list[Step]] = {}
@@ -182,7 +241,10 @@ def read_trace(path: Path, damage: list[str] | None = None) -> Trace:
         path,
         header,
         started,
-        turns=tuple(Turn(decision, tuple(by_turn.get(number, ()))) for number, decision in decisions.items()),
+        turns=tuple(
+            Turn(decision, tuple(by_turn.get(number, ())))
+            for number, decision in decisions.items()
+        ),
         steps=tuple(steps.values()),
         open_step=open_step,
         open_approval=approval,
@@ -197,22 +259,32 @@ def read_trace(path: Path, damage: list[str] | None = None) -> Trace:
 
 
 def open_trace(path: Path) -> tuple[Header, JsonLines, list[bytes]]:
-    """Return the header of a trace, its file, and its whole lines. Raises RunDirectoryError."""
+    """Return the header of a trace, its file, and its whole lines. Raises
+    RunDirectoryError.
+    """
     file = JsonLines(path / "trace.jsonl")
-    if not os.path.isfile(file.path):  # isfile raises no error for an impossible file name
+    # isfile raises no error for an impossible file name
+    if not os.path.isfile(file.path):
         if not os.path.isdir(path):  # noqa: PTH112  # Path.is_dir may raise
             raise RunDirectoryError(f"there is no run directory {str(path)!r}")
-        raise RunDirectoryError(f"{str(path)!r} is not a run directory: it has no {file.path.name}")
+        raise RunDirectoryError(
+            f"{str(path)!r} is not a run directory: it has no {file.path.name}"
+        )
     lines = file.lines()
+    if not (lines and lines[0].startswith(b"{")):
+        problem = explain_unreadable(read_whole(file.path), "a trace", COPY_AGAIN)
+        if problem:
+            raise RunDirectoryError(f"{str(file.path)!r} {problem}")
     first = next(file.parsed(lines[:1]), {})
     if first.get("format") != FORMAT:
         raise RunDirectoryError(
-            f"{str(file.path)!r} is damaged: it must begin with the header of a {FORMAT}, got {got(first)}"
+            f"{str(file.path)!r} is damaged: it must begin with the header of a"
+            f" {FORMAT}, got {got(first)}"
         )
     header: Header = from_line(file.path, Header, first)
     if header.version > VERSION:
         raise RunDirectoryError(
-            f"{str(file.path)!r} was written by a newer pytest-vnc-use: its version is {header.version}, "
-            f"this one reads up to {VERSION}. Upgrade pytest-vnc-use"
+            f"{str(file.path)!r} was written by a newer pytest-vnc-use: its version is"
+            f" {header.version}, this one reads up to {VERSION}. Upgrade pytest-vnc-use"
         )
     return header, file, lines

@@ -1,7 +1,9 @@
-"""A run as text: the caption of a step, lines for a terminal or a log, and the replayed steps in a planner's task.
+"""A run as text: the caption of a step, lines for a terminal or a log, and the replayed
+steps in a planner's task.
 
-A caption is `click "Sign in" (button)`, or `click at (720, 372)` if its element is unknown. No part of it is escaped.
-The names of elements come from pages and programs: they are on one line, and cut. Lines are safe for a terminal.
+A caption is `click "Sign in" (button)`, or `click at (720, 372)` if its element is
+unknown. No part of it is escaped. The names of elements come from pages and programs:
+they are on one line, and cut. Lines are safe for a terminal.
 """
 
 from __future__ import annotations
@@ -50,7 +52,9 @@ _COUNTS = {1: "click", 2: "double-click", 3: "triple-click"}
 
 @dataclass(frozen=True)
 class CaptionPart:
-    """A part of a caption: `text` of this package, the `name` of an element, or an untrusted `quote`."""
+    """A part of a caption: `text` of this package, the `name` of an element, or an
+    untrusted `quote`.
+    """
 
     text: str
     kind: Literal["text", "name", "quote"] = "text"
@@ -70,12 +74,19 @@ def caption(action: Action, elements: Elements = ()) -> Caption:
 
 
 def format_caption(action: Action, elements: Elements = ()) -> str:
-    """Format an action as `double-click at (10, 20)`, `type "apples", then press Enter`; text is a JSON string."""
-    return "".join(_quote(part.text) if part.is_name else part.text for part in caption(action, elements))
+    """Format an action as `double-click at (10, 20)`, `type "apples", then press
+    Enter`; text is a JSON string.
+    """
+    return "".join(
+        _quote(part.text) if part.is_name else part.text
+        for part in caption(action, elements)
+    )
 
 
 def is_named(step: Step) -> bool:
-    """Return whether the caption of a step names an element; else the report shows a crop of the screen."""
+    """Return whether the caption of a step names an element; else the report shows a
+    crop of the screen.
+    """
     return any(part.is_name for part in caption(step.proposal.action, step.elements))
 
 
@@ -87,7 +98,10 @@ def _parts(action: Action, elements: Elements) -> Iterator[CaptionPart]:
             yield CaptionPart(verb if button == "left" else f"{button} {verb}")
             yield from _target(first, (x, y), "", "at")
         case MouseDown(x=x, y=y, button=button) | MouseUp(x=x, y=y, button=button):
-            yield CaptionPart(f"{'press' if isinstance(action, MouseDown) else 'release'} the {button} button")
+            yield CaptionPart(
+                f"{'press' if isinstance(action, MouseDown) else 'release'} the"
+                f" {button} button"
+            )
             yield from _target(first, (x, y), "on", "at")
         case Move(x=x, y=y):
             yield CaptionPart("move")
@@ -103,7 +117,9 @@ def _parts(action: Action, elements: Elements) -> Iterator[CaptionPart]:
         case TypeText(x=x, y=y):
             yield from _quoted("type ", _quote(action.text))
             yield CaptionPart(" over what was there" if action.clear_first else "")
-            yield from _target(first, None if x is None or y is None else (x, y), "in", "at")
+            yield from _target(
+                first, None if x is None or y is None else (x, y), "in", "at"
+            )
             yield CaptionPart(", then press Enter" if action.press_enter else "")
         case KeyCombo(keys=keys):
             yield from _quoted("press ", "+".join(keys))
@@ -121,7 +137,9 @@ def _parts(action: Action, elements: Elements) -> Iterator[CaptionPart]:
         case TakeScreenshot():
             yield CaptionPart("look again")
         case CallFunction(name=name, arguments=arguments):
-            fields = ", ".join(f"{key}={_quote(value)}" for key, value in arguments.items())
+            fields = ", ".join(
+                f"{key}={_quote(value)}" for key, value in arguments.items()
+            )
             yield from _quoted("call ", f"{name}({fields})")
         case InvalidAction(name=name, problem=problem):
             yield CaptionPart(name, "quote")
@@ -135,15 +153,35 @@ def _quoted(prefix: str, quote: str) -> tuple[CaptionPart, CaptionPart]:
 
 
 def _target(
-    element: Element | None, at: tuple[int, int] | None, preposition: str, point_preposition: str
+    element: Element | None,
+    at: tuple[int, int] | None,
+    preposition: str,
+    point_preposition: str,
 ) -> Iterator[CaptionPart]:
-    """Yield an element by its name and role, by its role and point if it has no name, or else the point."""
-    name, role = (_on_one_line(element.name), _on_one_line(element.role) or "element") if element else ("", "")
-    before, point = f" {preposition} " if preposition else " ", f" ({at[0]}, {at[1]})" if at else ""
+    """Yield an element by its name and role, by its role and point if it has no name,
+    or else the point.
+    """
+    name, role = (
+        (_on_one_line(element.name), _on_one_line(element.role) or "element")
+        if element
+        else ("", "")
+    )
+    before, point = (
+        f" {preposition} " if preposition else " ",
+        (f" ({at[0]}, {at[1]})" if at else ""),
+    )
     if name:
-        yield from (CaptionPart(before), CaptionPart(name, "name"), *_quoted(" (", role), CaptionPart(")"))
+        yield from (
+            CaptionPart(before),
+            CaptionPart(name, "name"),
+            *_quoted(" (", role),
+            CaptionPart(")"),
+        )
     elif role:
-        yield from (*_quoted(f"{before}the ", role), CaptionPart(f" at{point}" if at else ""))
+        yield from (
+            *_quoted(f"{before}the ", role),
+            CaptionPart(f" at{point}" if at else ""),
+        )
     elif at:
         yield CaptionPart(f" {point_preposition}{point}")
 
@@ -160,24 +198,34 @@ def format_action(action: Action) -> str:
     """Return an action as text: `click(x=10, y=20)`."""
     values = {name: value for name, value in vars(action).items() if name != "kind"}
     fields = ", ".join(
-        f"{name}={value!r}" for name, value in values.items() if value is not None and value is not False
+        f"{name}={value!r}"
+        for name, value in values.items()
+        if value is not None and value is not False
     )
     return f"{action.kind}({line(fields)})"
 
 
 def action_line(action: Action, elements: Elements) -> str:
-    """Return an action by the names of its elements, or, where there are none, as `format_action` does."""
+    """Return an action by the names of its elements, or, where there are none, as
+    `format_action` does.
+    """
     if any(part.is_name for part in caption(action, elements)):
         return line(format_caption(action, elements))
     return format_action(action)
 
 
 def step_line(step: Step) -> str:
-    """Return a step as text: `3 click "Basket" (button): open the basket`, and the error, if there is one."""
+    """Return a step as text: `3 click "Basket" (button): open the basket`, and the
+    error, if there is one.
+    """
     reason = line(step.proposal.intent or step.text)
-    text = f"{step.number} {action_line(step.proposal.action, step.elements)}" + (f": {reason}" if reason else "")
+    text = f"{step.number} {action_line(step.proposal.action, step.elements)}" + (
+        f": {reason}" if reason else ""
+    )
     if step.repeated_requests:
-        times = "once" if step.repeated_requests == 1 else f"{step.repeated_requests} times"
+        times = (
+            "once" if step.repeated_requests == 1 else f"{step.repeated_requests} times"
+        )
         text += f"\n  asked again {times}: the screen changed while the model thought"
     return text + (f"\n  failed: {line(step.error)}" if step.error else "")
 
@@ -188,28 +236,54 @@ def transcript(steps: Sequence[Step]) -> str:
 
 
 _ADVICE = {
-    Outcome.DENIED: "if it may happen in a test, a rule of the policy file (--vnc-policy) allows it",
-    Outcome.STEP_LIMIT: "if it needs more, max_steps= in the marker, or --vnc-max-steps, allows them",
-    Outcome.TIME_LIMIT: "if it needs longer, max_seconds= in the marker, or --vnc-max-seconds, allows it",
+    Outcome.DENIED: (
+        "if it may happen in a test, a rule of the policy file (--vnc-policy) allows it"
+    ),
+    Outcome.STEP_LIMIT: (
+        "if it needs more, max_steps= in the marker, or --vnc-max-steps, allows them"
+    ),
+    Outcome.TIME_LIMIT: (
+        "if it needs longer, max_seconds= in the marker, or --vnc-max-seconds,"
+        " allows it"
+    ),
 }
 
 
 def format_run_failure(headline: str, result: RunResult) -> str:
-    """Return a failure in a few lines: the headline, the task, the last steps with their reasons, the run directory."""
+    """Return a failure in a few lines: the headline, the task, the last steps with
+    their reasons, the run directory.
+    """
     lines = transcript(result.steps[-LAST_STEPS:]).splitlines()
-    steps = [f"last steps of {len(result.steps)}:", *(f"  {text}" for text in lines)] if lines else ["no step was made"]
-    return "\n  ".join([headline, f"task: {line(result.task)}", *steps, f"run directory: {result.run_dir}"])
+    steps = (
+        [f"last steps of {len(result.steps)}:", *(f"  {text}" for text in lines)]
+        if lines
+        else ["no step was made"]
+    )
+    return "\n  ".join(
+        [
+            headline,
+            f"task: {line(result.task)}",
+            *steps,
+            f"run directory: {result.run_dir}",
+        ]
+    )
 
 
 def format_end(result: RunResult) -> str:
-    """Return the failure of a run that did not end as done, with advice if a setting may help."""
-    text = format_run_failure(f"the task ended as {result.outcome}: {line(result.message)}", result)
+    """Return the failure of a run that did not end as done, with advice if a setting
+    may help.
+    """
+    text = format_run_failure(
+        f"the task ended as {result.outcome}: {line(result.message)}", result
+    )
     return f"{text}\n  {_ADVICE[result.outcome]}" if result.outcome in _ADVICE else text
 
 
 @dataclass(frozen=True)
 class RunEntry:
-    """One run in a list. `test` is the id of the pytest test that made it, if one did."""
+    """One run in a list. `test` is the id of the pytest test that made it, if one
+    did.
+    """
 
     run_id: str
     outcome: str
@@ -219,7 +293,9 @@ class RunEntry:
 
 @dataclass(frozen=True)
 class RunSummary(RunEntry):
-    """The content of a run directory as text: one line for each verdict, one line for each step."""
+    """The content of a run directory as text: one line for each verdict, one line for
+    each step.
+    """
 
     message: str
     verdicts: tuple[str, ...]
@@ -227,12 +303,19 @@ class RunSummary(RunEntry):
 
 
 def line_of(path: Path) -> RunEntry:
-    """Return the list entry of the run in the directory `path`. If it cannot be read, its outcome has the reason."""
+    """Return the list entry of the run in the directory `path`. If it cannot be read,
+    its outcome has the reason.
+    """
     try:
         trace = read_trace(path)
     except RunDirectoryError as exc:
         return RunEntry(path.name, f"unreadable: {plain(str(exc))}", "", "")
-    return RunEntry(path.name, outcome_of(trace), plain(trace.started.task), plain(trace.started.test_id))
+    return RunEntry(
+        path.name,
+        outcome_of(trace),
+        plain(trace.started.task),
+        plain(trace.started.test_id),
+    )
 
 
 def only_waiting(paths: Iterable[Path]) -> str:
@@ -240,10 +323,16 @@ def only_waiting(paths: Iterable[Path]) -> str:
 
     Raises SettingsError, which lists them if there are several.
     """
-    waiting = [path.name for path in paths if line_of(path).outcome == str(Outcome.WAITING)]
+    waiting = [
+        path.name for path in paths if line_of(path).outcome == str(Outcome.WAITING)
+    ]
     if len(waiting) == 1:
         return waiting[0]
-    runs = f"{len(waiting)} runs wait for approval: {', '.join(waiting)}" if waiting else "no run waits for approval"
+    runs = (
+        f"{len(waiting)} runs wait for approval: {', '.join(waiting)}"
+        if waiting
+        else "no run waits for approval"
+    )
     raise SettingsError(f"{runs}. Name the run")
 
 
@@ -262,17 +351,24 @@ def summary_of(trace: Trace) -> RunSummary:
 
 
 def outcome_of(trace: Trace) -> str:
-    """Return an `Outcome`, or `error`, or `unfinished` if the run is still running or was killed."""
+    """Return an `Outcome`, or `error`, or `unfinished` if the run is still running or
+    was killed.
+    """
     if trace.ended is None:
         return str(Outcome.WAITING) if trace.open_approval else "unfinished"
-    return str(trace.ended.outcome) if trace.ended.outcome and not trace.ended.error else "error"
+    return (
+        str(trace.ended.outcome)
+        if trace.ended.outcome and not trace.ended.error
+        else "error"
+    )
 
 
-# The planner that continues where a recording drifts. The mark of a replayed turn is in the run directory too, so a run
-# that is resumed shows its planner the same.
+# The planner that continues where a recording drifts. The mark of a replayed turn is in
+# the run directory too, so a run that is resumed shows its planner the same.
 
 REPLAYED = "pytest_vnc_use.replayed"
-"""Provider details of a turn that was read from a recording. No planner uses this key."""
+"""Provider details of a turn that was read from a recording. No planner uses this key.
+"""
 ONLY_REPLAYED = "recording"
 """The name of a replay without a live planner."""
 _UNTIL_IT_DRIFTS = "recording, and after a drift "
@@ -284,23 +380,40 @@ def replaying_name(live: str) -> str:
 
 
 def live_name(name: str) -> str:
-    """Return the name of the live planner of a replay; any other planner keeps its name."""
+    """Return the name of the live planner of a replay; any other planner keeps its
+    name.
+    """
     return name.removeprefix(_UNTIL_IT_DRIFTS)
 
 
 def seen_by_live(observation: Observation) -> Observation:
-    """Return the live planner's observation: its turns, and the replayed steps as text in the task.
+    """Return the live planner's observation: its turns, and the replayed steps as text
+    in the task.
 
-    The text has no names of elements, because those of a recording are only for readers.
+    The text has no names of elements, because those of a recording are only for
+    readers.
     """
-    before = list(takewhile(lambda turn: REPLAYED in turn.decision.provider_details, observation.turns))
+    before = list(
+        takewhile(
+            lambda turn: REPLAYED in turn.decision.provider_details, observation.turns
+        )
+    )
     if not before:
         return observation
     live_turns = observation.turns[len(before) :]
-    replayed = [step_line(replace(step, elements=())) for turn in before for step in turn.steps]
+    replayed = [
+        step_line(replace(step, elements=())) for turn in before for step in turn.steps
+    ]
     task = observation.task
     if replayed:
         steps = "\n".join(replayed)
-        task += f"\n\nThese steps of it have been performed already; continue from what the screen shows:\n{steps}"
-    first = live_turns[0].steps[0].frame_before if live_turns and live_turns[0].steps else observation.frame
+        task += (
+            "\n\nThese steps of it have been performed already; continue from what the"
+            f" screen shows:\n{steps}"
+        )
+    first = (
+        live_turns[0].steps[0].frame_before
+        if live_turns and live_turns[0].steps
+        else observation.frame
+    )
     return replace(observation, task=task, first_frame=first, turns=live_turns)

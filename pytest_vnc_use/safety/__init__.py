@@ -8,7 +8,9 @@ from pytest_vnc_use.safety.rules import Policy as Policy, Rule as Rule
 
 
 def approve(agent: Any, run_id: str = "") -> Any:
-    """Have an agent perform the action for which a run of it waits: `VncUseAgent.approve`."""
+    """Have an agent perform the action for which a run of it waits:
+    `VncUseAgent.approve`.
+    """
     return agent.approve(run_id)
 
 

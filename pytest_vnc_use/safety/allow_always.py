@@ -1,8 +1,9 @@
-"""The rule by which a user allows an action from now on, and its change of the policy file.
+"""The rule by which a user allows an action from now on, and its change of the policy
+file.
 
-The rule is as narrow as the action: its kind (`click` means any button), its text or keys, the surroundings of its
-points, the model's category, and the test, or else the task. Where the policy asked by one of its rules, the new rule
-precedes that.
+The rule is as narrow as the action: its kind (`click` means any button), its text or
+keys, the surroundings of its points, the model's category, and the test, or else the
+task. Where the policy asked by one of its rules, the new rule precedes that.
 """
 
 from __future__ import annotations
@@ -18,13 +19,27 @@ from pathlib import Path
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.runs.directory import write_atomically
 from pytest_vnc_use.safety.policy_file import parse_policy, tomllib
-from pytest_vnc_use.safety.rules import ReviewContext, combination, keys_of, name_of, texts_of
-from pytest_vnc_use.types import POLICY_PRESETS, ApprovalRequest, CallFunction, OpenUrl, TypeText
+from pytest_vnc_use.safety.rules import (
+    ReviewContext,
+    combination,
+    keys_of,
+    name_of,
+    texts_of,
+)
+from pytest_vnc_use.types import (
+    POLICY_PRESETS,
+    ApprovalRequest,
+    CallFunction,
+    OpenUrl,
+    TypeText,
+)
 from pytest_vnc_use.types.actions import points
 
 NEAR_PX = 20
 """The distance from an allowed action's points within which its rule applies."""
-_HEADER = re.compile(r"^(?:[ \t]*#[^\n]*\n)*[ \t]*\[\[[ \t]*rule[ \t]*\]\]", re.MULTILINE)
+_HEADER = re.compile(
+    r"^(?:[ \t]*#[^\n]*\n)*[ \t]*\[\[[ \t]*rule[ \t]*\]\]", re.MULTILINE
+)
 """The head of a rule, with the comments right above it."""
 _ASKED_BY = re.compile(r"rule (\d+)")
 
@@ -41,11 +56,15 @@ class PolicyChange:
     def diff(self) -> str:
         """The change, as a unified diff."""
         names = (str(self.path), str(self.path))
-        lines = difflib.unified_diff(self.before.splitlines(), self.after.splitlines(), *names, lineterm="")
+        lines = difflib.unified_diff(
+            self.before.splitlines(), self.after.splitlines(), *names, lineterm=""
+        )
         return "\n".join(lines)
 
     def write(self) -> bool:
-        """Write the file; return False, and write nothing, if it changed since. Raises RunDirectoryUnwritable."""
+        """Write the file; return False, and write nothing, if it changed since. Raises
+        RunDirectoryUnwritable.
+        """
         try:
             if self.path.read_bytes().decode() != self.before:
                 return False
@@ -55,63 +74,94 @@ class PolicyChange:
         return True
 
 
-def always_allowing(request: ApprovalRequest, policy: str, context: ReviewContext, user: str) -> PolicyChange:
-    """Return the change of a policy file that allows an action from now on. Raises SettingsError where there is none.
+def always_allowing(
+    request: ApprovalRequest, policy: str, context: ReviewContext, user: str
+) -> PolicyChange:
+    """Return the change of a policy file that allows an action from now on. Raises
+    SettingsError where there is none.
 
     `policy` is what the settings name.
     """
     if not policy or policy in POLICY_PRESETS:
-        raise SettingsError("no policy file is set. Set vnc_policy or --policy to always allow an action")
+        raise SettingsError(
+            "no policy file is set. Set vnc_policy or --policy to always allow an"
+            " action"
+        )
     path, ruling = Path(policy), request.ruling
     source = ruling.explanation.removeprefix(f"{ruling.rule} (in ").partition("): ")[0]
     if Path(source).resolve() != path.resolve():
-        raise SettingsError(f"the action was ruled on by {source!r}, but the settings name {policy!r}")
+        raise SettingsError(
+            f"the action was ruled on by {source!r}, but the settings name {policy!r}"
+        )
     try:
         before = path.read_bytes().decode()
     except (OSError, UnicodeDecodeError) as exc:
-        raise SettingsError(f"the policy file {policy!r} cannot be read: {exc}") from exc
+        raise SettingsError(
+            f"the policy file {policy!r} cannot be read: {exc}"
+        ) from exc
     rule = "\n".join(["[[rule]]", *_fields(request, context, user)])
     rule_number = _ASKED_BY.match(ruling.rule)
     after = _with_rule(before, rule, int(rule_number[1]) - 1 if rule_number else None)
     if parse_policy(after, policy).review(request.proposal, context).kind != "allow":
-        raise SettingsError("no rule for this action alone can be added to the policy file. Write one yourself")
+        raise SettingsError(
+            "no rule for this action alone can be added to the policy file. Write one"
+            " yourself"
+        )
     return PolicyChange(path, before, after)
 
 
-def _fields(request: ApprovalRequest, context: ReviewContext, user: str) -> Iterator[str]:
+def _fields(
+    request: ApprovalRequest, context: ReviewContext, user: str
+) -> Iterator[str]:
     action, confirmation = request.proposal.action, request.proposal.confirmation
     yield f"name = {_quoted(f'allowed by {user}')}"
     yield 'decision = "allow"'
     yield f"action = {_quoted(name_of(action))}"
     if confirmation and confirmation.category:
         yield f"category = {_quoted(confirmation.category)}"
-    if isinstance(action, (TypeText, OpenUrl, CallFunction)) and (texts := texts_of(action)):
+    if isinstance(action, (TypeText, OpenUrl, CallFunction)) and (
+        texts := texts_of(action)
+    ):
         yield f"text = {_quoted(_exactly(texts))}"
     elif len(pressed := keys_of(action, context.held)) == 1 and pressed[0]:
         yield f"keys = {_quoted(combination(pressed[0]))}"
     if at := points(action):
-        (left, *_, right), (top, *_, bottom) = (sorted(2 * [*coordinates]) for coordinates in zip(*at, strict=True))
-        yield f"region = [{max(0, left - NEAR_PX)}, {max(0, top - NEAR_PX)}, {right + NEAR_PX}, {bottom + NEAR_PX}]"
+        (left, *_, right), (top, *_, bottom) = (
+            sorted(2 * [*coordinates]) for coordinates in zip(*at, strict=True)
+        )
+        yield (
+            f"region = [{max(0, left - NEAR_PX)}, {max(0, top - NEAR_PX)},"
+            f" {right + NEAR_PX}, {bottom + NEAR_PX}]"
+        )
     if context.test_id:
-        yield f"test = {_quoted(glob.escape(context.test_id) if set('*?') & {*context.test_id} else context.test_id)}"
+        yield (
+            "test ="
+            f" {_quoted(glob.escape(context.test_id) if set('*?') & {*context.test_id} else context.test_id)}"
+        )
     else:
         yield f"task = {_quoted(_exactly([context.task]))}"
 
 
 def _exactly(texts: list[str]) -> str:
-    patterns = "|".join(re.escape(text).replace("\\ ", " ") for text in dict.fromkeys(texts))
+    patterns = "|".join(
+        re.escape(text).replace("\\ ", " ") for text in dict.fromkeys(texts)
+    )
     return rf"\A(?:{patterns})\Z"
 
 
 def _quoted(text: str) -> str:
-    """Return a text as a TOML string: a literal one where that is possible, as patterns are full of backslashes."""
+    """Return a text as a TOML string: a literal one where that is possible, as patterns
+    are full of backslashes.
+    """
     if "'" not in text and "\\" in text and text.isprintable():
         return f"'{text}'"
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _with_rule(text: str, rule: str, before: int | None) -> str:
-    """Return the text of a policy file with one rule more, before the rule of that index, or as the last."""
+    """Return the text of a policy file with one rule more, before the rule of that
+    index, or as the last.
+    """
     rules, heads = tomllib.loads(text).get("rule", []), list(_HEADER.finditer(text))
     at = len(rules) if before is None else before
     if at < len(rules) and len(heads) == len(rules):
@@ -120,9 +170,16 @@ def _with_rule(text: str, rule: str, before: int | None) -> str:
     else:
         after = f"{text.rstrip()}\n\n{rule}\n".lstrip("\n")
     try:
-        is_valid = tomllib.loads(after)["rule"] == [*rules[:at], *tomllib.loads(rule)["rule"], *rules[at:]]
+        is_valid = tomllib.loads(after)["rule"] == [
+            *rules[:at],
+            *tomllib.loads(rule)["rule"],
+            *rules[at:],
+        ]
     except ValueError:  # as where `rule = [...]` is written inline
         is_valid = False
     if not is_valid:  # as where a text of several lines looks like a rule
-        raise SettingsError("no rule can be added to the policy file, as it is written. Write one yourself")
+        raise SettingsError(
+            "no rule can be added to the policy file, as it is written. Write one"
+            " yourself"
+        )
     return after

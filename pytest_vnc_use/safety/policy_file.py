@@ -1,4 +1,6 @@
-"""Policy files: their format, their loader, and a policy in sentences. docs/policies.md has examples."""
+"""Policy files: their format, their loader, and a policy in sentences. docs/policies.md
+has examples.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationErr
 from pydantic_core import ErrorDetails
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.files import read_regular
+from pytest_vnc_use.files import check_out, explain_unreadable, read_regular
 from pytest_vnc_use.plain_text import got
 from pytest_vnc_use.safety.rules import (
     CONDITIONS,
@@ -41,23 +43,35 @@ def _regex(value: Any) -> re.Pattern[str]:
     except (re.error, TypeError, OverflowError) as exc:
         raise ValueError(f"must be a regular expression ({exc})") from exc
     except RecursionError as exc:
-        raise ValueError("must be a regular expression with fewer nested groups") from exc
+        raise ValueError(
+            "must be a regular expression with fewer nested groups"
+        ) from exc
 
 
 def _keys(value: Any) -> frozenset[str]:
     keys = key_set(value) if isinstance(value, str) else frozenset()
     unknown = "".join(f" ({key!r} is no key)" for key in sorted(unknown_keys(keys)))
     if not keys or unknown:
-        raise ValueError(f"must be keys joined by '+', such as 'ctrl+alt+delete'{unknown}")
+        raise ValueError(
+            f"must be keys joined by '+', such as 'ctrl+alt+delete'{unknown}"
+        )
     return keys
 
 
 def _region(value: Any) -> Region:
     match value:
-        case [int(left), int(top), int(right), int(bottom)] if left < right and top < bottom:
+        case [
+            int(left),
+            int(top),
+            int(right),
+            int(bottom),
+        ] if left < right and top < bottom:
             return Region(left, top, right, bottom)
         case _:
-            raise ValueError("must be [left, top, right, bottom] in whole pixels, left < right and top < bottom")
+            raise ValueError(
+                "must be [left, top, right, bottom] in whole pixels, left < right and"
+                " top < bottom"
+            )
 
 
 Glob = Annotated[str, Field(min_length=1)]
@@ -90,7 +104,8 @@ class _PolicyFile(BaseModel):
 
 
 def load_policy(path: Path | str, *, unmatched: Unmatched = "deny") -> Policy:
-    """Return the policy in a TOML file, or the preset "strict"; `unmatched` is "ask" if a user can be asked.
+    """Return the policy in a TOML file, or the preset "strict"; `unmatched` is "ask" if
+    a user can be asked.
 
     Raises SettingsError, which names the file, and every wrong rule and field.
     """
@@ -108,20 +123,34 @@ def load_policy(path: Path | str, *, unmatched: Unmatched = "deny") -> Policy:
     return parse_policy(text, path, unmatched=unmatched)
 
 
-def parse_policy(text: str, path: Path | str, *, unmatched: Unmatched = "deny") -> Policy:
+def parse_policy(
+    text: str, path: Path | str, *, unmatched: Unmatched = "deny"
+) -> Policy:
     """Return the policy in a file's text. Raises as `load_policy` does."""
     path = Path(path)
     try:
         tables = tomllib.loads(text)
         file = _PolicyFile.model_validate(tables)
     except ValidationError as exc:
-        complaints = [_format_error(error, tables) for error in exc.errors(include_url=False)]
-        raise SettingsError("\n".join(f"{path}: {complaint}" for complaint in complaints)) from exc
-    except (ValueError, RecursionError) as exc:  # invalid TOML; a number of too many digits
-        raise SettingsError(f"{path}: must be a TOML file in UTF-8: {exc}") from exc
+        complaints = [
+            _format_error(error, tables) for error in exc.errors(include_url=False)
+        ]
+        raise SettingsError(
+            "\n".join(f"{path}: {complaint}" for complaint in complaints)
+        ) from exc
+    except (ValueError, RecursionError) as exc:
+        # invalid TOML; a number of too many digits
+        problem = explain_unreadable(text.encode(), "a policy", check_out(path))
+        problem = problem or f"must be a TOML file in UTF-8: {exc}"
+        raise SettingsError(f"{path}: {problem}") from exc
     if file.hosts is not None and not file.extends:
-        raise SettingsError(f'{path}: `hosts` needs extends = "strict", which is missing')
-    rules = tuple(_rule(path, number, table, file) for number, table in enumerate(file.rule, start=1))
+        raise SettingsError(
+            f'{path}: `hosts` needs extends = "strict", which is missing'
+        )
+    rules = tuple(
+        _rule(path, number, table, file)
+        for number, table in enumerate(file.rule, start=1)
+    )
     try:
         preset = _preset(file.extends, file.hosts or ()) if file.extends else None
     except SettingsError as exc:
@@ -132,7 +161,13 @@ def parse_policy(text: str, path: Path | str, *, unmatched: Unmatched = "deny") 
 def _preset(name: str, hosts: Sequence[str] = ()) -> Preset:
     lists = tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text("utf-8"))
     keys = frozenset(map(key_set, lists["keys"]))
-    return Preset(name, frozenset(lists["actions"]), frozenset(lists["way_back"]), keys, tuple(hosts))
+    return Preset(
+        name,
+        frozenset(lists["actions"]),
+        frozenset(lists["way_back"]),
+        keys,
+        tuple(hosts),
+    )
 
 
 def _rule(path: Path, number: int, table: _RuleTable, file: _PolicyFile) -> Rule:
@@ -140,10 +175,19 @@ def _rule(path: Path, number: int, table: _RuleTable, file: _PolicyFile) -> Rule
         rule = Rule(**vars(table))
     except SettingsError as exc:
         raise SettingsError(f"{path}: {rule_title(number, table.name)}: {exc}") from exc
-    if file.extends and rule.decision != "deny" and rule.action is None and rule.keys is None and rule.text is None:
-        raise SettingsError(  # else a model's description of an action would allow everything
-            f"{path}: {rule_title(number, table.name)}: a rule that allows or asks must have `action`, `keys` or "
-            f'`text`, such as action = "click", because it is read before the rules of {file.extends!r}'
+    if (
+        file.extends
+        and rule.decision != "deny"
+        and rule.action is None
+        and rule.keys is None
+        and rule.text is None
+    ):
+        # else a model's description of an action would allow everything
+        raise SettingsError(
+            f"{path}: {rule_title(number, table.name)}: a rule that allows or asks must"
+            " have `action`, `keys` or "
+            '`text`, such as action = "click", because it is read before the rules of'
+            f" {file.extends!r}"
         )
     return rule
 
@@ -167,9 +211,15 @@ def _problem(error: ErrorDetails, form: type[BaseModel]) -> str:
         case "missing", _:
             return "is missing; must be 'allow', 'deny' or 'ask'"
         case "list_type", ("rule",):
-            return f"must be written [[rule]], in two pairs of brackets, got {got(error['input'])}"
+            return (
+                "must be written [[rule]], in two pairs of brackets, got"
+                f" {got(error['input'])}"
+            )
     wrong = error["msg"].replace("Value error, ", "")
-    return f"{wrong.replace('Input should', 'must').replace('String should', 'must')}, got {got(error['input'])}"
+    return (
+        f"{wrong.replace('Input should', 'must').replace('String should', 'must')}, got"
+        f" {got(error['input'])}"
+    )
 
 
 _NO: dict[OnDeny, str] = {
@@ -179,9 +229,14 @@ _NO: dict[OnDeny, str] = {
 
 
 def explain(policy: Policy) -> str:
-    """Return the policy in sentences: one line for each rule, and one for actions that no rule matches."""
+    """Return the policy in sentences: one line for each rule, and one for actions that
+    no rule matches.
+    """
     preset, no = policy.preset, _NO[policy.on_deny]
-    lines = [_rule_line(rule_title(number, rule.name), rule, no) for number, rule in enumerate(policy.rules, start=1)]
+    lines = [
+        _rule_line(rule_title(number, rule.name), rule, no)
+        for number, rule in enumerate(policy.rules, start=1)
+    ]
     if preset:
         lists = (
             f"only these hosts are opened: {', '.join(preset.hosts) or 'none'}",
@@ -189,30 +244,59 @@ def explain(policy: Policy) -> str:
             ", ".join(sorted(preset.actions)),
             f"characters, {', '.join(sorted(map(combination, preset.keys)))}",
         )
-        preset_lines = [f"{title}: {text}; {no}" for title, text in zip(preset.titles, lists, strict=True)]
+        preset_lines = [
+            f"{title}: {text}; {no}"
+            for title, text in zip(preset.titles, lists, strict=True)
+        ]
         lines = [*preset_lines[:2], *lines, *preset_lines[2:]]
     answer = "denied" if policy.unmatched == "deny" else "asked of a user"
-    unmatched_line = f"no rule matches: an action that the model wants confirmed is {answer}, others are allowed"
+    unmatched_line = (
+        f"no rule matches: an action that the model wants confirmed is {answer}, others"
+        " are allowed"
+    )
     return "\n".join([*lines, f"{unmatched_line}; {no}"])
 
 
 def _rule_line(title: str, rule: Rule, no: str) -> str:
     values = ((condition, getattr(rule, condition)) for condition in CONDITIONS)
-    conditions = " and ".join(f"{condition} {_readable(value)}" for condition, value in values if value is not None)
-    denied = "" if rule.decision == "allow" else f"; {_NO[rule.on_deny] if rule.on_deny else no}"
-    patterns = (pattern for pattern in (rule.explanation, rule.text, rule.task) if pattern is not None)
-    return f"{title}: {rule.decision} where {conditions}{denied}{''.join(map(_slow_pattern_note, patterns))}"
+    conditions = " and ".join(
+        f"{condition} {_readable(value)}"
+        for condition, value in values
+        if value is not None
+    )
+    denied = (
+        ""
+        if rule.decision == "allow"
+        else f"; {_NO[rule.on_deny] if rule.on_deny else no}"
+    )
+    patterns = (
+        pattern
+        for pattern in (rule.explanation, rule.text, rule.task)
+        if pattern is not None
+    )
+    return (
+        f"{title}: {rule.decision} where"
+        f" {conditions}{denied}{''.join(map(_slow_pattern_note, patterns))}"
+    )
 
 
 def _slow_pattern_note(pattern: re.Pattern[str]) -> str:
-    """Return what slows the search for a pattern: a character of it, many times over; "" if none was found."""
+    """Return what slows the search for a pattern: a character of it, many times over;
+    "" if none was found.
+    """
     characters = dict.fromkeys(["a", "0", " ", *filter(str.isalnum, pattern.pattern)])
     for character in list(characters)[:20]:
         try:
             Search(pattern, limit_s=0.5).finds(character * 100 + "\0")
         except NotReviewed:
-            reason = f"takes too long in {character!r} many times over, and an action that is not ruled on within"
-            return f"; too slow: {in_slashes(pattern)} {reason} {MAX_SEARCH_S:g} s is denied"
+            reason = (
+                f"takes too long in {character!r} many times over, and an action that"
+                " is not ruled on within"
+            )
+            return (
+                f"; too slow: {in_slashes(pattern)} {reason} {MAX_SEARCH_S:g} s is"
+                " denied"
+            )
     return ""
 
 
@@ -225,4 +309,6 @@ def _readable(value: str | re.Pattern[str] | frozenset[str] | Region) -> str:
         case frozenset():
             return f"are {combination(value)}"
         case Region():
-            return f"is x {value.left} to {value.right}, y {value.top} to {value.bottom}"
+            return (
+                f"is x {value.left} to {value.right}, y {value.top} to {value.bottom}"
+            )

@@ -1,7 +1,8 @@
 """Rules on actions, and the policy that reads them in order.
 
-A rule reads the facts of an action: its name, keys, text, URL and points, and the model's reason. It sees no
-screenshot, and does not know what a program makes of keys. Secrets appear as placeholders: no rule sees their values.
+A rule reads the facts of an action: its name, keys, text, URL and points, and the
+model's reason. It sees no screenshot, and does not know what a program makes of keys.
+Secrets appear as placeholders: no rule sees their values.
 """
 
 from __future__ import annotations
@@ -51,19 +52,26 @@ MAX_TYPED = 10_000
 """The maximum characters of earlier typing that are stored."""
 
 MAX_SEARCH_S = 2.0
-"""The maximum processor time of a rule to search for one pattern, in all texts of one action together."""
+"""The maximum processor time of a rule to search for one pattern, in all texts of one
+action together.
+"""
 MAX_PATTERN = 10_000
 """The maximum characters of a pattern."""
 _BRACES = re.compile(r"(\\N\{[^}]*\}|\\.|\{\d+(?:,\d*)?\}|\{,\d*\})|\{", re.DOTALL)
-"""A brace without a count is a plain brace to `re`; to `regex` "a{e}" would be an "a" with errors."""
+"""A brace without a count is a plain brace to `re`; to `regex` "a{e}" would be an "a"
+with errors.
+"""
 
 
 class NotReviewed(Exception):
-    """The error where a review of an action would exceed a limit; the message names the limit."""
+    """The error where a review of an action would exceed a limit; the message names the
+    limit.
+    """
 
 
 class Search:
-    """A search for one pattern in several texts, which may take `limit_s` of processor time together.
+    """A search for one pattern in several texts, which may take `limit_s` of processor
+    time together.
 
     Python's `re` has no limit, and may search for years.
     """
@@ -73,7 +81,9 @@ class Search:
         self._limit_s, self._until = limit_s, time.process_time() + limit_s
 
     def finds(self, text: str, after: int = -1) -> bool:
-        """Return whether a match ends after the index. Raises NotReviewed once the time is up."""
+        """Return whether a match ends after the index. Raises NotReviewed once the time
+        is up.
+        """
         left_s = self._until - time.process_time()
         try:
             if left_s > 0:
@@ -81,27 +91,41 @@ class Search:
                 return any(match.end() > after for match in matches)
         except TimeoutError:
             pass
-        raise NotReviewed(f"the search for {in_slashes(self._pattern)} took longer than {self._limit_s:g} s")
+        raise NotReviewed(
+            f"the search for {in_slashes(self._pattern)} took longer than"
+            f" {self._limit_s:g} s"
+        )
 
 
 def in_slashes(pattern: re.Pattern[str]) -> str:
-    """Return the pattern between slashes, cut and made plain for one line of a message."""
+    """Return the pattern between slashes, cut and made plain for one line of a
+    message.
+    """
     return f"/{cut(plain(pattern.pattern), 300)}/"
 
 
 @lru_cache(maxsize=1_000)
 def _compiled(pattern: re.Pattern[str]) -> regex.Pattern[str]:
-    """Return the pattern as `regex` compiles it, with the meaning that it has in `re`. Raises SettingsError."""
+    """Return the pattern as `regex` compiles it, with the meaning that it has in `re`.
+    Raises SettingsError.
+    """
     if len(pattern.pattern) > MAX_PATTERN:
-        raise SettingsError(f"a pattern must have at most {MAX_PATTERN} characters, got {len(pattern.pattern)}")
+        raise SettingsError(
+            f"a pattern must have at most {MAX_PATTERN} characters, got"
+            f" {len(pattern.pattern)}"
+        )
     flags = regex.VERSION0
     for name in ("IGNORECASE", "MULTILINE", "DOTALL", "VERBOSE", "ASCII"):
         if pattern.flags & getattr(re, name):
             flags |= getattr(regex, name)
     try:
-        return regex.compile(_BRACES.sub(lambda match: match[1] or r"\{", pattern.pattern), flags)
+        return regex.compile(
+            _BRACES.sub(lambda match: match[1] or r"\{", pattern.pattern), flags
+        )
     except regex.error as exc:
-        raise SettingsError(f"the pattern {in_slashes(pattern)} cannot be read ({exc})") from exc
+        raise SettingsError(
+            f"the pattern {in_slashes(pattern)} cannot be read ({exc})"
+        ) from exc
 
 
 _CLICKS = {1: "click", 2: "double_click", 3: "triple_click"}
@@ -110,7 +134,9 @@ _TYPED = {"space": " ", "enter": "\n", "tab": "\t"}
 
 
 def name_of(action: Action) -> str:
-    """Return the name that a rule's `action` matches: that of a click includes its button and count."""
+    """Return the name that a rule's `action` matches: that of a click includes its
+    button and count.
+    """
     match action:
         case CallFunction(name=name) | InvalidAction(name=name):
             return name
@@ -133,31 +159,57 @@ def _combo_of(action: Action) -> tuple[str, ...]:
 
 
 def keys_of(action: Action, held: Keys = frozenset()) -> tuple[Keys, ...]:
-    """Return the keys that an action presses: each time the keys that are down together, with those in `held`."""
-    combos: list[str | tuple[str, ...]] = [combo] if (combo := _combo_of(action)) else []
+    """Return the keys that an action presses: each time the keys that are down
+    together, with those in `held`.
+    """
+    combos: list[str | tuple[str, ...]] = (
+        [combo] if (combo := _combo_of(action)) else []
+    )
     if isinstance(action, TypeText):
-        cleared = [] if not action.clear_first else ["ctrl+a"] if action.text else ["ctrl+a", "backspace"]
-        combos = [*cleared, *dict.fromkeys(action.text), *["enter"] * action.press_enter]
-    return tuple(dict.fromkeys(on_us_keyboard(key_set(combo)) | held for combo in combos))
+        cleared = (
+            []
+            if not action.clear_first
+            else ["ctrl+a"]
+            if action.text
+            else ["ctrl+a", "backspace"]
+        )
+        combos = [
+            *cleared,
+            *dict.fromkeys(action.text),
+            *["enter"] * action.press_enter,
+        ]
+    return tuple(
+        dict.fromkeys(on_us_keyboard(key_set(combo)) | held for combo in combos)
+    )
 
 
 def combination(keys: Keys) -> str:
     """Return keys as a user writes them: the modifiers first."""
-    return "+".join(sorted(keys, key=lambda key: (key not in ("ctrl", "alt", "shift", "super"), key)))
+    return "+".join(
+        sorted(
+            keys, key=lambda key: (key not in ("ctrl", "alt", "shift", "super"), key)
+        )
+    )
 
 
 def _typed_by(action: Action) -> str:
     """Return the characters that an action types, Enter and Tab included."""
     if isinstance(action, TypeText):
         return action.text + "\n" * action.press_enter
-    names = [name for key in _combo_of(action) for name in ([key] if len(key) == 1 else sorted(key_set(key)))]
+    names = [
+        name
+        for key in _combo_of(action)
+        for name in ([key] if len(key) == 1 else sorted(key_set(key)))
+    ]
     if not _SHORTCUTS.isdisjoint(names):
         return ""
     return "".join(_TYPED.get(name, name if len(name) == 1 else "") for name in names)
 
 
 def texts_of(action: Action) -> list[str]:
-    """Return the texts of an action that a rule's `text` reads. Raises NotReviewed for too long ones."""
+    """Return the texts of an action that a rule's `text` reads. Raises NotReviewed for
+    too long ones.
+    """
     match action:
         case TypeText(text=text) | OpenUrl(url=text):
             texts = [text]
@@ -168,7 +220,9 @@ def texts_of(action: Action) -> list[str]:
             texts = [typed] if typed else []
     length = sum(map(len, texts))
     if length > MAX_READ:
-        raise NotReviewed(f"the action has {length} characters; a review reads at most {MAX_READ}")
+        raise NotReviewed(
+            f"the action has {length} characters; a review reads at most {MAX_READ}"
+        )
     return texts
 
 
@@ -180,7 +234,11 @@ def _texts_in(arguments: Any) -> Iterator[str]:
             case None:
                 pass
             case dict():
-                pending.extend(value_or_name for item in reversed(value.items()) for value_or_name in reversed(item))
+                pending.extend(
+                    value_or_name
+                    for item in reversed(value.items())
+                    for value_or_name in reversed(item)
+                )
             case list() | tuple():
                 pending.extend(reversed(value))
             case _:
@@ -190,15 +248,22 @@ def _texts_in(arguments: Any) -> Iterator[str]:
 def _starts_new_text(action: Action) -> bool:
     """Return whether the action clicks before it types, or opens a URL."""
     is_typed_at_a_point = isinstance(action, TypeText) and action.x is not None
-    return is_typed_at_a_point or action.kind in ("click", "mouse_down", "drag", "open_url")
+    return is_typed_at_a_point or action.kind in (
+        "click",
+        "mouse_down",
+        "drag",
+        "open_url",
+    )
 
 
 @dataclass(frozen=True)
 class ReviewContext:
-    """The origin of a proposal: the test's pytest id (empty outside pytest) and the task.
+    """The origin of a proposal: the test's pytest id (empty outside pytest) and the
+    task.
 
-    `typed` is what was typed since the last click, Enter or Tab; `held` are the keys that earlier actions hold.
-    `page_url` returns the current URL of the browser's page, "" if unknown.
+    `typed` is what was typed since the last click, Enter or Tab; `held` are the keys
+    that earlier actions hold. `page_url` returns the current URL of the browser's page,
+    "" if unknown.
     """
 
     test_id: str = ""
@@ -208,7 +273,9 @@ class ReviewContext:
     page_url: Callable[[], str] = str
 
     def after(self, step: Step) -> ReviewContext:
-        """Return the context after a step. A step that was not allowed was not performed."""
+        """Return the context after a step. A step that was not allowed was not
+        performed.
+        """
         if step.ruling.kind != "allow":
             return self
         action, held = step.proposal.action, self.held
@@ -222,19 +289,33 @@ class ReviewContext:
         return replace(self, typed=typed, held=held)
 
 
-CONDITIONS = ("action", "category", "explanation", "text", "keys", "region", "test", "task")
+CONDITIONS = (
+    "action",
+    "category",
+    "explanation",
+    "text",
+    "keys",
+    "region",
+    "test",
+    "task",
+)
 """The fields of a rule that decide when it applies."""
 
 
 def _is_like(glob: str | None, *values: str) -> bool:
-    """Return whether a glob matches one of the values, whatever their case; None matches all.
+    """Return whether a glob matches one of the values, whatever their case; None
+    matches all.
 
-    A parametrised test id, `test_it[a]`, also matches itself, though brackets mean a choice in a glob.
+    A parametrised test id, `test_it[a]`, also matches itself, though brackets mean a
+    choice in a glob.
     """
     if glob is None:
         return True
     lowered = glob.lower()
-    return any(lowered == value or fnmatchcase(value, lowered) for value in map(str.lower, values))
+    return any(
+        lowered == value or fnmatchcase(value, lowered)
+        for value in map(str.lower, values)
+    )
 
 
 def _is_found(pattern: re.Pattern[str] | None, text: str | None) -> bool:
@@ -245,20 +326,24 @@ def _is_found(pattern: re.Pattern[str] | None, text: str | None) -> bool:
 class Rule:
     """One rule of a policy; it applies if all its conditions hold.
 
-    - `action`: a glob on the action's kind, on the name that the model gave it, or on the name of a user's function; a
-      click is also a right_click, middle_click, double_click or triple_click;
+    - `action`: a glob on the action's kind, on the name that the model gave it, or on
+      the name of a user's function; a click is also a right_click, middle_click,
+      double_click or triple_click;
     - `category`: a glob on the category of the model's request for confirmation;
     - `explanation`: found in the model's reason for that request;
-    - `text`: found in the typed or pasted text, in the opened URL, or in an argument of a function. For a rule that
-      allows, it must be found in each of these. For any other rule, it may also be found in the typed text joined to
-      what was typed since the last click, Enter or Tab;
-    - `keys`: keys that are down together (see `key_set`), whatever else is down. A rule that allows must name exactly
-      the keys that the action presses. Also the keys of `press_enter`, `clear_first` and the characters of a text;
-    - `region`: contains a point of the action, or either end of a drag; both ends where the rule allows;
+    - `text`: found in the typed or pasted text, in the opened URL, or in an argument of
+      a function. For a rule that allows, it must be found in each of these. For any
+      other rule, it may also be found in the typed text joined to what was typed since
+      the last click, Enter or Tab;
+    - `keys`: keys that are down together (see `key_set`), whatever else is down. A rule
+      that allows must name exactly the keys that the action presses. Also the keys of
+      `press_enter`, `clear_first` and the characters of a text;
+    - `region`: contains a point of the action, or either end of a drag; both ends where
+      the rule allows;
     - `test`: a glob on the id of the test; `task`: found in the task.
 
-    Globs ignore case. `on_deny` overrides the policy's. Raises SettingsError where no condition is given, or where a
-    pattern cannot be searched for.
+    Globs ignore case. `on_deny` overrides the policy's. Raises SettingsError where no
+    condition is given, or where a pattern cannot be searched for.
     """
 
     decision: RulingKind
@@ -275,21 +360,38 @@ class Rule:
 
     def __post_init__(self) -> None:
         if all(getattr(self, condition) is None for condition in CONDITIONS):
-            raise SettingsError(f"a rule must have a condition, at least one of {', '.join(CONDITIONS)}, got none")
+            raise SettingsError(
+                "a rule must have a condition, at least one of"
+                f" {', '.join(CONDITIONS)}, got none"
+            )
         for pattern in (self.explanation, self.text, self.task):
             if pattern is not None:
                 _compiled(pattern)
 
     def matches(self, proposal: Proposal, context: ReviewContext) -> bool:
-        """Return whether the rule applies. Raises NotReviewed where the review would exceed a limit."""
+        """Return whether the rule applies. Raises NotReviewed where the review would
+        exceed a limit.
+        """
         action, confirmation = proposal.action, proposal.confirmation
         return (
-            _is_like(self.action, action.kind, name_of(action), str(proposal.as_proposed.get("name", "")))
-            and _is_like(self.category, *([confirmation.category] if confirmation else ()))
+            _is_like(
+                self.action,
+                action.kind,
+                name_of(action),
+                str(proposal.as_proposed.get("name", "")),
+            )
+            and _is_like(
+                self.category, *([confirmation.category] if confirmation else ())
+            )
             and self._contains_points(points(action))
             and _is_like(self.test, context.test_id)
-            and (self.keys is None or self._presses(self.keys, keys_of(action, context.held)))
-            and _is_found(self.explanation, confirmation.explanation if confirmation else None)
+            and (
+                self.keys is None
+                or self._presses(self.keys, keys_of(action, context.held))
+            )
+            and _is_found(
+                self.explanation, confirmation.explanation if confirmation else None
+            )
             and _is_found(self.task, context.task)
             and (self.text is None or self._reads(Search(self.text), action, context))
         )
@@ -310,37 +412,56 @@ class Rule:
             return True
         before = "" if _starts_new_text(action) else context.typed
         typed = _typed_by(action)
-        return bool(before and typed) and search.finds(before + typed, after=len(before))
+        return bool(before and typed) and search.finds(
+            before + typed, after=len(before)
+        )
 
     def _contains_points(self, at: tuple[Point, ...]) -> bool:
         if self.region is None:
             return True
-        left, top, right, bottom = self.region.left, self.region.top, self.region.right, self.region.bottom
+        left, top, right, bottom = (
+            self.region.left,
+            self.region.top,
+            self.region.right,
+            self.region.bottom,
+        )
         within = [left <= x < right and top <= y < bottom for x, y in at]
         return any(within) if self.decision != "allow" else bool(within) and all(within)
 
 
-_ENTRY = re.compile(r"((?:\*\.)?[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::(\d{1,5}|\*))?")
+_ENTRY = re.compile(
+    r"((?:\*\.)?[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::(\d{1,5}|\*))?"
+)
 _URL = re.compile(
     r"(?:(https?)://)?([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::(\d{1,5}))?([/?#][^\s\x00-\x1f\x7f]*)?",
     re.IGNORECASE,
 )
-"""The one form of a URL that can be in the list: no user, no escapes in its host, nothing that a browser drops."""
+"""The one form of a URL that can be in the list: no user, no escapes in its host,
+nothing that a browser drops.
+"""
 _PRESET_RULES = (
     "no URL outside the list",
     "the page is in the list of hosts",
     "only listed actions",
     "only listed keys",
 )
-_EMPTY_PAGES = ("", "about:blank", "about:home", "about:newtab", "chrome://newtab/", "chrome://new-tab-page/")
+_EMPTY_PAGES = (
+    "",
+    "about:blank",
+    "about:home",
+    "about:newtab",
+    "chrome://newtab/",
+    "chrome://new-tab-page/",
+)
 
 
 @dataclass(frozen=True)
 class Preset:
     """The actions, keys and hosts that are allowed; all else is denied.
 
-    A URL has a host of the list: `shop.example`, `*.shop.example`, `localhost:8080` or `localhost:*`. Without a
-    port, a host stands for the ports 80 and 443. Raises SettingsError for any other entry.
+    A URL has a host of the list: `shop.example`, `*.shop.example`, `localhost:8080` or
+    `localhost:*`. Without a port, a host stands for the ports 80 and 443. Raises
+    SettingsError for any other entry.
     """
 
     name: str
@@ -353,25 +474,37 @@ class Preset:
         for entry in self.hosts:
             if not _ENTRY.fullmatch(entry):
                 raise SettingsError(
-                    "`hosts` must be hosts in lower-case ASCII, such as 'shop.example', '*.shop.example', "
-                    f"'localhost:8080' or 'localhost:*' (not {entry!r})"
+                    "`hosts` must be hosts in lower-case ASCII, such as"
+                    " 'shop.example', '*.shop.example', 'localhost:8080' or"
+                    f" 'localhost:*' (not {entry!r})"
                 )
 
     def leaving(self, action: Action, context: ReviewContext) -> str:
-        """Return the rule by which the action opens a URL outside the list, or stays at one; "" if it does not."""
+        """Return the rule by which the action opens a URL outside the list, or stays at
+        one; "" if it does not.
+        """
         if isinstance(action, OpenUrl):
             is_empty_window = action == OpenUrl("about:blank", in_new_window=True)
             return "" if is_empty_window or self.lists(action.url) else self.titles[0]
         page = context.page_url()
-        is_listed = page in _EMPTY_PAGES or (page.startswith("http") and self.lists(page))
+        is_listed = page in _EMPTY_PAGES or (
+            page.startswith("http") and self.lists(page)
+        )
         return "" if is_listed or action.kind in self.way_back else self.titles[1]
 
     def denying(self, action: Action, context: ReviewContext) -> str:
-        """Return the rule by which the action, or a key of it, is not in the list; "" if all is."""
-        if (name_of(action) if isinstance(action, Click) else action.kind) not in self.actions:
+        """Return the rule by which the action, or a key of it, is not in the list; ""
+        if all is.
+        """
+        if (
+            name_of(action) if isinstance(action, Click) else action.kind
+        ) not in self.actions:
             return self.titles[2]
         pressed = keys_of(action, context.held)
-        is_listed = all(keys in self.keys or all(len(key) == 1 for key in keys - {"shift"}) for keys in pressed)
+        is_listed = all(
+            keys in self.keys or all(len(key) == 1 for key in keys - {"shift"})
+            for keys in pressed
+        )
         return "" if is_listed else self.titles[3]
 
     @property
@@ -387,10 +520,18 @@ class Preset:
         scheme, host, port, path = match.groups()
         if not scheme and not port and not path and "." not in host:  # a plain word
             return False
-        for name, listed_port in (_ENTRY.fullmatch(entry).groups() for entry in self.hosts):  # type: ignore[union-attr]
-            is_host = host.lower().endswith(name[1:]) if name.startswith("*.") else host.lower() == name
+        for name, listed_port in (
+            _ENTRY.fullmatch(entry).groups()  # type: ignore[union-attr]
+            for entry in self.hosts
+        ):
+            is_host = (
+                host.lower().endswith(name[1:])
+                if name.startswith("*.")
+                else host.lower() == name
+            )
             if is_host and (
-                listed_port == "*" or (port == listed_port if listed_port else port in (None, "80", "443"))
+                listed_port == "*"
+                or (port == listed_port if listed_port else port in (None, "80", "443"))
             ):
                 return True
         return False
@@ -407,9 +548,11 @@ _CONSEQUENCE: dict[RulingKind, str] = {
 class Policy:
     """Rules, read in order; the first that matches decides, on harmless actions too.
 
-    A `preset` has the last word on hosts; what else it denies, a rule may allow. Where none matches, the ruling is
-    `unmatched` for an action that the model wants confirmed; any other is allowed. `on_deny` states whether a denial
-    ends the run or is only reported to the planner. `source` names the origin of the rules, for messages.
+    A `preset` has the last word on hosts; what else it denies, a rule may allow. Where
+    none matches, the ruling is `unmatched` for an action that the model wants
+    confirmed; any other is allowed. `on_deny` states whether a denial ends the run or
+    is only reported to the planner. `source` names the origin of the rules, for
+    messages.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -419,7 +562,9 @@ class Policy:
     preset: Preset | None = None
 
     def review(self, proposal: Proposal, context: ReviewContext) -> Ruling:
-        """Return the ruling on a proposal before it is performed. No rule allows what the model's service blocks."""
+        """Return the ruling on a proposal before it is performed. No rule allows what
+        the model's service blocks.
+        """
         action, preset = proposal.action, self.preset
         if proposal.confirmation and proposal.confirmation.blocks:
             return self._ruling("deny", BLOCKED, proposal)
@@ -435,29 +580,53 @@ class Policy:
         if preset and (title := preset.denying(action, context)):
             return self._ruling("deny", title, proposal)
         if proposal.confirmation is None:
-            return Ruling("allow", "harmless", "the model asks for no confirmation, and no rule forbids it")
+            return Ruling(
+                "allow",
+                "harmless",
+                "the model asks for no confirmation, and no rule forbids it",
+            )
         return self._ruling(self.unmatched, "no rule matches", proposal)
 
-    def _ruling(self, kind: RulingKind, rule: str, proposal: Proposal, on_deny: OnDeny | None = None) -> Ruling:
+    def _ruling(
+        self,
+        kind: RulingKind,
+        rule: str,
+        proposal: Proposal,
+        on_deny: OnDeny | None = None,
+    ) -> Ruling:
         origin = f"{rule} (in {self.source})" if self.source else rule
         explanation = f"{origin}: {_CONSEQUENCE[kind]}"
         if confirmation := proposal.confirmation:
-            reason = "the model's service blocks it" if confirmation.blocks else "the model asks for confirmation"
+            reason = (
+                "the model's service blocks it"
+                if confirmation.blocks
+                else "the model asks for confirmation"
+            )
             explanation += f"; {reason} because {confirmation.explanation!r}"
-        return Ruling(kind, rule, explanation, ends_run=(on_deny or self.on_deny) == "end")
+        return Ruling(
+            kind, rule, explanation, ends_run=(on_deny or self.on_deny) == "end"
+        )
 
 
 def rule_title(number: int, name: str) -> str:
-    """Return a rule's title for rulings and messages: "rule 3 'no destructive keys'"; `number` counts from 1."""
+    """Return a rule's title for rulings and messages: "rule 3 'no destructive keys'";
+    `number` counts from 1.
+    """
     return f"rule {number} {name!r}" if name else f"rule {number}"
 
 
 def answer(asked: Ruling, *, yes: bool) -> Ruling:
     """Return the ruling after a user's answer to an "ask"."""
     explanation = f"{'approved' if yes else 'denied'} by a user ({asked.explanation})"
-    return replace(asked, kind="allow" if yes else "deny", by="user", explanation=explanation)
+    return replace(
+        asked, kind="allow" if yes else "deny", by="user", explanation=explanation
+    )
 
 
 def deny_unasked(asked: Ruling) -> Ruling:
     """Return the ruling without a user to ask: a denial."""
-    return replace(asked, kind="deny", explanation=f"there is no user to ask, so it is denied ({asked.explanation})")
+    return replace(
+        asked,
+        kind="deny",
+        explanation=f"there is no user to ask, so it is denied ({asked.explanation})",
+    )

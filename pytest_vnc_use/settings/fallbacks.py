@@ -1,11 +1,12 @@
-"""The settings of a local vision agent. `vnc_toolset = local_agent` alone chooses its tools, its server, its limits.
+"""The settings of a local vision agent. `vnc_toolset = local_agent` alone chooses its
+tools, its server, its limits.
 
 Its environment variables are read only then. A setting overrides its variable.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from pytest_vnc_use.settings.variables import VARIABLES as ENVIRON
@@ -30,7 +31,9 @@ VARIABLES: dict[str, tuple[str, str]] = {
     "AGENT_DUMP_PREFIX": ("", "screen_"),
     "AGENT_DUMP_START": ("", "1"),
 }
-"""The variables, with the setting that each one is the default of, if there is one, and the variable's default."""
+"""The variables, with the setting that each one is the default of, if there is one, and
+the variable's default.
+"""
 
 
 OPTIONS = {
@@ -47,26 +50,41 @@ def local_agent_value(name: str, environ: Mapping[str, str] = ENVIRON) -> str:
     return environ.get(name) or VARIABLES[name][1]
 
 
-def fallback_layer(layers: tuple[Layer, ...], environ: Mapping[str, str] = ENVIRON) -> Layer:
-    """Return the layer of a local agent, weaker than all of `layers`; empty if they do not choose it."""
-    if _strongest_value("toolset", layers) != LOCAL_AGENT or _strongest_value("planner", layers) not in (
-        None,
-        "",
-        "openai",
-    ):
+def fallback_layer(
+    layers: Sequence[Layer], environ: Mapping[str, str] = ENVIRON
+) -> Layer:
+    """Return the layer of a local agent, weaker than all of `layers`; empty if they do
+    not choose it.
+    """
+    toolset = strongest_value("toolset", layers)
+    planner = strongest_value("planner", layers)
+    if toolset != LOCAL_AGENT or planner not in (None, "", "openai"):
         return {}, str
     values: dict[str, object] = {
-        field: local_agent_value(name, environ) for name, (field, _) in VARIABLES.items() if field
+        field: local_agent_value(name, environ)
+        for name, (field, _) in VARIABLES.items()
+        if field
     }
     whole_s = None  # of a run that only its steps limit
     with suppress(ValueError):  # what is no number is rejected anyway
-        whole_s = str(float(str(values["max_steps"])) * (float(str(values["request_seconds"])) + 60.0))
+        whole_s = str(
+            float(str(values["max_steps"]))
+            * (float(str(values["request_seconds"])) + 60.0)
+        )
     names = {field: name for name, (field, _) in VARIABLES.items()}
-    return {**values, "planner": "openai", "max_seconds": whole_s}, lambda field: names.get(field, field)
+    return {
+        **values,
+        "planner": "openai",
+        "max_seconds": whole_s,
+    }, lambda field: names.get(field, field)
 
 
-def format_fallbacks(toolset: str, environ: Mapping[str, str] = ENVIRON) -> Iterator[str]:
-    """Yield a line about the variables that are set: they are read, or when they would be read."""
+def format_fallbacks(
+    toolset: str, environ: Mapping[str, str] = ENVIRON
+) -> Iterator[str]:
+    """Yield a line about the variables that are set: they are read, or when they would
+    be read.
+    """
     names = ", ".join(name for name in VARIABLES if environ.get(name))
     if names and toolset == LOCAL_AGENT:
         yield f"read where no setting says otherwise: {names}"
@@ -74,6 +92,10 @@ def format_fallbacks(toolset: str, environ: Mapping[str, str] = ENVIRON) -> Iter
         yield f"not read: {names}; they count with vnc_toolset = {LOCAL_AGENT}"
 
 
-def _strongest_value(field: str, layers: tuple[Layer, ...]) -> object:
-    values = (layer.get(field) for layer, _ in reversed(layers))
-    return next((value for value in values if value is not None), None)
+def strongest_value(field: str, layers: Sequence[Layer]) -> object:
+    """Return the value of a setting in the last layer that has one; None without."""
+    for layer, _ in reversed(layers):
+        value = layer.get(field)
+        if value is not None:
+            return value
+    return None

@@ -1,11 +1,14 @@
-"""The layers of settings, merged from defaults < ini < environment < command line < marker; paths made absolute.
+"""The layers of settings, merged from defaults < ini < environment < command line <
+marker; paths made absolute.
 
-Paths are made absolute once, so that a later change of the working directory changes nothing.
+Paths are made absolute once, so that a later change of the working directory changes
+nothing.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -13,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.settings.settings import ENVIRONMENT_PREFIX, FIELDS, Settings
+from pytest_vnc_use.settings.settings import ENVIRONMENT_PREFIX, FIELDS, Settings, count
 from pytest_vnc_use.settings.variables import VARIABLES
 from pytest_vnc_use.types import POLICY_PRESETS
 
 
 def read_value(field: str, value: object, origin: str) -> Any:
-    """Return the value of one field as `Settings` needs it. The field's parser reads a string.
+    """Return the value of one field as `Settings` needs it. The field's parser reads a
+    string.
 
     Raises SettingsError with `origin`, the value, and the valid format.
     """
@@ -30,13 +34,28 @@ def read_value(field: str, value: object, origin: str) -> Any:
         raise SettingsError(f"{origin} must be {exc}, got {value!r}") from exc
 
 
+def read_count(text: str, origin: str, maximum: float = math.inf) -> int:
+    """Return a whole number, at least 1. Raises SettingsError with `origin`."""
+    try:
+        number: int = count(text)
+    except ValueError as exc:
+        raise SettingsError(f"{origin} must be {exc}, got {text!r}") from exc
+    if number > maximum:
+        raise SettingsError(f"{origin} must be at most {maximum:g}, got {text!r}")
+    return number
+
+
 def _as_text(value: object) -> str:
-    """Return the value as written on a command line. Raises ValueError if that is not possible."""
+    """Return the value as written on a command line. Raises ValueError if that is not
+    possible.
+    """
     if value is None:
         return ""
     if not isinstance(value, (tuple, list)):
         return _scalar_text(value)
-    is_size = bool(value) and all(isinstance(side, int) and not isinstance(side, bool) for side in value)
+    is_size = bool(value) and all(
+        isinstance(side, int) and not isinstance(side, bool) for side in value
+    )
     return ("x" if is_size else ",").join(map(_scalar_text, value))
 
 
@@ -49,7 +68,8 @@ def _scalar_text(value: object) -> str:
 def merge(*layers: tuple[Mapping[str, object], Callable[[str], str]]) -> Settings:
     """Return the settings merged from layers, weakest first.
 
-    A layer is its values, and a function from a field to its name for users. A value of None counts as not set.
+    A layer is its values, and a function from a field to its name for users. A value of
+    None counts as not set.
     """
     values = {
         field: read_value(field, value, name_of(field))
@@ -60,7 +80,9 @@ def merge(*layers: tuple[Mapping[str, object], Callable[[str], str]]) -> Setting
     return Settings(**values)
 
 
-def environment_layer(environ: Mapping[str, str] = VARIABLES) -> tuple[Mapping[str, object], Callable[[str], str]]:
+def environment_layer(
+    environ: Mapping[str, str] = VARIABLES,
+) -> tuple[Mapping[str, object], Callable[[str], str]]:
     """Return the layer of the `VNC_USE_<FIELD>` variables."""
 
     def name_of(field: str) -> str:
@@ -74,23 +96,31 @@ _DESKTOP = ("app", "exec", "server", "tls", "container_args")
 
 
 def absolute_files(settings: Settings, base: Path) -> Settings:
-    """Return the settings with the tests' files and directories resolved against `base`."""
+    """Return the settings with the tests' files and directories resolved against
+    `base`.
+    """
     return _absolute(settings, _FILES, base)
 
 
 def absolute_desktop(settings: Settings, base: Path) -> Settings:
-    """Return the settings with a desktop's programs, volumes, authorities and unix sockets resolved against `base`."""
+    """Return the settings with a desktop's programs, volumes, authorities and unix
+    sockets resolved against `base`.
+    """
     return _absolute(settings, _DESKTOP, base)
 
 
 def _absolute(settings: Settings, names: Sequence[str], base: Path) -> Settings:
     values = {name: getattr(settings, name) for name in names}
-    texts: dict[str, Any] = {name: absolute_text(name, text, base) for name, text in values.items() if text}
+    texts: dict[str, Any] = {
+        name: absolute_text(name, text, base) for name, text in values.items() if text
+    }
     return dataclasses.replace(settings, **texts)
 
 
 def absolute_text(name: str, text: str, base: Path) -> str:
-    """Return the text of one setting, as it is in a file, with the paths in it resolved against `base`."""
+    """Return the text of one setting, as it is in a file, with the paths in it resolved
+    against `base`.
+    """
     match name:
         case "policy":
             return policy_path(base, text)
@@ -110,16 +140,23 @@ def absolute_text(name: str, text: str, base: Path) -> str:
 
 def _sockets(servers: str, base: Path) -> str:
     stripped = map(str.strip, servers.split(","))
-    return ",".join(str(base / server) if "/" in server and ":" not in server else server for server in stripped)
+    return ",".join(
+        str(base / server) if "/" in server and ":" not in server else server
+        for server in stripped
+    )
 
 
 def absolute_command(command_line: str, base: Path) -> str:
-    """Return the command line with each argument that has a slash and is a file under `base` made absolute."""
+    """Return the command line with each argument that has a slash and is a file under
+    `base` made absolute.
+    """
     try:
         argv = shlex.split(command_line, posix=os.name == "posix")
     except ValueError:  # the user of the command line reports it
         return command_line
-    absolute = [str(base / arg) if "/" in arg and (base / arg).exists() else arg for arg in argv]
+    absolute = [
+        str(base / arg) if "/" in arg and (base / arg).exists() else arg for arg in argv
+    ]
     return command_line if absolute == argv else shlex.join(absolute)
 
 
@@ -132,13 +169,27 @@ def _container_args(text: str, base: Path) -> str:
     absolute = []
     for previous, arg in zip(["", *argv], argv, strict=False):
         option, local, remote = previous, *arg.partition(":")[::2]
-        prefix = "--volume=" if local.startswith("--volume=") else "-v" if local.startswith("-v") else ""
+        prefix = (
+            "--volume="
+            if local.startswith("--volume=")
+            else "-v"
+            if local.startswith("-v")
+            else ""
+        )
         local = local.removeprefix(prefix)
-        is_volume = bool(remote and local) and (bool(prefix) or option in ("-v", "--volume"))
-        absolute.append(f"{prefix}{base / local}:{remote}" if is_volume and (base / local).exists() else arg)
+        is_volume = bool(remote and local) and (
+            bool(prefix) or option in ("-v", "--volume")
+        )
+        absolute.append(
+            f"{prefix}{base / local}:{remote}"
+            if is_volume and (base / local).exists()
+            else arg
+        )
     return text if absolute == argv else shlex.join(absolute)
 
 
 def policy_path(base: Path, policy: str) -> str:
-    """Return the path of a policy file that is named from the directory `base`; the name of a preset as it is."""
+    """Return the path of a policy file that is named from the directory `base`; the
+    name of a preset as it is.
+    """
     return policy if policy in POLICY_PRESETS else str(base / policy)

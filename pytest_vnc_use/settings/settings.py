@@ -1,8 +1,9 @@
 """The frozen `Settings`.
 
-Each field has its help text and the parser of its text. One list makes the ini option `vnc_<field>`, the
-environment variable `VNC_USE_<FIELD>` and, for the fields in `OPTIONS`, the command line's `--vnc-<field>`. The comment
-above a group states why its fields are settings: nothing that can be detected is one.
+Each field has its help text and the parser of its text. One list makes the ini option
+`vnc_<field>`, the environment variable `VNC_USE_<FIELD>` and, for the fields in
+`OPTIONS`, the command line's `--vnc-<field>`. The comment above a group states why its
+fields are settings: nothing that can be detected is one.
 """
 
 import dataclasses
@@ -21,8 +22,19 @@ def _items(text: str) -> tuple[str, ...]:
 
 
 def _switch(text: str) -> bool:
-    """Return true for `true`, `yes`, `on`, `1`, and false for `false`, `no`, `off`, `0`, in either case."""
-    values = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+    """Return true for `true`, `yes`, `on`, `1`, and false for `false`, `no`, `off`,
+    `0`, in either case.
+    """
+    values = {
+        "true": True,
+        "yes": True,
+        "on": True,
+        "1": True,
+        "false": False,
+        "no": False,
+        "off": False,
+        "0": False,
+    }
     if text.lower() not in values:
         raise ValueError("true or false")
     return values[text.lower()]
@@ -59,7 +71,7 @@ def _limit(read: Callable[[str], Any]) -> Callable[[str], Any]:
     return lambda text: read(text) if text else None
 
 
-_count = _whole(lambda number: number >= 1, "a whole number, at least 1")
+count = _whole(lambda number: number >= 1, "a whole number, at least 1")
 _odd_number = _whole(lambda number: number % 2 == 1, "an odd number, at least 1")
 _count_or_none = _whole(lambda number: True, "a whole number, 0 for none")
 _seconds = _number(lambda number: number > 0, "a number of seconds above 0")
@@ -68,7 +80,9 @@ _pause = _number(lambda number: number >= 0, "a number of seconds, 0 or more")
 
 
 def _pairs(text: str) -> tuple[str, ...]:
-    """Return the pairs NAME=VALUE, which commas or spaces separate; a value may have commas."""
+    """Return the pairs NAME=VALUE, which commas or spaces separate; a value may have
+    commas.
+    """
     pairs = tuple(re.split(r"[\s,]+(?=\w+=)", text.strip())) if text.strip() else ()
     if not all(re.match(r"\w+=\S", pair) and " " not in pair for pair in pairs):
         raise ValueError("pairs NAME=VALUE")
@@ -78,13 +92,17 @@ def _pairs(text: str) -> tuple[str, ...]:
 def _size(text: str) -> tuple[int, int]:
     """Return width and height in pixels from text such as `1440x900`."""
     width, x, height = text.lower().partition("x")
-    if not (x and width.isdecimal() and height.isdecimal() and int(width) and int(height)):
+    if not (
+        x and width.isdecimal() and height.isdecimal() and int(width) and int(height)
+    ):
         raise ValueError("WIDTHxHEIGHT in pixels, such as 1440x900")
     return int(width), int(height)
 
 
 def _one_of(*choices: str) -> Callable[[str], str]:
-    """Return a parser that accepts only these choices. An empty one stands for no setting, and no error names it."""
+    """Return a parser that accepts only these choices. An empty one stands for no
+    setting, and no error names it.
+    """
 
     def read(text: str) -> str:
         if text not in choices:
@@ -95,8 +113,12 @@ def _one_of(*choices: str) -> Callable[[str], str]:
 
 
 def _server(text: str) -> str:
-    """Return the text unless it is a misspelt kind of desktop; as a host it would be looked up in vain."""
-    if text not in ("", "qt", "xvnc") and (text == "container" or sorted(text.lower()) in (["q", "t"], sorted("xvnc"))):
+    """Return the text unless it is a misspelt kind of desktop; as a host it would be
+    looked up in vain.
+    """
+    if text not in ("", "qt", "xvnc") and (
+        text == "container" or sorted(text.lower()) in (["q", "t"], sorted("xvnc"))
+    ):
         raise ValueError("host::port, wss://…, xvnc, qt, or container:IMAGE")
     return text
 
@@ -106,113 +128,204 @@ PLANNERS = ("gemini", "anthropic", "openai")
 
 def _planner(text: str) -> str:
     module, _, name = text.partition(":")
-    if text not in ("", *PLANNERS) and not (module and module not in PLANNERS and name.isidentifier()):
-        raise ValueError(f"one of {', '.join(PLANNERS)}, whose model --vnc-model names, or package.module:name")
+    if text not in ("", *PLANNERS) and not (
+        module and module not in PLANNERS and name.isidentifier()
+    ):
+        raise ValueError(
+            f"one of {', '.join(PLANNERS)}, whose model --vnc-model names, or"
+            " package.module:name"
+        )
     return text
 
 
 def _judge(text: str) -> str:
     if text and text.partition(":")[0] not in PLANNERS:
-        raise ValueError(f"one of {', '.join(PLANNERS)}, also with a model, as gemini:gemini-3.8-flash")
+        raise ValueError(
+            f"one of {', '.join(PLANNERS)}, also with a model, as"
+            " gemini:gemini-3.8-flash"
+        )
     return text
 
 
-def _setting(default: Any, read: Callable[[str], Any], help_text: str, metavar: str = "") -> Any:
-    """Return a field of Settings. With a `metavar` it is an option of the command line too."""
-    return dataclasses.field(default=default, metadata={"read": read, "help": help_text, "metavar": metavar})
+def _setting(
+    default: Any, read: Callable[[str], Any], help_text: str, metavar: str = ""
+) -> Any:
+    """Return a field of Settings. With a `metavar` it is an option of the command line
+    too.
+    """
+    return dataclasses.field(
+        default=default, metadata={"read": read, "help": help_text, "metavar": metavar}
+    )
 
 
 @dataclass(init=False, eq=False, repr=False)
 class Settings:
-    """All settings of a run. The meaning of a field is its help text; `pytest --help` shows it.
+    """All settings of a run. The meaning of a field is its help text; `pytest --help`
+    shows it.
 
-    Settings are frozen, and their repr shows only the values that differ from the defaults. The methods below are
-    written by hand, because `dataclass` would generate them field by field at every start of pytest. That would be a
-    third of the plugin's cost in projects that do not use it.
+    Settings are frozen, and their repr shows only the values that differ from the
+    defaults. The methods below are written by hand, because `dataclass` would generate
+    them field by field at every start of pytest. That would be a third of the plugin's
+    cost in projects that do not use it.
     """
 
-    # Where the desktop and the program are, and how a command gets there: only the user knows.
+    # Where the desktop and the program are, and how a command gets there: only the user
+    # knows.
     server: str = _setting(
-        "", _server, "Desktop: host::port (several with commas), wss://…, xvnc, qt, or container:IMAGE", "TARGET"
+        "",
+        _server,
+        "Desktop: host::port (several with commas), wss://…, xvnc, qt, or"
+        " container:IMAGE",
+        "TARGET",
     )
-    app: str = _setting("", str, "Command of the program under test, started before the test", "COMMAND")
+    app: str = _setting(
+        "", str, "Command of the program under test, started before the test", "COMMAND"
+    )
     exec: str = _setting(
         "",
         str,
-        "Command prefix for an external desktop, with {host} and {port}: 'ssh {host}', 'docker exec -i NAME'",
+        "Command prefix for an external desktop, with {host} and {port}: 'ssh {host}',"
+        " 'docker exec -i NAME'",
         "COMMAND",
     )
     # What a started desktop is like: programs and recordings depend on it.
-    screen_size: tuple[int, int] = _setting((1440, 900), _size, "Size of a started desktop", "WxH")
+    screen_size: tuple[int, int] = _setting(
+        (1440, 900), _size, "Size of a started desktop", "WxH"
+    )
     rendering: str = _setting(
         "pinned",
         _one_of("pinned", "system"),
-        "Fonts, theme, locale, time zone on xvnc and qt: pinned (same everywhere), system",
+        "Fonts, theme, locale, time zone on xvnc and qt: pinned (same everywhere),"
+        " system",
     )
     scope: str = _setting(
-        "test", _one_of("test", "module", "session"), "Lifetime of a desktop: test, module, session", "SCOPE"
+        "test",
+        _one_of("test", "module", "session"),
+        "Lifetime of a desktop: test, module, session",
+        "SCOPE",
     )
     qt_host_network: str = _setting(
         "false",
         _one_of("false", "true", "always"),
-        "Use the host network with qt, without password: false, true (as fallback), always",
+        "Use the host network with qt, without password: false, true (as fallback),"
+        " always",
     )
-    # What differs between machines: the container engine, its arguments, how slow a start is.
+    # What differs between machines: the container engine, its arguments, how slow a
+    # start is.
     container_engine: str = _setting(
         "",
         _one_of("", "docker", "podman"),
-        "Program that runs containers: docker, podman (default: the first that answers)",
+        "Program that runs containers: docker, podman (default: the first that"
+        " answers)",
     )
     container_args: str = _setting(
-        "", str, "Arguments of docker run: -e NAME=VALUE, -e NAME, -v HOST:CONTAINER:ro, --network none"
+        "",
+        str,
+        "Arguments of docker run: -e NAME=VALUE, -e NAME, -v HOST:CONTAINER:ro,"
+        " --network none",
     )
     start_seconds: float = _setting(
-        60.0, _seconds, "Maximum seconds until a desktop is ready and shows more than one colour"
+        60.0,
+        _seconds,
+        "Maximum seconds until a desktop is ready and shows more than one colour",
     )
-    # What else knows the page or the program: it needs something that not every desktop has.
-    cdp: str = _setting("", str, "Chrome's DevTools on the desktop: host:port, or the file PROFILE/DevToolsActivePort")
+    # What else knows the page or the program: it needs something that not every desktop
+    # has.
+    cdp: str = _setting(
+        "",
+        str,
+        "Chrome's DevTools on the desktop: host:port, or the file"
+        " PROFILE/DevToolsActivePort",
+    )
     elements: bool = _setting(
-        False, _switch, "List X programs' elements for the model, and name each step by its element"
+        False,
+        _switch,
+        "List X programs' elements for the model, and name each step by its element",
     )
     # A readable report against hidden secrets: the user's choice.
-    show_secrets: bool = _setting(False, _switch, "Show typed secrets in screenshots instead of redacting them")
+    show_secrets: bool = _setting(
+        False, _switch, "Show typed secrets in screenshots instead of redacting them"
+    )
     # How long other users may hold a shared desktop, and what its server asks for.
-    lease_seconds: float = _setting(600.0, _seconds, "Maximum seconds to wait for a desktop that another test uses")
-    password_env: str = _setting("VNC_USE_PASSWORD", str, "Environment variable that holds the VNC password")
+    lease_seconds: float = _setting(
+        600.0, _seconds, "Maximum seconds to wait for a desktop that another test uses"
+    )
+    password_env: str = _setting(
+        "VNC_USE_PASSWORD", str, "Environment variable that holds the VNC password"
+    )
     username: str = _setting("", str, "User name for a VNC server that asks for one")
-    tls: str = _setting("auto", str, "TLS to an external server: auto, require, off, PEM file, sha256:FINGERPRINT")
-    # Which model plans and judges, how it is reached, what it may use: it costs money, and differs by project.
+    tls: str = _setting(
+        "auto",
+        str,
+        "TLS to an external server: auto, require, off, PEM file, sha256:FINGERPRINT",
+    )
+    # Which model plans and judges, how it is reached, what it may use: it costs money,
+    # and differs by project.
     planner: str = _setting(
-        "", _planner, "Planner: gemini, anthropic, openai (these cost money), or module:name", "PLANNER"
+        "",
+        _planner,
+        "Planner: gemini, anthropic, openai (these cost money), or module:name",
+        "PLANNER",
     )
-    model: str = _setting("", str, "Model of the planner, such as gemini-3.8-flash", "NAME")
+    model: str = _setting(
+        "", str, "Model of the planner, such as gemini-3.8-flash", "NAME"
+    )
     planner_options: tuple[str, ...] = _setting(
-        (), _pairs, "Arguments of the planner's class: environment=browser include_thoughts=true"
+        (),
+        _pairs,
+        "Arguments of the planner's class: environment=browser include_thoughts=true",
     )
-    functions: str = _setting("", str, "Python module whose functions the model may call")
-    base_url: str = _setting("", str, "URL of a custom chat completions server, for openai", "URL")
-    api_key_command: str = _setting("", str, "Command that prints the planner's API key, run once per process")
+    functions: str = _setting(
+        "", str, "Python module whose functions the model may call"
+    )
+    base_url: str = _setting(
+        "", str, "URL of a custom chat completions server, for openai", "URL"
+    )
+    api_key_command: str = _setting(
+        "", str, "Command that prints the planner's API key, run once per process"
+    )
     toolset: str = _setting(
         "commands",
         _one_of("commands", "computer_use", "vnc_command", "local_agent"),
         "Tools at --vnc-base-url: commands, computer_use, vnc_command, local_agent",
     )
-    request_seconds: float = _setting(120.0, _seconds, "Maximum seconds of one request to a model")
-    judge: str = _setting("", _judge, "Judge of claims: a service, or gemini:MODEL (default: the planner)", "JUDGE")
+    request_seconds: float = _setting(
+        120.0, _seconds, "Maximum seconds of one request to a model"
+    )
+    judge: str = _setting(
+        "",
+        _judge,
+        "Judge of claims: a service, or gemini:MODEL (default: the planner)",
+        "JUDGE",
+    )
     votes: int = _setting(1, _odd_number, "Odd number of votes on a claim", "N")
-    exclude: tuple[str, ...] = _setting((), _items, "Actions that the model may not use, comma-separated")
+    exclude: tuple[str, ...] = _setting(
+        (), _items, "Actions that the model may not use, comma-separated"
+    )
     # What a run may do and take: the user's risk.
-    policy: str = _setting("", str, "Policy that allows actions without asking a user: TOML file, or strict", "FILE")
-    max_steps: int = _setting(40, _count, "Maximum actions of one run", "N")
+    policy: str = _setting(
+        "",
+        str,
+        "Policy that allows actions without asking a user: TOML file, or strict",
+        "FILE",
+    )
+    max_steps: int = _setting(40, count, "Maximum actions of one run", "N")
     max_seconds: float = _setting(300.0, _seconds, "Maximum seconds of one run", "S")
     # Off for a screen that never rests, where each turn would be asked about again.
     watch: bool = _setting(
-        True, _switch, "Ask the model before the screen is stable, and again (at most twice) if it changes"
+        True,
+        _switch,
+        "Ask the model before the screen is stable, and again (at most twice) if it"
+        " changes",
     )
     # What some programs need, and no VNC server reports.
-    step_delay: float = _setting(0.0, _pause, "Seconds to wait after each step, once the screen is stable")
+    step_delay: float = _setting(
+        0.0, _pause, "Seconds to wait after each step, once the screen is stable"
+    )
     scroll: "ScrollMeans" = _setting(
-        "wheel", _one_of("wheel", "keys"), "Scroll by wheel, or by page and arrow keys: wheel, keys"
+        "wheel",
+        _one_of("wheel", "keys"),
+        "Scroll by wheel, or by page and arrow keys: wheel, keys",
     )
     typing: "TypingMeans" = _setting(
         "keys",
@@ -220,24 +333,43 @@ class Settings:
         "Type by keys that the server supports, or paste all text: keys, clipboard",
     )
     # What a test and a session may cost: the user's money, at the user's prices.
-    max_tokens: int | None = _setting(None, _limit(_count), "Maximum tokens of one test, including its judge", "N")
-    max_dollars: float | None = _setting(None, _limit(_dollars), "Maximum US dollars of one test", "USD")
-    session_max_steps: int | None = _setting(
-        None, _limit(_count), "Maximum steps of the session, over all its processes", "N"
+    max_tokens: int | None = _setting(
+        None, _limit(count), "Maximum tokens of one test, including its judge", "N"
     )
-    session_max_seconds: float | None = _setting(None, _limit(_seconds), "Maximum seconds of the session", "S")
-    session_max_tokens: int | None = _setting(None, _limit(_count), "Maximum tokens of the session", "N")
-    session_max_dollars: float | None = _setting(None, _limit(_dollars), "Maximum US dollars of the session", "USD")
-    prices: str = _setting("", str, "TOML file of model prices, which replace the built-in ones")
-    # What is recorded, healed or failed: a developer, a nightly job and a release need different answers.
+    max_dollars: float | None = _setting(
+        None, _limit(_dollars), "Maximum US dollars of one test", "USD"
+    )
+    session_max_steps: int | None = _setting(
+        None,
+        _limit(count),
+        "Maximum steps of the session, over all its processes",
+        "N",
+    )
+    session_max_seconds: float | None = _setting(
+        None, _limit(_seconds), "Maximum seconds of the session", "S"
+    )
+    session_max_tokens: int | None = _setting(
+        None, _limit(count), "Maximum tokens of the session", "N"
+    )
+    session_max_dollars: float | None = _setting(
+        None, _limit(_dollars), "Maximum US dollars of the session", "USD"
+    )
+    prices: str = _setting(
+        "", str, "TOML file of model prices, which replace the built-in ones"
+    )
+    # What is recorded, healed or failed: a developer, a nightly job and a release need
+    # different answers.
     record: str = _setting(
         "",
         _one_of("", "auto", "replay", "accept", "rewrite", "manual", "off"),
-        "Mode: replay, auto, accept, rewrite, manual, off (default: auto if recorded; replay with CI=true)",
+        "Mode: replay, auto, accept, rewrite, manual, off (default: auto if recorded;"
+        " replay in CI)",
         "MODE",
     )
     healed: str = _setting(
-        "pass", _one_of("pass", "fail"), "Result of a test that passes only after healing: pass, fail"
+        "pass",
+        _one_of("pass", "fail"),
+        "Result of a test that passes only after healing: pass, fail",
     )
     transients: str = _setting(
         "report",
@@ -247,61 +379,112 @@ class Settings:
     )
     # How often a replay is checked and how long it waits: a slow program needs more.
     rehearse: int = _setting(
-        2, _count_or_none, "Replays of a new recording, on fresh desktops, to learn what varies; 0 for none"
+        2,
+        _count_or_none,
+        "Replays of a new recording, on fresh desktops, to learn what varies; 0 for"
+        " none",
     )
-    gate_seconds: float = _setting(10.0, _seconds, "Maximum seconds until a replay's screen is as recorded")
-    watch_seconds: float = _setting(1.2, _seconds, "Seconds for which the end of a task must stay unchanged")
+    gate_seconds: float = _setting(
+        10.0, _seconds, "Maximum seconds until a replay's screen is as recorded"
+    )
+    watch_seconds: float = _setting(
+        1.2, _seconds, "Seconds for which the end of a task must stay unchanged"
+    )
     # One session's own: how often, and with which variables.
-    repeat: int = _setting(1, _count, "Run each test this many times; print pass^k", "N")
-    env_file: str = _setting("", str, "File of NAME=value lines, such as .env, for variables that are not set")
+    repeat: int = _setting(
+        1, count, "Run each test this many times; print how reliable it is", "N"
+    )
+    env_file: str = _setting(
+        "",
+        str,
+        "File of NAME=value lines, such as .env, for variables that are not set",
+    )
     # What is kept, and where: the disk and the CI job decide.
-    runs_dir: str = _setting("runs", str, "Parent directory of the run directories", "DIR")
+    runs_dir: str = _setting(
+        "runs", str, "Parent directory of the run directories", "DIR"
+    )
     artifacts: str = _setting(
         "on",
         _one_of("on", "retain-on-failure", "off"),
         "Keep screenshots, logs and exchanges: on, retain-on-failure, off",
         "WHEN",
     )
-    rfb_log: bool = _setting(False, _switch, "Log each key, click and text sent to the VNC server, with its time")
+    rfb_log: bool = _setting(
+        False,
+        _switch,
+        "Log each key, click and text sent to the VNC server, with its time",
+    )
     max_megabytes: int = _setting(
-        0, _count_or_none, "Maximum megabytes of runs (0: no limit); the oldest passed runs are deleted first"
+        0,
+        _count_or_none,
+        "Maximum megabytes of runs (0: no limit); the oldest passed runs are deleted"
+        " first",
     )
     results: str = _setting(
-        "", str, "JSON file of test results (default: vnc-results.json in the runs directory)", "FILE"
+        "",
+        str,
+        "JSON file of test results (default: vnc-results.json in the runs directory)",
+        "FILE",
     )
 
     def __init__(self, **values: Any) -> None:
         if unknown := values.keys() - FIELDS.keys():
-            raise TypeError(f"unknown setting {min(unknown)!r}. Use one of {', '.join(FIELDS)}")
-        vars(self).update({name: field.default for name, field in FIELDS.items()}, **values)
+            raise TypeError(
+                f"unknown setting {min(unknown)!r}. Use one of {', '.join(FIELDS)}"
+            )
+        vars(self).update(
+            {name: field.default for name, field in FIELDS.items()}, **values
+        )
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise dataclasses.FrozenInstanceError(f"cannot set {name!r}. Use dataclasses.replace")
+        raise dataclasses.FrozenInstanceError(
+            f"cannot set {name!r}. Use dataclasses.replace"
+        )
 
     def __eq__(self, other: object) -> bool:
-        return vars(self) == vars(other) if isinstance(other, Settings) else NotImplemented
+        return (
+            vars(self) == vars(other) if isinstance(other, Settings) else NotImplemented
+        )
 
     def __hash__(self) -> int:
         return hash(tuple(vars(self).values()))
 
     def __repr__(self) -> str:
-        changed = {name: getattr(self, name) for name, field in FIELDS.items() if getattr(self, name) != field.default}
+        changed = {
+            name: getattr(self, name)
+            for name, field in FIELDS.items()
+            if getattr(self, name) != field.default
+        }
         return f"Settings({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
 
 
 FIELDS = {field.name: field for field in dataclasses.fields(Settings)}
 OPTIONS = frozenset(name for name, field in FIELDS.items() if field.metadata["metavar"])
-"""The settings that a user sets for one run: options of the command line. A project sets the others in its ini file."""
+"""The settings that a user sets for one run: options of the command line. A project
+sets the others in its ini file.
+"""
 ENVIRONMENT_PREFIX = "VNC_USE_"
-TIMING = tuple(name for name, field in FIELDS.items() if field.metadata["read"] in (_seconds, _pause))
+TIMING = tuple(
+    name
+    for name, field in FIELDS.items()
+    if field.metadata["read"] in (_seconds, _pause)
+)
 """The settings that are durations in seconds."""
 
 
 def option_name(field: str) -> str:
-    """Return the command line option of a field: `screen_size` -> `--vnc-screen-size`."""
+    """Return the command line option of a field: `screen_size` ->
+    `--vnc-screen-size`.
+    """
     return "--vnc-" + field.replace("_", "-")
 
 
 def argument(field: str, value: object) -> str:
-    """Return the pytest argument that sets a field: `--vnc-max-steps=3`, or `-ovnc_rehearse=5` if it is no option."""
-    return f"{option_name(field)}={value}" if field in OPTIONS else f"-ovnc_{field}={value}"
+    """Return the pytest argument that sets a field: `--vnc-max-steps=3`, or
+    `-ovnc_rehearse=5` if it is no option.
+    """
+    return (
+        f"{option_name(field)}={value}"
+        if field in OPTIONS
+        else f"-ovnc_{field}={value}"
+    )

@@ -1,7 +1,9 @@
-"""The variables in which settings, keys and secrets are looked up: the environment's, then those of `vnc_env_file`.
+"""The variables in which settings, keys and secrets are looked up: the environment's,
+then those of `vnc_env_file`.
 
-The file's stay out of the environment, so no program that this process starts inherits them; python-dotenv reads it. A
-secret comes from a variable, a file, or the output of a command.
+The file's stay out of the environment, so no program that this process starts inherits
+them; python-dotenv reads it. A secret comes from a variable, a file, or the output of a
+command.
 """
 
 from __future__ import annotations
@@ -26,16 +28,20 @@ from pytest_vnc_use.types.actions import SecretText
 from_file: dict[str, str] = {}
 """The variables of the file."""
 VARIABLES = ChainMap[str, str](os.environ, from_file)
-"""The variables to read. One of the environment is stronger than one of the file, even if it is empty."""
+"""The variables to read. One of the environment is stronger than one of the file, even
+if it is empty.
+"""
 
 VARIABLE = "VNC_USE_ENV_FILE"
 _MAX_BYTES = 1 << 20
 
 
 def use_env_file(name: object, base: Path) -> Callable[[], None]:
-    """Use the variables of a file instead of those of an earlier file; without a name, none.
+    """Use the variables of a file instead of those of an earlier file; without a name,
+    none.
 
-    Return the function that restores the earlier ones. Raises SettingsError, without any value.
+    Return the function that restores the earlier ones. Raises SettingsError, without
+    any value.
     """
     earlier = dict(from_file)
     _put(read_env_file(base / str(name)) if name else {})
@@ -43,7 +49,9 @@ def use_env_file(name: object, base: Path) -> Callable[[], None]:
 
 
 def use_named_env_file() -> None:
-    """Use the variables of the file that the environment names, if it names one. Raises SettingsError."""
+    """Use the variables of the file that the environment names, if it names one. Raises
+    SettingsError.
+    """
     use_env_file(os.environ.get(VARIABLE), Path.cwd())
 
 
@@ -53,51 +61,75 @@ def _put(variables: Mapping[str, str]) -> None:
 
 
 def format_env_file() -> str:
-    """Return the names of the file's variables, for `doctor`, and never a value; "" where there are none."""
+    """Return the names of the file's variables, for `doctor`, and never a value; ""
+    where there are none.
+    """
     if not from_file:
         return ""
     used = [name for name in from_file if name not in os.environ]
     others = [name for name in from_file if name in os.environ]
     parts = [f"read from the file: {', '.join(used)}"] if used else []
-    return "; ".join([*parts, f"the environment's own count: {', '.join(others)}"] if others else parts)
+    return "; ".join(
+        [*parts, f"the environment's own count: {', '.join(others)}"]
+        if others
+        else parts
+    )
 
 
 def read_env_file(path: Path) -> dict[str, str]:
-    """Return the variables of a file. Raises SettingsError that names the line, never its text, which may be a key."""
+    """Return the variables of a file. Raises SettingsError that names the line, never
+    its text, which may be a key.
+    """
     try:
         text = read_regular(path, _MAX_BYTES).decode("utf-8-sig")
     except OSError as exc:
-        raise SettingsError(f"vnc_env_file {str(path)!r} cannot be read: {exc.strerror or exc}") from exc
+        raise SettingsError(
+            f"vnc_env_file {str(path)!r} cannot be read: {exc.strerror or exc}"
+        ) from exc
     except UnicodeDecodeError:
-        raise SettingsError(f"vnc_env_file {str(path)!r} must be UTF-8") from None  # the error holds the text
-    for binding in parse_stream(StringIO(text)):  # `dotenv_values` leaves out what it cannot read
+        # the error holds the text
+        raise SettingsError(f"vnc_env_file {str(path)!r} must be UTF-8") from None
+    # `dotenv_values` leaves out what it cannot read
+    for binding in parse_stream(StringIO(text)):
         if binding.error or (binding.key and binding.value is None):
             blank = binding.original.string[: -len(binding.original.string.lstrip())]
             number = binding.original.line + blank.count("\n")
-            raise SettingsError(f"vnc_env_file {str(path)!r}, line {number}, must be NAME=value, or NAME='a value'")
-    return {name: value or "" for name, value in dotenv_values(stream=StringIO(text)).items()}
+            raise SettingsError(
+                f"vnc_env_file {str(path)!r}, line {number}, must be NAME=value, or"
+                " NAME='a value'"
+            )
+    return {
+        name: value or ""
+        for name, value in dotenv_values(stream=StringIO(text)).items()
+    }
 
 
 SECRET_FORMATS = "NAME, NAME=env:VARIABLE, NAME=file:PATH or NAME=cmd:COMMAND"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _COMMAND_S = 60.0
-"""The maximum seconds that a command may take, such as one that asks a password store."""
+"""The maximum seconds that a command may take, such as one that asks a password store.
+"""
 
 
 def read_secret(text: str, origin: str, base: Path) -> tuple[str, SecretText]:
-    """Return a secret's name and value from text such as `SHOP_PASSWORD=file:password.txt`.
+    """Return a secret's name and value from text such as
+    `SHOP_PASSWORD=file:password.txt`.
 
-    A name alone is the environment variable of that name. `base` is the directory of relative paths, and of commands.
-    Line feeds at the end of a file or an output do not belong to the value. Raises SettingsError, without the value.
+    A name alone is the environment variable of that name. `base` is the directory of
+    relative paths, and of commands. Line feeds at the end of a file or an output do not
+    belong to the value. Raises SettingsError, without the value.
     """
     name, equals, source = text.partition("=")
     kind, colon, location = source.partition(":") if equals else ("env", ":", name)
     if not _NAME.fullmatch(name) or not colon or not location or kind not in _READERS:
-        shown = f"{name}=…" if equals else text  # what comes after the sign may be the value itself
+        # what comes after the sign may be the value itself
+        shown = f"{name}=…" if equals else text
         raise SettingsError(f"{origin} must be {SECRET_FORMATS}, got {shown!r}")
     value = _READERS[kind](location, f"{origin} {name}", base)
     if not value:
-        raise SettingsError(f"{origin} {name} comes from {kind}:{location}, which is empty")
+        raise SettingsError(
+            f"{origin} {name} comes from {kind}:{location}, which is empty"
+        )
     return name, SecretText.of(name, value)
 
 
@@ -108,15 +140,16 @@ def _from_environment(variable: str, origin: str, base: Path) -> str:
         value = None
     if not value:
         raise SettingsError(
-            f"{origin} names the environment variable {variable!r}, which is not set, or is empty. Set it, "
-            f"or give the secret as {SECRET_FORMATS}"
+            f"{origin} names the environment variable {variable!r}, which is not set,"
+            f" or is empty. Set it, or give the secret as {SECRET_FORMATS}"
         )
     return value
 
 
 def _from_file(path: str, origin: str, base: Path) -> str:
     try:
-        with Path(base, path).open("rb") as file:  # a pipe of the shell, such as <(pass show shop), is fine too
+        # a pipe of the shell, such as <(pass show shop), is fine too
+        with Path(base, path).open("rb") as file:
             value = file.read(_MAX_BYTES + 1)
         if len(value) <= _MAX_BYTES:
             return value.decode().rstrip("\r\n")
@@ -133,15 +166,23 @@ def _from_file(path: str, origin: str, base: Path) -> str:
 def _from_command(command: str, origin: str, base: Path) -> str:
     try:
         argv = shlex.split(command, posix=os.name == "posix")
-        result = subprocess.run(argv, cwd=base, stdout=subprocess.PIPE, timeout=_COMMAND_S, check=True)
+        result = subprocess.run(
+            argv, cwd=base, stdout=subprocess.PIPE, timeout=_COMMAND_S, check=True
+        )
         return result.stdout.decode("utf-8").rstrip("\r\n")
     except subprocess.CalledProcessError as exc:
         problem = f"it exited with {exc.returncode}"
     except subprocess.TimeoutExpired:
         problem = f"it has not ended within {_COMMAND_S:g} s"
     except (OSError, ValueError) as exc:
-        problem = "its output is not UTF-8" if isinstance(exc, UnicodeDecodeError) else str(exc)
-    raise SettingsError(f"{origin} cannot be read from the command {command!r}: {problem}")
+        problem = (
+            "its output is not UTF-8"
+            if isinstance(exc, UnicodeDecodeError)
+            else str(exc)
+        )
+    raise SettingsError(
+        f"{origin} cannot be read from the command {command!r}: {problem}"
+    )
 
 
 _READERS = {"env": _from_environment, "file": _from_file, "cmd": _from_command}

@@ -1,4 +1,6 @@
-"""The terms of the package as plain data. `protocols` says what each exchangeable part must do."""
+"""The terms of the package as plain data. `protocols` says what each exchangeable part
+must do.
+"""
 
 from pytest_vnc_use.types.actions import (
     CLICKS as CLICKS,
@@ -32,6 +34,10 @@ from pytest_vnc_use.types.actions import (
     TypingMeans as TypingMeans,
     Wait as Wait,
     button_of as button_of,
+)
+from pytest_vnc_use.types.changes import (
+    ChangedRecording as ChangedRecording,
+    ChangedScreens as ChangedScreens,
 )
 from pytest_vnc_use.types.frames import (
     BAR_PX as BAR_PX,

@@ -1,4 +1,6 @@
-"""The actions that a planner can propose. Coordinates are screen pixels from the top left."""
+"""The actions that a planner can propose. Coordinates are screen pixels from the top
+left.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ PIXELS_PER_WHEEL_CLICK = 100
 POLICY_PRESETS = ("strict",)
 """The names of built-in policies, in place of a policy file."""
 SECRET_MARK = re.compile(r"<(?:secret|totp):([A-Za-z_][A-Za-z0-9_]*)>")
-"""The placeholder for a secret's value, or for the one-time code that the value is the key of, with the secret's name.
+"""The placeholder for a secret's value, or for the one-time code that the value is the
+key of, with the secret's name.
 
 The value or the code replaces it just before it is typed.
 """
@@ -74,7 +77,9 @@ class Move:
 
 @dataclass(frozen=True)
 class Drag:
-    """Press the left button at (x, y), move to (to_x, to_y) through points between, and release it."""
+    """Press the left button at (x, y), move to (to_x, to_y) through points between, and
+    release it.
+    """
 
     x: int
     y: int
@@ -85,7 +90,9 @@ class Drag:
 
 @dataclass(frozen=True)
 class Scroll:
-    """Turn the wheel `clicks` wheel clicks at a point, or press page and arrow keys there."""
+    """Turn the wheel `clicks` wheel clicks at a point, or press page and arrow keys
+    there.
+    """
 
     x: int
     y: int
@@ -97,9 +104,11 @@ class Scroll:
 
 @dataclass(frozen=True)
 class TypeText:
-    """Type text at the focus. With (x, y), click there first. `clear_first` selects all and types over it.
+    """Type text at the focus. With (x, y), click there first. `clear_first` selects all
+    and types over it.
 
-    With `paste` the text goes through the clipboard and ctrl+v where the server has one for it.
+    With `paste` the text goes through the clipboard and ctrl+v where the server has one
+    for it.
     """
 
     text: str
@@ -113,7 +122,9 @@ class TypeText:
 
 @dataclass(frozen=True)
 class KeyCombo:
-    """Press keys together, in order, and release them in reverse order: `("ctrl", "shift", "p")`."""
+    """Press keys together, in order, and release them in reverse order: `("ctrl",
+    "shift", "p")`.
+    """
 
     keys: tuple[str, ...]
     kind: Literal["key_combo"] = "key_combo"
@@ -137,7 +148,8 @@ class KeyUp:
 
 @dataclass(frozen=True)
 class OpenUrl:
-    """Open a URL in the focused browser with the keys that a user presses: ctrl+l, the URL, enter.
+    """Open a URL in the focused browser with the keys that a user presses: ctrl+l, the
+    URL, enter.
 
     With `in_new_window` the browser, asked through DevTools, opens a window for it.
     """
@@ -149,13 +161,18 @@ class OpenUrl:
 
 @dataclass(frozen=True)
 class TraverseHistory:
-    """Go to the page before or after this one in the focused browser: alt+left, alt+right."""
+    """Go to the page before or after this one in the focused browser: alt+left,
+    alt+right.
+    """
 
     direction: HistoryDirection
     kind: Literal["traverse_history"] = "traverse_history"
 
 
-HISTORY_KEYS: Mapping[HistoryDirection, tuple[str, ...]] = {"back": ("alt", "left"), "forward": ("alt", "right")}
+HISTORY_KEYS: Mapping[HistoryDirection, tuple[str, ...]] = {
+    "back": ("alt", "left"),
+    "forward": ("alt", "right"),
+}
 
 
 @dataclass(frozen=True)
@@ -184,7 +201,9 @@ class CallFunction:
 
 @dataclass(frozen=True)
 class InvalidAction:
-    """A request of the planner that cannot be performed. `problem` tells the planner why, for its next turn."""
+    """A request of the planner that cannot be performed. `problem` tells the planner
+    why, for its next turn.
+    """
 
     name: str
     problem: str
@@ -210,14 +229,19 @@ DesktopAction = Union[
 """The actions that a Controller performs."""
 
 Action = Union[DesktopAction, CallFunction, InvalidAction]
-"""Every action that a planner can propose, in screen pixels, never in a model's coordinates."""
+"""Every action that a planner can propose, in screen pixels, never in a model's
+coordinates.
+"""
 
 
 def button_of(button: Button | int) -> Button:
     """Return the button's name; it may be its number, 1 to 3. Raises ActionError."""
     name = NUMBERED_BUTTONS.get(button) if isinstance(button, int) else button
     if name is None or name not in NUMBERED_BUTTONS.values():
-        raise ActionError(f"a button must be 'left', 'middle' or 'right', or its number 1, 2 or 3, got {button!r}")
+        raise ActionError(
+            "a button must be 'left', 'middle' or 'right', or its number 1, 2 or 3,"
+            f" got {button!r}"
+        )
     return name
 
 
@@ -244,21 +268,30 @@ def points(action: Action) -> tuple[Point, ...]:
 
 
 DEEPEST = 100
-"""The maximum levels of nested JSON. No model needs more, and deeper JSON breaks the programs that read it."""
+"""The maximum levels of nested JSON. No model needs more, and deeper JSON breaks the
+programs that read it.
+"""
 TOO_DEEP = f"must not be more than {DEEPEST} levels of JSON deep"
 
 
 def is_shallow(value: Any, levels: int = DEEPEST) -> bool:
     """Return whether a JSON value has at most this many levels."""
-    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
+    inner = (
+        value.values()
+        if isinstance(value, Mapping)
+        else value
+        if isinstance(value, (list, tuple))
+        else ()
+    )
     return levels >= 0 and all(is_shallow(item, levels - 1) for item in inner)
 
 
 class SecretText(str):
-    """A text to type, with the values of secrets in it; its `repr` is that of `redacted`, which has their names.
+    """A text to type, with the values of secrets in it; its `repr` is that of
+    `redacted`, which has their names.
 
-    So a traceback, an assertion and a debugger show the names. Only the keyboard reads the characters. `str(…)` is the
-    plain text.
+    So a traceback, an assertion and a debugger show the names. Only the keyboard reads
+    the characters. `str(…)` is the plain text.
     """
 
     redacted: str

@@ -1,19 +1,24 @@
 """The elements of pages and programs, from their accessibility trees.
 
-No replay, gate or policy imports this module. A step keeps its elements only for readers; nothing is searched by them.
+No replay, gate or policy imports this module. A step keeps its elements only for
+readers; nothing is searched by them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Union
 
+from pytest_vnc_use.types.actions import Action
 from pytest_vnc_use.types.frames import Region
 
 
 @dataclass(frozen=True)
 class Element:
-    """An element on the screen: its `role`, its accessible `name`, and the `box` of its visible part."""
+    """An element on the screen: its `role`, its accessible `name`, and the `box` of its
+    visible part.
+    """
 
     role: str
     name: str
@@ -22,10 +27,23 @@ class Element:
     @property
     def centre(self) -> tuple[int, int]:
         """The pixel of the screen to click."""
-        return (self.box.left + self.box.right) // 2, (self.box.top + self.box.bottom) // 2
+        return (self.box.left + self.box.right) // 2, (
+            self.box.top + self.box.bottom
+        ) // 2
 
 
 ASK_S = 1.0
 """The maximum time that a step waits for its elements."""
 Elements = tuple[Union[Element, None], ...]
-"""The elements that an action acts on: one for each of its points, None if unknown; for typing, the focus."""
+"""The elements that an action acts on: one for each of its points, None if unknown; for
+typing, the focus.
+"""
+
+AskAfter = Callable[[], Elements]
+"""A function that finds the elements of an action once it was performed: an option of a
+`select` has no name before.
+"""
+ElementsOf = Callable[[Action], Union[Elements, AskAfter]]
+"""A function that finds the elements of an action before it is performed. It may be
+slow, and may raise any exception.
+"""

@@ -1,6 +1,8 @@
-"""Names of keys: as users and models write them, as X keysyms, and in the form that rules compare.
+"""Names of keys: as users and models write them, as X keysyms, and in the form that
+rules compare.
 
-Source of the keysyms: X11/keysymdef.h. A character has its Latin-1 code, or 0x01000000 + its code point.
+Source of the keysyms: X11/keysymdef.h. A character has its Latin-1 code, or 0x01000000
++ its code point.
 """
 
 from __future__ import annotations
@@ -12,7 +14,14 @@ from dataclasses import dataclass
 
 from pytest_vnc_use.errors import ActionError
 
-SHIFT, SHIFT_R, CONTROL, ALT, SUPER, SUPER_R = 0xFFE1, 0xFFE2, 0xFFE3, 0xFFE9, 0xFFEB, 0xFFEC
+SHIFT, SHIFT_R, CONTROL, ALT, SUPER, SUPER_R = (
+    0xFFE1,
+    0xFFE2,
+    0xFFE3,
+    0xFFE9,
+    0xFFEB,
+    0xFFEC,
+)
 RETURN, TAB, BACKSPACE, INSERT = 0xFF0D, 0xFF09, 0xFF08, 0xFF63
 PAGE_UP, PAGE_DOWN, LEFT, RIGHT = 0xFF55, 0xFF56, 0xFF51, 0xFF53
 F1 = 0xFFBE
@@ -96,30 +105,55 @@ _KEYPAD_CHARACTERS = {
     **{digit: digit for digit in "0123456789"},
 }  # fmt: skip
 _KEYPAD_KEYS = {"enter": 0xFF8D, "delete": 0xFF9F}
-_KEYPAD = {name: 0xFF80 + ord(character) for character, name in _KEYPAD_CHARACTERS.items()} | _KEYPAD_KEYS
-KEYPAD_CHARACTERS = {0xFF80 + ord(character): ord(character) for character in _KEYPAD_CHARACTERS}
-"""The keysyms of the number pad, and the characters that they make while num lock is on."""
+_KEYPAD = {
+    name: 0xFF80 + ord(character) for character, name in _KEYPAD_CHARACTERS.items()
+} | _KEYPAD_KEYS
+KEYPAD_CHARACTERS = {
+    0xFF80 + ord(character): ord(character) for character in _KEYPAD_CHARACTERS
+}
+"""The keysyms of the number pad, and the characters that they make while num lock is
+on.
+"""
 
 _SHIFTED_FROM = r"""`1234567890-=[]\;',./"""
 _SHIFTED_TO = r"""~!@#$%^&*()_+{}|:"<>?"""
 _TO_SHIFTED = str.maketrans(_SHIFTED_FROM, _SHIFTED_TO)
 _FROM_SHIFTED = str.maketrans(_SHIFTED_TO, _SHIFTED_FROM)
 _CODE = re.compile(r"^(?:digit(?=.$)|(?:qt\.)?(?:key\.)?key(?!pad)(?=.))")
-"""The prefixes of key names in browsers and Qt, as in `Digit1`, `KeyA`, `Key_Return`, `Qt.Key.Key_Return`."""
-_CONTROL_KEYS = {"\n": RETURN, "\r": RETURN, "\t": TAB, "\b": BACKSPACE, "\x1b": 0xFF1B, "\x7f": 0xFFFF}
+"""The prefixes of key names in browsers and Qt, as in `Digit1`, `KeyA`, `Key_Return`,
+`Qt.Key.Key_Return`.
+"""
+_CONTROL_KEYS = {
+    "\n": RETURN,
+    "\r": RETURN,
+    "\t": TAB,
+    "\b": BACKSPACE,
+    "\x1b": 0xFF1B,
+    "\x7f": 0xFFFF,
+}
 MAX_KEYS = 100
 """The maximum number of keys in one combination."""
 _MAX_COMBINATION = 1_000
 """The maximum characters in a combination that is written with spaces."""
 _EXAMPLES = (
-    "ctrl, alt, shift, super, enter, esc, tab, space, backspace, delete, insert, home, end, page_up, page_down, "
-    "left, right, up, down, caps_lock, menu, print_screen, kp_0 to kp_9, plus, minus, comma"
+    "ctrl, alt, shift, super, enter, esc, tab, space, backspace, delete, insert, home,"
+    " end, page_up, page_down, left, right, up, down, caps_lock, menu, print_screen,"
+    " kp_0 to kp_9, plus, minus, comma"
 )
 
 
 def _table() -> dict[str, int]:
-    named = {name: keysym for table in (_MODIFIERS, _NAMED_KEYS) for keysym, names in table.items() for name in names}
-    named |= {name: ord(character) for character, names in _CHARACTER_NAMES.items() for name in names}
+    named = {
+        name: keysym
+        for table in (_MODIFIERS, _NAMED_KEYS)
+        for keysym, names in table.items()
+        for name in names
+    }
+    named |= {
+        name: ord(character)
+        for character, names in _CHARACTER_NAMES.items()
+        for name in names
+    }
     named |= {f"f{number}": F1 + number - 1 for number in range(1, 25)}
     for prefix in ("kp", "numpad", "keypad", "num"):
         named |= {prefix + name: keysym for name, keysym in _KEYPAD.items()}
@@ -130,7 +164,8 @@ _KEYSYMS = _table()
 _NAMES = {keysym: name for name, keysym in reversed(_KEYSYMS.items())}
 _PAD_WITHOUT_NUM_LOCK = (
     *(0xFF50, LEFT, 0xFF52, RIGHT, 0xFF54),  # home, up, down
-    *(PAGE_UP, PAGE_DOWN, 0xFF57, 0, INSERT, 0xFFFF),  # end, the one in the middle, delete
+    # end, the one in the middle, delete
+    *(PAGE_UP, PAGE_DOWN, 0xFF57, 0, INSERT, 0xFFFF),
 )
 _SAME_AS = {
     0xFE20: TAB,  # ISO_Left_Tab, which shift+tab makes
@@ -150,7 +185,9 @@ _CODECS = {
     0xD: "iso8859-11",
     0x13: "iso8859-15",
 }
-"""The character sets of keysyms older than Unicode's, by the high byte; the low byte is a byte of the set."""
+"""The character sets of keysyms older than Unicode's, by the high byte; the low byte is
+a byte of the set.
+"""
 
 
 @dataclass(frozen=True)
@@ -161,19 +198,25 @@ class Chord:
 
     @property
     def enters(self) -> bool:
-        """Return whether the last key is Enter, of the keyboard or of its number pad."""
+        """Return whether the last key is Enter, of the keyboard or of its number
+        pad.
+        """
         return self.keysyms[-1] in (RETURN, _KEYPAD_KEYS["enter"])
 
     @property
     def text(self) -> str:
-        """Return the character of a chord that is one character beyond ASCII; "" for every other chord."""
+        """Return the character of a chord that is one character beyond ASCII; "" for
+        every other chord.
+        """
         keysym = self.keysyms[0]
         is_character = 0xA0 <= keysym <= 0xFF or keysym >= _UNICODE
         return chr(keysym % _UNICODE) if is_character and len(self.keysyms) == 1 else ""
 
 
 def keysym_of(character: str) -> int:
-    """Return the keysym of one printable character, or of the key that makes a tab, a line feed or the like."""
+    """Return the keysym of one printable character, or of the key that makes a tab, a
+    line feed or the like.
+    """
     code = ord(character)
     if character in _CONTROL_KEYS:
         return _CONTROL_KEYS[character]
@@ -181,15 +224,25 @@ def keysym_of(character: str) -> int:
 
 
 def chord_of(character: str) -> Chord:
-    """Return the chord that types one character, with shift if a US keyboard needs it."""
-    return Chord((SHIFT, keysym_of(character)) if _is_shifted(character) else (keysym_of(character),))
+    """Return the chord that types one character, with shift if a US keyboard
+    needs it.
+    """
+    return Chord(
+        (SHIFT, keysym_of(character))
+        if _is_shifted(character)
+        else (keysym_of(character),)
+    )
 
 
 def parse_key(key: str) -> int:
     """Return the keysym of a key name or alias. Raises ActionError if it is unknown."""
     keysym = _keysym(key)
-    if keysym is None or 0xD800 <= keysym % _UNICODE <= 0xDFFF:  # half of a surrogate pair is no character
-        raise ActionError(f"unknown key {key!r}. A key is a single character, 'f1' to 'f24', or one of {_EXAMPLES}")
+    # half of a surrogate pair is no character
+    if keysym is None or 0xD800 <= keysym % _UNICODE <= 0xDFFF:
+        raise ActionError(
+            f"unknown key {key!r}. A key is a single character, 'f1' to 'f24', or one"
+            f" of {_EXAMPLES}"
+        )
     return keysym
 
 
@@ -201,18 +254,28 @@ def _keysym(key: str) -> int | None:
 
 
 def split_combination(name: str) -> list[str]:
-    """Return the keys of a combination that is written with spaces, such as "alt f"; "page down" is one key."""
+    """Return the keys of a combination that is written with spaces, such as "alt f";
+    "page down" is one key.
+    """
     head, _, remainder = name.strip().partition(" ")
     if not remainder or len(name) > _MAX_COMBINATION or _keysym(head) not in MODIFIERS:
         return [name]
     others = split_combination(remainder.strip())
-    return [name] if any(_keysym(other) is None for other in others) else [head, *others]
+    return (
+        [name] if any(_keysym(other) is None for other in others) else [head, *others]
+    )
 
 
 def key_of(keysym: int) -> str:
-    """Return the name of a key that a viewer sends: its character or its name; "" if the key is unknown."""
+    """Return the name of a key that a viewer sends: its character or its name; "" if
+    the key is unknown.
+    """
     character = _character(KEYPAD_CHARACTERS.get(keysym, keysym))
-    return character if character.isprintable() and character else _NAMES.get(_SAME_AS.get(keysym, keysym), "")
+    return (
+        character
+        if character.isprintable() and character
+        else _NAMES.get(_SAME_AS.get(keysym, keysym), "")
+    )
 
 
 def _character(keysym: int) -> str:
@@ -224,7 +287,8 @@ def _character(keysym: int) -> str:
     if keysym == 0x20AC:
         return "€"
     page, low = divmod(keysym, 0x100)
-    if page not in _CODECS or (page == 0x7 and low < 0xC0):  # accented Greek is in another order
+    # accented Greek is in another order
+    if page not in _CODECS or (page == 0x7 and low < 0xC0):
         return ""
     return bytes([low]).decode(_CODECS[page], "ignore")
 
@@ -235,28 +299,44 @@ def name_of(keysym: int) -> str:
 
 
 def parse_combo(keys: str | Sequence[str], held: Collection[int] = ()) -> Chord:
-    """Return the chord of `"control+a"`, of `["ctrl", "a"]`, or of a list with combinations inside.
+    """Return the chord of `"control+a"`, of `["ctrl", "a"]`, or of a list with
+    combinations inside.
 
-    Letters and symbols are read as a user means them: "ctrl+A" is ctrl+a, and "A" alone is shift+a. With shift among
-    the keys or among `held`, "a" is the key with "A" on it. A number such as "-12" is a chord of its characters. Raises
-    ActionError if a name is unknown.
+    Letters and symbols are read as a user means them: "ctrl+A" is ctrl+a, and "A" alone
+    is shift+a. With shift among the keys or among `held`, "a" is the key with "A" on
+    it. A number such as "-12" is a chord of its characters. Raises ActionError if a
+    name is unknown.
     """
     combinations = [keys] if isinstance(keys, str) else keys
-    names = [name for text in combinations for piece in _split(text) for name in split_combination(piece)]
+    names = [
+        name
+        for text in combinations
+        for piece in _split(text)
+        for name in split_combination(piece)
+    ]
     if not names:
         raise ActionError(f"a key combination must name at least one key, got {keys!r}")
     if len(names) > MAX_KEYS:
-        raise ActionError(f"a key combination must name at most {MAX_KEYS} keys, got {len(names)}")
+        raise ActionError(
+            f"a key combination must name at most {MAX_KEYS} keys, got {len(names)}"
+        )
     return _as_meant([parse_key(name) for name in names], held)
 
 
 def _split(combination: str) -> list[str]:
     if len(combination) == 1 or re.fullmatch(r"-?\d+", combination):
         return list(combination)
-    names = [*combination[:-2].split("+"), "+"] if combination.endswith("++") else combination.split("+")
+    names = (
+        [*combination[:-2].split("+"), "+"]
+        if combination.endswith("++")
+        else combination.split("+")
+    )
     names = [name.strip() or name for name in names]
     if "" in names:
-        raise ActionError(f"a key combination must be keys joined by '+', as 'ctrl+a' or 'ctrl++', got {combination!r}")
+        raise ActionError(
+            "a key combination must be keys joined by '+', as 'ctrl+a' or 'ctrl++',"
+            f" got {combination!r}"
+        )
     return names
 
 
@@ -265,7 +345,10 @@ def _as_meant(keysyms: list[int], held: Collection[int]) -> Chord:
     if SHIFT in pressed or SHIFT_R in pressed:
         return Chord(tuple(map(shifted, keysyms)))
     if pressed & MODIFIERS:
-        keysyms = [keysym | 0x20 if ord("A") <= keysym <= ord("Z") else keysym for keysym in keysyms]
+        keysyms = [
+            keysym | 0x20 if ord("A") <= keysym <= ord("Z") else keysym
+            for keysym in keysyms
+        ]
     if any(_is_shifted(chr(keysym)) for keysym in keysyms if keysym < 0x80):
         return Chord((SHIFT, *keysyms))
     return Chord(tuple(keysyms))
@@ -276,8 +359,14 @@ def _is_shifted(character: str) -> bool:
 
 
 def shifted(keysym: int) -> int:
-    """Return the keysym that a key of a US keyboard makes with shift; a key that is no ASCII character stays."""
-    return ord(chr(keysym).upper().translate(_TO_SHIFTED)) if 0x20 <= keysym < 0x80 else keysym
+    """Return the keysym that a key of a US keyboard makes with shift; a key that is no
+    ASCII character stays.
+    """
+    return (
+        ord(chr(keysym).upper().translate(_TO_SHIFTED))
+        if 0x20 <= keysym < 0x80
+        else keysym
+    )
 
 
 _RULE_NAMES = {
@@ -290,19 +379,25 @@ _RULE_NAMES = {
     "kpenter": "enter",
     " ": "space",
 }
-"""The names that differ from those of the keysyms: left and right are the same, and so is the number pad."""
+"""The names that differ from those of the keysyms: left and right are the same, and so
+is the number pad.
+"""
 _SEPARATOR = re.compile(r"(?<=.)\+(?=.)")  # a "+" at either end is the key itself
 
 
 def key_set(combination: str | Iterable[str]) -> frozenset[str]:
-    """Return the names of a combination's keys, by any alias: "Control_L+Alt+Del" is {ctrl, alt, delete}.
+    """Return the names of a combination's keys, by any alias: "Control_L+Alt+Del" is
+    {ctrl, alt, delete}.
 
-    Left and right modifiers are the same, and so are the keys of the number pad and of the main block.
+    Left and right modifiers are the same, and so are the keys of the number pad and of
+    the main block.
     """
     combinations = [combination] if isinstance(combination, str) else combination
     keys = (key for text in combinations for key in _SEPARATOR.split(text) if key)
     key_names = (name for key in keys for name in split_combination(key))
-    return frozenset(_name_of(name) or re.sub(r"[\s_-]", "", name).lower() for name in key_names)
+    return frozenset(
+        _name_of(name) or re.sub(r"[\s_-]", "", name).lower() for name in key_names
+    )
 
 
 def on_us_keyboard(keys: Iterable[str]) -> frozenset[str]:
@@ -315,7 +410,9 @@ def on_us_keyboard(keys: Iterable[str]) -> frozenset[str]:
 
 
 def unknown_keys(keys: frozenset[str]) -> frozenset[str]:
-    """Return the members of a `key_set` that name no key of a keyboard, such as misspelled ones."""
+    """Return the members of a `key_set` that name no key of a keyboard, such as
+    misspelled ones.
+    """
     return frozenset(key for key in keys if len(key) != 1 and not _name_of(key))
 
 
@@ -324,4 +421,5 @@ def _name_of(key: str) -> str:
         name = key_of(parse_key(key))
     except ActionError:
         return ""
-    return _RULE_NAMES.get(name, name.lower()[: len(name)])  # "İ" would become two characters
+    # "İ" would become two characters
+    return _RULE_NAMES.get(name, name.lower()[: len(name)])

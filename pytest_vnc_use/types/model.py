@@ -1,7 +1,9 @@
-"""The data that the parts of the package exchange: decisions, rulings, steps, results, limits.
+"""The data that the parts of the package exchange: decisions, rulings, steps, results,
+limits.
 
-All of it is plain data without behaviour. It imports no pytest, langgraph, google, twisted or PIL.
-Coordinates are pixels of the desktop, from the top left. Durations are in seconds, and their names end in `_s`.
+All of it is plain data without behaviour. It imports no pytest, langgraph, google,
+twisted or PIL. Coordinates are pixels of the desktop, from the top left. Durations are
+in seconds, and their names end in `_s`.
 """
 
 from __future__ import annotations
@@ -14,7 +16,14 @@ from typing import Any, Literal, TypedDict, Union
 
 from pytest_vnc_use.types.actions import Action, JsonObject
 from pytest_vnc_use.types.elements import Elements
-from pytest_vnc_use.types.frames import DirectoryCreated, Drift, FrameRef, GateAwaited, SettledReason, Transient
+from pytest_vnc_use.types.frames import (
+    DirectoryCreated,
+    Drift,
+    FrameRef,
+    GateAwaited,
+    SettledReason,
+    Transient,
+)
 from pytest_vnc_use.types.verdicts import Reading, Usage, Verdict
 
 DecisionKind = Literal["act", "finished", "gave_up"]
@@ -23,7 +32,9 @@ RulingKind = Literal["allow", "deny", "ask"]
 
 @dataclass(frozen=True)
 class Confirmation:
-    """The model's request that a user confirms an action first. With `blocks`, its service refuses the action."""
+    """The model's request that a user confirms an action first. With `blocks`, its
+    service refuses the action.
+    """
 
     explanation: str
     category: str = ""
@@ -32,7 +43,9 @@ class Confirmation:
 
 @dataclass(frozen=True)
 class Proposal:
-    """One action of a turn, the model's reason, and the call as it came (`{"name": …, "args": …}`)."""
+    """One action of a turn, the model's reason, and the call as it came (`{"name": …,
+    "args": …}`).
+    """
 
     action: Action
     intent: str = ""
@@ -44,13 +57,15 @@ class Proposal:
 class Decision:
     """The planner's answer.
 
-    `text` is the model's text: the reason for the proposals, or the closing message. With `stop_at_error`, the
-    proposals after one that fails are not performed. `provider_details` is JSON that the provider must get back
-    unchanged; only the planner reads it. `params` are the parameters that a custom planner finished with.
+    `text` is the model's text: the reason for the proposals, or the closing message.
+    With `stop_at_error`, the proposals after one that fails are not performed.
+    `provider_details` is JSON that the provider must get back unchanged; only the
+    planner reads it. `params` are the parameters that a custom planner finished with.
 
-    The loop adds `repeated_requests` and `stale`. `repeated_requests` counts the requests that were repeated because
-    the screen changed while the model thought; `usage` then covers all answers. `stale` is true if the screen changed
-    before this answer too.
+    The loop adds `repeated_requests` and `stale`. `repeated_requests` counts the
+    requests that were repeated because the screen changed while the model thought;
+    `usage` then covers all answers. `stale` is true if the screen changed before this
+    answer too.
     """
 
     kind: DecisionKind
@@ -77,12 +92,16 @@ class Ruling:
     explanation: str = ""
     by: Literal["policy", "user"] = "policy"
     ends_run: bool = True
-    """For a denial: if true, the run ends here; if false, the planner gets the refusal and continues."""
+    """For a denial: if true, the run ends here; if false, the planner gets the refusal
+    and continues.
+    """
 
 
 @dataclass(frozen=True)
 class Times:
-    """The seconds of a step, by activity. `model_s` counts on a turn's first step only."""
+    """The seconds of a step, by activity. `model_s` counts on a turn's first step
+    only.
+    """
 
     model_s: float = 0.0
     act_s: float = 0.0
@@ -92,13 +111,16 @@ class Times:
 
 @dataclass(frozen=True)
 class Step:
-    """One action that was performed, refused or failed. `number` and `turn` count from 1 in the run.
+    """One action that was performed, refused or failed. `number` and `turn` count from
+    1 in the run.
 
-    `text`, `model`, `usage` and `repeated_requests` are the turn's. The last two are set on the turn's first step only,
-    so that sums are right. `error` is empty if the action was performed. `output` is the result of a user function, as
-    text. `note` is a message to the planner beside the result. `transient_frames` are those since the previous step
-    ended, oldest first. `url` is the browser's URL after the step, if it is known. `elements` are what it acted on, if
-    known; `crop` is an image of their surroundings. Both are only for readers.
+    `text`, `model`, `usage` and `repeated_requests` are the turn's. The last two are
+    set on the turn's first step only, so that sums are right. `error` is empty if the
+    action was performed. `output` is the result of a user function, as text. `note` is
+    a message to the planner beside the result. `transient_frames` are those since the
+    previous step ended, oldest first. `url` is the browser's URL after the step, if it
+    is known. `elements` are what it acted on, if known; `crop` is an image of their
+    surroundings. Both are only for readers.
     """
 
     number: int
@@ -122,7 +144,10 @@ class Step:
     crop: FrameRef | None = None
 
 
-REPEATED_NOTE = "This same action on this same screen was proposed {times} times. Try another way, or give up."
+REPEATED_NOTE = (
+    "This same action on this same screen was proposed {times} times. Try another way,"
+    " or give up."
+)
 """The note of a step that a run repeats without effect."""
 
 
@@ -136,7 +161,9 @@ class Turn:
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """A request just before it is sent: characters of text, number of images, most tokens of an answer."""
+    """A request just before it is sent: characters of text, number of images, most
+    tokens of an answer.
+    """
 
     purpose: str
     model: str
@@ -148,11 +175,14 @@ class ModelRequest:
 
 @dataclass(frozen=True)
 class ModelExchange:
-    """One HTTP request to a model and its answer. Images are replaced by `sha256:<hex>`; headers are left out.
+    """One HTTP request to a model and its answer. Images are replaced by
+    `sha256:<hex>`; headers are left out.
 
-    `purpose` is `planner` or `judge`. `retry_in_s` is set if the same request is sent again after that wait. `usage` is
-    the service's count, also for an unusable answer. `dollars` is None if the price is unknown. With `uncounted`, the
-    request may be billed, but no answer came, or the answer has no usage; `dollars` is then an estimate.
+    `purpose` is `planner` or `judge`. `retry_in_s` is set if the same request is sent
+    again after that wait. `usage` is the service's count, also for an unusable answer.
+    `dollars` is None if the price is unknown. With `uncounted`, the request may be
+    billed, but no answer came, or the answer has no usage; `dollars` is then an
+    estimate.
     """
 
     purpose: str
@@ -170,7 +200,8 @@ class ModelExchange:
 
 
 Report = Callable[[Union[ModelRequest, ModelExchange]], None]
-"""The callback for model requests. It gets a ModelRequest before each request and a ModelExchange after it.
+"""The callback for model requests. It gets a ModelRequest before each request and a
+ModelExchange after it.
 
 If it raises on a ModelRequest, the request is not sent.
 """
@@ -182,10 +213,11 @@ def ignore_report(_: ModelRequest | ModelExchange) -> None:
 
 @dataclass(frozen=True)
 class Observation:
-    """Everything that a planner may see: the task, the turns so far, the newest frame, older ones through `load_png`.
+    """Everything that a planner may see: the task, the turns so far, the newest frame,
+    older ones through `load_png`.
 
-    A planner that asks a model calls `report` for each exchange. `request_s` is the longest time for one request, if it
-    was changed after the planner was made.
+    A planner that asks a model calls `report` for each exchange. `request_s` is the
+    longest time for one request, if it was changed after the planner was made.
     """
 
     task: str
@@ -200,7 +232,8 @@ class Observation:
 class Outcome(str, Enum):
     """The way a run ended.
 
-    `done` says only that the planner believes the task is done. No outcome says that it really is.
+    `done` says only that the planner believes the task is done. No outcome says that it
+    really is.
     """
 
     DONE = "done"
@@ -221,7 +254,8 @@ class Outcome(str, Enum):
 class Limits:
     """The most that a run may use.
 
-    `repeats` is how often the planner may repeat the same action on the same frame before it counts as standing still.
+    `repeats` is how often the planner may repeat the same action on the same frame
+    before it counts as standing still.
     """
 
     steps: int = 40
@@ -231,7 +265,8 @@ class Limits:
 
 @dataclass(frozen=True)
 class RunResult:
-    """The result of `VncUseAgent.run`. `steps` are in order; `transcript` is the run in readable lines.
+    """The result of `VncUseAgent.run`. `steps` are in order; `transcript` is the run in
+    readable lines.
 
     `params` are the parameters that a custom planner finished with.
     """
@@ -248,18 +283,23 @@ class RunResult:
 
     def __bool__(self) -> bool:
         """Raise TypeError: not even the outcome `done` means that the task is done."""
-        raise TypeError("a RunResult is neither true nor false. Compare its `outcome`, and `verify` what matters")
+        raise TypeError(
+            "a RunResult is neither true nor false. Compare its `outcome`, and `verify`"
+            " what matters"
+        )
 
 
 @dataclass(frozen=True)
 class RunStarted:
     """The start of a run.
 
-    `started_at` is UTC in ISO 8601. `screen` is the first frame. `expect` are the claims to judge once the task is
-    done. `settings` are the agent's settings by name; another process needs them to continue the run. They hold no
-    secrets. `custom_policy` is true if the user gave a policy object, `custom_judge` if the user gave a judge: a run
-    directory cannot hold these. `secrets` and `functions` are names only. `body_checks` is true if the user wrote
-    `expect=None`: then no judge is asked about the end state.
+    `started_at` is UTC in ISO 8601. `screen` is the first frame. `expect` are the
+    claims to judge once the task is done. `settings` are the agent's settings by name;
+    another process needs them to continue the run. They hold no secrets.
+    `custom_policy` is true if the user gave a policy object, `custom_judge` if the user
+    gave a judge: a run directory cannot hold these. `secrets` and `functions` are names
+    only. `body_checks` is true if the user wrote `expect=None`: then no judge is asked
+    about the end state.
     """
 
     run_id: str
@@ -294,7 +334,8 @@ class TurnDecided:
 class StepStarted:
     """The start of a step.
 
-    It is written before the action is performed, so that a resumed run never acts twice.
+    It is written before the action is performed, so that a resumed run never acts
+    twice.
     """
 
     number: int
@@ -345,7 +386,9 @@ class Extracted:
 
 @dataclass(frozen=True)
 class RunEnded:
-    """The end of a run, with its outcome. If `error` is set, the run failed, and `traceback` says where."""
+    """The end of a run, with its outcome. If `error` is set, the run failed, and
+    `traceback` says where.
+    """
 
     outcome: Outcome | None
     message: str

@@ -26,7 +26,9 @@ from pytest_vnc_use.types.elements import Elements
 
 @dataclass(frozen=True)
 class CommandResult:
-    """A command that ended, and its output as text. `exit_code` is -n if signal n ended it."""
+    """A command that ended, and its output as text. `exit_code` is -n if signal n ended
+    it.
+    """
 
     exit_code: int
     stdout: str
@@ -34,41 +36,53 @@ class CommandResult:
 
 
 class Controller(Protocol):
-    """Capture and input of one desktop. Every method returns or raises within its timeout; none hangs.
+    """Capture and input of one desktop. Every method returns or raises within its
+    timeout; none hangs.
 
     A `timestamp` is a time of the monotonic clock, such as a frame's `taken_at`.
     """
 
     def changed_since(self, timestamp: float) -> bool:
-        """Return whether a pixel changed after `timestamp`, outside regions that keep changing. Raises DesktopError.
+        """Return whether a pixel changed after `timestamp`, outside regions that keep
+        changing. Raises DesktopError.
 
-        Carets, spinners, videos and clocks are recognised once they have moved for a second or a few. A region that
-        stopped moving counts as changed.
+        Carets, spinners, videos and clocks are recognised once they have moved for a
+        second or a few. A region that stopped moving counts as changed.
         """
 
     def wait_changed(self, timestamp: float, timeout_s: float) -> bool:
-        """Wait until such a change, at most `timeout_s`, and return whether there was one. Raises DesktopError."""
+        """Wait until such a change, at most `timeout_s`, and return whether there was
+        one. Raises DesktopError.
+        """
 
     def raw_frame(self) -> RawFrame:
-        """Return the screen as it is now. It does not count as a frame that was taken. Raises DesktopError."""
+        """Return the screen as it is now. It does not count as a frame that was taken.
+        Raises DesktopError.
+        """
 
     def transient_frames(self) -> tuple[Frame, ...]:
-        """Return the transient frames between the frames that were taken, oldest first, each only once.
+        """Return the transient frames between the frames that were taken, oldest first,
+        each only once.
 
-        A transient frame appeared, stayed for 0.2 s or longer, and disappeared: a toast, or a loading page. Dynamic
-        regions make none. The number and the bytes are bounded; the newest frames stay.
+        A transient frame appeared, stayed for 0.2 s or longer, and disappeared: a
+        toast, or a loading page. Dynamic regions make none. The number and the bytes
+        are bounded; the newest frames stay.
         """
 
     def frame(self) -> Frame:
         """Return the screen as it is now. Raises DesktopError."""
 
     def perform(self, action: DesktopAction) -> None:
-        """Perform one action. Raises ActionError if it cannot be done, DesktopError if the desktop is gone."""
+        """Perform one action. Raises ActionError if it cannot be done, DesktopError if
+        the desktop is gone.
+        """
 
     def settle(self, *, briefly: bool = False) -> Settled:
-        """Wait until the screen has answered the last action and is stable. Raises DesktopError.
+        """Wait until the screen has answered the last action and is stable. Raises
+        DesktopError.
 
-        With `briefly` a shorter wait is enough, because the caller continues watching the screen.
+        With `briefly` a shorter wait is enough, because the caller continues watching
+        the screen.
         """
 
     def close(self) -> None:
@@ -86,6 +100,16 @@ class MessageTap(Protocol):
 
 
 @runtime_checkable
+class AwaitsScreens(Protocol):
+    """A Controller whose `frame` waits for the screen that a recording has next."""
+
+    def frame_to_act_on(self) -> Frame:
+        """Return the screen now, on which the step that was decided on acts. Raises
+        DesktopError.
+        """
+
+
+@runtime_checkable
 class SupportsUrl(Protocol):
     """A Controller that can read the browser on its desktop."""
 
@@ -95,23 +119,33 @@ class SupportsUrl(Protocol):
 
 @runtime_checkable
 class SupportsElements(Protocol):
-    """A Controller that has the elements of an action without asking the desktop, as from a recording."""
+    """A Controller that has the elements of an action without asking the desktop, as
+    from a recording.
+    """
 
     def elements_of(self, action: Action) -> Elements | None:
-        """Return the elements that an action acts on; None if the desktop is to be asked."""
+        """Return the elements that an action acts on; None if the desktop is to be
+        asked.
+        """
 
 
 @runtime_checkable
 class ClickRules(Protocol):
-    """The double-click rules of the programs on a desktop. A Controller may implement it too."""
+    """The double-click rules of the programs on a desktop. A Controller may implement
+    it too.
+    """
 
     @property
     def doubles_only_near(self) -> bool:
-        """Return whether no program takes two clicks at different points for a double click, however fast they come."""
+        """Return whether no program takes two clicks at different points for a double
+        click, however fast they come.
+        """
 
 
 Connect = Callable[[str, str | None], Controller]
-"""A function that connects to the VNC server at an address, with a password if needed. Raises DesktopError."""
+"""A function that connects to the VNC server at an address, with a password if needed.
+Raises DesktopError.
+"""
 
 
 class Desktop(Protocol):
@@ -119,14 +153,19 @@ class Desktop(Protocol):
 
     @property
     def server(self) -> str:
-        """The address where its VNC server listens, as `host::port` or the path of a unix socket."""
+        """The address where its VNC server listens, as `host::port` or the path of a
+        unix socket.
+        """
 
     @property
     def password(self) -> str | None:
-        """The password of its VNC server; None if it needs none, or if only the user knows it."""
+        """The password of its VNC server; None if it needs none, or if only the user
+        knows it.
+        """
 
     def read_file(self, name: str, *, timeout_s: float = 5.0) -> str:
-        """Return the text of a file in the program's working directory. Raises FileMissing, DesktopError.
+        """Return the text of a file in the program's working directory. Raises
+        FileMissing, DesktopError.
 
         A missing file is waited for, up to `timeout_s`.
         """
@@ -135,36 +174,43 @@ class Desktop(Protocol):
         """Write a text file in the program's working directory. Raises DesktopError."""
 
     def run(self, command: Sequence[str], *, timeout_s: float = 60.0) -> CommandResult:
-        """Run a command on the desktop, in the program's working directory, until it ends.
+        """Run a command on the desktop, in the program's working directory, until it
+        ends.
 
-        Its background processes stay alive and end with the desktop. Raises DesktopError if the command cannot be
-        started, or has not ended within `timeout_s`; then it is killed.
+        Its background processes stay alive and end with the desktop. Raises
+        DesktopError if the command cannot be started, or has not ended within
+        `timeout_s`; then it is killed.
         """
 
     def launch(self, command: Sequence[str]) -> None:
         """Start the program under test and wait until it appears on the screen.
 
-        Its output is kept, and `program_exit_reason` reports its end. Raises ProgramMissing if the program cannot be
-        found or run, ProgramCrashed if it fails before it shows anything, DesktopError if the desktop fails or the
-        program ends without a failure.
+        Its output is kept, and `program_exit_reason` reports its end. Raises
+        ProgramMissing if the program cannot be found or run, ProgramCrashed if it fails
+        before it shows anything, DesktopError if the desktop fails or the program ends
+        without a failure.
         """
 
     def program_exit_reason(self) -> str:
-        """Return how the program under test ended: "" while it runs, or if none was started.
+        """Return how the program under test ended: "" while it runs, or if none was
+        started.
 
-        Otherwise it is a line such as "the program 'python shop' exited with -11 (SIGSEGV)", and the last lines of the
-        program's output.
+        Otherwise it is a line such as "the program 'python shop' exited with -11
+        (SIGSEGV)", and the last lines of the program's output.
         """
 
     def exit_reason(self) -> str:
         """Return how the desktop ended: "" while it runs, or if that is unknown.
 
-        Otherwise it is a line such as "the VNC server 'Xtigervnc …' exited with -9 (SIGKILL)", and the last lines of
-        its output. The program then ended because of it, and `program_exit_reason` is "".
+        Otherwise it is a line such as "the VNC server 'Xtigervnc …' exited with -9
+        (SIGKILL)", and the last lines of its output. The program then ended because of
+        it, and `program_exit_reason` is "".
         """
 
     def logs(self) -> Mapping[str, str]:
-        """Return the output of each process so far, by its role, such as `program`. It is still there after a stop."""
+        """Return the output of each process so far, by its role, such as `program`. It
+        is still there after a stop.
+        """
 
     def stop(self) -> None:
         """End everything that was started; a second call does nothing."""
@@ -178,10 +224,14 @@ class Planner(Protocol):
 
     @property
     def name(self) -> str:
-        """The name of the planner in the report, such as `gemini (gemini-3.8-flash)`."""
+        """The name of the planner in the report, such as `gemini
+        (gemini-3.8-flash)`.
+        """
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
-        """Return the decision for the next turn within `timeout_s`. Raises PlannerError."""
+        """Return the decision for the next turn within `timeout_s`. Raises
+        PlannerError.
+        """
 
 
 @runtime_checkable
@@ -194,7 +244,9 @@ class EndsRun(Protocol):
 
 @runtime_checkable
 class Replaying(Protocol):
-    """A Planner that reads its decisions from a recording, until a live planner takes over."""
+    """A Planner that reads its decisions from a recording, until a live planner takes
+    over.
+    """
 
     @property
     def is_live(self) -> bool:
@@ -204,16 +256,29 @@ class Replaying(Protocol):
 class Judge(Protocol):
     """A judge that decides whether a claim about the screen holds."""
 
-    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
-        """Return the verdict within `timeout_s`, and call `report` for each exchange. Raises PlannerError."""
+    def judge(
+        self, claim: str, frame: Frame, *, timeout_s: float, report: Report
+    ) -> Verdict:
+        """Return the verdict within `timeout_s`, and call `report` for each exchange.
+        Raises PlannerError.
+        """
 
 
 @runtime_checkable
 class Reader(Protocol):
     """A reader of values on the screen. A Judge may implement it too."""
 
-    def read(self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
-        """Return a value that fits the JSON Schema within `timeout_s`, and call `report` for each exchange.
+    def read(
+        self,
+        question: str,
+        schema: JsonObject,
+        frame: Frame,
+        *,
+        timeout_s: float,
+        report: Report,
+    ) -> Reading:
+        """Return a value that fits the JSON Schema within `timeout_s`, and call
+        `report` for each exchange.
 
         Raises PlannerError, and Inconclusive if the answer cannot be read.
         """
@@ -234,7 +299,9 @@ class RunObserver(Protocol):
 
 
 class ForwardingController:
-    """A Controller that forwards everything to another one, `desktop`. Override what differs."""
+    """A Controller that forwards everything to another one, `desktop`. Override what
+    differs.
+    """
 
     def __init__(self, desktop: Controller) -> None:
         self.desktop = desktop
@@ -244,7 +311,9 @@ class ForwardingController:
         return self.desktop.frame()
 
     def perform(self, action: DesktopAction) -> None:
-        """Perform one action. Raises ActionError if it cannot be done, DesktopError if the desktop is gone."""
+        """Perform one action. Raises ActionError if it cannot be done, DesktopError if
+        the desktop is gone.
+        """
         self.desktop.perform(action)
 
     def settle(self, *, briefly: bool = False) -> Settled:
@@ -252,15 +321,21 @@ class ForwardingController:
         return self.desktop.settle(briefly=briefly)
 
     def changed_since(self, timestamp: float) -> bool:
-        """Return whether the screen changed after `timestamp`, outside moving regions. Raises DesktopError."""
+        """Return whether the screen changed after `timestamp`, outside moving regions.
+        Raises DesktopError.
+        """
         return self.desktop.changed_since(timestamp)
 
     def wait_changed(self, timestamp: float, timeout_s: float) -> bool:
-        """Wait at most `timeout_s` until `changed_since` is true; return whether it is. Raises DesktopError."""
+        """Wait at most `timeout_s` until `changed_since` is true; return whether it is.
+        Raises DesktopError.
+        """
         return self.desktop.wait_changed(timestamp, timeout_s)
 
     def raw_frame(self) -> RawFrame:
-        """Return the pixels of the screen now, without taking a frame. Raises DesktopError."""
+        """Return the pixels of the screen now, without taking a frame. Raises
+        DesktopError.
+        """
         return self.desktop.raw_frame()
 
     def transient_frames(self) -> tuple[Frame, ...]:

@@ -1,4 +1,6 @@
-"""The answers of a judge: verdicts on claims, values read off the screen, their tokens; the triages of a failure."""
+"""The answers of a judge: verdicts on claims, values read off the screen, their tokens;
+the triages of a failure.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ USER_VERDICT = "according to the user who recorded it: "
 
 @dataclass(frozen=True)
 class Usage:
-    """The tokens of one model call, or a sum of them. `input` includes the cached ones."""
+    """The tokens of one model call, or a sum of them. `input` includes the cached
+    ones.
+    """
 
     input: int = 0
     cached: int = 0
@@ -41,11 +45,13 @@ class Usage:
 class Verdict:
     """A judge's verdict on a claim about a frame, with the reason first.
 
-    It is true if the claim holds and false if it fails. An unsure verdict is neither: its `bool()` raises Inconclusive,
-    so that neither `assert` nor `assert not` passes. To continue, ask whether it `holds`, or ask for its `kind`.
+    It is true if the claim holds and false if it fails. An unsure verdict is neither:
+    its `bool()` raises Inconclusive, so that neither `assert` nor `assert not` passes.
+    To continue, ask whether it `holds`, or ask for its `kind`.
 
-    `votes` are the single votes, in order. `screens` is the number of screens that were judged, one after another; the
-    last one decides. `usage` is the sum over all of them.
+    `votes` are the single votes, in order. `screens` is the number of screens that were
+    judged, one after another; the last one decides. `usage` is the sum over all of
+    them.
     """
 
     claim: str
@@ -69,17 +75,26 @@ class Verdict:
         return self.holds
 
     def __str__(self) -> str:
-        votes = f" (votes: {', '.join(self.votes)})" if len(self.votes) > 1 else ""
-        screens = f" (asked on {self.screens} screens)" if self.screens > 1 else ""
-        return f"{self.kind}{votes}{screens}: {self.claim!r}: {line(self.reason)}"
+        return f"{self.kind}{asked_of(self)}: {self.claim!r}: {line(self.reason)}"
 
     def __repr__(self) -> str:
         return f"<Verdict {self}>"
 
 
+def asked_of(verdict: Verdict) -> str:
+    """Return the votes and the number of screens, if more than one; else ""."""
+    text = ""
+    if len(verdict.votes) > 1:
+        text += f" (votes: {', '.join(verdict.votes)})"
+    if verdict.screens > 1:
+        text += f" (asked on {verdict.screens} screens)"
+    return text
+
+
 @dataclass(frozen=True)
 class Reading:
-    """A value that was read off a frame to answer a question: the reason, the value as JSON, and its region.
+    """A value that was read off a frame to answer a question: the reason, the value as
+    JSON, and its region.
 
     `value` is None if it is not on the screen.
     """
@@ -94,17 +109,28 @@ class Reading:
 
 
 def error_for_verdicts(kinds: Sequence[VerdictKind]) -> type[TaskFailed]:
-    """Return the error class for claims that do not all hold: ProductFailed if one fails, else Inconclusive."""
+    """Return the error class for claims that do not all hold: ProductFailed if one
+    fails, else Inconclusive.
+    """
     return ProductFailed if "fails" in kinds else Inconclusive
 
 
 def check_answer(judge: object, answer: T, kind: type[T]) -> T:
-    """Return the answer of a judge, which may be custom. Raises SettingsError if it is not of that class."""
-    if isinstance(answer, kind) and (not isinstance(answer, Verdict) or answer.kind in get_args(VerdictKind)):
+    """Return the answer of a judge, which may be custom. Raises SettingsError if it is
+    not of that class.
+    """
+    if isinstance(answer, kind) and (
+        not isinstance(answer, Verdict) or answer.kind in get_args(VerdictKind)
+    ):
         return answer
-    wanted = 'Verdict(claim, "holds", reason), or "fails", or "unsure"' if kind is Verdict else kind.__name__
+    wanted = (
+        'Verdict(claim, "holds", reason), or "fails", or "unsure"'
+        if kind is Verdict
+        else kind.__name__
+    )
     raise SettingsError(
-        f"the judge {type(judge).__module__}:{type(judge).__qualname__} must return a {wanted}, got {answer!r}"
+        f"the judge {type(judge).__module__}:{type(judge).__qualname__} must return a"
+        f" {wanted}, got {answer!r}"
     )
 
 

@@ -1,4 +1,6 @@
-"""The connection between this process and a VNC server: its address, encryption, certificates, a user's name."""
+"""The connection between this process and a VNC server: its address, encryption,
+certificates, a user's name.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,15 @@ _FINGERPRINT = re.compile(r"sha256:[0-9a-f]{64}")
 _FIRST_PORT = 5900
 """VNC's port of display 0."""
 _FIRST_TO_BE_A_PORT = 100
-"""The first number behind one colon that is a port and no display, as in TigerVNC's viewer."""
+"""The first number behind one colon that is a port and no display, as in TigerVNC's
+viewer.
+"""
 _ENDPOINT = re.compile(r"(\[[^\]]*\]|[^:/@\[\]]*)(?:(::?)([0-9]{1,5}))?")
 
 
 def host_and_port(address: str) -> tuple[str, int] | None:
-    """Return host ("" if there is none) and port of `host::port`, `host:display`, `host:port` or `vnc://host:port`.
+    """Return host ("" if there is none) and port of `host::port`, `host:display`,
+    `host:port` or `vnc://host:port`.
 
     Return None for a WebSocket and the path of a unix socket. Raises SettingsError.
     """
@@ -28,21 +33,33 @@ def host_and_port(address: str) -> tuple[str, int] | None:
     if kind in ("ws", "wss") or (not kind and "/" in address):
         return None
     if "@" in remainder:
-        raise SettingsError("the URL must not contain a user name or a password, because reports show it")
-    if kind in ("http", "https"):
-        socket = f"{kind.replace('http', 'ws')}://{remainder.partition('/')[0]}/websockify"
         raise SettingsError(
-            f"a VNC server must be given by its own address, got the web page {visible!r}. If that is noVNC, write "
-            f"{socket!r}, or the path that its settings name"
+            "the URL must not contain a user name or a password, because reports"
+            " show it"
+        )
+    if kind in ("http", "https"):
+        socket = (
+            f"{kind.replace('http', 'ws')}://{remainder.partition('/')[0]}/websockify"
+        )
+        raise SettingsError(
+            "a VNC server must be given by its own address, got the web page"
+            f" {visible!r}. If that is noVNC, write {socket!r}, or the path that its"
+            " settings name"
         )
     endpoint = _ENDPOINT.fullmatch(remainder.rstrip("/") if kind == "vnc" else visible)
     host, colons, number = endpoint.groups() if endpoint else ("", "", "")
-    port = int(number or 0) + (_FIRST_PORT if colons != "::" and int(number or 0) < _FIRST_TO_BE_A_PORT else 0)
+    port = int(number or 0) + (
+        _FIRST_PORT if colons != "::" and int(number or 0) < _FIRST_TO_BE_A_PORT else 0
+    )
     if not endpoint or port > 65535 or host.isdecimal():
-        remedy = f". For a port of this machine write 'localhost::{host}'" if host.isdecimal() else ""
+        remedy = (
+            f". For a port of this machine write 'localhost::{host}'"
+            if host.isdecimal()
+            else ""
+        )
         raise SettingsError(
-            "a VNC server must be 'host::port', 'host:display', 'vnc://host:port', 'ws://…', 'wss://…' or a socket's "
-            f"path, got {visible!r}{remedy}"
+            "a VNC server must be 'host::port', 'host:display', 'vnc://host:port',"
+            f" 'ws://…', 'wss://…' or a socket's path, got {visible!r}{remedy}"
         )
     return host.strip("[]"), port
 
@@ -51,19 +68,25 @@ def host_and_port(address: str) -> tuple[str, int] | None:
 class Wire:
     """The rules for one connection.
 
-    `user`: for servers that ask for a name. `tls`: "auto" uses TLS if a server across a network offers a certificate;
-    "require" requires it; "off" uses none. `tls_ca`: a file of authorities instead of the system's; requires TLS.
-    `tls_fingerprint`: the fingerprint of the only accepted certificate; requires TLS. `of` makes it of settings.
+    `user`: for servers that ask for a name. `password_env`: the variable that errors name
+    if a server wants a password. `tls`: "auto" uses TLS if a server across a
+    network offers a certificate; "require" requires it; "off" uses none. `tls_ca`: a
+    file of authorities instead of the system's; requires TLS.
+    `tls_fingerprint`: the fingerprint of the only accepted certificate; requires TLS.
+        `of` makes it of settings.
     """
 
     user: str = ""
     tls: TlsChoice = "auto"
     tls_ca: str = ""
     tls_fingerprint: str = ""
+    password_env: str = "VNC_USE_PASSWORD"
 
     @classmethod
     def of(cls, user: str, tls: str) -> Wire:
-        """Return the rules that `vnc_tls` names: a choice, a fingerprint, or a file. Raises SettingsError."""
+        """Return the rules that `vnc_tls` names: a choice, a fingerprint, or a file.
+        Raises SettingsError.
+        """
         if tls in get_args(TlsChoice):
             return cls(user, cast(TlsChoice, tls))
         fingerprint = _canonical(tls) if tls.lower().startswith("sha256:") else ""
@@ -76,8 +99,14 @@ class Wire:
 
     @property
     def demand(self) -> str:
-        """Return the setting that requires TLS, as it is written; "" where none does."""
-        return f"vnc_tls={self.tls_ca or self.tls_fingerprint or self.tls}" if self.requires_tls else ""
+        """Return the setting that requires TLS, as it is written; "" where none
+        does.
+        """
+        return (
+            f"vnc_tls={self.tls_ca or self.tls_fingerprint or self.tls}"
+            if self.requires_tls
+            else ""
+        )
 
 
 def _canonical(fingerprint: str) -> str:
@@ -85,5 +114,7 @@ def _canonical(fingerprint: str) -> str:
     name, _, number = fingerprint.strip().lower().partition(":")
     canonical = f"{name}:{number.replace(':', '')}"
     if not _FINGERPRINT.fullmatch(canonical):
-        raise SettingsError(f"vnc_tls must be sha256: and 64 hexadecimal digits, got {fingerprint!r}")
+        raise SettingsError(
+            f"vnc_tls must be sha256: and 64 hexadecimal digits, got {fingerprint!r}"
+        )
     return canonical

@@ -1,4 +1,6 @@
-"""The desk of one `pytest --vnc-ui`, in a separate process: it ends once the session and its last page have."""
+"""The desk of one `pytest --vnc-ui`, in a separate process: it ends once the session
+and its last page have.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,13 @@ def main() -> None:
     """
     desk = Desk()
     server = DeskServer(desk)
-    sys.stdout.write(json.dumps([server.url, server.session_url, desk.session_token]) + "\n")
+    sys.stdout.write(
+        json.dumps([server.url, server.session_url, desk.session_token]) + "\n"
+    )
     sys.stdout.close()
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)  # while a page is open, who reads the session's output waits for no end of it
+    # while a page is open, who reads the session's output waits for no end of it
+    os.dup2(nowhere, 2)
     os.close(nowhere)
     server.end_when_idle()
 

@@ -1,4 +1,6 @@
-"""Actions that wait for approval, on the page: of a session that runs, and of runs that wait in their directories."""
+"""Actions that wait for approval, on the page: of a session that runs, and of runs that
+wait in their directories.
+"""
 
 from __future__ import annotations
 
@@ -27,19 +29,27 @@ LAST_LINES = 20
 """The most lines of a command's output that the page shows."""
 
 
-def question_of(trace: Trace, request: ApprovalRequest, policy: str) -> tuple[dict[str, Any], PolicyChange | None]:
-    """Return what the page shows of an action that waits, and what "allow always" would write.
+def question_of(
+    trace: Trace, request: ApprovalRequest, policy: str
+) -> tuple[dict[str, Any], PolicyChange | None]:
+    """Return what the page shows of an action that waits, and what "allow always" would
+    write.
 
     `policy` is the policy file that the settings name.
     """
-    action, confirmation, ruling = request.proposal.action, request.proposal.confirmation, request.ruling
+    action, confirmation, ruling = (
+        request.proposal.action,
+        request.proposal.confirmation,
+        request.ruling,
+    )
     context = ReviewContext(trace.started.test_id, trace.started.task)
     for step in trace.steps:
         context = context.after(step)
     change, reason = None, ""
     try:
         change = always_allowing(request, policy, context, getpass.getuser())
-    except (SettingsError, KeyError, OSError) as exc:  # the last two: a user without a name
+    except (SettingsError, KeyError, OSError) as exc:
+        # the last two: a user without a name
         reason = str(exc)
     frame = trace.last_frame
     try:
@@ -54,7 +64,9 @@ def question_of(trace: Trace, request: ApprovalRequest, policy: str) -> tuple[di
         "step": request.number,
         "action": format_caption(action),
         "call": json.dumps(to_json(action), ensure_ascii=False),
-        "explanation": confirmation.explanation if confirmation else request.proposal.intent,
+        "explanation": (
+            confirmation.explanation if confirmation else request.proposal.intent
+        ),
         "rule": ruling.explanation or ruling.rule,
         "points": [list(point) for point in points(action)],
         "size": [frame.width, frame.height],
@@ -67,20 +79,37 @@ def question_of(trace: Trace, request: ApprovalRequest, policy: str) -> tuple[di
 class PageApprover:
     """An approver that asks the page about the actions of one test.
 
-    `run_dir` returns the directory of its newest run. In a `rehearsal` an action that was allowed before is allowed.
+    `run_dir` returns the directory of its newest run. In a rehearsal an action that is
+    in `allowed` needs no answer.
     """
 
-    def __init__(self, link: Link, run_dir: Callable[[], Path], allowed: set[str], *, is_rehearsal: bool) -> None:
-        self._link, self._run_dir, self._allowed, self._is_rehearsal = link, run_dir, allowed, is_rehearsal
+    def __init__(
+        self,
+        link: Link,
+        run_dir: Callable[[], Path],
+        allowed: set[str],
+        *,
+        is_rehearsal: bool,
+    ) -> None:
+        self._link, self._run_dir, self._allowed, self._is_rehearsal = (
+            link,
+            run_dir,
+            allowed,
+            is_rehearsal,
+        )
 
     def approve(self, request: ApprovalRequest) -> bool:
-        """Return whether the user allows the action. A policy file that changed meanwhile is shown again."""
+        """Return whether the user allows the action. A policy file that changed
+        meanwhile is shown again.
+        """
         action = json.dumps(to_json(request.proposal.action), sort_keys=True)
         if self._is_rehearsal and action in self._allowed:
             return True
         while True:
             trace = read_trace(self._run_dir())
-            question, change = question_of(trace, request, str(trace.started.settings.get("policy") or ""))
+            question, change = question_of(
+                trace, request, str(trace.started.settings.get("policy") or "")
+            )
             with uncounted():
                 kind, _ = self._link.put_question(**question)
             if kind == "always" and change and not change.write():
@@ -91,19 +120,29 @@ class PageApprover:
 
 
 class WaitingRuns:
-    """The runs in `runs_dir` that wait, each answered by `cua-vnc approve` or `deny` in a separate process.
+    """The runs in `runs_dir` that wait, each answered by `cua-vnc approve` or `deny` in
+    a separate process.
 
-    `options` are what these commands need, such as `--vnc`; `policy` is the policy file that the settings name.
+    `options` are what these commands need, such as `--vnc`; `policy` is the policy file
+    that the settings name.
     """
 
     def __init__(self, runs_dir: Path, options: Sequence[str], policy: str) -> None:
-        self._runs_dir, self._options, self._policy = runs_dir.resolve(), list(options), policy
+        self._runs_dir, self._options, self._policy = (
+            runs_dir.resolve(),
+            list(options),
+            policy,
+        )
         self._running: dict[str, subprocess.Popen[str]] = {}
         self._changes: dict[str, PolicyChange] = {}
         self._seen: dict[str, tuple[int, dict[str, Any] | None]] = {}
-        """The question of each run by the size of its trace, so that an unchanged trace is read once."""
+        """The question of each run by the size of its trace, so that an unchanged trace
+        is read once.
+        """
         self.on_result: Callable[[str, str], object] = lambda run, text: None
-        """Called from a thread with the run and the last lines, once a command has ended."""
+        """Called from a thread with the run and the last lines, once a command has
+        ended.
+        """
 
     def questions(self) -> dict[str, dict[str, Any]]:
         """Return what the page shows of each run that waits, by the run's directory."""
@@ -121,12 +160,16 @@ class WaitingRuns:
             if self._seen.get(run, (-1, None))[0] == size:
                 return self._seen[run][1]
             trace = read_trace(path)
-        except (OSError, RunDirectoryError):  # `cua-vnc approve` tells what is wrong with it
+        except (OSError, RunDirectoryError):
+            # `cua-vnc approve` tells what is wrong with it
             return None
         question = None
         if trace.open_approval and outcome_of(trace) == str(Outcome.WAITING):
             question, change = question_of(trace, trace.open_approval, self._policy)
-            question |= {"type": "question", "id": f"run {run} {trace.open_approval.number}"}
+            question |= {
+                "type": "question",
+                "id": f"run {run} {trace.open_approval.number}",
+            }
             self._changes.pop(run, None)
             self._changes |= {run: change} if change else {}
         self._seen[run] = size, question
@@ -142,7 +185,14 @@ class WaitingRuns:
         if kind == "always" and not (change and change.write()):
             return "the policy file has changed. Check the rule again"
         command = "approve" if kind in ("allow", "always") else "deny"
-        arguments = [command, Path(run).name, "--step", str(question["step"]), "--runs-dir", str(self._runs_dir)]
+        arguments = [
+            command,
+            Path(run).name,
+            "--step",
+            str(question["step"]),
+            "--runs-dir",
+            str(self._runs_dir),
+        ]
         self._running[run] = process = subprocess.Popen(
             [sys.executable, "-m", "pytest_vnc_use.cli", *arguments, *self._options],
             stdin=subprocess.DEVNULL,

@@ -1,6 +1,8 @@
-"""The connection of a process of a test session to the desk: what happens goes out, what a user wants comes in.
+"""The connection of a process of a test session to the desk: what happens goes out,
+what a user wants comes in.
 
-A thread sends and another receives, so no test waits for the desk; if the desk dies, tests continue as without it.
+A thread sends and another receives, so no test waits for the desk; if the desk dies,
+tests continue as without it.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ from pytest_vnc_use import clock
 from pytest_vnc_use.backends.pixels import encode_png
 from pytest_vnc_use.deadline import uncounted
 from pytest_vnc_use.errors import DesktopError
-from pytest_vnc_use.recordings.accept import NO, Answer, AnswerKind, Question
+from pytest_vnc_use.recordings.accept import NO, Answer, Question
 from pytest_vnc_use.recordings.format import MANUAL
+from pytest_vnc_use.recordings.life import AnswerKind
 from pytest_vnc_use.runs.transcript import format_caption, is_named
 from pytest_vnc_use.types import (
     ApprovalRequest,
@@ -48,23 +51,35 @@ if TYPE_CHECKING:
 LEAST_S = 1 / 15
 """The shortest time between two frames of a test."""
 SHARE = 8
-"""A frame's encoding is followed by so many times as long without one: watching may not slow a test down."""
+"""A frame's encoding is followed by so many times as long without one: watching may not
+slow a test down.
+"""
 HURRY_S = 1.0
 """How long after a user's input frames come without a limit."""
-FINISH_S = 5.0
+FINISH_S = 15.0
 GONE = {"type": "answer", "kind": "no", "text": "the page's server has ended"}
 MAX_PARTS = 8
 """The most rectangles of one frame; more become the box around them."""
 
 
 class Link:
-    """The connection. `hello` says which process this is, `on_stop` is called when a user stops the tests."""
+    """The connection. `worker` names this process among those of pytest-xdist, "" for
+    any other; `on_stop` is called when a user stops the tests.
+    """
 
-    def __init__(self, url: str, token: str, worker: str, on_stop: Callable[[], None]) -> None:
+    def __init__(
+        self, url: str, token: str, worker: str, on_stop: Callable[[], None]
+    ) -> None:
         bearer = {"Authorization": f"Bearer {token}"}
         self._closing = ExitStack()
         self._websocket = self._closing.enter_context(
-            connect(url, additional_headers=bearer, compression=None, proxy=None, max_size=None)
+            connect(
+                url,
+                additional_headers=bearer,
+                compression=None,
+                proxy=None,
+                max_size=None,
+            )
         )
         self._on_stop = on_stop
         self._outgoing: queue.SimpleQueue[str | bytes | None] = queue.SimpleQueue()
@@ -74,7 +89,9 @@ class Link:
         self._listeners: dict[str, Callable[[dict[str, Any]], None]] = {}
         self._passed: set[str] = set()
         self.is_open, self.is_paused, self.watched = True, False, 0
-        """`watched` is 0 while no page looks, else another number each time that pages need whole screens."""
+        """`watched` is 0 while no page looks, else another number each time that pages
+        need whole screens.
+        """
         self._watch_count = 0
         self.on_unseen: Callable[[], object] = lambda: None
         """Called when a question is put that no page shows."""
@@ -88,11 +105,14 @@ class Link:
             self._outgoing.put(json.dumps(message))
 
     def send_frame(self, png: bytes, *, waits: bool = False, **header: Any) -> None:
-        """Send a part of a screen: the length of the header, the header, the image; soon, or at once."""
+        """Send a part of a screen: the length of the header, the header, the image;
+        soon, or at once.
+        """
         head = json.dumps(header).encode()
         message = struct.pack(">I", len(head)) + head + png
         if waits:
-            with suppress(OSError, WebSocketException):  # the desk is gone, and `_receive_all` notes it
+            # the desk is gone, and `_receive_all` notes it
+            with suppress(OSError, WebSocketException):
                 self._websocket.send(message)
         elif self.is_open:
             self._outgoing.put(message)
@@ -102,31 +122,44 @@ class Link:
         self._outgoing.put(None)
 
     def finish(self, text: str) -> None:
-        """Leave a last text on the pages, before what serves them ends; at most some seconds."""
+        """Leave a last text on the pages, before what serves them ends; at most some
+        seconds.
+        """
         self.send(type="finished", text=text)
         with self._changed:
             self._changed.wait_for(lambda: not self.is_open, FINISH_S)
 
     def wait_while_paused(self, test: str) -> None:
-        """Wait while a user has paused the tests, for the next step or the end of the pause; no limit counts it."""
+        """Wait while a user has paused the tests, for the next step or the end of the
+        pause; no limit counts it.
+        """
         if not self.is_paused:
             return
         self.send(type="test", test=test, is_waiting=True)
         try:
             with uncounted(), self._changed:
                 self._passed.discard(test)
-                self._changed.wait_for(lambda: not (self.is_paused and self.is_open) or test in self._passed)
+                self._changed.wait_for(
+                    lambda: (
+                        not (self.is_paused and self.is_open) or test in self._passed
+                    )
+                )
         finally:  # Stop interrupts it
             self.send(type="test", test=test, is_waiting=False)
 
     def ask(self, question: Question, hide: Callable[[str], str]) -> Answer:
         """Return a reviewer's answer; no if the desk is gone."""
-        images = [base64.b64encode(Path(image).read_bytes()).decode() for image in question.images]
+        images = [
+            base64.b64encode(Path(image).read_bytes()).decode()
+            for image in question.images
+        ]
         kind, text = self.put_question(**facts_of(question, hide), images=images)
         return Answer(kind, text) if kind in get_args(AnswerKind) else NO  # type: ignore[arg-type]  # it is one of them
 
     def put_question(self, **question: Any) -> tuple[str, str]:
-        """Put a question to the pages; return the kind of the answer and its text, "no" if the desk is gone."""
+        """Put a question to the pages; return the kind of the answer and its text, "no"
+        if the desk is gone.
+        """
         self._questions += 1
         number = f"{id(self)}-{self._questions}"
         self.send(type="question", id=number, **question)
@@ -137,8 +170,11 @@ class Link:
             return self._answers.pop(number, ("no", ""))
 
     @contextmanager
-    def asking(self, listener: Callable[[dict[str, Any]], None], **question: Any) -> Iterator[str]:
-        """Put a question to the page, and yield its ID. A thread calls `listener` with all that pages send about it.
+    def asking(
+        self, listener: Callable[[dict[str, Any]], None], **question: Any
+    ) -> Iterator[str]:
+        """Put a question to the page, and yield its ID. A thread calls `listener` with
+        all that pages send about it.
 
         The last of that is an answer. It is a denial once the desk is gone.
         """
@@ -169,7 +205,8 @@ class Link:
                 listener(message)
         except (OSError, WebSocketException):
             pass  # as at the end
-        finally:  # also after the error of a listener: nobody waits for what no longer comes
+        finally:
+            # also after the error of a listener: nobody waits for what no longer comes
             with self._changed:
                 self.is_open, self.watched = False, 0
                 self._changed.notify_all()
@@ -214,22 +251,30 @@ def facts_of(question: Question, hide: Callable[[str], str] = str) -> dict[str, 
 
 
 class Watcher:
-    """An observer that shows the runs of one test on the desk. `hide` takes secrets out of texts.
+    """An observer that shows the runs of one test on the desk. `hide` takes secrets out
+    of texts.
 
-    `screen` returns the live pixels, None where there are none, or where a secret might be seen on them. Then the frame
-    after each step is shown, as the run directory has it: `stored` returns its PNG.
+    `screen` returns the live pixels, None where there are none, or where a secret might
+    be seen on them. Then the frame after each step is shown, as the run directory has
+    it: `stored` returns its PNG.
     """
 
     def __init__(self, link: Link, test: str, hide: Callable[[str], str]) -> None:
         self._link, self._test, self._hide = link, test, hide
-        self._is_ended, self._woken, self._hurries_until_s = False, threading.Event(), 0.0
+        self._is_ended, self._woken, self._hurries_until_s = (
+            False,
+            threading.Event(),
+            0.0,
+        )
         self.screen: Callable[[], Framebuffer | None] = lambda: None
         self.stored: Callable[[FrameRef], bytes | None] = lambda ref: None
         self._dollars = 0.0
 
     def start(self) -> None:
         """Send frames until `close`."""
-        threading.Thread(target=self._send_frames, daemon=True, name="vnc-use frames").start()
+        threading.Thread(
+            target=self._send_frames, daemon=True, name="vnc-use frames"
+        ).start()
 
     def close(self) -> None:
         """Send no more frames."""
@@ -242,11 +287,22 @@ class Watcher:
         self._woken.set()
 
     def observe(self, event: RunEvent) -> None:
-        """Tell the desk what happened; wait before a step while a user has paused the tests."""
+        """Tell the desk what happened; wait before a step while a user has paused the
+        tests.
+        """
         match event:
             case RunStarted():
-                doing = "looks at the screen, please wait" if event.planner == MANUAL else f"waits for {event.planner}"
-                self._send_facts(task=self._hide(event.task), planner=event.planner, doing=doing)
+                doing = (
+                    "looks at the screen, please wait"
+                    if event.planner == MANUAL
+                    else f"waits for {event.planner}"
+                )
+                self._send_facts(
+                    task=self._hide(event.task),
+                    planner=event.planner,
+                    doing=doing,
+                    steps=[],
+                )
             case StepStarted():
                 self._send_step(event.number, event.proposal, event.ruling.kind)
                 self._link.wait_while_paused(self._test)
@@ -254,26 +310,49 @@ class Watcher:
                 step = event.step
                 self._send_step(step.number, step.proposal, step.ruling.kind, step)
                 self._send_facts(doing="")
-                if self._link.watched and self.screen() is None and (png := self.stored(step.frame_after)):
+                if (
+                    self._link.watched
+                    and self.screen() is None
+                    and (png := self.stored(step.frame_after))
+                ):
                     ref = step.frame_after
-                    self._link.send_frame(png, test=self._test, x=0, y=0, width=ref.width, height=ref.height)
+                    self._link.send_frame(
+                        png,
+                        test=self._test,
+                        x=0,
+                        y=0,
+                        width=ref.width,
+                        height=ref.height,
+                    )
             case GateAwaited():
-                self._send_facts(doing=f"waits for the recorded screen, {event.remaining_s:.0f} s left")
+                doing = f"waits for the recorded screen, {event.remaining_s:.0f} s left"
+                if event.recorded_s:
+                    doing += f", it took {event.recorded_s:.0f} s when recorded"
+                self._send_facts(doing=doing)
             case ModelRequest():
-                self._send_facts(doing=f"asks {'the judge' if event.purpose == 'judge' else event.model}")
+                self._send_facts(
+                    doing=(
+                        "asks"
+                        f" {'the judge' if event.purpose == 'judge' else event.model}"
+                    )
+                )
             case ModelExchange():
                 self._dollars += event.dollars or 0.0
                 self._send_facts(dollars=round(self._dollars, 6))
             case Judged():
                 verdict = event.verdict
                 self._send_facts(
-                    claim=self._hide(verdict.claim), verdict=verdict.kind, reason=self._hide(verdict.reason)
+                    claim=self._hide(verdict.claim),
+                    verdict=verdict.kind,
+                    reason=self._hide(verdict.reason),
                 )
             case ApprovalRequest():
                 self._send_facts(doing="waits for approval")
             case RunEnded():
                 self._send_facts(
-                    doing="", outcome=str(event.outcome or ""), problem=self._hide(event.message or event.error)
+                    doing="",
+                    outcome=str(event.outcome or ""),
+                    problem=self._hide(event.message or event.error),
                 )
             case _:
                 pass  # the run directory has the rest
@@ -281,16 +360,30 @@ class Watcher:
     def _send_facts(self, **facts: Any) -> None:
         self._link.send(type="test", test=self._test, **facts)
 
-    def _send_step(self, number: int, proposal: Proposal, ruling: str, done: Step | None = None) -> None:
-        """Tell of a step, once it is done with what it acted on: its name, else an image of the place."""
-        caption = self._hide(proposal.intent or format_caption(proposal.action, done.elements if done else ()))
-        crop = self.stored(done.crop) if done and done.crop and not is_named(done) else None
+    def _send_step(
+        self, number: int, proposal: Proposal, ruling: str, done: Step | None = None
+    ) -> None:
+        """Tell of a step, once it is done with what it acted on: its name, else an
+        image of the place.
+        """
+        caption = self._hide(
+            proposal.intent
+            or format_caption(proposal.action, done.elements if done else ())
+        )
+        crop = (
+            self.stored(done.crop)
+            if done and done.crop and not is_named(done)
+            else None
+        )
         facts: dict[str, object] = {
             "caption": caption,
             "points": [list(point) for point in points(proposal.action)],
             "ruling": ruling,
         }
-        facts |= {"is_done": bool(done), "error": self._hide(done.error) if done else ""}
+        facts |= {
+            "is_done": bool(done),
+            "error": self._hide(done.error) if done else "",
+        }
         facts |= {"crop": base64.b64encode(crop).decode()} if crop else {}
         self._link.send(type="step", test=self._test, number=number, **facts)
 
@@ -317,12 +410,24 @@ class Watcher:
             since, parts = screen.regions_since(since)
             width, height = screen.size
             if len(parts) > MAX_PARTS:
-                left, top = min(part.left for part, _ in parts), min(part.top for part, _ in parts)
-                right, bottom = max(part.right for part, _ in parts), max(part.bottom for part, _ in parts)
+                left, top = (
+                    min(part.left for part, _ in parts),
+                    min(part.top for part, _ in parts),
+                )
+                right, bottom = (
+                    max(part.right for part, _ in parts),
+                    max(part.bottom for part, _ in parts),
+                )
                 box = type(parts[0][0])(left, top, right, bottom)
                 parts = [(box, screen.part(box))]
             for part, pixels in parts:
-                header = {"test": self._test, "x": part.left, "y": part.top, "width": width, "height": height}
+                header = {
+                    "test": self._test,
+                    "x": part.left,
+                    "y": part.top,
+                    "width": width,
+                    "height": height,
+                }
                 self._link.send_frame(encode_png(pixels), waits=True, **header)
             finished_at = clock.monotonic()
             due_at = finished_at + max(LEAST_S, SHARE * (finished_at - started_at))

@@ -1,12 +1,15 @@
-"""The drifts and heals of a CI job, from its run directories: in groups, each accepted from CI's frames.
+"""The drifts and heals of a CI job, from its run directories: in groups, each accepted
+from CI's frames.
 
 Of each test in a directory the newest attempt counts.
 
-A run reached one gate that stayed closed, and only that gate is accepted; what comes after it is unknown until the test
-is replayed. Drifts with identical pixels recorded and now, at the same place, are one group and get one answer. What a
-model did at a drift in CI is a proposal: the whole recording as it would be, accepted or not. Run directories may come
-from an untrusted source: a recording is changed only within this directory, only where it exists, and only if it still
-has the screen that CI compared with.
+A run reached one gate that stayed closed, and only that gate is accepted; what comes
+after it is unknown until the test is replayed. Drifts with identical pixels recorded
+and now, at the same place, are one group and get one answer. What a model did at a
+drift in CI is a proposal: the whole recording as it would be, accepted or not. Run
+directories may come from an untrusted source: a recording is changed only within this
+directory, only where it exists, and only if it still has the screen that CI compared
+with.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import unified_diff
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,37 +26,58 @@ from typing import Any
 from pytest_vnc_use import clock
 from pytest_vnc_use.backends.pixels import boxes_of
 from pytest_vnc_use.errors import RunDirectoryError, SettingsError, VncUseError
-from pytest_vnc_use.files import read_regular
+from pytest_vnc_use.files import explain_unreadable, read_regular
 from pytest_vnc_use.recordings.accept import (
     NO,
     Answer,
-    AnswerKind,
     Question,
     Review,
     Reviewer,
-    changes_of,
     images_of,
     user_name,
 )
-from pytest_vnc_use.recordings.format import Accepted, Recording, Screen
+from pytest_vnc_use.recordings.course import gate_to
+from pytest_vnc_use.recordings.drift import explained
+from pytest_vnc_use.recordings.format import (
+    Accepted,
+    Evidence,
+    Recording,
+    Screen,
+    Segment,
+    screens,
+    with_screens,
+)
 from pytest_vnc_use.recordings.gates import Gate
 from pytest_vnc_use.recordings.images import Pixels, differing, frame_of, pixels_of
-from pytest_vnc_use.recordings.replay import gate_to
-from pytest_vnc_use.recordings.store import AFTER, BEFORE, Key, add_masks, load, recordings_of, save
+from pytest_vnc_use.recordings.life import AnswerKind
+from pytest_vnc_use.recordings.store import (
+    AFTER,
+    BEFORE,
+    Key,
+    add_masks,
+    load,
+    recordings_of,
+    save,
+)
 from pytest_vnc_use.runs.directory import FinishedTest, RunDirectory, read_finished_test
+from pytest_vnc_use.runs.json_lines import COPY_AGAIN
 from pytest_vnc_use.runs.trace import Trace, read_trace
 from pytest_vnc_use.runs.transcript import format_caption
 from pytest_vnc_use.types import Drift, StepFinished
 from pytest_vnc_use.types.actions import Point, points
 from pytest_vnc_use.ui.link import facts_of
 
+_VERDICT = "a model's verdict"
+_HEAD_BYTES = 1_000
 MAX_UNPACKED = 4_000_000_000
 """The most bytes that a zip of run directories may unpack to."""
 
 
 @dataclass(eq=False)
 class JobDrift:
-    """One gate that stayed closed in CI: the recording's file and text then, the place in it, and what was seen."""
+    """One gate that stayed closed in CI: the recording's file and text then, the place
+    in it, and what was seen.
+    """
 
     test: str
     problem: str
@@ -65,29 +89,48 @@ class JobDrift:
     diff = ""
 
     def opened(self) -> tuple[Recording, Screen, Gate, tuple[Point, ...]]:
-        """Return the recording as it is now, the gate's screen in it, the gate, and where the step acts.
+        """Return the recording as it is now, the gate's screen in it, the gate, and
+        where the step acts.
 
         Raises RecordingError.
         """
         recording = load(self.path)
         assert recording
-        run = recording.runs[self.run]
+        run = recording.segments[self.run]
         steps = run.steps
-        before = recording.runs[self.run - 1].steps if self.run else ()
-        gate = gate_to(run, self.step, recording.masks, before[-1].screen if before else None)
+        before = recording.segments[self.run - 1].steps if self.run else ()
+        gate = gate_to(
+            run, self.step, recording.masks, before[-1].screen if before else None
+        )
         screen = steps[self.step].screen if self.step < len(steps) else run.end
-        return recording, screen, gate, tuple(points(steps[self.step].action)) if self.step < len(steps) else ()
+        return (
+            recording,
+            screen,
+            gate,
+            tuple(points(steps[self.step].action)) if self.step < len(steps) else (),
+        )
 
     def ask(self, reviewer: Reviewer, directory: RunDirectory) -> tuple[Review, Answer]:
-        """Have the reviewer answer as in a replay; return the review, and the answer. Raises RecordingError."""
+        """Have the reviewer answer as in a replay; return the review, and the answer.
+        Raises RecordingError.
+        """
         recording, screen, gate, due = self.opened()
         review = Review(reviewer, self.test, directory)
         answer = Answer("accept")
-        if review.opened(gate, self.seen, due).mismatch(self.seen):
-            answer = review.ask(gate, frame_of(self.seen), self.problem, recording.runs[self.run], due)
+        if mismatch := review.with_accepted(gate, self.seen, due).mismatch(self.seen):
+            mismatch = explained(mismatch, gate, self.seen)
+            answer = review.ask(
+                gate,
+                frame_of(self.seen),
+                replace(mismatch, problem=self.problem),
+                recording.segments[self.run],
+                due,
+            )
         if answer.kind == "accept":
-            if still := review.opened(gate, self.seen, due).mismatch(self.seen):
-                return review, Answer("no", f"it cannot be accepted: {review.moved or still.problem}")
+            if still := review.with_accepted(gate, self.seen, due).mismatch(self.seen):
+                return review, Answer(
+                    "no", f"it cannot be accepted: {review.moved or still.problem}"
+                )
             review.note(screen, gate, self.seen, due)
             save(self.path, review.accepted(recording))
         elif answer.kind == "mask":
@@ -97,7 +140,9 @@ class JobDrift:
 
 @dataclass(eq=False)
 class Heal:
-    """What a model did at a drift in CI: the recording's file and text then, and the recording as it proposes it."""
+    """What a model did at a drift in CI: the recording's file and text then, and the
+    recording as it proposes it.
+    """
 
     test: str
     problem: str
@@ -107,21 +152,26 @@ class Heal:
     diff: str
 
     def ask(self, reviewer: Reviewer, directory: RunDirectory) -> tuple[Review, Answer]:
-        """Have the reviewer accept or reject the proposal; return a review, and the answer. Raises RecordingError."""
+        """Have the reviewer accept or reject the proposal; return a review, and the
+        answer. Raises RecordingError.
+        """
         recording = load(self.path)
         assert recording
-        number, step, was, now = _first_other(recording, self.healed)
-        boxes = tuple(boxes_of(differing(was, now)))
-        images = images_of(directory, was, frame_of(now), boxes, ())
+        steps, was, now = _first_other(recording, self.healed)
+        boxes = tuple(boxes_of(differing(was.pixels(), now.pixels())))
+        frame = frame_of(now.pixels())
+        images = images_of(directory, was.pixels(), frame, boxes, ())
         answer = reviewer.ask(Question(self.test, self.problem, boxes, images), ())
         if answer.kind == "accept":
-            run = self.healed.runs[number]
-            count = len(run.steps) - step
-            steps = "1 step" if count == 1 else f"{count} steps"
-            steps = f"{steps} from step {step + 1} by {run.planner}" if count else "a model's verdict"
             at = clock.utc_now().replace(microsecond=0)
-            history = (*recording.history, Accepted(by=user_name(), at=at, steps=steps))
-            save(self.path, self.healed.model_copy(update={"masks": recording.masks, "history": history}))
+            accepted = Accepted(by=user_name(), at=at, steps=steps)
+
+            def with_history(screen: Screen) -> Screen:
+                new = (accepted,) if screen is now else ()
+                return screen.model_copy(update={"history": (*screen.history, *new)})
+
+            healed = with_screens(self.healed, with_history)
+            save(self.path, healed.model_copy(update={"masks": recording.masks}))
         return Review(reviewer, self.test, directory), answer
 
 
@@ -135,21 +185,28 @@ class Group:
 
 
 class CiReview:
-    """The drifts in a directory of runs, or in a zip of one. Raises SettingsError if there are no runs in it."""
+    """The drifts in a directory of runs, or in a zip of one. Raises SettingsError if
+    there are no runs in it.
+    """
 
     def __init__(self, source: Path) -> None:
         self._temporary = TemporaryDirectory(prefix="vnc-use-review-")  # 0700
         self.groups: dict[str, Group] = {}
         self.left_out: list[str] = []
         """Why a drift cannot be shown, a line each."""
-        self._directory = RunDirectory.create(Path(self._temporary.name, "questions"), "review")
+        self._directory = RunDirectory.create(
+            Path(self._temporary.name, "questions"), "review"
+        )
         try:
             runs = self._unpacked(source) if source.is_file() else source
             directories = sorted(
                 {trace.parent for trace in runs.rglob("trace.jsonl")}, reverse=True
             )  # the newest first
             if not directories:
-                raise SettingsError(f"there is no run directory in {str(source)!r}: it must hold the runs of a CI job")
+                raise SettingsError(
+                    f"there is no run directory in {str(source)!r}: it must hold the"
+                    " runs of a CI job"
+                )
         except SettingsError:
             self.close()
             raise
@@ -161,13 +218,17 @@ class CiReview:
                 if ended := read_finished_test(path):
                     test = path.parent, ended.test
                     if ended.is_rehearsal:
-                        unrepeated |= {test} if ended.is_bad and test not in newest else set()
+                        unrepeated |= (
+                            {test} if ended.is_bad and test not in newest else set()
+                        )
                         continue
                     if newest.setdefault(test, ended) != ended:
                         continue  # of an earlier attempt or session
                 for heal in _heals_of(path):
                     if ended and (path.parent, ended.test) in unrepeated:
-                        heal.problem += "; what the model did did not repeat in its rehearsal"
+                        heal.problem += (
+                            "; what the model did did not repeat in its rehearsal"
+                        )
                     if (place := (heal.path, -1, -1)) not in locations:
                         locations.add(place)
                         group = self.groups[f"heal {len(locations)}"] = Group([heal])
@@ -184,23 +245,34 @@ class CiReview:
         try:
             with zipfile.ZipFile(source) as packed:
                 if sum(member.file_size for member in packed.infolist()) > MAX_UNPACKED:
-                    raise SettingsError(f"{str(source)!r} unpacks to more than {MAX_UNPACKED:,} bytes")
+                    raise SettingsError(
+                        f"{str(source)!r} unpacks to more than {MAX_UNPACKED:,} bytes"
+                    )
                 packed.extractall(target)
         except (OSError, zipfile.BadZipFile) as exc:
-            raise SettingsError(f"{str(source)!r} must be a directory of runs, or a zip of one: {exc}") from exc
+            with source.open("rb") as file:
+                head = file.read(_HEAD_BYTES)
+            problem = explain_unreadable(head, "a zip of runs", COPY_AGAIN)
+            problem = problem or f"must be a directory of runs, or a zip of one: {exc}"
+            raise SettingsError(f"{str(source)!r} {problem}") from exc
         return target
 
     def _add(self, drift: JobDrift) -> None:
-        """Add a drift to its group; the first of a group is the one whose images are shown."""
+        """Add a drift to its group; the first of a group is the one whose images are
+        shown.
+        """
         _, _, gate, _ = drift.opened()
-        changes = changes_of(gate, drift.seen) if gate.expected.shape == drift.seen.shape else []
-        if not changes:
+        mismatch = gate.mismatch(drift.seen)
+        boxes = mismatch.boxes if mismatch else ()
+        if not boxes:
             self.left_out.append(f"{drift.test}: {drift.problem}")
             return
         digest = hashlib.sha256(repr(drift.seen.shape).encode())
-        for change in changes:
-            pixels = (change.box.part_of(screen).tobytes() for screen in (gate.expected, drift.seen))
-            digest.update(b"".join([repr(change.box).encode(), *pixels]))
+        for box in boxes:
+            pixels = (
+                box.part_of(screen).tobytes() for screen in (gate.expected, drift.seen)
+            )
+            digest.update(b"".join([repr(box).encode(), *pixels]))
         group = self.groups.setdefault(digest.hexdigest()[:16], Group())
         group.drifts.append(drift)
         if group.question is None:
@@ -218,7 +290,12 @@ class CiReview:
 
     def image(self, name: str) -> Path | None:
         """Return the file of an image that a group shows."""
-        names = {path.name: path for group in self.groups.values() if group.question for path in group.question.images}
+        names = {
+            path.name: path
+            for group in self.groups.values()
+            if group.question
+            for path in group.question.images
+        }
         return names.get(name)
 
     def facts(self) -> dict[str, Any]:
@@ -227,16 +304,26 @@ class CiReview:
         for number, group in self.groups.items():
             assert group.question
             tests = [
-                {"test": drift.test, "problem": drift.problem, "result": group.results.get(drift.test, "")}
+                {
+                    "test": drift.test,
+                    "problem": drift.problem,
+                    "result": group.results.get(drift.test, ""),
+                }
                 for drift in group.drifts
             ]
             images = [f"image/{path.name}" for path in group.question.images]
-            facts = {**facts_of(group.question), "diff": group.drifts[0].diff, "urls": images}
+            facts = {
+                **facts_of(group.question),
+                "diff": group.drifts[0].diff,
+                "urls": images,
+            }
             groups.append({**facts, "id": number, "about": "ci", "tests": tests})
         return {"type": "groups", "groups": groups, "left_out": self.left_out}
 
     def answer(self, number: str, kind: AnswerKind, text: str) -> None:
-        """Write one answer into the recordings of a group; what was refused is noted beside its test."""
+        """Write one answer into the recordings of a group; what was refused is noted
+        beside its test.
+        """
         group = self.groups[number]
         reviewer = Reviewer(lambda question: Answer(kind, text))
         for drift in group.drifts:
@@ -244,7 +331,9 @@ class CiReview:
                 continue
             group.results[drift.test] = self._written(drift, reviewer, kind, text)
 
-    def _written(self, drift: JobDrift | Heal, reviewer: Reviewer, kind: AnswerKind, text: str) -> str:
+    def _written(
+        self, drift: JobDrift | Heal, reviewer: Reviewer, kind: AnswerKind, text: str
+    ) -> str:
         if kind in ("bug", "no"):
             return f"a bug: {text}" if kind == "bug" else "left as it is"
         try:
@@ -254,7 +343,10 @@ class CiReview:
         except (VncUseError, OSError) as exc:
             return f"refused: {exc}"
         if answer.kind != kind:
-            return f"refused: {answer.text or 'its target has moved, so record the test again'}"
+            return (
+                "refused:"
+                f" {answer.text or 'its target has moved, so record the test again'}"
+            )
         return "accepted" if kind == "accept" else "masked"
 
     def close(self) -> None:
@@ -265,7 +357,7 @@ class CiReview:
 def _drifts_of(path: Path) -> Iterator[JobDrift]:
     """Yield the drift that ended a run of a test; none at which a model continued."""
     trace = read_trace(path)
-    last = [drift for drift in trace.drifts if not drift.healed and not drift.problem.startswith("the evidence for")]
+    last = [drift for drift in trace.drifts if not drift.healed and not drift.claim]
     if not trace.started.test_id or not last:
         return
     drift = last[-1]
@@ -274,16 +366,22 @@ def _drifts_of(path: Path) -> Iterator[JobDrift]:
     recording = load(file)
     assert recording
     directory = RunDirectory.open(path)
-    recorded, seen = (pixels_of(directory.load_png(ref)) for ref in (drift.recorded, drift.seen))
+    recorded, seen = (
+        pixels_of(directory.load_png(ref)) for ref in (drift.recorded, drift.seen)
+    )
     done = _done_before(trace, drift)
-    for number, run in enumerate(recording.runs):
+    for number, run in enumerate(recording.segments):
         if run.task != trace.started.task or done > len(run.steps):
             continue
         screen = (run.steps[done].screen if done < len(run.steps) else run.end).pixels()
         if screen.shape == recorded.shape and bool((screen == recorded).all()):
-            yield JobDrift(trace.started.test_id, drift.problem, file, text, number, done, seen)
+            yield JobDrift(
+                trace.started.test_id, drift.problem, file, text, number, done, seen
+            )
             return
-    raise RunDirectoryError(f"{trace.started.test_id}: the recording is not the one that CI compared with")
+    raise RunDirectoryError(
+        f"{trace.started.test_id}: the recording is not the one that CI compared with"
+    )
 
 
 def _heals_of(path: Path) -> Iterator[Heal]:
@@ -296,34 +394,74 @@ def _heals_of(path: Path) -> Iterator[Heal]:
     assert healed
     assert recording
     if read_regular(file) != text:
-        raise RunDirectoryError(f"{test}: the recording is not the one that a model healed in CI")
+        raise RunDirectoryError(
+            f"{test}: the recording is not the one that a model healed in CI"
+        )
     same = ("test", "parameters", "secrets", "screen_size")
     if any(getattr(healed, name) != getattr(recording, name) for name in same):
         raise RunDirectoryError(f"{test}: what a model proposes is of another test")
     before, after = (list(_lines_of(version)) for version in (recording, healed))
-    diff = "\n".join(line for line in [*unified_diff(before, after, n=2, lineterm="")][2:] if not line.startswith("@@"))
+    diff = "\n".join(
+        line
+        for line in [*unified_diff(before, after, n=2, lineterm="")][2:]
+        if not line.startswith("@@")
+    )
     problems = [drift.problem for drift in trace.drifts if drift.healed]
-    yield Heal(test, problems[0] if problems else "a claim was judged again", file, text, healed, diff)
+    yield Heal(
+        test,
+        problems[0] if problems else "a claim was judged again",
+        file,
+        text,
+        healed,
+        diff,
+    )
 
 
 def _lines_of(recording: Recording) -> Iterator[str]:
     """Yield the steps and claims of a recording, as a user reads them."""
-    for run in recording.runs:
+    yield from (f"{claim.verdict}: {claim.claim}" for claim in recording.claims)
+    for run in recording.segments:
         yield run.task
-        yield from (f"  {format_caption(step.action, step.elements)}" for step in run.steps)
+        yield from (
+            f"  {format_caption(step.action, step.elements)}" for step in run.steps
+        )
         yield from (f"  {claim.verdict}: {claim.claim}" for claim in run.claims)
 
 
-def _first_other(recording: Recording, healed: Recording) -> tuple[int, int, Pixels, Pixels]:
-    """Return the run and the step from which on a healed recording is another one, with both screens there."""
-    for number, runs in enumerate(zip(recording.runs, healed.runs, strict=False)):
-        screens = [[*(step.screen for step in run.steps), run.end] for run in runs]
-        for step, (was, now) in enumerate(zip(*screens, strict=False)):
-            actions = [run.steps[step].action if step < len(run.steps) else None for run in runs]
+def _first_other(recording: Recording, healed: Recording) -> tuple[str, Screen, Screen]:
+    """Return what a model did where a healed recording begins to differ, and both
+    screens there.
+    """
+    for runs in zip(recording.segments, healed.segments, strict=False):
+        ends = [[*(step.screen for step in run.steps), run.end] for run in runs]
+        for step, (was, now) in enumerate(zip(*ends, strict=False)):
+            actions = [
+                run.steps[step].action if step < len(run.steps) else None
+                for run in runs
+            ]
             if actions[0] != actions[1] or differing(was.pixels(), now.pixels()).any():
-                return number, step, was.pixels(), now.pixels()
-    run = healed.runs[-1]  # a claim was judged again
-    return len(healed.runs) - 1, len(run.steps), recording.runs[-1].end.pixels(), run.end.pixels()
+                return _steps_from(step, runs[1]), was, now
+    evidence = [[*_evidence(version)] for version in (recording, healed)]
+    for one, other in zip(*evidence, strict=False):
+        was, now = one.screen, other.screen
+        if differing(was.pixels(), now.pixels()).any():
+            return _VERDICT, was, now
+    last = [[*screens(version)][-1] for version in (recording, healed)]
+    return _VERDICT, last[0], last[1]
+
+
+def _steps_from(step: int, run: Segment) -> str:
+    count = len(run.steps) - step
+    if not count:
+        return _VERDICT
+    steps = "1 step" if count == 1 else f"{count} steps"
+    return f"{steps} from step {step + 1} by {run.planner}"
+
+
+def _evidence(recording: Recording) -> Iterator[Evidence]:
+    yield from recording.claims
+    for run in recording.segments:
+        yield from run.claims
 
 
 def _done_before(trace: Trace, drift: Drift) -> int:
@@ -337,10 +475,15 @@ def _done_before(trace: Trace, drift: Drift) -> int:
 
 
 def _file_of(test: str) -> Path:
-    """Return the recording of a test of CI. Raises RecordingError, RunDirectoryError."""
+    """Return the recording of a test of CI. Raises RecordingError,
+    RunDirectoryError.
+    """
     module, _, name = test.partition("::")
     path = Key(Path(module).resolve(), f"{Path(module).name}::{name}").path
     path = path if path.exists() else recordings_of(test)[0]
     if not path.resolve().is_relative_to(Path.cwd()):
-        raise RunDirectoryError(f"{test!r} is not a test of this directory. Start `cua-vnc ui` where pytest is started")
+        raise RunDirectoryError(
+            f"{test!r} is not a test of this directory. Start `cua-vnc ui` where pytest"
+            " is started"
+        )
     return path.resolve()

@@ -1,4 +1,6 @@
-"""The test sessions that the desk starts: pytest in a separate process, and who may connect from there."""
+"""The test sessions that the desk starts: pytest in a separate process, and who may
+connect from there.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 VARIABLE = "VNC_DESK_SESSION"
-"""Names the file, readable by this user only, from which a session reads where its desk is: [url, token]."""
+"""Names the file, readable by this user only, from which a session reads where its desk
+is: [url, token].
+"""
 
 
 class PytestRunner:
-    """Runs tests of `paths`, one session at a time, in this directory; `options` go to pytest as they are."""
+    """Runs tests of `paths`, one session at a time, in this directory; `options` go to
+    pytest as they are.
+    """
 
     def __init__(self, paths: Sequence[str], options: Sequence[str]) -> None:
         self._paths, self._options = list(paths), list(options)
@@ -40,14 +46,18 @@ class PytestRunner:
 
     @property
     def problem(self) -> str:
-        """The problem of a session that ended on its own, and neither ran nor listed all tests; "" if there is none."""
+        """The problem of a session that ended on its own, and neither ran nor listed
+        all tests; "" if there is none.
+        """
         code = self._process.poll() if self._process and not self._is_stopped else None
         if not code or code == 1:  # of 1, the tests tell
             return ""
         return f"pytest ended with exit code {code}, and the terminal shows why"
 
     def run(self, tests: list[str], options: Sequence[str] = ()) -> None:
-        """Run these tests, or all for an empty list. Node IDs come from the page, so none may be an option."""
+        """Run these tests, or all for an empty list. Node IDs come from the page, so
+        none may be an option.
+        """
         wanted = [test for test in tests if not test.startswith("-")]
         self._start([*self._options, *options, *(wanted or self._paths)])
 
@@ -76,7 +86,9 @@ class PytestRunner:
         self._is_stopped = False
         environment = {**os.environ, VARIABLE: str(self.session_file)}
         command = [sys.executable, "-m", "pytest", *arguments]
-        self._process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL)
+        self._process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.DEVNULL
+        )
         threading.Thread(target=self._wait, args=(self._process,), daemon=True).start()
 
     def _wait(self, process: subprocess.Popen[bytes]) -> None:

@@ -1,8 +1,9 @@
 """The server of the desk: the page, and the websockets between pages and test sessions.
 
-Only who has the one-time token of the printed URL gets the cookie that a page's websocket needs, and only sessions that
-got the session token may connect: other users of the machine reach loopback too. Texts of models, tests and programs
-travel as JSON, frames as PNG, and the page shows them as text and images only.
+Only who has the one-time token of the printed URL gets the cookie that a page's
+websocket needs, and only sessions that got the session token may connect: other users
+of the machine reach loopback too. Texts of models, tests and programs travel as JSON,
+frames as PNG, and the page shows them as text and images only.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from urllib.parse import urlsplit
 
 from pytest_vnc_use.errors import SettingsError, install_hint
 from pytest_vnc_use.ui.approve import WaitingRuns
+from pytest_vnc_use.ui.commits import CommitReview
 from pytest_vnc_use.ui.review import CiReview
 from pytest_vnc_use.ui.runner import PytestRunner
 
@@ -32,38 +34,61 @@ try:
     from starlette.routing import Route, WebSocketRoute
     from starlette.websockets import WebSocket, WebSocketDisconnect
 except ImportError as exc:
-    raise SettingsError(f"the page needs Starlette and uvicorn ({exc}). {install_hint('ui')}") from exc
+    raise SettingsError(
+        f"the page needs Starlette and uvicorn ({exc}). {install_hint('ui')}"
+    ) from exc
 
 COOKIE = "vnc_use_desk"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
-    "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:"
+        " data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none';"
+        " form-action 'none'"
+    ),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
 MAX_FRAMES = 30
-"""The most frames that wait for one page; a slower one gets whole screens from then on."""
+"""The most frames that wait for one page; a slower one gets whole screens from then on.
+"""
 MAX_STEPS = 500
 """The most steps kept of one test."""
 CLOSED_PAGE_S = 10.0
-"""How long a question waits after its last page was closed: a page may be loaded again."""
+"""How long a question waits after its last page was closed: a page may be loaded again.
+"""
 ABSENT_S = 300.0
-"""How long a question waits for a page where none is open, or where the connection to the last one was lost."""
+"""How long a question waits for a page where none is open, or where the connection to
+the last one was lost.
+"""
 CLOSED, NO_PAGE = "the page was closed", "no page was open"
 _CLOSES = (1000, 1001)
-"""The codes of a websocket whose page was closed or left; others, uvicorn has 1005, are of a lost connection."""
+"""The codes of a websocket whose page was closed or left; others, uvicorn has 1005, are
+of a lost connection.
+"""
 LOOK_S = 2.0
-"""How often the runs that wait in their directories are looked for while a page is open."""
+"""How often the runs that wait in their directories are looked for while a page is
+open.
+"""
 _FILES = {
     "/": "index.html",
-    **{f"/{name}": name for name in ("desk.css", "desk.js", "screens.js", "record.js", "approve.js", "review.js")},
+    **{
+        f"/{name}": name
+        for name in (
+            "desk.css",
+            "desk.js",
+            "screens.js",
+            "record.js",
+            "approve.js",
+            "review.js",
+        )
+    },
 }
 _PAGE = Path(__file__).with_name("page")
 
 
-class Page:
+class OpenPage:
     """One open page: messages in order, and frames as far as it keeps up."""
 
     def __init__(self, websocket: WebSocket) -> None:
@@ -73,7 +98,9 @@ class Page:
 
     def put(self, message: str | bytes) -> None:
         """Queue a message; drop a frame that a slow page would get late."""
-        self.is_behind = isinstance(message, bytes) and self.outgoing.qsize() >= MAX_FRAMES
+        self.is_behind = (
+            isinstance(message, bytes) and self.outgoing.qsize() >= MAX_FRAMES
+        )
         if not self.is_behind:
             self.outgoing.put_nowait(message)
 
@@ -89,21 +116,29 @@ class Page:
 
 
 class Desk:
-    """The state that pages show: the tests, their steps and open questions, as sessions report them."""
+    """The state that pages show: the tests, their steps and open questions, as sessions
+    report them.
+    """
 
     def __init__(self, runner: PytestRunner | None = None) -> None:
         self.runner = runner
-        self.token, self.session_token, self._cookie = (secrets.token_urlsafe(32) for _ in range(3))
-        self.pages: set[Page] = set()
+        self.token, self.session_token, self._cookie = (
+            secrets.token_urlsafe(32) for _ in range(3)
+        )
+        self.pages: set[OpenPage] = set()
         self.sessions: dict[WebSocket, str] = {}
-        """The connected processes of test sessions, each with its pytest-xdist worker, "" for the session's own."""
+        """The connected processes of test sessions, each with its pytest-xdist worker,
+        "" for the session's own.
+        """
         self.tests: dict[str, dict[str, Any]] = {}
         self.last_results: dict[str, dict[str, Any]] = {}
         """What is known of tests from an earlier session, by node ID."""
         self.questions: dict[str, tuple[WebSocket | None, dict[str, Any]]] = {}
-        """The open questions, each with who asked: a session, or None for a run that waits in its directory."""
+        """The open questions, each with who asked: a session, or None for a run that
+        waits in its directory.
+        """
         self.waiting: WaitingRuns | None = None
-        self.review: CiReview | None = None
+        self.review: CiReview | CommitReview | None = None
         self._reviewing = asyncio.Lock()
         self._looking: asyncio.Task[None] | None = None
         self.is_paused = False
@@ -112,30 +147,52 @@ class Desk:
         self._leaving: asyncio.Task[None] | None = None
         self.absent_s = ABSENT_S
         self._is_absent = False
-        """Whether a question was answered with no because no page was open; until one is, later ones are at once."""
+        """Whether a question was answered with no because no page was open; until one
+        is, later ones are at once.
+        """
 
     # Who may.
 
     def is_local(self, connection: HTTPConnection) -> bool:
-        """Return whether the request names this server: another site's page, or a rebound name, does not."""
+        """Return whether the request names this server: another site's page, or a
+        rebound name, does not.
+        """
         host = connection.headers.get("host", "")
         origin = connection.headers.get("origin")
         name = urlsplit(f"//{host}").hostname
-        return name in (*LOOPBACK, connection.app.state.host) and (origin is None or urlsplit(origin).netloc == host)
+        return name in (*LOOPBACK, connection.app.state.host) and (
+            origin is None or urlsplit(origin).netloc == host
+        )
 
     def is_known(self, connection: HTTPConnection) -> bool:
         """Return whether the request has the cookie."""
-        return hmac.compare_digest(connection.cookies.get(COOKIE, "").encode(), self._cookie.encode())
+        return hmac.compare_digest(
+            connection.cookies.get(COOKIE, "").encode(), self._cookie.encode()
+        )
 
     async def log_in(self, request: Request) -> Response:
         """Exchange the one-time token for the cookie."""
-        token = await request.body() if int(request.headers.get("content-length", "0")) < 1000 else b""
-        if not self.is_local(request) or not self.token or not hmac.compare_digest(token, self.token.encode()):
-            return Response("This link was used already, or is wrong: see the terminal.", 403, HEADERS)
+        token = (
+            await request.body()
+            if int(request.headers.get("content-length", "0")) < 1000
+            else b""
+        )
+        if (
+            not self.is_local(request)
+            or not self.token
+            or not hmac.compare_digest(token, self.token.encode())
+        ):
+            return Response(
+                "This link was used already, or is wrong: see the terminal.",
+                403,
+                HEADERS,
+            )
         self.token = ""
         response = Response(status_code=204, headers=HEADERS)
         secure = request.url.scheme == "https"
-        response.set_cookie(COOKIE, self._cookie, httponly=True, samesite="strict", secure=secure)
+        response.set_cookie(
+            COOKIE, self._cookie, httponly=True, samesite="strict", secure=secure
+        )
         return response
 
     # Pages.
@@ -147,8 +204,10 @@ class Desk:
             return
         await websocket.accept()
         if self.runner:
-            self.runner.on_end = partial(asyncio.get_running_loop().call_soon_threadsafe, self._send_session)
-        page, closed = Page(websocket), False
+            self.runner.on_end = partial(
+                asyncio.get_running_loop().call_soon_threadsafe, self._send_session
+            )
+        page, closed = OpenPage(websocket), False
         self.pages.add(page)
         self._is_absent = False
         if self._leaving:
@@ -166,7 +225,9 @@ class Desk:
         except WebSocketDisconnect as exc:
             closed = exc.code in _CLOSES
         except (RuntimeError, ValueError, KeyError, TypeError):
-            pass  # RuntimeError: it closed while a message was sent; the others: no message of this page
+            # RuntimeError: it closed while a message was sent; the others: no message
+            # of this page
+            pass
         finally:
             sending.cancel()
             self.pages.discard(page)
@@ -174,11 +235,17 @@ class Desk:
             if not self.pages:
                 waits = bool(self.questions) or self.is_paused
                 limit_s = min(CLOSED_PAGE_S, self.absent_s) if closed else self.absent_s
-                self._leaving = asyncio.create_task(self._leave(limit_s * waits, CLOSED if closed else NO_PAGE))
+                self._leaving = asyncio.create_task(
+                    self._leave(limit_s * waits, CLOSED if closed else NO_PAGE)
+                )
 
     def _state(self) -> str:
         open_questions = [question for _, question in self.questions.values()]
-        state = {"tests": list(self.tests.values()), "questions": open_questions, "can_run": self.runner is not None}
+        state = {
+            "tests": list(self.tests.values()),
+            "questions": open_questions,
+            "can_run": self.runner is not None,
+        }
         return json.dumps({"type": "state", **state, **self._session()})
 
     def _send_session(self) -> None:
@@ -187,10 +254,16 @@ class Desk:
     def _session(self) -> dict[str, Any]:
         is_running = bool(self.sessions) or bool(self.runner and self.runner.is_running)
         problem = self.runner.problem if self.runner else ""
-        return {"is_running": is_running, "is_paused": self.is_paused, "problem": problem}
+        return {
+            "is_running": is_running,
+            "is_paused": self.is_paused,
+            "problem": problem,
+        }
 
     async def _leave(self, after_s: float, why: str) -> None:
-        """Answer the open questions with no, and end a pause, unless a page opens until then, which cancels this."""
+        """Answer the open questions with no, and end a pause, unless a page opens until
+        then, which cancels this.
+        """
         await asyncio.sleep(after_s)
         numbers = [number for number, (asker, _) in self.questions.items() if asker]
         self._is_absent |= bool(numbers)
@@ -235,16 +308,26 @@ class Desk:
         self._send_session()
 
     async def image(self, request: Request) -> Response:
-        """Return an image of a drift of CI."""
+        """Return an image of a difference that is reviewed."""
         if not self.is_local(request) or not self.is_known(request):
             return Response("open the page first", 403, HEADERS)
         file = self.review.image(request.path_params["name"]) if self.review else None
-        return FileResponse(file, headers=HEADERS) if file else Response("no such image", 404, HEADERS)
+        return (
+            FileResponse(file, headers=HEADERS)
+            if file
+            else Response("no such image", 404, HEADERS)
+        )
 
     async def _answer(self, number: str, answer: dict[str, Any]) -> None:
-        if self.review and number in self.review.groups and answer["kind"] in ("accept", "mask", "bug", "no"):
+        if (
+            isinstance(self.review, CiReview)
+            and number in self.review.groups
+            and answer["kind"] in ("accept", "mask", "bug", "no")
+        ):
             async with self._reviewing:  # two pages may answer
-                await asyncio.to_thread(self.review.answer, number, answer["kind"], answer["text"])
+                await asyncio.to_thread(
+                    self.review.answer, number, answer["kind"], answer["text"]
+                )
             self.broadcast(self.review.facts())
             return
         websocket, question = self.questions.pop(number, (None, None))
@@ -253,7 +336,9 @@ class Desk:
         self.broadcast({"type": "answered", "id": number})
         if websocket is not None:
             await _send(websocket, {**answer, "type": "answer", "id": number})
-        elif self.waiting and (problem := self.waiting.answer(question, answer["kind"])):
+        elif self.waiting and (
+            problem := self.waiting.answer(question, answer["kind"])
+        ):
             self.broadcast({"type": "result", "run": question["run"], "text": problem})
 
     async def _look_for_waiting(self, waiting: WaitingRuns) -> None:
@@ -261,14 +346,28 @@ class Desk:
         loop = asyncio.get_running_loop()
 
         def send_result(run: str, text: str) -> None:
-            loop.call_soon_threadsafe(self.broadcast, {"type": "result", "run": run, "text": text})
+            loop.call_soon_threadsafe(
+                self.broadcast, {"type": "result", "run": run, "text": text}
+            )
 
         waiting.on_result = send_result
         while self.pages:
             waiting_questions = await asyncio.to_thread(waiting.questions)
-            live = {question.get("run") for asker, question in self.questions.values() if asker}
-            due = {question["id"]: question for run, question in waiting_questions.items() if run not in live}
-            for number in [number for number, (asker, _) in self.questions.items() if not asker and number not in due]:
+            live = {
+                question.get("run")
+                for asker, question in self.questions.values()
+                if asker
+            }
+            due = {
+                question["id"]: question
+                for run, question in waiting_questions.items()
+                if run not in live
+            }
+            for number in [
+                number
+                for number, (asker, _) in self.questions.items()
+                if not asker and number not in due
+            ]:
                 del self.questions[number]
                 self.broadcast({"type": "answered", "id": number})
             for number, question in due.items():
@@ -288,7 +387,9 @@ class Desk:
     async def serve_session(self, websocket: WebSocket) -> None:
         """Receive the messages of a process of a test session."""
         token = websocket.headers.get("authorization", "").removeprefix("Bearer ")
-        if websocket.headers.get("origin") or not hmac.compare_digest(token.encode(), self.session_token.encode()):
+        if websocket.headers.get("origin") or not hmac.compare_digest(
+            token.encode(), self.session_token.encode()
+        ):
             await websocket.close(4403)
             return
         await websocket.accept()
@@ -306,22 +407,36 @@ class Desk:
                     self.broadcast(message)
                     with suppress(asyncio.TimeoutError):
                         await asyncio.wait_for(
-                            asyncio.gather(*(page.outgoing.join() for page in self.pages)), CLOSED_PAGE_S
+                            asyncio.gather(
+                                *(page.outgoing.join() for page in self.pages)
+                            ),
+                            CLOSED_PAGE_S,
                         )
                     await websocket.close()
                     break
                 else:
                     self._note(websocket, message)
         except (RuntimeError, ValueError, KeyError):
-            pass  # RuntimeError: it closed while a message was sent; the others: no message of this version
+            # RuntimeError: it closed while a message was sent; the others: no message
+            # of this version
+            pass
         finally:
             del self.sessions[websocket]
-            for number in [number for number, (asker, _) in self.questions.items() if asker is websocket]:
+            for number in [
+                number
+                for number, (asker, _) in self.questions.items()
+                if asker is websocket
+            ]:
                 del self.questions[number]
                 self.broadcast({"type": "answered", "id": number})
             for test in self.tests.values():
                 if test.get("session") == id(websocket) and test["state"] == "running":
-                    self._change(test, state="", is_waiting=False, message="the session ended before the test did")
+                    self._change(
+                        test,
+                        state="",
+                        is_waiting=False,
+                        message="the session ended before the test did",
+                    )
             self._send_session()
             self._check_idle()
 
@@ -339,9 +454,20 @@ class Desk:
             case "collected":
                 for test in message["tests"]:
                     self.tests.setdefault(
-                        test, {"id": test, "state": "", "steps": [], **self.last_results.get(test, {})}
+                        test,
+                        {
+                            "id": test,
+                            "state": "",
+                            "steps": [],
+                            **self.last_results.get(test, {}),
+                        },
                     )
-                self.broadcast({"type": "tests", "tests": [self.tests[test] for test in message["tests"]]})
+                self.broadcast(
+                    {
+                        "type": "tests",
+                        "tests": [self.tests[test] for test in message["tests"]],
+                    }
+                )
             case "question":
                 self.questions[message["id"]] = websocket, message
                 self.broadcast(message)
@@ -355,26 +481,45 @@ class Desk:
                 self.broadcast(message)
             case "step":
                 steps = self._test(message["test"])["steps"]
-                steps[:] = [step for step in steps if step["number"] != message["number"]][-MAX_STEPS:]
-                steps.append({name: value for name, value in message.items() if name not in ("type", "test")})
+                steps[:] = [
+                    step for step in steps if step["number"] != message["number"]
+                ][-MAX_STEPS:]
+                steps.append(
+                    {
+                        name: value
+                        for name, value in message.items()
+                        if name not in ("type", "test")
+                    }
+                )
                 self.broadcast(message)
             case "test":
                 test = self._test(message["test"])
                 if message.get("state") == "running":
-                    test |= dict.fromkeys(test.keys() - {"id"}, "") | {"steps": [], "session": id(websocket)}
-                self._change(test, **{name: value for name, value in message.items() if name not in ("type", "test")})
+                    test |= dict.fromkeys(test.keys() - {"id"}, "")
+                    message |= {"steps": [], "session": id(websocket)}
+                self._change(
+                    test,
+                    **{
+                        name: value
+                        for name, value in message.items()
+                        if name not in ("type", "test")
+                    },
+                )
 
     def _test(self, name: str) -> dict[str, Any]:
         return self.tests.setdefault(name, {"id": name, "state": "", "steps": []})
 
     def _change(self, test: dict[str, Any], **changes: Any) -> None:
         test |= changes
-        self.broadcast({"type": "test", **{name: value for name, value in test.items() if name != "steps"}})
+        facts = {name: value for name, value in test.items() if name != "steps"}
+        self.broadcast({"type": "test", **facts, **changes})
 
     def _watch(self) -> None:
         """Have frames sent, whole screens first, while a page is open."""
         for websocket in self.sessions:
-            asyncio.create_task(_send(websocket, {"type": "watch", "on": bool(self.pages)}))  # noqa: RUF006  # ends soon
+            asyncio.create_task(  # noqa: RUF006  # ends soon
+                _send(websocket, {"type": "watch", "on": bool(self.pages)})
+            )
 
     async def _to_sessions(self, message: dict[str, Any]) -> None:
         for websocket in list(self.sessions):
@@ -382,7 +527,8 @@ class Desk:
 
 
 async def _send(websocket: WebSocket, message: dict[str, Any]) -> None:
-    with suppress(RuntimeError, WebSocketDisconnect):  # it has just closed, and `serve_session` ends too
+    # it has just closed, and `serve_session` ends too
+    with suppress(RuntimeError, WebSocketDisconnect):
         await websocket.send_text(json.dumps(message))
 
 
@@ -410,27 +556,43 @@ def application(desk: Desk, host: str) -> Starlette:
 class DeskServer:
     """The server on any free port of loopback, or `host`, which needs a certificate."""
 
-    def __init__(self, desk: Desk, host: str = "127.0.0.1", port: int = 0, cert: str = "", key: str = "") -> None:
+    def __init__(
+        self,
+        desk: Desk,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        cert: str = "",
+        key: str = "",
+    ) -> None:
         if host not in LOOPBACK and not cert:
             raise SettingsError(
-                f"--host={host} can be reached from other machines, so it needs TLS. Give --cert and --key, or remove "
-                "--host and use ssh -L"
+                f"--host={host} can be reached from other machines, so it needs TLS."
+                " Give --cert and --key, or remove --host and use ssh -L"
             )
         self._desk = desk
         try:
-            self._socket = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+            self._socket = socket.create_server(
+                (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET
+            )
         except OSError as exc:
-            raise SettingsError(f"the page cannot listen on {host!r}, port {port}: {exc}") from exc
-        self._scheme, self._host = "https" if cert else "http", f"[{host}]" if ":" in host else host
+            raise SettingsError(
+                f"the page cannot listen on {host!r}, port {port}: {exc}"
+            ) from exc
+        self._scheme, self._host = (
+            "https" if cert else "http",
+            (f"[{host}]" if ":" in host else host),
+        )
         config = uvicorn.Config(
             application(desk, host),
             log_level="error",
             lifespan="off",
             ssl_certfile=cert or None,
             ssl_keyfile=key or None,
-            ws="websockets-sansio",  # its default was, and is in some versions, a deprecated part of websockets
+            # its default was, and is in some versions, a deprecated part of websockets
+            ws="websockets-sansio",
             ws_max_size=1 << 26,
-            ws_per_message_deflate=False,  # what is large are images, which are compressed
+            # what is large are images, which are compressed
+            ws_per_message_deflate=False,
             timeout_graceful_shutdown=1,
         )
         self._server = uvicorn.Server(config)
@@ -442,7 +604,9 @@ class DeskServer:
 
     @property
     def url(self) -> str:
-        """The address for a browser; its token is used once, and is not sent to any server."""
+        """The address for a browser; its token is used once, and is not sent to any
+        server.
+        """
         return f"{self.address}/#{self._desk.token}"
 
     @property

@@ -1,4 +1,6 @@
-"""What a test and a session may use: the account of one test, the ledger that processes share, and prices."""
+"""What a test and a session may use: the account of one test, the ledger that processes
+share, and prices.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,13 @@ from filelock import FileLock
 
 from pytest_vnc_use.agent.budget import Amount, Budget, CostLimits, Ledger, load_prices
 from pytest_vnc_use.errors import BudgetExceeded, InfraError, SettingsError
-from pytest_vnc_use.types import FrameRef, ModelExchange, ModelRequest, RunStarted, Usage
+from pytest_vnc_use.types import (
+    FrameRef,
+    ModelExchange,
+    ModelRequest,
+    RunStarted,
+    Usage,
+)
 
 PRICES = load_prices(today=date(2026, 11, 22))
 MODEL = "gemini-3.8-flash"
@@ -21,15 +29,23 @@ SMALL = ModelRequest("planner", MODEL, characters=300, images=0, answer_tokens=1
 SMALL_TOKENS = 100 + 100
 SESSION = CostLimits("--vnc-session-max-")
 SMALL_DOLLARS = (100 * 0.75 + 100 * 3.75) / 1e6
-NO_ANSWER = ModelExchange("planner", 1, {}, None, 0.1, "no answer", model=MODEL, uncounted=True)
+NO_ANSWER = ModelExchange(
+    "planner", 1, {}, None, 0.1, "no answer", model=MODEL, uncounted=True
+)
 
 
-def exchange(usage: Usage, model: str = MODEL, purpose: str = "planner") -> ModelExchange:
+def exchange(
+    usage: Usage, model: str = MODEL, purpose: str = "planner"
+) -> ModelExchange:
     return ModelExchange(purpose, 1, {}, {}, 0.1, model=model, usage=usage)
 
 
-def asked_until_refused(budget: Budget, used: Usage, asked: ModelRequest = SMALL) -> tuple[int, str]:
-    """Return the number of calls that were allowed, and the message of the first that was not."""
+def asked_until_refused(
+    budget: Budget, used: Usage, asked: ModelRequest = SMALL
+) -> tuple[int, str]:
+    """Return the number of calls that were allowed, and the message of the first that
+    was not.
+    """
     for calls in range(1000):
         try:
             budget.before(asked)
@@ -40,16 +56,27 @@ def asked_until_refused(budget: Budget, used: Usage, asked: ModelRequest = SMALL
 
 
 def test_tokens_or_dollars_of_test_used_up() -> None:
-    calls, message = asked_until_refused(Budget(PRICES, CostLimits(tokens=1000), SESSION), Usage(input=100, output=100))
+    calls, message = asked_until_refused(
+        Budget(PRICES, CostLimits(tokens=1000), SESSION), Usage(input=100, output=100)
+    )
     assert (calls, message) == (
         5,
-        "the tokens of this test are used up: 1,000 of 1,000, and the next call may take 200; the model is not "
-        "asked again. --vnc-max-tokens sets the limit",
+        (
+            "the tokens of this test are used up: 1,000 of 1,000, and the next call may"
+            " take 200; the model is not asked again. --vnc-max-tokens sets the limit"
+        ),
     )
     budget = Budget(PRICES, CostLimits(dollars=0.01), SESSION)
-    calls, message = asked_until_refused(budget, Usage(input=1500, cached=300, output=40, thinking=60))
-    assert (calls, "the dollars of this test are used up: 0.0091 of 0.01" in message) == (7, True)
-    assert budget.spent.dollars == pytest.approx(7 * (1200 * 0.75 + 300 * 0.075 + 100 * 3.75) / 1e6)
+    calls, message = asked_until_refused(
+        budget, Usage(input=1500, cached=300, output=40, thinking=60)
+    )
+    assert (
+        calls,
+        "the dollars of this test are used up: 0.0091 of 0.01" in message,
+    ) == (7, True)
+    assert budget.spent.dollars == pytest.approx(
+        7 * (1200 * 0.75 + 300 * 0.075 + 100 * 3.75) / 1e6
+    )
 
 
 def test_estimate_includes_longest_answer() -> None:
@@ -57,7 +84,9 @@ def test_estimate_includes_longest_answer() -> None:
     long_winded = ModelRequest("planner", MODEL, 0, 0, answer_tokens=8192)
     budget.before(long_winded)
     budget.after(exchange(Usage(output=3000, thinking=3000)))
-    with pytest.raises(BudgetExceeded, match="6,000 of 10,000, and the next call may take 6,000"):
+    with pytest.raises(
+        BudgetExceeded, match="6,000 of 10,000, and the next call may take 6,000"
+    ):
         budget.before(long_winded)
     budget.before(ModelRequest("judge", MODEL, 0, 0, answer_tokens=8192))
 
@@ -72,18 +101,26 @@ def test_estimate_includes_longest_answer() -> None:
         ({"test_id": ""}, 0),
     ],
 )
-def test_planner_leaves_cost_of_judgings(started: dict[str, Any], judgings: int) -> None:
+def test_planner_leaves_cost_of_judgings(
+    started: dict[str, Any], judgings: int
+) -> None:
     def budget(tokens: int) -> Budget:
         made = Budget(PRICES, CostLimits(tokens=tokens), SESSION, judge_model=MODEL)
         given = {"test_id": "test_it", "settings": {"votes": 3}, **started}
-        made.receive(RunStarted("run", "Open it", "now", "gemini", FrameRef("0" * 64, 1, 1), **given))
+        made.receive(
+            RunStarted(
+                "run", "Open it", "now", "gemini", FrameRef("0" * 64, 1, 1), **given
+            )
+        )
         return made
 
     price = PRICES.of(MODEL)
     assert price
     judging = 1000 + price.image_tokens + 500  # the prompt, the screen, the answer
     enough = SMALL_TOKENS + judgings * judging
-    with pytest.raises(BudgetExceeded, match=f"0 of .*, and the next call may take {enough:,}"):
+    with pytest.raises(
+        BudgetExceeded, match=f"0 of .*, and the next call may take {enough:,}"
+    ):
         budget(enough - 1).before(SMALL)
     sufficient = budget(enough)
     sufficient.before(SMALL)
@@ -93,11 +130,15 @@ def test_planner_leaves_cost_of_judgings(started: dict[str, Any], judgings: int)
 
 
 @pytest.mark.parametrize(
-    ("test", "session"), [(CostLimits(dollars=9.0), CostLimits()), (CostLimits(), CostLimits(dollars=9.0))]
+    ("test", "session"),
+    [(CostLimits(dollars=9.0), CostLimits()), (CostLimits(), CostLimits(dollars=9.0))],
 )
 def test_dollar_limit_needs_price(test: CostLimits, session: CostLimits) -> None:
     budget = Budget(PRICES, test, session)
-    with pytest.raises(SettingsError, match=r"the price of the model 'qwen3-vl-8b' is unknown, .*vnc_prices"):
+    with pytest.raises(
+        SettingsError,
+        match=r"the price of the model 'qwen3-vl-8b' is unknown, .*vnc_prices",
+    ):
         budget.before(ModelRequest("judge", "qwen3-vl-8b", 300, 0, 100))
     budget.before(SMALL)
 
@@ -111,7 +152,11 @@ def test_uncounted_call_costs_its_estimate() -> None:
     budget.before(SMALL)
     budget.after(replace(NO_ANSWER, uncounted=False))
     spent = budget.spent
-    assert (spent.calls, spent.uncounted, spent.usage) == (3, 1, Usage(input=50, output=20))
+    assert (spent.calls, spent.uncounted, spent.usage) == (
+        3,
+        1,
+        Usage(input=50, output=20),
+    )
     assert (spent.tokens, spent.estimated.tokens) == (SMALL_TOKENS + 70, SMALL_TOKENS)
     assert spent.dollars == pytest.approx(SMALL_DOLLARS + (50 * 0.75 + 20 * 3.75) / 1e6)
     budget.before(SMALL)
@@ -121,7 +166,9 @@ def test_uncounted_call_costs_its_estimate() -> None:
 
 
 def test_call_under_way_costs_its_estimate() -> None:
-    """Also where Ctrl-C or pytest-timeout ended its test, so that nothing waits for its thread."""
+    """Also where Ctrl-C or pytest-timeout ended its test, so that nothing waits for its
+    thread.
+    """
     budget = Budget(PRICES, CostLimits(tokens=SMALL_TOKENS + 1), SESSION)
     asked, answered = threading.Event(), threading.Event()
 
@@ -141,11 +188,17 @@ def test_call_under_way_costs_its_estimate() -> None:
         budget.before(SMALL)
     answered.set()
     asking.join()
-    assert (budget.spent.calls, budget.spent.uncounted, budget.spent.tokens) == (1, 0, 30)
+    assert (budget.spent.calls, budget.spent.uncounted, budget.spent.tokens) == (
+        1,
+        0,
+        30,
+    )
 
 
 def test_second_request_ends_interrupted_one(tmp_path: Path) -> None:
-    budget = Budget(PRICES, CostLimits(tokens=SMALL_TOKENS * 2), SESSION, Ledger(tmp_path))
+    budget = Budget(
+        PRICES, CostLimits(tokens=SMALL_TOKENS * 2), SESSION, Ledger(tmp_path)
+    )
     budget.before(SMALL)
     budget.before(SMALL)
     budget.after(exchange(Usage(input=60)))
@@ -155,17 +208,28 @@ def test_second_request_ends_interrupted_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize("has_ledger", [False, True])
 def test_session_limits_name_their_option(tmp_path: Path, has_ledger: bool) -> None:
     session = CostLimits("--vnc-session-max-", steps=2)
-    budget = Budget(PRICES, CostLimits(), session, Ledger(tmp_path) if has_ledger else None)
+    budget = Budget(
+        PRICES, CostLimits(), session, Ledger(tmp_path) if has_ledger else None
+    )
     for _ in range(2):
         budget.before(SMALL)
         budget.stepped()
-    with pytest.raises(BudgetExceeded, match=r"steps of this session are used up: 2 of 2; .*--vnc-session-max-steps"):
+    with pytest.raises(
+        BudgetExceeded,
+        match=r"steps of this session are used up: 2 of 2; .*--vnc-session-max-steps",
+    ):
         budget.before(SMALL)
 
 
 def test_call_of_other_test_is_reserved(tmp_path: Path) -> None:
     budgets = [
-        Budget(PRICES, CostLimits(), CostLimits("--vnc-session-max-", tokens=350), Ledger(tmp_path)) for _ in range(2)
+        Budget(
+            PRICES,
+            CostLimits(),
+            CostLimits("--vnc-session-max-", tokens=350),
+            Ledger(tmp_path),
+        )
+        for _ in range(2)
     ]
     budgets[0].before(SMALL)
     with pytest.raises(BudgetExceeded):
@@ -174,15 +238,26 @@ def test_call_of_other_test_is_reserved(tmp_path: Path) -> None:
     budgets[1].before(SMALL)
     budgets[1].after(NO_ANSWER)
     used = Ledger(tmp_path).used()
-    assert (used.tokens, used.dollars) == (10 + SMALL_TOKENS, pytest.approx(SMALL_DOLLARS + 10 * 0.75 / 1e6))
-    with pytest.raises(BudgetExceeded, match=r"tokens of this session are used up: 210 of 350, .*session-max-tokens"):
+    assert (used.tokens, used.dollars) == (
+        10 + SMALL_TOKENS,
+        pytest.approx(SMALL_DOLLARS + 10 * 0.75 / 1e6),
+    )
+    with pytest.raises(
+        BudgetExceeded,
+        match=r"tokens of this session are used up: 210 of 350, .*session-max-tokens",
+    ):
         budgets[0].before(SMALL)
 
 
-def test_ledger_locked_raises_infra_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ledger_locked_raises_infra_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("pytest_vnc_use.agent.budget.LOCK_S", 0.1)
     ledger = Ledger(tmp_path)
-    with FileLock(tmp_path / "ledger.lock"), pytest.raises(InfraError, match=r"stayed locked for 0\.1 s"):
+    with (
+        FileLock(tmp_path / "ledger.lock"),
+        pytest.raises(InfraError, match=r"stayed locked for 0\.1 s"),
+    ):
         ledger.used()
 
 
@@ -190,14 +265,18 @@ def test_seconds_count_from_session_start(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     ledger.settle("", Amount())
     with pytest.raises(BudgetExceeded, match="seconds of this session are used up"):
-        Budget(PRICES, CostLimits(), CostLimits("--vnc-session-max-", seconds=1e-9), ledger).before(SMALL)
+        Budget(
+            PRICES, CostLimits(), CostLimits("--vnc-session-max-", seconds=1e-9), ledger
+        ).before(SMALL)
 
 
 DAY = date(2026, 11, 22)
 MILLION = Usage(input=1_000_000, cached=400_000, output=1_000_000, thinking=1_000_000)
 
 
-@pytest.mark.parametrize(("day", "dollars"), [(date(2026, 12, 31), 0.75), (date(2027, 1, 1), 1.50)])
+@pytest.mark.parametrize(
+    ("day", "dollars"), [(date(2026, 12, 31), 0.75), (date(2027, 1, 1), 1.50)]
+)
 def test_price_holds_from_its_day_on(day: date, dollars: float) -> None:
     price = load_prices(today=day).of("gemini-3.8-flash")
     assert price is not None
@@ -225,8 +304,14 @@ def test_users_prices_stand_over_those_of_package(tmp_path: Path) -> None:
         '[[price]]\nmodels = ["qwen3-vl-8b"]\ninput = 0\noutput = 0\n'
     )
     prices = load_prices(str(own), today=DAY)
-    found = [prices.of(name) for name in ("gemini-3.8-flash", "qwen3-vl-8b", "gemini-3.5-flash-lite")]
-    assert [price and price.dollars(MILLION) for price in found[:2]] == [pytest.approx(9), 0]
+    found = [
+        prices.of(name)
+        for name in ("gemini-3.8-flash", "qwen3-vl-8b", "gemini-3.5-flash-lite")
+    ]
+    assert [price and price.dollars(MILLION) for price in found[:2]] == [
+        pytest.approx(9),
+        0,
+    ]
     assert found[2] is not None
     prices.check("qwen3-vl-8b")
 
@@ -234,8 +319,14 @@ def test_users_prices_stand_over_those_of_package(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ('[[price]]\nmodels = ["m"]\ninput = -1\noutput = 1\n', r"price\.0\.input: .*or equal to 0, got -1"),
-        ('[[price]]\nmodels = ["m"]\ninput = 1\noutput = 1\nimages = 3\n', r"price\.0\.images: Extra inputs"),
+        (
+            '[[price]]\nmodels = ["m"]\ninput = -1\noutput = 1\n',
+            r"price\.0\.input: .*or equal to 0, got -1",
+        ),
+        (
+            '[[price]]\nmodels = ["m"]\ninput = 1\noutput = 1\nimages = 3\n',
+            r"price\.0\.images: Extra inputs",
+        ),
         ("[[price", "must be TOML"),
     ],
 )
@@ -243,5 +334,8 @@ def test_table_that_makes_no_sense(tmp_path: Path, text: str, problem: str) -> N
     (tmp_path / "p.toml").write_text(text)
     with pytest.raises(SettingsError, match=problem):
         load_prices(str(tmp_path / "p.toml"))
-    with pytest.raises(SettingsError, match=r"vnc_prices must name a TOML file of prices, got 'nowhere.toml'"):
+    with pytest.raises(
+        SettingsError,
+        match=r"vnc_prices must name a TOML file of prices, got 'nowhere.toml'",
+    ):
         load_prices("nowhere.toml")

@@ -1,4 +1,6 @@
-"""From settings to desktops, planners, judges and keys: who gets which, and what a wrong setting says."""
+"""From settings to desktops, planners, judges and keys: who gets which, and what a
+wrong setting says.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +16,27 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use.agent import build
-from pytest_vnc_use.agent.build import ambient_secrets, build_judge, build_planner, check_supported, counted_in
+from pytest_vnc_use import VncUseAgent
+from pytest_vnc_use.agent import leasing, providers
+from pytest_vnc_use.agent.credentials import ambient_secrets
+from pytest_vnc_use.agent.providers import (
+    build_judge,
+    build_planner,
+    check_supported,
+    counted_in,
+)
 from pytest_vnc_use.errors import DesktopRefused, KeyMissing, SettingsError
 from pytest_vnc_use.planners.anthropic import AnthropicComputer
-from pytest_vnc_use.planners.chat.planner import OpenAICompatible
+from pytest_vnc_use.planners.chat.chat_completions import OpenAICompatible
+from pytest_vnc_use.planners.common.toolset import DONE
 from pytest_vnc_use.planners.gemini import GeminiComputerUse
 from pytest_vnc_use.planners.openai import OpenAIComputer
 from pytest_vnc_use.settings.layers import merge
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Move
-from support import vnc_servers
+from support import gemini_server, vnc_servers
 from support.chat_server import ChatServer, call, said
+from support.memory_desktop import PaintedController
 from support.players import Conversation, History, frame_of
 from support.vnc_servers import require
 
@@ -35,25 +46,36 @@ from support.vnc_servers import require
 def test_given_addresses_are_shared_one_user_at_time() -> None:
     with vnc_servers.tigervnc() as one, vnc_servers.tigervnc() as two:
         dead = f"127.0.0.1::{vnc_servers.free_port()}"
-        settings = Settings(server=f"{dead},{one.address}, {two.address}", lease_seconds=0.5)
-        with pytest.warns(UserWarning, match=f"skipped this desktop: .*{re.escape(dead)}"):
-            first = build.lease_desktop(settings, "one")
-        second = build.lease_desktop(settings, "two")
+        settings = Settings(
+            server=f"{dead},{one.address}, {two.address}", lease_seconds=0.5
+        )
+        with pytest.warns(
+            UserWarning, match=f"skipped this desktop: .*{re.escape(dead)}"
+        ):
+            first = leasing.lease_desktop(settings, "one")
+        second = leasing.lease_desktop(settings, "two")
         assert {first.server, second.server} == {one.address, two.address}
         with pytest.raises(DesktopRefused, match=f"'{re.escape(first.server)}' by one"):
-            build.lease_desktop(settings, "three")
+            leasing.lease_desktop(settings, "three")
         first.stop()
-        third = build.lease_desktop(settings, "three")
+        third = leasing.lease_desktop(settings, "three")
         assert third.server == first.server
         second.stop()
         third.stop()
 
 
 def test_judge_for_acting_model_is_another_model() -> None:
-    settings = Settings(planner="gemini", model="gemini-2.5-computer-use-preview-10-2025")
-    assert build.model_that_judges(settings) == "gemini-3.8-flash"
-    assert build.model_that_judges(replace(settings, model="gemini-3.5-flash-lite")) == "gemini-3.5-flash-lite"
-    assert build.model_that_judges(replace(settings, judge="gemini:other")) == "other"
+    settings = Settings(
+        planner="gemini", model="gemini-2.5-computer-use-preview-10-2025"
+    )
+    assert providers.model_that_judges(settings) == "gemini-3.8-flash"
+    assert (
+        providers.model_that_judges(replace(settings, model="gemini-3.5-flash-lite"))
+        == "gemini-3.5-flash-lite"
+    )
+    assert (
+        providers.model_that_judges(replace(settings, judge="gemini:other")) == "other"
+    )
 
 
 @pytest.fixture
@@ -69,7 +91,11 @@ LOCAL = "http://localhost:1234/v1"
     ("settings", "planner", "judge"),
     [
         (Settings(planner="gemini"), "gemini (gemini-3.8-flash)", "gemini-3.8-flash"),
-        (Settings(planner="anthropic", judge="gemini"), "anthropic (claude-sonnet-5)", "gemini-3.8-flash"),
+        (
+            Settings(planner="anthropic", judge="gemini"),
+            "anthropic (claude-sonnet-5)",
+            "gemini-3.8-flash",
+        ),
         (Settings(planner="openai"), "openai (gpt-5.5)", "gpt-5.5"),
         (
             Settings(planner="openai", base_url=LOCAL, model="qwen3-vl-8b"),
@@ -78,29 +104,63 @@ LOCAL = "http://localhost:1234/v1"
         ),
     ],
 )
-def test_planner_and_judge_named(keys: None, settings: Settings, planner: str, judge: str) -> None:
-    assert build.build_planner(settings).name == planner
-    assert build.model_that_judges(settings) == judge
-    assert type(build.build_judge(settings)).__name__ != "NoJudge"
+def test_planner_and_judge_named(
+    keys: None, settings: Settings, planner: str, judge: str
+) -> None:
+    assert providers.build_planner(settings).name == planner
+    assert providers.model_that_judges(settings) == judge
+    assert type(providers.build_judge(settings)).__name__ != "NoJudge"
 
 
 @pytest.mark.parametrize(
     ("settings", "build_it", "problem"),
     [
-        (Settings(), build.lease_desktop, "--vnc-server must name a desktop, got ''"),
-        (Settings(server="qt"), build.lease_desktop, "needs --vnc-app, the command of the program under test, got ''"),
-        (Settings(server="localhost::1", app="xterm"), build.lease_desktop, "--vnc-app='xterm' cannot be started"),
-        (Settings(server="xvncc"), build.lease_desktop, "--vnc-server must be host::port.*got 'xvncc'"),
+        (Settings(), leasing.lease_desktop, "--vnc-server must name a desktop, got ''"),
+        (
+            Settings(server="qt"),
+            leasing.lease_desktop,
+            "needs --vnc-app, the command of the program under test, got ''",
+        ),
+        (
+            Settings(server="localhost::1", app="xterm"),
+            leasing.lease_desktop,
+            "--vnc-app='xterm' cannot be started",
+        ),
+        (
+            Settings(server="xvncc"),
+            leasing.lease_desktop,
+            "--vnc-server must be host::port.*got 'xvncc'",
+        ),
         (
             Settings(server="a::1,b::1", exec="docker exec -i desktop"),
-            build.lease_desktop,
+            leasing.lease_desktop,
             "runs the same command for several servers, got .*'a::1', 'b::1'",
         ),
-        (Settings(server="xvnc", screen_size=(99999, 1)), build.lease_desktop, r"1 to 16384 each, got \(99999, 1\)"),
-        (Settings(planner="no_such_module:plan"), build.build_planner, "'no_such_module:plan' must be importable"),
-        (Settings(), build.build_planner, "no planner is configured. Do the task once yourself"),
-        (Settings(planner="gemini", base_url=LOCAL), build.build_planner, "--vnc-base-url needs .*, got .*'gemini'"),
-        (Settings(planner="openai", base_url=LOCAL), build.build_planner, "--vnc-model must name the model"),
+        (
+            Settings(server="xvnc", screen_size=(99999, 1)),
+            leasing.lease_desktop,
+            r"1 to 16384 each, got \(99999, 1\)",
+        ),
+        (
+            Settings(planner="no_such_module:plan"),
+            providers.build_planner,
+            "'no_such_module:plan' must be importable",
+        ),
+        (
+            Settings(),
+            providers.build_planner,
+            "no planner is configured. Do the task once yourself",
+        ),
+        (
+            Settings(planner="gemini", base_url=LOCAL),
+            providers.build_planner,
+            "--vnc-base-url needs .*, got .*'gemini'",
+        ),
+        (
+            Settings(planner="openai", base_url=LOCAL),
+            providers.build_planner,
+            "--vnc-model must name the model",
+        ),
     ],
 )
 def test_settings_incomplete_raise_settings_error(
@@ -114,13 +174,26 @@ def test_settings_incomplete_raise_settings_error(
     ("settings", "size"),
     [
         (Settings(planner="gemini"), (1000, 1000)),
-        (Settings(planner="openai", base_url=LOCAL, model="m", planner_options=("coordinates=pixels",)), (1920, 1080)),
-        (Settings(planner="anthropic", planner_options=("tool=computer_20250124",)), (1456, 819)),
+        (
+            Settings(
+                planner="openai",
+                base_url=LOCAL,
+                model="m",
+                planner_options=("coordinates=pixels",),
+            ),
+            (1920, 1080),
+        ),
+        (
+            Settings(planner="anthropic", planner_options=("tool=computer_20250124",)),
+            (1456, 819),
+        ),
         (Settings(planner="openai"), (1920, 1080)),
         (Settings(), (1920, 1080)),
     ],
 )
-def test_elements_are_listed_in_what_planner_counts_in(settings: Settings, size: tuple[int, int]) -> None:
+def test_elements_are_listed_in_what_planner_counts_in(
+    settings: Settings, size: tuple[int, int]
+) -> None:
     assert counted_in(settings)(1920, 1080) == size
 
 
@@ -130,7 +203,9 @@ def test_local_agent_frames_show_pointer() -> None:
         server.output_of("xsetroot", "-mod", "16", "16", "-cursor_name", "crosshair")
         frames = []
         for toolset in ("local_agent", "commands"):
-            controller = build.connect(Settings(server=server.address, toolset=toolset))
+            controller = leasing.connect(
+                Settings(server=server.address, toolset=toolset)
+            )
             controller.perform(Move(300, 300))
             frames.append(controller.frame())
             controller.close()
@@ -138,15 +213,26 @@ def test_local_agent_frames_show_pointer() -> None:
 
 
 def test_container_args_are_those_of_docker_run() -> None:
-    assert build._container_options("") == {"environment": [], "volumes": [], "network": ""}
-    options = {"environment": ["A=two words", "B"], "volumes": ["x:/y:ro"], "network": "none"}
-    assert build._container_options("-e 'A=two words' --env B -v x:/y:ro --network=none") == options
+    assert leasing._container_options("") == {
+        "environment": [],
+        "volumes": [],
+        "network": "",
+    }
+    options = {
+        "environment": ["A=two words", "B"],
+        "volumes": ["x:/y:ro"],
+        "network": "none",
+    }
+    assert (
+        leasing._container_options("-e 'A=two words' --env B -v x:/y:ro --network=none")
+        == options
+    )
     for text, problem in (
         ("--privileged x", r"supports only -e, -v and --network, got '--privileged x'"),
         ("-e 'A", "must be arguments of docker run, got .*No closing quotation"),
     ):
         with pytest.raises(SettingsError, match=problem):
-            build._container_options(text)
+            leasing._container_options(text)
 
 
 PRINTS = [sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))"]
@@ -154,7 +240,9 @@ PRINTS = [sys.executable, "-c", "import json, os; print(json.dumps(dict(os.envir
 
 @pytest.mark.desktop
 @pytest.mark.parametrize("server", ["xvnc", "localhost::1"])
-def test_key_variables_stay_out_of_commands(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_variables_stay_out_of_commands(
+    server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("SHOP_VNC", "VNC_USE_API_KEY", "GOOGLE_API_KEY"):
         monkeypatch.setenv(name, "not for the program")
     monkeypatch.setenv("SHOP_MODE", "test")
@@ -162,7 +250,11 @@ def test_key_variables_stay_out_of_commands(server: str, monkeypatch: pytest.Mon
     if server == "xvnc":
         require("Xtigervnc")
     external = replace(settings, exec="env")
-    desktop = build.external_desktop(external) if build.is_external(settings) else build.lease_desktop(settings)
+    desktop = (
+        leasing.external_desktop(external)
+        if leasing.is_external(settings)
+        else leasing.lease_desktop(settings)
+    )
     try:
         environment = json.loads(desktop.run(PRINTS).stdout)
     finally:
@@ -189,40 +281,101 @@ CLASSES = {
 
 @pytest.mark.parametrize("planner", PLANNERS)
 @pytest.mark.parametrize(
-    ("name", "value"), [("model", "a-model"), ("api_key_command", "echo a-key"), ("toolset", "computer_use")]
+    ("name", "value"),
+    [
+        ("model", "a-model"),
+        ("api_key_command", "echo a-key"),
+        ("toolset", "computer_use"),
+    ],
 )
-def test_setting_is_supported_or_rejected_by_name(planner: str, name: str, value: object) -> None:
+def test_setting_is_supported_or_rejected_by_name(
+    planner: str, name: str, value: object
+) -> None:
     check_supported(Settings(**PLANNERS[planner]))
     settings = Settings(**PLANNERS[planner], **{name: value})
     if planner == SERVER or (name != "toolset" and planner in CLASSES):
         check_supported(settings)
         return
     with pytest.raises(
-        SettingsError, match=rf" does not support (--vnc-|vnc_){name}, got .* Remove (--vnc-|vnc_){name}, or use "
+        SettingsError,
+        match=(
+            rf" does not support (--vnc-|vnc_){name}, got .* Remove"
+            rf" (--vnc-|vnc_){name}, or use "
+        ),
     ):
         check_supported(settings)
 
 
+OPTIONS = (
+    "disabled_safety_policies=ACCOUNT_CREATION,DATA_MODIFICATION",
+    "detect_prompt_injection=false",
+    "environment=browser",
+    "keep_screenshots=2",
+)
+ARGUMENTS = {
+    "disabled_safety_policies": ["ACCOUNT_CREATION", "DATA_MODIFICATION"],
+    "detect_prompt_injection": False,
+    "environment": "browser",
+    "keep_screenshots": 2,
+}
+
+
 def test_planner_options_become_arguments() -> None:
-    words = ["disabled_safety_policies=A,B", "detect_prompt_injection=false", "environment=browser"]
-    for given in (" ".join(words), words):
-        assert build._options(merge(({"planner": "gemini", "planner_options": given}, str)), GeminiComputerUse, ()) == {
-            "environment": "browser",
-            "disabled_safety_policies": ["A", "B"],
-            "detect_prompt_injection": False,
-        }
+    """As text of a setting, as a list of it, and as keyword arguments of an agent."""
+    replies = 3 * [gemini_server.calls((DONE.name, {"message": "It is done."}))]
+    with gemini_server.GeminiServer(replies) as server:
+        key = {"GOOGLE_API_KEY": server.api_key, "GOOGLE_GEMINI_BASE_URL": server.url}
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in key.items():
+                patch.setenv(name, value)
+            texts = ({"planner": "gemini", "planner_options": " ".join(OPTIONS)}, str)
+            for agent in (
+                VncUseAgent(settings=merge(texts), controller=PaintedController()),
+                VncUseAgent(
+                    settings=Settings(planner="gemini", planner_options=OPTIONS),
+                    controller=PaintedController(),
+                ),
+                VncUseAgent(controller=PaintedController(), **ARGUMENTS),
+            ):
+                agent.run("Look")
+        assert [request.computer_use for request in server.requests] == 3 * [
+            {
+                "environment": "ENVIRONMENT_BROWSER",
+                "disabledSafetyPolicies": ["ACCOUNT_CREATION", "DATA_MODIFICATION"],
+            }
+        ]
 
 
 @pytest.mark.parametrize(
-    ("word", "message"),
+    ("option", "message"),
     [
-        ("temperature=hot", "temperature of vnc_planner_options must be float, got 'hot'"),
-        ("colour=red", "has no option 'colour'. vnc_planner_options supports base_url, "),
+        (
+            "temperature=hot",
+            "temperature of vnc_planner_options: Input should be a valid number, unable"
+            " to parse string as a number, got 'hot'",
+        ),
+        (
+            "coordinates=inches",
+            "coordinates of vnc_planner_options: Input should be '1000' or 'pixels',"
+            " got 'inches'",
+        ),
+        (
+            "colour=red",
+            "has no option 'colour'. vnc_planner_options supports coordinates, ",
+        ),
+        ("api_key=a-key", "has no option 'api_key'"),
+        ("functions=open", "has no option 'functions'"),
+        ("model=other", "has no option 'model'"),
     ],
 )
-def test_planner_option_invalid_raises_settings_error(word: str, message: str) -> None:
+def test_planner_option_invalid_raises_settings_error(
+    option: str, message: str
+) -> None:
+    settings = Settings(
+        planner="openai", base_url=LOCAL, model="m", planner_options=(option,)
+    )
     with pytest.raises(SettingsError, match=message):
-        build._options(Settings(**PLANNERS[SERVER], planner_options=(word,)), OpenAICompatible, ())
+        build_planner(settings)
 
 
 def python(code: str) -> str:
@@ -238,31 +391,51 @@ def python(code: str) -> str:
         (python("pass"), "it printed nothing"),
         ("'unclosed", "No closing quotation"),
         ("/no/such/program", "No such file"),
-        (python("import time; print('secret-1', flush=True); time.sleep(60)"), "it did not end within 2 s"),
+        (
+            python("import time; print('secret-1', flush=True); time.sleep(60)"),
+            "it did not end within 2 s",
+        ),
     ],
 )
-def test_failure_is_one_error_without_output(command: str, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_vnc_use.agent.build.KEY_COMMAND_S", 2.0)
+def test_failure_is_one_error_without_output(
+    command: str, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pytest_vnc_use.agent.credentials.KEY_COMMAND_S", 2.0)
     with pytest.raises(SettingsError, match=problem) as failed:
         build_planner(Settings(planner="gemini", api_key_command=command))
     assert "secret-1" not in str(failed.value).replace(repr(command), "")
 
 
-def test_judge_of_another_service_does_not_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_judge_of_another_service_does_not_get_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     with pytest.raises(KeyMissing):
-        build_judge(Settings(planner="gemini", judge="anthropic", api_key_command=python("print('fetched-key')")))
+        build_judge(
+            Settings(
+                planner="gemini",
+                judge="anthropic",
+                api_key_command=python("print('fetched-key')"),
+            )
+        )
 
 
 def test_refused_key_is_refetched_for_planner_and_judge(tmp_path: Path) -> None:
     counted = tmp_path / "runs"
     command = python(
-        f"file = open({str(counted)!r}, 'a'); file.write('x'); print(['old-key', 'new-key'][min(file.tell(), 2) - 1])"
+        f"file = open({str(counted)!r}, 'a'); file.write('x'); print(['old-key',"
+        " 'new-key'][min(file.tell(), 2) - 1])"
     )
     with ChatServer(
-        [call("wait"), said('{"reason": "So.", "verdict": "holds", "box_2d": null}')], api_key="new-key"
+        [call("wait"), said('{"reason": "So.", "verdict": "holds", "box_2d": null}')],
+        api_key="new-key",
     ) as server:
-        settings = Settings(planner="openai", base_url=server.url, model="some-model", api_key_command=command)
+        settings = Settings(
+            planner="openai",
+            base_url=server.url,
+            model="some-model",
+            api_key_command=command,
+        )
         planner, judge = build_planner(settings), build_judge(settings)
         assert Conversation(server, planner, history=History()).decide().kind == "act"
         assert judge.judge("It is so.", frame_of(1), timeout_s=20.0)

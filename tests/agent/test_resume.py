@@ -1,4 +1,6 @@
-"""A resumed run is the same run: what it needs is given again, or it does not continue; nor does a stranger's."""
+"""A resumed run is the same run: what it needs is given again, or it does not continue;
+nor does a stranger's.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +40,13 @@ def plan(observation: Observation) -> Answer:
     return [RISKY, TYPES] if not observation.turns else finish()
 
 
-def test_resume_lost_secret_is_required_and_never_typed(agent_of: AgentOf, controller: PaintedController) -> None:
+def test_resume_lost_secret_is_required_and_never_typed(
+    agent_of: AgentOf, controller: PaintedController
+) -> None:
     turns = act(RISKY, TYPES), finished()
-    waiting = agent_of(*turns, secrets={"PW": "hunter2"}).run("Sign in with <secret:PW>")
+    waiting = agent_of(*turns, secrets={"PW": "hunter2"}).run(
+        "Sign in with <secret:PW>"
+    )
     for go_on in (VncUseAgent.approve, VncUseAgent.resume):
         with pytest.raises(SettingsError, match="--secret PW") as refused:
             go_on(agent_of(*turns), waiting.run_id)  # type: ignore[operator]
@@ -52,33 +58,52 @@ def test_resume_lost_secret_is_required_and_never_typed(agent_of: AgentOf, contr
 
 
 def test_lost_functions_are_asked_for(agent_of: AgentOf) -> None:
-    turns = act(RISKY, Proposal(CallFunction("order_status", {"number": 17}))), finished()
+    turns = (
+        act(RISKY, Proposal(CallFunction("order_status", {"number": 17}))),
+        finished(),
+    )
     waiting = agent_of(*turns, functions=[order_status]).run("Look")
-    with pytest.raises(SettingsError, match=r"its functions order_status are missing.*functions="):
+    with pytest.raises(
+        SettingsError, match=r"its functions order_status are missing.*functions="
+    ):
         agent_of(*turns).approve(waiting.run_id)
     agent = agent_of(*turns, functions=[order_status])
     assert agent.approve(waiting.run_id).steps[1].output == "packed"
     assert agent.budget._steps == 2
 
 
-def test_resume_lost_planner_is_required_without_substitute(agent_of: AgentOf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resume_lost_planner_is_required_without_substitute(
+    agent_of: AgentOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("GOOGLE_API_KEY", "key")
     monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", "http://127.0.0.1:1")
     secrets = {"PW": "x"}
-    denied = agent_of(planner=plan, secrets=secrets, functions=[order_status]).run("Sign in")
-    assert agent_of(named="gemini").deny(denied.run_id).outcome is Outcome.DENIED, "a no needs nothing"
+    denied = agent_of(planner=plan, secrets=secrets, functions=[order_status]).run(
+        "Sign in"
+    )
+    assert agent_of(named="gemini").deny(denied.run_id).outcome is Outcome.DENIED, (
+        "a no needs nothing"
+    )
     waiting = agent_of(planner=plan, secrets=secrets).run("Sign in")
     for named in ("gemini", ""):
-        with pytest.raises(SettingsError, match=r"planner was 'callable \(tests.agent.test_resume:plan\)'.*planner="):
+        with pytest.raises(
+            SettingsError,
+            match=r"planner was 'callable \(tests.agent.test_resume:plan\)'.*planner=",
+        ):
             agent_of(named=named, secrets=secrets).approve(waiting.run_id)
-    assert agent_of(secrets=secrets).approve(waiting.run_id, planner=plan).outcome is Outcome.DONE
+    assert (
+        agent_of(secrets=secrets).approve(waiting.run_id, planner=plan).outcome
+        is Outcome.DONE
+    )
 
 
 def waiting_run(agent_of: AgentOf) -> Path:
     return agent_of(act(RISKY, Proposal(Click(2, 2)))).run("Buy").run_dir
 
 
-def test_resumed_action_is_ruled_anew(agent_of: AgentOf, controller: PaintedController) -> None:
+def test_resumed_action_is_ruled_anew(
+    agent_of: AgentOf, controller: PaintedController
+) -> None:
     def interrupt(_: object) -> None:
         raise KeyboardInterrupt
 
@@ -88,24 +113,37 @@ def test_resumed_action_is_ruled_anew(agent_of: AgentOf, controller: PaintedCont
     controller.perform = perform  # type: ignore[method-assign]
     policy = Policy((Rule("deny", "no clicks", action="click"),))
     result = agent_of(act(Proposal(Click(1, 1)))).resume("r1", policy=policy)
-    assert (result.outcome, result.steps[0].ruling.rule) == (Outcome.DENIED, "rule 1 'no clicks'")
+    assert (result.outcome, result.steps[0].ruling.rule) == (
+        Outcome.DENIED,
+        "rule 1 'no clicks'",
+    )
 
 
-def test_approve_other_action_than_asked_about_refused(agent_of: AgentOf, controller: PaintedController) -> None:
+def test_approve_other_action_than_asked_about_refused(
+    agent_of: AgentOf, controller: PaintedController
+) -> None:
     """The trace has another question than the checkpoint."""
     run = waiting_run(agent_of)
     trace = (run / "trace.jsonl").read_text("utf-8")
     (run / "trace.jsonl").write_text(trace.replace('"x":10', '"x":66'), "utf-8")
-    with pytest.raises(RunDirectoryError, match="holds another action than the one that was asked about"):
+    with pytest.raises(
+        RunDirectoryError,
+        match="holds another action than the one that was asked about",
+    ):
         agent_of(act(RISKY), finished()).approve(run.name)
     assert controller.performed == []
 
 
-def test_damaged_checkpoints_are_named(agent_of: AgentOf, controller: PaintedController) -> None:
+def test_damaged_checkpoints_are_named(
+    agent_of: AgentOf, controller: PaintedController
+) -> None:
     run = waiting_run(agent_of)
     database = run / "checkpoints.sqlite"
     database.write_bytes(database.read_bytes()[:3000])
-    with pytest.raises(RunDirectoryError, match=r"the checkpoints of run .* are damaged .*Start the task again"):
+    with pytest.raises(
+        RunDirectoryError,
+        match=r"the checkpoints of run .* are damaged .*Start the task again",
+    ):
         agent_of(act(RISKY), finished()).approve(run.name)
     assert controller.performed == []
 
@@ -115,9 +153,14 @@ def test_checkpoint_calls_nothing(agent_of: AgentOf, tmp_path: Path) -> None:
 
     run, proof = waiting_run(agent_of), tmp_path / "owned"
     call = ormsgpack.packb(("os", "mkdir", str(proof)))
-    evil = ormsgpack.packb({"channel_values": {"task": ormsgpack.Ext(0, call)}}, option=ormsgpack.OPT_NON_STR_KEYS)
+    evil = ormsgpack.packb(
+        {"channel_values": {"task": ormsgpack.Ext(0, call)}},
+        option=ormsgpack.OPT_NON_STR_KEYS,
+    )
     with closing(sqlite3.connect(run / "checkpoints.sqlite")) as database, database:
-        database.execute("update checkpoints set checkpoint = ?, type = 'msgpack'", (evil,))
+        database.execute(
+            "update checkpoints set checkpoint = ?, type = 'msgpack'", (evil,)
+        )
     with pytest.raises(VncUseError):
         agent_of(act(RISKY), finished()).approve(run.name)
     assert not proof.exists()

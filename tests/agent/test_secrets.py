@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from pytest_vnc_use import VncUseAgent
-from pytest_vnc_use.backends.redaction import RedactingController
+from pytest_vnc_use.backends.typed_secrets import RedactingController
 from pytest_vnc_use.errors import ActionError, TaskFailed
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
@@ -38,11 +38,21 @@ class NotingJudge:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
+    def judge(
+        self, claim: str, frame: Frame, *, timeout_s: float, report: Report
+    ) -> Verdict:
         self.asked.append(claim)
         return Verdict(claim, "holds", f"it shows {VALUE}", model="notes")
 
-    def read(self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
+    def read(
+        self,
+        question: str,
+        schema: JsonObject,
+        frame: Frame,
+        *,
+        timeout_s: float,
+        report: Report,
+    ) -> Reading:
         self.asked += [question, str(schema)]
         return Reading(question, {"kind": "x"}, "so", None, frame.ref, "notes")
 
@@ -60,12 +70,25 @@ class StuckController(PaintedController):
 
 
 def agent(
-    directory: Path, planner: Any = None, controller: PaintedController | None = None, judge: Any = None, **given: Any
+    directory: Path,
+    planner: Any = None,
+    controller: PaintedController | None = None,
+    judge: Any = None,
+    **given: Any,
 ) -> VncUseAgent:
-    settings = Settings(server="localhost::1", runs_dir=str(directory), show_secrets=True)
+    settings = Settings(
+        server="localhost::1", runs_dir=str(directory), show_secrets=True
+    )
     planner = planner or ListPlanner([finished()])
     controller = controller or PaintedController()
-    return VncUseAgent(settings=settings, planner=planner, controller=controller, judge=judge, secrets=SECRETS, **given)
+    return VncUseAgent(
+        settings=settings,
+        planner=planner,
+        controller=controller,
+        judge=judge,
+        secrets=SECRETS,
+        **given,
+    )
 
 
 class Login(BaseModel):
@@ -92,26 +115,44 @@ def test_planner_gets_secret_name(tmp_path: Path) -> None:
         assert passwords == {"all": [VALUE]}
         return f"it is {VALUE}, or\n{VALUE[:10]}\n{VALUE[10:]}"
 
-    call = CallFunction("password_of", {"user": "alice", "passwords": {"all": ["<secret:PW>"]}})
+    call = CallFunction(
+        "password_of", {"user": "alice", "passwords": {"all": ["<secret:PW>"]}}
+    )
     planner = ListPlanner([act(Proposal(call, "ask")), finished()])
     with agent(tmp_path, planner, functions=[password_of]) as runs:
         runs.run(f"Sign in with {VALUE}")
     seen = repr(planner.seen)
-    assert [text in seen for text in ("<secret:PW>", "hunter2", "correct-horse")] == [True, False, False]
+    assert [text in seen for text in ("<secret:PW>", "hunter2", "correct-horse")] == [
+        True,
+        False,
+        False,
+    ]
 
 
 def test_keyboard_gets_value_and_its_repr_is_name(tmp_path: Path) -> None:
     controller = PaintedController()
     with agent(tmp_path, controller=controller) as types:
         types.type_text("alice <secret:PW>")
-    assert (controller.typed, VALUE in repr(controller.performed)) == (f"alice {VALUE}", False)
+    assert (controller.typed, VALUE in repr(controller.performed)) == (
+        f"alice {VALUE}",
+        False,
+    )
 
 
 def test_only_agent_with_secrets_redacts(tmp_path: Path) -> None:
-    hides, plain = Settings(server="localhost::1", runs_dir=str(tmp_path)), PaintedController()
+    hides, plain = (
+        Settings(server="localhost::1", runs_dir=str(tmp_path)),
+        PaintedController(),
+    )
     shows = dataclasses.replace(hides, show_secrets=True)
-    for given, secrets, redacts in ((hides, {}, False), (hides, SECRETS, True), (shows, SECRETS, False)):
-        with VncUseAgent(settings=given, planner=ListPlanner([]), controller=plain, secrets=secrets) as made:
+    for given, secrets, redacts in (
+        (hides, {}, False),
+        (hides, SECRETS, True),
+        (shows, SECRETS, False),
+    ):
+        with VncUseAgent(
+            settings=given, planner=ListPlanner([]), controller=plain, secrets=secrets
+        ) as made:
             assert isinstance(made.controller, RedactingController) == redacts
             assert redacts or made.controller is plain
 
@@ -120,7 +161,11 @@ def test_error_has_no_frame_that_typed(tmp_path: Path) -> None:
     types = agent(tmp_path, controller=StuckController())
     with types, pytest.raises(ActionError) as raised:
         types.type_text("<secret:PW>")
-    output = "".join(traceback.TracebackException.from_exception(raised.value, capture_locals=True).format())
+    output = "".join(
+        traceback.TracebackException.from_exception(
+            raised.value, capture_locals=True
+        ).format()
+    )
     assert "pressed" not in output
     assert VALUE not in output.replace(f"VALUE = {VALUE!r}", "")
     assert str(ord(VALUE[0])) + ", " + str(ord(VALUE[1])) not in output

@@ -1,4 +1,6 @@
-"""What a step acts on: its elements, asked within a limit, and an image of the place."""
+"""What a step acts on: its elements, asked within a limit, and an image of the
+place.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,28 @@ from pytest_vnc_use.agent import act as targets
 from pytest_vnc_use.agent.act import Asker, Targets
 from pytest_vnc_use.runs.directory import RunDirectory, read_trace
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types import Action, Click, Frame, FrameRef, KeyCombo, Proposal, Region, TypeText, Wait
+from pytest_vnc_use.types import (
+    Action,
+    Click,
+    Frame,
+    FrameRef,
+    KeyCombo,
+    Proposal,
+    Region,
+    TypeText,
+    Wait,
+)
 from pytest_vnc_use.types.elements import Element, Elements
-from support.memory_desktop import SIZE, ListPlanner, PaintedController, act, finished, painted
+from support import vnc_servers
+from support.memory_desktop import (
+    SIZE,
+    ListPlanner,
+    PaintedController,
+    act,
+    finished,
+    painted,
+)
+from support.witness_programs import SECOND_OPTION_PX, SELECT_PAGE, chromium, element
 
 BUTTON = Element("button", "Sign in", Region(10, 10, 60, 30))
 FIELD = Element("textbox", "User", Region(10, 40, 60, 60))
@@ -27,7 +48,10 @@ def test_place_is_stored_as_it_was_before_action(tmp_path: Path) -> None:
     image = Image.new("RGB", SIZE, (0, 0, 90))
     image.paste((200, 10, 10), (150, 80, 170, 100))
     image.save(file := BytesIO(), "PNG")
-    directory, frame = RunDirectory.create(tmp_path, "run-1"), Frame(FrameRef("a" * 64, *SIZE), file.getvalue())
+    directory, frame = (
+        RunDirectory.create(tmp_path, "run-1"),
+        Frame(FrameRef("a" * 64, *SIZE), file.getvalue()),
+    )
     seen = Targets(lambda _: (), directory)
     seen.seen = frame
     _, crop_ref = seen.of(Click(160, 90), frame.ref, 60)
@@ -40,7 +64,10 @@ def test_place_is_stored_as_it_was_before_action(tmp_path: Path) -> None:
 
 def test_typed_text_targets_focus_or_last_clicked_field(tmp_path: Path) -> None:
     tree: dict[type, Elements] = {Click: (FIELD,)}
-    seen = Targets(lambda action: tree.get(type(action), ()), RunDirectory.create(tmp_path, "run-1"))
+    seen = Targets(
+        lambda action: tree.get(type(action), ()),
+        RunDirectory.create(tmp_path, "run-1"),
+    )
     frame = painted(1)
     seen.seen = frame
 
@@ -51,7 +78,10 @@ def test_typed_text_targets_focus_or_last_clicked_field(tmp_path: Path) -> None:
     elements(Click(20, 50))
     elements(Wait())
     assert elements(TypeText("a")) == (FIELD,)
-    assert seen.of(TypeText("a"), frame.ref, 60)[1] == seen.of(Click(20, 50), frame.ref, 60)[1]
+    assert (
+        seen.of(TypeText("a"), frame.ref, 60)[1]
+        == seen.of(Click(20, 50), frame.ref, 60)[1]
+    )
     elements(KeyCombo(("tab",)))
     assert seen.of(TypeText("a"), frame.ref, 60) == ((), None)
     tree[Click] = (BUTTON,)
@@ -91,7 +121,12 @@ class TellingController(PaintedController):
 def run_on(tmp_path: Path, *tree: Element, **options: Any) -> RunResult:
     planner = ListPlanner([act(Proposal(Click(20, 20), "go")), finished()])
     settings = Settings(runs_dir=str(tmp_path / "runs"))
-    agent = VncUseAgent(settings=settings, controller=TellingController(*tree), planner=planner, **options)
+    agent = VncUseAgent(
+        settings=settings,
+        controller=TellingController(*tree),
+        planner=planner,
+        **options,
+    )
     return agent.run("sign in")
 
 
@@ -102,6 +137,35 @@ def test_step_keeps_element_as_name(tmp_path: Path) -> None:
     assert step.crop is not None
     assert RunDirectory(result.run_dir).load_png(step.crop)
     assert result.transcript == '1 click "Sign in" (button): go'
+
+
+@pytest.mark.browser
+def test_clicked_option_of_select_is_named(tmp_path: Path) -> None:
+    """Chromium's DevTools know no box of a shown option: only the choice tells."""
+    vnc_servers.require("chromium")
+    with (
+        vnc_servers.tigervnc((1000, 700)) as server,
+        chromium(server, SELECT_PAGE) as browser,
+    ):
+        select = Click(*element(browser, "Delivery").centre)
+        second = Click(select.x, select.y + SECOND_OPTION_PX)
+        clicks = [select, second, select, Click(700, 500), select, second]
+        decisions = [act(Proposal(click, "go")) for click in clicks]
+        settings = Settings(
+            server=server.address, cdp=browser.address, runs_dir=str(tmp_path)
+        )
+        planner = ListPlanner([*decisions, finished()])
+        with VncUseAgent(settings=settings, planner=planner) as agent:
+            result = agent.run("choose")
+    nameless = "click(x={0.x}, y={0.y}, button='left', count=1)".format
+    assert [line.partition(" ")[2] for line in result.transcript.splitlines()] == [
+        'click "Delivery" (combobox): go',
+        'click "Express (2 days)" (option): go',
+        'click "Delivery" (combobox): go',
+        f"{nameless(clicks[3])}: go",
+        'click "Delivery" (combobox): go',
+        f"{nameless(second)}: go",
+    ]
 
 
 def test_no_secret_and_no_endless_name_is_kept(tmp_path: Path) -> None:

@@ -16,10 +16,15 @@ from support.witness_programs import Site, chromium, openbox, site
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests whose fixtures start the desktop or Chromium, before -m selects."""
+    """Mark the tests whose fixtures start the desktop or Chromium, before -m
+    selects.
+    """
     for item in items:
         if item.path.parent == Path(__file__).parent:
-            for fixture, mark in (("desktop", "desktop"), ("shared_browser", "browser")):
+            for fixture, mark in (
+                ("desktop", "desktop"),
+                ("shared_browser", "browser"),
+            ):
                 if fixture in getattr(item, "fixturenames", ()):
                     item.add_marker(mark)
 
@@ -58,5 +63,7 @@ def browser(shared_browser: Browser, pages: Site) -> Browser:
 
 
 @pytest.fixture
-def controller(desktop: VncServer, connected: Callable[..., VNCController]) -> VNCController:
+def controller(
+    desktop: VncServer, connected: Callable[..., VNCController]
+) -> VNCController:
     return connected(desktop)

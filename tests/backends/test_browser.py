@@ -1,4 +1,6 @@
-"""The browser through DevTools, and elements for a model and for reports, of a page and by AT-SPI of other programs."""
+"""The browser through DevTools, and elements for a model and for reports, of a page and
+by AT-SPI of other programs.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,26 @@ from websockets.http11 import Request, Response
 from websockets.sync.server import ServerConnection, serve
 
 from pytest_vnc_use.backends.browser import Browser, browser_at, browser_functions
-from pytest_vnc_use.backends.elements import _choose, acted_on_program, desktop_elements, elements_function
+from pytest_vnc_use.backends.elements import (
+    _choose,
+    acted_on_program,
+    desktop_elements,
+    elements_function,
+)
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.desktops.external import ExternalDesktop
 from pytest_vnc_use.errors import ActionError, DesktopError, SettingsError, TaskFailed
-from pytest_vnc_use.types import Action, Click, Drag, OpenUrl, Region, TraverseHistory, TypeText
-from pytest_vnc_use.types.elements import Element
+from pytest_vnc_use.types import (
+    Action,
+    Click,
+    Drag,
+    OpenUrl,
+    Region,
+    TraverseHistory,
+    TypeText,
+)
+from pytest_vnc_use.types.elements import AskAfter, Element, Elements
 from pytest_vnc_use.types.protocols import CommandResult
 from support import accessible, vnc_servers
 from support.json_server import Reply
@@ -31,7 +46,9 @@ from support.vnc_servers import VncServer, wait_for
 from support.witness_programs import Site, assert_becomes, element, serving_pages
 
 
-def test_address_title_text_and_functions_of_model(browser: Browser, pages: Site) -> None:
+def test_address_title_text_and_functions_of_model(
+    browser: Browser, pages: Site
+) -> None:
     assert browser.url == f"{pages.address}/"
     assert browser.title == "The shop"
     text = browser.text()
@@ -39,18 +56,38 @@ def test_address_title_text_and_functions_of_model(browser: Browser, pages: Site
     assert "nobody reads this" not in text
     assert ">nobody reads this</p>" in browser.html()
     get_browser_state, list_elements = browser_functions(lambda: browser)
-    assert get_browser_state().startswith(f"url: {pages.address}/\ntitle: The shop\nApples & pears\n")
+    assert get_browser_state().startswith(
+        f"url: {pages.address}/\ntitle: The shop\nApples & pears\n"
+    )
     coupon = element(browser, "Coupon")
     (x, y), box = coupon.centre, coupon.box
-    line = f"textbox 'Coupon' at ({x}, {y}), [{box.left}, {box.top}, {box.right}, {box.bottom}]"
-    assert line in [listed.partition(". ")[2] for listed in list_elements().splitlines()]
-    _, on_a_grid = browser_functions(lambda: browser, lambda width, height: (1000, 1000))
-    assert f". textbox 'Coupon' at ({x * 1000 // 1024}, {y * 1000 // 768}), [" in on_a_grid()
+    line = (
+        f"textbox 'Coupon' at ({x}, {y}), [{box.left}, {box.top}, {box.right},"
+        f" {box.bottom}]"
+    )
+    assert line in [
+        listed.partition(". ")[2] for listed in list_elements().splitlines()
+    ]
+    _, on_a_grid = browser_functions(
+        lambda: browser, lambda width, height: (1000, 1000)
+    )
+    assert (
+        f". textbox 'Coupon' at ({x * 1000 // 1024}, {y * 1000 // 768}), ["
+        in on_a_grid()
+    )
 
 
-def test_wait_for_text_now_later_and_never(browser: Browser, controller: VNCController) -> None:
+def test_wait_for_text_now_later_and_never(
+    browser: Browser, controller: VNCController
+) -> None:
     browser.wait_for_text("Apples & pears", within_s=0.5)
-    with pytest.raises(TaskFailed, match=r"did not show 'plums' within 0.3 s. It showed 'Apples & pears The basket is"):
+    with pytest.raises(
+        TaskFailed,
+        match=(
+            r"did not show 'plums' within 0.3 s. It showed 'Apples & pears The"
+            r" basket is"
+        ),
+    ):
         browser.wait_for_text("plums", within_s=0.3)
     for name, text in (
         ("Add an apple", "The basket holds 1 apple."),
@@ -59,15 +96,26 @@ def test_wait_for_text_now_later_and_never(browser: Browser, controller: VNCCont
     ):
         controller.click(*element(browser, name).centre)
         browser.wait_for_text(text, within_s=10)
-    with pytest.raises(TaskFailed, match=r"did not show 'Ordered by Ann' within .*Ordered by\\xa0Ann'"):
+    with pytest.raises(
+        TaskFailed, match=r"did not show 'Ordered by Ann' within .*Ordered by\\xa0Ann'"
+    ):
         browser.wait_for_text("Ordered by Ann", within_s=0.3)
 
 
-def test_elements_in_view(browser: Browser, controller: VNCController, pages: Site) -> None:
-    def has_come_to_rest() -> bool:  # Chromium scrolls smoothly: what is read meanwhile holds for no moment
-        places = [each.centre for each in browser.elements() if each.name == "Far below"]
+def test_elements_in_view(
+    browser: Browser, controller: VNCController, pages: Site
+) -> None:
+    # Chromium scrolls smoothly: what is read meanwhile holds for no moment
+    def has_come_to_rest() -> bool:
+        places = [
+            each.centre for each in browser.elements() if each.name == "Far below"
+        ]
         controller.settle()
-        return places == [each.centre for each in browser.elements() if each.name == "Far below"] != []
+        return (
+            places
+            == [each.centre for each in browser.elements() if each.name == "Far below"]
+            != []
+        )
 
     elements = {(each.role, each.name) for each in browser.elements()}
     assert elements >= {
@@ -102,9 +150,14 @@ NAMES = """data:text/html,<title>Names</title><body style="margin:8px">
 
 
 def middle(browser: Browser, name: str) -> tuple[int, int]:
-    script = "(box => [box.left + Math.min(box.width / 2, 20), box.top + Math.min(box.height / 2, 10)])"
+    script = (
+        "(box => [box.left + Math.min(box.width / 2, 20), box.top + Math.min(box.height"
+        " / 2, 10)])"
+    )
     element = f"document.getElementById({name!r}) || document.querySelector({name!r})"
-    x, y = browser._read(lambda page: page.evaluate(f"{script}(({element}).getBoundingClientRect())"))
+    x, y = browser._read(
+        lambda page: page.evaluate(f"{script}(({element}).getBoundingClientRect())")
+    )
     window = browser.window
     return int(window.left + x * window.ratio), int(window.top + y * window.ratio)
 
@@ -138,10 +191,32 @@ def test_elements_acted_on(browser: Browser, controller: VNCController) -> None:
     assert seen(browser.acted_on(TypeText("a"))) == [("textbox", "Password")]
 
 
+OPTIONS = "<select aria-label=Size><option>S<option>M</select><p><button>Under</button>"
+
+
+@pytest.mark.parametrize("page", [OPTIONS, f"<iframe srcdoc='{OPTIONS}'></iframe>"])
+def test_element_under_options_is_not_named(
+    browser: Browser, controller: VNCController, page: str
+) -> None:
+    browser.navigate(f"data:text/html,{page}")
+    select = Click(*element(browser, "Size").centre)
+    under = Click(*element(browser, "Under").centre)
+    assert seen(browser.acted_on(under)) == [("button", "Under")]
+    controller.click(select.x, select.y)
+    wait_for(lambda: callable(browser.acted_on(under)), "the options", 5)
+    assert seen(browser.acted_on(select)) == [("combobox", "Size")]
+    controller.click(under.x, under.y)
+
+
 def test_navigating_and_back_and_forward(browser: Browser, pages: Site) -> None:
     browser.navigate(f"{pages.address}/second")
-    assert (browser.title, browser.text().splitlines()[0]) == ("Second", "The second page")
-    with pytest.raises(ActionError, match="cannot go forward: there is no such page in its history"):
+    assert (browser.title, browser.text().splitlines()[0]) == (
+        "Second",
+        "The second page",
+    )
+    with pytest.raises(
+        ActionError, match="cannot go forward: there is no such page in its history"
+    ):
         browser.forward()
     browser.back()
     browser.navigate(f"{pages.address}/file")  # a download
@@ -152,13 +227,18 @@ def test_navigating_and_back_and_forward(browser: Browser, pages: Site) -> None:
         browser.text()
     browser.navigate(pages.address)
     assert "Apples" in browser.text()
-    with pytest.raises(ActionError, match=r"cannot open 'http://127.0.0.1:\d+': net::ERR_CONNECTION_REFUSED"):
+    with pytest.raises(
+        ActionError,
+        match=r"cannot open 'http://127.0.0.1:\d+': net::ERR_CONNECTION_REFUSED",
+    ):
         browser.navigate(f"http://127.0.0.1:{vnc_servers.free_port()}")
 
 
 NO_PAGE = {
     "[]": "has no page open",
-    '[{"type": "page", "url": "http://a", "id": "1"}]': "the page 'http://a' cannot be reached through DevTools",
+    '[{"type": "page", "url": "http://a", "id": "1"}]': (
+        "the page 'http://a' cannot be reached through DevTools"
+    ),
     "[1": "is not Chrome's DevTools",
     "": "no browser answers at '127.0.0.1:.*. Start Chrome or Chromium there with",
 }
@@ -168,7 +248,10 @@ def test_no_page_to_read_is_named() -> None:
     for listed, problem in NO_PAGE.items():
         with serving_pages(lambda _: Reply(listed.encode()), print) as url:  # noqa: B023  # served at once
             browser = Browser(url if listed else f"127.0.0.1:{vnc_servers.free_port()}")
-            for ask in (browser.text, lambda: browser.wait_for_text("plums", within_s=0.2)):  # noqa: B023
+            for ask in (
+                browser.text,
+                lambda: browser.wait_for_text("plums", within_s=0.2),  # noqa: B023
+            ):
                 with pytest.raises(DesktopError, match=problem):
                     ask()
 
@@ -185,11 +268,24 @@ def test_opening_page_is_awaited() -> None:
         for message in connection:
             question = json.loads(message)
             asked.append(question["method"])
-            result = {"currentIndex": 0, "entries": [{"url": "http://a/", "title": "A"}]}
+            result = {
+                "currentIndex": 0,
+                "entries": [{"url": "http://a/", "title": "A"}],
+            }
             refusal = {"error": {"message": "Not attached to an active page"}}
-            connection.send(json.dumps({"id": question["id"], **({"result": result} if asked[2:] else refusal)}))
+            connection.send(
+                json.dumps(
+                    {
+                        "id": question["id"],
+                        **({"result": result} if asked[2:] else refusal),
+                    }
+                )
+            )
 
-    with serve(page, "127.0.0.1", 0, process_request=pages) as server, ThreadPoolExecutor() as pool:
+    with (
+        serve(page, "127.0.0.1", 0, process_request=pages) as server,
+        ThreadPoolExecutor() as pool,
+    ):
         pool.submit(server.serve_forever)
         assert Browser(f"127.0.0.1:{server.socket.getsockname()[1]}").url == "http://a/"
         assert asked == ["Page.getNavigationHistory"] * 3
@@ -203,22 +299,34 @@ def no_file(name: str, *, timeout_s: float = 5.0) -> str:
 def test_no_browser_is_named() -> None:
     with pytest.raises(SettingsError, match="vnc_cdp must be the address"):
         browser_at("", no_file)
-    with pytest.raises(DesktopError, match="no browser has been started with --remote-debugging-port=0 yet"):
+    with pytest.raises(
+        DesktopError,
+        match="no browser has been started with --remote-debugging-port=0 yet",
+    ):
         browser_at("profile/DevToolsActivePort", no_file)
     for address in ("localhost", "ftp://localhost:21", "host:99999"):
-        with pytest.raises(SettingsError, match=re.escape(f"must be host:port or http://host:port, got {address!r}")):
+        with pytest.raises(
+            SettingsError,
+            match=re.escape(f"must be host:port or http://host:port, got {address!r}"),
+        ):
             browser_at(address, no_file)
 
 
-def test_url_of_step_waits_for_no_browser(tigervnc: VncServer, connected: Callable[..., VNCController]) -> None:
-    """It is asked after each step, also of programs that are no browser, where `vnc_cdp` is set for all tests."""
+def test_url_of_step_waits_for_no_browser(
+    tigervnc: VncServer, connected: Callable[..., VNCController]
+) -> None:
+    """It is asked after each step, also of programs that are no browser, where
+    `vnc_cdp` is set for all tests.
+    """
     waited: list[float] = []
 
     def read_file(name: str, *, timeout_s: float = 5.0) -> str:
         waited.append(timeout_s)
         return no_file(name)
 
-    controller = connected(tigervnc, browser=partial(browser_at, "profile/DevToolsActivePort", read_file))
+    controller = connected(
+        tigervnc, browser=partial(browser_at, "profile/DevToolsActivePort", read_file)
+    )
     assert (controller.page_url(), waited) == ("", [0])
     with pytest.raises(ActionError):
         controller.perform(TraverseHistory("back"))
@@ -241,14 +349,17 @@ def test_addresses_history_and_windows_by_devtools_or_keys(
         acting.perform(TraverseHistory("forward"))
         browser.wait_for_text("The second page")
         acting.settle()
-        acting.perform(OpenUrl(pages.address.removeprefix("http://")))  # DevTools do not take that: it is typed
+        # DevTools do not take that: it is typed
+        acting.perform(OpenUrl(pages.address.removeprefix("http://")))
         browser.wait_for_text("Apples")
     by_devtools.perform(OpenUrl("about:blank", in_new_window=True))
     assert by_devtools.page_url() == "about:blank"
     with browser._visible_page(Deadline(10.0)) as page:
         page.call("Page.close")
     browser.wait_for_text("Apples")
-    with pytest.raises(ActionError, match=r"only DevTools can open a new window\. Set vnc_cdp"):
+    with pytest.raises(
+        ActionError, match=r"only DevTools can open a new window\. Set vnc_cdp"
+    ):
         controller.perform(OpenUrl("about:blank", in_new_window=True))
     gone = Browser(f"127.0.0.1:{vnc_servers.free_port()}")
     with pytest.raises(ActionError, match="no browser answers at"):
@@ -257,47 +368,85 @@ def test_addresses_history_and_windows_by_devtools_or_keys(
 
 def test_list_counts_as_model_does_and_names_fault() -> None:
     button = Element("push button", "Save", Region(512, 384, 1024, 768))
-    listed = elements_function(lambda: ([button] * 200, (1024, 768)), lambda width, height: (1000, 1000))().splitlines()
+    listed = elements_function(
+        lambda: ([button] * 200, (1024, 768)), lambda width, height: (1000, 1000)
+    )().splitlines()
     assert listed[0] == "1. push button 'Save' at (750, 750), [500, 500, 1000, 1000]"
     assert listed[-1] == "… and 50 more"
-    assert elements_function(lambda: ([], (1024, 768)))() == "there are no elements in view"
-    nothing_runs = elements_function(lambda: (desktop_elements(ExternalDesktop("lab-7:1").run), (1024, 768)))()
-    assert nothing_runs.startswith("the elements cannot be listed: cannot run '/usr/bin/python3 --version'")
+    assert (
+        elements_function(lambda: ([], (1024, 768)))()
+        == "there are no elements in view"
+    )
+    nothing_runs = elements_function(
+        lambda: (desktop_elements(ExternalDesktop("lab-7:1").run), (1024, 768))
+    )()
+    assert nothing_runs.startswith(
+        "the elements cannot be listed: cannot run '/usr/bin/python3 --version'"
+    )
     assert len(nothing_runs.splitlines()) == 1
     for ran, problem in (
-        (CommandResult(0, '[{"role": 1}]', ""), "the accessibility probe printed invalid data"),
+        (
+            CommandResult(0, '[{"role": 1}]', ""),
+            "the accessibility probe printed invalid data",
+        ),
         (CommandResult(3, "", ""), "failed on this desktop: exit code 3"),
-        (CommandResult(1, "", "xprop is missing"), "failed on this desktop: xprop is missing"),
+        (
+            CommandResult(1, "", "xprop is missing"),
+            "failed on this desktop: xprop is missing",
+        ),
     ):
         with pytest.raises(DesktopError, match=problem):
             desktop_elements(lambda command: ran)  # noqa: B023  # called at once
 
 
-def seen(found: tuple[Element | None, ...]) -> list[tuple[str, str] | None]:
+def seen(found: Elements | AskAfter) -> list[tuple[str, str] | None]:
+    assert not callable(found)
     return [each and (each.role, each.name) for each in found]
 
 
-def node(number: int, role: str, name: str = "", parent: int | None = None, **properties: object) -> dict[str, object]:
-    seen = [{"name": each, "value": {"value": value}} for each, value in properties.items()]
+def node(
+    number: int,
+    role: str,
+    name: str = "",
+    parent: int | None = None,
+    **properties: object,
+) -> dict[str, object]:
+    seen = [
+        {"name": each, "value": {"value": value}} for each, value in properties.items()
+    ]
     above = {} if parent is None else {"parentId": str(parent)}
     values = {"role": {"value": role}, "name": {"value": name}}
-    return {"nodeId": str(number), "ignored": False, "properties": seen, **values, **above}
+    return {
+        "nodeId": str(number),
+        "ignored": False,
+        "properties": seen,
+        **values,
+        **above,
+    }
 
 
 def test_content_of_field_is_never_name() -> None:
     field = node(3, "generic", editable="richtext", focusable=True)
     inner = node(2, "button", "typed value", 3, editable="richtext")
-    assert _choose([node(1, "heading", "typed", 2, editable="richtext"), inner, field]) is field
-    assert _choose([node(1, "generic", parent=2), node(2, "generic", parent=1)]) is None  # a loop of parents
+    assert (
+        _choose([node(1, "heading", "typed", 2, editable="richtext"), inner, field])
+        is field
+    )
+    # a loop of parents
+    assert _choose([node(1, "generic", parent=2), node(2, "generic", parent=1)]) is None
     assert _choose([]) is None
 
 
-def test_elements_of_program(tigervnc: VncServer, connected: Callable[..., VNCController], tmp_path: Path) -> None:
+def test_elements_of_program(
+    tigervnc: VncServer, connected: Callable[..., VNCController], tmp_path: Path
+) -> None:
     accessible.needed()
 
     def run(command: list[str]) -> CommandResult:
         environment = {**os.environ, **tigervnc.environment}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30)
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=30
+        )
         return CommandResult(done.returncode, done.stdout, done.stderr)
 
     def boxes() -> dict[str, list[Element]]:
@@ -313,17 +462,32 @@ def test_elements_of_program(tigervnc: VncServer, connected: Callable[..., VNCCo
         return seen(acted_on_program(run, action))
 
     command = accessible.started("/usr/bin/python3", str(PROGRAMS / "named_form.py"))
-    with vnc_servers.running(*command, environment={**tigervnc.environment, "XDG_CACHE_HOME": str(tmp_path)}):
+    with vnc_servers.running(
+        *command, environment={**tigervnc.environment, "XDG_CACHE_HOME": str(tmp_path)}
+    ):
         wait_for(lambda: "push button" in boxes(), "the program's elements", 30)
-        form, controller = {role: found[0] for role, found in boxes().items()}, connected(tigervnc)
-        assert acted_on(Click(*form["push button"].centre)) == [("push button", "Sign in")]
-        assert acted_on(Click(*form["password text"].centre)) == [("password text", "Password")]
+        form, controller = (
+            {role: found[0] for role, found in boxes().items()},
+            connected(tigervnc),
+        )
+        assert acted_on(Click(*form["push button"].centre)) == [
+            ("push button", "Sign in")
+        ]
+        assert acted_on(Click(*form["password text"].centre)) == [
+            ("password text", "Password")
+        ]
         assert acted_on(Click(*form["combo box"].centre)) == [("combo box", "")]
         assert acted_on(Click(900, 700)) == [None]
         drag = Drag(*form["push button"].centre, *form["text"].centre)
         assert acted_on(drag) == [("push button", "Sign in"), ("text", "User")]
         controller.click(*form["password text"].centre)
-        wait_for(lambda: acted_on(TypeText("a")) == [("password text", "Password")], "the focus", 10)
+        wait_for(
+            lambda: acted_on(TypeText("a")) == [("password text", "Password")],
+            "the focus",
+            10,
+        )
         controller.click(*form["menu"].centre)
         below = form["menu"].box.left + 15, form["menu"].box.bottom + 12
-        wait_for(lambda: acted_on(Click(*below)) == [("menu item", "Open")], "the menu", 10)
+        wait_for(
+            lambda: acted_on(Click(*below)) == [("menu item", "Open")], "the menu", 10
+        )

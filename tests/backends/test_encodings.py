@@ -1,4 +1,6 @@
-"""Encodings and pixel formats: each gives the very pixels, whatever server, content and size."""
+"""Encodings and pixel formats: each gives the very pixels, whatever server, content and
+size.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pytest_vnc_use.agent import build
+from pytest_vnc_use.agent import leasing
 from pytest_vnc_use.backends.client import EncodingChoice
-from pytest_vnc_use.backends.connection import RfbConnection
 from pytest_vnc_use.backends.encodings import Reading, Tight, Zrle
+from pytest_vnc_use.backends.rfb_connection import RfbConnection
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.settings.settings import Settings
 from support import rfb_server
@@ -51,10 +53,14 @@ def test_zrle_and_tight_in_all_their_ways(seed: int) -> None:
     size = drawn.randint(1, 130), drawn.randint(1, 130)
     for way in drawn.choices(sorted(ZRLE_WAYS), k=3):
         pixels = rfb_server.image(*size, drawn.randint(1, ZRLE_WAYS[way]), seed)
-        assert np.array_equal(read(zrle.decode(*size), zrle_stream.encode(pixels, way)), pixels)
+        assert np.array_equal(
+            read(zrle.decode(*size), zrle_stream.encode(pixels, way)), pixels
+        )
     for way in drawn.choices(sorted(TIGHT_WAYS), k=4):
         pixels = rfb_server.image(*size, drawn.randint(1, TIGHT_WAYS[way]), seed)
-        data = tight_stream.encode(pixels, way, drawn.randrange(4), reset=drawn.random() < 0.5)
+        data = tight_stream.encode(
+            pixels, way, drawn.randrange(4), reset=drawn.random() < 0.5
+        )
         assert np.array_equal(read(tight.decode(*size), data), pixels)
 
 
@@ -92,13 +98,31 @@ def test_invalid_pixels_raise() -> None:
 def test_scrolled_text_and_moved_window_equal_raw(tigervnc: VncServer) -> None:
     """TigerVNC then tells where on the screen the pixels are already."""
     with ExitStack() as stack:
-        raw, *small = (stack.enter_context(closing(connect(tigervnc.address, encoding=each))) for each in ENCODINGS)
-        lines = "printf '\033[?25l'; for n in $(seq 40); do seq $n $((n + 9)); sleep 0.02; done; exec sleep 99"
+        raw, *small = (
+            stack.enter_context(closing(connect(tigervnc.address, encoding=each)))
+            for each in ENCODINGS
+        )
+        lines = (
+            "printf '\033[?25l'; for n in $(seq 40); do seq $n $((n + 9)); sleep 0.02;"
+            " done; exec sleep 99"
+        )
         stack.enter_context(xterm(tigervnc, lines, geometry="83x21+201+303"))
         for x, y in ((333, 355), (340, 340), (7, 11)):
-            tigervnc.output_of("xdotool", "search", "--name", "terminal", "windowmove", "--sync", str(x), str(y))
+            tigervnc.output_of(
+                "xdotool",
+                "search",
+                "--name",
+                "terminal",
+                "windowmove",
+                "--sync",
+                str(x),
+                str(y),
+            )
             for controller in small:
-                wait_for(lambda: raw.frame().ref == controller.frame().ref, "the same screen as raw")  # noqa: B023
+                wait_for(
+                    lambda: raw.frame().ref == controller.frame().ref,  # noqa: B023
+                    "the same screen as raw",
+                )
         assert len(np.unique(decoded(raw.frame()))) > 10
 
 
@@ -114,20 +138,37 @@ FORMATS = {
 def test_other_pixel_format_is_asked_for_ours() -> None:
     pixels = rfb_server.image(40, 30, 500, seed=2)
     colours = struct.pack(">BxHH", 1, 0, 2) + bytes(12)
-    shown = rfb_server.update(rfb_server.drawn(pixels, rfb_server.RAW, pixels.tobytes()))
+    shown = rfb_server.update(
+        rfb_server.drawn(pixels, rfb_server.RAW, pixels.tobytes())
+    )
     for announced in FORMATS.values():
-        session = rfb_server.greeting(40, 30, struct.pack(FORMAT, *announced)) + colours + shown
-        with rfb_server.playing(session, then_silent=True) as address, closing(connect(address)) as controller:
-            assert np.array_equal(decoded(controller.last_frame()), rfb_server.channels(pixels))
+        session = (
+            rfb_server.greeting(40, 30, struct.pack(FORMAT, *announced))
+            + colours
+            + shown
+        )
+        with (
+            rfb_server.playing(session, then_silent=True) as address,
+            closing(connect(address)) as controller,
+        ):
+            assert np.array_equal(
+                decoded(controller.last_frame()), rfb_server.channels(pixels)
+            )
 
 
 def test_announced_red_first_format_is_taken() -> None:
-    """VMware's servers send the format that they announce, whatever they are asked for."""
+    """VMware's servers send the format that they announce, whatever they are
+    asked for.
+    """
     announced = struct.pack(FORMAT, 32, 32, 0, 1, 255, 255, 255, 0, 8, 16)
     pixels = rfb_server.image(40, 30, 500, seed=2)
-    turned = np.frombuffer(pixels.astype(">u4").tobytes()[1:] + b"\0", "<u4").reshape(pixels.shape)
+    turned = np.frombuffer(pixels.astype(">u4").tobytes()[1:] + b"\0", "<u4").reshape(
+        pixels.shape
+    )
     data = rfb_server.ZrleStream().encode(turned & 0xFFFFFF, "raw")
-    arrow = rfb_server.drawn(turned[:1, :8], rfb_server.CURSOR, turned[:1, :8].tobytes() + b"\xff")
+    arrow = rfb_server.drawn(
+        turned[:1, :8], rfb_server.CURSOR, turned[:1, :8].tobytes() + b"\xff"
+    )
     session = rfb_server.greeting(40, 30, announced) + rfb_server.update(
         arrow, rfb_server.drawn(pixels, rfb_server.ZRLE, data)
     )
@@ -136,7 +177,9 @@ def test_announced_red_first_format_is_taken() -> None:
         closing(RfbConnection(address, None, 10.0)) as connection,
     ):
         screen = connection.framebuffer
-        assert np.array_equal(decoded(screen.last_capture().frame()), rfb_server.channels(pixels))
+        assert np.array_equal(
+            decoded(screen.last_capture().frame()), rfb_server.channels(pixels)
+        )
         assert screen.pointer_shape is not None
         assert np.array_equal(screen.pointer_shape.pixels & 0xFFFFFF, pixels[:1, :8])
 
@@ -145,8 +188,9 @@ def test_pixels_by_tcp_are_compressed_unless_started_here(tigervnc: VncServer) -
     starts: list[tuple[Callable[[str], VNCController], bool]] = [
         (connect, True),
         (partial(connect, encoding="raw"), False),
-        (lambda address: build.connect(Settings(server=address), "geheim"), False),  # of a desktop started here
-        (lambda address: build.connect(Settings(server=address), None), True),
+        # of a desktop started here
+        (lambda address: leasing.connect(Settings(server=address), "geheim"), False),
+        (lambda address: leasing.connect(Settings(server=address), None), True),
     ]
     tigervnc.paint(5)
     for start, is_small in starts:

@@ -1,14 +1,16 @@
-"""A controller with redaction: no frame shows a field in which a secret was typed, until the field is gone."""
+"""A controller with redaction: no frame shows a field in which a secret was typed,
+until the field is gone.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from pytest_vnc_use.backends.redaction import RedactingController
+from pytest_vnc_use.backends.typed_secrets import RedactingController
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.recordings.images import Mask, Pixels, pixels_in, pixels_of
-from pytest_vnc_use.runs.redaction import Redactor
+from pytest_vnc_use.runs.redactor import Redactor
 from pytest_vnc_use.types import (
     REDACTED_COLOUR,
     Click,
@@ -29,22 +31,33 @@ REDACTOR = Redactor({"PASSWORD": SECRET})
 INSIDE = np.s_[FIELD.top + 3 : FIELD.bottom - 3, FIELD.left + 3 : FIELD.right - 3]
 
 
-def redacting(form: PaintedForm, redactor: Redactor = REDACTOR, masks: tuple[Region, ...] = ()) -> RedactingController:
+def redacting(
+    form: PaintedForm, redactor: Redactor = REDACTOR, masks: tuple[Region, ...] = ()
+) -> RedactingController:
     return RedactingController(form, redactor.hide, masks=masks)
 
 
 def type_secret(
-    controller: RedactingController, text: str = TYPED, redactor: Redactor = REDACTOR, **options: bool
+    controller: RedactingController,
+    text: str = TYPED,
+    redactor: Redactor = REDACTOR,
+    **options: bool,
 ) -> Pixels:
     controller.perform(TypeText(redactor.reveal(text), **options))  # type: ignore[arg-type]
     return seen_by(controller)
 
 
 def seen_by(controller: RedactingController) -> Pixels:
-    """Return the screen that the controller shows: the same in a frame, its PNG, a raw_frame and a transient frame."""
+    """Return the screen that the controller shows: the same in a frame, its PNG, a
+    raw_frame and a transient frame.
+    """
     frame = controller.frame()
     pixels = pixels_in(frame)
-    others = pixels_of(frame.png), pixels_in(controller.raw_frame()), pixels_in(controller.transient_frames()[-1])
+    others = (
+        pixels_of(frame.png),
+        pixels_in(controller.raw_frame()),
+        pixels_in(controller.transient_frames()[-1]),
+    )
     assert all(np.array_equal(pixels, other) for other in others)
     return pixels
 
@@ -54,7 +67,10 @@ def redacted_in(pixels: Pixels) -> Mask:
 
 
 def shows_piece(pixels: Pixels, text: str = SECRET, length: int = 3) -> bool:
-    return any(shows(pixels, word(text[start : start + length])) for start in range(len(text) - length + 1))
+    return any(
+        shows(pixels, word(text[start : start + length]))
+        for start in range(len(text) - length + 1)
+    )
 
 
 def test_typed_secret_is_redacted_in_every_frame() -> None:
@@ -80,7 +96,9 @@ def test_rest_of_screen_stays_visible() -> None:
     assert not shows_piece(seen)
     looks = [
         type_secret(redacting(PaintedForm(), redactor), "<secret:PIN>", redactor)
-        for redactor in (Redactor({"PIN": value}) for value in ("4711", "a much longer one", "x"))
+        for redactor in (
+            Redactor({"PIN": value}) for value in ("4711", "a much longer one", "x")
+        )
     ]
     assert all(np.array_equal(looks[0], look) for look in looks), "of any length"
 
@@ -93,7 +111,8 @@ def test_field_drawn_otherwise_stays_redacted(monkeypatch: pytest.MonkeyPatch) -
         vars(form).update(later)
         assert np.array_equal(seen_by(controller), seen)
     bright = form.pixels()
-    monkeypatch.setattr(form, "pixels", lambda: bright >> 1 & np.uint32(0x7F7F7F))  # dimmed
+    # dimmed
+    monkeypatch.setattr(form, "pixels", lambda: bright >> 1 & np.uint32(0x7F7F7F))
     assert redacted_in(seen_by(controller))[INSIDE].all()
 
 
@@ -138,7 +157,15 @@ def test_large_change_raises_settings_error_naming_masks() -> None:
     with pytest.raises(SettingsError) as raised:
         controller.perform(TypeText(REDACTOR.reveal(TYPED)))
     message = str(raised.value)
-    assert all(part in message for part in (TYPED, "a field takes 5% at most", "cua-vnc mask", "vnc_show_secrets=true"))
+    assert all(
+        part in message
+        for part in (
+            TYPED,
+            "a field takes 5% at most",
+            "cua-vnc mask",
+            "vnc_show_secrets=true",
+        )
+    )
     assert SECRET not in message
     seen = seen_by(controller)
     assert redacted_in(seen)[INSIDE].all()
@@ -217,7 +244,9 @@ def test_transients_while_typing_are_redacted() -> None:
     controller = redacting(form)
     controller.perform(TypeText(REDACTOR.reveal(TYPED)))
     assert any(shows(pixels_in(frame), word(SECRET[:4])) for frame in form.transients)
-    assert not any(shows_piece(pixels_in(frame)) for frame in controller.transient_frames())
+    assert not any(
+        shows_piece(pixels_in(frame)) for frame in controller.transient_frames()
+    )
 
 
 def test_address_with_secret_is_typed_by_keys() -> None:

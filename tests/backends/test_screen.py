@@ -1,4 +1,6 @@
-"""The screen: what the server shows, when it has settled, what moves on its own, and what comes and goes."""
+"""The screen: what the server shows, when it has settled, what moves on its own, and
+what comes and goes.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +40,17 @@ Connect = Callable[..., VNCController]
 def test_pointer_at_edge_is_cut() -> None:
     shape = PointerShape.of(1, 1, 3, 3, b"\x07\x07\x07\0" * 9, b"\xe0" * 3)
     for at, covered in (((1, 1), 9), ((0, 0), 4), ((4, 0), 4)):
-        assert np.count_nonzero(shape.drawn_on(np.zeros((5, 5), np.uint32), *at) == 0x070707) == covered
+        assert (
+            np.count_nonzero(
+                shape.drawn_on(np.zeros((5, 5), np.uint32), *at) == 0x070707
+            )
+            == covered
+        )
 
 
-def test_resting_connection_gets_no_changes_until_refresh(tigervnc: VncServer, connected: Connect) -> None:
+def test_resting_connection_gets_no_changes_until_refresh(
+    tigervnc: VncServer, connected: Connect
+) -> None:
     resting, watching = connected(tigervnc), connected(tigervnc)
     resting.rest()
     tigervnc.paint(5)  # the server still owes an answer to the last request
@@ -77,19 +86,61 @@ PATIENT = SettleRules(first_change_s=2.0, stable_s=1.0)
 SPINS = [(0, 0, 10.0 + number * 0.05) for number in range(9)]
 QUICK = [(0, 0, 10.0 + 0.3 * number / 19) for number in range(20)]
 LINE, CARET_BELOW = (10, 100, 10.01), (10, 120, 10.02)
-DECISIONS: list[tuple[str, list[Change], ActionWindow, SettleRules, float, str, float]] = [
+DECISIONS: list[
+    tuple[str, list[Change], ActionWindow, SettleRules, float, str, float]
+] = [
     ("first change is awaited", [], ACTION, RULES, 10.1, "nothing_changed", 10.5),
     ("change in a long action", [(0, 0, 11.0)], LONG, RULES, 14.0, "settled", 14.2),
-    ("quiet after the last change", [(0, 0, 10.1), (99, 99, 10.2)], ACTION, RULES, 10.2, "settled", 10.4),
-    ("change before the action", [(0, 0, 9.9)], ACTION, RULES, 10.0, "nothing_changed", 10.5),
+    (
+        "quiet after the last change",
+        [(0, 0, 10.1), (99, 99, 10.2)],
+        ACTION,
+        RULES,
+        10.2,
+        "settled",
+        10.4,
+    ),
+    (
+        "change before the action",
+        [(0, 0, 9.9)],
+        ACTION,
+        RULES,
+        10.0,
+        "nothing_changed",
+        10.5,
+    ),
     ("animation that began", SPINS, ACTION, RULES, 10.4, "animated", 10.5),
-    ("answer beside it", [(100, 100, 10.1), *SPINS], ACTION, RULES, 10.4, "animated", 10.3),
+    (
+        "answer beside it",
+        [(100, 100, 10.1), *SPINS],
+        ACTION,
+        RULES,
+        10.4,
+        "animated",
+        10.3,
+    ),
     ("quick changes", QUICK, ACTION, RULES, 10.3, "settled", 10.5),
     ("pressed button", [(90, 90, 10.02)], PRESSED, RULES, 10.1, "settled", 10.5),
     ("pressed button, late", [(90, 90, 10.4)], PRESSED, RULES, 10.4, "settled", 10.6),
-    ("its answer", [(90, 90, 10.02), (90, 200, 10.03)], PRESSED, RULES, 10.1, "settled", 10.23),
+    (
+        "its answer",
+        [(90, 90, 10.02), (90, 200, 10.03)],
+        PRESSED,
+        RULES,
+        10.1,
+        "settled",
+        10.23,
+    ),
     ("entered line", [LINE, CARET_BELOW], ENTERED, RULES, 10.1, "settled", 10.5),
-    ("answer below the line", [LINE, (200, 250, 10.3)], ENTERED, RULES, 10.3, "settled", 10.5),
+    (
+        "answer below the line",
+        [LINE, (200, 250, 10.3)],
+        ENTERED,
+        RULES,
+        10.3,
+        "settled",
+        10.5,
+    ),
     ("brief wait for a change", [], ACTION, BRIEFLY, 10.0, "nothing_changed", 10.3),
     ("quiet by a setting", [(0, 0, 10.5)], ACTION, PATIENT, 10.5, "settled", 11.5),
 ]
@@ -97,7 +148,10 @@ DECISIONS: list[tuple[str, list[Change], ActionWindow, SettleRules, float, str, 
 
 def test_decide_gives_reason_and_time() -> None:
     for name, changes, window, rules, now_s, reason, at_s in DECISIONS:
-        assert decide(seen(*changes), window, rules, now_s) == (reason, pytest.approx(at_s)), name
+        assert decide(seen(*changes), window, rules, now_s) == (
+            reason,
+            pytest.approx(at_s),
+        ), name
 
 
 def test_known_motion_is_no_answer() -> None:
@@ -105,9 +159,14 @@ def test_known_motion_is_no_answer() -> None:
     activity.learn(10.5)
     activity.restart()
     activity.add(0, 0, WHOLE, 10.6)
-    assert decide(activity, ActionWindow(10.5, 10.5), RULES, 10.6) == ("nothing_changed", pytest.approx(11.0))
+    assert decide(activity, ActionWindow(10.5, 10.5), RULES, 10.6) == (
+        "nothing_changed",
+        pytest.approx(11.0),
+    )
     activity.add(10, 290, WHOLE, 10.6)  # an entered line is none either
-    assert decide(activity, ActionWindow(10.5, 10.5, entered=True), RULES, 10.6)[1] == pytest.approx(11.0)
+    assert decide(activity, ActionWindow(10.5, 10.5, entered=True), RULES, 10.6)[
+        1
+    ] == pytest.approx(11.0)
     activity.add(100, 100, WHOLE, 10.6)
     assert decide(activity, ActionWindow(10.5, 10.5), RULES, 10.6)[0] == "animated"
 
@@ -130,25 +189,58 @@ def test_text_beside_caret_is_no_blink() -> None:
     assert decide(activity, ActionWindow(12.1, 12.1), RULES, 12.2)[0] == "settled"
 
 
-def test_settle_waits_for_answer_beyond_echo(tigervnc: VncServer, connected: Connect, tmp_path: Path) -> None:
-    answer = r"sleep 0.5; touch $line; printf '\033[H\033[2J'; n=$((n + 20)); seq $n $((n + 13))"  # it never scrolls
+def test_settle_waits_for_answer_beyond_echo(
+    tigervnc: VncServer, connected: Connect, tmp_path: Path
+) -> None:
+    # it never scrolls
+    answer = (
+        r"sleep 0.5; touch $line; printf '\033[H\033[2J'; n=$((n + 20)); seq $n $((n +"
+        r" 13))"
+    )
     with xterm(tigervnc, f"cd {tmp_path}; n=0; while read line; do {answer}; done"):
-        controller = connected(tigervnc, settle_rules=SettleRules(first_change_s=10.0, limit_s=30.0))
+        controller = connected(
+            tigervnc, settle_rules=SettleRules(first_change_s=10.0, limit_s=30.0)
+        )
         controller.click(100, 100)
         for name, enter in (
             ("a", lambda: controller.type_text("a", press_enter=True)),
-            ("b", lambda: [controller.type_text("b"), controller.key_combo("kp_enter")]),
+            (
+                "b",
+                lambda: [controller.type_text("b"), controller.key_combo("kp_enter")],
+            ),
         ):
             enter()
             settled = controller.settle()
-            assert settled.reason in ("settled", "animated")  # on a busy machine xterm draws the answer in many pieces
+            # on a busy machine xterm draws the answer in many pieces
+            assert settled.reason in ("settled", "animated")
             assert settled.duration_s < 9.0
             assert (tmp_path / name).exists()
 
 
-def test_what_never_rests_ends_at_limit(tigervnc: VncServer, connected: Connect) -> None:
-    with xterm(tigervnc, "n=0; while true; do n=$((n+1)); seq $n $((n+30)); sleep 0.1; done"):
-        controller = connected(tigervnc, settle_rules=SettleRules(stable_s=0.5, limit_s=0.3))
+def test_settle_counts_from_enter_after_text(
+    tigervnc: VncServer, connected: Connect, tmp_path: Path
+) -> None:
+    """Enter is struck once the text is shown, and only then can the answer begin."""
+    answer = "sleep 1.4; touch answered; seq 14"
+    with xterm(tigervnc, f"cd {tmp_path}; read line; {answer}; sleep 60"):
+        rules = SettleRules(first_change_s=2.0, stable_s=1.0)
+        controller = connected(tigervnc, settle_rules=rules)
+        controller.click(100, 100)
+        controller.settle()
+        controller.type_text("text", press_enter=True)
+        controller.settle()
+        assert (tmp_path / "answered").exists()
+
+
+def test_what_never_rests_ends_at_limit(
+    tigervnc: VncServer, connected: Connect
+) -> None:
+    with xterm(
+        tigervnc, "n=0; while true; do n=$((n+1)); seq $n $((n+30)); sleep 0.1; done"
+    ):
+        controller = connected(
+            tigervnc, settle_rules=SettleRules(stable_s=0.5, limit_s=0.3)
+        )
         controller.move(600, 300)
         settled = controller.settle()
         assert settled.reason == "limit"
@@ -158,13 +250,18 @@ def test_what_never_rests_ends_at_limit(tigervnc: VncServer, connected: Connect)
 def test_regions_cover_tiles_within_screen() -> None:
     tiles = np.zeros((3, 4), np.bool_)
     tiles[0, :2] = tiles[1, :2] = tiles[1, 3] = tiles[2, 3] = True
-    assert list(regions(tiles, 120, 90)) == [Region(0, 0, 64, 64), Region(96, 32, 120, 90)]
+    assert list(regions(tiles, 120, 90)) == [
+        Region(0, 0, 64, 64),
+        Region(96, 32, 120, 90),
+    ]
     assert list(regions(np.ones((3, 4), np.bool_), 120, 90)) == [Region(0, 0, 120, 90)]
     assert list(regions(np.zeros((3, 4), np.bool_), 120, 90)) == []
 
 
 @pytest.mark.parametrize("deflate", [pixels_module.deflate, zlib], ids=["isal", "zlib"])
-def test_png_holds_pixels_and_their_checksums(deflate: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_png_holds_pixels_and_their_checksums(
+    deflate: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Pillow does not look at all checksums; other readers do."""
     monkeypatch.setattr(pixels_module, "deflate", deflate)
     for size in ((1, 1), (37, 5), (1, 65), (2000, 1300)):
@@ -173,7 +270,10 @@ def test_png_holds_pixels_and_their_checksums(deflate: ModuleType, monkeypatch: 
         assert np.array_equal(pixels_of(png), pixels & 0xFFFFFF)
         body = png[8 + 25 :]
         (length,) = struct.unpack(">I", body[:4])
-        assert zlib.crc32(body[4 : 8 + length]).to_bytes(4, "big") == body[8 + length : 12 + length]
+        assert (
+            zlib.crc32(body[4 : 8 + length]).to_bytes(4, "big")
+            == body[8 + length : 12 + length]
+        )
         assert len(zlib.decompress(body[8 : 8 + length])) == size[1] * (size[0] * 3 + 1)
 
 
@@ -181,20 +281,29 @@ COLUMNS = 20
 
 
 class Tiles:
-    """A screen of 4 x 20 tiles, on which tiles are painted at given times; the colours of a tile that have passed."""
+    """A screen of 4 x 20 tiles, on which tiles are painted at given times; the colours
+    of a tile that have passed.
+    """
 
     def __init__(self, moving: tuple[int, int] | None = None) -> None:
         self.passed = TransientFrames()
         self.pixels = np.zeros((4 * TILE_PX, COLUMNS * TILE_PX), np.uint32)
-        self.last_s, self.moving = np.zeros((4, COLUMNS)), np.zeros((4, COLUMNS), np.bool_)
+        self.last_s, self.moving = (
+            np.zeros((4, COLUMNS)),
+            np.zeros((4, COLUMNS), np.bool_),
+        )
         if moving:
             self.moving[moving] = True
         self.look(10.0)
 
     def look(self, now_s: float) -> None:
-        self.passed.look(Capture(self.pixels.copy(), now_s, self.last_s > 0, self.moving))
+        self.passed.look(
+            Capture(self.pixels.copy(), now_s, self.last_s > 0, self.moving)
+        )
 
-    def paint(self, now_s: float, colour: int, *tiles: tuple[int, int], size_px: int = TILE_PX) -> None:
+    def paint(
+        self, now_s: float, colour: int, *tiles: tuple[int, int], size_px: int = TILE_PX
+    ) -> None:
         drawn = np.zeros((4, COLUMNS), np.bool_)
         for row, column in tiles:
             drawn[row, column] = True
@@ -223,11 +332,19 @@ EVERY_TILE = [(row, column) for row in range(4) for column in range(COLUMNS)]
 
 @pytest.mark.parametrize(
     ("is_known", "count", "interval_s", "size_px", "tiles"),
-    [(False, 200, 0.1, TILE_PX, EVERY_TILE), (True, 10, 1.0, TILE_PX, [(1, 1)]), (False, 10, 0.5, 11, [(1, 1)])],
+    [
+        (False, 200, 0.1, TILE_PX, EVERY_TILE),
+        (True, 10, 1.0, TILE_PX, [(1, 1)]),
+        (False, 10, 0.5, 11, [(1, 1)]),
+    ],
     ids=["animation", "known to move", "caret"],
 )
 def test_moving_region_is_no_transient(
-    is_known: bool, count: int, interval_s: float, size_px: int, tiles: list[tuple[int, int]]
+    is_known: bool,
+    count: int,
+    interval_s: float,
+    size_px: int,
+    tiles: list[tuple[int, int]],
 ) -> None:
     screen = Tiles((1, 1) if is_known else None)
     for tick in range(count):
@@ -239,10 +356,14 @@ def test_transients_are_limited_in_number() -> None:
     clock = Tiles()
     for tick in range(30):
         clock.paint(11.0 + tick, tick + 1, (1, 1))
-    assert [int(seen.pixels.max()) for seen in clock.passed.take()] == [1, 2, 3][:MAX_PER_TILE]
+    assert [int(seen.pixels.max()) for seen in clock.passed.take()] == [1, 2, 3][
+        :MAX_PER_TILE
+    ]
     screen = Tiles()
     for tick in range(COLUMNS):
         screen.paint(11.0 + tick, tick + 1, (0, tick))
         screen.paint(11.5 + tick, 0, (0, tick))
     kept = screen.passed.take()
-    assert [int(seen.pixels.max()) for seen in kept] == list(range(COLUMNS + 1 - MAX_FRAMES, COLUMNS + 1))
+    assert [int(seen.pixels.max()) for seen in kept] == list(
+        range(COLUMNS + 1 - MAX_FRAMES, COLUMNS + 1)
+    )

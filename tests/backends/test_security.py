@@ -1,4 +1,6 @@
-"""TLS by VeNCrypt and by WebSockets: certificates are checked, and a man in the middle cannot take TLS out."""
+"""TLS by VeNCrypt and by WebSockets: certificates are checked, and a man in the middle
+cannot take TLS out.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,17 @@ from pathlib import Path
 import pytest
 from websockets.sync.server import ServerConnection, serve
 
-from pytest_vnc_use.agent.build import connect_to
+from pytest_vnc_use.agent.leasing import connect_to
 from pytest_vnc_use.backends import security
 from pytest_vnc_use.backends.security import ServerFacts
 from pytest_vnc_use.backends.vnc import connect
-from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopRefused, SettingsError, VncUseError
+from pytest_vnc_use.errors import (
+    AuthenticationFailed,
+    ConnectionLost,
+    DesktopRefused,
+    SettingsError,
+    VncUseError,
+)
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Move, TypeText
 from pytest_vnc_use.types.wire import Wire
@@ -44,54 +52,103 @@ def here(authority: Authority) -> Certificate:
     return authority.certificate("localhost", "127.0.0.1")
 
 
-def secured(directory: Path, types: str, certificate: Certificate) -> AbstractContextManager[VncServer]:
+def secured(
+    directory: Path, types: str, certificate: Certificate
+) -> AbstractContextManager[VncServer]:
     """Return TigerVNC with the password `geheim`."""
     shown = ["-X509Cert", str(certificate.file), "-X509Key", str(certificate.key)]
     password = vnc_servers.password_file(directory, "geheim")
-    return vnc_servers.tigervnc(password_file=password, options=["-SecurityTypes", types, *shown])
+    return vnc_servers.tigervnc(
+        password_file=password, options=["-SecurityTypes", types, *shown]
+    )
 
 
 @pytest.fixture(scope="module")
-def x509(tmp_path_factory: pytest.TempPathFactory, here: Certificate) -> Iterator[VncServer]:
-    with secured(tmp_path_factory.mktemp("x509"), "X509Vnc,TLSVnc,VncAuth", here) as server:
+def x509(
+    tmp_path_factory: pytest.TempPathFactory, here: Certificate
+) -> Iterator[VncServer]:
+    with secured(
+        tmp_path_factory.mktemp("x509"), "X509Vnc,TLSVnc,VncAuth", here
+    ) as server:
         yield server
 
 
 def used(server: VncServer, wire: Wire, password: str | None = "geheim") -> ServerFacts:
     """Connect, look at the screen, and return what was found out."""
     facts = ServerFacts()
-    with closing(connect(server.address, password, facts=facts, wire=wire, timeout_s=BUSY_S)) as controller:
+    with closing(
+        connect(server.address, password, facts=facts, wire=wire, timeout_s=BUSY_S)
+    ) as controller:
         assert controller.frame().ref.width == 1024
     return facts
 
 
-def refused(address: str, message: str, wire: Wire, error: type[VncUseError] = DesktopRefused) -> None:
+def refused(
+    address: str, message: str, wire: Wire, error: type[VncUseError] = DesktopRefused
+) -> None:
     with pytest.raises(error, match=message):
-        connect(address, "geheim", wire=wire, timeout_s=0.5 if "no screen" in message else BUSY_S)
+        connect(
+            address,
+            "geheim",
+            wire=wire,
+            timeout_s=0.5 if "no screen" in message else BUSY_S,
+        )
 
 
 @pytest.mark.desktop
 def test_certificate_is_checked_by_authority_or_fingerprint(
     x509: VncServer, authority: Authority, here: Certificate
 ) -> None:
-    for wire in (Wire(tls_ca=str(authority.file)), Wire.of("", here.fingerprint.upper())):
+    for wire in (
+        Wire(tls_ca=str(authority.file)),
+        Wire.of("", here.fingerprint.upper()),
+    ):
         facts = used(x509, wire)
-        assert (facts.security_used, facts.subtypes) == ("VeNCrypt X509Vnc", ("X509Vnc", "TLSVnc", "VncAuth"))
+        assert (facts.security_used, facts.subtypes) == (
+            "VeNCrypt X509Vnc",
+            ("X509Vnc", "TLSVnc", "VncAuth"),
+        )
         assert facts.protection == "TLS, with a certificate that was checked"
-    refused(x509.address, "not accepted: unable to get local issuer certificate", Wire(tls="require"))
+    refused(
+        x509.address,
+        "not accepted: unable to get local issuer certificate",
+        Wire(tls="require"),
+    )
     other = Wire(tls_fingerprint="sha256:" + 64 * "0")
-    refused(x509.address, f"its fingerprint is {here.fingerprint}, not sha256:0000", other)
+    refused(
+        x509.address, f"its fingerprint is {here.fingerprint}, not sha256:0000", other
+    )
 
 
 @pytest.mark.desktop
-def test_credentials_are_asked_for_before_tls(tmp_path: Path, authority: Authority) -> None:
-    """TigerVNC asks PAM, which knows no such user here: that it answers shows that name and password came."""
+def test_credentials_are_asked_for_before_tls(
+    tmp_path: Path, authority: Authority
+) -> None:
+    """TigerVNC asks PAM, which knows no such user here: that it answers shows that name
+    and password came.
+    """
     ca = str(authority.file)
     with secured(tmp_path, "X509Plain", authority.certificate("127.0.0.1")) as server:
-        refused(server.address, r"wants a user name \(X509Plain\).*vnc_username", Wire(tls_ca=ca), AuthenticationFailed)
-        refused(server.address, "refused the password", Wire(user="nobody-here", tls_ca=ca), AuthenticationFailed)
-    with secured(tmp_path, "X509None", authority.certificate("elsewhere.example")) as server:
-        refused(server.address, "not accepted: IP address mismatch, .* not valid for '127.0.0.1'", Wire(tls_ca=ca))
+        refused(
+            server.address,
+            r"wants a user name \(X509Plain\).*vnc_username",
+            Wire(tls_ca=ca),
+            AuthenticationFailed,
+        )
+        refused(
+            server.address,
+            "refused the password",
+            Wire(user="nobody-here", tls_ca=ca),
+            AuthenticationFailed,
+        )
+    with secured(
+        tmp_path, "X509None", authority.certificate("elsewhere.example")
+    ) as server:
+        refused(
+            server.address,
+            "not accepted: IP address mismatch, .* not valid for '127.0.0.1'",
+            Wire(tls_ca=ca),
+        )
 
 
 def test_server_that_cheats_before_tls_is_refused() -> None:
@@ -99,7 +156,11 @@ def test_server_that_cheats_before_tls_is_refused() -> None:
         ((261,), b"\0", "then refused it"),
         ((261,), b"\1", "showed no screen within"),
         ((261,), b"\1RFB", "sent bytes before the TLS handshake"),
-        ((256, 263), b"", "offers VeNCrypt with Plain, TLSSASL: make the server offer X509Vnc"),
+        (
+            (256, 263),
+            b"",
+            "offers VeNCrypt with Plain, TLSSASL: make the server offer X509Vnc",
+        ),
     ]
     for subtypes, then, message in cheats:
         block = bytes([len(subtypes)]) + struct.pack(f"!{len(subtypes)}I", *subtypes)
@@ -116,7 +177,9 @@ def _far(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.desktop
 @pytest.mark.usefixtures("_far")
 def test_across_network_certificate_is_preferred_and_checked(x509: VncServer) -> None:
-    refused(x509.address, "not accepted: unable to get local issuer certificate", Wire())
+    refused(
+        x509.address, "not accepted: unable to get local issuer certificate", Wire()
+    )
     assert used(x509, Wire(tls="off")).security_used == "VncAuth"
 
 
@@ -125,38 +188,63 @@ def test_across_network_certificate_is_preferred_and_checked(x509: VncServer) ->
 def test_tls_without_certificate_is_refused_or_warns_once(
     tmp_path: Path, here: Certificate, authority: Authority
 ) -> None:
-    """Such a server offers TLS without a certificate first: it is asked again, for what it offers beside that."""
-    exposed = "is not encrypted: every user of the network can read all typed keys and all images, and can guess"
+    """Such a server offers TLS without a certificate first: it is asked again, for what
+    it offers beside that.
+    """
+    exposed = (
+        "is not encrypted: every user of the network can read all typed keys and all"
+        " images, and can guess"
+    )
     with secured(tmp_path, "TLSVnc,VncAuth", here) as server:
         problem = "offers VeNCrypt with TLSVnc.* without a certificate.*offer X509Vnc"
         refused(server.address, problem, Wire(tls_ca=str(authority.file)))
         settings = Settings(server=server.address)
         with pytest.warns(UserWarning, match=exposed):
             connect_to(settings, server.address, "geheim").close()
-        connect_to(settings, server.address, "geheim").close()  # a second warning would be an error
+        # a second warning would be an error
+        connect_to(settings, server.address, "geheim").close()
 
 
 @pytest.mark.desktop
-def test_screen_and_keys_by_ws_and_by_wss(tmp_path: Path, authority: Authority, here: Certificate) -> None:
+def test_screen_and_keys_by_ws_and_by_wss(
+    tmp_path: Path, authority: Authority, here: Certificate
+) -> None:
     tls = ("--cert", str(here.file), "--key", str(here.key), "--ssl-only")
     password = vnc_servers.password_file(tmp_path, "geheim")
     with vnc_servers.tigervnc(password_file=password) as server:
         typed, text = tmp_path / "typed", "a text of some length " * 50
         with xterm(server, f"cat >{typed}"), websockify(server.address) as port:
-            with closing(connect(f"ws://localhost:{port}/websockify", "geheim", timeout_s=BUSY_S)) as controller:
+            with closing(
+                connect(f"ws://localhost:{port}/websockify", "geheim", timeout_s=BUSY_S)
+            ) as controller:
                 assert controller.frame().ref.width == 1024
                 controller.perform(Move(100, 100))
                 controller.perform(TypeText(text, press_enter=True))
-            wait_for(lambda: text in typed.read_text(), "the arrival of the last keys", BUSY_S)
+            wait_for(
+                lambda: text in typed.read_text(),
+                "the arrival of the last keys",
+                BUSY_S,
+            )
         with websockify(server.address, *tls) as port:
             address = f"wss://localhost:{port}/websockify"
-            for wire in (Wire(tls_ca=str(authority.file)), Wire(tls_fingerprint=here.fingerprint)):
+            for wire in (
+                Wire(tls_ca=str(authority.file)),
+                Wire(tls_fingerprint=here.fingerprint),
+            ):
                 facts = ServerFacts()
-                with closing(connect(address, "geheim", facts=facts, wire=wire, timeout_s=BUSY_S)) as controller:
+                with closing(
+                    connect(address, "geheim", facts=facts, wire=wire, timeout_s=BUSY_S)
+                ) as controller:
                     assert controller.frame().ref.width == 1024
                 assert facts.protection == "wss, with a certificate that was checked"
-            refused(address, "not accepted: unable to get local issuer certificate", Wire())
-            refused(address, "not accepted: its fingerprint is sha256:", Wire(tls_fingerprint="sha256:" + 64 * "0"))
+            refused(
+                address, "not accepted: unable to get local issuer certificate", Wire()
+            )
+            refused(
+                address,
+                "not accepted: its fingerprint is sha256:",
+                Wire(tls_fingerprint="sha256:" + 64 * "0"),
+            )
 
 
 TOKEN_TEST = """
@@ -176,34 +264,61 @@ def test_it(vnc_settings, vnc_agent):
 
 def test_query_of_address_is_shown_nowhere(tigervnc: VncServer, tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(TOKEN_TEST, encoding="utf-8")
-    reports = ["--html=report.html", "--self-contained-html", "--junitxml=junit.xml", "-l", "-p", "no:pytest-vnc"]
+    reports = [
+        "--html=report.html",
+        "--self-contained-html",
+        "--junitxml=junit.xml",
+        "-l",
+        "-p",
+        "no:pytest-vnc",
+    ]
     with xterm(tigervnc, "cat"), websockify(tigervnc.address) as port:
         address = f"ws://localhost:{port}/websockify"
-        done = run_python("pytest", f"--vnc-server={address}?token=s3cr3tTOKEN", *reports, cwd=tmp_path, timeout=140)
+        done = run_python(
+            "pytest",
+            f"--vnc-server={address}?token=s3cr3tTOKEN",
+            *reports,
+            cwd=tmp_path,
+            timeout=140,
+        )
     assert "1 failed" in done.stdout, done.stdout
     assert f"VncUseAgent at {address}?…" in done.stdout
     texts = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert [path for path, text in texts.items() if b"s3cr3tTOKEN" in text] == []
     assert "s3cr3tTOKEN" not in done.stdout + done.stderr
     (trace,) = (tmp_path / "runs").glob("*/trace.jsonl")
-    assert f'"server": "{address}?…"' in trace.read_text(encoding="utf-8").replace('":"', '": "')
+    assert f'"server": "{address}?…"' in trace.read_text(encoding="utf-8").replace(
+        '":"', '": "'
+    )
 
 
 def test_addresses_that_make_no_sense() -> None:
     for address, wire, message in (
         ("ws://", Wire(), r"ws://HOST:PORT/PATH or wss://…, got 'ws://'"),
         ("ws://alice:secret@h/", Wire(), "because reports show it"),
-        ("ws://h/path?…", Wire(), "the query of 'ws://h/path\\?…' is not stored.*Give the whole URL"),
+        (
+            "ws://h/path?…",
+            Wire(),
+            "the query of 'ws://h/path\\?…' is not stored.*Give the whole URL",
+        ),
         ("ws://h:1/?a=s3cret", Wire(tls="require"), r"Use wss://, got 'ws://h:1/\?…'$"),
         ("ws://h/#s3cret", Wire(), r"or wss://…, got 'ws://h/\?…'$"),
-        ("wss://h:1/", Wire(tls="off"), "wss:// always checks the certificate, but vnc_tls=off"),
+        (
+            "wss://h:1/",
+            Wire(tls="off"),
+            "wss:// always checks the certificate, but vnc_tls=off",
+        ),
     ):
         with pytest.raises(SettingsError, match=message):
             connect(address, wire=wire)
 
 
 def test_required_tls_taken_out_sends_nothing() -> None:
-    greetings = VERSION + b"\x01\x02" + bytes(16), VERSION + b"\x01\x01", b"RFB 003.003\n\0\0\0\2" + bytes(16)
+    greetings = (
+        VERSION + b"\x01\x02" + bytes(16),
+        VERSION + b"\x01\x01",
+        b"RFB 003.003\n\0\0\0\2" + bytes(16),
+    )
     for wire in (Wire(tls="require"), Wire(tls_fingerprint="sha256:" + 64 * "a")):
         for hello in greetings:
             with playing(hello, then_silent=True) as address:
@@ -211,10 +326,16 @@ def test_required_tls_taken_out_sends_nothing() -> None:
 
 
 def test_invalid_rule_of_tls_raises_settings_error(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="must be sha256: and 64 hexadecimal digits, got 'sha256:00'"):
+    with pytest.raises(
+        SettingsError,
+        match="must be sha256: and 64 hexadecimal digits, got 'sha256:00'",
+    ):
         Wire.of("", "sha256:00")
     (tmp_path / "ca.pem").write_text("none")
-    with pytest.raises(SettingsError, match=r"vnc_tls must be auto, .* or a readable file of certificates"):
+    with pytest.raises(
+        SettingsError,
+        match=r"vnc_tls must be auto, .* or a readable file of certificates",
+    ):
         connect("127.0.0.1::1", wire=Wire(tls_ca=str(tmp_path / "ca.pem")))
 
 
@@ -225,23 +346,37 @@ def test_websocket_without_vnc_is_refused() -> None:
 
     for frames, message in (
         (b"\x81\x05hello", "sends text through the WebSocket, but VNC is binary"),
-        (b"\x82\x7f" + struct.pack("!Q", 1 << 32) + 1000 * b"x", "violated the WebSocket protocol.*4294967296"),
+        (
+            b"\x82\x7f" + struct.pack("!Q", 1 << 32) + 1000 * b"x",
+            "violated the WebSocket protocol.*4294967296",
+        ),
     ):
         with (
-            serve(partial(send, frames), "127.0.0.1", 0, subprotocols=["binary"]) as server,  # type: ignore[list-item]
+            serve(
+                partial(send, frames), "127.0.0.1", 0, subprotocols=["binary"]
+            ) as server,  # type: ignore[list-item]
             ThreadPoolExecutor() as pool,
         ):
             pool.submit(server.serve_forever)
             with pytest.raises((DesktopRefused, ConnectionLost), match=message):
-                connect(f"ws://127.0.0.1:{server.socket.getsockname()[1]}/", timeout_s=BUSY_S)
+                connect(
+                    f"ws://127.0.0.1:{server.socket.getsockname()[1]}/",
+                    timeout_s=BUSY_S,
+                )
             server.shutdown()
 
 
 REDIRECT = b"HTTP/1.1 302 Found\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n"
 NO_WEBSOCKET = {
-    REDIRECT % b"wss://elsewhere.example/?token=s3cret": r"redirects to 'wss://elsewhere.example/\?…' \(HTTP 302\)",
-    b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n": "HTTP 404. Check the path, such as /websockify",
-    b"RFB 003.008\n" + 200 * b"x": "opens no WebSocket: did not receive a valid HTTP response",
+    REDIRECT % b"wss://elsewhere.example/?token=s3cret": (
+        r"redirects to 'wss://elsewhere.example/\?…' \(HTTP 302\)"
+    ),
+    b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n": (
+        "HTTP 404. Check the path, such as /websockify"
+    ),
+    b"RFB 003.008\n" + 200 * b"x": (
+        "opens no WebSocket: did not receive a valid HTTP response"
+    ),
     b"HTTP/1.1 101": "showed no screen within 1",
 }
 
@@ -259,4 +394,7 @@ def test_server_opening_no_websocket_is_refused() -> None:
 
     for message in NO_WEBSOCKET.values():
         with serving(Server) as address, pytest.raises(DesktopRefused, match=message):
-            connect(f"ws://{address.replace('::', ':')}/", timeout_s=1.0 if "no screen" in message else BUSY_S)
+            connect(
+                f"ws://{address.replace('::', ':')}/",
+                timeout_s=1.0 if "no screen" in message else BUSY_S,
+            )

@@ -1,5 +1,5 @@
-"""One contract over every kind of VNC server: what is seen is what the server's own side shows, and what is done
-arrives there, pixel by pixel and character by character.
+"""One contract over every kind of VNC server: what is seen is what the server's own
+side shows, and what is done arrives there, pixel by pixel and character by character.
 """
 
 from __future__ import annotations
@@ -25,13 +25,19 @@ pytestmark = pytest.mark.desktop
 
 Connect = Callable[..., VNCController]
 PATIENT = SettleRules(first_change_s=10.0, stable_s=0.3, limit_s=20.0, any_change=True)
-"""Waits for a change however slow the machine is, so that a change that is missed shows."""
+"""Waits for a change however slow the machine is, so that a change that is missed
+shows.
+"""
 LINE = "Ab1 ~!@\\|;\"'<>/"
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Stage]]:
-    """Each kind in turn: its stage, the same for all tests of it, unless it ends with its client."""
+def shared(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[], Stage]]:
+    """Each kind in turn: its stage, the same for all tests of it, unless it ends with
+    its client.
+    """
     name = request.param
     with ExitStack() as stack:
 
@@ -55,7 +61,9 @@ def move_the_pointer(controller: VNCController) -> None:
 
 def wait_to_see(stage: Stage, controller: VNCController) -> None:
     """Until the frame is what the server shows."""
-    wait_for(lambda: stage.shows(decoded(controller.frame())), "the image", timeout_s=30)
+    wait_for(
+        lambda: stage.shows(decoded(controller.frame())), "the image", timeout_s=30
+    )
 
 
 def received(stage: Stage, *kinds: str, after: int = 0) -> list[str]:
@@ -65,7 +73,9 @@ def received(stage: Stage, *kinds: str, after: int = 0) -> list[str]:
 
 def typed(stage: Stage) -> str:
     """The characters that reached the program."""
-    return "".join(literal_eval(line.removeprefix("key ")) for line in received(stage, "key"))
+    return "".join(
+        literal_eval(line.removeprefix("key ")) for line in received(stage, "key")
+    )
 
 
 def test_screen_is_what_server_shows(stage: Stage, connected: Connect) -> None:
@@ -91,10 +101,15 @@ def test_screen_is_what_server_shows(stage: Stage, connected: Connect) -> None:
 
 
 @pytest.mark.parametrize("name", WITH_PASSWORD)
-def test_password_right_wrong_and_missing(name: str, tmp_path: Path, connected: Connect) -> None:
+def test_password_right_wrong_and_missing(
+    name: str, tmp_path: Path, connected: Connect
+) -> None:
     with KINDS[name](tmp_path, "geheim") as stage:
         assert connected(stage.server, "geheim").size == stage.truth().shape[1::-1]
-        for password, message in (("falsch", "refused the password"), (None, "wants a password, but none is set")):
+        for password, message in (
+            ("falsch", "refused the password"),
+            (None, r"wants a password, but none is set\. Set VNC_USE_PASSWORD"),
+        ):
             with pytest.raises(AuthenticationFailed, match=message):
                 connect(stage.server.address, password)
 
@@ -107,7 +122,12 @@ def test_input_arrives_and_resize_is_followed(stage: Stage, connected: Connect) 
     before = len(received(stage, "down", "up"))
     buttons: list[Button] = ["left", "middle", "right"]
     for button in buttons:
-        for x, y in [(0, 0), (width - 1, height - 1), (width // 2, height - 40), (101, 37)]:
+        for x, y in [
+            (0, 0),
+            (width - 1, height - 1),
+            (width // 2, height - 40),
+            (101, 37),
+        ]:
             controller.perform(Click(x, y, button))
             expected += [f"down {button} {x} {y}", f"up {button} {x} {y}"]
     controller.drag_and_drop(21, 33, 333, 301)
@@ -116,7 +136,11 @@ def test_input_arrives_and_resize_is_followed(stage: Stage, connected: Connect) 
 
     before = len(received(stage, "wheel", "page"))
     # without a wheel it goes by the keys of a page
-    down, up = (["wheel down"] * 2, ["wheel up"]) if stage.wheel else (["page down"], ["page up"])
+    down, up = (
+        (["wheel down"] * 2, ["wheel up"])
+        if stage.wheel
+        else (["page down"], ["page up"])
+    )
     controller.scroll(101, 37, "down", 2)
     assert_becomes(lambda: received(stage, "wheel", "page", after=before), down)
     controller.scroll(101, 37, "up", 1)
@@ -135,4 +159,6 @@ def test_input_arrives_and_resize_is_followed(stage: Stage, connected: Connect) 
         wait_to_see(stage, controller)
         before = len(received(stage, "down"))
         controller.click(639, 479)
-        assert_becomes(lambda: received(stage, "down", after=before), ["down left 639 479"])
+        assert_becomes(
+            lambda: received(stage, "down", after=before), ["down left 639 479"]
+        )

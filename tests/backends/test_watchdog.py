@@ -1,4 +1,6 @@
-"""The watchdog: a desktop at fault is named; a lost connection ends no run and repeats no action."""
+"""The watchdog: a desktop at fault is named; a lost connection ends no run and repeats
+no action.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,12 @@ import pytest
 
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.backends.vnc import VNCController, Watch as Patience
-from pytest_vnc_use.errors import ActionInterrupted, ConnectionLost, DesktopError, InfraError
+from pytest_vnc_use.errors import (
+    ActionInterrupted,
+    ConnectionLost,
+    DesktopError,
+    InfraError,
+)
 from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
@@ -71,7 +78,9 @@ def act_and_look(watchdog: VNCController, *actions: DesktopAction) -> None:
     watchdog.frame()
 
 
-def test_lost_connection_is_replaced_once(desktop: VncServer, line: Wire, watch: Watch) -> None:
+def test_lost_connection_is_replaced_once(
+    desktop: VncServer, line: Wire, watch: Watch
+) -> None:
     watchdog = watch(line)
     before = watchdog.frame()
     line.cut()
@@ -83,7 +92,10 @@ def test_lost_connection_is_replaced_once(desktop: VncServer, line: Wire, watch:
     desktop.paint(5)
     assert watchdog.wait_changed(seen_s, 20.0)
     line.cut()
-    with pytest.raises(ConnectionLost, match=r"was lost: .*; it was lost before, and .* reconnects only once"):
+    with pytest.raises(
+        ConnectionLost,
+        match=r"was lost: .*; it was lost before, and .* reconnects only once",
+    ):
         watchdog.frame()
 
 
@@ -92,48 +104,76 @@ def test_action_in_doubt_is_not_repeated(line: Wire, watch: Watch) -> None:
     for action, message in sent.items():
         watchdog = watch(line)
         line.break_at = message
-        with pytest.raises(ActionInterrupted, match=f"answered a {type(action).__name__}. The watchdog reconnected"):
+        with pytest.raises(
+            ActionInterrupted,
+            match=f"answered a {type(action).__name__}. The watchdog reconnected",
+        ):
             act_and_look(watchdog, action)
         act_and_look(watchdog, TakeScreenshot(), Wait(0.01))
         assert line.from_client.count(message) == 1
 
 
-def test_held_key_other_screen_or_desktop_ends_run(desktop: VncServer, line: Wire, watch: Watch) -> None:
+def test_held_key_other_screen_or_desktop_ends_run(
+    desktop: VncServer, line: Wire, watch: Watch
+) -> None:
     watchdog = watch(line)
     act_and_look(watchdog, KeyDown("shift"))
     line.cut()
-    with pytest.raises(ConnectionLost, match="the watchdog reconnected, but the keys or buttons that were held down"):
+    with pytest.raises(
+        ConnectionLost,
+        match="the watchdog reconnected, but the keys or buttons that were held down",
+    ):
         watchdog.frame()
     watchdog = watch(line)
     line.cut()
     desktop.paint(5)
-    with pytest.raises(ConnectionLost, match="the watchdog reconnected, but it shows another screen than before"):
+    with pytest.raises(
+        ConnectionLost,
+        match="the watchdog reconnected, but it shows another screen than before",
+    ):
         watchdog.frame()
     with vnc_servers.tigervnc((800, 600), options=["-desktop", "shop"]) as other:
         other.paint(16)
         line.targets.append(other.address)
         watchdog = watch(line)
         line.cut()
-        with pytest.raises(ConnectionLost, match=r"it is another desktop: 'shop', 800x600; it was '.*', 1024x768"):
+        with pytest.raises(
+            ConnectionLost,
+            match=r"it is another desktop: 'shop', 800x600; it was '.*', 1024x768",
+        ):
             watchdog.frame()
 
 
-def test_silent_server_ends_run(desktop: VncServer, watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_vnc_use.backends.connection.ANSWER_S", 0.3)
+def test_silent_server_ends_run(
+    desktop: VncServer, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pytest_vnc_use.backends.rfb_connection.ANSWER_S", 0.3)
     watchdog = watch(desktop, reconnect_s=0.5)
     os.kill(desktop.process.pid, signal.SIGSTOP)
     try:
-        with pytest.raises(ConnectionLost, match=r"not answer within 0.3 s; .* could not reconnect .* no screen"):
+        with pytest.raises(
+            ConnectionLost,
+            match=r"not answer within 0.3 s; .* could not reconnect .* no screen",
+        ):
             act_and_look(watchdog, CLICK)
     finally:
         os.kill(desktop.process.pid, signal.SIGCONT)
 
 
-def test_blank_screen_is_named_unless_program_ended(desktop: VncServer, watch: Watch) -> None:
+def test_blank_screen_is_named_unless_program_ended(
+    desktop: VncServer, watch: Watch
+) -> None:
     desktop.output_of("xsetroot", "-solid", "#102030")
-    with pytest.raises(DesktopError, match=r"only one colour \(#102030\) for 0.2 s. Start a program .*--vnc-app"):
+    with pytest.raises(
+        DesktopError,
+        match=r"only one colour \(#102030\) for 0.2 s. Start a program .*--vnc-app",
+    ):
         watch(desktop).frame()
-    options = {"blank_s": 60.0, "frozen_s": 0.01, "program_exit_reason": lambda: "the program exited with 1"}
+    options = {
+        "blank_s": 60.0,
+        "frozen_s": 0.01,
+        "program_exit_reason": lambda: "the program exited with 1",
+    }
     act_and_look(watch(desktop, **options), *[CLICK] * 3)
     watchdog = watch(desktop, blank_s=60.0)
     threading.Timer(0.3, desktop.paint, (16,)).start()
@@ -150,23 +190,36 @@ def test_server_that_forgot_change_is_asked_again(watch: Watch) -> None:
         assert watchdog.frame() != before
 
 
-def test_run_survives_loss_and_planner_or_user_knows(line: Wire, tmp_path: Path) -> None:
+def test_run_survives_loss_and_planner_or_user_knows(
+    line: Wire, tmp_path: Path
+) -> None:
     settings = Settings(server=line.address, start_seconds=0.2, runs_dir=str(tmp_path))
     line.break_at = PRESS
-    with VncUseAgent(settings=settings, planner=ScriptedPlanner([[CLICK], [Move(1, 1)]])) as agent:
+    with VncUseAgent(
+        settings=settings, planner=ScriptedPlanner([[CLICK], [Move(1, 1)]])
+    ) as agent:
         result = agent.run("Click it")
     assert result.outcome is Outcome.DONE
-    assert ["took effect. Check the screen" in step.error for step in result.steps] == [True, False]
+    assert ["took effect. Check the screen" in step.error for step in result.steps] == [
+        True,
+        False,
+    ]
     assert line.from_client.count(PRESS) == 1
     line.from_client.clear()
     with VncUseAgent(settings=settings, planner=ScriptedPlanner([])) as agent:
         line.break_at = PRESS
-        with pytest.raises(InfraError, match=r"answered a Click. The watchdog reconnected"):
+        with pytest.raises(
+            InfraError, match=r"answered a Click. The watchdog reconnected"
+        ):
             agent.click(CLICK.x, CLICK.y)
 
 
 def test_attempts_to_reconnect_stop_with_program(line: Wire, watch: Watch) -> None:
-    watchdog = watch(line, reconnect_s=60.0, program_exit_reason=lambda: "the program exited with 139")
+    watchdog = watch(
+        line,
+        reconnect_s=60.0,
+        program_exit_reason=lambda: "the program exited with 139",
+    )
     line.close()
     with pytest.raises(ConnectionLost, match=r"was lost: [^;]*$"):
         watchdog.frame()
@@ -179,6 +232,11 @@ def test_frozen_screen_is_named(desktop: VncServer, watch: Watch) -> None:
     desktop.paint(5)
     assert watchdog.wait_changed(seen_s, 20.0)
     watchdog.settle()
-    act_and_look(watchdog, CLICK, Move(5, 5), Wait(0.1), TypeText("a"), TakeScreenshot())
-    with pytest.raises(DesktopError, match=r"is frozen. No pixel changed for \d+ s, although 3 actions were perf"):
+    act_and_look(
+        watchdog, CLICK, Move(5, 5), Wait(0.1), TypeText("a"), TakeScreenshot()
+    )
+    with pytest.raises(
+        DesktopError,
+        match=r"is frozen. No pixel changed for \d+ s, although 3 actions were perf",
+    ):
         act_and_look(watchdog, KeyCombo(("enter",)))

@@ -1,10 +1,13 @@
-"""Twenty tests on four desktops while desktops, programs, workers and the model are disturbed. Run as a script:
+"""Twenty tests on four desktops while desktops, programs, workers and the model are
+disturbed. Run as a script:
 
     python tests/bench/run.py chaos [--minutes 30] [--seed 1] [--every 3] [--tests 10]
 
-It takes sessions of `-n 4` one after the other, ten tests replayed and ten live (fewer with --tests) against a model's
-fake server, in namespaces of its own. Exit code 1 says that something did not hold: a hang, a pass of a broken program,
-a triage that nothing explains, a test listed twice or not at all, a lost run directory, or something left behind.
+It takes sessions of `-n 4` one after the other, ten tests replayed and ten live (fewer
+with --tests) against a model's fake server, in namespaces of its own. Exit code 1 says
+that something did not hold: a hang, a pass of a broken program, a triage that nothing
+explains, a test listed twice or not at all, a lost run directory, or something left
+behind.
 
 Needs `unshare` and `ip`, and either root or user namespaces.
 """
@@ -22,11 +25,25 @@ from collections import Counter
 from pathlib import Path
 
 from support.chaos import world
-from support.chaos.project import Action, Arena, Done, Model, Project, environment, left_over, plan, wrong_results
+from support.chaos.project import (
+    Action,
+    Arena,
+    Done,
+    Model,
+    Project,
+    environment,
+    left_over,
+    plan,
+    wrong_results,
+)
 
 SESSION_S = 300.0
-WAYS: tuple[tuple[str, ...], ...] = ((), ("--reruns=1",), ("--vnc-repeat=1", "--dist=worksteal"))
-CLEAN = "from pytest_vnc_use.desktops.session import remove_leftovers; remove_leftovers()"
+WAYS: tuple[tuple[str, ...], ...] = (
+    (),
+    ("--reruns=1",),
+    ("--vnc-repeat=1", "--dist=worksteal"),
+)
+CLEAN = "from pytest_vnc_use.desktops.supervised_session import remove_leftovers; remove_leftovers()"
 """What each new session begins with: it ends what dead supervisors left."""
 
 
@@ -36,13 +53,27 @@ def say(line: str) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__)
-    parser.add_argument("--minutes", type=float, default=30.0, help="no session starts later")
-    parser.add_argument("--seed", default="1")
-    parser.add_argument("--every", type=float, default=3.0, help="seconds between two disturbances, on average")
     parser.add_argument(
-        "--tests", type=int, default=10, choices=range(1, 11), metavar="N", help="of each kind, replayed and live"
+        "--minutes", type=float, default=30.0, help="no session starts later"
     )
-    parser.add_argument("--sessions", type=int, default=0, help="at most so many (0: as time allows)")
+    parser.add_argument("--seed", default="1")
+    parser.add_argument(
+        "--every",
+        type=float,
+        default=3.0,
+        help="seconds between two disturbances, on average",
+    )
+    parser.add_argument(
+        "--tests",
+        type=int,
+        default=10,
+        choices=range(1, 11),
+        metavar="N",
+        help="of each kind, replayed and live",
+    )
+    parser.add_argument(
+        "--sessions", type=int, default=0, help="at most so many (0: as time allows)"
+    )
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.inside:
@@ -51,7 +82,9 @@ def main() -> int:
         say(f"no namespaces of its own can be made here: {reason}")
         return 2
     longest_s = asked.minutes * 60 + 2 * SESSION_S
-    with subprocess.Popen(world.inside_command([sys.executable, __file__, "--inside", *sys.argv[1:]])) as process:
+    with subprocess.Popen(
+        world.inside_command([sys.executable, __file__, "--inside", *sys.argv[1:]])
+    ) as process:
         try:
             return process.wait(longest_s)
         except subprocess.TimeoutExpired:
@@ -71,13 +104,17 @@ def inside(asked: argparse.Namespace) -> int:
     project = Project(Path("/tmp/project"), world.SMALL / "runs", broken, asked.tests)
     project.write()
     workers = f"-n{min(asked.tests, 4)}"
-    code, output, _ = run(project, arena, [], [workers, "--vnc-record=rewrite", "test_replayed.py"])
+    code, output, _ = run(
+        project, arena, [], [workers, "--vnc-record=rewrite", "test_replayed.py"]
+    )
     if code:
         raise SystemExit(f"all tests must pass while nothing is disturbed:\n{output}")
     project.break_programs()
     until_s = time.monotonic() + asked.minutes * 60
     number, wrong, came, kinds = 0, 0, Counter[str](), Counter[str]()
-    while time.monotonic() < until_s and (not asked.sessions or number < asked.sessions):
+    while time.monotonic() < until_s and (
+        not asked.sessions or number < asked.sessions
+    ):
         number += 1
         way = WAYS[number % len(WAYS)]
         actions = plan(f"{asked.seed}/{number}", SESSION_S, asked.every)
@@ -91,7 +128,11 @@ def inside(asked: argparse.Namespace) -> int:
             subprocess.run([sys.executable, "-c", CLEAN], check=True)
         lines += left_over(arena.own, before)
         if lines:
-            say("\n".join([output, *(f"WRONG in session {number}: {line}" for line in lines)]))
+            say(
+                "\n".join(
+                    [output, *(f"WRONG in session {number}: {line}" for line in lines)]
+                )
+            )
         wrong, came = wrong + len(lines), came + here
         kinds.update(hit.action.kind for hit in done)
     say(f"{number} sessions, {came.total()} tests: {dict(came)}")
@@ -100,8 +141,11 @@ def inside(asked: argparse.Namespace) -> int:
     return 1 if wrong or not number else 0
 
 
-def run(project: Project, arena: Arena, actions: list[Action], options: list[str]) -> tuple[int, str, list[Done]]:
-    """Run pytest, disturb it as planned, and put everything right again. A session that hangs ends with SIGABRT's code.
+def run(
+    project: Project, arena: Arena, actions: list[Action], options: list[str]
+) -> tuple[int, str, list[Done]]:
+    """Run pytest, disturb it as planned, and put everything right again. A session that
+    hangs ends with SIGABRT's code.
 
     Return its exit code, its output, and what was done to it.
     """
@@ -109,17 +153,24 @@ def run(project: Project, arena: Arena, actions: list[Action], options: list[str
     done: list[Done] = []
     with tempfile.TemporaryFile("w+", dir=project.path, errors="replace") as output:
         command = project.command(*options)
-        process = subprocess.Popen(command, cwd=project.path, env=env, stdout=output, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            command, cwd=project.path, env=env, stdout=output, stderr=subprocess.STDOUT
+        )
         arena.controller = process.pid
         started_s, waiting = time.monotonic(), list(actions)
         while process.poll() is None:
             at_s = time.monotonic() - started_s
             if at_s > SESSION_S:
                 say(f"WRONG: the session hangs after {SESSION_S:g} s")
-                process.send_signal(signal.SIGABRT)  # faulthandler writes where it stands
+                # faulthandler writes where it stands
+                process.send_signal(signal.SIGABRT)
                 time.sleep(1)
                 process.kill()
-            if waiting and waiting[0].at_s <= at_s and (happened := arena.disturb(waiting.pop(0))):
+            if (
+                waiting
+                and waiting[0].at_s <= at_s
+                and (happened := arena.disturb(waiting.pop(0)))
+            ):
                 done.append(happened)
                 action, lasting, at = happened.action, "", ""
                 if action.for_s is not None:

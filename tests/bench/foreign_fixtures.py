@@ -1,7 +1,9 @@
-"""The conftest.py of the tests of foreign_programs.py: one a program, on a desktop and with a home of its own.
+"""The conftest.py of the tests of foreign_programs.py: one a program, on a desktop and
+with a home of its own.
 
-In the directory VNC_FOREIGN are `presses`, how many keys and buttons each program was recorded with, and `happened`,
-which changes came to be. The lines of VNC_FOREIGN_CHANGES name the changes, one for each repetition of a test.
+In the directory VNC_FOREIGN are `presses`, how many keys and buttons each program was
+recorded with, and `happened`, which changes came to be. The lines of
+VNC_FOREIGN_CHANGES name the changes, one for each repetition of a test.
 """
 
 from __future__ import annotations
@@ -22,8 +24,17 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from foreign_table import CHANGES, PROGRAMS, Change, DesktopProgram, Page, in_page, over_window
+from foreign_table import (
+    CHANGES,
+    PROGRAMS,
+    Change,
+    DesktopProgram,
+    Page,
+    in_page,
+    over_window,
+)
 
+from pytest_vnc_use.cli.init import browser_command
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types.protocols import Desktop, Judge, Planner
 from support import paths
@@ -35,16 +46,14 @@ HOME = """mkdir -p home/.config/gtk-3.0 home/.config/glib-2.0/settings home/.cac
 export HOME="$PWD" XDG_CONFIG_HOME="$PWD/.config" XDG_CACHE_HOME="$PWD/.cache" XDG_DATA_HOME="$PWD/.local/share"
 export LC_ALL=C.UTF-8 LANGUAGE= TZ=UTC NO_AT_BRIDGE=1 GSETTINGS_BACKEND=keyfile
 """
-CHROMIUM = (
-    "chromium --no-sandbox --test-type --no-first-run --disable-gpu --disable-dev-shm-usage --disable-sync "
-    "--password-store=basic --user-data-dir=profile --disable-component-update --kiosk"
-)
 SITE = "pages.localhost"
 """The name of all pages, which Chromium finds at the port of the test's own server."""
 
 
 def package_dir(package: str) -> Path:
-    """Return the directory of the package, once it has been fetched; nothing in it is run."""
+    """Return the directory of the package, once it has been fetched; nothing in it is
+    run.
+    """
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     directory = Path(cache, "pytest-vnc-use", "npm", package.replace("/", "+"))
     if not directory.exists():
@@ -60,9 +69,13 @@ def package_dir(package: str) -> Path:
 
 
 class Handler(SimpleHTTPRequestHandler):
-    """Files of a package, with a script at the head of its page; `happened` is called by that script."""
+    """Files of a package, with a script at the head of its page; `happened` is called
+    by that script.
+    """
 
-    def __init__(self, page: Page, script: str, happened: Callable[[], None], *args: Any) -> None:
+    def __init__(
+        self, page: Page, script: str, happened: Callable[[], None], *args: Any
+    ) -> None:
         self.page, self.script, self.happened = page, script, happened
         super().__init__(*args, directory=str(package_dir(page.package)))
 
@@ -72,7 +85,10 @@ class Handler(SimpleHTTPRequestHandler):
             self.answer(self.page.extra[name], "text/javascript")
         elif name == self.page.path and self.script:
             text = Path(self.directory, name).read_text("utf-8")
-            self.answer(text.replace("<head>", f"<head><script>{self.script}</script>", 1), "text/html")
+            self.answer(
+                text.replace("<head>", f"<head><script>{self.script}</script>", 1),
+                "text/html",
+            )
         else:
             super().do_GET()
 
@@ -121,7 +137,10 @@ def happened(name: str, kind: str) -> Callable[[], None]:
 
 @pytest.fixture
 def port(
-    program: Page | DesktopProgram, change: Change | None, presses: int, happened: Callable[[], None]
+    program: Page | DesktopProgram,
+    change: Change | None,
+    presses: int,
+    happened: Callable[[], None],
 ) -> Iterator[int]:
     """Yield the port of the page with its change; 0 for other programs."""
     if not isinstance(program, Page):
@@ -130,8 +149,13 @@ def port(
     script = ""
     if change:
         values = in_page(change, program.parts[change.part], presses, (800, 600))
-        script = f"const CHANGE = {json.dumps(values)};\n{(TOOLS / 'changed_page.js').read_text('utf-8')}"
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, program, script, happened)) as server:
+        script = (
+            "const CHANGE ="
+            f" {json.dumps(values)};\n{(TOOLS / 'changed_page.js').read_text('utf-8')}"
+        )
+    with ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(Handler, program, script, happened)
+    ) as server:
         server.daemon_threads = True
         Thread(target=server.serve_forever, daemon=True).start()
         yield server.server_address[1]
@@ -145,16 +169,26 @@ def vnc_settings(vnc_settings: Settings, program: Page | DesktopProgram) -> Sett
 
 @pytest.fixture
 def vnc_app(
-    program: Page | DesktopProgram, kind: str, change: Change | None, presses: int, port: int, tmp_path: Path
+    program: Page | DesktopProgram,
+    kind: str,
+    change: Change | None,
+    presses: int,
+    port: int,
+    tmp_path: Path,
 ) -> Sequence[str]:
     """A script in a file, as it is longer than a command line's word may be."""
     start = tmp_path / "start.sh"
-    start.write_text(HOME + beside(program, change, presses) + command(program, kind, port), encoding="utf-8")
+    start.write_text(
+        HOME + beside(program, change, presses) + command(program, kind, port),
+        encoding="utf-8",
+    )
     return ["sh", str(start)]
 
 
 def beside(program: Page | DesktopProgram, change: Change | None, presses: int) -> str:
-    """Start what belongs beside the program: a counter of input while it is recorded, or a painter over it."""
+    """Start what belongs beside the program: a counter of input while it is recorded,
+    or a painter over it.
+    """
     words = ["count"]
     if presses:
         if not change or change.when == "start" or isinstance(program, Page):
@@ -168,8 +202,13 @@ def command(program: Page | DesktopProgram, kind: str, port: int) -> str:
     if isinstance(program, DesktopProgram):
         return program.changed.get(kind, program.command)
     rules = f"MAP {SITE} 127.0.0.1:{port}, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
-    options = [f"--host-resolver-rules={rules}", f"--force-device-scale-factor={program.scale}"]
-    return f"exec {CHROMIUM} {shlex.join(options)} http://{SITE}/{program.path}"
+    options = [
+        f"--host-resolver-rules={rules}",
+        f"--force-device-scale-factor={program.scale}",
+    ]
+    return (
+        f"exec {browser_command()} {shlex.join(options)} http://{SITE}/{program.path}"
+    )
 
 
 @pytest.fixture
@@ -181,14 +220,24 @@ def vnc_desktop(
     change: Change | None,
     happened: Callable[[], None],
 ) -> Iterator[Desktop]:
-    """Once the program's window has its name; then what was counted, or has happened, is noted."""
+    """Once the program's window has its name; then what was counted, or has happened,
+    is noted.
+    """
     named = shlex.quote(f'"[^"]*{program.window}[^"]*":.* [0-9]{{3,}}x[0-9]{{3,}}[+]')
-    vnc_desktop.run(["sh", "-c", f"until xwininfo -root -tree | grep -Eq {named}; do sleep 0.1; done"])
+    vnc_desktop.run(
+        [
+            "sh",
+            "-c",
+            f"until xwininfo -root -tree | grep -Eq {named}; do sleep 0.1; done",
+        ]
+    )
     if change and change.when == "start" and isinstance(program, DesktopProgram):
         happened()
     yield vnc_desktop
     if not presses:
-        Path(os.environ["VNC_FOREIGN"], "presses", name).write_text(vnc_desktop.read_file("home/presses"))
+        Path(os.environ["VNC_FOREIGN"], "presses", name).write_text(
+            vnc_desktop.read_file("home/presses")
+        )
     elif vnc_desktop.run(["test", "-e", "home/happened"]).exit_code == 0:
         happened()
 

@@ -1,13 +1,16 @@
-"""Programs of other projects, recorded, then replayed unchanged many times, and with one change after the other.
+"""Programs of other projects, recorded, then replayed unchanged many times, and with
+one change after the other.
 
-    python tests/bench/run.py foreign_programs [--replays 1000] [--at-once 3] [--programs WORD …] [--changes WORD …]
+    python tests/bench/run.py foreign_programs [--replays 1000] [--at-once 3]
+    [--programs WORD …] [--changes WORD …]
         [--keep DIRECTORY]
 
-The programs stand in foreign_table.py, with the Debian packages that they need, and the changes. All
-is done by pytest as a user does it: each test has a task, for which the planner is a script, and a claim, which a judge
-who believes it judged while it was recorded; it is replayed without either. Each test has a desktop and a home
-directory of its own. Of the unchanged replays, whose number is of all programs together, one may drift; of the changed
-ones none may pass. WORDs select those whose name has one of them.
+The programs stand in foreign_table.py, with the Debian packages that they need, and the
+changes. All is done by pytest as a user does it: each test has a task, for which the
+planner is a script, and a claim, which a judge who believes it judged while it was
+recorded; it is replayed without either. Each test has a desktop and a home directory of
+its own. Of the unchanged replays, whose number is of all programs together, one may
+drift; of the changed ones none may pass. WORDs select those whose name has one of them.
 
 npm's packages are kept in pytest-vnc-use/npm in the user's cache directory.
 """
@@ -48,7 +51,9 @@ NOBODY = "nobody"
 NEVER, TOO_EARLY = "the change never came", "before the change came, "
 """The results where a replay passed, or drifted, without its change."""
 AT_A_TIME = 5
-"""So many replays of each program are a session of pytest, whose run directories are removed after it."""
+"""So many replays of each program are a session of pytest, whose run directories are
+removed after it.
+"""
 PROGRAMS_AT_A_TIME = 8
 """The same of changed replays, with all changes."""
 GATE_S = 10.0
@@ -70,20 +75,36 @@ class Suite:
     at_once: int
 
     def write(self) -> None:
-        (self.directory / "conftest.py").write_text("from foreign_fixtures import *  # noqa: F403\n", "utf-8")
+        (self.directory / "conftest.py").write_text(
+            "from foreign_fixtures import *  # noqa: F403\n", "utf-8"
+        )
         (self.directory / "test_foreign.py").write_text(TESTS, "utf-8")
         (self.directory / "pytest.ini").write_text("[pytest]\n", "utf-8")
         for name in ("presses", "happened"):
             (self.directory / name).mkdir(exist_ok=True)
 
-    def run(self, names: Sequence[str], *options: str, kinds: Sequence[str] = ("",)) -> Sequence[ItemResult]:
-        """One session of pytest, where repetition n is of kind n. Raises SystemExit where it leaves no results."""
+    def run(
+        self, names: Sequence[str], *options: str, kinds: Sequence[str] = ("",)
+    ) -> Sequence[ItemResult]:
+        """One session of pytest, where repetition n is of kind n. Raises SystemExit
+        where it leaves no results.
+        """
         workers = str(self.at_once if self.at_once > 1 else 0)
-        common = ["-q", "-n", workers, *(f"-pno:{name}" for name in ("cacheprovider", "pytest-vnc", "html"))]
+        common = [
+            "-q",
+            "-n",
+            workers,
+            *(f"-pno:{name}" for name in ("cacheprovider", "pytest-vnc", "html")),
+        ]
         desktops = ["--vnc-server=xvnc", f"--vnc-runs-dir={self.directory / 'runs'}"]
-        lines = {"VNC_FOREIGN_PROGRAMS": "\n".join(names), "VNC_FOREIGN_CHANGES": "\n".join(kinds)}
+        lines = {
+            "VNC_FOREIGN_PROGRAMS": "\n".join(names),
+            "VNC_FOREIGN_CHANGES": "\n".join(kinds),
+        }
         environment = {"VNC_FOREIGN": str(self.directory), **lines}
-        return session(self.directory, *common, *desktops, *options, environment=environment)[0]
+        return session(
+            self.directory, *common, *desktops, *options, environment=environment
+        )[0]
 
     def record(self, names: Sequence[str]) -> list[str]:
         """Those that were recorded; why others were not is printed."""
@@ -93,18 +114,35 @@ class Suite:
         for test in self.run(names, "--vnc-record=rewrite", "--vnc-repeat=1"):
             name, _ = name_of(test)
             if test.result != "passed":
-                print(f"{name} was not recorded: {test.message.splitlines()[0]}", flush=True)
-            elif problem := next((each.problem for each in test.rehearsals if not each.repeated), ""):
-                print(f"{name} was recorded, and its rehearsal says that it does not repeat: {problem}", flush=True)
+                print(
+                    f"{name} was not recorded: {test.message.splitlines()[0]}",
+                    flush=True,
+                )
+            elif problem := next(
+                (each.problem for each in test.rehearsals if not each.repeated), ""
+            ):
+                print(
+                    f"{name} was recorded, and its rehearsal says that it does not"
+                    f" repeat: {problem}",
+                    flush=True,
+                )
             else:
                 recorded.append(name)
         return sorted(recorded, key=list(PROGRAMS).index)
 
-    def replay(self, names: Sequence[str], times: int, *options: str, kinds: Sequence[str] = ("",)) -> list[Replay]:
+    def replay(
+        self,
+        names: Sequence[str],
+        times: int,
+        *options: str,
+        kinds: Sequence[str] = ("",),
+    ) -> list[Replay]:
         shutil.rmtree(self.directory / "runs", ignore_errors=True)
         for file in (self.directory / "happened").iterdir():
             file.unlink()
-        tests = self.run(names, "--vnc-record=replay", f"--vnc-repeat={times}", *options, kinds=kinds)
+        tests = self.run(
+            names, "--vnc-record=replay", f"--vnc-repeat={times}", *options, kinds=kinds
+        )
         return [self.replayed(test, kinds) for test in tests]
 
     def replayed(self, test: ItemResult, kinds: Sequence[str]) -> Replay:
@@ -112,7 +150,9 @@ class Suite:
         kind = kinds[(number - 1) % len(kinds)]
         if test.result != "passed":
             first = (test.message or test.result).splitlines()[0]
-            seen_by = told_drift(test, len(PROGRAMS[name].steps)) or f"{test.triage}: {first}"
+            seen_by = (
+                told_drift(test, len(PROGRAMS[name].steps)) or f"{test.triage}: {first}"
+            )
         if kind and not (self.directory / "happened" / f"{name}, {kind}").exists():
             seen_by = NEVER if seen_by == NOBODY else f"{TOO_EARLY}{seen_by}"
         return Replay(name, kind, seen_by)
@@ -130,8 +170,18 @@ def told_drift(test: ItemResult, steps: int) -> str:
     for run in test.runs:
         with suppress(RunDirectoryError):  # it never saw a screen
             for drift in read_trace(Path(run.directory)).drifts:
-                who, box = "claim" if run.outcome == "done" else f"gate {run.steps + 1} of {steps + 1}", drift.region
-                return f"{who}: {f'{box.left},{box.top} to {box.right},{box.bottom}' if box else drift.problem}"
+                who, box = (
+                    (
+                        "claim"
+                        if run.outcome == "done"
+                        else f"gate {run.steps + 1} of {steps + 1}"
+                    ),
+                    drift.region,
+                )
+                return (
+                    f"{who}:"
+                    f" {f'{box.left},{box.top} to {box.right},{box.bottom}' if box else drift.problem}"
+                )
     return ""
 
 
@@ -146,7 +196,10 @@ def unchanged(suite: Suite, names: Sequence[str], replays: int) -> int:
     for name in names:
         of_it = [replay for replay in came if replay.name == name]
         wrong = Counter(replay.seen_by for replay in of_it if replay.seen_by != NOBODY)
-        where = "; ".join(f"{count}× {who}" if count > 1 else who for who, count in wrong.most_common())
+        where = "; ".join(
+            f"{count}× {who}" if count > 1 else who
+            for who, count in wrong.most_common()
+        )
         print(row(name, len(of_it), len(of_it) - wrong.total(), wrong.total(), where))
     bad = sum(replay.seen_by != NOBODY for replay in came)
     print(f"\n{len(came)} replays, {bad} did not pass\n", flush=True)
@@ -158,14 +211,28 @@ def changed(suite: Suite, names: Sequence[str], kinds: Sequence[str]) -> int:
     seen: dict[tuple[str, str], str] = {}
     for first in range(0, len(names), PROGRAMS_AT_A_TIME):
         some = names[first : first + PROGRAMS_AT_A_TIME]
-        came = suite.replay(some, len(kinds), f"-ovnc_gate_seconds={GATE_S}", kinds=kinds)
+        came = suite.replay(
+            some, len(kinds), f"-ovnc_gate_seconds={GATE_S}", kinds=kinds
+        )
         seen |= {(replay.name, replay.kind): replay.seen_by for replay in came}
         passed = sum(who == NOBODY for who in seen.values())
-        print(f"{passed} of {len(seen)} changed replays passed", file=sys.stderr, flush=True)
+        print(
+            f"{passed} of {len(seen)} changed replays passed",
+            file=sys.stderr,
+            flush=True,
+        )
     print(head("program", *kinds))
     for name in names:
         cells = [seen.get((name, kind), "not replayed") for kind in kinds]
-        print(row(name, *(f"**{cell}**" if cell == NOBODY else cell.partition(":")[0] for cell in cells)))
+        print(
+            row(
+                name,
+                *(
+                    f"**{cell}**" if cell == NOBODY else cell.partition(":")[0]
+                    for cell in cells
+                ),
+            )
+        )
     passed = sum(who == NOBODY for who in seen.values())
     apart = sum(who.startswith(TOO_EARLY) or who == NEVER for who in seen.values())
     others = f"{passed} passed; {apart} drifted, or ended, before their change came"
@@ -183,16 +250,26 @@ def main(given: Sequence[str]) -> int:
     parser.add_argument("--at-once", type=int, default=3)
     parser.add_argument("--programs", nargs="*", default=[])
     parser.add_argument("--changes", nargs="*", default=[])
-    parser.add_argument("--keep", type=Path, help="a directory for the recordings and the last run directories")
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        help="a directory for the recordings and the last run directories",
+    )
     asked = parser.parse_args(given)
     wanted = [name for name in PROGRAMS if named(name, asked.programs)]
     print(f"{machine()}, {asked.at_once} at once\n")
     missing = {name: PROGRAMS[name].missing for name in wanted}
     for name, packages in missing.items():
         if packages:
-            print(f"{name} is left out, as these Debian packages are not installed: {packages}", flush=True)
+            print(
+                f"{name} is left out, as these Debian packages are not installed:"
+                f" {packages}",
+                flush=True,
+            )
     names = [name for name in wanted if not missing[name]]
-    for package in {page.package for page in map(PROGRAMS.get, names) if isinstance(page, Page)}:
+    for package in {
+        page.package for page in map(PROGRAMS.get, names) if isinstance(page, Page)
+    }:
         package_dir(package)
     with tempfile.TemporaryDirectory(prefix="foreign-") as made:
         directory = (asked.keep or Path(made)).absolute()
@@ -201,7 +278,9 @@ def main(given: Sequence[str]) -> int:
         suite.write()
         recorded = suite.record(names)
         drifted = unchanged(suite, recorded, asked.replays) if asked.replays else 0
-        passed = changed(suite, recorded, [kind for kind in CHANGES if named(kind, asked.changes)])
+        passed = changed(
+            suite, recorded, [kind for kind in CHANGES if named(kind, asked.changes)]
+        )
     return int(drifted > 1 or passed > 0 or recorded != wanted)
 
 

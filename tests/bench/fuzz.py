@@ -1,9 +1,11 @@
-"""Hostile input, at random: many cases for each target, each target in a process of its own.
+"""Hostile input, at random: many cases for each target, each target in a process of its
+own.
 
 python tests/bench/run.py fuzz [CASES] [--seed N] [--target NAME] [--seconds S]
 
-It prints the cases, the seed, the seconds, and the most memory above the start. A case that breaks a promise is printed
-with its own seed, and is made again by `fuzz 1 --target NAME --seed N`.
+It prints the cases, the seed, the seconds, and the most memory above the start. A case
+that breaks a promise is printed with its own seed, and is made again by `fuzz 1
+--target NAME --seed N`.
 """
 
 from __future__ import annotations
@@ -30,20 +32,36 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("cases", nargs="?", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--target", choices=sorted(TARGETS), action="append")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="the most time for a target")
+    parser.add_argument(
+        "--seconds", type=float, default=float("inf"), help="the most time for a target"
+    )
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args(arguments)
     names = asked.target or list(TARGETS)
     if asked.here:
         return fuzz(names[0], asked.cases, asked.seed, asked.seconds)
-    print("| target | cases | seed | s | MB above the start |\n|---|---|---|---|---|", flush=True)
-    more = [str(asked.cases), f"--seed={asked.seed}", f"--seconds={asked.seconds}", "--here"]
-    return max(subprocess.run([sys.executable, __file__, *more, "--target", name]).returncode for name in names)
+    print(
+        "| target | cases | seed | s | MB above the start |\n|---|---|---|---|---|",
+        flush=True,
+    )
+    more = [
+        str(asked.cases),
+        f"--seed={asked.seed}",
+        f"--seconds={asked.seconds}",
+        "--here",
+    ]
+    return max(
+        subprocess.run([sys.executable, __file__, *more, "--target", name]).returncode
+        for name in names
+    )
 
 
 def fuzz(name: str, cases: int, seed: int, seconds: float) -> int:
     broken, tried, places = 0, 0, set[str]()
-    with tempfile.TemporaryDirectory() as place, on_trial(TARGETS[name], Path(place)) as attempt:
+    with (
+        tempfile.TemporaryDirectory() as place,
+        on_trial(TARGETS[name], Path(place)) as attempt,
+    ):
         started_s, start_mb = time.monotonic(), peak_mb()
         while tried < cases and time.monotonic() - started_s <= seconds:
             faulthandler.dump_traceback_later(HANGS_S, exit=True)
@@ -52,14 +70,27 @@ def fuzz(name: str, cases: int, seed: int, seconds: float) -> int:
             except Exception as exc:  # noqa: BLE001  # whatever it is, it is what is looked for
                 broken += 1
                 frames = traceback.extract_tb(exc.__traceback__)
-                at = next((frame for frame in reversed(frames) if "pytest_vnc_use" in frame.filename), frames[-1])
+                at = next(
+                    (
+                        frame
+                        for frame in reversed(frames)
+                        if "pytest_vnc_use" in frame.filename
+                    ),
+                    frames[-1],
+                )
                 where = f"{type(exc).__name__} at {Path(at.filename).name}:{at.lineno}"
                 if where not in places:
-                    print(f"{name}, seed {seed + tried}: {where}: {str(exc)[:200]!r}\n    {at.line}", flush=True)
+                    print(
+                        f"{name}, seed {seed + tried}: {where}: {str(exc)[:200]!r}\n   "
+                        f" {at.line}",
+                        flush=True,
+                    )
                 places.add(where)
             tried += 1
         took_s, more_mb = time.monotonic() - started_s, peak_mb() - start_mb
-        print(f"| {name} | {tried} | {seed} | {took_s:.0f} | {more_mb:.0f} |", flush=True)
+        print(
+            f"| {name} | {tried} | {seed} | {took_s:.0f} | {more_mb:.0f} |", flush=True
+        )
     if broken:
         print(f"{name}: {broken} of {tried} cases broke a promise", flush=True)
     return 1 if broken else 0

@@ -1,4 +1,5 @@
-"""What a model that obeys every order on the screen can do, under each policy. docs/security.md has the sums.
+"""What a model that obeys every order on the screen can do, under each policy.
+docs/security.md has the sums.
 
 python tests/bench/run.py injections
 """

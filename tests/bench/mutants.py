@@ -1,11 +1,13 @@
-"""Which random changes of the source the tests notice: each mutant runs against the test files that cover its line.
+"""Which random changes of the source the tests notice: each mutant runs against the
+test files that cover its line.
 
     python tests/bench/run.py mutants PACKAGE [--count 20] [--seed 1]
 
-PACKAGE is one of `pytest_vnc_use`, such as safety; its tests are those in the directory of its name. `all` is the whole
-package with all tests. The files that execute the fewest lines run first. Of equal changes in a file one is drawn. A
-mutant is killed by a test that fails; one that takes over two minutes timed out, and is either endless or not noticed
-so far. A file that fails twice without a mutant is left out.
+PACKAGE is one of `pytest_vnc_use`, such as safety; its tests are those in the directory
+of its name. `all` is the whole package with all tests. The files that execute the
+fewest lines run first. Of equal changes in a file one is drawn. A mutant is killed by a
+test that fails; one that takes over two minutes timed out, and is either endless or not
+noticed so far. A file that fails twice without a mutant is left out.
 """
 
 from __future__ import annotations
@@ -53,49 +55,91 @@ def changed(node: ast.AST) -> ast.expr | None:
 
 
 def mutants(tree: Path, package: str) -> Iterator[tuple[str, int, int, str, str]]:
-    """Yield a file, a line, an offset in the file's bytes, what stands there, and what is put there."""
-    for path in sorted((tree / "pytest_vnc_use" / ("" if package == "all" else package)).rglob("*.py")):
+    """Yield a file, a line, an offset in the file's bytes, what stands there, and what
+    is put there.
+    """
+    for path in sorted(
+        (tree / "pytest_vnc_use" / ("" if package == "all" else package)).rglob("*.py")
+    ):
         text = path.read_bytes()
         starts = [*accumulate(map(len, text.splitlines(keepends=True)), initial=0)]
         for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.expr) and (new := changed(node)) and node.end_lineno:
-                start, end = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1]
+            if (
+                isinstance(node, ast.expr)
+                and (new := changed(node))
+                and node.end_lineno
+            ):
+                start, end = (
+                    starts[node.lineno - 1] + node.col_offset,
+                    starts[node.end_lineno - 1],
+                )
                 old = text[start : end + (node.end_col_offset or 0)].decode()
-                yield str(path.relative_to(tree)), node.lineno, start, old, f"({ast.unparse(new)})"
+                yield (
+                    str(path.relative_to(tree)),
+                    node.lineno,
+                    start,
+                    old,
+                    f"({ast.unparse(new)})",
+                )
 
 
 def pytest(tree: Path, *arguments: str, coverage: tuple[str, ...] = ()) -> int:
-    python = [sys.executable, *(("-m", "coverage", "run", *coverage) if coverage else ()), "-m", "pytest"]
+    python = [
+        sys.executable,
+        *(("-m", "coverage", "run", *coverage) if coverage else ()),
+        "-m",
+        "pytest",
+    ]
     command = [*python, "-q", "-x", "-p", "no:cacheprovider", *arguments]
-    environment = {**os.environ, "PYTHONPATH": f"{tree}:{tree / 'tests'}", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{tree}:{tree / 'tests'}",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     limit_s = COVERAGE_LIMIT_S if coverage else LIMIT_S
     try:
-        return subprocess.run(command, cwd=tree, env=environment, capture_output=True, timeout=limit_s).returncode
+        return subprocess.run(
+            command, cwd=tree, env=environment, capture_output=True, timeout=limit_s
+        ).returncode
     except subprocess.TimeoutExpired:
         return TIMED_OUT
 
 
 def lines_of(tree: Path, test: Path) -> set[tuple[str, int]] | None:
-    """Return the lines that a test file executes, also in processes that it starts; None if it fails."""
+    """Return the lines that a test file executes, also in processes that it starts;
+    None if it fails.
+    """
     with tempfile.TemporaryDirectory() as made:
-        if pytest(tree, str(test), coverage=(f"--data-file={made}/data",)) not in (0, 5):
+        if pytest(tree, str(test), coverage=(f"--data-file={made}/data",)) not in (
+            0,
+            5,
+        ):
             return None
         lines = set[tuple[str, int]]()
         for part in Path(made).iterdir():
             data = CoverageData(str(part))
             data.read()
             for file in data.measured_files():
-                lines.update((str(Path(file).relative_to(tree)), line) for line in data.lines(file) or ())
+                lines.update(
+                    (str(Path(file).relative_to(tree)), line)
+                    for line in data.lines(file) or ()
+                )
         return lines
 
 
 def covering(tests: Path, tree: Path) -> dict[tuple[str, int], list[str]]:
-    """Return the test files that execute each line, those that execute the fewest lines first."""
+    """Return the test files that execute each line, those that execute the fewest lines
+    first.
+    """
     executed: dict[str, set[tuple[str, int]]] = {}
     for test in sorted(tests.rglob("test_*.py")):
         lines = lines_of(tree, test)
         if lines is None and (lines := lines_of(tree, test)) is None:
-            print(f"{test} fails without a mutant, and is left out", file=sys.stderr, flush=True)
+            print(
+                f"{test} fails without a mutant, and is left out",
+                file=sys.stderr,
+                flush=True,
+            )
             continue
         executed[str(test)] = lines
     found: dict[tuple[str, int], list[str]] = defaultdict(list)
@@ -114,16 +158,33 @@ def main() -> None:
     results = Counter[str]()
     with tempfile.TemporaryDirectory(prefix="mutants-") as made:
         tree = Path(made, "tree")
-        shutil.copytree(TREE, tree, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__"))
-        lines = covering(tree / "tests" / ("" if asked.package == "all" else asked.package), tree)
-        every = [*{(mutant[0], *mutant[3:]): mutant for mutant in mutants(tree, asked.package)}.values()]
-        every.sort(key=lambda mutant: random.Random(f"{asked.seed} {mutant[0]} {mutant[3:]}").random())
+        shutil.copytree(
+            TREE, tree, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__")
+        )
+        lines = covering(
+            tree / "tests" / ("" if asked.package == "all" else asked.package), tree
+        )
+        every = [
+            *{
+                (mutant[0], *mutant[3:]): mutant
+                for mutant in mutants(tree, asked.package)
+            }.values()
+        ]
+        every.sort(
+            key=lambda mutant: random.Random(
+                f"{asked.seed} {mutant[0]} {mutant[3:]}"
+            ).random()
+        )
         for name, line, start, old, new in every[: asked.count]:
             tests, file = lines[name, line], tree / name
             whole = file.read_bytes()
-            file.write_bytes(whole[:start] + new.encode() + whole[start + len(old.encode()) :])
+            file.write_bytes(
+                whole[:start] + new.encode() + whole[start + len(old.encode()) :]
+            )
             code = pytest(tree, *tests) if tests else None
-            result = {None: "not covered", 0: "survived", TIMED_OUT: "timed out"}.get(code, "killed")
+            result = {None: "not covered", 0: "survived", TIMED_OUT: "timed out"}.get(
+                code, "killed"
+            )
             file.write_bytes(whole)
             results[result] += 1
             print(f"{result}: {name}:{line}: {old} -> {new}", flush=True)

@@ -1,9 +1,11 @@
-"""Whether the examples, replayed without a model from the recordings that come with them, pass time after time.
+"""Whether the examples, replayed without a model from the recordings that come with
+them, pass time after time.
 
     python tests/bench/run.py repeat_examples [TIMES [AT_ONCE]]
 
-A line for each failure, and at the end how many times all of them passed, and what a time takes. With AT_ONCE, so many
-continue beside each other all the time, as the machine allows.
+A line for each failure, and at the end how many times all of them passed, and what a
+time takes. With AT_ONCE, so many continue beside each other all the time, as the
+machine allows.
 """
 
 from __future__ import annotations
@@ -24,10 +26,20 @@ from support.paths import EXAMPLES, ROOT
 
 
 def replayed(_: int = 0) -> tuple[Sequence[ItemResult], float]:
-    """Return the result of each test of a copy of the examples, and the seconds of all together."""
+    """Return the result of each test of a copy of the examples, and the seconds of all
+    together.
+    """
     with tempfile.TemporaryDirectory(prefix="examples-") as made:
         shutil.copytree(EXAMPLES, Path(made, "examples"))
-        started_s, options = time.monotonic(), ["-q", "-p", "no:cacheprovider", "--vnc-record=replay"]
+        started_s, options = (
+            time.monotonic(),
+            [
+                "-q",
+                "-p",
+                "no:cacheprovider",
+                "--vnc-record=replay",
+            ],
+        )
         tests, _output = session(Path(made), "examples", *options, path=ROOT)
         return tests, time.monotonic() - started_s
 
@@ -37,16 +49,25 @@ def main(times: int = 200, at_once: int = 1) -> int:
     failed = drifted = 0
     seconds: list[float] = []
     with ThreadPoolExecutor(at_once) as pool:
-        for number, (tests, took_s) in enumerate(pool.map(replayed, range(times)), start=1):
+        for number, (tests, took_s) in enumerate(
+            pool.map(replayed, range(times)), start=1
+        ):
             seconds.append(took_s)
             if bad := next((test for test in tests if test.is_bad), None):
                 failed += 1
                 drifted += "drift " in bad.message
                 reason = bad.message.splitlines()[0][:140]
-                print(f"time {number}: {bad.test.rpartition('::')[2]} | {bad.triage} | {reason}", flush=True)
+                print(
+                    f"time {number}: {bad.test.rpartition('::')[2]} | {bad.triage} |"
+                    f" {reason}",
+                    flush=True,
+                )
             if number % 10 == 0 or number == times:
                 median_s = statistics.median(seconds)
-                passed = f"{number - failed} of {number} times all {len(tests)} tests passed, {drifted} drifted"
+                passed = (
+                    f"{number - failed} of {number} times all {len(tests)} tests"
+                    f" passed, {drifted} drifted"
+                )
                 print(f"{passed}; {median_s:.1f} s a time (median)", flush=True)
     return failed
 

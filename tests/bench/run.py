@@ -16,9 +16,24 @@ HERE = Path(__file__).parent
 
 
 def main(arguments: Sequence[str]) -> int:
-    names = sorted({path.stem for path in HERE.glob("*.py") if "__main__" in path.read_text("utf-8")} - {"run"})
+    names = sorted(
+        {
+            path.stem
+            for path in HERE.glob("*.py")
+            if "__main__" in path.read_text("utf-8")
+        }
+        - {"run"}
+    )
     if not arguments or arguments[0] not in names:
-        print(f"there is no benchmark {arguments[0]!r}; there are:" if arguments else "benchmarks:", *names, sep="\n")
+        print(
+            (
+                f"there is no benchmark {arguments[0]!r}; there are:"
+                if arguments
+                else "benchmarks:"
+            ),
+            *names,
+            sep="\n",
+        )
         return 2 if arguments else 0
     name, *more = arguments
     path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])

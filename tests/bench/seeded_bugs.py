@@ -1,13 +1,17 @@
-"""Which seeded bugs a replay lets pass: a table in Markdown. None may that a user sees while the recording watched.
+"""Which seeded bugs a replay lets pass: a table in Markdown. None may that a user sees
+while the recording watched.
 
-    python tests/bench/run.py seeded_bugs [qt] [gtk] [page] [--only KIND_OR_BUG …] [--flavours FLAVOUR …] [--at-once N]
+    python tests/bench/run.py seeded_bugs [qt] [gtk] [page] [--only KIND_OR_BUG …]
+    [--flavours FLAVOUR …] [--at-once N]
 
-Each walk of the three programs (seeded_programs.py) is recorded without a bug, by a planner that follows its steps and
-a judge that knows what is right. Then it is replayed without a model, as a user's pytest does it: without a bug, which
-must pass, and with one bug after the other, in each flavour of the test that can see it. N (3 by default) continue at
-once.
+Each walk of the three programs (seeded_programs.py) is recorded without a bug, by a
+planner that follows its steps and a judge that knows what is right. Then it is replayed
+without a model, as a user's pytest does it: without a bug, which must pass, and with
+one bug after the other, in each flavour of the test that can see it. N (3 by default)
+continue at once.
 
-The exit code is 1 where a bug passed in a flavour that must see it, or where a test without a bug did not pass.
+The exit code is 1 where a bug passed in a flavour that must see it, or where a test
+without a bug did not pass.
 """
 
 from __future__ import annotations
@@ -32,7 +36,9 @@ from pytest_vnc_use.types import SECRET_MARK
 NOBODY, TRANSIENT, BROKE = "nobody", "transients listed", "the tool broke"
 RECORDING = "recording"
 FLAVOURS = {"body": "body", "claim": "claim", "end": "end state", VALUE: "value"}
-INI = "[pytest]\naddopts = --import-mode=importlib -p no:cacheprovider -p no:pytest-vnc\n"
+INI = (
+    "[pytest]\naddopts = --import-mode=importlib -p no:cacheprovider -p no:pytest-vnc\n"
+)
 TEST = """import pytest
 
 
@@ -44,7 +50,9 @@ def test_walk(vnc_agent, vnc_desktop):
 
 @dataclass(frozen=True)
 class Case:
-    """One test: a walk of one program in one flavour, with a bug or without; `recording` makes the walk's recording."""
+    """One test: a walk of one program in one flavour, with a bug or without;
+    `recording` makes the walk's recording.
+    """
 
     program: str
     walk: str
@@ -61,14 +69,22 @@ def source(case: Case) -> str:
     walk = program.walks[case.walk]
     expect = {"claim": walk.claim, RECORDING: walk.claim, "end": ()}.get(case.flavour)
     lines = checks(walk)
-    body = "\n    ".join(lines.values() if case.flavour == RECORDING else [lines.get(case.flavour, "...")])
+    body = "\n    ".join(
+        lines.values()
+        if case.flavour == RECORDING
+        else [lines.get(case.flavour, "...")]
+    )
     app = program.app(case.bug.name if case.bug else "", case.walk)
     secrets = [found[1] for found in SECRET_MARK.finditer(walk.task)]
-    return TEST.format(task=walk.task, app=app, expect=expect, secrets=secrets, body=body)
+    return TEST.format(
+        task=walk.task, app=app, expect=expect, secrets=secrets, body=body
+    )
 
 
 def checks(walk: Walk) -> Mapping[str, str]:
-    """Return the checks of a test's body, by its flavour; the recording also has the end state judged."""
+    """Return the checks of a test's body, by its flavour; the recording also has the
+    end state judged.
+    """
     file, says = walk.saves
     lines = {"body": f"assert {says!r} in vnc_desktop.read_file({file!r})"}
     if walk.reads:
@@ -83,19 +99,26 @@ def write(directory: Path, cases: Iterable[Case]) -> None:
         place = directory / case.place
         place.mkdir(parents=True)
         (place / "test_walk.py").write_text(source(case), encoding="utf-8")
-        recordings = directory / replace(case, flavour=RECORDING, bug=None).place / "__vnc_recordings__"
+        recordings = (
+            directory
+            / replace(case, flavour=RECORDING, bug=None).place
+            / "__vnc_recordings__"
+        )
         if recordings.exists():
             shutil.copytree(recordings, place / recordings.name)
 
 
 Replayed = tuple[Mapping[str, ItemResult], str]
-"""The results of a session of pytest by the directories of its tests, and its output."""
+"""The results of a session of pytest by the directories of its tests, and its output.
+"""
 
 
 def run(directory: Path, cases: Iterable[Case], at_once: int, record: str) -> Replayed:
     spread = ["-n", str(at_once), "--maxschedchunk=1"] if at_once > 1 else []
     options = ["-q", *spread, f"--vnc-record={record}", *(case.place for case in cases)]
-    tests, printed = session(directory, *options, environment={"SHOP_PASSWORD": PASSWORD})
+    tests, printed = session(
+        directory, *options, environment={"SHOP_PASSWORD": PASSWORD}
+    )
     return {test.test.partition("/test_walk.py")[0]: test for test in tests}, printed
 
 
@@ -109,10 +132,13 @@ def record(directory: Path, walks: Iterable[tuple[str, str]], at_once: int) -> N
 
 
 SEES = {
-    "after the end": r"did not stay as recorded|after the (end|test)|while the (body|test)|turned into",
-    "gate before anything": r"drift before step 1 of",
-    "gate before a step": r"drift before step",
-    "the last gate": r"drift at the end",
+    "after the end": (
+        r"did not stay as recorded|after the (end|test)|while the (body|test)|turned"
+        r" into"
+    ),
+    "gate before anything": r"before step 1 of",
+    "gate before a step": r"before step|nothing changed on the screen after step",
+    "the last gate": r"at the end",
     "transients": r"transient",
     "claim unsure": r"claims? not shown|unsure|no planner can read",
     "body": r"^(\w*Error|assert )",
@@ -125,7 +151,11 @@ def seen_by(case: Case, replayed: Replayed) -> str:
     if test is None or (test.is_bad and test.triage not in ("product", "inconclusive")):
         return f"{BROKE}: {test.triage if test else 'no result'}"
     if not test.is_bad:
-        listed = re.search(rf"^TRANSIENT.*{re.escape(case.place)}/", printed, re.MULTILINE | re.IGNORECASE)
+        listed = re.search(
+            rf"^TRANSIENT.*{re.escape(case.place)}/",
+            printed,
+            re.MULTILINE | re.IGNORECASE,
+        )
         return TRANSIENT if listed else NOBODY
     for who, words in SEES.items():
         if re.search(words, test.message):
@@ -134,35 +164,63 @@ def seen_by(case: Case, replayed: Replayed) -> str:
 
 
 def examine(
-    bugs: Mapping[str, Sequence[Bug]], flavours: Sequence[str], at_once: int, directory: Path
+    bugs: Mapping[str, Sequence[Bug]],
+    flavours: Sequence[str],
+    at_once: int,
+    directory: Path,
 ) -> tuple[Mapping[Case, str], list[str]]:
-    """Record the walks of each program's bugs, and replay them without a bug and with each.
+    """Record the walks of each program's bugs, and replay them without a bug and with
+    each.
 
     Return who saw each case with a bug, and what is wrong with those without one.
     """
     (directory / "pytest.ini").write_text(INI)
     shutil.copy(HERE / "seeded_conftest.py", directory / "conftest.py")
-    walks = dict.fromkeys((program, bug.walk) for program, some in bugs.items() for bug in some)
+    walks = dict.fromkeys(
+        (program, bug.walk) for program, some in bugs.items() for bug in some
+    )
     record(directory, walks, at_once)
-    without = [Case(*walk, each) for walk in walks for each in flavours if each in ALL[walk[0]].walks[walk[1]].flavours]
+    without = [
+        Case(*walk, each)
+        for walk in walks
+        for each in flavours
+        if each in ALL[walk[0]].walks[walk[1]].flavours
+    ]
     seeded = [(name, bug) for name, some in bugs.items() for bug in some]
-    cases = [Case(name, bug.walk, each, bug) for name, bug in seeded for each in flavours if each in bug.flavours]
+    cases = [
+        Case(name, bug.walk, each, bug)
+        for name, bug in seeded
+        for each in flavours
+        if each in bug.flavours
+    ]
     write(directory, [*without, *cases])
     replayed = run(directory, [*without, *cases], at_once, "replay")
-    return {case: seen_by(case, replayed) for case in cases}, list(wrong_unbroken(without, replayed))
+    return {case: seen_by(case, replayed) for case in cases}, list(
+        wrong_unbroken(without, replayed)
+    )
 
 
 def wrong_unbroken(cases: Iterable[Case], replayed: Replayed) -> Iterator[str]:
     for case in cases:
         who, test = seen_by(case, replayed), replayed[0].get(case.place)
-        may_be_unsure = case.flavour in ALL[case.program].walks[case.walk].uncertain and who == "claim unsure"
+        may_be_unsure = (
+            case.flavour in ALL[case.program].walks[case.walk].uncertain
+            and who == "claim unsure"
+        )
         if who != NOBODY and not may_be_unsure:
-            yield f"{case.place}: {who}{': ' + test.message.splitlines()[0][:300] if test and test.message else ''}"
+            yield (
+                f"{case.place}:"
+                f" {who}{': ' + test.message.splitlines()[0][:300] if test and test.message else ''}"
+            )
 
 
 def is_passed(case: Case, who: str) -> bool:
-    """Return whether nothing failed the test; a transient bug counts as found if it is listed."""
-    return who == NOBODY or (who == TRANSIENT and case.bug is not None and case.bug.kind != "transient")
+    """Return whether nothing failed the test; a transient bug counts as found if it is
+    listed.
+    """
+    return who == NOBODY or (
+        who == TRANSIENT and case.bug is not None and case.bug.kind != "transient"
+    )
 
 
 def print_table(seen: Mapping[Case, str]) -> None:
@@ -173,15 +231,29 @@ def print_table(seen: Mapping[Case, str]) -> None:
         print(row(who, *(counts[who, flavour] for flavour in FLAVOURS)))
     for flavour, description in FLAVOURS.items():
         cases = [case for case in seen if case.flavour == flavour]
-        passed = [f"{case.program}: {case.bug.name}" for case in cases if case.bug and is_passed(case, seen[case])]
-        print(f"\npassed in spite of it, {description}: {len(passed)} of {len(cases)}", *passed, sep="\n  ")
+        passed = [
+            f"{case.program}: {case.bug.name}"
+            for case in cases
+            if case.bug and is_passed(case, seen[case])
+        ]
+        print(
+            f"\npassed in spite of it, {description}: {len(passed)} of {len(cases)}",
+            *passed,
+            sep="\n  ",
+        )
 
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(allow_abbrev=False, prog="seeded_bugs")
     parser.add_argument("programs", nargs="*", help=f"of {', '.join(ALL)}")
     parser.add_argument("--only", nargs="+", default=[], help="kinds, or names of bugs")
-    parser.add_argument("--flavours", nargs="+", default=[*FLAVOURS], choices=FLAVOURS, help="of the tests")
+    parser.add_argument(
+        "--flavours",
+        nargs="+",
+        default=[*FLAVOURS],
+        choices=FLAVOURS,
+        help="of the tests",
+    )
     parser.add_argument("--at-once", type=int, default=3, help="so many tests")
     asked = parser.parse_args(arguments)
     only = {*asked.only}
@@ -194,10 +266,15 @@ def main(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="seeded-") as directory:
         seen, unbroken = examine(bugs, asked.flavours, asked.at_once, Path(directory))
     print_table(seen)
-    print(f"\n{sum(map(len, bugs.values()))} bugs in {len(seen)} tests, {time.monotonic() - started_s:.0f} s")
+    print(
+        f"\n{sum(map(len, bugs.values()))} bugs in {len(seen)} tests,"
+        f" {time.monotonic() - started_s:.0f} s"
+    )
     print(*(f"without a bug, {line}" for line in unbroken), sep="\n")
     passed = any(is_passed(case, who) for case, who in seen.items())
-    return int(passed or bool(unbroken) or any(who.startswith(BROKE) for who in seen.values()))
+    return int(
+        passed or bool(unbroken) or any(who.startswith(BROKE) for who in seen.values())
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Who plans and who judges where the walks of seeded_programs.py are recorded: the conftest.py of those tests."""
+"""Who plans and who judges where the walks of seeded_programs.py are recorded: the
+conftest.py of those tests.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,15 @@ from seeded_programs import ALL, Walk
 
 from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types import Frame, JsonObject, Reading, Region, Report, Verdict, Wait
+from pytest_vnc_use.types import (
+    Frame,
+    JsonObject,
+    Reading,
+    Region,
+    Report,
+    Verdict,
+    Wait,
+)
 from pytest_vnc_use.types.protocols import Desktop, Judge, Planner
 
 WALKS = {walk.task: walk for program in ALL.values() for walk in program.walks.values()}
@@ -20,16 +30,42 @@ STARTS_S = 1.0
 
 @dataclass(frozen=True)
 class Knows:
-    """The ports Judge and Reader, for a program without a bug: all that a walk claims holds."""
+    """The ports Judge and Reader, for a program without a bug: all that a walk claims
+    holds.
+    """
 
     walk: Walk
 
-    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
-        return Verdict(claim, "holds", "so it is without a bug", self._region(claim), frame.ref, "knows")
+    def judge(
+        self, claim: str, frame: Frame, *, timeout_s: float, report: Report
+    ) -> Verdict:
+        return Verdict(
+            claim,
+            "holds",
+            "so it is without a bug",
+            self._region(claim),
+            frame.ref,
+            "knows",
+        )
 
-    def read(self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
+    def read(
+        self,
+        question: str,
+        schema: JsonObject,
+        frame: Frame,
+        *,
+        timeout_s: float,
+        report: Report,
+    ) -> Reading:
         answers = dict([self.walk.reads] if self.walk.reads else [])
-        return Reading(question, answers[question], "so it is", self._region(question), frame.ref, "knows")
+        return Reading(
+            question,
+            answers[question],
+            "so it is",
+            self._region(question),
+            frame.ref,
+            "knows",
+        )
 
     def _region(self, claim: str) -> Region:
         return self.walk.looks_at.get(claim, self.walk.region)
@@ -39,7 +75,12 @@ class Knows:
 def vnc_settings(request: pytest.FixtureRequest, vnc_settings: Settings) -> Settings:
     """The desktop of the program whose name the topmost directory has."""
     program = ALL[request.path.relative_to(request.config.rootpath).parts[0]]
-    return replace(vnc_settings, server=program.server, screen_size=program.size, gate_seconds=program.gate_s)
+    return replace(
+        vnc_settings,
+        server=program.server,
+        screen_size=program.size,
+        gate_seconds=program.gate_s,
+    )
 
 
 @pytest.fixture

@@ -1,7 +1,9 @@
-"""Three programs with seeded bugs, on three toolkits: what a test does there, and which bugs there are.
+"""Three programs with seeded bugs, on three toolkits: what a test does there, and which
+bugs there are.
 
-A walk is a task with the steps of a planner, a claim, and what the program then has in a file. The bugs themselves
-stand in tests/support/programs: `buggy_shop.py`, `buggy_form.py`, and `buggy_page.py` with its page.
+A walk is a task with the steps of a planner, a claim, and what the program then has in
+a file. The bugs themselves stand in tests/support/programs: `buggy_shop.py`,
+`buggy_form.py`, and `buggy_page.py` with its page.
 """
 
 from __future__ import annotations
@@ -11,11 +13,23 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pytest_vnc_use.types import Action, CallFunction, Click, Drag, KeyCombo, Region, Scroll, TypeText, Wait
+from pytest_vnc_use.types import (
+    Action,
+    CallFunction,
+    Click,
+    Drag,
+    KeyCombo,
+    Region,
+    Scroll,
+    TypeText,
+    Wait,
+)
 from support.paths import PROGRAMS
 
 SCREEN = ("body", "claim", "end")
-"""Flavours of a test: a body that looks into a file, a claim, and neither, so that its end state is judged."""
+"""Flavours of a test: a body that looks into a file, a claim, and neither, so that its
+end state is judged.
+"""
 VALUE = "value"
 """One more, which reads a value off the screen."""
 FILE = ("body",)
@@ -24,10 +38,11 @@ FILE = ("body",)
 
 @dataclass(frozen=True)
 class Walk:
-    """`saves` are a file and a text in it; `region` is what the judge looks at for the `claim` and the end state.
+    """`saves` are a file and a text in it; `region` is what the judge looks at for the
+    `claim` and the end state.
 
-    `reads` are a question and its answer. `uncertain` are flavours that may be unsure without a bug too, as what they
-    look at blinks.
+    `reads` are a question and its answer. `uncertain` are flavours that may be unsure
+    without a bug too, as what they look at blinks.
     """
 
     task: str
@@ -74,12 +89,25 @@ PASSWORD = "builder"
 """The value of SHOP_PASSWORD, which a walk types as a secret."""
 PAGE = Region(240, 0, 1440, 900)
 SIGN_IN = TypeText("alice\twonderland\n")
-BASKET, _, NOTES, STOCK, GIFT_BOX, TERMS = (Click(120, 200 + 56 * place) for place in range(6))
-APPLES, BREAD, HONEY, TEA = Click(417, 434), Click(1263, 434), Click(981, 798), Click(1263, 798)
+BASKET, _, NOTES, STOCK, GIFT_BOX, TERMS = (
+    Click(120, 200 + 56 * place) for place in range(6)
+)
+APPLES, BREAD, HONEY, TEA = (
+    Click(417, 434),
+    Click(1263, 434),
+    Click(981, 798),
+    Click(1263, 798),
+)
 TOP_OF_SHELF, INSIDE_BOX = (400, 216), (1142, 600)
 
 
-def _shop(task: str, steps: tuple[Action, ...], claim: str, says: str, file: str = "state.json") -> Walk:
+def _shop(
+    task: str,
+    steps: tuple[Action, ...],
+    claim: str,
+    says: str,
+    file: str = "state.json",
+) -> Walk:
     return Walk(task, steps, claim, PAGE, (file, says))
 
 
@@ -97,19 +125,22 @@ SHOP_WALKS = {
         '"total": "3.00"',
     ),
     "secret": _shop(
-        "Sign in as bob with the password <secret:SHOP_PASSWORD> and add the apples to the basket",
+        "Sign in as bob with the password <secret:SHOP_PASSWORD> and add the apples to"
+        " the basket",
         (TypeText("bob\t<secret:SHOP_PASSWORD>\n"), APPLES),
         "the basket holds one thing",
         '"apples": 1',
     ),
     "rows": _shop(
-        "Sign in as alice, add one honey and one tea, then make it two honey in the basket",
+        "Sign in as alice, add one honey and one tea, then make it two honey in the"
+        " basket",
         (SIGN_IN, HONEY, TEA, BASKET, Click(922, 172)),
         "the basket shows 2 honey and 1 tea",
         '"total": "14.15"',
     ),
     "order": _shop(
-        "Order the bread for Alice Liddell, Oxford Street 1, Oxford, by express, gift-wrapped",
+        "Order the bread for Alice Liddell, Oxford Street 1, Oxford, by express,"
+        " gift-wrapped",
         (
             *(SIGN_IN, BREAD, BASKET, Click(1282, 802)),
             TypeText("Alice Liddell\tOxford Street 1\tOxford", 648, 226),
@@ -151,20 +182,32 @@ SHOP_WALKS = {
     ),
     "terms": _shop(
         "Read the terms to their end and accept them",
-        (SIGN_IN, TERMS, Click(760, 480), Scroll(760, 480, "down", clicks=20, by="keys"), Click(446, 764)),
+        (
+            SIGN_IN,
+            TERMS,
+            Click(760, 480),
+            Scroll(760, 480, "down", clicks=20, by="keys"),
+            Click(446, 764),
+        ),
         "the terms are accepted",
         '"terms_accepted": true',
     ),
 }
 
 
-def _of_shop(kind: str, walk: str, *names: str, flavours: tuple[str, ...] = SCREEN) -> Sequence[Bug]:
+def _of_shop(
+    kind: str, walk: str, *names: str, flavours: tuple[str, ...] = SCREEN
+) -> Sequence[Bug]:
     return [Bug(name, kind, walk, flavours) for name in names]
 
 
 SHOP_BUGS = (
-    *_of_shop("late", "notes", *(f"error_{ms}_ms_after_saving" for ms in (300, 600, 1000))),
-    *_of_shop("late", "notes", *(f"saved_goes_after_{ms}_ms" for ms in (300, 600, 1000))),
+    *_of_shop(
+        "late", "notes", *(f"error_{ms}_ms_after_saving" for ms in (300, 600, 1000))
+    ),
+    *_of_shop(
+        "late", "notes", *(f"saved_goes_after_{ms}_ms" for ms in (300, 600, 1000))
+    ),
     *_of_shop("late", "apples", "banner_after_each_input"),
     *_of_shop("side effect", "apples", "adding_changes_who_is_signed_in"),
     *_of_shop("side effect", "rows", "another_row_says_99"),
@@ -179,7 +222,14 @@ SHOP_BUGS = (
     *_of_shop("dialog", "notes", "dialog_at_the_end"),
     *_of_shop("dialog", "emptied", "popup_missing"),
     *_of_shop("dialog", "kept", "escape_means_yes"),
-    *_of_shop("sum", "apples", "wrong_total", "wrong_total_shown", "off_by_one", "counter_not_shown"),
+    *_of_shop(
+        "sum",
+        "apples",
+        "wrong_total",
+        "wrong_total_shown",
+        "off_by_one",
+        "counter_not_shown",
+    ),
     *_of_shop("list", "apples", "item_missing"),
     *_of_shop("list", "rows", "wrong_order_of_rows"),
     *_of_shop("list", "gift", "dragged_thing_stays"),
@@ -193,14 +243,27 @@ SHOP_BUGS = (
     *_of_shop("no effect", "refused", "any_case_will_do"),
     *_of_shop("file", "order", "choice_not_kept", "tick_not_kept", flavours=FILE),
     *_of_shop("file", "gift", "dropped_at_the_wrong_end", flavours=FILE),
-    *_of_shop("file", "notes", "wrong_file", "wrong_characters_in_a_file", "said_but_not_done", flavours=FILE),
+    *_of_shop(
+        "file",
+        "notes",
+        "wrong_file",
+        "wrong_characters_in_a_file",
+        "said_but_not_done",
+        flavours=FILE,
+    ),
 )
 
 LIGHT, STATUS = Region(590, 106, 680, 136), Region(60, 350, 300, 400)
-ORDER: tuple[Action, ...] = (TypeText("alice", 200, 130), Click(360, 192), Click(120, 372))
+ORDER: tuple[Action, ...] = (
+    TypeText("alice", 200, 130),
+    Click(360, 192),
+    Click(120, 372),
+)
 SAVED = ("order.txt", "alice;2;5.00;plain")
 LIGHT_CLAIM, LIGHT_QUESTION = "the light says READY", "what does the light say?"
-ORDER_WALK = Walk("Order two for alice and save it", ORDER, "the order is saved", STATUS, SAVED)
+ORDER_WALK = Walk(
+    "Order two for alice and save it", ORDER, "the order is saved", STATUS, SAVED
+)
 FORM_WALKS = {
     "order": ORDER_WALK,
     "light": replace(
@@ -221,17 +284,45 @@ FORM_WALKS = {
 
 
 def _of_form(kind: str, *names: str, walk: str = "order") -> Sequence[Bug]:
-    return _of_shop(kind, walk, *names, flavours=FILE if kind == "file" else FORM_WALKS[walk].flavours)
+    return _of_shop(
+        kind,
+        walk,
+        *names,
+        flavours=FILE if kind == "file" else FORM_WALKS[walk].flavours,
+    )
 
 
 FORM_BUGS = (
     *_of_form("late", "banner_after_each_input"),
     *_of_form("side effect", "more_clears_name", "typing_ticks_gift_wrap"),
     *_of_form("side effect", "save_changes_quantity", "more_changes_heading"),
-    *_of_form("transient", "toast_after_more", "toast_after_save", "box_after_more", "box_after_save"),
-    *_of_form("volatile", "light_blinks_error", "light_shows_error", "light_goes_out", walk="light"),
-    *_of_form("volatile", "light_blinks_error_after_save", "light_shows_error_after_save", walk="light"),
-    *_of_form("text", *(f"wrong_character_{where}" for where in ("at_first", "of_total", "of_status"))),
+    *_of_form(
+        "transient",
+        "toast_after_more",
+        "toast_after_save",
+        "box_after_more",
+        "box_after_save",
+    ),
+    *_of_form(
+        "volatile",
+        "light_blinks_error",
+        "light_shows_error",
+        "light_goes_out",
+        walk="light",
+    ),
+    *_of_form(
+        "volatile",
+        "light_blinks_error_after_save",
+        "light_shows_error_after_save",
+        walk="light",
+    ),
+    *_of_form(
+        "text",
+        *(
+            f"wrong_character_{where}"
+            for where in ("at_first", "of_total", "of_status")
+        ),
+    ),
     *_of_form("colour", "wrong_colour_at_first", "wrong_colour_of_status"),
     *_of_form("layout", "save_moved", "save_moves_while_typing"),
     *_of_form("stale", "stale_status", "stale_quantity"),
@@ -239,21 +330,42 @@ FORM_BUGS = (
     *_of_form("file", "wrong_total_in_file", "wrong_name_in_file", "another_file"),
     *_of_form("function", "parcel_lost", walk="parcel"),
 )
-AFTER = ("300_ms_after_save", "600_ms_after_save", "1000_ms_after_save", "300_ms_after_more", "1000_ms_after_more")
+AFTER = (
+    "300_ms_after_save",
+    "600_ms_after_save",
+    "1000_ms_after_save",
+    "300_ms_after_more",
+    "1000_ms_after_more",
+)
 TWO_AFTER = ("600_ms_after_save", "600_ms_after_more")
 LATE = {
-    "gtk": (*(f"error_{each}" for each in AFTER), *(f"result_goes_{each}" for each in TWO_AFTER)),
-    "page": (*(f"result_goes_{each}" for each in AFTER), *(f"error_{each}" for each in TWO_AFTER)),
+    "gtk": (
+        *(f"error_{each}" for each in AFTER),
+        *(f"result_goes_{each}" for each in TWO_AFTER),
+    ),
+    "page": (
+        *(f"result_goes_{each}" for each in AFTER),
+        *(f"error_{each}" for each in TWO_AFTER),
+    ),
 }
 
 
 def _form(python: str, file: str, late: Sequence[str]) -> Program:
     bugs = (*_of_form("late", *late), *FORM_BUGS)
-    return Program("xvnc", (800, 600), (python, f"{PROGRAMS}/{file}"), FORM_WALKS, bugs, 3.0)
+    return Program(
+        "xvnc", (800, 600), (python, f"{PROGRAMS}/{file}"), FORM_WALKS, bugs, 3.0
+    )
 
 
 ALL = {
-    "qt": Program("qt", (1440, 900), (sys.executable, f"{PROGRAMS}/buggy_shop.py"), SHOP_WALKS, SHOP_BUGS, 4.0),
+    "qt": Program(
+        "qt",
+        (1440, 900),
+        (sys.executable, f"{PROGRAMS}/buggy_shop.py"),
+        SHOP_WALKS,
+        SHOP_BUGS,
+        4.0,
+    ),
     "gtk": _form("/usr/bin/python3", "buggy_form.py", LATE["gtk"]),
     "page": _form(sys.executable, "buggy_page.py", LATE["page"]),
 }

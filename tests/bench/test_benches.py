@@ -1,4 +1,4 @@
-"""Two gates on a small scale, so that they keep working: a disturbed session, and a program of another project."""
+"""Benchmarks on a small scale, so that they keep working."""
 
 from __future__ import annotations
 
@@ -9,9 +9,18 @@ from pathlib import Path
 import pytest
 
 from support.chaos import world
-from support.vnc_servers import missing, require
+from support.vnc_servers import missing, require, require_package
 
-NANO = ["--programs", "nano", "--replays", "1", "--at-once", "1", "--changes", "a dialog at the end"]
+NANO = [
+    "--programs",
+    "nano",
+    "--replays",
+    "1",
+    "--at-once",
+    "1",
+    "--changes",
+    "a dialog at the end",
+]
 
 
 @pytest.mark.desktop
@@ -19,16 +28,64 @@ NANO = ["--programs", "nano", "--replays", "1", "--at-once", "1", "--changes", "
 @pytest.mark.parametrize(
     ("bench", "options", "results"),
     [
-        ("chaos", ["--seed=1", "--minutes=0.5", "--sessions=1", "--tests=2"], ["0 things were wrong"]),
-        ("foreign_programs", NANO, ["| nano | 1 | 1 | 0 |", "1 changed replays, 0 passed"]),
+        (
+            "chaos",
+            ["--seed=1", "--minutes=0.5", "--sessions=1", "--tests=2"],
+            ["0 things were wrong"],
+        ),
+        (
+            "foreign_programs",
+            NANO,
+            ["| nano | 1 | 1 | 0 |", "1 changed replays, 0 passed"],
+        ),
+        ("session", ["--rounds=1"], ["| start of a replay | kept |", "| kept |"]),
+        ("session", ["--repeat=2", "--load=0"], ["0 of 2 sessions failed"]),
+        ("report", ["20"], ["| with runs, their pages |"]),
     ],
 )
-def test_small_bench_finds_nothing(bench: str, options: list[str], results: list[str]) -> None:
+def test_small_bench_finds_nothing(
+    bench: str, options: list[str], results: list[str]
+) -> None:
     for program in ("Xtigervnc", "openbox", "xterm", "nano", "xwininfo"):
         require(program)
     if bench == "chaos" and (reason := world.why_not()):
         missing("a namespace", reason)
-    command = [sys.executable, str(Path(__file__).with_name("run.py")), bench, *options]
-    done = subprocess.run(command, env=world.with_tests(), capture_output=True, text=True, timeout=500, check=False)
+    output = run_bench(bench, *options)
+    assert all(result in output for result in results), output
+
+
+@pytest.mark.desktop
+@pytest.mark.browser
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("bench", "options", "result"),
+    [
+        ("capture", ["2"], "| 3840×2160 |"),
+        ("step", ["2"], "| one click |"),
+        ("replay", ["2"], "| three steps in Chromium |"),
+        ("settling", ["1", "late"], "| late | model |"),
+    ],
+)
+def test_small_comparison_prints_table(
+    bench: str, options: list[str], result: str
+) -> None:
+    for program in ("Xtigervnc", "openbox", "chromium"):
+        require(program)
+    require_package("playwright")
+    output = run_bench(bench, *options)
+    assert result in output, output
+
+
+def run_bench(*arguments: str) -> str:
+    """Return the output of a benchmark, which must succeed."""
+    command = [sys.executable, str(Path(__file__).with_name("run.py")), *arguments]
+    done = subprocess.run(
+        command,
+        env=world.with_tests(),
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert all(result in done.stdout for result in results), done.stdout
+    return done.stdout

@@ -1,4 +1,6 @@
-"""CI files: valid for the published schemas, run when they should, and their shell steps do what they promise."""
+"""CI files: valid for the published schemas, run when they should, and their shell
+steps do what they promise.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,20 @@ PROGRAMS = {
 }
 WORKFLOW = ".github/workflows/desktop-tests.yml"
 CI = EXAMPLES / "ci"
+GIT = ("git", "-c", "user.name=us", "-c", "user.email=us@example.com")
 
 
 def workflow(kind: str, directory: Path) -> str:
-    project = Project(directory, read_target(PROGRAMS[kind], "qt" if kind == "qt" else "", directory), "Type it")
-    (source,) = [source for path, source in project.plan(ci="github", policy=False).items() if path.endswith(".yml")]
+    project = Project(
+        directory,
+        read_target(PROGRAMS[kind], "qt" if kind == "qt" else "", directory),
+        "Type it",
+    )
+    (source,) = [
+        source
+        for path, source in project.plan(ci="github", policy=False).items()
+        if path.endswith(".yml")
+    ]
     assert source
     return source
 
@@ -48,17 +59,25 @@ def check_schema(document: object, name: str) -> None:
 
 def parsed(source: str) -> object:
     """The document as JSON has it: YAML 1.1 takes the key `on` for true."""
-    return json.loads(json.dumps(yaml.safe_load(source)).replace('"true": {"push"', '"on": {"push"'))
+    return json.loads(
+        json.dumps(yaml.safe_load(source)).replace('"true": {"push"', '"on": {"push"')
+    )
 
 
 def test_workflows_are_valid(tmp_path: Path) -> None:
     for kind in PROGRAMS:
         source = workflow(kind, tmp_path)
         check_schema(parsed(source), "github-workflows")
-        assert "pull_request_target" not in source  # it would give a fork's code the secrets
-        assert ("-o vnc_qt_host_network=true --vnc-record=replay" in source) == (kind == "qt")  # jobs are in containers
+        # it would give a fork's code the secrets
+        assert "pull_request_target" not in source
+        # jobs are in containers
+        assert ("-o vnc_qt_host_network=true --vnc-record=replay" in source) == (
+            kind == "qt"
+        )
         assert ("VNC_USE_PASSWORD" in source) == (kind == "address")
-    check_schema(parsed((CI / "github-shards.yml").read_text("utf-8")), "github-workflows")
+    check_schema(
+        parsed((CI / "github-shards.yml").read_text("utf-8")), "github-workflows"
+    )
     check_schema(parsed((CI / "gitlab.yml").read_text("utf-8")), "gitlab-ci")
     action = ROOT / ".github" / "actions" / "replay" / "action.yml"
     check_schema(yaml.safe_load(action.read_text("utf-8")), "github-actions")
@@ -67,23 +86,30 @@ def test_workflows_are_valid(tmp_path: Path) -> None:
 def test_workflow_installs_qt_of_program(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("import PySide6\n")
     project = Project(tmp_path, read_target("python app.py", "", tmp_path), "Type it")
-    assert 'pip install "pytest-vnc-use[demo]"\n' in str(project.plan(ci="github", policy=False)[WORKFLOW])
+    assert 'pip install "pytest-vnc-use[demo]"\n' in str(
+        project.plan(ci="github", policy=False)[WORKFLOW]
+    )
     (tmp_path / "requirements.txt").write_text("PyQt6==6.9\n")
-    assert "pip install pytest-vnc-use -r requirements.txt" in str(project.plan(ci="github", policy=False)[WORKFLOW])
+    assert "pip install pytest-vnc-use -r requirements.txt" in str(
+        project.plan(ci="github", policy=False)[WORKFLOW]
+    )
 
 
 def test_github_heals_at_night_and_by_hand(tmp_path: Path) -> None:
     described = yaml.safe_load(workflow("xvnc", tmp_path))["jobs"]
     for event, jobs in {
         "push": {"replay"},
-        "pull_request": {"replay"},
+        "pull_request": {"replay", "recordings"},
         "schedule": {"replay", "heal"},
         "workflow_dispatch": {"replay", "heal"},
     }.items():
         holds = {
-            name: job.get("if", "True").replace("github.event_name", repr(event)) for name, job in described.items()
+            name: job.get("if", "True").replace("github.event_name", repr(event))
+            for name, job in described.items()
         }
-        assert {name for name, text in holds.items() if eval(text.replace("||", "or"))} == jobs
+        assert {
+            name for name, text in holds.items() if eval(text.replace("||", "or"))
+        } == jobs
 
 
 @dataclass(frozen=True)
@@ -98,34 +124,57 @@ class Recipe:
 GITHUB = Recipe("github", WORKFLOW, run_github, "replay", "heal")
 ALL = [
     GITHUB,
-    Recipe("gitlab", ".gitlab/desktop-tests.yml", run_gitlab, "replay-desktop-tests", "heal-desktop-tests"),
+    Recipe(
+        "gitlab",
+        ".gitlab/desktop-tests.yml",
+        run_gitlab,
+        "replay-desktop-tests",
+        "heal-desktop-tests",
+    ),
     Recipe("jenkins", "Jenkinsfile", run_jenkins, "Replay", "Heal"),
 ]
 
 
 @pytest.fixture
 def origin(tmp_path: Path) -> Path:
-    """A project of `cua-vnc init` with a Qt program and the files of all CIs, pushed to a repository."""
+    """A project of `cua-vnc init` with a Qt program and the files of all CIs, pushed to
+    a repository.
+    """
     project, bare = tmp_path / "project", tmp_path / "origin.git"
     project.mkdir()
     (project / "requirements.txt").touch()  # the program needs nothing from pip
     target = read_target(PAD_LINE, "qt", project)
-    files = Project(project, target, "Click into the middle").plan(ci="github", policy=True)
+    files = Project(project, target, "Click into the middle").plan(
+        ci="github", policy=True
+    )
     for path in ("gitlab.yml", "Jenkinsfile", "github-shards.yml"):
-        source = (CI / path).read_text("utf-8").replace("-m vnc ", "-m vnc -o vnc_qt_host_network=true ")
+        source = (
+            (CI / path)
+            .read_text("utf-8")
+            .replace("-m vnc ", "-m vnc -o vnc_qt_host_network=true ")
+        )
         files[{"gitlab.yml": ".gitlab/desktop-tests.yml"}.get(path, path)] = source
     for path, source in files.items():
         (project / path).parent.mkdir(parents=True, exist_ok=True)
         (project / path).write_text(source or "")
     test = project / "tests" / "test_first.py"
-    test.write_text(test.read_text().replace("    pass", '    assert "press" in vnc_desktop.read_file("events.txt")'))
-    git = ["git", "-c", "user.name=us", "-c", "user.email=us@example.com"]
+    test.write_text(
+        test.read_text().replace(
+            "    pass", '    assert "press" in vnc_desktop.read_file("events.txt")'
+        )
+    )
     subprocess.run(["git", "init", "-q", "-b", "main", "--bare", str(bare)], check=True)
-    subprocess.run(["git", "config", "receive.advertisePushOptions", "true"], cwd=bare, check=True)
+    subprocess.run(
+        ["git", "config", "receive.advertisePushOptions", "true"], cwd=bare, check=True
+    )
     subprocess.run(["git", "init", "-q", "-b", "main"], cwd=project, check=True)
     subprocess.run(["git", "add", "-A", "-f"], cwd=project, check=True)
-    subprocess.run([*git, "commit", "-q", "-m", "first"], cwd=project, check=True)
-    subprocess.run(["git", "push", "-q", str(bare), "main", "main:buttons"], cwd=project, check=True)
+    subprocess.run([*GIT, "commit", "-q", "-m", "first"], cwd=project, check=True)
+    subprocess.run(
+        ["git", "push", "-q", str(bare), "main", "main:buttons"],
+        cwd=project,
+        check=True,
+    )
     return bare
 
 
@@ -135,25 +184,79 @@ def test_heal_proposes_recordings_that_replay_without_key(
 ) -> None:
     require("git")
     require_pyside()
-    holds = text(json.dumps({"reason": "it shows that", "verdict": "holds", "box_2d": None}))
+    holds = text(
+        json.dumps({"reason": "it shows that", "verdict": "holds", "box_2d": None})
+    )
     server = model(calls(("click", {"x": 500, "y": 500})), text("I clicked"), holds)
-    secrets = {"GOOGLE_API_KEY": server.api_key, "GH_TOKEN": "token", "HEAL_TOKEN": "token"}
-    healing = Machine(tmp_path / "healing", origin, {"GOOGLE_GEMINI_BASE_URL": server.url}, branch="buttons")
+    secrets = {
+        "GOOGLE_API_KEY": server.api_key,
+        "GH_TOKEN": "token",
+        "HEAL_TOKEN": "token",
+    }
+    healing = Machine(
+        tmp_path / "healing",
+        origin,
+        {"GOOGLE_GEMINI_BASE_URL": server.url},
+        branch="buttons",
+    )
     assert recipe.run(healing, recipe.file, recipe.heal, secrets) == 0, healing.said
     assert "1 recording written" in healing.said
     branch = "heal-desktop-tests/buttons"
     listed = ["git", "ls-tree", "-r", "--name-only", branch]
-    pushed = subprocess.run(listed, cwd=origin, capture_output=True, text=True, check=True).stdout
-    assert "tests/__vnc_recordings__/test_first/test_first.json" in pushed
+    pushed = subprocess.run(
+        listed, cwd=origin, capture_output=True, text=True, check=True
+    ).stdout
+    assert "tests/__vnc_recordings__/test_first/test_first/recording.json" in pushed
     assert "runs/" not in pushed
     if recipe.ci != "gitlab":
-        assert any(call.startswith(f"gh pr create --head {branch} --base buttons --title") for call in healing.calls)
-    subprocess.run(["git", "update-ref", "refs/heads/main", branch], cwd=origin, check=True)
+        assert any(
+            call.startswith(f"gh pr create --head {branch} --base buttons --title")
+            for call in healing.calls
+        )
+    subprocess.run(
+        ["git", "update-ref", "refs/heads/main", branch], cwd=origin, check=True
+    )
 
     replaying = Machine(tmp_path / "replaying", origin)
     assert recipe.run(replaying, recipe.file, recipe.replay, {}) == 0, replaying.said
     assert "1 run planned by recording" in replaying.said
     assert (replaying.clone / "report.html").exists()
+
+
+def merged(origin: Path, directory: Path) -> None:
+    """Commit the example's recording in a branch, and merge it as GitHub does."""
+    recorded = "tests/__vnc_recordings__/test_shop/test_basket"
+    subprocess.run(["git", "clone", "-q", str(origin), str(directory)], check=True)
+    example = EXAMPLES / "__vnc_recordings__/test_shop/test_basket"
+    for command in (
+        [*GIT, "checkout", "-q", "-b", "change"],
+        ["mkdir", "-p", recorded],
+        ["cp", "-r", f"{example}/.", recorded],
+        [*GIT, "add", "-f", recorded],
+        [*GIT, "commit", "-q", "-m", "a recording"],
+        [*GIT, "checkout", "-q", "main"],
+        [*GIT, "merge", "-q", "--no-ff", "-m", "merge", "change"],
+        [*GIT, "push", "-q", "origin", "main"],
+    ):
+        subprocess.run(command, cwd=directory, check=True)
+
+
+def test_github_shows_recordings_that_pull_request_changes(
+    tmp_path: Path, origin: Path
+) -> None:
+    require("git")
+    before = Machine(tmp_path / "before", origin)
+    empty = ["commit", "-q", "--allow-empty", "-m", "a pull request"]
+    subprocess.run([*GIT, *empty], cwd=before.clone, check=True)
+    assert run_github(before, WORKFLOW, "recordings", {}) == 0, before.said
+    assert "no recording has changed" in before.said
+    merged(origin, tmp_path / "clone")
+    after = Machine(tmp_path / "after", origin)
+    assert run_github(after, WORKFLOW, "recordings", {}) == 0, after.said
+    summary = (after.directory / "summary.md").read_text("utf-8")
+    assert summary.startswith("## 1 recording changed")
+    assert "+task: Sign in as alice" in summary
+    assert (after.clone / "recordings.html").exists()
 
 
 def test_github_without_recording_or_key_fails_late(
@@ -162,7 +265,9 @@ def test_github_without_recording_or_key_fails_late(
     require("git")
     require_pyside()
     server = model(text("I cannot do that"))
-    machine = Machine(tmp_path / "machine", origin, {"GOOGLE_GEMINI_BASE_URL": server.url})
+    machine = Machine(
+        tmp_path / "machine", origin, {"GOOGLE_GEMINI_BASE_URL": server.url}
+    )
     assert run_github(machine, WORKFLOW, "heal", {}) == 0, machine.said
     assert "nothing is healed" in machine.said
     assert not [call for call in machine.calls if call.startswith("gh")]
@@ -172,5 +277,7 @@ def test_github_without_recording_or_key_fails_late(
     assert "https://github.test/page#run-1)" in summary
     assert "All files: URL" in summary
     machine.said = ""
-    assert run_github(machine, WORKFLOW, "heal", {"GOOGLE_API_KEY": server.api_key}) == 1, machine.said
+    assert (
+        run_github(machine, WORKFLOW, "heal", {"GOOGLE_API_KEY": server.api_key}) == 1
+    ), machine.said
     assert "no recording has changed" in machine.said

@@ -1,4 +1,6 @@
-"""`cua-vnc mcp` in a process of its own, spoken to by the official client on a real desktop."""
+"""`cua-vnc mcp` in a process of its own, spoken to by the official client on a real
+desktop.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +24,31 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.runs.directory import read_trace
 from support.forked_python import ForkedPython
-from support.gemini_server import API_KEY, GeminiServer, Reply, calls, hang, text, wants_confirmation
+from support.gemini_server import (
+    API_KEY,
+    GeminiServer,
+    Reply,
+    calls,
+    hang,
+    text,
+    wants_confirmation,
+)
 from support.paths import PAD
 from support.vnc_servers import require, wait_for
 
-if TYPE_CHECKING:  # it imports for a second, which each worker would take to collect this file
+# it imports for a second, which each worker would take to collect this file
+if TYPE_CHECKING:
     from mcp import Client
     from mcp.types import CallToolResult, ElicitRequestParams, ElicitResult
 
 CLICK = calls(("click", {"x": 500, "y": 500, "intent": "open the basket"}))
-RISKY = calls(("click", wants_confirmation({"x": 500, "y": 500}, "this buys two apples")))
+RISKY = calls(
+    ("click", wants_confirmation({"x": 500, "y": 500}, "this buys two apples"))
+)
 HOLDS = text(json.dumps({"reason": "it is there", "verdict": "holds", "box_2d": None}))
-FAILS = text(json.dumps({"reason": "the basket is empty", "verdict": "fails", "box_2d": None}))
+FAILS = text(
+    json.dumps({"reason": "the basket is empty", "verdict": "fails", "box_2d": None})
+)
 Answer = dict[str, Any]
 YES: Answer = {"action": "accept", "content": {"approve": True}}
 NOES: list[Answer] = [
@@ -44,7 +59,9 @@ NOES: list[Answer] = [
 ]
 pytestmark = pytest.mark.desktop
 ERAS = ["legacy", "2026-07-28"]
-"""The protocol in which the server asks within the call, and the one in which it asks by a result."""
+"""The protocol in which the server asks within the call, and the one in which it asks
+by a result.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +76,15 @@ def desktop() -> Iterator[XvncDesktop]:
 
 
 def command(desktop: XvncDesktop, *options: str) -> list[str]:
-    return ["pytest_vnc_use.cli", "mcp", "--vnc", desktop.server, "--runs-dir", "runs", *options]
+    return [
+        "pytest_vnc_use.cli",
+        "mcp",
+        "--vnc",
+        desktop.server,
+        "--runs-dir",
+        "runs",
+        *options,
+    ]
 
 
 def environment(model: GeminiServer, desktop: XvncDesktop) -> dict[str, str]:
@@ -69,7 +94,9 @@ def environment(model: GeminiServer, desktop: XvncDesktop) -> dict[str, str]:
 
 @dataclass
 class User:
-    """The user who is asked for confirmations: the next answers, and the questions so far."""
+    """The user who is asked for confirmations: the next answers, and the questions so
+    far.
+    """
 
     answers: list[Answer] = field(default_factory=list)
     questions: list[str] = field(default_factory=list)
@@ -86,7 +113,9 @@ class User:
 
 @dataclass
 class Conversation:
-    """A client of a running server, which works in `directory`; `replies` are what its model says next."""
+    """A client of a running server, which works in `directory`; `replies` are what its
+    model says next.
+    """
 
     client: Client
     portal: BlockingPortal
@@ -120,23 +149,36 @@ class Conversation:
 
 @contextmanager
 def conversation_with(
-    directory: Path, desktop: XvncDesktop, *options: str, mode: str = "auto", user: User | None = None
+    directory: Path,
+    desktop: XvncDesktop,
+    *options: str,
+    mode: str = "auto",
+    user: User | None = None,
 ) -> Iterator[Conversation]:
     """A server in a directory, and its client; without a user, one that cannot ask."""
     from mcp import Client, StdioServerParameters
 
     replies: list[Reply] = []
     arguments = ["-m", *command(desktop, *options)]
-    with GeminiServer(lambda _: replies.pop(0)) as model, start_blocking_portal() as portal:
+    with (
+        GeminiServer(lambda _: replies.pop(0)) as model,
+        start_blocking_portal() as portal,
+    ):
         env = environment(model, desktop)
-        server = StdioServerParameters(command=sys.executable, args=arguments, env=env, cwd=directory)
-        client = Client(server, mode=mode, elicitation_callback=user.elicit if user else None)
+        server = StdioServerParameters(
+            command=sys.executable, args=arguments, env=env, cwd=directory
+        )
+        client = Client(
+            server, mode=mode, elicitation_callback=user.elicit if user else None
+        )
         with portal.wrap_async_context_manager(client):
             yield Conversation(client, portal, directory, replies)
 
 
 @pytest.fixture(scope="module")
-def conversation(tmp_path_factory: pytest.TempPathFactory, desktop: XvncDesktop) -> Iterator[Conversation]:
+def conversation(
+    tmp_path_factory: pytest.TempPathFactory, desktop: XvncDesktop
+) -> Iterator[Conversation]:
     """One that cannot ask."""
     with conversation_with(tmp_path_factory.mktemp("server"), desktop) as conversation:
         yield conversation
@@ -147,7 +189,9 @@ def conversation(tmp_path_factory: pytest.TempPathFactory, desktop: XvncDesktop)
 def test_only_yes_is_yes(tmp_path: Path, desktop: XvncDesktop, era: str) -> None:
     desktop.write_file("events.txt", "")
     user = User([YES, *NOES, YES])
-    with conversation_with(tmp_path, desktop, "--answer-seconds=2", mode=era, user=user) as conversation:
+    with conversation_with(
+        tmp_path, desktop, "--answer-seconds=2", mode=era, user=user
+    ) as conversation:
         conversation.replies += [RISKY, text("bought"), HOLDS]
         run = conversation.result_of("run_task", task="Buy", expect=["it is bought"])
         assert (run["outcome"], run["message"]) == ("done", "bought")
@@ -164,7 +208,11 @@ def test_only_yes_is_yes(tmp_path: Path, desktop: XvncDesktop, era: str) -> None
         assert conversation.result_of("run_task", task="Buy")["outcome"] == "denied"
     assert desktop.read_file("events.txt").count("press") == 1
     assert len(user.questions) == 2 + len(NOES)
-    for part in ("Step 1 needs approval: click at (", "this buys two apples", "no rule matches"):
+    for part in (
+        "Step 1 needs approval: click at (",
+        "this buys two apples",
+        "no rule matches",
+    ):
         assert part in user.questions[0]
 
 
@@ -172,14 +220,26 @@ def test_only_yes_is_yes(tmp_path: Path, desktop: XvncDesktop, era: str) -> None
 def test_tools_run_one_at_time_and_end_cancelled(conversation: Conversation) -> None:
     earlier = set(conversation.directory.glob("runs/*"))
     conversation.replies.append(hang(1.0))
-    running = conversation.portal.start_task_soon(conversation.client.call_tool, "run_task", {"task": "Look"})
+    running = conversation.portal.start_task_soon(
+        conversation.client.call_tool, "run_task", {"task": "Look"}
+    )
     wait_for(
-        lambda: len(list(conversation.directory.glob("runs/*/screens/*.png"))) and not conversation.replies,
+        lambda: (
+            len(list(conversation.directory.glob("runs/*/screens/*.png")))
+            and not conversation.replies
+        ),
         "the model's turn",
     )
-    assert "another task or test run is in progress" in conversation.error_of("run_tests")
+    assert "another task or test run is in progress" in conversation.error_of(
+        "run_tests"
+    )
     running.cancel()
-    wait_for(lambda: "in progress" not in conversation.error_of("run_tests", paths=["none.py"]), "the end of the run")
+    wait_for(
+        lambda: (
+            "in progress" not in conversation.error_of("run_tests", paths=["none.py"])
+        ),
+        "the end of the run",
+    )
     (run,) = set(conversation.directory.glob("runs/*")) - earlier
     story = conversation.result_of("read_run", run_id=run.name)
     assert story["outcome"] == "error"
@@ -195,7 +255,9 @@ def test_run_is_read_and_looked_at(conversation: Conversation) -> None:
 
     conversation.replies += [CLICK, text("opened"), HOLDS]
     arguments = {"task": "Open", "expect": ["it is open"]}
-    call = partial(conversation.client.call_tool, "run_task", arguments, progress_callback=hear)
+    call = partial(
+        conversation.client.call_tool, "run_task", arguments, progress_callback=hear
+    )
     run = conversation.portal.call(call).structured_content
     assert run is not None
     assert messages == run["steps"]
@@ -203,13 +265,24 @@ def test_run_is_read_and_looked_at(conversation: Conversation) -> None:
     assert conversation.result_of("read_run", run_id=run_id) == run
     newest, *_ = conversation.result_of("list_runs", limit=1)["result"]
     assert newest == {"run_id": run_id, "outcome": "done", "task": "Open", "test": ""}
-    screens = [file.read_bytes() for file in (conversation.directory / "runs" / run_id / "screens").iterdir()]
+    screens = [
+        file.read_bytes()
+        for file in (conversation.directory / "runs" / run_id / "screens").iterdir()
+    ]
     assert conversation.screenshot(run_id=run_id, step=1) not in screens
     assert conversation.screenshot(run_id=run_id, step=1, when="after") in screens
-    assert "step must be one of the 1 of run" in conversation.error_of("step_screenshot", run_id=run_id, step=2)
-    source = conversation.result_of("propose_test", run_id=run_id, name="opening")["result"]
+    assert "step must be one of the 1 of run" in conversation.error_of(
+        "step_screenshot", run_id=run_id, step=2
+    )
+    source = conversation.result_of("propose_test", run_id=run_id, name="opening")[
+        "result"
+    ]
     compile(source, "test_opening.py", "exec")
-    assert [part for part in ("def test_opening(", "'Open'", "it is open") if part not in source] == []
+    assert [
+        part
+        for part in ("def test_opening(", "'Open'", "it is open")
+        if part not in source
+    ] == []
 
 
 def test_no_run_id_leads_out_of_runs(conversation: Conversation) -> None:
@@ -218,9 +291,17 @@ def test_no_run_id_leads_out_of_runs(conversation: Conversation) -> None:
     (conversation.directory / "runs").mkdir(exist_ok=True)
     (conversation.directory / "runs" / "linked").symlink_to(outside)
     for run_id in ("", "..", str(outside), "linked", "a/b", "a\0b"):
-        for tool, more in (("read_run", {}), ("step_screenshot", {"step": 1}), ("propose_test", {"name": "it"})):
-            assert "must be the name of a run directory" in conversation.error_of(tool, run_id=run_id, **more)
-    assert "there is no run directory" in conversation.error_of("read_run", run_id="nosuchrun")
+        for tool, more in (
+            ("read_run", {}),
+            ("step_screenshot", {"step": 1}),
+            ("propose_test", {"name": "it"}),
+        ):
+            assert "must be the name of a run directory" in conversation.error_of(
+                tool, run_id=run_id, **more
+            )
+    assert "there is no run directory" in conversation.error_of(
+        "read_run", run_id="nosuchrun"
+    )
 
 
 SUITE = """\
@@ -249,26 +330,50 @@ def test_endless():
 
 @pytest.mark.slow
 def test_run_tests_uses_same_settings_or_is_refused(conversation: Conversation) -> None:
-    (conversation.directory / "pytest.ini").write_text("[pytest]\nvnc_planner = gemini\n", encoding="utf-8")
+    (conversation.directory / "pytest.ini").write_text(
+        "[pytest]\nvnc_planner = gemini\n", encoding="utf-8"
+    )
     (conversation.directory / "test_it.py").write_text(SUITE, encoding="utf-8")
-    (conversation.directory / "test_broken.py").write_text("import nothing_of_that_name\n", encoding="utf-8")
+    (conversation.directory / "test_broken.py").write_text(
+        "import nothing_of_that_name\n", encoding="utf-8"
+    )
     conversation.replies += [CLICK, text("opened"), FAILS]
-    suite = conversation.result_of("run_tests", paths=["test_it.py"], keyword="not endless")
-    assert [suite[name] for name in ("passed", "failed", "errors", "skipped")] == [1, 3, 0, 1]
+    suite = conversation.result_of(
+        "run_tests", paths=["test_it.py"], keyword="not endless"
+    )
+    assert [suite[name] for name in ("passed", "failed", "errors", "skipped")] == [
+        1,
+        3,
+        0,
+        1,
+    ]
     sums, pad, key = suite["failures"]
     assert "<secret:GOOGLE_API_KEY>" in key["message"]
     assert API_KEY not in str(suite)
-    assert sums == {"test": "test_it.py::TestSums::test_one_and_one[3]", "message": "assert (1 + 1) == 3", "runs": []}
+    assert sums == {
+        "test": "test_it.py::TestSums::test_one_and_one[3]",
+        "message": "assert (1 + 1) == 3",
+        "runs": [],
+    }
     assert pad["test"] == "test_it.py::test_pad"
     assert pad["message"] == "product: claim 'it is open' fails: the basket is empty"
     run = conversation.result_of("read_run", run_id=pad["runs"][0])
     assert (run["test"], run["outcome"]) == ("test_it.py::test_pad", "done")
     assert run["verdicts"] == ["fails: 'it is open': the basket is empty"]
-    assert "file or directory not found: none.py" in conversation.error_of("run_tests", paths=["none.py"])
+    assert "file or directory not found: none.py" in conversation.error_of(
+        "run_tests", paths=["none.py"]
+    )
     wrong = conversation.error_of("run_tests", paths=["test_it.py"], keyword="and and")
-    assert ("Wrong expression passed to '-k'" in wrong, "infra" in wrong) == (True, False)
-    assert "a test path must be in the directory" in conversation.error_of("run_tests", paths=["../test_it.py"])
-    endless = conversation.error_of("run_tests", paths=["test_it.py::test_endless"], seconds=1)
+    assert ("Wrong expression passed to '-k'" in wrong, "infra" in wrong) == (
+        True,
+        False,
+    )
+    assert "a test path must be in the directory" in conversation.error_of(
+        "run_tests", paths=["../test_it.py"]
+    )
+    endless = conversation.error_of(
+        "run_tests", paths=["test_it.py::test_endless"], seconds=1
+    )
     assert "took longer than 1 s and were stopped" in endless
     broken = conversation.result_of("run_tests", paths=["test_broken.py"])
     assert broken["errors"] == 1
@@ -278,23 +383,53 @@ def test_run_tests_uses_same_settings_or_is_refused(conversation: Conversation) 
 
 
 def test_tools_say_which_of_them_only_read(conversation: Conversation) -> None:
-    tools = {tool.name: tool for tool in conversation.portal.call(conversation.client.list_tools).tools}
-    reads = {name for name, tool in tools.items() if tool.annotations and tool.annotations.read_only_hint}
-    assert reads == {"get_timing", "list_runs", "read_run", "step_screenshot", "propose_test"}
+    tools = {
+        tool.name: tool
+        for tool in conversation.portal.call(conversation.client.list_tools).tools
+    }
+    reads = {
+        name
+        for name, tool in tools.items()
+        if tool.annotations and tool.annotations.read_only_hint
+    }
+    assert reads == {
+        "get_timing",
+        "list_runs",
+        "read_run",
+        "step_screenshot",
+        "propose_test",
+    }
     assert set(tools) - reads == {"run_task", "run_tests", "set_timing"}
-    assert all(tool.description and "  " not in tool.description for tool in tools.values())
-    assert set(tools["run_task"].input_schema["properties"]) == {"task", "expect", "steps", "seconds"}
+    assert all(
+        tool.description and "  " not in tool.description for tool in tools.values()
+    )
+    assert set(tools["run_task"].input_schema["properties"]) == {
+        "task",
+        "expect",
+        "steps",
+        "seconds",
+    }
 
 
 def test_timing_is_read_and_changed_between_tasks(conversation: Conversation) -> None:
     before = conversation.result_of("get_timing")
     assert (before["step_delay"], before["max_seconds"]) == (0.0, 300.0)
-    assert conversation.result_of("set_timing", name="max_seconds", seconds=77) == {**before, "max_seconds": 77.0}
+    assert conversation.result_of("set_timing", name="max_seconds", seconds=77) == {
+        **before,
+        "max_seconds": 77.0,
+    }
     conversation.replies += [text("looked")]
     run_id = conversation.result_of("run_task", task="Look")["run_id"]
-    assert read_trace(conversation.directory / "runs" / run_id).started.limits.seconds == 77.0
-    conversation.result_of("set_timing", name="max_seconds", seconds=before["max_seconds"])
-    assert "one of start_seconds, " in conversation.error_of("set_timing", name="model", seconds=1)
+    assert (
+        read_trace(conversation.directory / "runs" / run_id).started.limits.seconds
+        == 77.0
+    )
+    conversation.result_of(
+        "set_timing", name="max_seconds", seconds=before["max_seconds"]
+    )
+    assert "one of start_seconds, " in conversation.error_of(
+        "set_timing", name="model", seconds=1
+    )
 
 
 @pytest.mark.slow
@@ -310,19 +445,31 @@ def test_it_ends_in_middle_of_run(
     tmp_path: Path, desktop: XvncDesktop, end: Callable[[ForkedPython], None], code: int
 ) -> None:
     """The client has asked for a task, which waits for the model."""
-    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    about = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    }
     messages: Sequence[dict[str, object]] = [
         {"id": 1, "method": "initialize", "params": about},
         {"method": "notifications/initialized"},
-        {"id": 2, "method": "tools/call", "params": {"name": "run_task", "arguments": {"task": "Look"}}},
+        {
+            "id": 2,
+            "method": "tools/call",
+            "params": {"name": "run_task", "arguments": {"task": "Look"}},
+        },
     ]
     with GeminiServer([hang()]) as model:
         env = environment(model, desktop)
-        process = ForkedPython(*command(desktop), cwd=tmp_path, env=env, stdin=subprocess.PIPE, stderr=2)
+        process = ForkedPython(
+            *command(desktop), cwd=tmp_path, env=env, stdin=subprocess.PIPE, stderr=2
+        )
         assert process.stdin
         assert process.stdout
         try:
-            process.stdin.writelines(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in messages)
+            process.stdin.writelines(
+                json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in messages
+            )
             process.stdin.flush()
             model.wait_for_requests(1)
             end(process)

@@ -35,7 +35,9 @@ def test_stopped_suite_ends_fixtures_and_leaves_no_process(tmp_path: Path) -> No
     suite, pid = Suite(tmp_path, tmp_path / "runs", [], "", {}), tmp_path / "pid.txt"
     with ThreadPoolExecutor() as threads:
         ended = threads.submit(suite.run, 60.0)
-        wait_for(lambda: pid.exists() and pid.read_text(), "the test's start", timeout_s=30)
+        wait_for(
+            lambda: pid.exists() and pid.read_text(), "the test's start", timeout_s=30
+        )
         suite.stop()
         assert ended.exception(timeout=30) is not None
     assert (tmp_path / "ended.txt").exists()
@@ -54,6 +56,13 @@ def test_suite_stopped_before_it_starts_ends_too(tmp_path: Path) -> None:
 
 def test_path_outside_directory_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "args.txt").write_text("/etc/test_it.py\n", encoding="utf-8")
-    for path in ("@args.txt", "-pevil", "--rootdir=/", "../test_it.py", "/etc/test_it.py::test", "a\0b.py"):
+    for path in (
+        "@args.txt",
+        "-pevil",
+        "--rootdir=/",
+        "../test_it.py",
+        "/etc/test_it.py::test",
+        "a\0b.py",
+    ):
         with pytest.raises(SettingsError, match="a test path must be in the directory"):
             Suite(tmp_path, tmp_path / "runs", [path], "", {})

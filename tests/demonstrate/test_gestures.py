@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_vnc_use.demonstrate.gestures import AGAIN_S, LONG_S, PAUSE_S, Demonstration, Motion
+from pytest_vnc_use.demonstrate.gestures import (
+    AGAIN_S,
+    LONG_S,
+    PAUSE_S,
+    Demonstration,
+    Motion,
+)
 from pytest_vnc_use.types import (
     Action,
     Button,
@@ -33,25 +39,35 @@ def shown(*events: tuple[Motion, float]) -> tuple[list[Action], list[DesktopActi
     return [step.action for step in demonstration.steps], done
 
 
-def press(x: int, y: int, at_s: float, button: Button = "left", held_s: float = 0.1) -> list[tuple[Motion, float]]:
+def press(
+    x: int, y: int, at_s: float, button: Button = "left", held_s: float = 0.1
+) -> list[tuple[Motion, float]]:
     return [(MouseDown(x, y, button), at_s), (MouseUp(x, y, button), at_s + held_s)]
 
 
 def presses(count: int, every_s: float) -> list[tuple[Motion, float]]:
-    return [event for number in range(count) for event in press(10 + number, 20, number * every_s)]
+    return [
+        event
+        for number in range(count)
+        for event in press(10 + number, 20, number * every_s)
+    ]
 
 
 def typed(text: str, at_s: float = 0.0) -> list[tuple[Motion, float]]:
     events: list[tuple[Motion, float]] = []
     for character in text:
-        shift: list[tuple[Motion, float]] = [(KeyDown("shift"), at_s)] if character.isupper() else []
+        shift: list[tuple[Motion, float]] = (
+            [(KeyDown("shift"), at_s)] if character.isupper() else []
+        )
         events += [*shift, (KeyDown(character), at_s), (KeyUp(character), at_s)]
         events += [(KeyUp("shift"), at_s)] if shift else []
     return events
 
 
 def struck(*keys: str, at_s: float = 0.0) -> list[tuple[Motion, float]]:
-    return [(KeyDown(key), at_s) for key in keys] + [(KeyUp(key), at_s) for key in reversed(keys)]
+    return [(KeyDown(key), at_s) for key in keys] + [
+        (KeyUp(key), at_s) for key in reversed(keys)
+    ]
 
 
 def notch(direction: str, at_s: float) -> tuple[Motion, float]:
@@ -63,36 +79,89 @@ def combo(*keys: str) -> KeyCombo:
 
 
 RIGHT, LONG = press(10, 20, 0.0, "right"), press(10, 20, 0.0, held_s=LONG_S)
-WITH_CONTROL = [(KeyDown("control"), 0.0), *press(10, 20, 0.1), *press(10, 90, 0.9), (KeyUp("control"), 1.5)]
-TURNED = [notch("down", 0.0), notch("down", 0.4), notch("down", 0.5 + PAUSE_S), notch("up", 0.5 + PAUSE_S)]
+WITH_CONTROL = [
+    (KeyDown("control"), 0.0),
+    *press(10, 20, 0.1),
+    *press(10, 90, 0.9),
+    (KeyUp("control"), 1.5),
+]
+TURNED = [
+    notch("down", 0.0),
+    notch("down", 0.4),
+    notch("down", 0.5 + PAUSE_S),
+    notch("up", 0.5 + PAUSE_S),
+]
 ONE, TWO = Click(10, 20), Click(10, 20, count=2)
 TABLE: dict[str, tuple[Events, list[Action]]] = {
     "click": (press(10, 20, 0.0), [ONE]),
     "right click": (RIGHT, [Click(10, 20, "right")]),
-    "shaking hand": ([(MouseDown(10, 20), 0.0), (Move(13, 22), 0.05), (MouseUp(12, 22), 0.1)], [ONE]),
+    "shaking hand": (
+        [(MouseDown(10, 20), 0.0), (Move(13, 22), 0.05), (MouseUp(12, 22), 0.1)],
+        [ONE],
+    ),
     "double click": (presses(2, AGAIN_S / 2), [TWO]),
     "triple click and one": (presses(4, 0.1), [Click(10, 20, count=3), Click(13, 20)]),
     "clicks apart": (presses(2, AGAIN_S + 0.1), [ONE, Click(11, 20)]),
-    "click of other button": ([*press(10, 20, 0.0), *press(10, 20, 0.2, "right")], [ONE, Click(10, 20, "right")]),
-    "key between": ([*press(10, 20, 0.0), *struck("f5", at_s=0.1), *press(10, 20, 0.2)], [ONE, combo("f5"), ONE]),
+    "click of other button": (
+        [*press(10, 20, 0.0), *press(10, 20, 0.2, "right")],
+        [ONE, Click(10, 20, "right")],
+    ),
+    "key between": (
+        [*press(10, 20, 0.0), *struck("f5", at_s=0.1), *press(10, 20, 0.2)],
+        [ONE, combo("f5"), ONE],
+    ),
     "long press": (LONG, [motion for motion, _ in LONG]),
-    "second button": ([(MouseDown(10, 20), 0.0), *press(10, 20, 0.1, "right"), (MouseUp(10, 20), 0.3)], [ONE]),
-    "wheel": (TURNED, [Scroll(10, 20, "down", 2), Scroll(10, 20, "down", 1), Scroll(10, 20, "up", 1)]),
-    "held key": (WITH_CONTROL, [KeyDown("control"), ONE, Click(10, 90), KeyUp("control")]),
+    "second button": (
+        [
+            (MouseDown(10, 20), 0.0),
+            *press(10, 20, 0.1, "right"),
+            (MouseUp(10, 20), 0.3),
+        ],
+        [ONE],
+    ),
+    "wheel": (
+        TURNED,
+        [Scroll(10, 20, "down", 2), Scroll(10, 20, "down", 1), Scroll(10, 20, "up", 1)],
+    ),
+    "held key": (
+        WITH_CONTROL,
+        [KeyDown("control"), ONE, Click(10, 90), KeyUp("control")],
+    ),
     "text": ([*typed("Ab"), *typed("çł ", 0.9 * PAUSE_S)], [TypeText("Abçł ")]),
     "text after pause": (
         [*typed("ab"), (Move(9, 9), 0.9 * PAUSE_S), *typed("x", PAUSE_S)],
         [TypeText("ab"), TypeText("x")],
     ),
-    "backspace after pause": ([*typed("ab"), *struck("backspace", at_s=PAUSE_S)], [TypeText("ab"), combo("backspace")]),
-    "text around click": ([*typed("a"), *press(1, 2, 0.0), *typed("b")], [TypeText("a"), Click(1, 2), TypeText("b")]),
-    "enter": ([*typed("ab"), *struck("return"), *typed("c")], [TypeText("ab"), combo("return"), TypeText("c")]),
+    "backspace after pause": (
+        [*typed("ab"), *struck("backspace", at_s=PAUSE_S)],
+        [TypeText("ab"), combo("backspace")],
+    ),
+    "text around click": (
+        [*typed("a"), *press(1, 2, 0.0), *typed("b")],
+        [TypeText("a"), Click(1, 2), TypeText("b")],
+    ),
+    "enter": (
+        [*typed("ab"), *struck("return"), *typed("c")],
+        [TypeText("ab"), combo("return"), TypeText("c")],
+    ),
     "deleted": ([*typed("abx"), *struck("backspace"), *typed("c")], [TypeText("abc")]),
-    "altgr": ([(KeyDown("altgr"), 0.0), *typed("@"), (KeyUp("altgr"), 0.1)], [TypeText("@")]),
-    "repeating key": ([(KeyDown("left"), 0.0), (KeyDown("left"), 0.1), (KeyUp("left"), 0.2)], [combo("left")] * 2),
-    **{key: ([*struck(key), *struck(key)], [combo(key)] * 2) for key in ("backspace", "tab", "f5", "kpenter")},
+    "altgr": (
+        [(KeyDown("altgr"), 0.0), *typed("@"), (KeyUp("altgr"), 0.1)],
+        [TypeText("@")],
+    ),
+    "repeating key": (
+        [(KeyDown("left"), 0.0), (KeyDown("left"), 0.1), (KeyUp("left"), 0.2)],
+        [combo("left")] * 2,
+    ),
     **{
-        "+".join(keys): ([*typed("a"), *struck(*keys), *typed("b")], [TypeText("a"), combo(*pressed), TypeText("b")])
+        key: ([*struck(key), *struck(key)], [combo(key)] * 2)
+        for key in ("backspace", "tab", "f5", "kpenter")
+    },
+    **{
+        "+".join(keys): (
+            [*typed("a"), *struck(*keys), *typed("b")],
+            [TypeText("a"), combo(*pressed), TypeText("b")],
+        )
         for keys, pressed in (
             (("shift", "control", "P"), ("control", "shift", "p")),
             (("shift", "tab"), ("shift", "tab")),
@@ -115,17 +184,33 @@ def test_events_become_actions() -> None:
 def test_desktop_receives_what_is_recorded_at_once() -> None:
     assert shown((Move(10, 20), 0.0), (Move(30, 40), 1.0)) == ([], [])
     assert shown(*typed("aB"))[1] == [TypeText("a"), TypeText("B")]
-    way = [(MouseDown(10, 20), 0.0), (Move(60, 40), 0.1), (Move(110, 60), 0.2), (MouseUp(110, 60), 0.3)]
+    way = [
+        (MouseDown(10, 20), 0.0),
+        (Move(60, 40), 0.1),
+        (Move(110, 60), 0.2),
+        (MouseUp(110, 60), 0.3),
+    ]
     assert shown(*way) == ([Drag(10, 20, 110, 60)], [event for event, _ in way])
-    folded, done = shown((KeyDown("control"), 0.0), (MouseDown(10, 20), 0.1), (Move(90, 20), 0.2))
+    folded, done = shown(
+        (KeyDown("control"), 0.0), (MouseDown(10, 20), 0.1), (Move(90, 20), 0.2)
+    )
     assert folded == [KeyDown("control"), Drag(10, 20, 90, 20), KeyUp("control")]
-    assert done[-2:] == [MouseUp(90, 20), KeyUp("control")], "a user who is gone holds nothing"
+    assert done[-2:] == [
+        MouseUp(90, 20),
+        KeyUp("control"),
+    ], "a user who is gone holds nothing"
 
 
 def test_drag_that_differs_from_plain_is_inexact() -> None:
-    for detour, after_s, is_exact in (((60, 45), 0.1, True), ((60, 140), 0.1, False), ((60, 45), PAUSE_S, False)):
+    for detour, after_s, is_exact in (
+        ((60, 45), 0.1, True),
+        ((60, 140), 0.1, False),
+        ((60, 45), PAUSE_S, False),
+    ):
         demonstration = Demonstration()
-        for number, motion in enumerate((MouseDown(10, 20), Move(*detour), MouseUp(110, 60))):
+        for number, motion in enumerate(
+            (MouseDown(10, 20), Move(*detour), MouseUp(110, 60))
+        ):
             list(demonstration.actions(motion, 9.0 + number * after_s))
         (step,) = demonstration.steps
         assert (step.action, step.is_exact) == (Drag(10, 20, 110, 60), is_exact)
@@ -138,6 +223,10 @@ def test_refused_action_is_taken_back() -> None:
         ([*typed("a"), *struck("0xfe51")], [TypeText("a")]),
     ):
         demonstration = Demonstration()
-        gestures = [gesture for motion, at_s in events for gesture in demonstration.actions(motion, at_s)]
+        gestures = [
+            gesture
+            for motion, at_s in events
+            for gesture in demonstration.actions(motion, at_s)
+        ]
         demonstration.take_back(gestures[-1].action)
         assert [step.action for step in demonstration.steps] == left

@@ -35,15 +35,25 @@ RESTS: list[tuple[list[tuple[tuple[int, int], Points]], Action, Points, Points]]
 def test_rests_that_mattered() -> None:
     for rests, action, now, kept in RESTS:
         rested = [Rest(at, screen(*before)) for at, before in rests]
-        assert [rest.at for rest in needed(rested, action, screen(*now))] == kept, (rests, action)
+        assert [rest.at for rest in needed(rested, action, screen(*now))] == kept, (
+            rests,
+            action,
+        )
 
 
 def test_needed_ignores_dynamic_region() -> None:
-    clock = dynamic_region(Region(MENU[0] - 20, MENU[1] - 20, MENU[0] + 20, MENU[1] + 20), "always_changing")
-    assert needed([Rest(BAR, screen())], Click(*MENU), screen(MENU, parts=(clock,))) == []
+    clock = dynamic_region(
+        Region(MENU[0] - 20, MENU[1] - 20, MENU[0] + 20, MENU[1] + 20),
+        "always_changing",
+    )
+    assert (
+        needed([Rest(BAR, screen())], Click(*MENU), screen(MENU, parts=(clock,))) == []
+    )
 
 
 def test_restored_undoes_what_coming_back_changed() -> None:
-    """A program does not look the same again at BAR, and MENU came on its own while the pointer rested."""
+    """A program does not look the same again at BAR, and MENU came on its own while the
+    pointer rested.
+    """
     back = restored(screen(), screen(MENU, ITEM), screen(MENU, BAR))
     assert not differing(back, screen(MENU)).any()

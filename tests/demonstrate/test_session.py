@@ -1,10 +1,14 @@
-"""A user's session: events in, actions on the desktop and in the recording out, without secrets."""
+"""A user's session: events in, actions on the desktop and in the recording out, without
+secrets.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,10 +18,13 @@ from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.demonstrate.gestures import AGAIN_S, DemonstratedAction, Motion
 from pytest_vnc_use.demonstrate.session import ManualSession, recorded_steps
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.recordings.format import RecordedRun, RecordedStep, Screen
+from pytest_vnc_use.recordings.build import SegmentBuilder
+from pytest_vnc_use.recordings.format import MANUAL, RecordedStep, Screen, Segment
 from pytest_vnc_use.recordings.images import pixels_in
 from pytest_vnc_use.recordings.manual import ManualRun
-from pytest_vnc_use.runs.redaction import Redactor
+from pytest_vnc_use.recordings.moving import stable_screen
+from pytest_vnc_use.runs.directory import RunDirectory
+from pytest_vnc_use.runs.redactor import Redactor
 from pytest_vnc_use.types import (
     NO_FRAME,
     Click,
@@ -34,9 +41,12 @@ from pytest_vnc_use.types import (
 )
 from pytest_vnc_use.types.elements import Element
 from pytest_vnc_use.types.protocols import ForwardingController
+from support import vnc_servers
 from support.memory_desktop import PaintedController
+from support.rfb_server import RAW, drawn
 from support.served_screen import ServedScreen, served_screen
 from support.vnc_servers import VncServer, wait_for
+from support.witness_programs import SECOND_OPTION_PX, SELECT_PAGE, chromium, element
 
 SECRET, AMBIENT, CARD = "hunter2", "xyzzy-7", Redactor({"CARD": "4111-1111"})
 BLACK = Screen(pixels=lambda: np.zeros((4, 4), np.uint32))
@@ -62,20 +72,36 @@ def demonstrated(screen: ServedScreen, text: str) -> tuple[RecordedStep, ...]:
     """Return the recording of a click, a text and ctrl+s."""
     chord = [KeyDown("control"), KeyDown("s"), KeyUp("s"), KeyUp("control")]
     with closing(connect(screen.address)) as desktop:
-        session = receive(ManualSession(desktop, print), *PRESSED, *struck(text), *chord, None)
+        session = receive(
+            ManualSession(desktop, print), *PRESSED, *struck(text), *chord, None
+        )
         session.run()
-    return recorded_steps(session.demonstration.steps, Redactor({"PASSWORD": SECRET}), Redactor({"TOKEN": AMBIENT}))
+    return recorded_steps(
+        session.demonstration.steps,
+        Redactor({"PASSWORD": SECRET}),
+        Redactor({"TOKEN": AMBIENT}),
+    )
 
 
 def test_demonstrated_actions_arrive_and_are_recorded() -> None:
     with served_screen() as screen:
         steps = demonstrated(screen, f"my {SECRET}")
-        with pytest.raises(SettingsError, match="types the value of 'TOKEN', so nothing is"):
+        with pytest.raises(
+            SettingsError, match="types the value of 'TOKEN', so nothing is"
+        ):
             demonstrated(screen, AMBIENT)
     typed = TypeText("my <secret:PASSWORD>")
-    assert [step.action for step in steps] == [Click(30, 40), typed, KeyCombo(("control", "s"))]
+    assert [step.action for step in steps] == [
+        Click(30, 40),
+        typed,
+        KeyCombo(("control", "s")),
+    ]
     assert isinstance(screen.motions[1], MouseDown)
-    pressed = [motion.key for motion in screen.motions if isinstance(motion, KeyDown) and len(motion.key) == 1]
+    pressed = [
+        motion.key
+        for motion in screen.motions
+        if isinstance(motion, KeyDown) and len(motion.key) == 1
+    ]
     assert pressed == [*f"my {SECRET}", "s", *AMBIENT, "s"]
 
 
@@ -84,7 +110,10 @@ def test_pointer_that_rests_is_moved_back_before_click() -> None:
         session = receive(ManualSession(desktop, print), *PRESSED, Move(200, 150))
 
         def click_once_rested() -> None:
-            wait_for(lambda: Move(200, 150) in screen.motions, "a move to where the pointer rests")
+            wait_for(
+                lambda: Move(200, 150) in screen.motions,
+                "a move to where the pointer rests",
+            )
             receive(session, *ELSEWHERE, None)
 
         user = threading.Thread(target=click_once_rested)
@@ -92,6 +121,52 @@ def test_pointer_that_rests_is_moved_back_before_click() -> None:
         session.run()
         user.join()
     assert actions_of(session) == [Click(30, 40), Click(90, 40)]
+
+
+@pytest.mark.parametrize("late_s", [0.0, 2.0])
+def test_answer_is_timed_and_hover_after_it_is_none(
+    monkeypatch: pytest.MonkeyPatch, late_s: float
+) -> None:
+    """A gate waits for as long as the program took, and no longer because a user read,
+    and moved the pointer over a button.
+    """
+    receive_motion = ServedScreen.receive
+
+    def answer(screen: ServedScreen, motion: Motion) -> Iterator[bytes]:
+        yield from receive_motion(screen, motion)
+        at = {MouseUp(30, 40): 60, Move(200, 150): 190}.get(motion)
+        if at is None:
+            return
+        if isinstance(motion, MouseUp):
+            time.sleep(late_s)  # the program works
+        part = screen.pixels[140:160, at : at + 20]
+        part[:] ^= 0x202020
+        yield drawn(part, RAW, part.tobytes(), at, 140)
+
+    monkeypatch.setattr(ServedScreen, "receive", answer)
+    with served_screen() as screen, closing(connect(screen.address)) as desktop:
+        session = receive(ManualSession(desktop, print), *PRESSED)
+
+        def read_and_move_on() -> None:
+            wait_for(lambda: MouseUp(30, 40) in screen.motions, "the click")
+            time.sleep(late_s + 2.0)  # the user reads
+            receive(session, Move(200, 150))
+            wait_for(
+                lambda: Move(200, 150) in screen.motions,
+                "a move to where the pointer rests",
+            )
+            receive(session, *ELSEWHERE, None)
+
+        user = threading.Thread(target=read_and_move_on)
+        user.start()
+        end = session.run()
+        user.join()
+    assert actions_of(session) == [Click(30, 40), Click(90, 40)]
+    first, second = [step.screen for step in session.demonstration.steps]
+    assert first
+    assert second
+    appeared = [screen.appeared_s for screen in (first, second, end)]
+    assert appeared == [0.0, late_s, 0.0]
 
 
 @pytest.mark.desktop
@@ -132,7 +207,9 @@ class Timed(ForwardingController):
 
 @pytest.mark.desktop
 def test_two_recorded_clicks_are_no_double_click(tigervnc: VncServer) -> None:
-    """The user clicks slowly, but the session has the second click ready when it has performed the first."""
+    """The user clicks slowly, but the session has the second click ready when it has
+    performed the first.
+    """
     with closing(connect(tigervnc.address)) as desktop:
         controller = Timed(desktop)
         session = ManualSession(desktop, print, controller=controller)
@@ -147,10 +224,18 @@ def test_two_recorded_clicks_are_no_double_click(tigervnc: VncServer) -> None:
 
 @pytest.mark.parametrize(
     ("action", "differs_at", "is_repeated"),
-    [(Click(30, 40), (390, 290), True), (Click(30, 40), (30, 40), False), (TypeText("a"), (390, 290), False)],
+    [
+        (Click(30, 40), (390, 290), True),
+        (Click(30, 40), (30, 40), False),
+        (TypeText("a"), (390, 290), False),
+    ],
 )
 def test_step_is_repeated_if_only_clock_differs(
-    monkeypatch: pytest.MonkeyPatch, action: Click | TypeText, differs_at: tuple[int, int], *, is_repeated: bool
+    monkeypatch: pytest.MonkeyPatch,
+    action: Click | TypeText,
+    differs_at: tuple[int, int],
+    *,
+    is_repeated: bool,
 ) -> None:
     monkeypatch.setattr("pytest_vnc_use.demonstrate.session._BESIDE_S", 0.1)
     monkeypatch.setattr("pytest_vnc_use.demonstrate.session._REPEAT_S", 0.5)
@@ -160,34 +245,99 @@ def test_step_is_repeated_if_only_clock_differs(
         before = pixels_in(shown).copy()
         before[differs_at[1], differs_at[0]] ^= 0xFFFFFF
         session = ManualSession(desktop, problems.append)
-        assert session.repeat([DemonstratedAction(action, Screen(pixels=lambda: before))]) == is_repeated
+        assert (
+            session.repeat([DemonstratedAction(action, Screen(pixels=lambda: before))])
+            == is_repeated
+        )
     assert actions_of(session) == [action] * is_repeated
-    assert ["step 1 was not repeated: " in problem for problem in problems] == [True] * (not is_repeated)
+    assert ["step 1 was not repeated: " in problem for problem in problems] == [
+        True
+    ] * (not is_repeated)
 
 
-def test_element_names_have_no_secret_follow_steps() -> None:
-    buttons = [Element("button", name, Region(0, 0, 9, 9)) for name in ("pay with 4111-1111", f"key-1 {'x' * 100_000}")]
+@pytest.mark.browser
+def test_chosen_option_names_click_and_drag() -> None:
+    vnc_servers.require("chromium")
+    with (
+        vnc_servers.tigervnc((1000, 700)) as server,
+        chromium(server, SELECT_PAGE) as browser,
+        closing(connect(server.address)) as desktop,
+    ):
+        x, y = element(browser, "Delivery").centre
+        option = x, y + SECOND_OPTION_PX
+        session = receive(
+            ManualSession(desktop, print, browser.acted_on),
+            *[MouseDown(x, y), MouseUp(x, y), MouseDown(*option), MouseUp(*option)],
+            *[MouseDown(x, y), MouseUp(x, y), MouseDown(*option), MouseUp(*option)],
+            *[KeyDown("home"), KeyUp("home"), MouseDown(x, y)],
+        )
+
+        def drag_once_options_show() -> None:
+            try:
+                wait_for(lambda: callable(browser.acted_on(Click(*option))), "options")
+            finally:
+                receive(session, Move(*option), MouseUp(*option), None)
+
+        user = threading.Thread(target=drag_once_options_show)
+        user.start()
+        session.run()
+        user.join()
+    assert [
+        [element.name for element in step.elements if element]
+        for step in session.demonstration.steps
+    ] == [
+        ["Delivery"],
+        ["Express (2 days)"],
+        ["Delivery"],
+        [],
+        [],
+        ["Delivery", "Express (2 days)"],
+    ]
+
+
+def test_element_names_have_no_secret_follow_steps(tmp_path: Path) -> None:
+    buttons = [
+        Element("button", name, Region(0, 0, 9, 9))
+        for name in ("pay with 4111-1111", f"key-1 {'x' * 100_000}")
+    ]
     actions = [
         DemonstratedAction(Click(1, 1), BLACK, (buttons[0],)),
         DemonstratedAction(KeyCombo(("enter",)), BLACK),
         DemonstratedAction(Click(2, 2), BLACK, (buttons[1],)),
     ]
-    shown = RecordedRun(task="", steps=recorded_steps(actions, CARD, Redactor({"KEY": "key-1"})), end=BLACK)
-    names = [element.name for step in shown.steps for element in step.elements if element]
+    shown = Segment(
+        task="pay",
+        planner=MANUAL,
+        steps=recorded_steps(actions, CARD, Redactor({"KEY": "key-1"})),
+        end=BLACK,
+    )
+    names = [
+        element.name for step in shown.steps for element in step.elements if element
+    ]
     assert names[0] == "pay with <secret:CARD>"
     assert "<secret:KEY> xxx" in names[1]
     assert len(names[1]) < 300
-    run = ManualRun(lambda: shown, PaintedController())
+    desktop = PaintedController()
+    directory = RunDirectory.create(tmp_path, "run", "")
+    builder = SegmentBuilder("pay", MANUAL, directory, lambda _: stable_screen(desktop))
+    run = ManualRun(lambda: shown, desktop, builder)
     run.decide(Observation("pay", NO_FRAME, NO_FRAME, (), lambda _: b""), timeout_s=60)
     for step in shown.steps:
         assert run.elements_of(step.action) == step.elements
         run.perform(step.action)  # type: ignore[arg-type]
+    assert builder.complete() == shown
 
 
 def test_secret_typed_in_pieces_is_never_written() -> None:
     pause = [TypeText("4111-"), TypeText("1111")]
-    steps = recorded_steps([DemonstratedAction(action, BLACK) for action in pause], CARD, Redactor({}))
+    steps = recorded_steps(
+        [DemonstratedAction(action, BLACK) for action in pause], CARD, Redactor({})
+    )
     assert [step.action for step in steps] == [TypeText("<secret:CARD>")]
     corrected = [TypeText("4111-x"), KeyCombo(("backspace",)), TypeText("1111")]
     with pytest.raises(SettingsError, match="typed in several pieces"):
-        recorded_steps([DemonstratedAction(action, BLACK) for action in corrected], CARD, Redactor({}))
+        recorded_steps(
+            [DemonstratedAction(action, BLACK) for action in corrected],
+            CARD,
+            Redactor({}),
+        )

@@ -1,4 +1,6 @@
-"""What the tests of the desktops share: a small Qt program, and desktops that are stopped whatever happens."""
+"""What the tests of the desktops share: a small Qt program, and desktops that are
+stopped whatever happens.
+"""
 
 from __future__ import annotations
 

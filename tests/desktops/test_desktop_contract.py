@@ -47,7 +47,9 @@ sys.stdin.read()
 
 
 def desktop_of(kind: str, given: str = "") -> Desktop:
-    """Return a desktop without a program; `given` is the address, display and directory of an external one."""
+    """Return a desktop without a program; `given` is the address, display and directory
+    of an external one.
+    """
     match kind:
         case "qt":
             return QtDesktop()
@@ -56,7 +58,9 @@ def desktop_of(kind: str, given: str = "") -> Desktop:
         case "xvnc":
             return XvncDesktop()
     address, display, directory = given.split()
-    return ExternalDesktop(address, RemoteExec(["env", "-C", directory, f"DISPLAY={display}"]), connect)
+    return ExternalDesktop(
+        address, RemoteExec(["env", "-C", directory, f"DISPLAY={display}"]), connect
+    )
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -84,8 +88,13 @@ def given(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def temporary() -> Iterator[Path]:
-    """The temporary directory of desktops that start without a umask; its path leaves room for a socket's."""
-    with tempfile.TemporaryDirectory(prefix="t") as directory, pytest.MonkeyPatch.context() as patch:
+    """The temporary directory of desktops that start without a umask; its path leaves
+    room for a socket's.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="t") as directory,
+        pytest.MonkeyPatch.context() as patch,
+    ):
         patch.setattr(tempfile, "tempdir", directory)
         before = os.umask(0)
         yield Path(directory)
@@ -103,43 +112,72 @@ def desktop(kind: str, given: str, temporary: Path) -> Iterator[Desktop]:
 @pytest.fixture(scope="module")
 def shows(kind: str, request: pytest.FixtureRequest) -> str:
     """The end of a shell script: a program that shows a window."""
-    return f"exec {' '.join(request.getfixturevalue('qt_program'))}" if kind == "qt" else "exec xterm"
+    return (
+        f"exec {' '.join(request.getfixturevalue('qt_program'))}"
+        if kind == "qt"
+        else "exec xterm"
+    )
 
 
 def test_files_and_commands_share_one_directory(desktop: Desktop) -> None:
     desktop.write_file("list.txt", "Äpfel\r\n")
-    ran = desktop.run(["sh", "-c", "cat list.txt; printf 'plums\\r\\n' > more.txt; echo no >&2; exit 7"])
+    ran = desktop.run(
+        [
+            "sh",
+            "-c",
+            "cat list.txt; printf 'plums\\r\\n' > more.txt; echo no >&2; exit 7",
+        ]
+    )
     assert (ran.exit_code, ran.stdout, ran.stderr) == (7, "Äpfel\r\n", "no\n")
     assert desktop.read_file("more.txt") == "plums\r\n"
     assert desktop.run(["sh", "-c", "kill -9 $$"]).exit_code == -9
-    with pytest.raises(FileNotFoundError, match=r"has no file 'orders.csv'; it has .*'more.txt'"):
+    with pytest.raises(
+        FileNotFoundError, match=r"has no file 'orders.csv'; it has .*'more.txt'"
+    ):
         desktop.read_file("orders.csv", timeout_s=0)
     desktop.run(["sh", "-c", "(sleep 0.5; echo pears > late.txt) >/dev/null 2>&1 &"])
     assert desktop.read_file("late.txt") == "pears\n", "it is waited for"
     with pytest.raises(CommandMissing, match="cannot start 'no-such-command'"):
         desktop.run(["no-such-command"])
-    with pytest.raises(DesktopError, match=r"'sleep 60' did not end within 0.1 s. Increase its timeout_s"):
+    with pytest.raises(
+        DesktopError,
+        match=r"'sleep 60' did not end within 0.1 s. Increase its timeout_s",
+    ):
         desktop.run(["sleep", "60"], timeout_s=0.1)
     for argv in ("ls -l", []):
-        with pytest.raises(SettingsError, match=r'must be a list of arguments, such as \["ls", "-l"\], got '):
+        with pytest.raises(
+            SettingsError,
+            match=r'must be a list of arguments, such as \["ls", "-l"\], got ',
+        ):
             check_argv(argv)
 
 
 def test_second_program_replaces_first(desktop: Desktop, shows: str) -> None:
     desktop.launch(["sh", "-c", f"echo first; sleep 300 & echo $$ $! >pids; {shows}"])
     assert (desktop.program_exit_reason(), desktop.exit_reason()) == ("", "")
-    stays = desktop.run(["sh", "-c", "setsid sleep 300 >/dev/null 2>&1 & echo $!"]).stdout
+    stays = desktop.run(
+        ["sh", "-c", "setsid sleep 300 >/dev/null 2>&1 & echo $!"]
+    ).stdout
     first = desktop.read_file("pids")
     desktop.launch(["sh", "-c", f"echo second; {shows}"])
-    alive = "for pid in $0; do [ -d /proc/$pid ] && ! grep -q 'State:.Z' /proc/$pid/status && echo $pid; done; true"
+    alive = (
+        "for pid in $0; do [ -d /proc/$pid ] && ! grep -q 'State:.Z' /proc/$pid/status"
+        " && echo $pid; done; true"
+    )
     assert desktop.run(["sh", "-c", alive, f"{first} {stays}"]).stdout == stays
     assert desktop.program_exit_reason() == ""
     assert desktop.logs()["program"].startswith("second\n")
 
 
-def test_started_desktop_is_private(desktop: Desktop, temporary: Path, kind: str, shows: str) -> None:
+def test_started_desktop_is_private(
+    desktop: Desktop, temporary: Path, kind: str, shows: str
+) -> None:
     if kind == "external" or (kind == "qt" and WHY_OPEN):
-        pytest.skip(f"no network namespace is allowed here: {WHY_OPEN}" if WHY_OPEN else "it is another user's")
+        pytest.skip(
+            f"no network namespace is allowed here: {WHY_OPEN}"
+            if WHY_OPEN
+            else "it is another user's"
+        )
     desktop.launch(["sh", "-c", shows])
     assert listeners(temporary) == []
     if "/" in desktop.server:
@@ -147,14 +185,24 @@ def test_started_desktop_is_private(desktop: Desktop, temporary: Path, kind: str
     else:
         host, _, port = desktop.server.partition("::")
         ss = ["ss", "-ltnH", f"sport = :{port}"]
-        listening = subprocess.run(ss, capture_output=True, text=True, check=True).stdout
-        assert (host, {line.split()[3] for line in listening.splitlines()} <= {f"127.0.0.1:{port}"}) == (
+        listening = subprocess.run(
+            ss, capture_output=True, text=True, check=True
+        ).stdout
+        assert (
+            host,
+            {line.split()[3] for line in listening.splitlines()}
+            <= {f"127.0.0.1:{port}"},
+        ) == (
             "127.0.0.1",
             True,
         )
     assert kind == "qt" or re.fullmatch(r"\S{8}", desktop.password or "")
     desktop.write_file("list.txt", "apples")
-    paths = [path for path in temporary.rglob("*") if not is_of_a_program(path.relative_to(temporary).parts[1:])]
+    paths = [
+        path
+        for path in temporary.rglob("*")
+        if not is_of_a_program(path.relative_to(temporary).parts[1:])
+    ]
     modes = {path: path.lstat().st_mode & 0o777 for path in paths}
     assert len(modes) >= 4
     assert {str(path): oct(mode) for path, mode in modes.items() if mode & 0o077} == {}
@@ -164,25 +212,46 @@ def listeners(directory: Path) -> list[str]:
     """Return the addresses at which processes of a desktop in this directory listen."""
     require("ss")
     found = []
-    for line in subprocess.run(["ss", "-ltnpH"], capture_output=True, text=True, check=True).stdout.splitlines():
+    for line in subprocess.run(
+        ["ss", "-ltnpH"], capture_output=True, text=True, check=True
+    ).stdout.splitlines():
         for pid in re.findall(r"pid=(\d+)", line):
             with suppress(OSError):  # it has ended, or is another user's
-                if f"HOME={directory}".encode() in Path(f"/proc/{pid}/environ").read_bytes():
+                if (
+                    f"HOME={directory}".encode()
+                    in Path(f"/proc/{pid}/environ").read_bytes()
+                ):
                     found.append(line.split()[3])
     return found
 
 
 def is_of_a_program(parts: tuple[str, ...]) -> bool:
-    """Return whether a program wrote a file: the window manager, or the one under test in its working directory."""
-    return parts[:1] == ("openbox",) or (parts[:1] == ("Home",) and parts[1:2] not in ((), ("list.txt",)))
+    """Return whether a program wrote a file: the window manager, or the one under test
+    in its working directory.
+    """
+    return parts[:1] == ("openbox",) or (
+        parts[:1] == ("Home",) and parts[1:2] not in ((), ("list.txt",))
+    )
 
 
 NO_PLATFORM = "qt.qpa.plugin: Could not find the Qt platform plugin"
 FAILING: list[tuple[str, type[VncUseError], str]] = [
-    ("echo no such database; exit 3", ProgramCrashed, r"exited with 3 and had not shown a .*\nno such database"),
-    ("kill -SEGV $$", ProgramCrashed, r"exited with -11 \(SIGSEGV\) and had not shown a "),
+    (
+        "echo no such database; exit 3",
+        ProgramCrashed,
+        r"exited with 3 and had not shown a .*\nno such database",
+    ),
+    (
+        "kill -SEGV $$",
+        ProgramCrashed,
+        r"exited with -11 \(SIGSEGV\) and had not shown a ",
+    ),
     ("exec no-such-program", ProgramMissing, r"exited with 127 and had not shown a "),
-    ("exit 0", DesktopError, r"exited with 0 and had not shown a .*; it must stay in the foreground"),
+    (
+        "exit 0",
+        DesktopError,
+        r"exited with 0 and had not shown a .*; it must stay in the foreground",
+    ),
     ("touch plain; exec ./plain", ProgramMissing, "exited with 126"),
     (f"echo '{NO_PLATFORM}'; kill -ABRT $$", DesktopError, "exited with -6"),
 ]
@@ -196,17 +265,25 @@ FAILING_HERE: list[tuple[list[str], type[VncUseError], str]] = [
 ]
 
 
-def test_program_failing_at_start_is_named(desktop: Desktop, kind: str, shows: str, tmp_path: Path) -> None:
+def test_program_failing_at_start_is_named(
+    desktop: Desktop, kind: str, shows: str, tmp_path: Path
+) -> None:
     with pytest.raises(ProgramMissing, match="cannot start 'no-such-program'"):
         desktop.launch(["no-such-program"])
     is_here = kind == "xvnc"  # elsewhere each start takes longer, such as `podman exec`
-    failing = [(["sh", "-c", script], error, message) for script, error, message in FAILING[: None if is_here else 1]]
+    failing = [
+        (["sh", "-c", script], error, message)
+        for script, error, message in FAILING[: None if is_here else 1]
+    ]
     if is_here:
         texts = {"plain": "#!/bin/sh\n", "no_format": "\0\1 no program"}
         for name, text in texts.items():
             (tmp_path / name).write_text(text, encoding="utf-8")
             (tmp_path / name).chmod(0o644 if name == "plain" else 0o755)
-        failing += [([arg.replace("{place}", str(tmp_path)) for arg in argv], *rest) for argv, *rest in FAILING_HERE]
+        failing += [
+            ([arg.replace("{place}", str(tmp_path)) for arg in argv], *rest)
+            for argv, *rest in FAILING_HERE
+        ]
     for argv, error, message in failing:
         with pytest.raises(error, match=message) as caught:
             desktop.launch(argv)
@@ -215,19 +292,26 @@ def test_program_failing_at_start_is_named(desktop: Desktop, kind: str, shows: s
     assert desktop.program_exit_reason() == ""
 
 
-def test_crashed_program_is_named_until_after_stop(desktop: Desktop, shows: str) -> None:
+def test_crashed_program_is_named_until_after_stop(
+    desktop: Desktop, shows: str
+) -> None:
     desktop.launch(["sh", "-c", f"echo $$ >pid; echo about to open orders; {shows}"])
     assert desktop.server
     assert desktop.password is None or len(desktop.password) == 8
     desktop.run(["sh", "-c", "kill -SEGV $(cat pid)"])
     wait_for(desktop.program_exit_reason, "the crash")
     headline, *output = desktop.program_exit_reason().splitlines()
-    assert re.match(r"the program .*about to open orders;.*exited with -11 \(SIGSEGV\)", headline)
+    assert re.match(
+        r"the program .*about to open orders;.*exited with -11 \(SIGSEGV\)", headline
+    )
     assert output[0] == "about to open orders"
     assert desktop.read_file("pid")
     desktop.stop()
     desktop.stop()
-    assert (desktop.program_exit_reason().splitlines(), desktop.exit_reason()) == ([headline, *output], "")
+    assert (desktop.program_exit_reason().splitlines(), desktop.exit_reason()) == (
+        [headline, *output],
+        "",
+    )
     assert desktop.logs()["program"].splitlines() == output
     if isinstance(desktop, ExternalDesktop):
         return
@@ -240,23 +324,38 @@ def test_crashed_program_is_named_until_after_stop(desktop: Desktop, shows: str)
 def test_killed_parent_leaves_nothing(kind: str, given: str, shows: str) -> None:
     script = f"setsid sleep 300 & echo $$ $! $DISPLAY >pids; {shows}"
     command = [sys.executable, "-c", PARENT, kind, given, "sh", "-c", script]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path]),
+    }
     with tempfile.TemporaryDirectory(prefix="t") as temporary:
         environment["TMPDIR"] = temporary
         with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
         ) as parent:
             assert parent.stdout is not None
             *pids, display = f"{parent.stdout.readline().strip()} ".split(" ")[:3]
             assert len(pids) == 2
             socket = OneFile(Path(f"/tmp/.X11-unix/X{display.removeprefix(':')}"))
-            names = [path.name for path in Path(temporary).glob("vnc-use-*") if path.is_dir()]
+            names = [
+                path.name for path in Path(temporary).glob("vnc-use-*") if path.is_dir()
+            ]
             parent.kill()
         for name in names:
-            wait_for(lambda: not Path(temporary, name).exists(), "the end of the directory")  # noqa: B023
+            wait_for(
+                lambda: not Path(temporary, name).exists(),  # noqa: B023
+                "the end of the directory",
+            )
         wait_for(lambda: not processes_naming(temporary), "the end of all processes")
     if kind != "container":
-        wait_for(lambda: not any(map(is_running, pids)), "the end of the program and its child")
+        wait_for(
+            lambda: not any(map(is_running, pids)),
+            "the end of the program and its child",
+        )
     for name in names:
         assert not processes_naming(name)
     assert kind != "xvnc" or not socket.exists()

@@ -1,4 +1,6 @@
-"""A desktop known by its address: leased by one test at a time; its files and commands, by `env -C` or a real ssh."""
+"""A desktop known by its address: leased by one test at a time; its files and commands,
+by `env -C` or a real ssh.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,12 @@ from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.desktops.external import ExternalDesktop, lease, lock_directory
 from pytest_vnc_use.desktops.remote import RemoteExec, remote_exec_of
 from pytest_vnc_use.desktops.started import WorkingDirectory
-from pytest_vnc_use.errors import DesktopError, DesktopRefused, FileUnreadable, SettingsError
+from pytest_vnc_use.errors import (
+    DesktopError,
+    DesktopRefused,
+    FileUnreadable,
+    SettingsError,
+)
 from pytest_vnc_use.types.protocols import Desktop
 from support.leftovers import is_running
 from support.ssh_server import ssh_server
@@ -44,25 +51,36 @@ def screen_of(server: VncServer) -> bytes:
         return controller.frame().png
 
 
-def test_program_ending_with_its_server_is_no_fault(desktop: ExternalDesktop, tigervnc: VncServer) -> None:
+def test_program_ending_with_its_server_is_no_fault(
+    desktop: ExternalDesktop, tigervnc: VncServer
+) -> None:
     desktop.launch(["xterm"])
     assert (desktop.program_exit_reason(), desktop.exit_reason()) == ("", "")
     tigervnc.kill()
     wait_for(desktop.exit_reason, "the end of the program")
     cause = desktop.exit_reason()
-    assert cause.startswith(f"the server at '{tigervnc.address}' cannot be reached, and the program ended: ")
+    assert cause.startswith(
+        f"the server at '{tigervnc.address}' cannot be reached, and the program ended: "
+    )
     assert desktop.program_exit_reason() == ""
     desktop.stop()
     assert (desktop.program_exit_reason(), desktop.exit_reason()) == ("", cause)
 
 
-def test_stop_ends_programs_and_leaves_files(desktop: ExternalDesktop, tigervnc: VncServer, tmp_path: Path) -> None:
+def test_stop_ends_programs_and_leaves_files(
+    desktop: ExternalDesktop, tigervnc: VncServer, tmp_path: Path
+) -> None:
     (tmp_path / "theirs.txt").touch()
     first = screen_of(tigervnc)
-    with pytest.raises(DesktopError, match=r"exited with 255 and had not shown a window"):  # as ssh does that fails
+    # as ssh does that fails
+    with pytest.raises(
+        DesktopError, match=r"exited with 255 and had not shown a window"
+    ):
         desktop.launch(["sh", "-c", "exit 255"])
     desktop.launch(["sh", "-c", "setsid sleep 300 & echo $! >pid; exec xterm"])
-    helper = desktop.run(["sh", "-c", "setsid sleep 300 >/dev/null 2>&1 & echo $!"]).stdout.strip()
+    helper = desktop.run(
+        ["sh", "-c", "setsid sleep 300 >/dev/null 2>&1 & echo $!"]
+    ).stdout.strip()
     desktop.stop()
     wait_for(lambda: screen_of(tigervnc) == first, "the first screen")
     assert not is_running(helper)
@@ -85,11 +103,16 @@ signal.pause()
 
 
 def test_lease_dies_with_its_owner_despite_child(tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         child = int(process.stdout.readline())
         try:
-            with pytest.raises(DesktopRefused, match=rf"for 0.2 s. In use: 'host::1' by it \(process {process.pid}\)"):
+            with pytest.raises(
+                DesktopRefused,
+                match=rf"for 0.2 s. In use: 'host::1' by it \(process {process.pid}\)",
+            ):
                 lease(["host::1"], "me", timeout_s=0.2, directory=tmp_path)
             process.kill()
             process.wait(timeout=10)
@@ -99,9 +122,16 @@ def test_lease_dies_with_its_owner_despite_child(tmp_path: Path) -> None:
             os.kill(child, signal.SIGKILL)
 
 
-def test_address_is_one_desktop_in_all_its_forms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_address_is_one_desktop_in_all_its_forms(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)  # no form depends on the directory
-    here = ("127.0.0.1::5901", ":1", "vnc://localhost:5901", f"{socket.gethostname()}:1")
+    here = (
+        "127.0.0.1::5901",
+        ":1",
+        "vnc://localhost:5901",
+        f"{socket.gethostname()}:1",
+    )
     for server, other in (
         *(("localhost:1", form) for form in here),
         ("ws://testbox:6080/a", "WS://TestBox:6080/a"),
@@ -112,9 +142,13 @@ def test_address_is_one_desktop_in_all_its_forms(tmp_path: Path, monkeypatch: py
         held.release()
 
 
-def test_lock_directory_none_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lock_directory_none_is_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("LOGNAME", "no/such/name")
-    assert lock_directory() == Path(tempfile.gettempdir(), f"pytest-vnc-use-{os.getuid()}")
+    assert lock_directory() == Path(
+        tempfile.gettempdir(), f"pytest-vnc-use-{os.getuid()}"
+    )
     (file := tmp_path / "file").touch()
     (link := tmp_path / "link").symlink_to(tmp_path)
     others = Path("/")
@@ -122,7 +156,10 @@ def test_lock_directory_none_is_rejected(tmp_path: Path, monkeypatch: pytest.Mon
         (others := tmp_path / "others").mkdir()
         os.chown(others, 54321, -1)
     for path in (file, link, others):
-        with pytest.raises(DesktopError, match=rf"'{path}' is not a directory owned by the current user. Remove"):
+        with pytest.raises(
+            DesktopError,
+            match=rf"'{path}' is not a directory owned by the current user. Remove",
+        ):
             lease(["host::1"], "me", timeout_s=30, directory=path)
         assert not list(path.glob("*.lock"))
 
@@ -134,27 +171,45 @@ def test_free_server_is_leased_until_release_or_stop(tmp_path: Path) -> None:
     desktop = ExternalDesktop(first.server, lease=first)
     desktop.stop()
     desktop.stop()
-    assert lease(SERVERS, "three", timeout_s=30, directory=tmp_path).server == "host::5901"
+    assert (
+        lease(SERVERS, "three", timeout_s=30, directory=tmp_path).server == "host::5901"
+    )
     second.release()
     servers = ["ws://desk/?token=s3cret"]
     held = lease(servers, "one", timeout_s=0, directory=tmp_path)
-    with pytest.raises(DesktopRefused, match=r"In use: 'ws://desk/\?…' by one \(") as refused:
+    with pytest.raises(
+        DesktopRefused, match=r"In use: 'ws://desk/\?…' by one \("
+    ) as refused:
         lease(servers, "two", timeout_s=0, directory=tmp_path)
-    assert "s3cret" not in str(refused.value) + "".join(file.read_text() for file in tmp_path.iterdir())
+    assert "s3cret" not in str(refused.value) + "".join(
+        file.read_text() for file in tmp_path.iterdir()
+    )
     held.release()
 
 
 def test_desktop_by_address_alone_names_remedy() -> None:
     desktop: Desktop = ExternalDesktop("lab-7:1")
-    assert (desktop.server, desktop.password, desktop.program_exit_reason(), desktop.logs()) == (
+    assert (
+        desktop.server,
+        desktop.password,
+        desktop.program_exit_reason(),
+        desktop.logs(),
+    ) == (
         "lab-7:1",
         None,
         "",
         {},
     )
-    with pytest.raises(DesktopError, match=r"cannot read the file 'orders.csv': only VNC reaches"):
+    with pytest.raises(
+        DesktopError, match=r"cannot read the file 'orders.csv': only VNC reaches"
+    ):
         desktop.read_file("orders.csv")
-    with pytest.raises(DesktopError, match=r"cannot launch 'xterm': only VNC reaches .* 'lab-7:1'.*--vnc-exec='docker"):
+    with pytest.raises(
+        DesktopError,
+        match=(
+            r"cannot launch 'xterm': only VNC reaches .* 'lab-7:1'.*--vnc-exec='docker"
+        ),
+    ):
         desktop.launch(["xterm"])
 
 
@@ -173,27 +228,41 @@ def reach(request: pytest.FixtureRequest, tmp_path: Path) -> RemoteExec:
     """Each way of a command, into an empty directory."""
     if request.param == "a directory":
         return RemoteExec(["env", "-C", str(tmp_path)])
-    return remote_exec_of(f"{request.getfixturevalue('ssh')} env -C {tmp_path}", "desktop-host:1")
+    return remote_exec_of(
+        f"{request.getfixturevalue('ssh')} env -C {tmp_path}", "desktop-host:1"
+    )
 
 
 @pytest.fixture(params=["here", "there"])
 def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
     """The files in `tmp_path`, reached both ways."""
-    return WorkingDirectory(tmp_path) if request.param == "here" else RemoteExec(["env", "-C", str(tmp_path)])
+    return (
+        WorkingDirectory(tmp_path)
+        if request.param == "here"
+        else RemoteExec(["env", "-C", str(tmp_path)])
+    )
 
 
 def test_files_are_written_read_and_listed(files: Files) -> None:
-    with pytest.raises(FileNotFoundError, match=r"no file 'orders.csv'; it has no files"):
+    with pytest.raises(
+        FileNotFoundError, match=r"no file 'orders.csv'; it has no files"
+    ):
         files.read("orders.csv")
     text = "Äpfel;2\nno end of line \0 $HOME"
     for name in ("list.txt", "a directory/deep/it's.csv", "-n", "a/../b.txt"):
         files.write(name, text)
         assert files.read(name) == text
-    with pytest.raises(FileNotFoundError, match=r"it has '-n', \"a directory/deep/it's.csv\", 'b.txt', 'list.txt'$"):
+    with pytest.raises(
+        FileNotFoundError,
+        match=r"it has '-n', \"a directory/deep/it's.csv\", 'b.txt', 'list.txt'$",
+    ):
         files.read("orders.csv")
     for name in ("/etc/hostname", "a/../../secret"):
         for use in (files.read, lambda name: files.write(name, "text")):
-            with pytest.raises(DesktopError, match=f"must lie in the program's working directory, got '{name}'"):
+            with pytest.raises(
+                DesktopError,
+                match=f"must lie in the program's working directory, got '{name}'",
+            ):
                 use(name)
 
 
@@ -207,7 +276,10 @@ def test_file_no_text_is_rejected(files: Files, tmp_path: Path) -> None:
     for name in ("directory", "loop", "pipe", "image.png", "large"):
         with pytest.raises(FileUnreadable, match=rf"cannot read '{name}' "):
             files.read(name)
-    with pytest.raises(FileUnreadable, match=r"at most 67108864 bytes, it has 73400320; look at it there"):
+    with pytest.raises(
+        FileUnreadable,
+        match=r"at most 67108864 bytes, it has 73400320; look at it there",
+    ):
         files.read("large")
     with pytest.raises(DesktopError, match="cannot write 'pipe' "):
         files.write("pipe", "text")
@@ -218,9 +290,17 @@ def test_link_out_of_directory_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path.parent)
     (tmp_path / "orders.csv").symlink_to("/etc/hostname")
     for name in ("link/secret.txt", "orders.csv"):  # the program made the link
-        with pytest.raises(FileUnreadable, match=f"cannot read '{name}' .*: a link leads out of that directory, to '/"):
+        with pytest.raises(
+            FileUnreadable,
+            match=f"cannot read '{name}' .*: a link leads out of that directory, to '/",
+        ):
             files.read(name)
-        with pytest.raises(DesktopError, match=f"cannot write '{name}' .*: a link leads out of that directory, to '/"):
+        with pytest.raises(
+            DesktopError,
+            match=(
+                f"cannot write '{name}' .*: a link leads out of that directory, to '/"
+            ),
+        ):
             files.write(name, "overwritten")
 
 
@@ -229,13 +309,19 @@ def sleeping(duration: str) -> list[str]:
     ids = []
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):  # it has exited
-            ids += [file.parent.name] if file.read_bytes() == f"sleep\0{duration}\0".encode() else []
+            ids += (
+                [file.parent.name]
+                if file.read_bytes() == f"sleep\0{duration}\0".encode()
+                else []
+            )
     return ids
 
 
 def test_command_arrives_word_by_word_and_answers(reach: RemoteExec) -> None:
     words = ["two words", "", "it's", '"$HOME"', "*", "a\nb", "-n", "Äpfel"]
-    assert reach.run(["printf", "[%s]", *words], 30).stdout == "".join(f"[{word}]" for word in words)
+    assert reach.run(["printf", "[%s]", *words], 30).stdout == "".join(
+        f"[{word}]" for word in words
+    )
     for script, answer in (
         ("echo here; echo no >&2; exit 7", (7, "here\n", "no\n")),
         ("exit 127", (127, "", "")),  # its own, not that of a missing command
@@ -251,23 +337,35 @@ def test_command_arrives_word_by_word_and_answers(reach: RemoteExec) -> None:
 def test_command_out_of_time_is_killed_there(reach: RemoteExec) -> None:
     mine, its_childs = f"3{os.getpid()}", f"4{os.getpid()}"
     script = f"setsid sleep {its_childs} & exec sleep {mine}"
-    with pytest.raises(DesktopError, match=r"'?sh -c .* did not end within 0.5 s. Increase its timeout_s"):
+    with pytest.raises(
+        DesktopError,
+        match=r"'?sh -c .* did not end within 0.5 s. Increase its timeout_s",
+    ):
         reach.run(["sh", "-c", script], 0.5)
     wait_for(lambda: not sleeping(mine) and not sleeping(its_childs), "the end of both")
 
 
 def test_command_without_input_is_named(tmp_path: Path) -> None:
     deaf = RemoteExec(["sh", "-c", 'cd "$0" && exec "$@" </dev/null', str(tmp_path)])
-    with pytest.raises(DesktopError, match=r"cannot write 'list.txt': 0 of 6 bytes arrived; .* 'docker exec -i'"):
+    with pytest.raises(
+        DesktopError,
+        match=r"cannot write 'list.txt': 0 of 6 bytes arrived; .* 'docker exec -i'",
+    ):
         deaf.write("list.txt", "apples")
 
 
 NOWHERE = [
     (
         ["ssh", "no-such-host.invalid"],
-        r"'ssh no-such-host.invalid' does not lead to the desktop: .*resolve.* \(exit code 255\). Try it in a shell",
+        (
+            r"'ssh no-such-host.invalid' does not lead to the desktop: .*resolve.*"
+            r" \(exit code 255\). Try it in a shell"
+        ),
     ),
-    (["echo", "hello"], r"'echo hello' does not lead to the desktop: it printed nothing"),
+    (
+        ["echo", "hello"],
+        r"'echo hello' does not lead to the desktop: it printed nothing",
+    ),
 ]
 
 
@@ -275,7 +373,12 @@ def test_command_that_leads_nowhere_is_named() -> None:
     require("ssh")
     for command, message in NOWHERE:
         reach = RemoteExec(command)
-        for use in (lambda: reach.run(["true"], 30), lambda: reach.read("a"), lambda: reach.has("sh"), reach.end):  # noqa: B023
+        for use in (
+            lambda: reach.run(["true"], 30),  # noqa: B023
+            lambda: reach.read("a"),  # noqa: B023
+            lambda: reach.has("sh"),  # noqa: B023
+            reach.end,
+        ):
             with pytest.raises(DesktopError, match=message):
                 use()
 
@@ -284,7 +387,10 @@ def test_refused_ssh_asks_for_no_password(ssh: str, tmp_path: Path) -> None:
     config = Path(ssh.split()[2]).read_text().replace("IdentityFile", "#")
     (tmp_path / "config").write_text(config)
     stranger = RemoteExec(["ssh", "-F", str(tmp_path / "config"), *ssh.split()[3:]])
-    with pytest.raises(DesktopError, match=r"does not lead to the desktop: .*Permission denied \(publickey"):
+    with pytest.raises(
+        DesktopError,
+        match=r"does not lead to the desktop: .*Permission denied \(publickey",
+    ):
         stranger.run(["true"], 30)
 
 
@@ -292,8 +398,16 @@ LINES: list[tuple[str, str, tuple[str, ...] | str]] = [
     ("ssh -p 2222 {host}", "lab-7:1", ("ssh", "-p", "2222", "lab-7")),
     ("reach {host} {port}", "[::1]::5901", ("reach", "::1", "5901")),
     ("docker exec -i 'my desk'", "/run/vnc", ("docker", "exec", "-i", "my desk")),
-    ("ssh {host}", "/run/vnc", r"contains '{host}', but the address '/run/vnc' has neither host nor port"),
-    ("ssh 'lab", "lab-7:1", r"must be a command line, got \"ssh 'lab\": No closing quotation"),
+    (
+        "ssh {host}",
+        "/run/vnc",
+        r"contains '{host}', but the address '/run/vnc' has neither host nor port",
+    ),
+    (
+        "ssh 'lab",
+        "lab-7:1",
+        r"must be a command line, got \"ssh 'lab\": No closing quotation",
+    ),
 ]
 
 

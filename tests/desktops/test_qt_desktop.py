@@ -1,4 +1,6 @@
-"""A Qt program on its own VNC platform: what the contract of all desktops does not say of it."""
+"""A Qt program on its own VNC platform: what the contract of all desktops does not say
+of it.
+"""
 
 from __future__ import annotations
 
@@ -39,33 +41,54 @@ def desktop(start: Callable[..., QtDesktop], qt_program: list[str]) -> QtDesktop
 
 
 def test_desktops_started_together_have_separate_size_and_port(
-    start: Callable[..., QtDesktop], qt_program: list[str], monkeypatch: pytest.MonkeyPatch
+    start: Callable[..., QtDesktop],
+    qt_program: list[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     program = Path(qt_program[1])
     monkeypatch.chdir(program.parent.parent)
     argv = [qt_program[0], f"{program.parent.name}/{program.name}", "one", "two words"]
     sizes = [(800, 600), (1440, 900)]
     with ThreadPoolExecutor() as pool:
-        desktops = list(pool.map(lambda size: start(QtDesktop, argv, size=size, environment={"FRUIT": "plum"}), sizes))
+        desktops = list(
+            pool.map(
+                lambda size: start(
+                    QtDesktop, argv, size=size, environment={"FRUIT": "plum"}
+                ),
+                sizes,
+            )
+        )
     assert [screen_size(desktop.server) for desktop in desktops] == sizes
     for desktop in desktops:
         wait_for(lambda: "ready" in desktop.logs()["program"], "the program")  # noqa: B023  # waited for at once
         assert desktop.read_file("seen.txt") == "plum one two words"
 
 
-def test_program_that_never_serves_is_refused_in_time(start: Callable[..., QtDesktop]) -> None:
-    with pytest.raises(DesktopError, match=r"the desktop has no screen yet\. Launch a program first"):
+def test_program_that_never_serves_is_refused_in_time(
+    start: Callable[..., QtDesktop],
+) -> None:
+    with pytest.raises(
+        DesktopError, match=r"the desktop has no screen yet\. Launch a program first"
+    ):
         assert start(QtDesktop).server
-    with pytest.raises(DesktopRefused, match=r"'sleep 60' opened no VNC server within 0.5 s") as caught:
+    with pytest.raises(
+        DesktopRefused, match=r"'sleep 60' opened no VNC server within 0.5 s"
+    ) as caught:
         QtDesktop(["sleep", "60"], start_timeout_s=0.5)
     assert "(it printed nothing)" in str(caught.value)
 
 
-@pytest.mark.skipif(bool(WHY_OPEN), reason=f"no network namespace is allowed here: {WHY_OPEN}")
-def test_own_network_is_relayed_to_several_clients(desktop: QtDesktop, qt_program: list[str]) -> None:
+@pytest.mark.skipif(
+    bool(WHY_OPEN), reason=f"no network namespace is allowed here: {WHY_OPEN}"
+)
+def test_own_network_is_relayed_to_several_clients(
+    desktop: QtDesktop, qt_program: list[str]
+) -> None:
     with ThreadPoolExecutor(2) as clients:
         assert set(clients.map(screen_size, [desktop.server] * 4)) == {(1440, 900)}
-    own, here = (Path(f"/proc/{pid}/ns/net").readlink() for pid in (pid_of(desktop), "self"))
+    own, here = (
+        Path(f"/proc/{pid}/ns/net").readlink() for pid in (pid_of(desktop), "self")
+    )
     assert own != here
     before = desktop.server
     desktop.launch(qt_program)
@@ -79,21 +102,30 @@ def test_own_network_is_relayed_to_several_clients(desktop: QtDesktop, qt_progra
 
 
 def test_missing_namespace_is_error_or_one_warning(
-    start: Callable[..., QtDesktop], qt_program: list[str], monkeypatch: pytest.MonkeyPatch
+    start: Callable[..., QtDesktop],
+    qt_program: list[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(qt, "why_not_closable", lambda: "unshare: not permitted")
     host, _, port = start(QtDesktop, qt_program, is_open=True).server.partition("::")
     assert (host, greets_at(f"{host}::{port}", 5.0)) == ("127.0.0.1", True)
-    with pytest.raises(SettingsError, match=r"unshare: not permitted.*vnc_qt_host_network=true"):
+    with pytest.raises(
+        SettingsError, match=r"unshare: not permitted.*vnc_qt_host_network=true"
+    ):
         start(QtDesktop, qt_program, may_be_open=False)
-    with pytest.warns(UserWarning, match=r"on all interfaces without a password.*unshare: not permitted"):
+    with pytest.warns(
+        UserWarning,
+        match=r"on all interfaces without a password.*unshare: not permitted",
+    ):
         assert start(QtDesktop, qt_program).server.startswith("127.0.0.1::")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         start(QtDesktop, qt_program)  # one warning is enough
 
 
-def test_stopped_program_hangs_until_its_end(desktop: QtDesktop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stopped_program_hangs_until_its_end(
+    desktop: QtDesktop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pid = pid_of(desktop)
     assert not desktop.program_hangs()
     os.kill(pid, signal.SIGSTOP)

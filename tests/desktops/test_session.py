@@ -1,4 +1,6 @@
-"""A desktop's processes, home and drawing: nothing outlives it or fills the disk; programs meet the same new user."""
+"""A desktop's processes, home and drawing: nothing outlives it or fills the disk;
+programs meet the same new user.
+"""
 
 from __future__ import annotations
 
@@ -13,29 +15,36 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.desktops import session as session_module, supervisor
-from pytest_vnc_use.desktops.session import Session, make_environment, missing_faces, remove_leftovers
+from pytest_vnc_use.desktops import supervised_session as session_module, supervisor
+from pytest_vnc_use.desktops.supervised_session import (
+    SupervisedSession,
+    make_environment,
+    missing_faces,
+    remove_leftovers,
+)
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.errors import DesktopError, SettingsError
 from support.leftovers import is_running
 from support.vnc_servers import require, wait_for
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="desktops are started on Linux only")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="desktops are started on Linux only"
+)
 
 
 @pytest.fixture
-def session(start: Callable[..., Session]) -> Session:
-    return start(Session)
+def session(start: Callable[..., SupervisedSession]) -> SupervisedSession:
+    return start(SupervisedSession)
 
 
-def test_command_that_cannot_start_is_named(session: Session) -> None:
+def test_command_that_cannot_start_is_named(session: SupervisedSession) -> None:
     with pytest.raises(DesktopError, match="cannot start"):
         session.start("program", ["/etc/passwd"])
     with pytest.raises(DesktopError, match="cannot start"):
         session.run(["no-such-program"], timeout_s=10)
 
 
-def test_long_output_keeps_both_ends_within_limit(session: Session) -> None:
+def test_long_output_keeps_both_ends_within_limit(session: SupervisedSession) -> None:
     program = session.start("program", ["sh", "-c", "echo first; yes; "])
     wait_for(lambda: "bytes are left out here" in program.output, "it")
     file = session.directory / "logs" / "program.txt"
@@ -49,11 +58,16 @@ def test_long_output_keeps_both_ends_within_limit(session: Session) -> None:
     assert (ran.exit_code, ran.stderr) == (0, "")
     assert ran.stdout.startswith("first\nxxx")
     assert ran.stdout.endswith("xxx\nlast\n")
-    assert f"(... {3_000_012 - supervisor.HEAD - supervisor.TAIL} bytes are left out here)" in ran.stdout
+    assert (
+        f"(... {3_000_012 - supervisor.HEAD - supervisor.TAIL} bytes are left out here)"
+        in ran.stdout
+    )
     assert len(ran.stdout) < supervisor.HEAD + supervisor.TAIL + 100
 
 
-def test_leftovers_of_killed_session_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leftovers_of_killed_session_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A link may be another user's: it is not followed."""
     kept, temporary = tmp_path / "project" / "vnc-use-kept", tmp_path / "temporary"
     for directory in (kept, temporary / "vnc-use-left"):
@@ -71,7 +85,9 @@ NOON = 1577880000
 
 
 @pytest.mark.desktop
-def test_launch_gives_all_files_same_time(start: Callable[..., XvncDesktop], tmp_path: Path) -> None:
+def test_launch_gives_all_files_same_time(
+    start: Callable[..., XvncDesktop], tmp_path: Path
+) -> None:
     require("Xtigervnc")
     require("xterm")
     outside = tmp_path / "outside"
@@ -82,29 +98,62 @@ def test_launch_gives_all_files_same_time(start: Callable[..., XvncDesktop], tmp
     desktop.run(["ln", "-s", str(outside), "link"])
     desktop.launch(["xterm"])
     names = (".", "letters", "letters/old.txt", "link")
-    assert desktop.run(["stat", "-c", "%n %Y", *names]).stdout.splitlines() == [f"{name} {NOON}" for name in names]
+    assert desktop.run(["stat", "-c", "%n %Y", *names]).stdout.splitlines() == [
+        f"{name} {NOON}" for name in names
+    ]
     assert outside.stat().st_mtime == before
 
 
 @pytest.mark.desktop
-def test_pinned_environment_fixes_theme_locale_and_zone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    of_user = {"LANG": "de_DE.UTF-8", "LC_ALL": "C", "TZ": "Asia/Tokyo", "GTK_THEME": "HighContrast"}
-    of_user |= {"QT_SCALE_FACTOR": "2", "QT_FONT_DPI": "150", "FONTCONFIG_FILE": "/of/the/user"}
+def test_pinned_environment_fixes_theme_locale_and_zone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_user = {
+        "LANG": "de_DE.UTF-8",
+        "LC_ALL": "C",
+        "TZ": "Asia/Tokyo",
+        "GTK_THEME": "HighContrast",
+    }
+    of_user |= {
+        "QT_SCALE_FACTOR": "2",
+        "QT_FONT_DPI": "150",
+        "FONTCONFIG_FILE": "/of/the/user",
+    }
     for name, value in of_user.items():
         monkeypatch.setenv(name, value)
     variables = make_environment(tmp_path, tmp_path, pinned=True)
-    names = ("LANG", "TZ", "QT_STYLE_OVERRIDE", "QT_FONT_DPI", "XCURSOR_THEME", "XCURSOR_SIZE")
-    assert [variables[name] for name in names] == ["C.UTF-8", "UTC", "Fusion", "96", "Adwaita", "24"]
+    names = (
+        "LANG",
+        "TZ",
+        "QT_STYLE_OVERRIDE",
+        "QT_FONT_DPI",
+        "XCURSOR_THEME",
+        "XCURSOR_SIZE",
+    )
+    assert [variables[name] for name in names] == [
+        "C.UTF-8",
+        "UTC",
+        "Fusion",
+        "96",
+        "Adwaita",
+        "24",
+    ]
     assert Path(variables["FONTCONFIG_FILE"]).is_file()
     assert not {"LC_ALL", "GTK_THEME", "QT_SCALE_FACTOR"} & variables.keys()
     for version in ("gtk-3.0", "gtk-4.0"):
-        settings = Path(variables["XDG_CONFIG_HOME"], version, "settings.ini").read_text("utf-8")
+        settings = Path(
+            variables["XDG_CONFIG_HOME"], version, "settings.ini"
+        ).read_text("utf-8")
         for kind in ("theme", "icon-theme", "cursor-theme"):
             assert f"gtk-{kind}-name=Adwaita\n" in settings
         assert "gtk-font-name=DejaVu Sans 10\n" in settings
 
 
-FAMILIES = {"Arial": "DejaVu Sans", "Times New Roman": "DejaVu Serif", "Consolas": "DejaVu Sans Mono"}
+FAMILIES = {
+    "Arial": "DejaVu Sans",
+    "Times New Roman": "DejaVu Serif",
+    "Consolas": "DejaVu Sans Mono",
+}
 
 
 @pytest.mark.desktop
@@ -114,12 +163,20 @@ def test_usual_families_are_dejavu_grey_and_unhinted() -> None:
     form = "%{family[0]} %{antialias} %{hinting} %{rgba} %{embeddedbitmap} %{dpi}"
     for family, resolved in FAMILIES.items():
         argv = ["fc-match", "-f", form, family]
-        ran = subprocess.run(argv, env={**os.environ, "FONTCONFIG_FILE": str(config)}, capture_output=True, text=True)
+        ran = subprocess.run(
+            argv,
+            env={**os.environ, "FONTCONFIG_FILE": str(config)},
+            capture_output=True,
+            text=True,
+        )
         assert ran.stdout == f"{resolved} True False 5 False 96", family
 
 
-def test_process_that_left_its_session_ends_with_program(session: Session) -> None:
-    script = "env -i setsid sh -c 'echo $$ > left; exec sleep 1000' & exec sleep 1000"  # with no environment either
+def test_process_that_left_its_session_ends_with_program(
+    session: SupervisedSession,
+) -> None:
+    # with no environment either
+    script = "env -i setsid sh -c 'echo $$ > left; exec sleep 1000' & exec sleep 1000"
     session.start("program", ["sh", "-c", f"exec 2>&1; {script}"])
     file = session.home / "left"
     wait_for(lambda: file.exists() and file.read_text().strip(), "its start")
@@ -129,8 +186,13 @@ def test_process_that_left_its_session_ends_with_program(session: Session) -> No
     assert not is_running(pid)
 
 
-def test_program_leads_its_own_session_in_empty_home(session: Session) -> None:
-    code = "import os, sys; print(os.getsid(0) == os.getpgrp() == os.getpid(), os.listdir()); sys.exit(7)"
+def test_program_leads_its_own_session_in_empty_home(
+    session: SupervisedSession,
+) -> None:
+    code = (
+        "import os, sys; print(os.getsid(0) == os.getpgrp() == os.getpid(),"
+        " os.listdir()); sys.exit(7)"
+    )
     before = len([*Path("/proc/self/fd").iterdir()])
     for _ in range(3):
         program = session.start("program", [sys.executable, "-c", code])
@@ -143,7 +205,9 @@ def test_program_leads_its_own_session_in_empty_home(session: Session) -> None:
     assert len([*Path("/proc/self/fd").iterdir()]) <= before
 
 
-def test_command_timeout_ends_it_background_may_print(session: Session) -> None:
+def test_command_timeout_ends_it_background_may_print(
+    session: SupervisedSession,
+) -> None:
     started = time.monotonic()
     with pytest.raises(DesktopError, match="did not end within 1 s"):
         session.run(["sh", "-c", "trap '' TERM; yes & yes >&2"], timeout_s=1)
@@ -151,42 +215,65 @@ def test_command_timeout_ends_it_background_may_print(session: Session) -> None:
     script = "(while :; do echo more; sleep 0.05; echo x >> still; done) & echo done"
     assert "done\n" in session.run(["sh", "-c", script], timeout_s=30).stdout
     still = session.home / "still"
-    wait_for(lambda: still.exists() and len(still.read_text()) > 8, "what it prints later")
+    wait_for(
+        lambda: still.exists() and len(still.read_text()) > 8, "what it prints later"
+    )
 
 
-def test_session_of_same_name_has_same_home(start: Callable[..., Session]) -> None:
+def test_session_of_same_name_has_same_home(
+    start: Callable[..., SupervisedSession],
+) -> None:
     name = f"test_shop.py::test_basket {os.getpid()}"
-    first, beside, other = (start(Session, name=each) for each in (name, name, f"{name}[2]"))
+    first, beside, other = (
+        start(SupervisedSession, name=each) for each in (name, name, f"{name}[2]")
+    )
     assert len({first.home, beside.home, other.home}) == 3
     first.stop()
     first.directory.mkdir()
     (first.directory / "lock").touch()  # as a session that was killed leaves it
-    again = start(Session, name=name)
+    again = start(SupervisedSession, name=name)
     assert again.home == first.home
 
 
 def test_program_gets_packages_caches_and_fonts_without_secrets(
-    start: Callable[..., Session], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start: Callable[..., SupervisedSession],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "VNC_USE_PASSWORD", "WAYLAND_DISPLAY"):
+    for name in (
+        "GOOGLE_API_KEY",
+        "GEMINI_API_KEY",
+        "VNC_USE_PASSWORD",
+        "WAYLAND_DISPLAY",
+    ):
         monkeypatch.setenv(name, "not for the program")
     for name in ("PYTHONUSERBASE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("SHOP_MODE", "test")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     (tmp_path / "fonts").mkdir()
-    session = start(Session, {"SHOP_SIZE": "3"})
+    session = start(SupervisedSession, {"SHOP_SIZE": "3"})
     assert "not for the program" not in session.environment.values()
-    script = "echo $SHOP_MODE $SHOP_SIZE $PYTHONUSERBASE $XDG_CACHE_HOME; readlink $XDG_DATA_HOME/fonts"
-    found = f"test 3 {site.getuserbase()} {Path.home() / '.cache'}\n{tmp_path / 'fonts'}\n"
+    script = (
+        "echo $SHOP_MODE $SHOP_SIZE $PYTHONUSERBASE $XDG_CACHE_HOME; readlink"
+        " $XDG_DATA_HOME/fonts"
+    )
+    found = (
+        f"test 3 {site.getuserbase()} {Path.home() / '.cache'}\n{tmp_path / 'fonts'}\n"
+    )
     assert session.run(["sh", "-c", script], 30).stdout == found
 
 
-def test_missing_dejavu_names_faces_and_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_dejavu_names_faces_and_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "dejavu").mkdir()
     (tmp_path / "dejavu" / "DejaVuSans.ttf").touch()
     expected = ["DejaVuSans-Bold.ttf", "DejaVuSansMono.ttf", "DejaVuSerif.ttf"]
     assert missing_faces([tmp_path, tmp_path / "none"]) == expected
     monkeypatch.setattr(session_module, "_FONT_FILES", ("Absent.ttf",))
-    with pytest.raises(SettingsError, match=r"Absent\.ttf is not installed.*apt-get install fonts-dejavu-core"):
+    with pytest.raises(
+        SettingsError,
+        match=r"Absent\.ttf is not installed.*apt-get install fonts-dejavu-core",
+    ):
         make_environment(tmp_path, tmp_path, pinned=True)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use.backends.vnc import connect
-from pytest_vnc_use.desktops.session import Session
+from pytest_vnc_use.desktops.supervised_session import SupervisedSession
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.errors import (
     AuthenticationFailed,
@@ -39,13 +39,22 @@ def directory_of(desktop: XvncDesktop) -> Path:
     return Path(desktop.server).parent
 
 
-def test_started_desktop_takes_input_and_keeps_logs(start: Callable[..., XvncDesktop]) -> None:
+def test_started_desktop_takes_input_and_keeps_logs(
+    start: Callable[..., XvncDesktop],
+) -> None:
     noise = "head -c 1200000 /dev/zero | tr '\\0' x; echo good morning"
-    desktop = start(XvncDesktop, ["sh", "-c", f"{noise}; exec xterm -e 'head -1 > typed.txt'"], size=(801, 603))
+    desktop = start(
+        XvncDesktop,
+        ["sh", "-c", f"{noise}; exec xterm -e 'head -1 > typed.txt'"],
+        size=(801, 603),
+    )
     with closing(connect(desktop.server, desktop.password)) as controller:
         assert controller.size == (801, 603)
         controller.type_text("two apples", press_enter=True)
-        wait_for(lambda: desktop.run(["cat", "typed.txt"]).stdout == "two apples\n", "the text to arrive")
+        wait_for(
+            lambda: desktop.run(["cat", "typed.txt"]).stdout == "two apples\n",
+            "the text to arrive",
+        )
     logs = desktop.logs()
     assert set(logs) == {"VNC server", "window manager", "program"}
     assert 1_000_000 <= len(logs["program"]) < 1_000_100
@@ -67,31 +76,58 @@ def test_first_screen_has_no_pointer(start: Callable[..., XvncDesktop]) -> None:
 def test_program_and_clients_meet_own_desktop(
     start: Callable[..., XvncDesktop], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for name in ("DBUS_SESSION_BUS_ADDRESS", *(f"XDG_{each}_HOME" for each in ("CONFIG", "DATA", "STATE"))):
+    for name in (
+        "DBUS_SESSION_BUS_ADDRESS",
+        *(f"XDG_{each}_HOME" for each in ("CONFIG", "DATA", "STATE")),
+    ):
         monkeypatch.setenv(name, str(tmp_path))
     monkeypatch.setenv("WAYLAND_DISPLAY", "of-the-user")
     desktop = start(XvncDesktop, pinned=False, environment={"FRUIT": "plum"})
-    values = desktop.run(["sh", "-c", "echo $DBUS_SESSION_BUS_ADDRESS$WAYLAND_DISPLAY$FRUIT $DISPLAY"]).stdout
+    values = desktop.run(
+        ["sh", "-c", "echo $DBUS_SESSION_BUS_ADDRESS$WAYLAND_DISPLAY$FRUIT $DISPLAY"]
+    ).stdout
     assert values == f"plum {desktop.display}\n"
-    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"):
-        assert desktop.run(["sh", "-c", f"ls -A ${name} && stat -c %a ${name}"]).stdout == "700\n"
+    for name in (
+        "XDG_CONFIG_HOME",
+        "XDG_DATA_HOME",
+        "XDG_STATE_HOME",
+        "XDG_RUNTIME_DIR",
+    ):
+        assert (
+            desktop.run(["sh", "-c", f"ls -A ${name} && stat -c %a ${name}"]).stdout
+            == "700\n"
+        )
     assert not any(tmp_path.iterdir())
     for password in ("wrong", None):
         with pytest.raises(AuthenticationFailed):
             connect(desktop.server, password)
     connect(desktop.server, desktop.password).close()
     assert desktop.run(["xwininfo", "-root"]).exit_code == 0
-    assert desktop.run(["env", "XAUTHORITY=/dev/null", "xwininfo", "-root"]).exit_code != 0
+    assert (
+        desktop.run(["env", "XAUTHORITY=/dev/null", "xwininfo", "-root"]).exit_code != 0
+    )
 
 
 BAD: list[tuple[list[str], dict[str, Any], type[VncUseError], str]] = [
-    (["no-such-program"], {}, ProgramMissing, r"cannot start 'no-such-program': No such file.* on PATH"),
-    (["xterm"], {"start_timeout_s": 0.001}, DesktopError, r"'Xtigervnc .*' had not taken connections within 0.001 s"),
+    (
+        ["no-such-program"],
+        {},
+        ProgramMissing,
+        r"cannot start 'no-such-program': No such file.* on PATH",
+    ),
+    (
+        ["xterm"],
+        {"start_timeout_s": 0.001},
+        DesktopError,
+        r"'Xtigervnc .*' had not taken connections within 0.001 s",
+    ),
     ([], {"size": (0, 900)}, SettingsError, r"1 to 16384 each, got \(0, 900\)"),
 ]
 
 
-def test_bad_input_is_named_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_input_is_named_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     for command, options, error, message in BAD:
         with pytest.raises(error, match=message):
@@ -100,33 +136,60 @@ def test_bad_input_is_named_and_leaves_nothing(tmp_path: Path, monkeypatch: pyte
     assert processes_naming(tmp_path) == {}
 
 
-def test_machine_that_cannot_start_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_machine_that_cannot_start_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     deep = tmp_path / ("d" * 100)
     deep.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(deep))
-    with pytest.raises(DesktopError, match=r"at most 107 bytes.*Set TMPDIR to a shorter path"):
+    with pytest.raises(
+        DesktopError, match=r"at most 107 bytes.*Set TMPDIR to a shorter path"
+    ):
         XvncDesktop()
     assert list(deep.iterdir()) == []
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(DesktopError, match=r"not installed.*apt-get install tigervnc-standalone-server"):
+    with pytest.raises(
+        DesktopError, match=r"not installed.*apt-get install tigervnc-standalone-server"
+    ):
         XvncDesktop()
 
 
-def test_desktops_started_together_share_and_leave_nothing(start: Callable[..., XvncDesktop]) -> None:
-    own = "exec env -i DISPLAY=$DISPLAY XAUTHORITY=$XAUTHORITY /usr/bin/xterm -e cat"  # an environment of its own
+def test_desktops_started_together_share_and_leave_nothing(
+    start: Callable[..., XvncDesktop],
+) -> None:
+    # an environment of its own
+    own = "exec env -i DISPLAY=$DISPLAY XAUTHORITY=$XAUTHORITY /usr/bin/xterm -e cat"
     with ThreadPoolExecutor() as pool:
-        desktops = list(pool.map(lambda _: start(XvncDesktop, ["sh", "-c", own]), range(3)))
-    Session().stop()  # a next start leaves living desktops alone
-    assert len({(desktop.display, desktop.server, desktop.password) for desktop in desktops}) == 3
-    for desktop, killed in zip(desktops, ("", "Xtigervnc", "vnc-supervisor"), strict=True):
+        desktops = list(
+            pool.map(lambda _: start(XvncDesktop, ["sh", "-c", own]), range(3))
+        )
+    SupervisedSession().stop()  # a next start leaves living desktops alone
+    assert (
+        len(
+            {
+                (desktop.display, desktop.server, desktop.password)
+                for desktop in desktops
+            }
+        )
+        == 3
+    )
+    for desktop, killed in zip(
+        desktops, ("", "Xtigervnc", "vnc-supervisor"), strict=True
+    ):
         connect(desktop.server, desktop.password).close()
         display = OneFile(Path(f"/tmp/.X11-unix/X{desktop.display[1:]}"))
         pids = processes_naming(directory_of(desktop))
         assert display.exists()
         if killed:
-            os.kill(next(pid for pid, name in pids.items() if name == killed), signal.SIGKILL)
+            os.kill(
+                next(pid for pid, name in pids.items() if name == killed),
+                signal.SIGKILL,
+            )
         desktop.stop()
         desktop.stop()
-        wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "the end of all processes")  # noqa: B023
+        wait_for(
+            lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids),  # noqa: B023
+            "the end of all processes",
+        )
         assert not display.exists()
         assert not directory_of(desktop).exists()

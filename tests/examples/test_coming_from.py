@@ -1,11 +1,12 @@
-"""The examples of docs/models.md, each written as the users of another system write, run as they stand."""
+"""The examples of docs/models.md, each written as the users of another system write,
+run as they stand.
+"""
 
 from __future__ import annotations
 
 import io
 import json
 import re
-import shlex
 import sys
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -14,15 +15,20 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from pytest_vnc_use.cli.init import browser_command
 from pytest_vnc_use.harness.screenshots import write_screenshots
 from support import chat_server, vnc_servers
 from support.chat_server import ChatServer
 from support.gemini_server import GeminiServer, Reply, calls, text
 from support.paths import PAD_LINE, ROOT
 from support.players import frame_of
-from support.witness_programs import QUIET, site
+from support.witness_programs import site
 
-SECTIONS = (ROOT / "docs" / "models.md").read_text(encoding="utf-8").partition("\n## Coming from another system\n")[2]
+SECTIONS = (
+    (ROOT / "docs" / "models.md")
+    .read_text(encoding="utf-8")
+    .partition("\n## Coming from another system\n")[2]
+)
 CLICK = ("click_at", {"x": 500, "y": 500})
 
 
@@ -39,31 +45,48 @@ def section(heading: str) -> str:
 
 def examples(heading: str, language: str = "python") -> list[str]:
     """Return the snippets of one section of the page."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", section(heading), re.MULTILINE | re.DOTALL)
+    return re.findall(
+        rf"^```{language}\n(.*?)^```$", section(heading), re.MULTILINE | re.DOTALL
+    )
 
 
 def passes(pytester: pytest.Pytester, *options: str) -> None:
     """Run the example on the pad, and check that it passes."""
     desktop = options or ("--vnc-server=qt", f"--vnc-app={PAD_LINE}")
-    arguments = (*desktop, "-p", "no:cacheprovider", "--html=report.html", "--self-contained-html")
+    arguments = (
+        *desktop,
+        "-p",
+        "no:cacheprovider",
+        "--html=report.html",
+        "--self-contained-html",
+    )
     pytester.runpytest_subprocess(*arguments, timeout=400).assert_outcomes(passed=1)
 
 
 @pytest.mark.desktop
 def test_langgraph_agent(
-    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
+    pytester: pytest.Pytester,
+    model: Callable[..., GeminiServer],
+    run: Callable[..., pytest.RunResult],
 ) -> None:
     whole, _ = examples("A LangGraph agent on VNC")
     pytester.makepyfile(test_example=whole)
-    typed = ("type_text_at", {"x": 500, "y": 500, "text": "hello", "press_enter": False})
+    typed = (
+        "type_text_at",
+        {"x": 500, "y": 500, "text": "hello", "press_enter": False},
+    )
     server = model(calls(CLICK, typed), text("It is typed."))
     run(server).assert_outcomes(passed=2)
     assert server.refusals == []
-    assert {request.model for request in server.requests} == {"gemini-2.5-computer-use-preview-10-2025"}
+    assert {request.model for request in server.requests} == {
+        "gemini-2.5-computer-use-preview-10-2025"
+    }
     assert [*(pytester.path / "runs").glob("*/trace.jsonl")]
 
 
-def test_pieces_of_turn(model: Callable[[Reply, Reply], GeminiServer], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pieces_of_turn(
+    model: Callable[[Reply, Reply], GeminiServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
     _, pieces = examples("A LangGraph agent on VNC")
     server = model(calls(CLICK, ("click_at", {"x": 999, "y": 0})), text("It is open."))
     monkeypatch.setenv("GOOGLE_API_KEY", server.api_key)
@@ -72,7 +95,8 @@ def test_pieces_of_turn(model: Callable[[Reply, Reply], GeminiServer], monkeypat
     exec(pieces, names)
     clicked: list[tuple[int, ...]] = []
     controller = SimpleNamespace(
-        screenshot_png=lambda: frame_of(0).png, click=lambda x, y, button: clicked.append((x, y, button))
+        screenshot_png=lambda: frame_of(0).png,
+        click=lambda x, y, button: clicked.append((x, y, button)),
     )
     assert names["perform_task"](controller, "Open the basket") == "It is open."
     assert clicked == [(720, 450, 1), (1439, 0, 1)]
@@ -86,27 +110,45 @@ def test_harness_under_pytest(pytester: pytest.Pytester) -> None:
     agent, test = examples("A computer-use harness")
     pytester.makepyfile(my_agent=agent, test_example=test)
     pytester.syspathinsert()
-    passes(pytester, "--vnc-server=qt", f"--vnc-app={PAD_LINE}", "--vnc-planner=my_agent:MyAgent")
+    passes(
+        pytester,
+        "--vnc-server=qt",
+        f"--vnc-app={PAD_LINE}",
+        "--vnc-planner=my_agent:MyAgent",
+    )
     assert_reported(pytester, "harness (my_agent:MyAgent)")
     [trace] = (pytester.path / "runs").glob("*/execution.json")
-    assert json.loads(trace.read_text(encoding="utf-8"))[-1]["params"] == {"params": {"typed": "hello"}}
+    assert json.loads(trace.read_text(encoding="utf-8"))[-1]["params"] == {
+        "params": {"typed": "hello"}
+    }
 
 
 @pytest.mark.desktop
 def test_harness_as_script(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(my_agent=examples("A computer-use harness")[0])
-    with vnc_servers.tigervnc((1440, 900)) as server, vnc_servers.websockify(server.address) as port:
-        assert pytester.run(sys.executable, "my_agent.py", str(port), timeout=60).ret == 0
+    with (
+        vnc_servers.tigervnc((1440, 900)) as server,
+        vnc_servers.websockify(server.address) as port,
+    ):
+        assert (
+            pytester.run(sys.executable, "my_agent.py", str(port), timeout=60).ret == 0
+        )
     run = pytester.path / "runs" / "my_agent"
     records = json.loads((run / "execution.json").read_text(encoding="utf-8"))
-    assert [record["action"] for record in records] == ["mouse_click", "type_text", "press_keys", "finish"]
+    assert [record["action"] for record in records] == [
+        "mouse_click",
+        "type_text",
+        "press_keys",
+        "finish",
+    ]
     assert write_screenshots(run) == (4, 4)
 
 
 @pytest.mark.desktop
 def test_agent_driven_by_tool_prompt(pytester: pytest.Pytester) -> None:
     [ini], [whole], [asked] = (
-        examples("An agent driven by a tool prompt", language) for language in ("ini", "python", "json")
+        examples("An agent driven by a tool prompt", language)
+        for language in ("ini", "python", "json")
     )
     decoder, turns, rest = json.JSONDecoder(), [], asked
     while rest.strip():
@@ -114,10 +156,19 @@ def test_agent_driven_by_tool_prompt(pytester: pytest.Pytester) -> None:
         turns.append(chat_server.call(turn["name"], **turn["arguments"]))
         rest = rest.strip()[end:]
     pytester.makepyfile(test_example=whole)
-    with ChatServer([*turns, chat_server.call("task_complete", summary="It is typed.")]) as server:
-        pytester.makefile(".ini", pytest=ini.replace("http://localhost:1234", server.url.removesuffix("/v1")))
+    with ChatServer(
+        [*turns, chat_server.call("task_complete", summary="It is typed.")]
+    ) as server:
+        pytester.makefile(
+            ".ini",
+            pytest=ini.replace("http://localhost:1234", server.url.removesuffix("/v1")),
+        )
         passes(pytester)
-        assert_reported(pytester, "Click into the middle and type hello", "openai-compatible (qwen3-vl-8b")
+        assert_reported(
+            pytester,
+            "Click into the middle and type hello",
+            "openai-compatible (qwen3-vl-8b",
+        )
         assert server.refusals == []
         assert len(server.requests) == 4
 
@@ -125,51 +176,90 @@ def test_agent_driven_by_tool_prompt(pytester: pytest.Pytester) -> None:
 @pytest.mark.browser
 @pytest.mark.desktop
 def test_agent_inside_browser(
-    pytester: pytest.Pytester, model: Callable[..., GeminiServer], monkeypatch: pytest.MonkeyPatch
+    pytester: pytest.Pytester,
+    model: Callable[..., GeminiServer],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     vnc_servers.require("Xtigervnc")
     vnc_servers.require("chromium")
     [ini] = examples("An agent inside a browser", "ini")
     pytester.makepyfile(test_example=examples("An agent inside a browser")[0])
-    chromium = ["chromium", *QUIET, "--user-data-dir=profile", "--remote-debugging-port=0", "data:text/html,Begin"]
+    chromium = f"{browser_command()} data:text/html,Begin"
     with site() as pages:
-        there = {"127.0.0.1:9222": "profile/DevToolsActivePort", "https://search.example": pages.address}
+        there = {
+            "127.0.0.1:9222": "profile/DevToolsActivePort",
+            "https://search.example": pages.address,
+        }
         for written, real in there.items():
             ini = ini.replace(written, real)
-        names: list[tuple[str, dict[str, Any]]] = [("open_web_browser", {}), ("search", {})]
-        names += [("navigate", {"url": f"{pages.address}/second"}), ("get_browser_state", {})]
+        names: list[tuple[str, dict[str, Any]]] = [
+            ("open_web_browser", {}),
+            ("search", {}),
+        ]
+        names += [
+            ("navigate", {"url": f"{pages.address}/second"}),
+            ("get_browser_state", {}),
+        ]
         done = calls(("done", {"message": "It is open."}), signed=False)
-        server = model(*(calls(each, signed=False) for each in names), text("I think that is all."), done)
+        server = model(
+            *(calls(each, signed=False) for each in names),
+            text("I think that is all."),
+            done,
+        )
         monkeypatch.setenv("GOOGLE_API_KEY", server.api_key)
         monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
-        pytester.makefile(".ini", pytest=f"{ini}vnc_model = gemini-2.5-computer-use-preview-10-2025\n")
-        passes(pytester, "--vnc-server=xvnc", f"--vnc-app={shlex.join(chromium)}")
+        pytester.makefile(
+            ".ini", pytest=f"{ini}vnc_model = gemini-2.5-computer-use-preview-10-2025\n"
+        )
+        passes(pytester, "--vnc-server=xvnc", f"--vnc-app={chromium}")
     assert_reported(pytester, "Search for the shop and open its second page")
     assert server.refusals == []
     assert "call done(message=" in server.requests[-1].contents[-1]["parts"][0]["text"]
-    answered = [each["response"]["url"] for each in server.requests[-1].function_responses]
-    assert answered == ["about:blank", f"{pages.address}/", *[f"{pages.address}/second"] * 2]
+    answered = [
+        each["response"]["url"] for each in server.requests[-1].function_responses
+    ]
+    assert answered == [
+        "about:blank",
+        f"{pages.address}/",
+        *[f"{pages.address}/second"] * 2,
+    ]
 
 
 @pytest.mark.desktop
-def test_local_vision_model(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_vision_model(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     [ini] = examples("A local vision model", "ini")
-    [exported] = re.findall(r"^export (.*)$", section("A local vision model"), re.MULTILINE)
+    [exported] = re.findall(
+        r"^export (.*)$", section("A local vision model"), re.MULTILINE
+    )
     pytester.makepyfile(test_example=examples("A local vision model")[0])
     pytester.makefile(".ini", pytest=ini)
     click = ("click_element", {"label": "the field", "box": [400, 400, 600, 600]})
-    two = chat_server.calls(click, ("press_key", {"key": "tab"}), words="<think>The middle.</think>I click.")
+    two = chat_server.calls(
+        click, ("press_key", {"key": "tab"}), words="<think>The middle.</think>I click."
+    )
     end = chat_server.said("<think>So it is.</think>It is typed.")
-    with ChatServer([two, chat_server.call("observe_screen"), end], takes_thoughts=True) as server:
+    with ChatServer(
+        [two, chat_server.call("observe_screen"), end], takes_thoughts=True
+    ) as server:
         monkeypatch.delenv("OPENAI_API_KEY", raising=False)
         for name, value in (pair.split("=", 1) for pair in exported.split()):
-            monkeypatch.setenv(name, value.replace("http://localhost:1234/v1", server.url))
+            monkeypatch.setenv(
+                name, value.replace("http://localhost:1234/v1", server.url)
+            )
         passes(pytester)
-        assert_reported(pytester, "Click into the middle and type hello", "openai-compatible (qwen3-vl-8b")
+        assert_reported(
+            pytester,
+            "Click into the middle and type hello",
+            "openai-compatible (qwen3-vl-8b",
+        )
         assert server.refusals == []
         _, second, third = server.requests
     assert second.body["model"] == "qwen3-vl-8b-instruct"
     assert "<think>\nThe middle.\n</think>" in second.of("assistant")[0]["content"]
     done, refused = (json.loads(tool["content"]) for tool in second.of("tool"))
     assert (done, refused["error"]["type"]) == ({"ok": True}, "too_many_tool_calls")
-    assert [Image.open(io.BytesIO(image)).size for image in third.images[1:]] == [(1536, 864)]
+    assert [Image.open(io.BytesIO(image)).size for image in third.images[1:]] == [
+        (1536, 864)
+    ]

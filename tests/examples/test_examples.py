@@ -1,4 +1,6 @@
-"""The examples as the model does them, and as recordings of them are made; .ci/run and the README replay them."""
+"""The examples as the model does them, and as recordings of them are made; .ci/run and
+the README replay them.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +22,27 @@ pytestmark = [pytest.mark.desktop, pytest.mark.slow]
 
 EXAMPLE = "examples/test_shop.py::test_basket"
 SENTENCE = "Sign in as alice, add two apples to the basket and open the basket"
-HOLDS = {"reason": "the row says 2 apples and the total is 3.00", "verdict": "holds", "box_2d": [0, 0, 500, 500]}
+HOLDS = {
+    "reason": "the row says 2 apples and the total is 3.00",
+    "verdict": "holds",
+    "box_2d": [0, 0, 500, 500],
+}
 
 
 def _call(action: object, intent: str) -> tuple[str, dict[str, object]]:
     values = vars(action)
-    point = {"x": round(values["x"] / 1.44), "y": round(values["y"] / 0.9), "intent": intent}
+    point = {
+        "x": round(values["x"] / 1.44),
+        "y": round(values["y"] / 0.9),
+        "intent": intent,
+    }
     if values["kind"] == "click":
         return "click", point
-    return "type_text_at", {**point, "text": values["text"], "press_enter": values["press_enter"]}
+    return "type_text_at", {
+        **point,
+        "text": values["text"],
+        "press_enter": values["press_enter"],
+    }
 
 
 @pytest.fixture
@@ -37,15 +51,38 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[GeminiServer]:
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
     from scripts import SCRIPTS
 
-    turns = [calls(*(_call(proposal.action, proposal.intent) for proposal in turn)) for turn in SCRIPTS[SENTENCE]]
-    with GeminiServer([*turns, text("the basket is open"), text(json.dumps(HOLDS))]) as server:
+    turns = [
+        calls(*(_call(proposal.action, proposal.intent) for proposal in turn))
+        for turn in SCRIPTS[SENTENCE]
+    ]
+    with GeminiServer(
+        [*turns, text("the basket is open"), text(json.dumps(HOLDS))]
+    ) as server:
         yield server
 
 
-def test_example_is_done_by_model_and_judged(server: GeminiServer, tmp_path: Path) -> None:
-    options = ["-Wdefault", "--vnc-planner=gemini", "--vnc-record=off", f"--vnc-runs-dir={tmp_path}"]
-    env = os.environ | {"GOOGLE_API_KEY": server.api_key, "GOOGLE_GEMINI_BASE_URL": server.url}
-    done = run_python("pytest", EXAMPLE, f"--html={tmp_path / 'report.html'}", *options, cwd=ROOT, env=env, timeout=400)
+def test_example_is_done_by_model_and_judged(
+    server: GeminiServer, tmp_path: Path
+) -> None:
+    options = [
+        "-Wdefault",
+        "--vnc-planner=gemini",
+        "--vnc-record=off",
+        f"--vnc-runs-dir={tmp_path}",
+    ]
+    env = os.environ | {
+        "GOOGLE_API_KEY": server.api_key,
+        "GOOGLE_GEMINI_BASE_URL": server.url,
+    }
+    done = run_python(
+        "pytest",
+        EXAMPLE,
+        f"--html={tmp_path / 'report.html'}",
+        *options,
+        cwd=ROOT,
+        env=env,
+        timeout=400,
+    )
     assert done.returncode == 0, done.stdout
     assert "planned by gemini (gemini-3.8-flash)" in done.stdout
     assert "gemini-3.8-flash" in (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -55,10 +92,25 @@ def test_example_is_done_by_model_and_judged(server: GeminiServer, tmp_path: Pat
 def test_example_is_recorded_by_demonstration(tmp_path: Path) -> None:
     leave_out = shutil.ignore_patterns("__vnc_recordings__", "__pycache__", "runs")
     shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=leave_out)
-    recording = tmp_path / "examples" / "__vnc_recordings__" / "test_shop" / "test_basket.json"
+    recording = (
+        tmp_path
+        / "examples"
+        / "__vnc_recordings__"
+        / "test_shop"
+        / "test_basket"
+        / "recording.json"
+    )
     options = ["-k", "test_basket", "-p", "no:pytest-vnc", "-p", "no:cacheprovider"]
-    command, env = [sys.executable, "examples/demonstrate.py", *options], {**os.environ, "CI": ""}
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=280)
+    command, env = (
+        [sys.executable, "examples/demonstrate.py", *options],
+        {
+            **os.environ,
+            "CI": "",
+        },
+    )
+    done = subprocess.run(
+        command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=280
+    )
     assert done.returncode == 0, done.stdout
     assert "1 recording written" in done.stdout
     assert '"planner": "manual"' in recording.read_text(encoding="utf-8")

@@ -70,9 +70,16 @@ def test_run_counts_calls_of_act_and_keeps_actions(agent: Steps) -> None:
     assert (agent.acted, seen) == (2, [2, 4])
     records = actions_in(agent.output_dir / "execution.json")
     assert [record["action"] for record in records] == ["wait", "greet"] * 2
-    assert records[1] == {"action": "greet", "params": {"name": "", "often": 2}, "task_marked_complete": None}
+    assert records[1] == {
+        "action": "greet",
+        "params": {"name": "", "often": 2},
+        "task_marked_complete": None,
+    }
     assert {path.name for path in agent.output_dir.iterdir()} == {"execution.json"}
-    assert ({thread.name for thread in threading.enumerate()} <= threads, agent._desk) == (True, None)
+    assert (
+        {thread.name for thread in threading.enumerate()} <= threads,
+        agent._desk,
+    ) == (True, None)
 
 
 def test_run_interrupted_or_without_desktop_leaves_traceback(agent: Steps) -> None:
@@ -84,7 +91,11 @@ def test_run_interrupted_or_without_desktop_leaves_traceback(agent: Steps) -> No
     with pytest.raises(KeyboardInterrupt):
         agent.run(max_steps=3)
     error = agent.output_dir / "error.txt"
-    assert {path.name for path in agent.output_dir.iterdir()} == {"partial_execution.json", error.name, "recording"}
+    assert {path.name for path in agent.output_dir.iterdir()} == {
+        "partial_execution.json",
+        error.name,
+        "recording",
+    }
     assert "KeyboardInterrupt" in error.read_text(encoding="utf-8")
     agent.close()
     agent.vnc_port = vnc_servers.free_port()
@@ -96,12 +107,22 @@ def test_run_interrupted_or_without_desktop_leaves_traceback(agent: Steps) -> No
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda each: each.mouse_click(MouseClickAction()), ActionError, "has no position, and no earlier action"),
-        (lambda each: each.mouse_click(MouseClickAction(position=(1, 2))), TypeError, r"`position`, got \(1, 2\)"),
+        (
+            lambda each: each.mouse_click(MouseClickAction()),
+            ActionError,
+            "has no position, and no earlier action",
+        ),
+        (
+            lambda each: each.mouse_click(MouseClickAction(position=(1, 2))),
+            TypeError,
+            r"`position`, got \(1, 2\)",
+        ),
         (lambda each: each.press_keys([7]), TypeError, r"names of keys.*got \[7\]"),
     ],
 )
-def test_invalid_argument_raises(agent: Steps, call: Any, error: type[Exception], message: str) -> None:
+def test_invalid_argument_raises(
+    agent: Steps, call: Any, error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         call(agent)
 
@@ -112,7 +133,11 @@ def test_websocket_is_default_scheme(server: VncServer, tmp_path: Path) -> None:
         assert agent.client_resolution() == (400, 300)
         agent.steps = [lambda each: each.mouse_move(Position(3, 4))]
         assert agent.run(max_steps=1)
-    assert (tmp_path / "recording" / "server.rfb.bin").read_bytes().startswith(b"RFB 003.008\n")
+    assert (
+        (tmp_path / "recording" / "server.rfb.bin")
+        .read_bytes()
+        .startswith(b"RFB 003.008\n")
+    )
 
 
 @pytest.mark.browser
@@ -120,7 +145,11 @@ def test_success_sentinel_is_looked_for_in_dom(tmp_path: Path) -> None:
     vnc_servers.require("chromium")
     page = "data:text/html,<title>t</title><p id=a>start</p>"
     with vnc_servers.tigervnc((1000, 700)) as server, chromium(server, page) as browser:
-        agent = Steps(output_dir=tmp_path, cdp_port=int(browser.address.rpartition(":")[2]), **place(server))
+        agent = Steps(
+            output_dir=tmp_path,
+            cdp_port=int(browser.address.rpartition(":")[2]),
+            **place(server),
+        )
 
         def mark(each: Steps) -> None:
             browser.navigate("data:text/html,<title>t</title><p>code%231</p>")
@@ -130,5 +159,8 @@ def test_success_sentinel_is_looked_for_in_dom(tmp_path: Path) -> None:
         agent.run(max_steps=2, record=False)
         assert agent.check_task_success() is True
     assert agent.check_task_success() is None
-    marked = [record["task_marked_complete"] for record in actions_in(tmp_path / "execution.json")]
+    marked = [
+        record["task_marked_complete"]
+        for record in actions_in(tmp_path / "execution.json")
+    ]
     assert marked == [False, True]

@@ -1,4 +1,6 @@
-"""Recorded bytes become the screenshots again, pixel for pixel, up to where they end."""
+"""Recorded bytes become the screenshots again, pixel for pixel, up to where they
+end.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ from support.witness_programs import xterm
 pytestmark = pytest.mark.desktop
 
 PIECE = struct.Struct("<dI")
-SPINNER = r"while true; do for c in / - '\' '|'; do printf '\r%s' $c; sleep 0.03; done; done"
+SPINNER = (
+    r"while true; do for c in / - '\' '|'; do printf '\r%s' $c; sleep 0.03; done; done"
+)
 SECRET = "Grün4711-x"
 
 
@@ -51,7 +55,9 @@ def test_recording_gives_every_screenshot_again(kind: str, tmp_path: Path) -> No
         assert agent.run(max_steps=9)
     assert main(["screenshots", str(agent.output_dir)]) == 0
     listed = actions_in(agent.output_dir / "action_screenshots.json")
-    assert [(entry["action"], entry["params"]) for entry in listed] == [("paint", {"number": n}) for n in range(4)]
+    assert [(entry["action"], entry["params"]) for entry in listed] == [
+        ("paint", {"number": n}) for n in range(4)
+    ]
     for entry, truth in zip(listed, agent.truths, strict=True):
         assert np.array_equal(pixels_in(agent.output_dir / entry["image"]), truth)
     page = (agent.output_dir / "action_screenshots.html").read_text(encoding="utf-8")
@@ -73,7 +79,9 @@ class Waiter(Agent):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A recorded run on a screen that always moves; it is made again where other tests come in between."""
+    """A recorded run on a screen that always moves; it is made again where other tests
+    come in between.
+    """
     with vnc_servers.tigervnc((400, 300)) as server, xterm(server, SPINNER):
         agent = Waiter(output_dir=tmp_path_factory.mktemp("run"), **place(server))
         agent.run(max_steps=1)
@@ -81,31 +89,50 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return agent.output_dir
 
 
-@pytest.mark.parametrize(("name", "cut"), [("server.rfb.bin", 0.0), ("server.rfb.bin", 0.5), ("server.time.bin", -1)])
-def test_cut_recording_gives_screenshots_before_cut(run: Path, tmp_path: Path, name: str, cut: float) -> None:
+@pytest.mark.parametrize(
+    ("name", "cut"),
+    [("server.rfb.bin", 0.0), ("server.rfb.bin", 0.5), ("server.time.bin", -1)],
+)
+def test_cut_recording_gives_screenshots_before_cut(
+    run: Path, tmp_path: Path, name: str, cut: float
+) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(run, copy)
     file = copy / "recording" / name
     data = file.read_bytes()
     file.write_bytes(data[: int(cut * len(data)) if 0 <= cut < 1 else int(cut)])
     size = (copy / "recording" / "server.rfb.bin").stat().st_size
-    known = [record["server_bytes"] <= size for record in actions_in(run / "execution.json")]
+    known = [
+        record["server_bytes"] <= size for record in actions_in(run / "execution.json")
+    ]
     assert name == "server.rfb.bin" or all(known)
     assert write_screenshots(copy) == (sum(known), 6)
-    for entry, is_known in zip(actions_in(copy / "action_screenshots.json"), known, strict=True):
+    for entry, is_known in zip(
+        actions_in(copy / "action_screenshots.json"), known, strict=True
+    ):
         assert (entry["image"] is not None) is is_known
-        assert not is_known or np.array_equal(pixels_in(copy / entry["image"]), pixels_in(run / entry["image"]))
+        assert not is_known or np.array_equal(
+            pixels_in(copy / entry["image"]), pixels_in(run / entry["image"])
+        )
     assert len([*(copy / "action_screenshots").iterdir()]) == sum(known)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "has no execution.json or partial_execution.json. Name the output_dir of an agent"),
+        (
+            None,
+            (
+                "has no execution.json or partial_execution.json. Name the output_dir"
+                " of an agent"
+            ),
+        ),
         ("[]", "is not a recording: .* Record the run"),
     ],
 )
-def test_directory_without_run_raises(tmp_path: Path, text: str | None, message: str) -> None:
+def test_directory_without_run_raises(
+    tmp_path: Path, text: str | None, message: str
+) -> None:
     if text is not None:
         (tmp_path / "execution.json").write_text(text, encoding="utf-8")
     with pytest.raises(RunDirectoryError, match=message):
@@ -131,8 +158,13 @@ def test_secret_and_password_are_not_in_client_stream(
 ) -> None:
     monkeypatch.setenv("VNC_USE_PASSWORD", "geheim12")
     password = vnc_servers.password_file(tmp_path, "geheim12")
-    with vnc_servers.tigervnc((500, 300), password) as server, xterm(server, "cat", geometry="40x10+0+0"):
-        agent = Login(output_dir=tmp_path, text=text, secrets={"PIN": SECRET}, **place(server))
+    with (
+        vnc_servers.tigervnc((500, 300), password) as server,
+        xterm(server, "cat", geometry="40x10+0+0"),
+    ):
+        agent = Login(
+            output_dir=tmp_path, text=text, secrets={"PIN": SECRET}, **place(server)
+        )
         assert "secrets" not in repr(agent)
         agent.run(max_steps=1)
     first, *_ = messages = [*client_messages(tmp_path / "recording")]

@@ -1,4 +1,6 @@
-"""Calls of every tool format, one by one: what each becomes on the screen, and otherwise what the model is answered."""
+"""Calls of every tool format, one by one: what each becomes on the screen, and
+otherwise what the model is answered.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use.planners.anthropic import MEMBERS, Call, read_calls
+from pytest_vnc_use.planners.anthropic import MEMBERS, ToolUse, read_calls
 from pytest_vnc_use.planners.chat.answers import call_of
 from pytest_vnc_use.planners.chat.toolsets import COMMANDS, COMPUTER_USE
 from pytest_vnc_use.planners.common.arguments import Arguments, Unreadable, pixel_of
 from pytest_vnc_use.planners.common.toolset import FunctionCall, Table, Toolset
 from pytest_vnc_use.planners.gemini import denorm_x
-from pytest_vnc_use.planners.gemini.actions import (
+from pytest_vnc_use.planners.gemini.calls import (
     DESKTOP,
     FunctionNames,
     offered_names,
@@ -63,11 +65,19 @@ Read = Callable[[str, Any], list[Action]]
 
 
 def gemini(name: str, args: Any) -> list[Action]:
-    return [read_proposal(FunctionCall(name, args), SCREEN, FunctionNames(offered=OFFERED)).action]
+    return [
+        read_proposal(
+            FunctionCall(name, args), SCREEN, FunctionNames(offered=OFFERED)
+        ).action
+    ]
 
 
-def anthropic(name: str, args: Any, pointer: tuple[int, int] | None = None) -> list[Action]:
-    [proposals] = read_calls([Call(name, args, is_computer=True)], HALF, pointer=pointer)
+def anthropic(
+    name: str, args: Any, pointer: tuple[int, int] | None = None
+) -> list[Action]:
+    [proposals] = read_calls(
+        [ToolUse(name, args, is_computer=True)], HALF, pointer=pointer
+    )
     assert {proposal.as_proposed["name"] for proposal in proposals} == {name}
     assert len(proposals) > 1 or proposals[0].as_proposed["args"] == args
     return [proposal.action for proposal in proposals]
@@ -81,14 +91,20 @@ def openai(name: str, args: Any) -> list[Action]:
     return found
 
 
-def read_tool(table: Table, call: FunctionCall, *args: Any, **given: Any) -> tuple[Proposal, ...]:
-    reading = Toolset(table, *args, call_in=call_of).read(call, partial(Arguments, screen=SCREEN, **given))
+def read_tool(
+    table: Table, call: FunctionCall, *args: Any, **given: Any
+) -> tuple[Proposal, ...]:
+    reading = Toolset(table, *args, call_in=call_of).read(
+        call, partial(Arguments, screen=SCREEN, **given)
+    )
     assert isinstance(reading, tuple)
     return reading
 
 
 def commands(name: str, args: Any) -> list[Action]:
-    return [proposal.action for proposal in read_tool(COMMANDS, FunctionCall(name, args))]
+    return [
+        proposal.action for proposal in read_tool(COMMANDS, FunctionCall(name, args))
+    ]
 
 
 def computer_use(name: str, args: Any) -> list[Action]:
@@ -114,15 +130,27 @@ GEMINIS: list[tuple[str, dict[str, Any], Action]] = [
     ("move", POINT, Move(720, 450)),
     ("type", {"text": "Grüße 你好"}, TypeText("Grüße 你好")),
     ("type", {"text": "a", **POINT}, TypeText("a", 720, 450)),
-    ("drag_and_drop", {"start_x": 0, "start_y": 0, "end_x": 500, "end_y": 500}, Drag(0, 0, 720, 450)),
+    (
+        "drag_and_drop",
+        {"start_x": 0, "start_y": 0, "end_x": 500, "end_y": 500},
+        Drag(0, 0, 720, 450),
+    ),
     ("wait", {}, Wait(1.0)),
     ("press_key", {"key": "ctrl+a"}, KeyCombo(("ctrl", "a"))),
     ("key_down", {"key": "shift"}, KeyDown("shift")),
     ("key_up", {"key": "shift"}, KeyUp("shift")),
     ("hotkey", {"keys": ["ctrl", "shift", "p"]}, KeyCombo(("ctrl", "shift", "p"))),
     ("take_screenshot", {}, TakeScreenshot()),
-    ("scroll", {**POINT, "direction": "down", "magnitude_in_wheel_clicks": 4}, Scroll(720, 450, "down", 4)),
-    ("scroll", {**POINT, "direction": "down", "magnitude_in_pixels": 500}, Scroll(720, 450, "down", 4)),
+    (
+        "scroll",
+        {**POINT, "direction": "down", "magnitude_in_wheel_clicks": 4},
+        Scroll(720, 450, "down", 4),
+    ),
+    (
+        "scroll",
+        {**POINT, "direction": "down", "magnitude_in_pixels": 500},
+        Scroll(720, 450, "down", 4),
+    ),
     ("scroll", {**POINT, "direction": "down"}, Scroll(720, 450, "down", 3)),
 ]
 VARIANTS: list[tuple[str, dict[str, Any], Action]] = [
@@ -155,11 +183,19 @@ CLAUDES: list[tuple[str, dict[str, Any], list[Action]]] = [
     ("mouse_move", PAIR, [Move(*HERE)]),
     ("left_mouse_down", PAIR, [MouseDown(*HERE)]),
     ("left_mouse_up", PAIR, [MouseUp(*HERE)]),
-    ("scroll", {**PAIR, "scroll_direction": "down", "scroll_amount": 5}, [Scroll(*HERE, "down", 5)]),
+    (
+        "scroll",
+        {**PAIR, "scroll_direction": "down", "scroll_amount": 5},
+        [Scroll(*HERE, "down", 5)],
+    ),
     ("type", {"text": "a\nb "}, [TypeText("a\nb ")]),
     ("key", {"text": "ctrl+shift+Escape"}, [KeyCombo(("ctrl", "shift", "Escape"))]),
     ("key", {"text": "Down", "repeat": 3}, [KeyCombo(("Down",))] * 3),
-    ("hold_key", {"text": "ctrl+w", "duration": 2}, [KeyDown("ctrl"), *held("w", Wait(2.0)), KeyUp("ctrl")]),
+    (
+        "hold_key",
+        {"text": "ctrl+w", "duration": 2},
+        [KeyDown("ctrl"), *held("w", Wait(2.0)), KeyUp("ctrl")],
+    ),
     ("wait", {"duration": 3}, [Wait(3.0)]),
 ]
 OPENAIS: list[tuple[str, dict[str, Any], list[Action]]] = [
@@ -171,10 +207,18 @@ OPENAIS: list[tuple[str, dict[str, Any], list[Action]]] = [
     ("drag", {"path": [{"x": 0, "y": 0}, {"x": 9, "y": 9}, AT]}, [Drag(1, 1, *HERE)]),
     ("scroll", {**AT, "scroll_x": 0, "scroll_y": 300}, [Scroll(*HERE, "down", 3)]),
     ("scroll", {**AT, "scrollX": -200, "scrollY": 0}, [Scroll(*HERE, "left", 2)]),
-    ("scroll", {**AT, "scroll_x": 100, "scroll_y": 5000}, [Scroll(*HERE, "down", 50), Scroll(*HERE, "right", 1)]),
+    (
+        "scroll",
+        {**AT, "scroll_x": 100, "scroll_y": 5000},
+        [Scroll(*HERE, "down", 50), Scroll(*HERE, "right", 1)],
+    ),
     ("type", {"text": "a\nb "}, [TypeText("a\nb ")]),
     ("keypress", {"keys": ["CTRL", "A"]}, [KeyCombo(("CTRL", "A"))]),
-    ("keypress", {"keys": ["DOWN", "DOWN"]}, [KeyCombo(("DOWN",)), KeyCombo(("DOWN",))]),
+    (
+        "keypress",
+        {"keys": ["DOWN", "DOWN"]},
+        [KeyCombo(("DOWN",)), KeyCombo(("DOWN",))],
+    ),
     ("wait", {}, [Wait(2.0)]),
     ("screenshot", {}, [TakeScreenshot()]),
 ]
@@ -184,13 +228,25 @@ COMMAND_CALLS: list[tuple[str, dict[str, Any], Action]] = [
     ("double_click", POINT, Click(720, 450, count=2)),
     ("right_click", POINT, Click(720, 450, "right")),
     ("move", POINT, Move(720, 450)),
-    ("drag", {"from_x": 0, "from_y": 0, "to_x": 500, "to_y": 500}, Drag(0, 0, 720, 450)),
-    ("drag", {"start_point": [0, 0], "end_box": [400, 400, 600, 600]}, Drag(0, 0, 720, 450)),
+    (
+        "drag",
+        {"from_x": 0, "from_y": 0, "to_x": 500, "to_y": 500},
+        Drag(0, 0, 720, 450),
+    ),
+    (
+        "drag",
+        {"start_point": [0, 0], "end_box": [400, 400, 600, 600]},
+        Drag(0, 0, 720, 450),
+    ),
     ("scroll", {"direction": "down"}, Scroll(720, 450, "down", 3)),
     ("scroll", {"direction": "down", "clicks": -4}, Scroll(720, 450, "up", 4)),
     ("type_text", {"text": "añ\n"}, TypeText("añ\n")),
     ("paste", {"text": "日本"}, TypeText("日本")),
-    ("press_key", {"key": "ctrl shift page down"}, KeyCombo(("ctrl", "shift", "page down"))),
+    (
+        "press_key",
+        {"key": "ctrl shift page down"},
+        KeyCombo(("ctrl", "shift", "page down")),
+    ),
     ("wait", {"thought": "it loads"}, Wait(1.0)),
     ("open_url", {"url": "example.org"}, OpenUrl("example.org")),
     ("go_back", {}, TraverseHistory("back")),
@@ -204,7 +260,11 @@ QWENS: list[tuple[str, dict[str, Any], Action]] = [
     ("double_click", {"coordinate": [500, 500]}, Click(720, 450, count=2)),
     ("triple_click", {"coordinate": [500, 500]}, Click(720, 450, count=3)),
     ("mouse_move", {"coordinate": "[500, 500]"}, Move(720, 450)),
-    ("left_click_drag", {"start_coordinate": [0, 0], "coordinate": [500, 500]}, Drag(0, 0, 720, 450)),
+    (
+        "left_click_drag",
+        {"start_coordinate": [0, 0], "coordinate": [500, 500]},
+        Drag(0, 0, 720, 450),
+    ),
     ("scroll", {"pixels": -500}, Scroll(720, 450, "down", 5)),
     ("hscroll", {"pixels": -200}, Scroll(720, 450, "left", 2)),
     ("key", {"keys": ["ctrl", "c"]}, KeyCombo(("ctrl", "c"))),
@@ -222,7 +282,9 @@ MEANINGS: list[tuple[Read, str, dict[str, Any], list[Action]]] = [
 
 
 @pytest.mark.parametrize(("read", "name", "args", "actions"), MEANINGS)
-def test_call_means_actions(read: Read, name: str, args: dict[str, Any], actions: list[Action]) -> None:
+def test_call_means_actions(
+    read: Read, name: str, args: dict[str, Any], actions: list[Action]
+) -> None:
     assert read(name, args) == actions
 
 
@@ -239,54 +301,165 @@ def test_every_call_of_tables_is_tested() -> None:
 
 
 PROBLEMS: list[tuple[Read, str, dict[str, Any], str]] = [
-    (gemini, "bash", {"command": "ls"}, f"there is no function 'bash'; there are {', '.join(OFFERED)}"),
-    (gemini, "click", {"x": 5}, "a point must be [x, y], or a box [x1, y1, x2, y2], in numbers, got {'x': 5}"),
-    (gemini, "click", {**AT, "button": "right"}, "'click' does not take button='right'; its arguments: x, y; there is"),
+    (
+        gemini,
+        "bash",
+        {"command": "ls"},
+        f"there is no function 'bash'; there are {', '.join(OFFERED)}",
+    ),
+    (
+        gemini,
+        "click",
+        {"x": 5},
+        "a point must be [x, y], or a box [x1, y1, x2, y2], in numbers, got {'x': 5}",
+    ),
+    (
+        gemini,
+        "click",
+        {**AT, "button": "right"},
+        "'click' does not take button='right'; its arguments: x, y; there is",
+    ),
     (gemini, "type", {}, "'text' is missing"),
-    (gemini, "type", {"text": "a", "press_enter": "maybe"}, "'press_enter' must be true or false, got 'maybe'"),
-    (gemini, "scroll", {**POINT, "direction": "sideways"}, "must be up, down, left or right, got 'sideways'"),
+    (
+        gemini,
+        "type",
+        {"text": "a", "press_enter": "maybe"},
+        "'press_enter' must be true or false, got 'maybe'",
+    ),
+    (
+        gemini,
+        "scroll",
+        {**POINT, "direction": "sideways"},
+        "must be up, down, left or right, got 'sideways'",
+    ),
     (gemini, "hotkey", {"keys": []}, "at least one key"),
-    (gemini, "scroll", {"direction": "up", "clicks": 0}, "more than 0 and at most 50 wheel clicks, got 0"),
-    (gemini, "drag_and_drop", {"x": 1, "y": 1}, "a point is missing: give end_x and end_y"),
+    (
+        gemini,
+        "scroll",
+        {"direction": "up", "clicks": 0},
+        "more than 0 and at most 50 wheel clicks, got 0",
+    ),
+    (
+        gemini,
+        "drag_and_drop",
+        {"x": 1, "y": 1},
+        "a point is missing: give end_x and end_y",
+    ),
     (gemini, "wait", {"seconds": 600}, "a wait takes 0 to 60 seconds, got 600"),
-    (anthropic, "left_click", {"coordinate": [1, 501]}, "'y' must lie on the screenshot, 0 to 499, got 501"),
-    (anthropic, "key", {"text": "Down", "repeat": 100}, "'repeat' must be a whole number, 1 to 20, got 100"),
-    (anthropic, "zoom", {"region": [0, 0, 9, 9]}, "'zoom' is not supported; look at the newest screenshot"),
+    (
+        anthropic,
+        "left_click",
+        {"coordinate": [1, 501]},
+        "'y' must lie on the screenshot, 0 to 499, got 501",
+    ),
+    (
+        anthropic,
+        "key",
+        {"text": "Down", "repeat": 100},
+        "'repeat' must be a whole number, 1 to 20, got 100",
+    ),
+    (
+        anthropic,
+        "zoom",
+        {"region": [0, 0, 9, 9]},
+        "'zoom' is not supported; look at the newest screenshot",
+    ),
     (anthropic, "cursor_position", {}, "it was not moved yet"),
     (anthropic, "bash", {"command": "ls"}, "there is no tool 'bash'"),
-    (openai, "click", {"button": "back", **AT}, "'button' must be left, right or wheel, got 'back'"),
-    (openai, "click", {**AT, "keys": 5}, "'keys' must be a key or a list of keys, got 5"),
+    (
+        openai,
+        "click",
+        {"button": "back", **AT},
+        "'button' must be left, right or wheel, got 'back'",
+    ),
+    (
+        openai,
+        "click",
+        {**AT, "keys": 5},
+        "'keys' must be a key or a list of keys, got 5",
+    ),
     (openai, "drag", {"path": [AT]}, "'path' must be a list of at least two points"),
-    (openai, "scroll", AT, "'scroll_x' or 'scroll_y' must be a number of pixels other than 0"),
-    (commands, "clack", POINT, "there is no command 'clack'; there are click, double_click"),
-    (commands, "double_click", {**AT, "button": "right"}, "its arguments: x, y; there is right_click"),
-    (commands, "batch", {"actions": [{"command": "wait"}], "stop": True}, "does not take stop=True"),
-    (commands, "batch", {"actions": [{"command": "wait"}] * 21}, "1 to 20 commands, got 21; nothing was done"),
-    (computer_use, "scroll", {}, "'pixels' must be a number above 0 for up, below 0 for down, got 0"),
-    (computer_use, "terminate", {"status": ["success"]}, "'status' must be success or failure, got ['success']"),
+    (
+        openai,
+        "scroll",
+        AT,
+        "'scroll_x' or 'scroll_y' must be a number of pixels other than 0",
+    ),
+    (
+        commands,
+        "clack",
+        POINT,
+        "there is no command 'clack'; there are click, double_click",
+    ),
+    (
+        commands,
+        "double_click",
+        {**AT, "button": "right"},
+        "its arguments: x, y; there is right_click",
+    ),
+    (
+        commands,
+        "batch",
+        {"actions": [{"command": "wait"}], "stop": True},
+        "does not take stop=True",
+    ),
+    (
+        commands,
+        "batch",
+        {"actions": [{"command": "wait"}] * 21},
+        "1 to 20 commands, got 21; nothing was done",
+    ),
+    (
+        computer_use,
+        "scroll",
+        {},
+        "'pixels' must be a number above 0 for up, below 0 for down, got 0",
+    ),
+    (
+        computer_use,
+        "terminate",
+        {"status": ["success"]},
+        "'status' must be success or failure, got ['success']",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("read", "name", "args", "message"), PROBLEMS)
-def test_call_without_meaning_reports_problem(read: Read, name: str, args: dict[str, Any], message: str) -> None:
+def test_call_without_meaning_reports_problem(
+    read: Read, name: str, args: dict[str, Any], message: str
+) -> None:
     assert message in problem(read(name, args))
 
 
 def test_batch_with_bad_actions_keeps_order() -> None:
     wait = {"command": "wait"}
-    first, nested, nameless, last = commands("batch", {"actions": [wait, {"command": "batch"}, {"text": "a"}, wait]})
+    first, nested, nameless, last = commands(
+        "batch", {"actions": [wait, {"command": "batch"}, {"text": "a"}, wait]}
+    )
     assert (first, last) == (Wait(1.0), Wait(1.0))
     assert "'batch' is not allowed in a batch; call it on its own" in problem([nested])
-    assert "must be {'command': …, 'arguments': …}, got {'text': 'a'}" in problem([nameless])
+    assert "must be {'command': …, 'arguments': …}, got {'text': 'a'}" in problem(
+        [nameless]
+    )
 
 
 def test_batch_reads_each_form() -> None:
     text = '{"text": "a"}'
     wrapped = {"type": "function", "function": {"name": "type_text", "arguments": text}}
-    items = [{"command": "click", **POINT}, {"command": "type_text", "arguments": text}, wrapped]
+    items = [
+        {"command": "click", **POINT},
+        {"command": "type_text", "arguments": text},
+        wrapped,
+    ]
     click, *typed = read_tool(COMMANDS, FunctionCall("batch", {"actions": items}))
-    assert [click.action, *(each.action for each in typed)] == [Click(720, 450), TypeText("a"), TypeText("a")]
-    assert [each.as_proposed for each in typed] == [{"name": "type_text", "args": {"text": "a"}}] * 2
+    assert [click.action, *(each.action for each in typed)] == [
+        Click(720, 450),
+        TypeText("a"),
+        TypeText("a"),
+    ]
+    assert [each.as_proposed for each in typed] == [
+        {"name": "type_text", "args": {"text": "a"}}
+    ] * 2
 
 
 def stock_of(fruit: str) -> str:
@@ -302,11 +475,20 @@ def test_problem_lists_only_offered_names() -> None:
     batch = FunctionCall("batch", {"actions": [{"command": "paste", "text": "a"}]})
     [refused] = read_tool(COMMANDS, batch, [stock_of], ["paste", "go_back"])
     assert "'paste' is excluded in this run" in problem([refused.action])
-    [refused] = read_tool(COMMANDS, FunctionCall("copy", {}), [stock_of], ["paste", "go_back"])
-    assert problem([refused.action]) == f"there is no command 'copy'; there are {', '.join(names)}"
-    [refused] = read_tool(COMPUTER_USE, FunctionCall("computer_use", {"action": "copy"}), (), ["hscroll"])
+    [refused] = read_tool(
+        COMMANDS, FunctionCall("copy", {}), [stock_of], ["paste", "go_back"]
+    )
+    assert (
+        problem([refused.action])
+        == f"there is no command 'copy'; there are {', '.join(names)}"
+    )
+    [refused] = read_tool(
+        COMPUTER_USE, FunctionCall("computer_use", {"action": "copy"}), (), ["hscroll"]
+    )
     assert "hscroll" not in problem([refused.action])
-    [refused] = read_computer_call({"actions": [{"type": "zoom"}]}, HALF, excluded=["drag"])
+    [refused] = read_computer_call(
+        {"actions": [{"type": "zoom"}]}, HALF, excluded=["drag"]
+    )
     assert "double_click, keypress, " in problem([refused.action])
 
 
@@ -330,10 +512,24 @@ def test_pixel_of_any_format_is_on_screen(value: Any, pixel: tuple[int, int]) ->
 
 @pytest.mark.parametrize(
     "value",
-    ["", "here", "3 of 4", "5 " * 200, [1, 2, 3], [True, False], [math.inf, 1], [10**400, 1], {}, {"x": 5}, True],
+    [
+        "",
+        "here",
+        "3 of 4",
+        "5 " * 200,
+        [1, 2, 3],
+        [True, False],
+        [math.inf, 1],
+        [10**400, 1],
+        {},
+        {"x": 5},
+        True,
+    ],
 )
 def test_pixel_of_nonsense_raises(value: Any) -> None:
-    with pytest.raises(Unreadable, match=r"a point must be \[x, y\], or a box .*, in numbers, got ") as raised:
+    with pytest.raises(
+        Unreadable, match=r"a point must be \[x, y\], or a box .*, in numbers, got "
+    ) as raised:
         pixel_of(value, SCREEN)
     assert len(str(raised.value)) < 300
     with pytest.raises(Unreadable, match="must be a number"):
@@ -344,31 +540,61 @@ def test_pixel_of_nonsense_raises(value: Any) -> None:
     ("decision", "confirmation"),
     [
         ({"decision": "allow"}, None),
-        ({"decision": "require_confirmation", "explanation": "x", "category": "y"}, Confirmation("x", "y")),
-        ({"decision": "block"}, Confirmation("the model's safety decision is {'decision': 'block'}", blocks=True)),
-        ({"decision": "allow all", "explanation": "harm"}, Confirmation("harm", blocks=True)),
-        ("require_confirmation", Confirmation("the model's safety decision is 'require_confirmation'")),
+        (
+            {"decision": "require_confirmation", "explanation": "x", "category": "y"},
+            Confirmation("x", "y"),
+        ),
+        (
+            {"decision": "block"},
+            Confirmation(
+                "the model's safety decision is {'decision': 'block'}", blocks=True
+            ),
+        ),
+        (
+            {"decision": "allow all", "explanation": "harm"},
+            Confirmation("harm", blocks=True),
+        ),
+        (
+            "require_confirmation",
+            Confirmation("the model's safety decision is 'require_confirmation'"),
+        ),
     ],
 )
-def test_confirmation_only_plain_go_needs_none(decision: Any, confirmation: Confirmation | None) -> None:
+def test_confirmation_only_plain_go_needs_none(
+    decision: Any, confirmation: Confirmation | None
+) -> None:
     assert read_confirmation(decision) == confirmation
 
 
 def test_proposal_keeps_call_as_it_came() -> None:
     decision = {"decision": "require_confirmation", "explanation": "pays"}
-    call = FunctionCall("add_user", {"text": "a", "intent": "open it", "safety_decision": decision})
+    call = FunctionCall(
+        "add_user", {"text": "a", "intent": "open it", "safety_decision": decision}
+    )
     proposal = read_proposal(call, SCREEN, FunctionNames({"add_user"}))
     assert (proposal.intent, proposal.confirmation) == ("open it", Confirmation("pays"))
     assert proposal.action == CallFunction("add_user", {"text": "a"})
     assert proposal.as_proposed == {"name": "add_user", "args": call.args}
-    assert read_proposal(FunctionCall("wait", {"reason": "it loads"}), SCREEN).intent == "it loads"
-    assert read_tool(COMMANDS, FunctionCall("wait", {"thought": "it loads"}))[0].intent == "it loads"
+    assert (
+        read_proposal(FunctionCall("wait", {"reason": "it loads"}), SCREEN).intent
+        == "it loads"
+    )
+    assert (
+        read_tool(COMMANDS, FunctionCall("wait", {"thought": "it loads"}))[0].intent
+        == "it loads"
+    )
 
 
 def test_confirmation_of_two_decisions_is_stricter() -> None:
     for first, second in (("allowed", "block"), ("block", "require_confirmation")):
-        args = {**POINT, "safety_decision": {"decision": first}, "safetyDecision": {"decision": second}}
-        assert "blocks=True" in repr(read_proposal(FunctionCall("click", args), SCREEN).confirmation)
+        args = {
+            **POINT,
+            "safety_decision": {"decision": first},
+            "safetyDecision": {"decision": second},
+        }
+        assert "blocks=True" in repr(
+            read_proposal(FunctionCall("click", args), SCREEN).confirmation
+        )
 
 
 @pytest.mark.parametrize(
@@ -380,29 +606,50 @@ def test_confirmation_of_two_decisions_is_stricter() -> None:
         ("press_key", "key_combination", {"keys": "Enter"}),
     ],
 )
-def test_excluded_name_holds_for_all_its_names(excluded: str, name: str, args: dict[str, Any]) -> None:
+def test_excluded_name_holds_for_all_its_names(
+    excluded: str, name: str, args: dict[str, Any]
+) -> None:
     names = FunctionNames(excluded=["drag_and_drop", excluded])
-    refused = InvalidAction(name, f"{excluded!r} is excluded in this run; use another action")
+    refused = InvalidAction(
+        name, f"{excluded!r} is excluded in this run; use another action"
+    )
     assert read_proposal(FunctionCall(name, args), SCREEN, names).action == refused
 
 
 def test_pointer_moves_with_calls_of_batch() -> None:
     drag = {"start_coordinate": [100, 50], "coordinate": [0, 0]}
-    named: list[tuple[str, Any]] = [("left_click", {}), ("mouse_move", PAIR), ("left_click", {})]
+    named: list[tuple[str, Any]] = [
+        ("left_click", {}),
+        ("mouse_move", PAIR),
+        ("left_click", {}),
+    ]
     named += [("left_click_drag", drag), ("key", {"text": "a"}), ("double_click", {})]
-    read = read_calls([Call(*each, is_computer=True) for each in named], HALF, pointer=(7, 8))
-    clicks = [proposal.action for proposals in read for proposal in proposals if isinstance(proposal.action, Click)]
+    read = read_calls(
+        [ToolUse(*each, is_computer=True) for each in named], HALF, pointer=(7, 8)
+    )
+    clicks = [
+        proposal.action
+        for proposals in read
+        for proposal in proposals
+        if isinstance(proposal.action, Click)
+    ]
     assert clicks == [Click(7, 8), Click(*HERE), Click(1, 1, count=2)]
-    assert "you last moved it to pixel (7, 8)" in problem(anthropic("cursor_position", {}, (7, 8)))
+    assert "you last moved it to pixel (7, 8)" in problem(
+        anthropic("cursor_position", {}, (7, 8))
+    )
 
 
-@pytest.mark.parametrize("actions", ["click", {"type": "click"}, [{"type": "wait"}] * 21])
+@pytest.mark.parametrize(
+    "actions", ["click", {"type": "click"}, [{"type": "wait"}] * 21]
+)
 def test_computer_call_without_list_does_nothing(actions: Any) -> None:
     for call, explanation in (
         ({"actions": actions}, "a list of 1 to 20 actions; nothing was done"),
         ({}, "there is no action 'computer'"),
     ):
-        assert explanation in problem([each.action for each in read_computer_call(call, HALF)])
+        assert explanation in problem(
+            [each.action for each in read_computer_call(call, HALF)]
+        )
 
 
 def test_safety_checks_become_one_confirmation() -> None:
@@ -412,5 +659,7 @@ def test_safety_checks_become_one_confirmation() -> None:
 
 
 def test_function_call_without_json_reports_problem() -> None:
-    [proposal] = read_function_call({"name": "users", "arguments": "{name: al}"}, functions=["users"])
+    [proposal] = read_function_call(
+        {"name": "users", "arguments": "{name: al}"}, functions=["users"]
+    )
     assert "the arguments of 'users' must be JSON" in problem([proposal.action])

@@ -16,7 +16,17 @@ from pytest_vnc_use.types import Region
 from support.chat_server import error, said
 from support.json_server import Reply
 from support.messages_server import MessagesServer, text
-from support.players import CLAIM, KEY, KINDS, QUESTION, Kind, frame_of, judges, opinion, value
+from support.players import (
+    CLAIM,
+    KEY,
+    KINDS,
+    QUESTION,
+    Kind,
+    frame_of,
+    judges,
+    opinion,
+    value,
+)
 
 CHAT, CLAUDE, GEMINI = KINDS["chat"], KINDS["anthropic"], KINDS["gemini"]
 
@@ -27,19 +37,39 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 
 
 def test_claim_holds_with_region_and_usage(kind: Kind) -> None:
-    answers = (opinion(box_2d=kind.box), opinion(verdict="fails"), opinion(verdict="unsure"))
+    answers = (
+        opinion(box_2d=kind.box),
+        opinion(verdict="fails"),
+        opinion(verdict="unsure"),
+    )
     with judges(kind, *map(kind.say, answers)) as asked:
         verdict = asked.ask()
-        assert (verdict.holds, bool(verdict.model), verdict.region) == (True, True, Region(360, 0, 1080, 450))
-        assert (verdict.claim, verdict.reason, verdict.frame) == (CLAIM, "The row says 2 apples.", asked.frame.ref)
-        assert (verdict.usage.input, verdict.usage.output + verdict.usage.thinking) == (1500, 100)
+        assert (verdict.holds, bool(verdict.model), verdict.region) == (
+            True,
+            True,
+            Region(360, 0, 1080, 450),
+        )
+        assert (verdict.claim, verdict.reason, verdict.frame) == (
+            CLAIM,
+            "The row says 2 apples.",
+            asked.frame.ref,
+        )
+        assert (verdict.usage.input, verdict.usage.output + verdict.usage.thinking) == (
+            1500,
+            100,
+        )
         [exchange] = asked.exchanges
         assert (exchange.purpose, exchange.error) == ("judge", "")
         shown = repr(exchange)
-        assert [each in shown for each in (CLAIM, f"sha256:{asked.frame.ref.digest}", KEY)] == [True, True, False]
+        assert [
+            each in shown for each in (CLAIM, f"sha256:{asked.frame.ref.digest}", KEY)
+        ] == [True, True, False]
         assert "computer" not in repr(asked.bodies)
         verdicts = [asked.ask(), asked.ask()]
-        assert [(verdict.kind, verdict.holds) for verdict in verdicts] == [("fails", False), ("unsure", False)]
+        assert [(verdict.kind, verdict.holds) for verdict in verdicts] == [
+            ("fails", False),
+            ("unsure", False),
+        ]
 
 
 def test_claim_unreadable_answer_is_asked_once_more(kind: Kind) -> None:
@@ -49,7 +79,11 @@ def test_claim_unreadable_answer_is_asked_once_more(kind: Kind) -> None:
         assert verdict
         assert (verdict.usage.input, len(asked.exchanges)) == (3000, 2)
         verdict = asked.ask()
-        assert (verdict.kind, verdict.usage.input, len(asked.exchanges)) == ("unsure", 3000, 4)
+        assert (verdict.kind, verdict.usage.input, len(asked.exchanges)) == (
+            "unsure",
+            3000,
+            4,
+        )
         assert "not the JSON that was asked for" in verdict.reason
 
 
@@ -63,13 +97,25 @@ def test_refusing_service_is_error_not_verdict(kind: Kind) -> None:
 
 
 def test_read_value_with_reason_and_region(kind: Kind) -> None:
-    with judges(kind, kind.say(value(box_2d=kind.box)), kind.say(value(value=None))) as asked:
+    with judges(
+        kind, kind.say(value(box_2d=kind.box)), kind.say(value(value=None))
+    ) as asked:
         reading = asked.read()
-        assert (reading.question, reading.value, reading.reason) == (QUESTION, {"apples": 2}, "The row says 2 apples.")
-        assert (reading.region, reading.frame) == (Region(360, 0, 1080, 450), asked.frame.ref)
+        assert (reading.question, reading.value, reading.reason) == (
+            QUESTION,
+            {"apples": 2},
+            "The row says 2 apples.",
+        )
+        assert (reading.region, reading.frame) == (
+            Region(360, 0, 1080, 450),
+            asked.frame.ref,
+        )
         assert (bool(reading.model), reading.usage.input) == (True, 1500)
         assert asked.server.refusals == []
-        assert [each in repr(asked.bodies) for each in (QUESTION, "#/$defs/Count")] == [True, True]
+        assert [each in repr(asked.bodies) for each in (QUESTION, "#/$defs/Count")] == [
+            True,
+            True,
+        ]
         assert asked.read().value is None
 
 
@@ -77,7 +123,9 @@ def test_read_unreadable_twice_is_inconclusive(kind: Kind) -> None:
     answers = ["Two.", value(), "Two.", '{"reason": "so"}']
     with judges(kind, *map(kind.say, answers)) as asked:
         assert asked.read().value == {"apples": 2}
-        with pytest.raises(Inconclusive, match="not the JSON that was asked for, twice"):
+        with pytest.raises(
+            Inconclusive, match="not the JSON that was asked for, twice"
+        ):
             asked.read()
         assert len(asked.exchanges) == 4
 
@@ -103,7 +151,9 @@ def test_server_without_binding_is_asked_unbound_afterwards() -> None:
     with judges(CHAT, error(503, "", "Loading model"), said(opinion())) as asked:
         assert asked.ask()
         assert all("response_format" in body for body in asked.bodies)
-    with judges(CHAT, said(opinion()), said(opinion(verdict="fails")), serve={"binds": False}) as asked:
+    with judges(
+        CHAT, said(opinion()), said(opinion(verdict="fails")), serve={"binds": False}
+    ) as asked:
         assert asked.ask()
         assert asked.ask().kind == "fails"
     assert ["response_format" in body for body in asked.bodies] == [True, False, False]
@@ -126,7 +176,9 @@ def test_chat_answer_cut_off_is_no_verdict() -> None:
 
 def test_opinion_in_text_unless_cut_quoted_or_ambiguous() -> None:
     thought = f"<think>It may fail: {opinion(verdict='fails')}</think>{opinion()}"
-    with judges(CHAT, said(thought), said(f"I looked at the row. {opinion()}")) as asked:
+    with judges(
+        CHAT, said(thought), said(f"I looked at the row. {opinion()}")
+    ) as asked:
         assert asked.ask()
         assert asked.ask()
     for words in (
@@ -143,14 +195,25 @@ def test_opinion_in_text_unless_cut_quoted_or_ambiguous() -> None:
     ("asked_kind", "settings", "box", "region"),
     [
         (CHAT, {}, [0, -5, 500, 2000], Region(0, 0, 720, 900)),
-        (CHAT, {"coordinates": "pixels"}, [123, 457, 1441, 901], Region(123, 457, 1440, 900)),
+        (
+            CHAT,
+            {"coordinates": "pixels"},
+            [123, 457, 1441, 901],
+            Region(123, 457, 1440, 900),
+        ),
         (GEMINI, {}, [-5, 0, 2000, 500], Region(0, 0, 720, 900)),
     ],
 )
-def test_region_is_pixels_inside_screen(asked_kind: Kind, settings: Any, box: Any, region: Region | None) -> None:
+def test_region_is_pixels_inside_screen(
+    asked_kind: Kind, settings: Any, box: Any, region: Region | None
+) -> None:
     with judges(asked_kind, asked_kind.say(opinion(box_2d=box)), **settings) as asked:
         assert asked.ask().region == region
-    size = "x from 0 to 1440 and y from 0 to 900" if settings else "x from 0 to 1000 and y from 0 to 1000"
+    size = (
+        "x from 0 to 1440 and y from 0 to 900"
+        if settings
+        else "x from 0 to 1000 and y from 0 to 1000"
+    )
     assert size in repr(asked.bodies[0])
 
 

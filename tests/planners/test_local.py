@@ -1,4 +1,6 @@
-"""What users write in Python: planners as functions, objects, classes and scripts, and functions for the model."""
+"""What users write in Python: planners as functions, objects, classes and scripts, and
+functions for the model.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,14 @@ from pytest_vnc_use.planners.local.callables import (
     scroll,
 )
 from pytest_vnc_use.planners.local.scripted import ScriptedPlanner, ScriptedTurn
-from pytest_vnc_use.types import Click, Decision, KeyCombo, Observation, Proposal, TypeText
+from pytest_vnc_use.types import (
+    Click,
+    Decision,
+    KeyCombo,
+    Observation,
+    Proposal,
+    TypeText,
+)
 from support.players import History
 
 
@@ -66,8 +75,15 @@ def decide(planner: Any, history: History = HISTORY) -> Decision:
 
 
 def test_callable_acts_under_its_address() -> None:
-    planners: dict[str, Any] = {"plan": plan, "plan_with": partial(plan_with, Click(1, 2))}
-    for name, planner in {**planners, "Acting.act": Acting, "Subclass": Subclass}.items():
+    planners: dict[str, Any] = {
+        "plan": plan,
+        "plan_with": partial(plan_with, Click(1, 2)),
+    }
+    for name, planner in {
+        **planners,
+        "Acting.act": Acting,
+        "Subclass": Subclass,
+    }.items():
         assert decide(planner).proposals == (Proposal(Click(1, 2)),)
         assert as_planner(planner).name == f"callable ({__name__}:{name})"
 
@@ -75,13 +91,24 @@ def test_callable_acts_under_its_address() -> None:
 @pytest.mark.parametrize(
     ("planner", "problem"),
     [
-        ("gemini", "must have `decide`, have `act`, or be a function that takes an observation"),
+        (
+            "gemini",
+            (
+                "must have `decide`, have `act`, or be a function that takes an"
+                " observation"
+            ),
+        ),
         (awaited, "(no `async def`)"),
         (WithoutName(), "must have a `name` for the report too"),
-        (NeedsModel, f"'{__name__}:NeedsModel' must be made without arguments: TypeError"),
+        (
+            NeedsModel,
+            f"'{__name__}:NeedsModel' must be made without arguments: TypeError",
+        ),
     ],
 )
-def test_planner_of_other_kind_raises_settings_error(planner: object, problem: str) -> None:
+def test_planner_of_other_kind_raises_settings_error(
+    planner: object, problem: str
+) -> None:
     with pytest.raises(SettingsError, match=re.escape(problem)):
         as_planner(planner)
 
@@ -89,7 +116,13 @@ def test_planner_of_other_kind_raises_settings_error(planner: object, problem: s
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        ([], "must be an action, a list of actions, finish(), give_up(reason) or a Decision, got []"),
+        (
+            [],
+            (
+                "must be an action, a list of actions, finish(), give_up(reason) or a"
+                " Decision, got []"
+            ),
+        ),
         (["click"], "must hold actions or proposals, got 'click'"),
         (Click("left", 2), "holds an invalid Click: x does not fit"),  # type: ignore[arg-type]
         (Decision("done"), "must be of the kind act, finished, gave_up, got 'done'"),  # type: ignore[arg-type]
@@ -97,13 +130,18 @@ def test_planner_of_other_kind_raises_settings_error(planner: object, problem: s
     ],
 )
 def test_answer_of_other_kind_raises_agent_failed(answer: Any, problem: str) -> None:
-    with pytest.raises(AgentFailed, match=rf"an answer of callable \({__name__}:plan_with\)") as raised:
+    with pytest.raises(
+        AgentFailed, match=rf"an answer of callable \({__name__}:plan_with\)"
+    ) as raised:
         decide(partial(plan_with, answer))
     assert problem in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
-PLANS = "from pytest_vnc_use.planners import finish\n\ndef order(observation): return finish()\n"
+PLANS = (
+    "from pytest_vnc_use.planners import finish\n\ndef order(observation): return"
+    " finish()\n"
+)
 
 
 ADDRESSES = {
@@ -114,9 +152,15 @@ ADDRESSES = {
 }
 
 
-def test_planner_is_named_by_module_and_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planner_is_named_by_module_and_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "their_shop").mkdir()
-    for name, source in (("__init__", ""), ("plans", PLANS), ("broken", "\n\nraise OSError('no\\nshop')\n")):
+    for name, source in (
+        ("__init__", ""),
+        ("plans", PLANS),
+        ("broken", "\n\nraise OSError('no\\nshop')\n"),
+    ):
         (tmp_path / "their_shop" / f"{name}.py").write_text(source, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     planner = named_planner("their_shop.plans:order")
@@ -131,20 +175,40 @@ def test_planner_is_named_by_module_and_name(tmp_path: Path, monkeypatch: pytest
 
 def test_helpers_return_actions_and_ends() -> None:
     assert key("Ctrl+Shift+P") == KeyCombo(("Ctrl+Shift+P",))
-    scrolls = [scroll(5, 6, dy=3), scroll(5, 6, dy=-3), scroll(5, 6, dx=1), scroll(5, 6, dx=-1, dy=0)]
-    assert [(each.direction, each.clicks) for each in scrolls] == [("down", 3), ("up", 3), ("right", 1), ("left", 1)]
+    scrolls = [
+        scroll(5, 6, dy=3),
+        scroll(5, 6, dy=-3),
+        scroll(5, 6, dx=1),
+        scroll(5, 6, dx=-1, dy=0),
+    ]
+    assert [(each.direction, each.clicks) for each in scrolls] == [
+        ("down", 3),
+        ("up", 3),
+        ("right", 1),
+        ("left", 1),
+    ]
     with pytest.raises(ValueError, match="by dx or by dy"):
         scroll(5, 6, dx=1, dy=1)
-    assert finish({"at": Path("x")}) == Decision("finished", '{"at": "x"}', params={"at": "x"})
-    assert finish({"order": 7}, message="ordered") == Decision("finished", "ordered", params={"order": 7})
+    assert finish({"at": Path("x")}) == Decision(
+        "finished", '{"at": "x"}', params={"at": "x"}
+    )
+    assert finish({"order": 7}, message="ordered") == Decision(
+        "finished", "ordered", params={"order": 7}
+    )
     assert give_up("no shop") == Decision("gave_up", "no shop")
 
 
 GAVE_UP = Decision("gave_up", "There is no basket.")
-TURNS: list[ScriptedTurn] = [[Click(1, 2), TypeText("alice")], [Proposal(Click(3, 4), "open the basket")], GAVE_UP]
+TURNS: list[ScriptedTurn] = [
+    [Click(1, 2), TypeText("alice")],
+    [Proposal(Click(3, 4), "open the basket")],
+    GAVE_UP,
+]
 
 
-@pytest.mark.parametrize("script", [TURNS, lambda observation: TURNS[len(observation.turns)]])
+@pytest.mark.parametrize(
+    "script", [TURNS, lambda observation: TURNS[len(observation.turns)]]
+)
 def test_script_is_followed_in_order(script: Any) -> None:
     planner, history = ScriptedPlanner(script), History()
     for proposals in (
@@ -193,7 +257,10 @@ def test_function_becomes_declaration_under_name_of_its_own() -> None:
         },
         "required": ["name", "apples"],
     }
-    for functions, taken in (([reset_shop, reset_shop], []), ([reset_shop], ["reset_shop"])):
+    for functions, taken in (
+        ([reset_shop, reset_shop], []),
+        ([reset_shop], ["reset_shop"]),
+    ):
         with pytest.raises(SettingsError, match="already has the name 'reset_shop'"):
             declare_all(functions, taken=taken)
 
@@ -216,7 +283,10 @@ def with_unknown_hint(value: Nowhere) -> None:  # type: ignore[name-defined]  # 
         (without_hint, "'value' of 'without_hint' needs a type hint"),
         (with_unknown_hint, "cannot be read: NameError: name 'Nowhere' is not defined"),
         (with_bytes, "'value' of 'with_bytes' must be"),
-        (awaited, "must be a normal function, got the coroutine or generator 'awaited'"),
+        (
+            awaited,
+            "must be a normal function, got the coroutine or generator 'awaited'",
+        ),
     ],
 )
 def test_function_that_cannot_be_declared_raises(unfit: Any, problem: str) -> None:

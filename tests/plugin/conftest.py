@@ -37,7 +37,10 @@ def recorded_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
         made = project_in(directory)
         ended = made.run("--vnc-record=auto")
         assert ended.code == 0, ended.out
-        assert "vnc-use: 1 recording written to __vnc_recordings__/test_till\n" in ended.out
+        assert (
+            "vnc-use: 1 recording written to __vnc_recordings__/test_till\n"
+            in ended.out
+        )
         (made.path / "asked.txt").unlink()
         return made.path
 
@@ -47,5 +50,7 @@ def recorded_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def recorded(recorded_once: Path, tmp_path: Path) -> Project:
     """The same with its recording, of which the planner was not asked yet."""
-    shutil.copytree(recorded_once, tmp_path / "project", ignore=shutil.ignore_patterns("runs"))
+    shutil.copytree(
+        recorded_once, tmp_path / "project", ignore=shutil.ignore_patterns("runs")
+    )
     return Project(tmp_path / "project")

@@ -1,4 +1,6 @@
-"""`--vnc-record=accept` at a terminal: pytest on the till, whose product has changed."""
+"""`--vnc-record=accept` at a terminal: pytest on the till, whose product has
+changed.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def test_claim(): ...
 @pytest.fixture
 def project(recorded: Project) -> Project:
     """Two recorded tests without a planner."""
-    recorded.write("test_till.py", TEST + TEST.replace("def test_till", "def test_other"))
+    recorded.write(
+        "test_till.py", TEST + TEST.replace("def test_till", "def test_other")
+    )
     recorded.copy_recording("test_other")
     (recorded.path / "conftest.py").unlink()
     return recorded
@@ -43,15 +47,29 @@ def project(recorded: Project) -> Project:
 
 def files_of(project: Project) -> dict[str, bytes]:
     root = project.path / "__vnc_recordings__"
-    return {str(file.relative_to(root)): file.read_bytes() for file in root.rglob("*") if file.is_file()}
+    return {
+        str(file.relative_to(root)): file.read_bytes()
+        for file in root.rglob("*")
+        if file.is_file()
+    }
 
 
 def reviewed(
-    project: Project, fault: str, *answers: str | Callable[[ForkedPython], object], options: str = ONE
+    project: Project,
+    fault: str,
+    *answers: str | Callable[[ForkedPython], object],
+    options: str = ONE,
 ) -> Reviewed:
     app = shlex.join([sys.executable, str(TILL), f"--fault={fault}"])
-    desktop = ["--vnc-server=qt", f"--vnc-app={app}", "--vnc-screen-size=800x400", "-ovnc_gate_seconds=2"]
-    return review(project.path, answers, "-p", "no:pytest-vnc", *desktop, *shlex.split(options))
+    desktop = [
+        "--vnc-server=qt",
+        f"--vnc-app={app}",
+        "--vnc-screen-size=800x400",
+        "-ovnc_gate_seconds=2",
+    ]
+    return review(
+        project.path, answers, "-p", "no:pytest-vnc", *desktop, *shlex.split(options)
+    )
 
 
 @pytest.mark.slow
@@ -60,18 +78,30 @@ def test_answers_hold_for_all_tests_bug_is_product(project: Project) -> None:
     ended = reviewed(project, "wrong total", YES, BUG, options="")
     assert (ended.code, len(ended.questions)) == (1, 2), ended.out
     first, second = ended.questions
-    assert re.findall(r"^  (recorded|now|difference) +/\S+$", first, re.MULTILINE) == ["recorded", "now", "difference"]
+    assert re.findall(r"^  (recorded|now|difference) +/\S+$", first, re.MULTILINE) == [
+        "recorded",
+        "now",
+        "difference",
+    ]
     assert re.search(r"m  mask its [\d,]+ px", second)
     assert "let the model continue" not in ended.out
-    assert ended.out.count("product: the word is misspelt (according to the reviewer)") >= 2
+    assert (
+        ended.out.count("product: the word is misspelt (according to the reviewer)")
+        >= 2
+    )
     assert "2 failed: 2 product" in ended.out
     assert files_of(project) == before
 
 
 def test_change_without_terminal_is_not_asked(project: Project) -> None:
-    ended = project.run("--vnc-record=accept", ONE, "-ovnc_gate_seconds=1", till="--fault=spelling")
+    ended = project.run(
+        "--vnc-record=accept", ONE, "-ovnc_gate_seconds=1", till="--fault=spelling"
+    )
     assert (ended.code, "anything else: no" in ended.out) == (1, False), ended.out
-    assert "No user was asked whether the screen is right: stdin is no terminal" in ended.out
+    assert (
+        "No user was asked whether the screen is right: stdin is no terminal"
+        in ended.out
+    )
 
 
 def test_reviewer_with_pytest_timeout_is_refused(project: Project) -> None:
@@ -82,12 +112,27 @@ def test_reviewer_with_pytest_timeout_is_refused(project: Project) -> None:
 @pytest.mark.slow
 def test_model_is_offered_if_judge_is_available(project: Project) -> None:
     project.write("conftest.py", PLANS)
-    project.write("test_till.py", f"{JUDGE}\n{TASK}def test_till(vnc_desktop): ...\n{CLAIM}")
+    project.write(
+        "test_till.py", f"{JUDGE}\n{TASK}def test_till(vnc_desktop): ...\n{CLAIM}"
+    )
     assert project.run("--vnc-record=rewrite").code == 0
-    project.write("test_till.py", f"import pytest\n{TASK}def test_till(vnc_desktop): ...\n{CLAIM}")
-    ended = reviewed(project, "moved button", "c\n", lambda process: process.send_signal(signal.SIGINT), options="")
+    project.write(
+        "test_till.py", f"import pytest\n{TASK}def test_till(vnc_desktop): ...\n{CLAIM}"
+    )
+    ended = reviewed(
+        project,
+        "moved button",
+        "c\n",
+        lambda process: process.send_signal(signal.SIGINT),
+        options="",
+    )
     till, claim = ended.questions
-    assert ["let the model continue" in question for question in (till, claim)] == [True, False], ended.out
+    assert ["let the model continue" in question for question in (till, claim)] == [
+        True,
+        False,
+    ], ended.out
     assert ended.code == 1, ended.out
     assert "1 failed, 1 passed" in ended.out
-    assert "inconclusive: drift before step 2 of 4: " in ended.out, "Ctrl-C is no answer"
+    assert (
+        "inconclusive: drift before step 2 of 4, click at (140, 224): " in ended.out
+    ), "Ctrl-C is no answer"

@@ -16,12 +16,14 @@ pytestmark = pytest.mark.desktop
 
 A_DOLLAR_A_MILLION = '[[price]]\nmodels = ["gemini-3.8-flash"]\ninput = 1\noutput = 1\n'
 CALL_DOLLARS = 1600 / 1e6
-"""Of an answer of the fake server's at these prices. A call is estimated at about 4,100 tokens before."""
+"""Of an answer of the fake server's at these prices. A call is estimated at about 4,100
+tokens before.
+"""
 
 TESTS = """
 import dataclasses
 import pytest
-from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
+from pytest_vnc_use.planners.gemini.computer_use import GeminiComputerUse
 
 def task(text, **settings):
     return pytest.mark.vnc_task(text, **{"expect": None, **settings})
@@ -85,7 +87,9 @@ def click_around(request: Request) -> Reply:
 
 
 @pytest.mark.slow
-def test_limits_end_tests_and_costs_are_reported(pytester: pytest.Pytester, run: Run) -> None:
+def test_limits_end_tests_and_costs_are_reported(
+    pytester: pytest.Pytester, run: Run
+) -> None:
     pytester.makepyfile(test_it=TESTS)
     pytester.makeconftest("import os; open('pid', 'w').write(str(os.getpid()))")
     (pytester.path / "prices.toml").write_text(A_DOLLAR_A_MILLION)
@@ -95,17 +99,26 @@ def test_limits_end_tests_and_costs_are_reported(pytester: pytest.Pytester, run:
             case "say nothing" | "be silent":
                 return hang()
             case "time out":
-                os.kill(int((pytester.path / "pid").read_text()), signal.SIGALRM)  # what pytest-timeout waits for
+                # what pytest-timeout waits for
+                os.kill(int((pytester.path / "pid").read_text()), signal.SIGALRM)
                 return hang()
             case "be done":
                 return text("done")
         return click_around(request)
 
     with GeminiServer(answer) as server:
-        result = run(server, "--vnc-scope=session", "-ovnc_prices=prices.toml", "--junit-xml=junit.xml")
+        result = run(
+            server,
+            "--vnc-scope=session",
+            "-ovnc_prices=prices.toml",
+            "--junit-xml=junit.xml",
+        )
     tests, asked = results(), Counter(map(task_of, server.requests))
     assert {name: test.triage for name, test in tests.items()} == {
-        **dict.fromkeys(("dollars", "estimated_dollars", "estimated_tokens", "judged", "timed_out"), "budget"),
+        **dict.fromkeys(
+            ("dollars", "estimated_dollars", "estimated_tokens", "judged", "timed_out"),
+            "budget",
+        ),
         "fixture": "settings",
         "unjudged": None,
     }, result.stdout.str()
@@ -119,27 +132,58 @@ def test_limits_end_tests_and_costs_are_reported(pytester: pytest.Pytester, run:
         assert 0.003 < dollars < 0.006
         assert tests[name].runs[0].dollars == pytest.approx(dollars, abs=1e-6)
         assert "and the next call may take" in tests[name].message
-    result.stdout.fnmatch_lines(["*budget: *the dollars of this test are used up: 0.0* of 0.009*--vnc-max-dollars*"])
-    result.stdout.fnmatch_lines(["budget: * ended as budget: *0 of 5,000, and the next call may take [67],*"])
-    result.stdout.fnmatch_lines(["*settings: the price of the model 'gemini-9-new' is unknown, *-o vnc_prices=*"])
     result.stdout.fnmatch_lines(
         [
-            f"vnc-use: {around + 4} model calls: {(around + 1) * 1500:,} input tokens "
-            f"({(around + 1) * 300:,} cached), {(around + 1) * 100} output tokens, $0.0*",
-            "vnc-use:   the service reported no usage for 3 of them; estimated at *,* tokens",
+            "*budget: *the dollars of this test are used up: 0.0* of"
+            " 0.009*--vnc-max-dollars*"
+        ]
+    )
+    result.stdout.fnmatch_lines(
+        ["budget: * ended as budget: *0 of 5,000, and the next call may take [67],*"]
+    )
+    result.stdout.fnmatch_lines(
+        [
+            "*settings: the price of the model 'gemini-9-new' is unknown, *-o"
+            " vnc_prices=*"
+        ]
+    )
+    result.stdout.fnmatch_lines(
+        [
+            (
+                f"vnc-use: {around + 4} model calls: {(around + 1) * 1500:,} input"
+                f" tokens ({(around + 1) * 300:,} cached), {(around + 1) * 100} output"
+                " tokens, $0.0*"
+            ),
+            (
+                "vnc-use:   the service reported no usage for 3 of them; estimated at"
+                " *,* tokens"
+            ),
             f"vnc-use:   ${around * CALL_DOLLARS:.4f} test_it.py::test_dollars",
         ]
     )
-    assert f'name="vnc_tokens_cached" value="{around * 300}"' in (pytester.path / "junit.xml").read_text()
+    assert (
+        f'name="vnc_tokens_cached" value="{around * 300}"'
+        in (pytester.path / "junit.xml").read_text()
+    )
 
 
 @pytest.mark.slow
 def test_workers_share_dollars_of_session(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makepyfile(TWO_TESTS)
     (pytester.path / "prices.toml").write_text(A_DOLLAR_A_MILLION)
-    options = ["-n2", "--vnc-session-max-dollars=0.02", "-ovnc_prices=prices.toml", "--vnc-max-steps=100"]
+    options = [
+        "-n2",
+        "--vnc-session-max-dollars=0.02",
+        "-ovnc_prices=prices.toml",
+        "--vnc-max-steps=100",
+    ]
     with GeminiServer(click_around) as server:
         result = run(server, *options)
     result.assert_outcomes(failed=2)
-    result.stdout.fnmatch_lines(["*the dollars of this session are used up: 0.0* of 0.02*--vnc-session-max-dollars*"])
+    result.stdout.fnmatch_lines(
+        [
+            "*the dollars of this session are used up: 0.0* of"
+            " 0.02*--vnc-session-max-dollars*"
+        ]
+    )
     assert 0 < len(server.requests) * CALL_DOLLARS <= 0.02 + 2 * CALL_DOLLARS

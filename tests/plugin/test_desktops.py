@@ -1,4 +1,6 @@
-"""Which desktop and program a test gets, and what a program or a desktop that ends makes of it."""
+"""Which desktop and program a test gets, and what a program or a desktop that ends
+makes of it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,15 @@ from support.vnc_servers import require
 
 pytestmark = pytest.mark.desktop
 
-DESKTOP = ("--vnc-server=xvnc", "-p", "no:cacheprovider", "-p", "no:pytest-vnc", "-p", "no:html")
+DESKTOP = (
+    "--vnc-server=xvnc",
+    "-p",
+    "no:cacheprovider",
+    "-p",
+    "no:pytest-vnc",
+    "-p",
+    "no:html",
+)
 LOOKING = """
 def look(vnc_desktop, name):
     vnc_desktop.write_file(f"{name}.txt", "left")
@@ -32,10 +42,19 @@ def programs() -> None:
 
 
 def test_desktop_is_kept_for_its_scope(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(test_a=LOOKING, test_b=LOOKING.replace("one", "three").replace("two", "four"))
-    pytester.runpytest_subprocess(*DESKTOP, "--vnc-scope=module").assert_outcomes(passed=4)
+    pytester.makepyfile(
+        test_a=LOOKING, test_b=LOOKING.replace("one", "three").replace("two", "four")
+    )
+    pytester.runpytest_subprocess(*DESKTOP, "--vnc-scope=module").assert_outcomes(
+        passed=4
+    )
     lines = (pytester.path / "desktops.txt").read_text(encoding="utf-8").splitlines()
-    assert [line.rpartition(" ")[0] for line in lines] == ["one 1", "two 2", "three 1", "four 2"]
+    assert [line.rpartition(" ")[0] for line in lines] == [
+        "one 1",
+        "two 2",
+        "three 1",
+        "four 2",
+    ]
     assert len({line.rpartition(" ")[2] for line in lines}) == 2
 
 
@@ -85,9 +104,13 @@ def test_after_it(vnc_agent):
 
 
 @pytest.mark.slow
-def test_ended_desktop_is_replaced_and_server_is_infra(pytester: pytest.Pytester) -> None:
+def test_ended_desktop_is_replaced_and_server_is_infra(
+    pytester: pytest.Pytester,
+) -> None:
     pytester.makepyfile(test_program=ENDS_PROGRAM, test_server=ENDS_SERVER)
-    result = pytester.runpytest_subprocess(*DESKTOP, "--vnc-app=xterm -e sleep 1234567", "--vnc-scope=module")
+    result = pytester.runpytest_subprocess(
+        *DESKTOP, "--vnc-app=xterm -e sleep 1234567", "--vnc-scope=module"
+    )
     result.assert_outcomes(passed=3, failed=2)
     killed = "the desktop: *exited with -9 (SIGKILL)*"
     result.stdout.fnmatch_lines([f"infra: {killed}", killed, "*2 infra*"])
@@ -97,20 +120,21 @@ def test_ended_desktop_is_replaced_and_server_is_infra(pytester: pytest.Pytester
 def test_program_ended_by_signal_names_step(pytester: pytest.Pytester) -> None:
     turns = scripted_conftest('[TypeText("it", press_enter=True), Wait(5)], [Wait(1)]')
     pytester.makeconftest(turns.replace("import Click,", "import Wait, Click,"))
-    pytester.makepyfile(
-        """
+    pytester.makepyfile("""
         import pytest
 
         @pytest.mark.vnc_task("Press enter", expect=None)
         def test_it(vnc_desktop):
             assert vnc_desktop.run(["true"]).exit_code == 0
-        """
-    )
+        """)
     crashes = "xterm -e 'read line; echo going down; kill -SEGV $PPID; sleep 60'"
     result = pytester.runpytest_subprocess(*DESKTOP, f"--vnc-app={crashes}")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["product: the program ended with SIGSEGV at step [12]: the program *exited with -11 (SIGSEGV)"]
+        [
+            "product: the program ended with SIGSEGV at step [12]: the program *exited"
+            " with -11 (SIGSEGV)"
+        ]
     )
     assert "infra" not in result.stdout.str()
 
@@ -156,17 +180,30 @@ def test_program_from_option_marker_fixture_has_redacted_output(
     monkeypatch.setenv("SHOP_PASSWORD", "tiefgeheim")
     pytester.makeconftest(scripted_conftest())
     pytester.makepyfile(PROGRAMS)
-    shop = pytester.makefile(".sh", shop="#!/bin/sh\necho the password is tiefgeheim\nexec xterm -e sleep 1111\n")
+    shop = pytester.makefile(
+        ".sh",
+        shop="#!/bin/sh\necho the password is tiefgeheim\nexec xterm -e sleep 1111\n",
+    )
     shop.chmod(0o755)
-    pytester.runpytest_subprocess(*DESKTOP, "--vnc-app=./shop.sh").assert_outcomes(passed=3)
-    logs = [log.read_text(encoding="utf-8") for log in (pytester.path / "runs").glob("*/logs/program.txt")]
+    pytester.runpytest_subprocess(*DESKTOP, "--vnc-app=./shop.sh").assert_outcomes(
+        passed=3
+    )
+    logs = [
+        log.read_text(encoding="utf-8")
+        for log in (pytester.path / "runs").glob("*/logs/program.txt")
+    ]
     assert logs.count("the password is <secret:SHOP_PASSWORD>") == 1
 
 
 def test_sockets_blocked_names_what_to_allow(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(vnc_desktop): ...")
     result = pytester.runpytest_subprocess(*DESKTOP, "--disable-socket", "-Werror")
-    result.stdout.fnmatch_lines(["infra: DesktopRefused: *pytest-socket*--allow-unix-socket*--allow-hosts=HOST*"])
+    result.stdout.fnmatch_lines(
+        [
+            "infra: DesktopRefused:"
+            " *pytest-socket*--allow-unix-socket*--allow-hosts=HOST*"
+        ]
+    )
 
 
 PROGRAM = "sh -c 'xterm & until [ -s told ]; do sleep 0.05; done; . ./told'"
@@ -209,7 +246,9 @@ def test_started_anew(vnc_desktop, tell):
 def test_no_test_passes_whose_program_has_crashed(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(scripted_conftest("[Click(5, 5)]"))
     pytester.makepyfile(CRASHES)
-    result = pytester.runpytest_subprocess(*DESKTOP, f"--vnc-app={PROGRAM}", "--reruns=1", timeout=400)
+    result = pytester.runpytest_subprocess(
+        *DESKTOP, f"--vnc-app={PROGRAM}", "--reruns=1", timeout=400
+    )
     triages = {name: (test.result, test.triage) for name, test in results().items()}
     assert triages == {
         "crash": ("failed", "product"),
@@ -217,6 +256,16 @@ def test_no_test_passes_whose_program_has_crashed(pytester: pytest.Pytester) -> 
         "ended_by_test": ("passed", None),
         "started_anew": ("passed", None),
     }
-    result.stdout.fnmatch_lines(["product: the program ended with exit code 139 before the test did: *"])
-    result.stdout.fnmatch_lines(["*_ test_crash_and_assertion _*", "the program ended with SIGSEGV: *", "*assert *"])
-    assert results()["crash_and_assertion"].message.startswith("the program ended with SIGSEGV: the program ")
+    result.stdout.fnmatch_lines(
+        ["product: the program ended with exit code 139 before the test did: *"]
+    )
+    result.stdout.fnmatch_lines(
+        [
+            "*_ test_crash_and_assertion _*",
+            "the program ended with SIGSEGV: *",
+            "*assert *",
+        ]
+    )
+    assert results()["crash_and_assertion"].message.startswith(
+        "the program ended with SIGSEGV: the program "
+    )

@@ -1,4 +1,6 @@
-"""The hooks for who builds on this plugin: what they receive, and what becomes of one that raises."""
+"""The hooks for who builds on this plugin: what they receive, and what becomes of one
+that raises.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,9 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use.plugin import hookspecs
-from pytest_vnc_use.plugin.redaction import SessionSecrets
-from pytest_vnc_use.plugin.runtest import ItemObserver
-from pytest_vnc_use.plugin.state import SECRETS, state_of
+from pytest_vnc_use.plugin.observer import ItemObserver
+from pytest_vnc_use.plugin.redaction import SECRETS, SessionSecrets
+from pytest_vnc_use.plugin.state import state_of
 from pytest_vnc_use.types import NO_FRAME, Drift, Region
 from support.gemini_server import GeminiServer, calls, text
 
@@ -58,14 +60,29 @@ def test_raising_hooks_on_worker_change_no_result(
     monkeypatch.setenv("PASSWORD", "hunter2hunter2")
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(TEST)
-    verdict = text(json.dumps({"reason": "I see it.", "verdict": "holds", "box_2d": None}))
-    result = run(model(calls(("click", {"x": 5, "y": 5, "intent": "open it"})), text("done"), verdict), "-n1")
+    verdict = text(
+        json.dumps({"reason": "I see it.", "verdict": "holds", "box_2d": None})
+    )
+    result = run(
+        model(
+            calls(("click", {"x": 5, "y": 5, "intent": "open it"})),
+            text("done"),
+            verdict,
+        ),
+        "-n1",
+    )
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         [
             "*hooks that raised; the results of the tests do not depend on them*",
-            "the hook pytest_vnc_step at conftest.py:10 raised Failed: not my day (test_*.py::test_it)",
-            "the hook pytest_vnc_verdict at conftest.py:* raised ValueError:  [[]2J<secret:PASSWORD> (test_*::test_it)",
+            (
+                "the hook pytest_vnc_step at conftest.py:10 raised Failed: not my day"
+                " (test_*.py::test_it)"
+            ),
+            (
+                "the hook pytest_vnc_verdict at conftest.py:* raised ValueError: "
+                " [[]2J<secret:PASSWORD> (test_*::test_it)"
+            ),
         ]
     )
     noted = Path("noted.txt").read_text().splitlines()
@@ -90,7 +107,9 @@ def test_raising_drift_hook_is_reported_once_without_secrets() -> None:
     manager.add_hookspecs(hookspecs)
     manager.register(SimpleNamespace(pytest_vnc_drift=hook))
     stash = {SECRETS: SessionSecrets({"PASSWORD": "hunter2hunter2"})}
-    item: Any = SimpleNamespace(ihook=manager.hook, stash=pytest.Stash(), config=SimpleNamespace(stash=stash))
+    item: Any = SimpleNamespace(
+        ihook=manager.hook, stash=pytest.Stash(), config=SimpleNamespace(stash=stash)
+    )
     state_of(item).runs = [Path("run-1")]
     observer = ItemObserver(item)
     for _ in range(3):

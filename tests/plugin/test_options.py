@@ -1,4 +1,6 @@
-"""Settings in ini files, on the command line and in variables; functions and planners that they name; `-m vnc`."""
+"""Settings in ini files, on the command line and in variables; functions and planners
+that they name; `-m vnc`.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,11 @@ vnc_runs_dir = "kept"
 vnc_app = "python ./app.py"
 vnc_env_file = ".env"
 """
-AS_TEXT = NATIVE.replace('["search", "go_back"]', "search, go_back").replace("[800, 600]", "800x600").replace('"', "")
+AS_TEXT = (
+    NATIVE.replace('["search", "go_back"]', "search, go_back")
+    .replace("[800, 600]", "800x600")
+    .replace('"', "")
+)
 TEST = """
 import os
 
@@ -36,7 +42,9 @@ def test_it(vnc_settings, pytestconfig):
     assert vnc_settings.runs_dir == str(pytestconfig.rootpath / "kept")
     assert vnc_settings.app == f"python {pytestconfig.rootpath}/app.py"
 """
-since_9 = pytest.mark.skipif(pytest.version_tuple < (9,), reason="pytest 9 brought native types")
+since_9 = pytest.mark.skipif(
+    pytest.version_tuple < (9,), reason="pytest 9 brought native types"
+)
 FILES = [
     pytest.param("pyproject.toml", f"[tool.pytest]\n{NATIVE}", marks=since_9),
     pytest.param("pyproject.toml", f"[tool.pytest.ini_options]\n{NATIVE}"),
@@ -52,7 +60,9 @@ def test_file_and_env_settings_work_from_any_directory(
     monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
     key = secrets.token_hex(16)
     (pytester.path / name).write_text(text, encoding="utf-8")
-    (pytester.path / ".env").write_text(f"VNC_USE_MAX_STEPS=7\nGOOGLE_API_KEY={key}\n", encoding="utf-8")
+    (pytester.path / ".env").write_text(
+        f"VNC_USE_MAX_STEPS=7\nGOOGLE_API_KEY={key}\n", encoding="utf-8"
+    )
     pytester.makepyfile(app="")
     (pytester.mkdir("tests") / "test_it.py").write_text(TEST)
     os.chdir("tests")  # pytester goes back
@@ -64,20 +74,34 @@ def test_file_and_env_settings_work_from_any_directory(
 
 WRONG = [
     pytest.param(
-        "pytest", "vnc_max_seconds = [1, 2]", "* vnc_max_seconds must be a number of * above 0, got *", marks=since_9
+        "pytest",
+        "vnc_max_seconds = [1, 2]",
+        "* vnc_max_seconds must be a number of * above 0, got *",
+        marks=since_9,
     ),
     (
         "pytest.ini_options",
         "vnc_env_file = '.env'",
-        "unknown environment variable VNC_USE_MAX_STEP. Did you mean VNC_USE_MAX_STEPS[?]",
+        (
+            "unknown environment variable VNC_USE_MAX_STEP. Did you mean"
+            " VNC_USE_MAX_STEPS[?]"
+        ),
     ),
-    ("pytest.ini_options", "vnc_ap = 'xcalc'", "unknown ini option vnc_ap. Did you mean vnc_app[?]"),
+    (
+        "pytest.ini_options",
+        "vnc_ap = 'xcalc'",
+        "unknown ini option vnc_ap. Did you mean vnc_app[?]",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("table", "line", "problem"), WRONG)
-def test_wrong_ini_option_is_usage_error(pytester: pytest.Pytester, table: str, line: str, problem: str) -> None:
-    (pytester.path / "pyproject.toml").write_text(f"[tool.{table}]\n{line}\n", encoding="utf-8")
+def test_wrong_ini_option_is_usage_error(
+    pytester: pytest.Pytester, table: str, line: str, problem: str
+) -> None:
+    (pytester.path / "pyproject.toml").write_text(
+        f"[tool.{table}]\n{line}\n", encoding="utf-8"
+    )
     (pytester.path / ".env").write_text("VNC_USE_MAX_STEP=7\n", encoding="utf-8")
     outcome = pytester.runpytest_subprocess(*QUIET)
     assert outcome.ret == pytest.ExitCode.USAGE_ERROR
@@ -85,7 +109,10 @@ def test_wrong_ini_option_is_usage_error(pytester: pytest.Pytester, table: str, 
 
 
 def test_module_without_functions_is_rejected() -> None:
-    with pytest.raises(SettingsError, match=r"must be a module that defines functions, got 'pytest_vnc_use.agent'"):
+    with pytest.raises(
+        SettingsError,
+        match=r"must be a module that defines functions, got 'pytest_vnc_use.agent'",
+    ):
         named_functions("pytest_vnc_use.agent")
 
 
@@ -115,8 +142,16 @@ def test_of_numbers(): ...
 @pytest.mark.usefixtures("without_settings")
 def test_m_vnc_selects_each_test_with_desktop(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_it=TESTS)
-    (pytester.path / "test_it.vnc.toml").write_text('[[test]]\nname = "pays"\ntask = "Pay"\n')
-    result = pytester.runpytest_subprocess("--collect-only", "-q", "--strict-markers", "-m", "vnc", *QUIET)
+    (pytester.path / "test_it.vnc.toml").write_text(
+        '[[test]]\nname = "pays"\ntask = "Pay"\n'
+    )
+    result = pytester.runpytest_subprocess(
+        "--collect-only", "-q", "--strict-markers", "-m", "vnc", *QUIET
+    )
     selected = {line.rpartition("::")[2] for line in result.outlines if "::" in line}
-    with_python = {name.partition("(")[0] for name in TESTS.split("def ") if name.startswith("test_")}
+    with_python = {
+        name.partition("(")[0]
+        for name in TESTS.split("def ")
+        if name.startswith("test_")
+    }
     assert selected == {*with_python, "pays"} - {"test_of_numbers"}

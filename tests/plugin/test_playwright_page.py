@@ -1,4 +1,6 @@
-"""Playwright's `page` in the Chromium of the test's desktop, with pytest-playwright as users have it."""
+"""Playwright's `page` in the Chromium of the test's desktop, with pytest-playwright as
+users have it.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,8 @@ import shlex
 
 import pytest
 
+from pytest_vnc_use.cli.init import browser_command
 from support.vnc_servers import require, require_package
-from support.witness_programs import QUIET
 
 CONFTEST = """
 import shutil
@@ -52,23 +54,29 @@ PAGE = (
 
 
 @pytest.fixture(autouse=True)
-def _with_playwright(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def _with_playwright(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     require_package("pytest_playwright")
-    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")  # `pytester` leaves Playwright's plugin out
+    # `pytester` leaves Playwright's plugin out
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")
 
 
 @pytest.mark.browser
 @pytest.mark.desktop
-def test_one_chromium_for_both(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_chromium_for_both(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     require("Xtigervnc")
     require("chromium")
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")  # a proxy that is not there, for Playwright's driver too
+    # a proxy that is not there, for Playwright's driver too
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.delenv("NO_PROXY", raising=False)
     monkeypatch.delenv("no_proxy", raising=False)
-    chromium = ["chromium", *QUIET, "--user-data-dir=profile", "--remote-debugging-port=0", PAGE]
     pytester.makeini(
-        "[pytest]\naddopts = -p no:pytest-vnc -p no:cacheprovider\nvnc_scope = session\n"
-        f"vnc_server = xvnc\nvnc_cdp = profile/DevToolsActivePort\nvnc_app = {shlex.join(chromium)}\n"
+        "[pytest]\naddopts = -p no:pytest-vnc -p no:cacheprovider\nvnc_scope ="
+        " session\nvnc_server = xvnc\nvnc_cdp = profile/DevToolsActivePort\nvnc_app ="
+        f" {browser_command()} {shlex.quote(PAGE)}\n"
     )
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(TESTS)
@@ -87,7 +95,14 @@ def test_one_chromium_for_both(pytester: pytest.Pytester, monkeypatch: pytest.Mo
 
 def test_page_of_other_browser_is_rejected(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(page, vnc_desktop): pass")
-    options = ("-p", "no:pytest-vnc", "-p", "no:cacheprovider", "-ovnc_cdp=127.0.0.1:9", "--browser=firefox")
+    options = (
+        "-p",
+        "no:pytest-vnc",
+        "-p",
+        "no:cacheprovider",
+        "-ovnc_cdp=127.0.0.1:9",
+        "--browser=firefox",
+    )
     result = pytester.runpytest_subprocess(*options, "--vnc-server=localhost::1")
     result.assert_outcomes(errors=1)
     problem = "*this test asks for 'firefox'. Mark it with @pytest.mark.only_browser*"

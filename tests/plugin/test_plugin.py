@@ -1,4 +1,6 @@
-"""The plugin as a user has it: sessions of pytest, a Qt program on Qt's VNC, a fake model server on HTTP."""
+"""The plugin as a user has it: sessions of pytest, a Qt program on Qt's VNC, a fake
+model server on HTTP.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pytest_vnc_use.agent.build import GEMINI_KEY_VARIABLES
+from pytest_vnc_use.agent.credentials import GEMINI_KEY_VARIABLES
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.plugin.markers import task_spec
+from pytest_vnc_use.plugin.tasks import task_spec
 from pytest_vnc_use.settings.settings import FIELDS, OPTIONS
 from support.gemini_server import GeminiServer, Reply, calls, text, wants_confirmation
 from support.pad_sessions import QUIET, results
@@ -23,15 +25,27 @@ from support.vnc_servers import VncServer
 Model = Callable[..., GeminiServer]
 Run = Callable[..., pytest.RunResult]
 
-HOLDS = text(json.dumps({"reason": "it is there", "verdict": "holds", "box_2d": [100, 100, 200, 200]}))
-FAILS = text(json.dumps({"reason": "the basket is empty", "verdict": "fails", "box_2d": None}))
+HOLDS = text(
+    json.dumps(
+        {"reason": "it is there", "verdict": "holds", "box_2d": [100, 100, 200, 200]}
+    )
+)
+FAILS = text(
+    json.dumps({"reason": "the basket is empty", "verdict": "fails", "box_2d": None})
+)
 DONE = text("done")
 CLICK = ("click", {"x": 500, "y": 500, "intent": "open the basket"})
-RISKY = calls(("click", wants_confirmation({"x": 500, "y": 500}, "this buys two apples")))
+RISKY = calls(
+    ("click", wants_confirmation({"x": 500, "y": 500}, "this buys two apples"))
+)
 
 
 def value(read: object) -> Reply:
-    return text(json.dumps({"reason": "it is written there", "value": read, "box_2d": [0, 0, 500, 500]}))
+    return text(
+        json.dumps(
+            {"reason": "it is written there", "value": read, "box_2d": [0, 0, 500, 500]}
+        )
+    )
 
 
 LIVE = '''
@@ -117,10 +131,16 @@ def plan(observation):
 """
 KEY = GeminiServer().api_key
 REPLIES = {
-    "corners": [calls(*(("click", {"x": grid, "y": grid}) for grid in (0, 500, 999))), text("clicked")],
+    "corners": [
+        calls(*(("click", {"x": grid, "y": grid}) for grid in (0, 500, 999))),
+        text("clicked"),
+    ],
     "several_calls": [
         calls(
-            CLICK, ("type", {"text": "two apples"}), ("press_key", {"key": "a"}), ("right_click", {"x": 10, "y": 10})
+            CLICK,
+            ("type", {"text": "two apples"}),
+            ("press_key", {"key": "a"}),
+            ("right_click", {"x": 10, "y": 10}),
         ),
         text("all done"),
     ],
@@ -128,7 +148,12 @@ REPLIES = {
     "allowed_by_policy": [RISKY, text("bought"), HOLDS, FAILS],
     "named_functions": [calls(("stock_of", {"fruit": "apples"})), text("There are 3.")],
     "key": [calls(CLICK), text(f"the key is {KEY}")],
-    "values": [calls(CLICK), DONE, value({"apples": 2, "total": "3.00"}), value({"apples": "two", "total": "3.00"})],
+    "values": [
+        calls(CLICK),
+        DONE,
+        value({"apples": 2, "total": "3.00"}),
+        value({"apples": "two", "total": "3.00"}),
+    ],
     "around": [DONE, DONE, HOLDS, DONE],
     "setup": [DONE],
 }
@@ -137,13 +162,31 @@ REPLIES = {
 
 @pytest.mark.slow
 @pytest.mark.desktop
-def test_live_session_carries_out_and_reports(pytester: pytest.Pytester, model: Model, run: Run) -> None:
+def test_live_session_carries_out_and_reports(
+    pytester: pytest.Pytester, model: Model, run: Run
+) -> None:
     pytester.syspathinsert()
     pytester.makepyfile(test_live=LIVE, warehouse=WAREHOUSE, clicks=CLICKS)
-    pytester.makefile(".toml", policy='[[rule]]\nname = "apples"\ndecision = "allow"\nexplanation = "apples"\n')
+    pytester.makefile(
+        ".toml",
+        policy=(
+            '[[rule]]\nname = "apples"\ndecision = "allow"\nexplanation = "apples"\n'
+        ),
+    )
     server = model(*(reply for replies in REPLIES.values() for reply in replies))
-    options = ["-v", "--tb=long", "-l", "--junitxml=junit.xml", "--html=report.html", "--self-contained-html"]
-    options += ["--vnc-screen-size=1440x900", "-ovnc_functions=warehouse", "--vnc-scope=session"]
+    options = [
+        "-v",
+        "--tb=long",
+        "-l",
+        "--junitxml=junit.xml",
+        "--html=report.html",
+        "--self-contained-html",
+    ]
+    options += [
+        "--vnc-screen-size=1440x900",
+        "-ovnc_functions=warehouse",
+        "--vnc-scope=session",
+    ]
     result = run(server, *options)
     result.assert_outcomes(passed=6, failed=3, errors=1)
     result.stdout.fnmatch_lines(["*1 click(*open the basket*"])
@@ -155,34 +198,57 @@ def test_live_session_carries_out_and_reports(pytester: pytest.Pytester, model: 
             "*1 of 2 claims*",
             "*holds: 'the basket is open'*",
             "*fails: 'the basket shows 2 apples'*",
-            "*the value is not a valid Basket: apples: Input should be a valid integer*got 'two'*",
+            (
+                "*the value is not a valid Basket: apples: Input should be a valid"
+                " integer*got 'two'*"
+            ),
             '*"apples": "two"*',
             f"vnc-use: {sum(map(len, REPLIES.values()))} model calls: *",
             "vnc-use:   $0.0* test_live.py::test_*",
         ]
     )
     junit = (pytester.path / "junit.xml").read_text(encoding="utf-8")
-    for hidden in ("the body is not reached", "Traceback", "During handling", "gemini_judge.py", KEY):
+    for hidden in (
+        "the body is not reached",
+        "Traceback",
+        "During handling",
+        "gemini_judge.py",
+        KEY,
+    ):
         assert hidden not in result.stdout.str() + junit
     files = [file for file in (pytester.path / "runs").rglob("*") if file.is_file()]
     assert files
     assert not [file for file in files if KEY.encode() in file.read_bytes()]
     assert server.refusals == []
     requests = iter(server.requests)
-    of_test = {name: [next(requests) for _ in replies] for name, replies in REPLIES.items()}
+    of_test = {
+        name: [next(requests) for _ in replies] for name, replies in REPLIES.items()
+    }
 
     def responses(name: str) -> list[dict[str, object]]:
-        return [part["functionResponse"] for part in of_test[name][1].contents[-1]["parts"]]
+        return [
+            part["functionResponse"] for part in of_test[name][1].contents[-1]["parts"]
+        ]
 
     first = responses("corners")[0]
     assert (first["name"], first["id"]) == ("click", "call-0-0")
     assert '"mimeType": "image/png"' in json.dumps(responses("corners"))
-    assert [response["name"] for response in responses("several_calls")][1:3] == ["type", "press_key"]
-    assert '"safety_acknowledgement": "true"' in json.dumps(responses("allowed_by_policy"))
+    assert [response["name"] for response in responses("several_calls")][1:3] == [
+        "type",
+        "press_key",
+    ]
+    assert '"safety_acknowledgement": "true"' in json.dumps(
+        responses("allowed_by_policy")
+    )
     assert "3 apples" in json.dumps(responses("named_functions"))
     tests = results()
-    around, setup = ([run.task for run in tests[name].runs] for name in ("around", "setup"))
-    assert (around, setup) == (["Fill the basket", "Buy it", "Empty the basket"], ["Open the shop"])
+    around, setup = (
+        [run.task for run in tests[name].runs] for name in ("around", "setup")
+    )
+    assert (around, setup) == (
+        ["Fill the basket", "Buy it", "Empty the basket"],
+        ["Open the shop"],
+    )
     page = (pytester.path / "report.html").read_text(encoding="utf-8")
     for shown in (
         *around[:2],
@@ -196,24 +262,42 @@ def test_live_session_carries_out_and_reports(pytester: pytest.Pytester, model: 
     assert [len(run.verdicts) for run in tests["around"].runs] == [0, 1, 0]
     assert (tests["around"].result, tests["setup"].triage) == ("passed", "inconclusive")
     of_junit = ElementTree.fromstring(junit).iter("property")
-    in_junit = [str(noted.get("value")) for noted in of_junit if noted.get("name") == "vnc_run"]
-    assert sorted(in_junit) == sorted(run.directory for test in tests.values() for run in test.runs)
+    in_junit = [
+        str(noted.get("value")) for noted in of_junit if noted.get("name") == "vnc_run"
+    ]
+    assert sorted(in_junit) == sorted(
+        run.directory for test in tests.values() for run in test.runs
+    )
     assert (a_call := tests["setup"].dollars)
     assert tests["around"].dollars == pytest.approx(4 * a_call, abs=1e-5)
 
 
 WRONG_ARGUMENTS = [
-    *(({"expect": claims}, "expect=…) must be a claim or several, got ") for claims in (" ", ["a", ""], [3], False)),
-    *(({"votes": votes}, "votes=…) must be an odd number, at least 1, got ") for votes in (2, "three")),
+    *(
+        ({"expect": claims}, "expect=…) must be a claim or several, got ")
+        for claims in (" ", ["a", ""], [3], False)
+    ),
+    *(
+        ({"votes": votes}, "votes=…) must be an odd number, at least 1, got ")
+        for votes in (2, "three")
+    ),
     ({"step": 3}, " has no argument 'step'"),
-    ({"record": "sometimes"}, "record=…) must be one of auto, replay, accept, rewrite, manual, off, got 'sometimes'"),
+    (
+        {"record": "sometimes"},
+        (
+            "record=…) must be one of auto, replay, accept, rewrite, manual, off, got"
+            " 'sometimes'"
+        ),
+    ),
     ({"secrets": [3]}, "secrets=…) must name environment variables, got "),
     ({"app": 3}, "app=…) must be a command line in one string, got 3"),
 ]
 
 
 @pytest.mark.parametrize(("arguments", "problem"), WRONG_ARGUMENTS)
-def test_wrong_marker_argument_is_rejected(arguments: dict[str, object], problem: str) -> None:
+def test_wrong_marker_argument_is_rejected(
+    arguments: dict[str, object], problem: str
+) -> None:
     with pytest.raises(SettingsError) as raised:
         task_spec(("Open the basket",), arguments)
     assert problem in str(raised.value)
@@ -263,29 +347,50 @@ def test_late_or_wrong_marker_on_worker_fails_test(pytester: pytest.Pytester) ->
             "settings: *test_wrong: vnc_task needs exactly one task*",
             "settings: *test_method: *got 'TestOfUnittest'*",
             "settings: *test_coroutine: *`async def` that no plugin runs. Write `def`*",
-            "settings: *test_models: *the same in all markers of a test, got 'None' and 'gemini-2'*",
+            (
+                "settings: *test_models: *the same in all markers of a test, got 'None'"
+                " and 'gemini-2'*"
+            ),
             "vnc-use: 6 failed: 6 settings",
         ]
     )
-    assert result.stdout.str().count("settings: vnc_task was added after the test was collected") >= 2
+    assert (
+        result.stdout.str().count(
+            "settings: vnc_task was added after the test was collected"
+        )
+        >= 2
+    )
 
 
 @pytest.mark.parametrize(
     ("option", "problem"),
     [
-        ("--vnc-session-max-dollars=1 --vnc-model=gemini-9-new", "the price of the model 'gemini-9-new'*"),
+        (
+            "--vnc-session-max-dollars=1 --vnc-model=gemini-9-new",
+            "the price of the model 'gemini-9-new'*",
+        ),
         ("--vnc-policy=policy.toml", "*policy.toml*rule 1*decision*"),
-        ("--vnc-secret=SHOP=hunter2", "--vnc-secret must be NAME, *or NAME=cmd:COMMAND, got 'SHOP=…'"),
+        (
+            "--vnc-secret=SHOP=hunter2",
+            "--vnc-secret must be NAME, *or NAME=cmd:COMMAND, got 'SHOP=…'",
+        ),
         ("", "*test_it: vnc_task needs exactly one task as text, got ()"),
     ],
 )
 def test_wrong_option_or_marker_is_usage_error(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, option: str, problem: str
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    option: str,
+    problem: str,
 ) -> None:
     monkeypatch.setenv("GOOGLE_API_KEY", "unused")
     pytester.makepyfile("import pytest\n@pytest.mark.vnc_task()\ndef test_it(): ...")
-    pytester.makefile(".toml", policy='[[rule]]\ndecision = "maybe"\naction = "click"\n')
-    result = pytester.runpytest_subprocess(*option.split(), "--vnc-planner=gemini", *QUIET)
+    pytester.makefile(
+        ".toml", policy='[[rule]]\ndecision = "maybe"\naction = "click"\n'
+    )
+    result = pytester.runpytest_subprocess(
+        *option.split(), "--vnc-planner=gemini", *QUIET
+    )
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {problem}"])
 
@@ -366,21 +471,38 @@ def test_with_other_plugins(vnc, record_mode, vnc_agent, vnc_settings):
 def test_markers_combine_beside_other_plugins(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tigervnc: VncServer
 ) -> None:
-    """pytest-vnc, pytest-recording and pytest-timeout are in use by one test; others lack a planner, or a key."""
+    """pytest-vnc, pytest-recording and pytest-timeout are in use by one test; others
+    lack a planner, or a key.
+    """
     for name in GEMINI_KEY_VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    pytester.makefile(".toml", lax='[[rule]]\nname = "all"\ndecision = "allow"\naction = "*"\n')
+    pytester.makefile(
+        ".toml", lax='[[rule]]\nname = "all"\ndecision = "allow"\naction = "*"\n'
+    )
     pytester.makepyfile(test_it=MARKED, test_by_hand=BY_HAND)
     host, port = tigervnc.address.split("::")
     # vnc_user is pytest-vnc's: the user name for its own server
-    pytester.makeini(f"[pytest]\nvnc_host = {host}\nvnc_port = {port}\nvnc_user = somebody\n")
-    options = ["--record-mode=none", "--block-network", "--allowed-hosts=127.0.0.1,/", "--timeout=60", "-Wignore"]
+    pytester.makeini(
+        f"[pytest]\nvnc_host = {host}\nvnc_port = {port}\nvnc_user = somebody\n"
+    )
+    options = [
+        "--record-mode=none",
+        "--block-network",
+        "--allowed-hosts=127.0.0.1,/",
+        "--timeout=60",
+        "-Wignore",
+    ]
     options += ["--vnc-server=qt", f"--vnc-app={PAD_LINE}", "--vnc-scope=session"]
     result = pytester.runpytest_subprocess(*options)
     result.assert_outcomes(passed=1 + 2 + 2 + 2 + 1, failed=2, errors=1)
     result.stdout.fnmatch_lines(["plugins: *recording-* vnc-2* vnc-use-* timeout-*"])
-    result.stdout.fnmatch_lines(["*ended as denied*this buys two apples*", "*task: Buy, strictly"])
-    missing = ["*no API key*", "*no planner is configured. *--vnc-record=manual*--vnc-planner=gemini*"]
+    result.stdout.fnmatch_lines(
+        ["*ended as denied*this buys two apples*", "*task: Buy, strictly"]
+    )
+    missing = [
+        "*no API key*",
+        "*no planner is configured. *--vnc-record=manual*--vnc-planner=gemini*",
+    ]
     result.stdout.fnmatch_lines(missing)
     assert "agent.py" not in result.stdout.str()
     assert "the body is not reached" not in result.stdout.str()
@@ -397,7 +519,9 @@ def pytest_unconfigure():
 
 
 @pytest.mark.usefixtures("without_settings")
-def test_session_without_tasks_loads_only_hooks_and_options(pytester: pytest.Pytester) -> None:
+def test_session_without_tasks_loads_only_hooks_and_options(
+    pytester: pytest.Pytester,
+) -> None:
     """A session that only collects tasks loads no library of pixels or models."""
     pytester.makeconftest(LOADED)
     pytester.makepyfile(
@@ -406,13 +530,20 @@ def test_session_without_tasks_loads_only_hooks_and_options(pytester: pytest.Pyt
     )
     off = [f"-pno:{plugin}" for plugin in ("html", "pytest-vnc", "langsmith_plugin")]
     command = [sys.executable, "-m", "pytest", "-s", *off]
-    plugin = ("plugin", *(f"plugin.{name}" for name in ("fixtures", "hookspecs", "options")))
+    names = ("fixtures", "hookspecs", "options", "registration")
+    plugin = ("plugin", *(f"plugin.{name}" for name in names))
     idle = pytester.run(*command, "test_idle.py")
-    idle.stdout.fnmatch_lines([" ".join(["*loaded", *plugin, "settings", "settings.settings"])])
+    idle.stdout.fnmatch_lines(
+        [" ".join(["*loaded", *plugin, "settings", "settings.settings"])]
+    )
     collecting = pytester.run(*command, "--collect-only", "test_task.py")
-    (loaded,) = (line.split() for line in collecting.outlines if line.startswith("loaded"))
+    (loaded,) = (
+        line.split() for line in collecting.outlines if line.startswith("loaded")
+    )
     assert "plugin.markers" in loaded
-    assert not {"langgraph", "google.genai", "twisted", "PIL", "numpy", "vncdotool"} & {*loaded}
+    assert not {"langgraph", "google.genai", "twisted", "PIL", "numpy", "vncdotool"} & {
+        *loaded
+    }
 
 
 def test_help_markers_and_fixtures_read_well(pytester: pytest.Pytester) -> None:
@@ -420,12 +551,22 @@ def test_help_markers_and_fixtures_read_well(pytester: pytest.Pytester) -> None:
     ours = output.partition("tests over VNC (pytest-vnc-use)")[2].partition("\n\n")[0]
     assert len(ours.splitlines()) <= 50, "our options fit on one screen"
     settings = [name.replace("_", "-") for name in FIELDS if name in OPTIONS]
-    assert re.findall(r"^  --vnc-([\w-]+)=", ours, re.MULTILINE) == [*settings, "secret"]
+    assert re.findall(r"^  --vnc-([\w-]+)=", ours, re.MULTILINE) == [
+        *settings,
+        "secret",
+    ]
     assert "vnc_rehearse (string)" in output
     markers = pytester.runpytest_subprocess("--markers").stdout.str()
     assert "@pytest.mark.vnc_task(task, *, expect=()" in markers
     assert "@pytest.mark.vnc: " in markers
     fixtures = pytester.runpytest_subprocess("--fixtures").stdout.str()
-    for fixture in ("vnc_settings", "vnc_desktop", "vnc_planner", "vnc_judge", "vnc_functions", "vnc_agent"):
+    for fixture in (
+        "vnc_settings",
+        "vnc_desktop",
+        "vnc_planner",
+        "vnc_judge",
+        "vnc_functions",
+        "vnc_agent",
+    ):
         assert f"\n{fixture} -- " in fixtures
     assert "no docstring" not in fixtures.partition("vnc_use")[2].partition("\n---")[0]

@@ -1,4 +1,6 @@
-"""`--vnc-record` and `vnc_healed` as a user has them: pytest in a process of its own, on the till."""
+"""`--vnc-record` and `vnc_healed` as a user has them: pytest in a process of its own,
+on the till.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,17 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
-from pytest_vnc_use.agent.build import GEMINI_KEY_VARIABLES
+from pytest_vnc_use.agent.credentials import GEMINI_KEY_VARIABLES
 from pytest_vnc_use.recordings import mode_of
+from pytest_vnc_use.recordings.store import FILE, Key, load
 from pytest_vnc_use.report.results import ItemResult, read_results
 from pytest_vnc_use.report.run_view import show_run
+from support.forked_python import run_python
+from support.paths import EXAMPLES
 from support.till_project import PLANS, TASK, TEST, Project
 from support.tills import TILL
 
@@ -31,11 +37,17 @@ def results_of(project: Project) -> dict[str, ItemResult]:
     return {test.test.rpartition("::test_")[2]: test for test in tests}
 
 
-def test_replay_without_key_saves_what_recorded_run_cost(recorded: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replay_without_key_saves_what_recorded_run_cost(
+    recorded: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in GEMINI_KEY_VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    text, live = recorded.file.read_text(encoding="utf-8"), '"live": {"seconds": 100.0, "dollars": 0.5}'
-    text, count = re.subn(r'"live": \{"seconds": [0-9.]+\}', live, text)  # this planner reports no calls, so no dollars
+    text, live = (
+        recorded.file.read_text(encoding="utf-8"),
+        '"live": {"seconds": 100.0, "dollars": 0.5}',
+    )
+    # this planner reports no calls, so no dollars
+    text, count = re.subn(r'"live": \{"seconds": [0-9.]+\}', live, text)
     assert count == 1, text
     recorded.file.write_text(text, encoding="utf-8")
     (recorded.path / "conftest.py").unlink()
@@ -43,11 +55,52 @@ def test_replay_without_key_saves_what_recorded_run_cost(recorded: Project, monk
     assert replayed.code == 0, replayed.out
     assert "vnc-use: 1 run planned by recording" in replayed.out
     expected = re.search(
-        r"vnc-use: 1 replayed test saved 9\d\.\d s compared with the recorded runs, and (.*)", replayed.out
+        r"vnc-use: 1 replayed test saved 9\d\.\d s compared with the recorded runs, and"
+        r" (.*)",
+        replayed.out,
     )
     assert expected, replayed.out
     assert expected[1] == "$0.5000 at the prices of the time of recording"
-    assert 'name="vnc_saved_s" value="9' in (recorded.path / "junit.xml").read_text(encoding="utf-8")
+    assert 'name="vnc_saved_s" value="9' in (recorded.path / "junit.xml").read_text(
+        encoding="utf-8"
+    )
+
+
+NOTES_IMPORTS = """
+import sys, threading
+
+importing = {}
+
+def note(event, arguments):
+    if event == "import":
+        importing.setdefault(threading.current_thread().name, arguments[0])
+
+sys.addaudithook(note)
+
+def pytest_unconfigure():
+    print("threads that import:", importing)
+"""
+
+
+@pytest.mark.slow
+def test_replay_imports_in_one_thread(recorded: Project) -> None:
+    """Two threads that parse modules at once can end CPython 3.11 in a SystemError."""
+    recorded.write("conftest.py", NOTES_IMPORTS)
+    # not forked: in those processes the engine is imported already
+    pytest_line = [sys.executable, "-m", "pytest", "-s", "-p", "no:pytest-vnc"]
+    desktop = [
+        "--vnc-server=qt",
+        f"--vnc-app={shlex.join([sys.executable, str(TILL)])}",
+    ]
+    replayed = subprocess.run(
+        [*pytest_line, *desktop, "--vnc-screen-size=800x400", "--vnc-record=replay"],
+        cwd=recorded.path,
+        capture_output=True,
+        text=True,
+    )
+    assert replayed.returncode == 0, replayed.stdout + replayed.stderr
+    (threads,) = re.findall("threads that import: {(.*)}", replayed.stdout)
+    assert re.findall("'([^']*)':", threads) == ["MainThread"]
 
 
 SHARED = f"""
@@ -64,13 +117,16 @@ def test_recording_after_other_test_is_not_healed_alone(project: Project) -> Non
     project.write("test_till.py", SHARED)
     shared = "--vnc-scope=module"
     assert project.run("--vnc-record=rewrite", shared).code == 0
-    then = project.file.with_stem("test_then")
+    then = project.file_of("test_then")
     text = then.read_text(encoding="utf-8")
     assert project.run("--vnc-record=replay", shared).code == 0
-    alone = project.run("--vnc-record=auto", shared, "-k", "then", "-ovnc_gate_seconds=5")
+    alone = project.run(
+        "--vnc-record=auto", shared, "-k", "then", "-ovnc_gate_seconds=5"
+    )
     assert alone.code == 1, alone.out
     assert (
-        "recorded after test_till.py::test_first, but this desktop is fresh. Run test_till.py::test_first" in alone.out
+        "recorded after test_till.py::test_first, but this desktop is fresh. Run"
+        " test_till.py::test_first" in alone.out
     )
     assert then.read_text(encoding="utf-8") == text
 
@@ -96,7 +152,10 @@ def breaks():
 
 {TASK.replace("expect=None", "expect=None, app=APP")}def test_toast(vnc_desktop):
 {rest_of("5.00")}"""
-CAUSE = "Fonts differ from the recording's machine: sans-serif is now {}, was Nimbus. drift before step 2 of 4"
+CAUSE = (
+    "Fonts differ from the recording's machine: sans-serif is now {}, was Nimbus. drift"
+    " before step 2 of 4"
+)
 
 
 @pytest.mark.slow
@@ -107,18 +166,38 @@ def test_healed_drift_and_transient_are_reported(recorded: Project) -> None:
     names = ("passes_later", "teardown", "unjudged", "toast")
     for name in names:
         recorded.copy_recording(f"test_{name}")
-    unjudged = recorded.file.with_stem("test_unjudged")
+    unjudged = recorded.file_of("test_unjudged")
     (font,) = re.findall(r'"sans-serif": "(.*?)"', text)
     confirmed = text.replace('"stays": ', '"confirmed_by": "user", "stays": ')
-    unjudged.write_text(confirmed.replace(f'"sans-serif": "{font}"', '"sans-serif": "Nimbus"'), "utf-8")
-    before = {name: recorded.file.with_stem(f"test_{name}").read_text("utf-8") for name in ("till", *names)}
-    unasked = recorded.run("-ovnc_gate_seconds=2", "test_till.py::test_till", till="--fault='moved button'")
-    assert (unasked.code, results_of(recorded)["till"].not_healed) == (1, ()), unasked.out
-    assert recorded.file.read_text("utf-8") == text, "a planner without a judge heals if it is asked to"
+    unjudged.write_text(
+        confirmed.replace(f'"sans-serif": "{font}"', '"sans-serif": "Nimbus"'), "utf-8"
+    )
+    before = {
+        name: recorded.file_of(f"test_{name}").read_text("utf-8")
+        for name in ("till", *names)
+    }
+    unasked = recorded.run(
+        "-ovnc_gate_seconds=2", "test_till.py::test_till", till="--fault='moved button'"
+    )
+    assert (unasked.code, results_of(recorded)["till"].not_healed) == (
+        1,
+        (),
+    ), unasked.out
+    assert recorded.file.read_text("utf-8") == text, (
+        "a planner without a judge heals if it is asked to"
+    )
     auto = "--vnc-record=auto", "-ovnc_gate_seconds=2"
-    strict = "-ovnc_healed=fail", "--vnc-transients=fail", "test_till.py::test_till", "test_till.py::test_toast"
+    strict = (
+        "-ovnc_healed=fail",
+        "--vnc-transients=fail",
+        "test_till.py::test_till",
+        "test_till.py::test_toast",
+    )
     failed = recorded.run(*auto, *strict, till="--fault='moved button'")
-    assert {name: test.result for name, test in results_of(recorded).items()} == {"till": "failed", "toast": "failed"}
+    assert {name: test.result for name, test in results_of(recorded).items()} == {
+        "till": "failed",
+        "toast": "failed",
+    }
     for problem in ("was healed", "showed an unrecorded transient frame"):
         assert f"the test passed, but its replay {problem}" in failed.out
     assert recorded.file.read_text("utf-8") == text
@@ -126,20 +205,41 @@ def test_healed_drift_and_transient_are_reported(recorded: Project) -> None:
     ended = recorded.run(*auto, *reports, till="--fault='moved button'")
     tests = results_of(recorded)
     healed = {"till", "passes_later"}
-    assert {name for name, test in tests.items() if test.result == "passed"} == {*healed, "toast"}, ended.out
+    assert {name for name, test in tests.items() if test.result == "passed"} == {
+        *healed,
+        "toast",
+    }, ended.out
     toast, unjudged_test = tests.pop("toast"), tests.pop("unjudged")
-    assert (unjudged_test.triage, unjudged_test.healed, unjudged_test.not_healed) == ("inconclusive", (), ())
+    assert (unjudged_test.triage, unjudged_test.healed, unjudged_test.not_healed) == (
+        "inconclusive",
+        (),
+        (),
+    )
     assert unjudged_test.message.startswith(CAUSE.format(font))
     for name, test in tests.items():
-        is_healed, step_way = name in healed, "healed" if name in healed else "not healed"
-        assert (recorded.file.with_stem(f"test_{name}").read_text("utf-8") != before[name]) == is_healed, name
+        is_healed, step_way = (
+            name in healed,
+            ("healed" if name in healed else "not healed"),
+        )
+        assert (
+            recorded.file_of(f"test_{name}").read_text("utf-8") != before[name]
+        ) == is_healed, name
         lines = [*test.healed] if is_healed else [*test.not_healed]
-        assert [line.partition(":")[0] for line in lines] == ["drift before step 2 of 4"], name
+        assert [line.partition(":")[0] for line in lines] == [
+            "drift before step 2 of 4, click at (140, 224)"
+        ], name
         word = "HEALED" if is_healed else "NOT HEALED"
-        assert f"{word} test_till.py::test_{name}: drift before step 2 of 4" in ended.out
-        ways = [step.mode for step in show_run(Path(test.runs[-1].directory)).view.steps]
+        assert (
+            f"{word} test_till.py::test_{name}: drift before step 2 of 4" in ended.out
+        )
+        ways = [
+            step.mode for step in show_run(Path(test.runs[-1].directory)).view.steps
+        ]
         assert ways == ["replayed", *[step_way] * 3], name
-    assert "TRANSIENT test_till.py::test_toast: after step 2 of 4 the screen showed an unrecorded" in ended.out
+    assert (
+        "TRANSIENT test_till.py::test_toast: after step 2 of 4 the screen showed an"
+        " unrecorded" in ended.out
+    )
     assert " with an unrecorded transient frame" in ended.out
     assert toast.runs[0].transients[0] in ended.out
     assert "1 transient" in (recorded.path / "report.html").read_text(encoding="utf-8")
@@ -170,22 +270,35 @@ def writable():
 
 @pytest.mark.slow
 def test_unwritable_recording_is_reported(project: Project) -> None:
-    """One that cannot be written before it is made performs nothing; later it fails a session that is for it."""
+    """One that cannot be written before it is made performs nothing; later it fails a
+    session that is for it.
+    """
     project.write("conftest.py", PLANS.replace("[NAME, ADD, ADD, PAY]", "[PAY]"))
     project.write("test_till.py", UNWRITABLE)
     done = project.run("--color=yes", "--vnc-scope=session", "--vnc-record=rewrite")
     assert (done.code, project.asked) == (1, 2), done.out
-    expected = r"\x1b\[31mvnc-use: 1 recording not written, though --vnc-record=rewrite asks for it: .*Errno"
+    expected = (
+        r"\x1b\[31mvnc-use: 1 recording not written, though --vnc-record=rewrite asks"
+        r" for it: .*Not a directory"
+    )
     assert re.search(expected, done.out), done.out
     problems = read_results(project.path / "runs" / "vnc-results.json").problems
-    assert [*problems] == ["the recording of test_till.py::test_rewrite could not be written"]
+    assert [*problems] == [
+        "the recording of test_till.py::test_rewrite could not be written"
+    ]
     blocked = results_of(project)["blocked"]
     assert (blocked.result, blocked.triage) == ("xfailed", "settings")
-    assert re.search(r"the recording '.*/test_blocked.json' cannot be written, so nothing is done", blocked.message)
-    assert "__vnc_recordings__' must be a directory in which you may make files" in blocked.message
+    assert re.search(
+        r"the recording '.*/test_blocked/recording.json' cannot be written, so nothing is done",
+        blocked.message,
+    )
+    assert (
+        "__vnc_recordings__' must be a directory in which you may make files"
+        in blocked.message
+    )
 
 
-KEPT_BY = re.compile(r"test_till\.py::test_till', which is not there any more: .* keep its recording by: (mv .*)")
+KEPT_BY = re.compile(r"keep its recording by: (.*)")
 PAID = TEST.replace("def test_till(", "def test_paid(")
 NEW = TEST.replace("def test_till(", "def test_new(")
 TREE = {
@@ -205,29 +318,123 @@ def test_recording_is_found_or_offered_where_it_fits(recorded: Project) -> None:
     for name, text in TREE.items():
         (recorded.path / name).parent.mkdir(exist_ok=True)
         recorded.write(name, text)
-        shutil.copytree(recordings, (recorded.path / name).with_name(recordings.name), dirs_exist_ok=True)
-    (recorded.path / "damaged" / recordings.name / "test_till" / "test_till.json").write_text("<<<<<<< HEAD\n")
+        shutil.copytree(
+            recordings,
+            (recorded.path / name).with_name(recordings.name),
+            dirs_exist_ok=True,
+        )
+    (
+        recorded.path / "damaged" / recordings.name / "test_till" / "test_till" / FILE
+    ).write_text("<<<<<<< HEAD\n")
     (recorded.path / "linked").mkdir()
     (recorded.path / "linked" / "test_link.py").symlink_to(Path("..", "test_till.py"))
-    chosen = (*("linked", "damaged", "another_task"), *(name for name in TREE if "renamed" in name))
+    chosen = (
+        *("linked", "damaged", "another_task"),
+        *(name for name in TREE if "renamed" in name),
+    )
     chosen += ("file_is_there/test_new.py",)
     options = ("--import-mode=importlib", "--vnc-record=replay", "--tb=line")
     ended = recorded.run(*options, *chosen)
-    tests = {test.test: test for test in read_results(recorded.path / "runs" / "vnc-results.json").tests}
+    tests = {
+        test.test: test
+        for test in read_results(recorded.path / "runs" / "vnc-results.json").tests
+    }
     assert len(tests) == 6, ended.out
     assert tests.pop("linked/test_link.py::test_till").result == "passed"
-    assert "holds the conflict marks of a merge" in tests.pop("damaged/test_till.py::test_till").message
-    assert all(test.message.startswith("there is no recording of") for test in tests.values()), ended.out
-    commands = {name: command for name, test in tests.items() if (command := KEPT_BY.search(test.message))}
-    assert {name.partition("/")[0] for name in commands} == {"renamed_function", "renamed_file"}
+    assert (
+        "holds the conflict marks of a merge"
+        in tests.pop("damaged/test_till.py::test_till").message
+    )
+    assert all(
+        test.message.startswith("there is no recording of") for test in tests.values()
+    ), ended.out
+    commands = {
+        name: command
+        for name, test in tests.items()
+        if (command := KEPT_BY.search(test.message))
+    }
+    assert {name.partition("/")[0] for name in commands} == {
+        "renamed_function",
+        "renamed_file",
+    }
     for command in commands.values():
-        subprocess.run(["sh", "-c", command[1]], check=True)
+        subprocess.run(["sh", "-c", command[1]], cwd=recorded.path, check=True)
     replayed = recorded.run(*options, *commands)
     assert (replayed.code, recorded.asked) == (0, 0), replayed.out
 
 
+def with_sets(function: str, *users: str) -> str:
+    mark = f'@pytest.mark.parametrize("user", {users!r})\n'
+    text = TEST.replace(TASK, mark + TASK)
+    return text.replace("def test_till(", f"def {function}(user, ")
+
+
+IN_CLASS = "import pytest\n\nclass TestSale:\n" + indent(
+    TEST.replace("import pytest\n", "").replace("(vnc", "(self, vnc"), "    "
+)
+MOVED = {
+    "class/test_till.py": (IN_CLASS, ["TestTill::test_till"]),
+    "capitals/test_till.py": (IN_CLASS, ["TestSale::test_till"]),
+    "function/test_till.py": (
+        with_sets("test_paid", "alice", "bob"),
+        ["test_till[alice]", "test_till[bob]"],
+    ),
+    "set/test_till.py": (
+        with_sets("test_till", "eve", "bob"),
+        ["test_till[alice]", "test_till[bob]"],
+    ),
+    "split/test_sale.py": (TEST, ["test_till", "test_other"]),
+    "moved/to a page/test_till.py": (TEST, ["test_till"]),
+}
+"""Test files whose tests have been renamed, with the tests that were recorded."""
+
+
+def keep_recording(recorded: Project, base: Path, test: str) -> Path:
+    """Store the project's recording as that of another test below `base`."""
+    file = "test_shop.py" if base.name == "split" else "test_till.py"
+    key = Key(base / file, f"{file}::{test}")
+    path = key.path
+    if base.name == "capitals":  # as its file was called before it had a digest
+        path = path.parent.with_name(test.replace("::", ".")) / FILE
+    parameters = '"parameters": ["user"], ' if "[" in test else ""
+    text = recorded.file.read_text("utf-8")
+    named = text.replace(
+        '"test": "test_till.py::test_till",', f'"test": "{key.test}", {parameters}'
+    )
+    shutil.copytree(recorded.file.parent, path.parent)
+    path.write_text(named, "utf-8")
+    return path
+
+
+@pytest.mark.slow
+def test_renamed_test_gets_command_that_works(recorded: Project) -> None:
+    for name, (text, tests) in MOVED.items():
+        file = recorded.path / name
+        file.parent.mkdir(parents=True)
+        file.write_text(text, "utf-8")
+        for test in tests:
+            keep_recording(recorded, recorded.path / name.partition("/")[0], test)
+    recorded.write("split/test_shop.py", "def test_other(): pass\n")
+    options = ("--import-mode=importlib", "--vnc-record=replay", "--tb=line", *MOVED)
+    ended = recorded.run(*options, "-k", "not bob or paid")
+    lost = read_results(recorded.path / "runs" / "vnc-results.json").tests
+    commands = {test.test: KEPT_BY.findall(test.message) for test in lost}
+    assert len(commands) == 7, ended.out
+    assert all(len(command) == 1 for command in commands.values()), ended.out
+    assert str(recorded.path) not in str(commands), "it is short where pytest started"
+    for (command,) in commands.values():
+        subprocess.run(["sh", "-c", command], cwd=recorded.path, check=True)
+    replayed = recorded.run(*options)
+    assert (replayed.code, recorded.asked) == (0, 0), replayed.out
+    assert "8 passed" in replayed.out
+    assert (
+        recorded.path / "split/__vnc_recordings__/test_shop/test_other/recording.json"
+    ).exists()
+
+
 RECORDED_AS = "import pytest\n" + "".join(
-    TASK.replace("expect=None", f"expect=None, record='{mode}'") + f"def test_{mode}(vnc_desktop): ...\n"
+    TASK.replace("expect=None", f"expect=None, record='{mode}'")
+    + f"def test_{mode}(vnc_desktop): ...\n"
     for mode in ("auto", "off", "rewrite", "replay")
 )
 BY_HAND = "def test_by_hand(vnc_agent): vnc_agent.click(140, 224)\n"
@@ -239,12 +446,22 @@ def test_replay_option_overrules_marker(project: Project) -> None:
     replayed = project.run("-ovnc_record=replay")
     assert (replayed.code, project.asked) == (1, 0), replayed.out
     tests = results_of(project)
-    expected = "--vnc-record=replay overrules record='off' of its marker; or take that out, and run it once with"
+    expected = (
+        "--vnc-record=replay overrules record='off' of its marker; or take that out,"
+        " and run it once with"
+    )
     assert expected in tests["off"].message
     assert tests.pop("by_hand").result == "passed", "it needs no recording"
-    assert {(test.result, test.triage) for test in tests.values()} == {("failed", "settings")}, replayed.out
-    left = project.run("-ovnc_record=replay", "--vnc-record=auto", "-k", "off or replay")
-    assert {name: test.result for name, test in results_of(project).items()} == {"off": "passed", "replay": "failed"}
+    assert {(test.result, test.triage) for test in tests.values()} == {
+        ("failed", "settings")
+    }, replayed.out
+    left = project.run(
+        "-ovnc_record=replay", "--vnc-record=auto", "-k", "off or replay"
+    )
+    assert {name: test.result for name, test in results_of(project).items()} == {
+        "off": "passed",
+        "replay": "failed",
+    }
     assert "there is no recording of" in left.out
     assert not project.file.parent.exists()
 
@@ -259,7 +476,7 @@ import pytest
 {TASK}def test_skips(vnc_agent):
     pytest.skip("not today")
 
-{TASK}{TASK.replace("Enter", "Again enter")}def test_goes_on(vnc_desktop):
+{TASK}{TASK}def test_goes_on(vnc_desktop):
     open("body.txt", "w").close()
 """
 
@@ -273,12 +490,19 @@ def test_drift_at_end_runs_body_first(recorded: Project) -> None:
     ended = recorded.run("-ovnc_gate_seconds=1", till="--fault='another mark'")
     tests = results_of(recorded)
     unclear = dict.fromkeys(("till", "skips", "goes_on"), "inconclusive")
-    assert {name: test.triage for name, test in tests.items()} == {**unclear, "asserts": "product"}, ended.out
+    assert {name: test.triage for name, test in tests.items()} == {
+        **unclear,
+        "asserts": "product",
+    }, ended.out
     for name in unclear:
-        assert tests[name].message.startswith("drift " if name == "goes_on" else "drift at the end: ")
+        assert tests[name].message.startswith(
+            "drift " if name == "goes_on" else "drift at the end: "
+        )
     assert "alice pays 6.00" in tests["asserts"].message
     assert ended.out.count("Captured drift call") == 1, "it stands beside the assertion"
-    assert not (recorded.path / "body.txt").exists(), "a task with steps left has no body to run"
+    assert not (recorded.path / "body.txt").exists(), (
+        "a task with steps left has no body to run"
+    )
 
 
 @pytest.mark.parametrize(
@@ -292,5 +516,49 @@ def test_drift_at_end_runs_body_first(recorded: Project) -> None:
         ("rewrite", True, True, True, "rewrite"),
     ],
 )
-def test_mode_of_option_and_circumstances(asked: str, exists: bool, ci: bool, has_planner: bool, mode: str) -> None:
+def test_mode_of_option_and_circumstances(
+    asked: str, exists: bool, ci: bool, has_planner: bool, mode: str
+) -> None:
     assert mode_of(asked, exists=exists, ci=ci, has_planner=has_planner) == mode
+
+
+OTHER_TASK = """
+import pytest
+
+@pytest.mark.vnc_task({task!r}, expect=None)
+def test_sign_in(vnc_desktop):
+    pass
+"""
+SIGN_IN = "Sign in as alice"
+
+
+@pytest.mark.parametrize(
+    ("task", "size", "problem"),
+    [
+        ("Sign in as bob", "1440x900", "has no recording of the task 'Sign in as bob'"),
+        (SIGN_IN, "800x600", "was recorded on a screen of 1440x900 pixels"),
+    ],
+)
+def test_recording_of_another_test_is_told_before_desktop_starts(
+    tmp_path: Path, task: str, size: str, problem: str
+) -> None:
+    recorded = "__vnc_recordings__/test_shop/test_sign_in"
+    shutil.copytree(EXAMPLES / recorded, tmp_path / recorded)
+    recording = load(tmp_path / recorded / FILE)
+    assert recording
+    test = tmp_path / "test_shop.py"
+    test.write_text(
+        OTHER_TASK.format(task=task.replace(SIGN_IN, recording.segments[0].task))
+    )
+    options = (
+        "--vnc-server=xvnc",
+        f"--vnc-screen-size={size}",
+        "--vnc-app=touch started",
+    )
+    done = run_python(
+        "pytest", *options, "--vnc-record=replay", cwd=tmp_path, timeout=100
+    )
+    assert problem in done.stdout
+    assert "1 error" in done.stdout
+    started = [*tmp_path.rglob("*VNC-server*"), *tmp_path.rglob("started")]
+    assert not started

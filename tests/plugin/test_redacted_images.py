@@ -1,4 +1,6 @@
-"""A test that types a secret where it can be read: its field is redacted in all screenshots that are stored or sent."""
+"""A test that types a secret where it can be read: its field is redacted in all
+screenshots that are stored or sent.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,11 @@ from support.gemini_server import GeminiServer, Reply, Request, calls, text
 from support.paths import PROGRAMS
 
 APP = shlex.join([sys.executable, str(PROGRAMS / "sign_in.py")])
-HOLDS = text(json.dumps({"reason": "it is there", "verdict": "holds", "box_2d": [100, 100, 200, 200]}))
+HOLDS = text(
+    json.dumps(
+        {"reason": "it is there", "verdict": "holds", "box_2d": [100, 100, 200, 200]}
+    )
+)
 READ = text(json.dumps({"reason": "it is there", "value": "in"}))
 TEST = """
 import pytest
@@ -37,7 +43,9 @@ def test_sign_in(vnc_agent):
 def test_look(): ...
 """
 FIELD, GREETING = np.s_[54:82, 64:356], np.s_[220:260, 60:300]
-"""The inside of the field, which shows the code, and where the program says who is signed in."""
+"""The inside of the field, which shows the code, and where the program says who is
+signed in.
+"""
 
 
 def answer(request: Request) -> Reply:
@@ -46,7 +54,11 @@ def answer(request: Request) -> Reply:
         return READ if "who?" in str(request.body) else HOLDS
     if "Look at it" in str(request.contents[0]):
         return text("done")
-    acts = calls(("type", {"text": "<secret:CODE>"})), calls(("press_key", {"key": "enter"})), text("done")
+    acts = (
+        calls(("type", {"text": "<secret:CODE>"})),
+        calls(("press_key", {"key": "enter"})),
+        text("done"),
+    )
     return acts[min(len(request.contents) // 2, 2)]
 
 
@@ -55,11 +67,16 @@ def screenshots(server: GeminiServer) -> Iterator[bytes]:
     for request in server.requests:
         yield from request.images
     for file in Path().rglob("*"):
-        if file.suffix in (".png", ".webp") and file.parent.name != "page":  # that one holds differences of screenshots
+        # that one holds differences of screenshots
+        if file.suffix in (".png", ".webp") and file.parent.name != "page":
             yield file.read_bytes()
         elif file.suffix == ".html":
             yield from map(
-                b64decode, re.findall(rb"data:image/(?:png|webp);base64,([A-Za-z0-9+/=]+)", file.read_bytes())
+                b64decode,
+                re.findall(
+                    rb"data:image/(?:png|webp);base64,([A-Za-z0-9+/=]+)",
+                    file.read_bytes(),
+                ),
             )
 
 
@@ -70,8 +87,10 @@ def test_no_screenshot_shows_field_of_secret(
     monkeypatch.setenv("CODE", "8264017359")
     Path("test_shop.py").write_text(TEST)
     with GeminiServer(answer) as server:
-        ended = run(server, f"--vnc-app={APP}", "--vnc-record=rewrite", "--html=report.html")
-        (recording,) = Path("__vnc_recordings__").rglob("*.json")
+        ended = run(
+            server, f"--vnc-app={APP}", "--vnc-record=rewrite", "--html=report.html"
+        )
+        (recording,) = Path("__vnc_recordings__").rglob("recording.json")
         made = recording.read_text()
         assert '"redacts": true' in made
         recording.write_text(made.replace('"redacts": true,', ""))
@@ -86,4 +105,8 @@ def test_no_screenshot_shows_field_of_secret(
     assert sum((screen[FIELD] == REDACTED_COLOUR).all() for screen in whole) >= 6
     assert not any((screen[GREETING] == REDACTED_COLOUR).any() for screen in whole)
     replayed.assert_outcomes(passed=1)
-    replayed.stdout.fnmatch_lines(["*test_look.json was recorded without redaction: *--vnc-record=rewrite*"])
+    replayed.stdout.fnmatch_lines(
+        [
+            "*test_look/recording.json* was recorded without redaction: *--vnc-record=rewrite*"
+        ]
+    )

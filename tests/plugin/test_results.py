@@ -1,4 +1,5 @@
-"""What a failure is reported as, and where: terminal, JUnit's XML, vnc-results.json, pytest-html, GitHub.
+"""What a failure is reported as, and where: terminal, JUnit's XML, vnc-results.json,
+pytest-html, GitHub.
 
 One session of tests that end in all ways: tests/test_snapshot.py.
 """
@@ -11,7 +12,7 @@ from pytest_vnc_use.errors import DesktopError, ScreenBlank
 from pytest_vnc_use.report.results import ItemResult, read_results, session_results
 from pytest_vnc_use.report.summaries import lines, markdown
 from pytest_vnc_use.triage import DesktopFailure, failure_of
-from support.pad_sessions import QUIET, results
+from support.pad_sessions import ON_PAD, QUIET, results, scripted_conftest
 
 OWN_DESKTOP = """
 import pytest
@@ -66,11 +67,15 @@ def test_rerunfailures_finds_triage(pytester: pytest.Pytester) -> None:
     assert {name: (test.result, test.triage) for name, test in tests.items()} == RERUN
     reruns = {name for name, test in tests.items() if test.retried_for}
     assert reruns == {name for name, (result, _) in RERUN.items() if result == "passed"}
-    result.stdout.fnmatch_lines(["vnc-use: 2 failed: 2 product", "vnc-use: 2 tried again: *"])
+    result.stdout.fnmatch_lines(
+        ["vnc-use: 2 failed: 2 product", "vnc-use: 2 tried again: *"]
+    )
 
 
 @pytest.mark.usefixtures("without_settings")
-def test_user_desktop_without_settings_is_reported(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_desktop_without_settings_is_reported(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     pytester.makeconftest(OWN_DESKTOP)
     pytester.makepyfile(
@@ -92,7 +97,12 @@ def test_user_desktop_without_settings_is_reported(pytester: pytest.Pytester, mo
     result = pytester.runpytest_subprocess(*QUIET)
     result.assert_outcomes(failed=1, errors=2)
     result.stdout.fnmatch_lines(["infra: DesktopError: all 3 are in use"] * 2)
-    result.stdout.fnmatch_lines(["vnc-use: 3 failed: 1 product, 2 infra", "FAILED *::test_fails - product: assert 0"])
+    result.stdout.fnmatch_lines(
+        [
+            "vnc-use: 3 failed: 1 product, 2 infra",
+            "FAILED *::test_fails - product: assert 0",
+        ]
+    )
 
 
 @pytest.mark.usefixtures("without_settings")
@@ -102,9 +112,12 @@ def test_session_without_desktop_writes_only_named_results(
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path / "summary.md"))
     pytester.makeconftest(OWN_DESKTOP)
     pytester.makepyfile(
-        "import pytest\n\ndef test_it(): assert 0\n\n@pytest.mark.skip\ndef test_later(vnc_desktop): ..."
+        "import pytest\n\ndef test_it(): assert 0\n\n@pytest.mark.skip\ndef"
+        " test_later(vnc_desktop): ..."
     )
-    result = pytester.runpytest_subprocess(*QUIET, "--html=report.html", "--junitxml=junit.xml")
+    result = pytester.runpytest_subprocess(
+        *QUIET, "--html=report.html", "--junitxml=junit.xml"
+    )
     result.assert_outcomes(failed=1, skipped=1)
     assert "vnc-use:" not in result.stdout.str()
     assert "Triage" not in (pytester.path / "report.html").read_text(encoding="utf-8")
@@ -113,34 +126,81 @@ def test_session_without_desktop_writes_only_named_results(
     runs, named = pytester.path / "runs", pytester.path / "deep" / "named.json"
     assert not runs.exists()
     assert not (pytester.path / "summary.md").exists()
-    pytester.runpytest_subprocess(*QUIET, "-k", "nothing", "--vnc-results=deep/named.json")
+    pytester.runpytest_subprocess(
+        *QUIET, "-k", "nothing", "--vnc-results=deep/named.json"
+    )
     assert read_results(named).tests == ()
-    assert (runs / "vnc-results.json").read_bytes() == named.read_bytes(), "for who has only the runs"
+    assert (runs / "vnc-results.json").read_bytes() == named.read_bytes(), (
+        "for who has only the runs"
+    )
 
 
-def test_unwritable_results_end_no_session(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unwritable_results_end_no_session(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (pytester.path / "file").touch()
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path / "no" / "directory" / "summary.md"))
+    monkeypatch.setenv(
+        "GITHUB_STEP_SUMMARY", str(pytester.path / "no" / "directory" / "summary.md")
+    )
     pytester.makeconftest(OWN_DESKTOP)
     pytester.makepyfile("def test_it(vnc_desktop): ...")
-    result = pytester.runpytest_subprocess(*QUIET, "--vnc-results=file/named.json", "--vnc-runs-dir=file/runs")
+    result = pytester.runpytest_subprocess(
+        *QUIET, "--vnc-results=file/named.json", "--vnc-runs-dir=file/runs"
+    )
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines(
         [
             "vnc-use: the results could not be written: *file*",
-            "vnc-use: the job summary for GitHub, GITHUB_STEP_SUMMARY='*summary.md', cannot be written: No such *",
+            (
+                "vnc-use: the job summary for GitHub,"
+                " GITHUB_STEP_SUMMARY='*summary.md', cannot be written: No such *"
+            ),
             "vnc-use: the report could not be written: *",
         ]
     )
 
 
+@pytest.mark.desktop
+def test_report_of_many_runs_is_announced(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(scripted_conftest())
+    pytester.makepyfile(
+        """
+        def test_few(vnc_agent): vnc_agent.run("Do nothing", expect=None)
+
+        def test_many(vnc_agent):
+            for _ in range(20):
+                vnc_agent.run("Do nothing", expect=None)
+        """
+    )
+    line = "*vnc-use: writing the report of 21 runs"
+    many = pytester.runpytest_subprocess(*ON_PAD)
+    many.stdout.fnmatch_lines([line, "vnc-use: report in runs/index.html"])
+    few = pytester.runpytest_subprocess(*ON_PAD, "-k", "few")
+    few.stdout.fnmatch_lines(["vnc-use: report in runs/index.html"])
+    few.stdout.no_fnmatch_line("*writing the report*")
+
+
 def test_github_summary_counts_healed_and_cuts_rows() -> None:
-    healed = ItemResult("test_it.py::test_one", "passed", healed=("drifted",), not_healed=("drifted before",))
-    failed = ItemResult("test_it.py::test_two", "failed", "product", not_healed=("drifted",))
+    healed = ItemResult(
+        "test_it.py::test_one",
+        "passed",
+        healed=("drifted",),
+        not_healed=("drifted before",),
+    )
+    failed = ItemResult(
+        "test_it.py::test_two", "failed", "product", not_healed=("drifted",)
+    )
     shown = markdown(session_results("", "", [healed, failed])).splitlines()
     assert "1 healed  " in shown
-    assert "1 not healed: a model continued after a drift, and the test did not pass  " in shown
-    long = session_results("", "", [ItemResult(f"test_{number}", "failed", "product") for number in range(103)])
+    assert (
+        "1 not healed: a model continued after a drift, and the test did not pass  "
+        in shown
+    )
+    long = session_results(
+        "",
+        "",
+        [ItemResult(f"test_{number}", "failed", "product") for number in range(103)],
+    )
     assert markdown(long).count("\n| test") == 101
     assert markdown(long).endswith("and 3 more\n")
     assert [*lines(long)] == ["103 failed: 103 product"]
@@ -149,13 +209,24 @@ def test_github_summary_counts_healed_and_cuts_rows() -> None:
 @pytest.mark.parametrize(
     ("end", "line"),
     [
-        ("raise KeyboardInterrupt", "1 test did not end, as the session was interrupted; nothing was recorded of it\n"),
+        (
+            "raise KeyboardInterrupt",
+            (
+                "1 test did not end, as the session was interrupted; nothing was"
+                " recorded of it\n"
+            ),
+        ),
         ("pytest.exit('enough')", "1 failed: 1 infra\n"),
     ],
 )
-def test_test_in_which_session_ends_is_infra(pytester: pytest.Pytester, end: str, line: str) -> None:
+def test_test_in_which_session_ends_is_infra(
+    pytester: pytest.Pytester, end: str, line: str
+) -> None:
     pytester.makeconftest(OWN_DESKTOP)
-    pytester.makepyfile(f"import pytest\ndef test_before(vnc_desktop): ...\ndef test_ends(vnc_desktop): {end}")
+    pytester.makepyfile(
+        "import pytest\ndef test_before(vnc_desktop): ...\ndef test_ends(vnc_desktop):"
+        f" {end}"
+    )
     result = pytester.runpytest_subprocess(*QUIET, "--vnc-record=rewrite")
     assert result.ret != pytest.ExitCode.OK
     assert (results()["ends"].result, results()["ends"].triage) == ("error", "infra")
@@ -176,7 +247,15 @@ def test_blank_screen_of_hanging_program_is_its_fault() -> None:
 
 
 @pytest.mark.parametrize(
-    ("end", "has_failed"), [("exited with -11 (SIGSEGV)", True), ("exited with 139", True), ("exited with 0", False)]
+    ("end", "has_failed"),
+    [
+        ("exited with -11 (SIGSEGV)", True),
+        ("exited with 139", True),
+        ("exited with 0", False),
+    ],
 )
 def test_program_has_failed_unless_it_was_closed(end: str, *, has_failed: bool) -> None:
-    assert DesktopFailure(f"the program 'pad' {end}\nWARNING", of_program=True).has_failed == has_failed
+    assert (
+        DesktopFailure(f"the program 'pad' {end}\nWARNING", of_program=True).has_failed
+        == has_failed
+    )

@@ -1,4 +1,6 @@
-"""Nothing that pytest reports holds the value of a secret: in the terminal, JUnit's XML, pytest-html, live logs."""
+"""Nothing that pytest reports holds the value of a secret: in the terminal, JUnit's
+XML, pytest-html, live logs.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,13 @@ def test_subtests(value, subtests):
 def shapes(value: str) -> list[str]:
     """Return the spellings of a value, and pieces of it that would tell most of it."""
     raw = value.encode()
-    whole = [value, json.dumps(value)[1:-1], repr(value)[1:-1], ascii(value)[1:-1], quote(value)]
+    whole = [
+        value,
+        json.dumps(value)[1:-1],
+        repr(value)[1:-1],
+        ascii(value)[1:-1],
+        quote(value),
+    ]
     whole += [html.escape(value), base64.b64encode(raw).decode()[:-3]]
     return [*whole, value[:8], value[-8:], "battery"]
 
@@ -146,8 +154,21 @@ def pytest_vnc_step(item, step):
 @pytest.mark.parametrize(
     "options",
     [
-        (*QUIET, "-n2", "-l", "-rA", "-vv", "--vnc-secret=SHOP_PASSWORD=env:SHOP_PASSWORD", "test_leaks.py"),
-        (*ON_PAD, *"--tb=native --full-trace -l -rA --color=yes --log-cli-level=INFO".split(), "-k", "not parameter"),
+        (
+            *QUIET,
+            "-n2",
+            "-l",
+            "-rA",
+            "-vv",
+            "--vnc-secret=SHOP_PASSWORD=env:SHOP_PASSWORD",
+            "test_leaks.py",
+        ),
+        (
+            *ON_PAD,
+            *"--tb=native --full-trace -l -rA --color=yes --log-cli-level=INFO".split(),
+            "-k",
+            "not parameter",
+        ),
     ],
     ids=["xdist", "native"],
 )
@@ -155,12 +176,23 @@ def test_no_report_shows_secret(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
 ) -> None:
     temporary = pytester.mkdir("temporary")
-    for name, text in {"SHOP_PASSWORD": SECRET, "LATE": "late-secret-5", "TMPDIR": str(temporary)}.items():
+    for name, text in {
+        "SHOP_PASSWORD": SECRET,
+        "LATE": "late-secret-5",
+        "TMPDIR": str(temporary),
+    }.items():
         monkeypatch.setenv(name, text)
     pytester.makeconftest(STEP)
     pytester.makepyfile(test_leaks=LEAKS, test_others=OTHERS)
-    reports = ("--junit-xml=junit.xml", "-ojunit_logging=all", "--html=report.html", "--log-file=log.log")
-    result = pytester.runpytest_subprocess(*options, *reports, "--vnc-secret=LATE", timeout=400)
+    reports = (
+        "--junit-xml=junit.xml",
+        "-ojunit_logging=all",
+        "--html=report.html",
+        "--log-file=log.log",
+    )
+    result = pytester.runpytest_subprocess(
+        *options, *reports, "--vnc-secret=LATE", timeout=400
+    )
     terminal = result.stdout.str() + result.stderr.str()
     assert "INTERNALERROR" not in terminal
     assert not Path("leaks.txt").exists(), Path("leaks.txt").read_text()
@@ -171,9 +203,17 @@ def test_no_report_shows_secret(
         assert "12345678" in Path("junit.xml").read_text()
     assert "<secret:LATE>" in Path("log.log").read_text()
     suffixes = (".py", ".pyc", ".png")
-    files = [each for each in Path().rglob("*") if each.is_file() and each.suffix not in suffixes]
+    files = [
+        each
+        for each in Path().rglob("*")
+        if each.is_file() and each.suffix not in suffixes
+    ]
     terminal += "\n".join(each.read_text("utf-8", "replace") for each in files)
-    lines = [line for line in terminal.splitlines() if any(shape in line for shape in (*shapes(SECRET), "late-secret"))]
+    lines = [
+        line
+        for line in terminal.splitlines()
+        if any(shape in line for shape in (*shapes(SECRET), "late-secret"))
+    ]
     assert lines == []
 
 
@@ -195,14 +235,20 @@ class TestClass:
 """
 
 
-def test_id_shows_name_of_secret(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_id_shows_name_of_secret(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SHOP_PASSWORD", SECRET)
     pytester.makepyfile(test_ids=IDS)
     result = pytester.runpytest_subprocess("--collect-only", "-q", *QUIET)
     ids = [line.rpartition("::")[2] for line in result.outlines if "::" in line]
-    assert ids == [f"test_{name}[<secret:SHOP_PASSWORD>]" for name in ("marked", "in_class")]
+    assert ids == [
+        f"test_{name}[<secret:SHOP_PASSWORD>]" for name in ("marked", "in_class")
+    ]
     monkeypatch.setenv("SHOP_PASSWORD", SECRET.replace("é", "e"))
-    pytester.makepyfile(test_ids=IDS.replace('"]])', '"]], ids=[os.environ["SHOP_PASSWORD"]])'))
+    pytester.makepyfile(
+        test_ids=IDS.replace('"]])', '"]], ids=[os.environ["SHOP_PASSWORD"]])')
+    )
     result = pytester.runpytest_subprocess("--collect-only", "-q", *QUIET)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     output = result.stdout.str() + result.stderr.str()
@@ -214,14 +260,15 @@ def test_report_that_cannot_be_redacted_shows_failure(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHOP_PASSWORD", SECRET)
-    pytester.makeconftest(
-        """
-        from pytest_vnc_use.runs.redaction import Redactor
+    pytester.makeconftest("""
+        from pytest_vnc_use.runs.redactor import Redactor
         def breaks(self, text): raise RecursionError(text)
         Redactor.hide_pieces = breaks
-        """
-    )
+        """)
     pytester.makepyfile("def test_it(): assert 1 == 2")
     result = pytester.runpytest_subprocess("--vnc-secret=SHOP_PASSWORD", *QUIET)
     result.assert_outcomes(failed=1)
-    assert "This text is withheld, because its secrets could not be hidden: RecursionError." in result.stdout.str()
+    assert (
+        "This text is withheld, because its secrets could not be hidden:"
+        " RecursionError." in result.stdout.str()
+    )

@@ -42,14 +42,24 @@ def test_tables_become_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     apples, pears, sign_in = read(tmp_path, BASKET)
     assert (apples.name, pears.name) == ("basket[apples]", "basket[pears]")
     (spec,) = pears.specs
-    assert (spec.task, spec.expect) == ("Add two pears to the basket", ("the basket shows 2 pears",))
+    assert (spec.task, spec.expect) == (
+        "Add two pears to the basket",
+        ("the basket shows 2 pears",),
+    )
     assert dict(spec.settings) == {"app": "python shop", "max_steps": 30}
     first, second = sign_in.specs
     assert (first.task, first.expect) == ("Sign in with <secret:SHOP_PASSWORD>", ())
     assert second.expect == ("nobody is signed in", "no error is shown")
     assert first.secrets == {"SHOP_PASSWORD": "geheim"}
-    assert (first.settings["max_steps"], first.settings["policy"]) == (5, str(tmp_path / "shop.toml"))
-    (strict,) = read(tmp_path, '[[test]]\nname = "a"\ntask = """\nClick it,\nand wait.\n"""\npolicy = "strict"')
+    assert (first.settings["max_steps"], first.settings["policy"]) == (
+        5,
+        str(tmp_path / "shop.toml"),
+    )
+    (strict,) = read(
+        tmp_path,
+        '[[test]]\nname = "a"\ntask = """\nClick it,\nand wait.\n"""\npolicy ='
+        ' "strict"',
+    )
     assert strict.specs[0].task == "Click it,\nand wait."
     assert strict.specs[0].settings["policy"] == "strict"
 
@@ -60,27 +70,77 @@ TEST = '[[test]]\nname = "a"\ntask = "Click it"\n'
 MISTAKES = [
     ("", 1, "'test' is missing"),
     (TEST + 'task = "again"', 4, "not TOML: Cannot overwrite a value"),
-    (TEST.replace("[[test]]", "[test]"), 1, r"'test' begins with two brackets. Write \[\[test\]\]"),
-    (TEST + "max_steps = 0", 4, "'max_steps' must be a whole number, at least 1, got 0"),
+    (
+        TEST.replace("[[test]]", "[test]"),
+        1,
+        r"'test' begins with two brackets. Write \[\[test\]\]",
+    ),
+    (
+        TEST + "max_steps = 0",
+        4,
+        "'max_steps' must be a whole number, at least 1, got 0",
+    ),
     (TEST + '\n[[test]]\nname = "b"', 5, "'task' is missing"),
     (TEST + "expect = 5", 4, "'expect' must be text, a list of texts, or false, got 5"),
-    (TEST.replace('"Click it"', "[]"), 3, r"'task' must be text, or a list of texts, got \[\]"),
-    (TEST.replace('"a"', '"a::b"'), 2, "'name' must be letters, digits, spaces, - and _, got 'a::b'"),
-    (TEST + "\n" + TEST, 5, "the name of a test must be unique, got 'a' also in line 1"),
-    (TEST.replace("it", "{it}"), 1, "'{it}' is not a parameter of this test. Its parameters are: none"),
-    (TEST + 'parameters = { it = ["a"] }', 1, "'it' is never used. Write {it} in task, expect or app"),
-    (TEST + "[test.parameters]\nfruit = []", 4, "'parameters' must be lists .*, with at least one each, got"),
-    (TEST + 'secrets = ["PIN"]\npolicy = "none.toml"', 5, "'policy' must be a file, relative to .*, got 'none.toml'"),
-    (TEST + 'secrets = ["geheim, sehr"]', 4, "'secrets' must name environment variables"),
-    (TEST.replace("it", "<secret:PIN>"), 1, "'<secret:PIN>' stands for a secret. Add 'PIN' to 'secrets'"),
+    (
+        TEST.replace('"Click it"', "[]"),
+        3,
+        r"'task' must be text, or a list of texts, got \[\]",
+    ),
+    (
+        TEST.replace('"a"', '"a::b"'),
+        2,
+        "'name' must be letters, digits, spaces, - and _, got 'a::b'",
+    ),
+    (
+        TEST + "\n" + TEST,
+        5,
+        "the name of a test must be unique, got 'a' also in line 1",
+    ),
+    (
+        TEST.replace("it", "{it}"),
+        1,
+        "'{it}' is not a parameter of this test. Its parameters are: none",
+    ),
+    (
+        TEST + 'parameters = { it = ["a"] }',
+        1,
+        "'it' is never used. Write {it} in task, expect or app",
+    ),
+    (
+        TEST + "[test.parameters]\nfruit = []",
+        4,
+        "'parameters' must be lists .*, with at least one each, got",
+    ),
+    (
+        TEST + 'secrets = ["PIN"]\npolicy = "none.toml"',
+        5,
+        "'policy' must be a file, relative to .*, got 'none.toml'",
+    ),
+    (
+        TEST + 'secrets = ["geheim, sehr"]',
+        4,
+        "'secrets' must name environment variables",
+    ),
+    (
+        TEST.replace("it", "<secret:PIN>"),
+        1,
+        "'<secret:PIN>' stands for a secret. Add 'PIN' to 'secrets'",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("text", "line", "problem"), MISTAKES)
-def test_mistake_is_reported_with_line(tmp_path: Path, text: str, line: int, problem: str) -> None:
+def test_mistake_is_reported_with_line(
+    tmp_path: Path, text: str, line: int, problem: str
+) -> None:
     with pytest.raises(SettingsError, match=problem) as caught:
         read(tmp_path, text)
-    first, *more = [reported for reported in str(caught.value).splitlines() if re.search(problem, reported)]
+    first, *more = [
+        reported
+        for reported in str(caught.value).splitlines()
+        if re.search(problem, reported)
+    ]
     assert (f"test_shop.vnc.toml:{line}:" in first, more) == (True, [])
     assert "geheim" not in str(caught.value)
 
@@ -90,16 +150,26 @@ def test_file_of_other_programs_is_read_or_rejected(tmp_path: Path) -> None:
     path.write_bytes(b"\xef\xbb\xbf" + TEST.replace("\n", "\r\n").encode())
     assert [test.name for test in read_task_file(path)] == ["a"]
     path.write_bytes(TEST.encode("utf-16"))
-    with pytest.raises(SettingsError, match=r"test_shop\.vnc\.toml: must be saved as UTF-8: "):
+    with pytest.raises(
+        SettingsError, match=r"test_shop\.vnc\.toml: must be saved as UTF-8: "
+    ):
         read_task_file(path)
 
 
-def test_mistake_is_collection_error_beside_repeated_tests(pytester: pytest.Pytester) -> None:
+def test_mistake_is_collection_error_beside_repeated_tests(
+    pytester: pytest.Pytester,
+) -> None:
     pytester.makefile(
-        ".vnc.toml", test_a='[[test]]\nname = "pad"\ntask = "Click it"\n', test_b='[[test]]\nname = "pad"\n'
+        ".vnc.toml",
+        test_a='[[test]]\nname = "pad"\ntask = "Click it"\n',
+        test_b='[[test]]\nname = "pad"\n',
     )
-    result = pytester.runpytest_subprocess("--collect-only", "-q", "-p", "no:cacheprovider", "--vnc-repeat=2")
+    result = pytester.runpytest_subprocess(
+        "--collect-only", "-q", "-p", "no:cacheprovider", "--vnc-repeat=2"
+    )
     assert result.ret == pytest.ExitCode.INTERRUPTED
-    result.stdout.fnmatch_lines([f"test_a.vnc.toml::pad[[]run{number}]" for number in (1, 2)])
+    result.stdout.fnmatch_lines(
+        [f"test_a.vnc.toml::pad[[]run{number}]" for number in (1, 2)]
+    )
     result.stdout.fnmatch_lines(["*test_b.vnc.toml:1: 'task' is missing*"])
     assert "Traceback" not in result.stdout.str()

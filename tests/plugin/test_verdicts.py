@@ -1,4 +1,6 @@
-"""The one rule for verdicts: each task of a test is judged when it ends, unless its author says expect=None."""
+"""The one rule for verdicts: each task of a test is judged when it ends, unless its
+author says expect=None.
+"""
 
 from __future__ import annotations
 
@@ -79,16 +81,16 @@ PAINTED = """
 from support.memory_desktop import PaintedController
 
 class Painted:
-    server, password = "painted::1", None
+    server, password, read_file = "painted::1", None, None
 
 @pytest.fixture
 def vnc_desktop():
     return Painted()
 
-@pytest.fixture
-def vnc_agent(vnc_agent):
-    vnc_agent._controller = PaintedController(repaint=False)
-    return vnc_agent
+@pytest.fixture(autouse=True)
+def painted(monkeypatch):
+    paint = lambda *_, **__: PaintedController(repaint=False)
+    monkeypatch.setattr("pytest_vnc_use.agent.leasing.connect", paint)
 """
 IMPORTS = """
 import os
@@ -104,72 +106,136 @@ def outage(agent):
 ROWS: dict[str, tuple[str, str]] = {
     # markers
     "claim_fails": ("product", "@task('Look', expect='it fails')\ndef test_(): ..."),
-    "claim_unsure": ("inconclusive", "@task('Look', expect='it is unsure')\ndef test_(): ..."),
+    "claim_unsure": (
+        "inconclusive",
+        "@task('Look', expect='it is unsure')\ndef test_(): ...",
+    ),
     "claim_outage": ("infra", "@task('Look', expect='an outage')\ndef test_(): ..."),
-    "failure_expected": ("xfailed", "@xfail\n@task('Look', expect='it fails')\ndef test_(): ..."),
+    "failure_expected": (
+        "xfailed",
+        "@xfail\n@task('Look', expect='it fails')\ndef test_(): ...",
+    ),
     "xfail_of_unsure": (
         "xfailed",
-        "@xfail(raises=Inconclusive)\n@task('Look', expect='it is unsure')\ndef test_(): ...",
+        (
+            "@xfail(raises=Inconclusive)\n@task('Look', expect='it is unsure')\ndef"
+            " test_(): ..."
+        ),
     ),
-    "xfail_passes": ("inconclusive", "@xfail(strict=True)\n@task('Look', expect='it holds')\ndef test_(): ..."),
-    "body_asserts_on_top": ("product", "@task('Look', expect='it holds')\ndef test_(): assert 0"),
-    "claims_hold": ("passed", "@task('Look', expect=['it holds', 'more holds'])\ndef test_(): ..."),
+    "xfail_passes": (
+        "inconclusive",
+        "@xfail(strict=True)\n@task('Look', expect='it holds')\ndef test_(): ...",
+    ),
+    "body_asserts_on_top": (
+        "product",
+        "@task('Look', expect='it holds')\ndef test_(): assert 0",
+    ),
+    "claims_hold": (
+        "passed",
+        "@task('Look', expect=['it holds', 'more holds'])\ndef test_(): ...",
+    ),
     "end_holds": ("passed", "@task('Look')\ndef test_(): ..."),
     "end_fails": ("agent", "@task('Look what fails')\ndef test_(): ..."),
     "end_unsure": ("inconclusive", "@task('Look what is unsure')\ndef test_(): ..."),
     "body_alone": ("passed", "@task('Look what fails', expect=None)\ndef test_(): ..."),
     "first_marker_fails": (
         "product",
-        "@task('Look', expect='it fails')\n@task('give up')\nclass TestFirst:\n  def test_(self): ...",
+        (
+            "@task('Look', expect='it fails')\n@task('give up')\nclass TestFirst:\n "
+            " def test_(self): ..."
+        ),
     ),
     "circles_to_the_limit": ("agent", "@task('circle', max_steps=3)\ndef test_(): ..."),
-    "steps_used_up": ("budget", "@task('go everywhere', max_steps=2)\ndef test_(): ..."),
+    "steps_used_up": (
+        "budget",
+        "@task('go everywhere', max_steps=2)\ndef test_(): ...",
+    ),
     "limit_holds_for_its_own_task": (
         "passed",
-        "@task('Click', max_steps=1, expect=None)\n@task('Click twice', expect=None)\ndef test_(): ...",
+        (
+            "@task('Click', max_steps=1, expect=None)\n@task('Click twice',"
+            " expect=None)\ndef test_(): ..."
+        ),
     ),
     "denied": ("policy", "@task('buy', expect=None)\ndef test_(): ..."),
     "marker_without_judge": (
         "settings",
-        "class TestNobody:\n  @pytest.fixture\n  def vnc_desktop(self): pytest.fail('it was set up')\n"
-        "  @task('Look')\n  def test_(self, vnc_desktop): ...",
+        (
+            "class TestNobody:\n  @pytest.fixture\n  def vnc_desktop(self):"
+            " pytest.fail('it was set up')\n  @task('Look')\n  def test_(self,"
+            " vnc_desktop): ..."
+        ),
     ),
     # run() in bodies, fixtures, threads, subtests
-    "run_end_fails": ("agent", "def test_(vnc_agent): vnc_agent.run('Look what fails')"),
-    "run_claims_of_iterator": ("settings", "def test_(vnc_agent): vnc_agent.run('Look', expect=iter(['it fails']))"),
-    "run_unchecked": ("settings", "def test_(vnc_agent): vnc_agent.run('give up', check=False)"),
+    "run_end_fails": (
+        "agent",
+        "def test_(vnc_agent): vnc_agent.run('Look what fails')",
+    ),
+    "run_claims_of_iterator": (
+        "settings",
+        "def test_(vnc_agent): vnc_agent.run('Look', expect=iter(['it fails']))",
+    ),
+    "run_unchecked": (
+        "settings",
+        "def test_(vnc_agent): vnc_agent.run('give up', check=False)",
+    ),
     "run_without_judge": ("settings", "def test_(vnc_agent): vnc_agent.run('Look')"),
     "judge_without_method": ("settings", "def test_(vnc_agent): ..."),
     "run_in_fixture": (
         "agent",
-        "@pytest.mark.parametrize('signed_in', ['Look what fails'], indirect=True)\ndef test_(signed_in): ...",
+        (
+            "@pytest.mark.parametrize('signed_in', ['Look what fails'],"
+            " indirect=True)\ndef test_(signed_in): ..."
+        ),
     ),
     "run_in_subtest": (
         "agent",
-        "def test_(vnc_agent, subtests):\n  with subtests.test('one'): vnc_agent.run('Look what fails')",
+        (
+            "def test_(vnc_agent, subtests):\n  with subtests.test('one'):"
+            " vnc_agent.run('Look what fails')"
+        ),
     ),
     # claims and checks in bodies and fixtures
-    "verify_holds": ("passed", "def test_(vnc_agent): assert vnc_agent.verify('it holds').holds"),
-    "assess_fails": ("passed", "def test_(vnc_agent): assert vnc_agent.assess('it fails').kind == 'fails'"),
-    "assess_unsure_as_truth": ("inconclusive", "def test_(vnc_agent): assert not vnc_agent.assess('it is unsure')"),
+    "verify_holds": (
+        "passed",
+        "def test_(vnc_agent): assert vnc_agent.verify('it holds').holds",
+    ),
+    "assess_fails": (
+        "passed",
+        "def test_(vnc_agent): assert vnc_agent.assess('it fails').kind == 'fails'",
+    ),
+    "assess_unsure_as_truth": (
+        "inconclusive",
+        "def test_(vnc_agent): assert not vnc_agent.assess('it is unsure')",
+    ),
     "checks_unmet": (
         "product",
-        "def test_(vnc_agent):\n  for met in (False, True, False): vnc_agent.check(met, 'so')\n  print('at the end')",
+        (
+            "def test_(vnc_agent):\n  for met in (False, True, False):"
+            " vnc_agent.check(met, 'so')\n  print('at the end')"
+        ),
     ),
-    "check_unmet_then_skip": ("product", "def test_(vnc_agent): vnc_agent.check(False, 'a'); pytest.skip('b')"),
+    "check_unmet_then_skip": (
+        "product",
+        "def test_(vnc_agent): vnc_agent.check(False, 'a'); pytest.skip('b')",
+    ),
     "check_unmet_then_error": (
         "inconclusive",
         "def test_(vnc_agent): vnc_agent.check(False, 'a'); raise KeyError('b')",
     ),
     "check_unmet_in_teardown": (
         "product",
-        "@pytest.fixture\ndef basket(vnc_agent):\n  yield\n  vnc_agent.check(False, 'it is empty again')\n"
-        "def test_(basket): ...",
+        (
+            "@pytest.fixture\ndef basket(vnc_agent):\n  yield\n  vnc_agent.check(False,"
+            " 'it is empty again')\ndef test_(basket): ..."
+        ),
     ),
     "check_unmet_in_broken_setup": (
         "inconclusive",
-        "@pytest.fixture\ndef shop(vnc_agent): vnc_agent.check(False, 'it is open'); raise LookupError('no shop')\n"
-        "def test_(shop): ...",
+        (
+            "@pytest.fixture\ndef shop(vnc_agent): vnc_agent.check(False, 'it is"
+            " open'); raise LookupError('no shop')\ndef test_(shop): ..."
+        ),
     ),
     "failed_by_another_plugin": ("product", "def test_(vnc_agent): ..."),
     # planners and judges of the user's own
@@ -178,37 +244,62 @@ ROWS: dict[str, tuple[str, str]] = {
         "agent",
         "@xfail(raises=(KeyError, OSError))\n@task('raise')\ndef test_(): ...",
     ),
-    "planner_raises_what_xfail_names": ("xfailed", "@xfail(raises=RuntimeError)\n@task('raise')\ndef test_(): ..."),
-    "network_not_xfailed": ("infra", "@xfail(raises=Exception)\n@task('raise: no network')\ndef test_(): ..."),
-    "planner_answers_nothing": ("agent", "@task('answer nothing', expect=None)\ndef test_(): ..."),
+    "planner_error_xfailed": (
+        "xfailed",
+        "@xfail(raises=AgentFailed)\n@task('raise')\ndef test_(): ...",
+    ),
+    "network_not_xfailed": (
+        "infra",
+        "@xfail(raises=Exception)\n@task('raise: no network')\ndef test_(): ...",
+    ),
+    "planner_answers_nothing": (
+        "agent",
+        "@task('answer nothing', expect=None)\ndef test_(): ...",
+    ),
     "planner_object_answers_text": (
         "agent",
         "def test_(vnc_agent): vnc_agent.run('Look', planner=conftest.OwnPlanner())",
     ),
-    "judge_answers_text": ("settings", "def test_(vnc_agent): vnc_agent.verify('nonsense')"),
+    "judge_answers_text": (
+        "settings",
+        "def test_(vnc_agent): vnc_agent.verify('nonsense')",
+    ),
     # a tool that failed in a test that continued
     "tool_failed_and_caught": ("infra", "def test_(vnc_agent): outage(vnc_agent)"),
-    "tool_failed_then_judged": ("passed", "def test_(vnc_agent): outage(vnc_agent); vnc_agent.run('Look')"),
+    "tool_failed_then_judged": (
+        "passed",
+        "def test_(vnc_agent): outage(vnc_agent); vnc_agent.run('Look')",
+    ),
     "tool_failed_then_unjudged": (
         "infra",
         "def test_(vnc_agent): outage(vnc_agent); vnc_agent.run('Look', expect=None)",
     ),
-    "tool_failure_named": (
-        "passed",
-        "def test_(vnc_agent):\n  with pytest.raises(PlannerError): vnc_agent.run('break')",
-    ),
-    "tool_failure_not_named": (
+    "tool_failure_expected_by_raises": (
         "infra",
-        "def test_(vnc_agent):\n  with pytest.raises(Exception): vnc_agent.run('break')",
+        (
+            "def test_(vnc_agent):\n  with pytest.raises(PlannerError):"
+            " vnc_agent.run('break')"
+        ),
     ),
-    "tool_failure_xfailed": ("xfailed", "@xfail(raises=InfraError)\ndef test_(vnc_agent): outage(vnc_agent)"),
-    "file_missing": ("product", "def test_(vnc_desktop): raise conftest.FileMissing('no notes.txt')"),
+    "tool_failure_xfailed": (
+        "xfailed",
+        "@xfail(raises=InfraError)\ndef test_(vnc_agent): outage(vnc_agent)",
+    ),
+    "file_missing": (
+        "product",
+        "def test_(vnc_desktop): raise conftest.FileMissing('no notes.txt')",
+    ),
     "judge_failed_before_an_assertion": (
         "infra",
-        "def test_(vnc_agent):\n  try: vnc_agent.verify('outage')\n  except InfraError: pass\n  assert 0",
+        (
+            "def test_(vnc_agent):\n  try: vnc_agent.verify('outage')\n  except"
+            " InfraError: pass\n  assert 0"
+        ),
     ),
 }
-"""By a test's name: its triage or its result, and its source; `test_` stands for the name."""
+"""By a test's name: its triage or its result, and its source; `test_` stands for the
+name.
+"""
 
 
 TASKS = {
@@ -220,12 +311,16 @@ TASKS = {
 
 
 def file_of_tasks(*names: str) -> str:
-    return "".join(f'[[test]]\nname = "test_{name}"\n{TASKS[name][1]}\n' for name in names)
+    return "".join(
+        f'[[test]]\nname = "test_{name}"\n{TASKS[name][1]}\n' for name in names
+    )
 
 
 def outcomes() -> dict[str, str]:
     return {
-        name.partition("[")[0]: test.result if test.result == "xfailed" else test.triage or test.result
+        name.partition("[")[0]: (
+            test.result if test.result == "xfailed" else test.triage or test.result
+        )
         for name, test in results().items()
     }
 
@@ -235,24 +330,73 @@ def _with_support(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(TESTS))
 
 
+NOTHING_SET = """
+import pytest
+
+@pytest.mark.vnc_task("Look")
+def test_marker(vnc_desktop): ...
+
+@pytest.mark.vnc_task("Look", planner="gemini")
+def test_without_key(): ...
+
+def test_run(vnc_agent):
+    vnc_agent.run("Look")
+"""
+
+
+def test_missing_desktop_is_reported_before_judge(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("GOOGLE_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+    pytester.makepyfile(test_it=NOTHING_SET)
+    pytester.makefile(".vnc.toml", test_tasks='[[test]]\nname = "it"\ntask = "Look"\n')
+    pytester.runpytest_subprocess(timeout=400)
+    messages = [test.message for test in results().values()]
+    assert len(messages) == 4
+    assert {message[:39] for message in messages} == {
+        "--vnc-server must name a desktop, got ''"[:39]
+    }
+
+
 def test_each_task_is_judged_by_rule(pytester: pytest.Pytester) -> None:
-    tests = [source.replace("def test_(", f"def test_{name}(") for name, (_, source) in ROWS.items()]
+    tests = [
+        source.replace("def test_(", f"def test_{name}(")
+        for name, (_, source) in ROWS.items()
+    ]
     pytester.makeconftest(CONFTEST + PAINTED)
     pytester.makepyfile(test_it=IMPORTS + "\n".join(tests))
     pytester.makefile(".vnc.toml", test_tasks=file_of_tasks(*TASKS))
     result = pytester.runpytest_subprocess(*QUIET, timeout=400)
     assert outcomes() == {name: wanted for name, (wanted, _) in (ROWS | TASKS).items()}
-    result.stdout.fnmatch_lines(["vnc-use: * checked by the test's body alone (expect=None): *body_alone*"])
+    result.stdout.fnmatch_lines(
+        ["vnc-use: * checked by the test's body alone (expect=None): *body_alone*"]
+    )
     messages = {name: test.message for name, test in results().items()}
-    assert messages["planner_answers_nothing"].endswith("finish(), give_up(reason) or a Decision, got None")
-    assert messages["judge_answers_text"].startswith("the judge conftest:Judge must return a Verdict(")
-    assert messages["judge_without_method"].startswith("a judge must be an object with the method `judge(")
-    assert messages["marker_without_judge"].startswith("No judge for the end of the task 'Look': no judge is set, and")
-    assert "Record the test (--vnc-record=manual by hand, or" in messages["run_without_judge"]
+    assert messages["planner_answers_nothing"].endswith(
+        "finish(), give_up(reason) or a Decision, got None"
+    )
+    assert messages["judge_answers_text"].startswith(
+        "the judge conftest:Judge must return a Verdict("
+    )
+    assert messages["judge_without_method"].startswith(
+        "a judge must be an object with the method `judge("
+    )
+    assert messages["marker_without_judge"].startswith(
+        "No judge for the end of the task 'Look': no judge is set, and"
+    )
+    assert (
+        "Record the test (--vnc-record=manual by hand, or"
+        in messages["run_without_judge"]
+    )
     assert results()["run_without_judge"].runs == ()
     assert messages["failed_by_another_plugin"] == "check 1 == 2"
     assert messages["checks_unmet"] == "2 of 3 checks not met"
-    assert messages["check_unmet_then_skip"] == messages["check_unmet_in_teardown"] == "1 of 1 checks not met"
+    assert (
+        messages["check_unmet_then_skip"]
+        == messages["check_unmet_in_teardown"]
+        == "1 of 1 checks not met"
+    )
     assert "KeyError" in messages["check_unmet_then_error"]
     assert "no shop" in messages["check_unmet_in_broken_setup"]
     for shown in ("at the end", "it is empty again", "it is open", "KeyError: 'b'"):
@@ -272,7 +416,9 @@ RECORDED: dict[str, tuple[str, str, str]] = {
     "claim_added": ("expect=None", "", "settings"),
     "renamed": ("", "", "settings"),
 }
-"""By a test's name: its marker when recorded, its marker when replayed without a judge, and how it then ends."""
+"""By a test's name: its marker when recorded, its marker when replayed without a judge,
+and how it then ends.
+"""
 ATTEMPTS = """
 @pytest.fixture
 def attempts():
@@ -324,34 +470,73 @@ def test_recording_replays_by_who_vouched_for_its_end(
     recordings = file.parent / "__vnc_recordings__" / "test_it"
 
     def session(tests: dict[str, str], *options: str) -> pytest.RunResult:
-        marked = [f"@task('Click', {marker})\ndef test_{name}(): ...\n" for name, marker in tests.items()]
+        marked = [
+            f"@task('Click', {marker})\ndef test_{name}(): ...\n"
+            for name, marker in tests.items()
+        ]
         file.write_text("\n".join([IMPORTS, *marked, ATTEMPTS if options else ""]))
         with served_screen(0xFFFFFF) as screen:
-            return pytester.runpytest_subprocess(*QUIET, f"--vnc-server={screen.address}", *options, timeout=400)
+            return pytester.runpytest_subprocess(
+                *QUIET, f"--vnc-server={screen.address}", *options, timeout=400
+            )
 
     def written() -> dict[str, str]:
-        return {path.stem.removeprefix("test_"): path.read_text() for path in recordings.glob("*.json")}
+        return {
+            path.parent.name.removeprefix("test_"): path.read_text()
+            for path in recordings.glob("*/recording.json")
+        }
 
-    pytester.makeconftest(CONFTEST.replace("[Click(5, 5)]", "[Click(8 + os.path.getsize('attempts'), 5)]"))
+    pytester.makeconftest(
+        CONFTEST.replace("[Click(5, 5)]", "[Click(8 + os.path.getsize('attempts'), 5)]")
+    )
     (file.parent / "attempts").touch()
-    pytester.makefile(".vnc.toml", test_tasks=file_of_tasks("file_end_holds", "file_body_alone"))
-    result = session({name: marker for name, (marker, _, _) in RECORDED.items()}, "--vnc-record=rewrite")
+    pytester.makefile(
+        ".vnc.toml", test_tasks=file_of_tasks("file_end_holds", "file_body_alone")
+    )
+    result = session(
+        {name: marker for name, (marker, _, _) in RECORDED.items()},
+        "--vnc-record=rewrite",
+    )
     failed = {name for name, end in outcomes().items() if end != "passed"}
-    assert failed == {"fails", *(f"{name}_fails" for name in ("body", "part", "teardown", "fetched"))}
-    line = "vnc-use: 1 recording not written: test_it.py::test_caught: the task 'give up' ended as gave_up, and only *"
+    assert failed == {
+        "fails",
+        *(f"{name}_fails" for name in ("body", "part", "teardown", "fetched")),
+    }
+    line = (
+        "vnc-use: 1 recording not written: test_it.py::test_caught: the task 'give up'"
+        " ended as gave_up, and only *"
+    )
     result.stdout.fnmatch_lines([line])
     recorded = written()
     assert '{"kind": "click", "x": 10, "y": 5}' in recorded.pop("second")
     assert recorded.pop("fetched"), "it is known only after the report of its setup"
-    by_judge = {name: '"confirmed_by": "judge"' in text for name, text in recorded.items()}
-    assert by_judge == {name: marker != "expect=None" for name, (marker, _, _) in RECORDED.items()}
-    masked = json.loads(recorded["judged"]) | {"masks": [{"left": 0, "top": 0, "right": 9, "bottom": 9}]}
+    by_judge = {
+        name: '"confirmed_by": "judge"' in text for name, text in recorded.items()
+    }
+    assert by_judge == {
+        name: marker != "expect=None" for name, (marker, _, _) in RECORDED.items()
+    }
+    masked = json.loads(recorded["judged"]) | {
+        "masks": [{"left": 0, "top": 0, "right": 9, "bottom": 9}]
+    }
     (recordings / "test_judged.json").write_text(json.dumps(masked))
     monkeypatch.setenv("NO_JUDGE", "1")
     before = written()
-    session({name.replace("renamed", "new_name"): marker for name, (_, marker, _) in RECORDED.items()})
-    ends = {name.replace("renamed", "new_name"): end for name, (_, _, end) in RECORDED.items()}
-    assert outcomes() == {**ends, "file_end_holds": "passed", "file_body_alone": "passed"}
+    session(
+        {
+            name.replace("renamed", "new_name"): marker
+            for name, (_, marker, _) in RECORDED.items()
+        }
+    )
+    ends = {
+        name.replace("renamed", "new_name"): end
+        for name, (_, _, end) in RECORDED.items()
+    }
+    assert outcomes() == {
+        **ends,
+        "file_end_holds": "passed",
+        "file_body_alone": "passed",
+    }
     assert ": mv " in results()["new_name"].message
     assert written() == before
 
@@ -396,14 +581,23 @@ async def test_run(vnc_agent): await asyncio.to_thread(vnc_agent.run, "Click", e
 """
 
 
-def test_bdd_scenarios_and_asyncio_coroutines_follow_rule(pytester: pytest.Pytester) -> None:
+def test_bdd_scenarios_and_asyncio_coroutines_follow_rule(
+    pytester: pytest.Pytester,
+) -> None:
     require_package("pytest_bdd")
     require_package("pytest_asyncio.plugin")
     pytester.makeconftest(CONFTEST + PAINTED)
     pytester.makefile(".feature", orders=FEATURE)
     pytester.makepyfile(test_bdd=STEPS, test_asyncio=COROUTINES)
-    pytester.runpytest_subprocess(*QUIET, "-oasyncio_default_fixture_loop_scope=function", timeout=400)
-    coroutines = {"marker": "agent", "marker_holds": "passed", "body": "product", "run": "product"}
+    pytester.runpytest_subprocess(
+        *QUIET, "-oasyncio_default_fixture_loop_scope=function", timeout=400
+    )
+    coroutines = {
+        "marker": "agent",
+        "marker_holds": "passed",
+        "body": "product",
+        "run": "product",
+    }
     assert outcomes() == {"alone": "passed", "judged": "agent", **coroutines}
 
 
@@ -445,15 +639,21 @@ def test_elsewhere(elsewhere, vnc_agent, tmp_path):
 """
 
 
-def test_reports_are_harmless_and_paths_survive_chdir(pytester: pytest.Pytester) -> None:
+def test_reports_are_harmless_and_paths_survive_chdir(
+    pytester: pytest.Pytester,
+) -> None:
     pytester.makeconftest(CONFTEST + PAINTED)
-    pytester.makefile(".toml", policy='[[rule]]\ndecision = "allow"\naction = "click"\n')
+    pytester.makefile(
+        ".toml", policy='[[rule]]\ndecision = "allow"\naction = "click"\n'
+    )
     pytester.makepyfile(HOSTILE)
     options = (*QUIET, "-v", "-rA", "--vnc-policy=policy.toml", "--junitxml=junit.xml")
     result = pytester.runpytest_subprocess(*options, timeout=400)
     result.assert_outcomes(failed=2, passed=1)
     terminal = result.stdout.str() + result.stderr.str()
-    assert all(character.isprintable() or character == "\n" for character in terminal), repr(terminal)
+    assert all(
+        character.isprintable() or character == "\n" for character in terminal
+    ), repr(terminal)
     assert len(terminal) < 100_000
     assert "of 3000" in terminal, "the length of a cut reason is shown"
     assert (pytester.path / "junit.xml").stat().st_size < 100_000

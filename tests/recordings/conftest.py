@@ -20,18 +20,27 @@ def tills(tmp_path: Path) -> Tills:
 
 @pytest.fixture(scope="session")
 def recorded_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Directories with the recording of one run of `STEPS`, without claims and with them."""
+    """Directories with the recording of one run of `STEPS`, without claims and with
+    them.
+    """
 
     def record(directory: Path) -> Path:
-        with Tills(directory / "judged").agent("auto", Steps(*STEPS), judge=Says()) as played:
+        judge = Says()
+        with Tills(directory / "judged").agent(
+            "auto", Steps(*STEPS), judge=judge
+        ) as played:
             played.run()
-            assert played.recorded.keep()
-            shutil.copytree(directory / "judged", directory / "recorded", ignore=shutil.ignore_patterns("runs"))
+            assert played.recorded.write()
+            shutil.copytree(
+                directory / "judged",
+                directory / "recorded",
+                ignore=shutil.ignore_patterns("runs"),
+            )
             assert played.agent.assess(CLAIM)
-            played.agent._custom_judge = Says("fails")
+            judge.kind = "fails"
             assert not played.agent.assess("an error is shown")
             assert played.agent.extract(int, "how many apples?") == 2
-            assert played.recorded.keep()
+            assert played.recorded.write()
         shutil.rmtree(directory / "judged" / "runs")
         return directory
 
@@ -40,11 +49,15 @@ def recorded_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def judged(recorded_once: Path, tmp_path: Path) -> Tills:
-    """A copy of a recording with a claim that holds, one that fails, and a value that was read."""
+    """A copy of a recording with a claim that holds, one that fails, and a value that
+    was read.
+    """
     return Tills(Path(shutil.copytree(recorded_once / "judged", tmp_path / "judged")))
 
 
 @pytest.fixture
 def recorded(recorded_once: Path, tmp_path: Path) -> Tills:
     """A copy of the same recording without them."""
-    return Tills(Path(shutil.copytree(recorded_once / "recorded", tmp_path / "recorded")))
+    return Tills(
+        Path(shutil.copytree(recorded_once / "recorded", tmp_path / "recorded"))
+    )

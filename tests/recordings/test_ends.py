@@ -1,4 +1,6 @@
-"""The end of a replay is watched, also while the test's body runs; another first screen closes early."""
+"""The end of a replay is watched, also while the test's body runs; another first screen
+closes early.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,10 @@ import pytest
 
 from pytest_vnc_use import Outcome, VncUseAgent, deadline
 from pytest_vnc_use.errors import RecordingDrifted
-from pytest_vnc_use.recordings import replay
-from pytest_vnc_use.recordings.format import RecordedRun, Screen
+from pytest_vnc_use.recordings import waiting
+from pytest_vnc_use.recordings.course import Course
+from pytest_vnc_use.recordings.format import Screen, Segment
+from pytest_vnc_use.recordings.life import Life, State
 from pytest_vnc_use.recordings.moving import STABLE_S
 from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.runs.directory import read_trace
@@ -30,11 +34,13 @@ BLINKS = "--blink=READY"
 
 def record(directory: Path, *options: str, region: Region = RESULT) -> Tills:
     tills = Tills(directory, LATER)
-    with tills.agent("auto", Steps(SAVE), *options, judge=Says(region=region)) as played:
+    with tills.agent(
+        "auto", Steps(SAVE), *options, judge=Says(region=region)
+    ) as played:
         played.run()
         assert played.agent.assess("it is ready")
         played.agent.end_body()
-        assert played.recorded.keep()
+        assert played.recorded.write()
     return tills
 
 
@@ -56,7 +62,11 @@ def test_change_after_last_gate_fails_test(saved: Tills, options: list[str]) -> 
         assert played.run().outcome is Outcome.DONE
         gone(played)
         with pytest.raises(
-            RecordingDrifted, match=r"(?s)^drift at the end: .* px.*did not stay as recorded.*--vnc-record=rewrite"
+            RecordingDrifted,
+            match=(
+                r"(?s)^drift at the end: .* px.*did not stay as"
+                r" recorded.*--vnc-record=rewrite"
+            ),
         ):
             played.agent.end_body()
     (drift,) = read_trace(played.agent.runs[-1]).drifts
@@ -65,14 +75,20 @@ def test_change_after_last_gate_fails_test(saved: Tills, options: list[str]) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "act", [lambda agent: agent.assess("it is ready"), lambda agent: agent.click(600, 350)], ids=["claim", "hand"]
+    "act",
+    [lambda agent: agent.assess("it is ready"), lambda agent: agent.click(600, 350)],
+    ids=["claim", "hand"],
 )
 @desktop
-def test_end_is_watched_before_claims_and_hands(saved: Tills, act: Callable[[VncUseAgent], object]) -> None:
+def test_end_is_watched_before_claims_and_hands(
+    saved: Tills, act: Callable[[VncUseAgent], object]
+) -> None:
     with saved.agent("replay") as played:
         played.run()
         gone(played)
-        with pytest.raises(RecordingDrifted, match=r"drift at the end: .*did not stay as recorded"):
+        with pytest.raises(
+            RecordingDrifted, match=r"drift at the end: .*did not stay as recorded"
+        ):
             act(played.agent)
 
 
@@ -83,15 +99,18 @@ def test_late_error_of_task_closes_next_gate(tmp_path: Path) -> None:
     with tills.agent("auto", Steps(SAVE)) as played:
         played.run()
         played.run("Save it again")
-        assert played.recorded.keep()
+        assert played.recorded.write()
     with tills.agent("replay") as played:
         for task in (TASK, "Save it again"):
             assert played.run(task).outcome is Outcome.DONE
     with tills.agent("replay", None, FAILS, gate_s=4.0) as played:
-        played.recorded.task_follows = True
+        played.recorded.queue_tasks(2)
         assert played.run().outcome is Outcome.DONE
         gone(played)
-        with pytest.raises(RecordingDrifted, match=r"^drift (at the end|before step 1 of 1): "):
+        with pytest.raises(
+            RecordingDrifted,
+            match=r"^drift (at the end|before step 1 of 1, click at .*): ",
+        ):
             played.run("Save it again")
 
 
@@ -103,13 +122,16 @@ def test_body_may_change_screen_as_when_recorded(tmp_path: Path) -> None:
         played.run()
         gone(played)
         played.agent.end_body()
-        assert played.recorded.keep()
-    assert not tills.recording.runs[0].stays
+        assert played.recorded.write()
+    assert not tills.recording.segments[0].stays
     with tills.agent("replay") as played:
         played.run()
         gone(played)
         played.agent.end_body()
-    with tills.agent("replay", None, SOON) as played, pytest.raises(RecordingDrifted, match=r"^drift at the end: "):
+    with (
+        tills.agent("replay", None, SOON) as played,
+        pytest.raises(RecordingDrifted, match=r"^drift at the end: "),
+    ):
         played.run()  # here the body cannot run meanwhile
 
 
@@ -122,7 +144,7 @@ def gone(played: Played) -> None:
 
 @desktop
 def test_transient_at_end_is_listed(saved: Tills) -> None:
-    (recorded,) = saved.recording.runs
+    (recorded,) = saved.recording.segments
     assert (recorded.end.stable_s, recorded.stays) == (STABLE_S, True)
     with saved.agent("replay", None, SOON, "--error-for=0.5") as played:
         played.run()
@@ -136,7 +158,7 @@ def test_transient_at_end_is_listed(saved: Tills) -> None:
 @pytest.mark.slow
 @desktop
 def test_blinking_status_has_two_variants_and_is_evidence(blinking: Tills) -> None:
-    (recorded,) = blinking.recording.runs
+    (recorded,) = blinking.recording.segments
     for screen in (recorded.steps[0].screen, recorded.end):
         (part,) = screen.dynamic
         assert (part.kind, len(part.variants)) == ("blinks", 2)
@@ -168,15 +190,22 @@ def test_other_answer_of_function_drifts(tmp_path: Path) -> None:
         """The status of an order."""
         return answers[0]
 
-    with tills.agent("auto", Steps(CallFunction("order_status", {"number": 17})), functions=[order_status]) as played:
+    with tills.agent(
+        "auto",
+        Steps(CallFunction("order_status", {"number": 17})),
+        functions=[order_status],
+    ) as played:
         played.run()
-        assert played.recorded.keep()
+        assert played.recorded.write()
     with tills.agent("replay", functions=[order_status]) as played:
         assert played.run().outcome is Outcome.DONE
         answers[0] = "LOST"
     with (
         tills.agent("replay", functions=[order_status]) as played,
-        pytest.raises(RecordingDrifted, match="order_status answered 'LOST', but in the recording 'packed'"),
+        pytest.raises(
+            RecordingDrifted,
+            match="order_status answered 'LOST', but in the recording 'packed'",
+        ),
     ):
         played.run()
 
@@ -186,7 +215,9 @@ BANNER = 9
 
 
 class Watched:
-    """A desktop whose screen changes at these moments, as a replay asks for it, and its clock."""
+    """A desktop whose screen changes at these moments, as a replay asks for it, and its
+    clock.
+    """
 
     def __init__(self, changes: dict[float, int]) -> None:
         self.now_s = 0.0
@@ -196,11 +227,15 @@ class Watched:
         return self.now_s
 
     def shown(self) -> np.ndarray[Any, Any]:
-        shade = [shade for at_s, shade in self._changes.items() if at_s <= self.now_s][-1:]
+        shade = [shade for at_s, shade in self._changes.items() if at_s <= self.now_s][
+            -1:
+        ]
         return np.full((2, 2), *(shade or [0]), np.uint32)
 
     def wait_changed(self, timestamp: float, timeout_s: float) -> bool:
-        due_s = min((at_s for at_s in self._changes if at_s > timestamp), default=float("inf"))
+        due_s = min(
+            (at_s for at_s in self._changes if at_s > timestamp), default=float("inf")
+        )
         is_due = due_s <= self.now_s + timeout_s
         self.now_s = max(self.now_s, due_s) if is_due else self.now_s + timeout_s
         return is_due
@@ -219,19 +254,26 @@ class Watched:
     ("changes", "stable_s", "setting_s", "watched_s"),
     [
         ({}, STABLE_S, STABLE_S, STABLE_S),
-        ({0.5: 1, 1.1: 0, 1.7: 1, 2.3: 0}, STABLE_S, STABLE_S, STABLE_S),  # a caret, not yet known as one
+        # a caret, not yet known as one
+        ({0.5: 1, 1.1: 0, 1.7: 1, 2.3: 0}, STABLE_S, STABLE_S, STABLE_S),
         ({0.5: BANNER, 0.9: 0}, STABLE_S, STABLE_S, 0.9 + STABLE_S),
         ({}, STABLE_S, 5.0, 5.0),
         ({}, 0.0, 5.0, 0.0),
     ],
 )
 def test_watch_lasts_as_set_and_restarts_after_change(
-    changes: dict[float, int], stable_s: float, setting_s: float, watched_s: float, monkeypatch: pytest.MonkeyPatch
+    changes: dict[float, int],
+    stable_s: float,
+    setting_s: float,
+    watched_s: float,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     watched = Watched(changes)
-    monkeypatch.setattr(replay, "clock", watched)
-    run = RecordedRun(task="Watch", end=END.model_copy(update={"stable_s": stable_s}))
-    assert Replay(cast(Any, watched), run, limit_s=10, watch_s=setting_s).watch_end() is None
+    monkeypatch.setattr(waiting, "clock", watched)
+    run = Segment(task="Watch", end=END.model_copy(update={"stable_s": stable_s}))
+    course = Course(run, life=Life(State.FINISHED))
+    replay = Replay(cast(Any, watched), course, limit_s=10, watch_s=setting_s)
+    assert replay.watch_end() is None
     assert watched.now_s == pytest.approx(watched_s)
 
 
@@ -245,10 +287,17 @@ def test_watch_lasts_as_set_and_restarts_after_change(
     ],
 )
 def test_gate_to_other_first_screen_closes_early(
-    first_screen_s: float | None, changes: dict[float, int], closed_s: float, monkeypatch: pytest.MonkeyPatch
+    first_screen_s: float | None,
+    changes: dict[float, int],
+    closed_s: float,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     watched = Watched(changes)
-    for module in (replay, deadline):
+    for module in (waiting, deadline):
         monkeypatch.setattr(module, "clock", watched)
-    Replay(cast(Any, watched), RecordedRun(task="Start", end=END, first_screen_s=first_screen_s), limit_s=10).frame()
+    Replay(
+        cast(Any, watched),
+        Course(Segment(task="Start", end=END, first_screen_s=first_screen_s)),
+        limit_s=10,
+    ).frame()
     assert watched.now_s == pytest.approx(closed_s, abs=0.3)

@@ -1,4 +1,6 @@
-"""Gates: what is seen, what is let through, such as text that is only rasterised another way, and what they say."""
+"""Gates: what is seen, what is let through, such as text that is only rasterised
+another way, and what they say.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,27 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image, ImageDraw, ImageFont
 
 from pytest_vnc_use.recordings.drift import is_maskable
 from pytest_vnc_use.recordings.format import DynamicRegion, Screen, dynamic_region
-from pytest_vnc_use.recordings.gates import BlinkWatch, Gate, evidence_gate, gate, surroundings
+from pytest_vnc_use.recordings.gates import (
+    BlinkWatch,
+    Gate,
+    evidence_gate,
+    gate,
+    surroundings,
+)
 from pytest_vnc_use.recordings.images import Pixels, differing, pixels_of
 from pytest_vnc_use.recordings.same_text import really_differing
-from pytest_vnc_use.types import REDACTED_COLOUR, Click, Drag, KeyCombo, Region, TypeText
+from pytest_vnc_use.types import (
+    REDACTED_COLOUR,
+    Click,
+    Drag,
+    KeyCombo,
+    Region,
+    TypeText,
+)
 from support.images import SIZE, drawn
 
 ADD, ADDED = drawn("Add"), drawn("Added")
@@ -29,17 +45,47 @@ def changed(screen: Pixels, region: Region, colour: int = 0x123456) -> Pixels:
 @pytest.mark.parametrize(
     ("opened", "seen", "message"),
     [
-        (gate(ADD, (), before=drawn("")), drawn("Adb"), "the effect of the step before looks different: "),
-        (gate(ADD, (), before=ADD), drawn("Sub"), "a region that the step before did not touch differs: "),
-        (gate(ADD, (), before=ADD, targets=NEAR), drawn("Sub"), "the surroundings of the step's target differ ("),
-        (gate(ADD, (), before=ADD, targets=FAR), drawn("Adb"), ", away from where the next step acts"),
+        (
+            gate(ADD, (), before=drawn("")),
+            drawn("Adb"),
+            "a different effect of the step before: ",
+        ),
+        (
+            gate(ADD, (), before=ADD),
+            drawn("Sub"),
+            "a difference in a region untouched by the step before: ",
+        ),
+        (
+            gate(ADD, (), before=ADD, targets=NEAR),
+            drawn("Sub"),
+            "the surroundings of the step's target differ (",
+        ),
+        (
+            gate(ADD, (), before=ADD, targets=FAR),
+            drawn("Adb"),
+            ", away from where the next step acts",
+        ),
         (gate(ADD, ()), drawn("Adb"), "the first screen differs: "),
-        (evidence_gate(Screen(pixels=lambda: ADD)), drawn("Adb"), "the screen differs from the judged one: "),
+        (
+            evidence_gate(Screen(pixels=lambda: ADD)),
+            drawn("Adb"),
+            "the screen differs from the judged one: ",
+        ),
         (gate(ADD, ()), np.zeros((10, 12), np.uint32), "the screen has 12 x 10 pixels"),
     ],
-    ids=["changed text", "outside", "near target", "far from target", "first", "evidence", "size"],
+    ids=[
+        "changed text",
+        "outside",
+        "near target",
+        "far from target",
+        "first",
+        "evidence",
+        "size",
+    ],
 )
-def test_mismatch_says_where_difference_is(opened: Gate, seen: Pixels, message: str) -> None:
+def test_mismatch_says_where_difference_is(
+    opened: Gate, seen: Pixels, message: str
+) -> None:
     assert opened.mismatch(opened.expected) is None
     closed = opened.mismatch(seen)
     assert closed
@@ -48,7 +94,9 @@ def test_mismatch_says_where_difference_is(opened: Gate, seen: Pixels, message: 
 
 @pytest.mark.parametrize(("levels", "is_seen"), [(2, False), (3, True)])
 @pytest.mark.parametrize("channel", [0, 8, 16])
-def test_mismatch_of_one_pixel_needs_three_levels(levels: int, channel: int, is_seen: bool) -> None:
+def test_mismatch_of_one_pixel_needs_three_levels(
+    levels: int, channel: int, is_seen: bool
+) -> None:
     screen = ADD & 0xF0F0F0
     now = screen.copy()
     now[199, 319] += np.uint32(levels << channel)
@@ -62,10 +110,63 @@ def test_mismatch_of_one_pixel_needs_three_levels(levels: int, channel: int, is_
 def test_mismatch_passing_part_is_tolerated_as_recorded() -> None:
     toast = Region(200, 20, 300, 60)
     seen, other = changed(ADD, toast, 0xFFE0A0), changed(ADD, toast, 0xFF0000)
-    opened, passing = gate(ADD, (), before=ADD), [dynamic_region(toast, "unstable", toast.part_of(seen))]
-    assert opened.mismatch(seen, passing=passing) is opened.mismatch(ADD, passing=passing) is None
+    opened, passing = (
+        gate(ADD, (), before=ADD),
+        [dynamic_region(toast, "unstable", toast.part_of(seen))],
+    )
+    assert (
+        opened.mismatch(seen, passing=passing)
+        is opened.mismatch(ADD, passing=passing)
+        is None
+    )
     assert opened.mismatch(other, passing=passing)
     assert opened.mismatch(seen)
+
+
+SELECT, LIST = Region(20, 20, 180, 52), Region(20, 53, 180, 120)
+IDLE, PRESSED, RED = 0x767676, 0x8D8D8D, 0x8D0000
+
+
+def select(border: int, *, is_open: bool = True, width: int = 1) -> Pixels:
+    """A select whose list is open, as Chromium draws it."""
+    screen = changed(drawn(""), SELECT, border)
+    inside = Region(20 + width, 20 + width, 180 - width, 52 - width)
+    screen = changed(screen, inside, 0xFFFFFF)
+    return changed(screen, LIST, 0x1967D2) if is_open else screen
+
+
+@pytest.mark.parametrize(
+    ("recorded", "seen", "at", "is_seen"),
+    [
+        (select(PRESSED), select(IDLE), (100, 36), False),
+        (select(PRESSED, width=2), select(IDLE, width=2), (100, 36), True),
+        (select(IDLE), select(PRESSED), (100, 36), True),
+        (select(PRESSED), select(RED), (100, 36), True),
+        (select(0x1967D2), select(IDLE), (100, 36), True),
+        (select(PRESSED), select(IDLE), (250, 36), True),
+        (select(PRESSED), select(IDLE, is_open=False), (100, 36), True),
+        (select(PRESSED, is_open=False), select(IDLE, is_open=False), (100, 36), True),
+    ],
+    ids=[
+        "as before the step",
+        "wider than before",
+        "never recorded",
+        "another colour",
+        "focus ring missing",
+        "of another control",
+        "no list",
+        "no list recorded",
+    ],
+)
+def test_mismatch_border_of_pressed_control(
+    recorded: Pixels, seen: Pixels, at: tuple[int, int], is_seen: bool
+) -> None:
+    """Chromium draws a `select` pressed or not while its list is open, by chance."""
+    before = select(IDLE, is_open=False)
+    opened = gate(recorded, (), before=before, pressed=(at,))
+    assert (opened.mismatch(seen) is not None) == is_seen
+    next_gate = gate(recorded, (), before=recorded, pressed=(at,))
+    assert next_gate.mismatch(seen)
 
 
 def test_mismatch_leaves_out_masks_and_redactions_only() -> None:
@@ -77,7 +178,9 @@ def test_mismatch_leaves_out_masks_and_redactions_only() -> None:
     ):
         assert opened.mismatch(drawn("Adb")) is None
         assert opened.mismatch(changed(ADD, beside))
-    narrow, wide = (changed(ADD, Region(10, 10, right, 20), REDACTED_COLOUR) for right in (30, 50))
+    narrow, wide = (
+        changed(ADD, Region(10, 10, right, 20), REDACTED_COLOUR) for right in (30, 50)
+    )
     for expected, seen in ((narrow, wide), (wide, narrow)):
         assert gate(expected, ()).mismatch(seen) is None
         assert gate(expected, ()).mismatch(changed(seen, beside))
@@ -107,26 +210,55 @@ READY, BLANK = drawn("READY"), drawn("")
 
 
 def test_variants_let_no_other_through() -> None:
-    opened = gate(READY, (dynamic_region(STATUS, "unstable", STATUS.part_of(READY), STATUS.part_of(BLANK)),))
+    opened = gate(
+        READY,
+        (
+            dynamic_region(
+                STATUS, "unstable", STATUS.part_of(READY), STATUS.part_of(BLANK)
+            ),
+        ),
+    )
     assert opened.mismatch(READY) is opened.mismatch(BLANK) is None
     closed = opened.mismatch(drawn("ERROR"))
     assert closed
-    assert (closed.region, "shows none of its 2 recorded variants" in closed.problem) == (STATUS, True)
+    assert (
+        closed.region,
+        "shows none of its 2 recorded variants" in closed.problem,
+    ) == (STATUS, True)
 
 
 def test_blinking_part_must_show_all_variants_unless_redacted() -> None:
-    opened = gate(READY, (dynamic_region(STATUS, "blinks", STATUS.part_of(READY), STATUS.part_of(BLANK)),))
+    opened = gate(
+        READY,
+        (
+            dynamic_region(
+                STATUS, "blinks", STATUS.part_of(READY), STATUS.part_of(BLANK)
+            ),
+        ),
+    )
     watch = BlinkWatch(opened.blinking)
     for _ in range(2):
         missing = watch.note(READY)
         assert missing
-        assert (missing.region, "has not shown all of its 2 recorded variants" in missing.problem) == (STATUS, True)
+        assert (
+            missing.region,
+            "has not shown all of its 2 recorded variants" in missing.problem,
+        ) == (STATUS, True)
     assert watch.note(BLANK) is None
-    assert BlinkWatch(opened.blinking).note(changed(READY, STATUS, REDACTED_COLOUR)) is None
+    assert (
+        BlinkWatch(opened.blinking).note(changed(READY, STATUS, REDACTED_COLOUR))
+        is None
+    )
 
 
-CARET, MOVED = dynamic_region(Region(20, 30, 21, 44), "caret"), dynamic_region(Region(27, 30, 28, 44), "caret")
-CLOCK, MOVED_CLOCK = (dynamic_region(part.region.grown(16, *SIZE), "always_changing") for part in (CARET, MOVED))
+CARET, MOVED = (
+    dynamic_region(Region(20, 30, 21, 44), "caret"),
+    dynamic_region(Region(27, 30, 28, 44), "caret"),
+)
+CLOCK, MOVED_CLOCK = (
+    dynamic_region(part.region.grown(16, *SIZE), "always_changing")
+    for part in (CARET, MOVED)
+)
 
 
 def test_moved_caret_must_have_arrived() -> None:
@@ -135,9 +267,11 @@ def test_moved_caret_must_have_arrived() -> None:
     assert opened.mismatch(changed(ADD, MOVED.region), ADD) is None
     closed = opened.mismatch(ADD, ADD)
     assert closed
-    assert closed.problem == "the caret did not reach the place where the step before moved it"
+    assert closed.problem == "the caret is not where it was moved by the step before"
     assert closed.region == MOVED.region
-    assert gate(ADDED, (MOVED,), before=ADD, parts_before=(CARET,)).caret is None, "the rest tells"
+    assert gate(ADDED, (MOVED,), before=ADD, parts_before=(CARET,)).caret is None, (
+        "the rest tells"
+    )
 
 
 @pytest.mark.parametrize(
@@ -151,7 +285,9 @@ def test_moved_caret_must_have_arrived() -> None:
         ((CLOCK,), (MOVED,)),
     ],
 )
-def test_moving_regions_prove_no_step(before: tuple[DynamicRegion, ...], now: tuple[DynamicRegion, ...]) -> None:
+def test_moving_regions_prove_no_step(
+    before: tuple[DynamicRegion, ...], now: tuple[DynamicRegion, ...]
+) -> None:
     blinked = ADD.copy()
     for part in before:
         part.region.part_of(blinked)[:] ^= 0xFFFFFF
@@ -164,21 +300,54 @@ def test_surroundings_are_of_points_and_on_screen() -> None:
     assert surroundings(Click(0, 0), SIZE) == (Region(0, 0, 120, 40),)
     assert surroundings(TypeText("a", 319, 199), SIZE) == (Region(199, 159, 320, 200),)
     assert len(surroundings(Drag(10, 10, 200, 100), SIZE)) == 2
-    assert surroundings(KeyCombo(("enter",)), SIZE) == surroundings(TypeText("a"), SIZE) == ()
+    assert (
+        surroundings(KeyCombo(("enter",)), SIZE)
+        == surroundings(TypeText("a"), SIZE)
+        == ()
+    )
 
 
 SHEET = pixels_of(Path(__file__).with_name("rasterised.webp").read_bytes())
-"""Texts as Chromium drew them in Liberation Sans, a row for each of `TEXTS`, a column for each of `WAYS`."""
+"""Texts as Chromium drew them in Liberation Sans, a row for each of `TEXTS`, a column
+for each of `WAYS`.
+"""
 CELL = (40, 160)
 TEXTS = (
-    *("Submit", "Submlt", "OK", "0K", "Search", "Seanch", "Total 3.75", "Total 8.75", "Total 3,75", "-12.40", "12.40"),
+    *(
+        "Submit",
+        "Submlt",
+        "OK",
+        "0K",
+        "Search",
+        "Seanch",
+        "Total 3.75",
+        "Total 8.75",
+        "Total 3,75",
+        "-12.40",
+        "12.40",
+    ),
     *("From: Ann", "From; Ann", "3", "8"),
 )
-WAYS = ("hinted", "plain", "offset", "hinted LCD", "plain LCD", "small hinted", "small plain")
-"""All 27 pixels high but the small ones, which are 13; at an offset of a quarter of a pixel."""
-REDRAWN = (("hinted", "plain"), ("plain", "hinted"), ("plain", "offset"), ("hinted LCD", "plain LCD"))
+WAYS = (
+    "hinted",
+    "plain",
+    "offset",
+    "hinted LCD",
+    "plain LCD",
+    "small hinted",
+    "small plain",
+)
+"""All 27 pixels high but the small ones, which are 13; at an offset of a quarter of a
+pixel.
+"""
+REDRAWN = (("plain", "offset"), ("offset", "plain"))
 CHANGED = (
-    *(("Submit", "Submlt"), ("OK", "0K"), ("Search", "Seanch"), ("Total 3.75", "Total 8.75")),
+    *(
+        ("Submit", "Submlt"),
+        ("OK", "0K"),
+        ("Search", "Seanch"),
+        ("Total 3.75", "Total 8.75"),
+    ),
     *(("Total 3.75", "Total 3,75"), ("-12.40", "12.40"), ("From: Ann", "From; Ann")),
 )
 BUTTON = np.uint32(0xEFEFEF)
@@ -187,7 +356,9 @@ BUTTON = np.uint32(0xEFEFEF)
 def text(words: str, way: str) -> Pixels:
     """Return the cell with these words, which has a white margin."""
     (height, width), row, column = CELL, TEXTS.index(words), WAYS.index(way)
-    cell: Pixels = SHEET[row * height : (row + 1) * height, column * width : (column + 1) * width]
+    cell: Pixels = SHEET[
+        row * height : (row + 1) * height, column * width : (column + 1) * width
+    ]
     return cell
 
 
@@ -200,58 +371,262 @@ def screen(*placed: tuple[Pixels, int, int]) -> Pixels:
     return pixels
 
 
-@pytest.mark.parametrize(
-    ("words", "recorded", "now"),
-    [("Submit", *REDRAWN[0]), ("Search", *REDRAWN[1]), ("Total 3.75", *REDRAWN[2]), ("-12.40", *REDRAWN[3])],
-)
-def test_really_differing_redrawn_line_marks_nothing(words: str, recorded: str, now: str) -> None:
-    before, after = (screen((text(words, way), 112, 301), (text("OK", way), 20, 20)) for way in (recorded, now))
+@pytest.mark.parametrize(("recorded", "now"), REDRAWN)
+@pytest.mark.parametrize("words", ["Submit", "Search", "Total 3.75", "-12.40"])
+def test_really_differing_redrawn_line_marks_nothing(
+    words: str, recorded: str, now: str
+) -> None:
+    before, after = (
+        screen((text(words, way), 112, 301), (text("OK", way), 20, 20))
+        for way in (recorded, now)
+    )
     assert np.count_nonzero(differing(before, after)) > 100
     assert not really_differing(before, after).any()
     assert evidence_gate(Screen(pixels=lambda: before)).mismatch(after) is None
 
 
-@pytest.mark.parametrize(("recorded", "now"), [*REDRAWN, ("plain", "plain"), ("small plain", "small plain")])
+@pytest.mark.parametrize(
+    ("recorded", "now"),
+    [*REDRAWN, ("plain", "hinted"), ("plain", "plain"), ("small plain", "small plain")],
+)
 def test_really_differing_changed_line_is_marked(recorded: str, now: str) -> None:
     for words, others in CHANGED:
-        before, after = screen((text(words, recorded), 112, 301)), screen((text(others, now), 112, 301))
-        assert (really_differing(before, after) == differing(before, after)).all(), words
+        before, after = (
+            screen((text(words, recorded), 112, 301)),
+            screen((text(others, now), 112, 301)),
+        )
+        assert (really_differing(before, after) == differing(before, after)).all(), (
+            words
+        )
+
+
+MOVED_BY_A_PIXEL = (301 - 1, 301 + 1)
+"""The tops of a line that stood at 301."""
+
+
+@pytest.mark.parametrize("top", MOVED_BY_A_PIXEL)
+@pytest.mark.parametrize(
+    ("words", "way"),
+    [
+        *((words, "plain") for words in ("Submit", "OK", "Total 3.75", "-12.40")),
+        ("From: Ann", "plain LCD"),
+        ("Search", "small plain"),
+    ],
+)
+def test_line_moved_by_one_pixel_is_same(words: str, way: str, top: int) -> None:
+    before = screen((text(words, way), 112, 301), (text("Search", way), 20, 20))
+    now = screen((text(words, way), 112, top), (text("Search", way), 20, 20))
+    assert differing(before, now).any()
+    for opened in (
+        gate(before, ()),
+        gate(before, (), before=screen(), targets=NEAR),
+        evidence_gate(Screen(pixels=lambda: before)),
+    ):
+        assert opened.mismatch(now) is None
+
+
+def written(words: str, top: int) -> Pixels:
+    """Return a screen with words in Pillow's own font, 48 pixels high."""
+    image = Image.new("L", (320, 200), 255)
+    ImageDraw.Draw(image).text((40, top), words, 0, ImageFont.load_default(48))
+    return np.asarray(image).astype(np.uint32) * np.uint32(0x010101)
+
+
+@pytest.mark.parametrize("top", [79, 81])
+@pytest.mark.parametrize(
+    ("now", "is_same"),
+    [
+        ("java", True),
+        ("jaua", False),
+        ("jave", False),
+        ("ȷava", False),
+        ("ja va", False),
+    ],
+)
+def test_dots_belong_to_moved_line(now: str, is_same: bool, top: int) -> None:
+    opened = gate(written("java", 80), ())
+    assert (opened.mismatch(written(now, top)) is None) == is_same
+
+
+@pytest.mark.parametrize("top", MOVED_BY_A_PIXEL)
+@pytest.mark.parametrize("way", ["plain", "small plain", "plain LCD"])
+def test_changed_line_moved_by_one_pixel_differs(way: str, top: int) -> None:
+    for words, others in CHANGED:
+        before = screen((text(words, way), 112, 301))
+        now = screen((text(others, way), 112, top))
+        assert gate(before, ()).mismatch(now), words
+
+
+def moved_part(words: str, columns: slice, down: int = 1) -> Pixels:
+    """Return a cell some of whose columns stand lower."""
+    cell = text(words, "plain").copy()
+    cell[:, columns] = np.roll(cell[:, columns], down, axis=0)
+    return cell
+
+
+def without_full_stop() -> Pixels:
+    """Return the cell "Total 3.75" without its full stop, a pixel lower."""
+    cell = moved_part("Total 3.75", np.s_[:])
+    starts = np.flatnonzero(np.diff((cell != 0xFFFFFF).any(axis=0).astype(int)) > 0)
+    # T o t a l 3 . 7 5
+    cell[:, starts[-3] + 1 : starts[-2]] = 0xFFFFFF
+    return cell
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        moved_part("Total 3.75", np.s_[:], 2),
+        moved_part("Total 3.75", np.s_[:], -2),
+        moved_part("Total 3.75", np.s_[:70]),
+        moved_part("Total 3.75", np.s_[70:]),
+        without_full_stop(),
+        text("Total 3.75", "plain") | np.uint32(0x300000),
+        np.roll(moved_part("Total 3.75", np.s_[:]), 1, axis=1),
+        moved_part("Total 3.75", np.s_[:]) | np.uint32(0x0F0000),
+    ],
+    ids=[
+        *("two down", "two up", "a word", "other word", "full stop", "colour"),
+        *("aside", "moved and recoloured"),
+    ],
+)
+def test_line_that_changed_otherwise_differs(now: Pixels) -> None:
+    before = screen((text("Total 3.75", "plain"), 112, 301))
+    assert gate(before, ()).mismatch(screen((now, 112, 301)))
+
+
+def test_what_is_no_line_differs_moved_by_pixel() -> None:
+    button = screen((text("Submit", "plain"), 112, 301))
+    assert gate(button, ()).mismatch(np.roll(button, 1, axis=0)), "with its border"
+    for words in ("3", "8"):
+        glyph = screen((text(words, "plain"), 20, 20))
+        assert gate(glyph, ()).mismatch(np.roll(glyph, 1, axis=0))
+    for drawing in (outlined_words(), bars(), dashes(), dots()):
+        assert gate(drawing, ()).mismatch(np.roll(drawing, 1, axis=0))
+
+
+def outlined_words() -> Pixels:
+    """Words in a border, without another background."""
+    pixels = screen((text("Submit", "plain"), 20, 20))
+    for side in (
+        np.s_[18, 14:130],
+        np.s_[56, 14:130],
+        np.s_[18:57, 14],
+        np.s_[18:57, 130],
+    ):
+        pixels[side] = 0x767676
+    return pixels
+
+
+def bars() -> Pixels:
+    pixels = screen()
+    for number, height in enumerate((20, 14, 26, 30, 18)):
+        pixels[100 - height : 100, 50 + 14 * number : 58 + 14 * number] = 0
+    return pixels
+
+
+def dots() -> Pixels:
+    dot = np.asarray(RING.resize((20, 10), Image.Resampling.BOX)).astype(np.uint32)
+    pixels = screen()
+    for left in range(50, 200, 26):
+        pixels[100:110, left : left + 20] = dot * np.uint32(0x010101)
+    return pixels
+
+
+def dashes() -> Pixels:
+    pixels = screen()
+    for left in range(50, 200, 12):
+        pixels[100:104, left : left + 6] = 0
+    return pixels
+
+
+def test_caret_in_moved_line_is_not_compared() -> None:
+    before = screen((text("Submit", "plain"), 112, 301))
+    now = screen((text("Submit", "plain"), 112, 302))
+    caret = Region(220, 308, 222, 334)
+    parts = (dynamic_region(caret, "caret"),)
+    assert gate(before, parts).mismatch(changed(now, caret, 0)) is None
+    assert gate(changed(before, caret, 0), parts).mismatch(now) is None
+    assert gate(before, ()).mismatch(changed(now, caret, 0))
+
+
+RING = Image.new("L", (800, 400), 255)
+ImageDraw.Draw(RING).rounded_rectangle((80, 80, 720, 320), 60, 255, 16, 24)
+CORNERS = np.asarray(RING.resize((200, 100), Image.Resampling.BOX)).astype(np.uint32)
+"""A focus ring with rounded corners, which are blended."""
+
+
+@pytest.mark.parametrize(
+    ("blended", "levels", "is_same"),
+    [(2, 5, True), (2, -9, True), (2, 13, False), (9, 5, False)],
+)
+def test_single_pixels_of_corner_may_differ(
+    blended: int, levels: int, is_same: bool
+) -> None:
+    places = np.argwhere((CORNERS > 60) & (CORNERS < 220))
+    apart = [place for n, place in enumerate(places) if n % 7 == 3]
+    assert len(apart) >= 9
+    now = CORNERS.copy()
+    for row, column in apart[:blended]:
+        now[row, column] = int(now[row, column]) + levels
+    opened = gate(CORNERS * np.uint32(0x010101), ())
+    assert (opened.mismatch(now * np.uint32(0x010101)) is None) == is_same
+
+
+@pytest.mark.parametrize(("beside", "is_same"), [(2, True), (3, False)])
+def test_pixels_of_corner_side_by_side(beside: int, is_same: bool) -> None:
+    now = CORNERS.copy()
+    now[20, 30 : 30 + beside] += 3  # where the top of the ring begins
+    opened = gate(CORNERS * np.uint32(0x010101), ())
+    assert (opened.mismatch(now * np.uint32(0x010101)) is None) == is_same
 
 
 def test_really_differing_other_drawing_is_marked() -> None:
-    """A single character, a line moved by a whole pixel, and one in another colour."""
-    before, after = screen((text("Search", "plain"), 20, 20)), screen((text("Search", "hinted"), 20, 20))
-    for left, top in ((21, 20), (20, 21), (19, 19)):
-        assert really_differing(before, screen((text("Search", "plain"), left, top))).any()
+    """A single character, and a line in another colour."""
+    before, after = (
+        screen((text("Search", "plain"), 20, 20)),
+        screen((text("Search", "offset"), 20, 20)),
+    )
     for colour in (0x101010, 0x300000, 0x808080):
         assert really_differing(before, after | np.uint32(colour)).any()
     for words in ("3", "8"):
-        assert really_differing(screen((text(words, "plain"), 20, 20)), screen((text(words, "hinted"), 20, 20))).any()
+        assert really_differing(
+            screen((text(words, "plain"), 20, 20)),
+            screen((text(words, "offset"), 20, 20)),
+        ).any()
 
 
 def test_redrawn_word_beside_equal_word_is_marked() -> None:
     """The second word would be drawn again too if the whole line were."""
     total = text("Total 3.75", "plain").copy()
-    total[:, 70:] = text("Total 3.75", "hinted")[:, 70:]
-    before, after = screen((text("Total 3.75", "plain"), 20, 20)), screen((total, 20, 20))
+    total[:, 70:] = text("Total 3.75", "offset")[:, 70:]
+    before, after = (
+        screen((text("Total 3.75", "plain"), 20, 20)),
+        screen((total, 20, 20)),
+    )
     assert differing(before, after).any()
     assert (really_differing(before, after) == differing(before, after)).all()
 
 
 def test_bars_grown_by_one_pixel_are_marked() -> None:
-    before, after = screen(), screen()
-    for number, height in enumerate((20, 14, 26, 30, 18)):
-        columns = np.s_[50 + 14 * number : 58 + 14 * number]
-        before[100 - height : 100, columns] = after[99 - height : 100, columns] = 0
+    before, after = bars(), bars() & np.roll(bars(), -1, axis=0)
     assert (really_differing(before, after) == differing(before, after)).all()
 
 
-BORDER, FOCUS_RING, CARET_BOX = np.s_[300:342, 100:102], np.s_[298:300, 98:302], np.s_[308:334, 210:212]
+BORDER, FOCUS_RING, CARET_BOX = (
+    np.s_[300:342, 100:102],
+    np.s_[298:300, 98:302],
+    np.s_[308:334, 210:212],
+)
 PIXEL, UNDERLINE = np.s_[320:321, 250:251], np.s_[334:335, 122:205]
 
 
 @pytest.mark.parametrize("change", [BORDER, FOCUS_RING, CARET_BOX, PIXEL, UNDERLINE])
-def test_really_differing_change_beside_redrawn_line_is_marked(change: tuple[slice, slice]) -> None:
-    before, after = (screen((text("Submit", way), 112, 301)) for way in ("plain", "hinted"))
+def test_really_differing_change_beside_redrawn_line_is_marked(
+    change: tuple[slice, slice],
+) -> None:
+    before, after = (
+        screen((text("Submit", way), 112, 301)) for way in ("plain", "offset")
+    )
     after[change] = 0x1A73E8
     assert really_differing(before, after)[change].all()

@@ -1,4 +1,5 @@
-"""Real programs on TigerVNC: what was recorded passes again, also where harmless things are other.
+"""Real programs on TigerVNC: what was recorded passes again, also where harmless things
+are other.
 
 All of it many times over: tests/bench/run.py foreign_programs, harmless.
 """
@@ -33,14 +34,20 @@ SOON_S = 5.0
         ("up to 2 s before each reaction", False),
     ],
 )
-def test_harmless_change_is_never_product(tmp_path: Path, what: str, *, is_drift: bool) -> None:
+def test_harmless_change_is_never_product(
+    tmp_path: Path, what: str, *, is_drift: bool
+) -> None:
     for program in NEEDS:
         require(program)
     change = CHANGES[what]
     record(Desk(tmp_path), change)
     desk = change.desk(tmp_path)
-    assert replay(desk, change, "replay", gate_s=SOON_S)[0] == ("inconclusive" if is_drift else "passed")
-    assert replay(desk, change, "auto", gate_s=SOON_S)[0] == ("healed" if is_drift else "passed")
+    assert replay(desk, change, "replay", gate_s=SOON_S)[0] == (
+        "inconclusive" if is_drift else "passed"
+    )
+    assert replay(desk, change, "auto", gate_s=SOON_S)[0] == (
+        "healed" if is_drift else "passed"
+    )
 
 
 CARET = "a caret is moved"
@@ -50,19 +57,24 @@ CARET_STEPS = (Click(300, 200), *(KeyCombo((key,)) for key in "abc"))
 
 def terminal(moves: str) -> str:
     """A blinking caret that each key makes do so."""
-    keys = f'stty raw -echo; while [ -n "$(dd bs=1 count=1 2>/dev/null)" ]; do {moves}; done'
+    keys = (
+        f'stty raw -echo; while [ -n "$(dd bs=1 count=1 2>/dev/null)" ]; do {moves};'
+        " done"
+    )
     return in_terminal(keys).replace("xterm", "xterm -bc", 1)
 
 
 @pytest.mark.slow
 def test_moved_caret_is_waited_for(tmp_path: Path) -> None:
     require("xterm")
-    with Desk(tmp_path).driven(CARET, terminal(r"printf '\033[5C'"), "auto", CARET_STEPS) as driven:
+    with Desk(tmp_path).driven(
+        CARET, terminal(r"printf '\033[5C'"), "auto", CARET_STEPS
+    ) as driven:
         driven.run()
-        assert driven.recorded.keep()
+        assert driven.recorded.write()
     recording = load(Desk(tmp_path).key(CARET).path)
     assert recording is not None
-    (run,) = recording.runs
+    (run,) = recording.segments
     slowly = terminal(r"sleep 1.5; printf '\033[5C'")
     with Desk(tmp_path).driven(CARET, slowly, "replay") as driven:
         result = driven.run()
@@ -71,7 +83,10 @@ def test_moved_caret_is_waited_for(tmp_path: Path) -> None:
     for step, after in zip(result.steps[1:], screens, strict=True):
         (caret,) = after.dynamic
         box = slice(caret.top, caret.bottom), slice(caret.left, caret.right)
-        before, seen = (pixels_of(directory.load_png(frame)) for frame in (step.frame_before, step.frame_after))
+        before, seen = (
+            pixels_of(directory.load_png(frame))
+            for frame in (step.frame_before, step.frame_after)
+        )
         assert (before[box] != seen[box]).any()
 
 
@@ -92,11 +107,13 @@ while key := os.read(0, 16):
 @pytest.mark.slow
 def test_replay_waits_for_list_off_screen(tmp_path: Path) -> None:
     require("xterm")
-    command = shlex.join(["xterm", "-geometry", "80x24+100+100", "-e", sys.executable, "-c", SUGGESTS])
+    command = shlex.join(
+        ["xterm", "-geometry", "80x24+100+100", "-e", sys.executable, "-c", SUGGESTS]
+    )
     steps = (Click(300, 200), TypeText("java"), KeyCombo(("down",)))
     desk = Desk(tmp_path)
     with desk.driven("list", command, "auto", steps) as driven:
         driven.run()
-        assert driven.recorded.keep()
+        assert driven.recorded.write()
     with desk.driven("list", command, "replay", gate_s=SOON_S) as driven:
         driven.run()

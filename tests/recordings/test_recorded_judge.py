@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.errors import Inconclusive
+from pytest_vnc_use.recordings.course import Allowances
 from pytest_vnc_use.recordings.evidence import RecordedJudge
 from pytest_vnc_use.recordings.format import Evidence, Screen
 from pytest_vnc_use.recordings.images import Pixels, frame_of, pixels_in
@@ -33,7 +34,7 @@ def test_recorded_answers_are_given_without_judge(judged: Tills) -> None:
         assert played.agent.assess("an error is shown").kind == "fails"
         assert played.agent.extract(int, "how many apples?") == 2
         assert not played.recorded.healed
-        assert not played.recorded.keep()
+        assert not played.recorded.write()
     assert judge.asked == []
 
 
@@ -62,8 +63,14 @@ class Sees(Says):
 
     needs: Region = Region(60, 120, 260, 160)
 
-    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
-        self.kind = "unsure" if (self.needs.part_of(pixels_in(frame)) == REDACTED_COLOUR).any() else "holds"
+    def judge(
+        self, claim: str, frame: Frame, *, timeout_s: float, report: Report
+    ) -> Verdict:
+        self.kind = (
+            "unsure"
+            if (self.needs.part_of(pixels_in(frame)) == REDACTED_COLOUR).any()
+            else "holds"
+        )
         return super().judge(claim, frame, timeout_s=timeout_s, report=report)
 
 
@@ -73,8 +80,10 @@ def test_claim_beside_mask_is_judged_again_once(judged: Tills) -> None:
     with judged.agent("auto", Steps(), judge=Sees()) as played:
         played.run()
         assert played.agent.assess(CLAIM)
-        assert "is masked or always changing, from (300, 110)" in played.recorded.healed[0]
-        assert played.recorded.keep()
+        assert (
+            "is masked or always changing, from (300, 110)" in played.recorded.healed[0]
+        )
+        assert played.recorded.write()
     with judged.agent("auto", Steps(), judge=Says("unsure")) as played:
         played.run()
         assert played.agent.assess(CLAIM).kind == "holds"
@@ -84,10 +93,13 @@ def test_claim_beside_mask_is_judged_again_once(judged: Tills) -> None:
 @pytest.mark.parametrize(("left", "kind"), [(50, "unsure"), (300, "holds")])
 def test_claim_by_masked_region_is_unsure(left: int, kind: str) -> None:
     masks = (Region(left, 110, 470, 170),)
-    judge = RecordedJudge([], Sees, masks=masks, controller=PaintedController, hide=str, compared={})
+    judge = RecordedJudge([], Sees, Allowances(masks), PaintedController, str, {})
     frame = frame_of(drawn("2 apples", (60, 130), (800, 400)))
     verdict = judge.judge(CLAIM, frame, timeout_s=9, report=lambda _: None)
-    assert (verdict.kind, "make the mask smaller" in verdict.reason) == (kind, kind == "unsure")
+    assert (verdict.kind, "make the mask smaller" in verdict.reason) == (
+        kind,
+        kind == "unsure",
+    )
 
 
 SAVE, NOTHING = Click(140, 224), Click(600, 350)
@@ -107,7 +119,7 @@ def test_clicks_of_two_runs_are_no_double_click(tmp_path: Path) -> None:
     tills = Tills(tmp_path, (TILL.with_name("pad.py"),))
     with tills.agent("auto", Steps(Click(100, 100))) as played:
         perform(played)
-        assert played.recorded.keep()
+        assert played.recorded.write()
     with tills.agent("replay") as played:
         assert perform(played)[-1] == "press"
 
@@ -118,7 +130,7 @@ def clicked_once(tmp_path_factory: pytest.TempPathFactory) -> Tills:
     tills = Tills(tmp_path_factory.mktemp("clicked"), LATER)
     with tills.agent("auto", Steps(NOTHING), judge=Says(region=RESULT)) as played:
         assert judge_after_click(played) == "holds"
-        assert played.recorded.keep()
+        assert played.recorded.write()
     return tills
 
 
@@ -138,8 +150,10 @@ def judge_after_click(played: Played) -> str:
     ids=["error", "gone", "transient"],
 )
 @desktop
-def test_evidence_after_hands_must_stay(clicked_once: Tills, later: list[str], kind: str) -> None:
-    assert clicked_once.recording.runs[0].claims[0].screen.stable_s > 1
+def test_evidence_after_hands_must_stay(
+    clicked_once: Tills, later: list[str], kind: str
+) -> None:
+    assert clicked_once.recording.segments[0].claims[0].screen.stable_s > 1
     with clicked_once.agent("replay", None, *later) as played:
         assert judge_after_click(played) == kind
 
@@ -160,9 +174,13 @@ class Blinking(PaintedController):
     ],
     ids=["caret blinks", "nothing moves", "beside what moves"],
 )
-def test_evidence_waits_for_what_moves_now(box: Region, moving: tuple[Region, ...], kind: str) -> None:
-    judged = Evidence(claim=CLAIM, verdict="holds", region=box, screen=Screen(pixels=lambda: SAVED))
-    judge = RecordedJudge([(judged, None)], None, masks=(), controller=Blinking, hide=str, compared={})
+def test_evidence_waits_for_what_moves_now(
+    box: Region, moving: tuple[Region, ...], kind: str
+) -> None:
+    judged = Evidence(
+        claim=CLAIM, verdict="holds", region=box, screen=Screen(pixels=lambda: SAVED)
+    )
+    judge = RecordedJudge([(judged, None)], None, Allowances(), Blinking, str, {})
     seen = SAVED.copy()
     box.part_of(seen)[:] = 0
     frame = replace(frame_of(seen), moving=moving)
@@ -170,7 +188,9 @@ def test_evidence_waits_for_what_moves_now(box: Region, moving: tuple[Region, ..
 
 
 SAVED, PASSING = drawn("saved"), drawn("saving …", (20, 160)) & drawn("saved")
-"""The judged screen, and the recorded end: a line at the bottom was gone when the claim was judged."""
+"""The judged screen, and the recorded end: a line at the bottom was gone when the claim
+was judged.
+"""
 
 
 @pytest.mark.parametrize(
@@ -180,15 +200,39 @@ SAVED, PASSING = drawn("saved"), drawn("saving …", (20, 160)) & drawn("saved")
         (PASSING, Region(10, 20, 100, 180), PASSING, "unsure"),
         (PASSING, None, PASSING, "unsure"),
         (PASSING, Region(10, 20, 100, 50), None, "unsure"),
-        (drawn("failed", (20, 160)) & SAVED, Region(10, 20, 100, 50), PASSING, "unsure"),
+        (
+            drawn("failed", (20, 160)) & SAVED,
+            Region(10, 20, 100, 50),
+            PASSING,
+            "unsure",
+        ),
         (drawn("saving …", (20, 160)), Region(10, 20, 100, 50), PASSING, "unsure"),
     ],
-    ids=["as at end", "claim is about it", "without region", "acted since", "other text", "no claim"],
+    ids=[
+        "as at end",
+        "claim is about it",
+        "without region",
+        "acted since",
+        "other text",
+        "no claim",
+    ],
 )
 def test_evidence_without_what_passed_at_end(
     shown: Pixels, region: Region | None, end: Pixels | None, kind: str
 ) -> None:
-    judged = Evidence(claim=CLAIM, verdict="holds", region=region, screen=Screen(pixels=lambda: SAVED))
+    judged = Evidence(
+        claim=CLAIM, verdict="holds", region=region, screen=Screen(pixels=lambda: SAVED)
+    )
     recorded_end = Screen(pixels=lambda: PASSING) if end is not None else None
-    judge = RecordedJudge([(judged, recorded_end)], None, masks=(), controller=PaintedController, hide=str, compared={})
-    assert judge.judge(CLAIM, frame_of(shown), timeout_s=9, report=lambda _: None).kind == kind
+    judge = RecordedJudge(
+        [(judged, recorded_end)],
+        None,
+        Allowances(),
+        controller=PaintedController,
+        hide=str,
+        compared={},
+    )
+    assert (
+        judge.judge(CLAIM, frame_of(shown), timeout_s=9, report=lambda _: None).kind
+        == kind
+    )

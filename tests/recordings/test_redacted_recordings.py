@@ -1,4 +1,6 @@
-"""Recordings of tests that type a secret: its field is redacted in their images, and gates compare all the rest."""
+"""Recordings of tests that type a secret: its field is redacted in their images, and
+gates compare all the rest.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,18 @@ pytestmark = [pytest.mark.desktop, pytest.mark.slow]
 
 def recorded(directory: Path, *options: str) -> Tills:
     tills = Tills(directory, (PROGRAMS / "sign_in.py",))
-    with tills.agent("rewrite", Steps(*STEPS), *options, secrets={"CODE": FIRST}, redacts=True) as played:
+    with tills.agent(
+        "rewrite", Steps(*STEPS), *options, secrets={"CODE": FIRST}, redacts=True
+    ) as played:
         played.run(TASK)
-        assert played.recorded.keep()
+        assert played.recorded.write()
     return tills
 
 
 def replay(tills: Tills, code: str, *options: str) -> None:
-    with tills.agent("replay", None, *options, secrets={"CODE": code}, redacts=True, gate_s=1.0) as played:
+    with tills.agent(
+        "replay", None, *options, secrets={"CODE": code}, redacts=True, gate_s=1.0
+    ) as played:
         played.run(TASK)
 
 
@@ -48,7 +54,9 @@ def test_field_is_redacted_in_stored_images_alone(tmp_path: Path) -> None:
     assert redacted[-1].all()
     assert sum(each.all() for each in redacted) >= 2
     assert not any(each.any() and not each.all() for each in redacted)
-    crops = [pixels_of(file.read_bytes()) for file in tills.key.path.parent.rglob("*.webp")]
+    crops = [
+        pixels_of(file.read_bytes()) for file in tills.key.path.parent.rglob("*.webp")
+    ]
     assert any((crop == REDACTED_COLOUR).any() for crop in crops)
     replay(tills, SECOND)
     with pytest.raises(RecordingDrifted, match="drift at the end"):

@@ -1,23 +1,36 @@
-"""A recorded run on the till: replayed without a model, stopped where the product is other, healed by a planner."""
+"""A recorded run on the till: replayed without a model, stopped where the product is
+other, healed by a planner.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
 from pytest_vnc_use import Outcome
 from pytest_vnc_use.errors import RecordingDrifted, RecordingError
-from pytest_vnc_use.recordings.format import RecordedRun, Screen
+from pytest_vnc_use.recordings.course import Course
+from pytest_vnc_use.recordings.format import Screen, Segment
 from pytest_vnc_use.recordings.gates import mask_of
 from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.report.html import run_html
 from pytest_vnc_use.report.screenshots import data_uri
 from pytest_vnc_use.runs.directory import RunDirectory, read_trace
-from pytest_vnc_use.types import Action, Click, MouseUp, Region, TakeScreenshot, TypeText, Wait
+from pytest_vnc_use.types import (
+    Action,
+    Click,
+    Limits,
+    MouseUp,
+    Region,
+    TakeScreenshot,
+    TypeText,
+    Wait,
+)
 from support.memory_desktop import PaintedController
-from support.tills import ADD_WHEN_MOVED, PAY, STEPS, TASK, Steps, Tills
+from support.tills import ADD_WHEN_MOVED, LATER, PAY, STEPS, TASK, Steps, Tills
 
 pytestmark = pytest.mark.desktop
 
@@ -29,7 +42,11 @@ SOON_S = 5.0
 def contents(tills: Tills) -> dict[str, bytes]:
     """All files of the recording."""
     directory = tills.key.path.parent
-    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file()
+    }
 
 
 def test_replay_repeats_steps_without_planner(recorded: Tills) -> None:
@@ -38,7 +55,7 @@ def test_replay_repeats_steps_without_planner(recorded: Tills) -> None:
         result = played.run()
         assert (result.outcome, played.total) == (Outcome.DONE, AS_IT_SHOULD_BE)
         assert [step.proposal.action for step in result.steps] == [*STEPS]
-        assert not played.recorded.keep()
+        assert not played.recorded.write()
     trace = read_trace(result.run_dir)
     assert (planner.seen, trace.exchanges, trace.drifts) == ([], (), ())
     assert contents(recorded) == before
@@ -47,8 +64,12 @@ def test_replay_repeats_steps_without_planner(recorded: Tills) -> None:
         for line in recorded.key.path.read_text("utf-8").splitlines()
         if '"action"' in line
     ]
-    assert [step["intent"] for step in steps] == ["step 1", "step 2", "step 3", "step 4"]
-    assert all(step["target"] for step in steps)
+    assert [step["intent"] for step in steps] == [
+        "step 1",
+        "step 2",
+        "step 3",
+        "step 4",
+    ]
     assert sum(map(len, before.values())) < 60_000
 
 
@@ -57,17 +78,23 @@ def test_replay_repeats_steps_without_planner(recorded: Tills) -> None:
     ("fault", "steps"),
     [("stale status", 4), ("lasting banner", 2)],
 )
-def test_replay_of_changed_product_drifts(recorded: Tills, fault: str, steps: int) -> None:
+def test_replay_of_changed_product_drifts(
+    recorded: Tills, fault: str, steps: int
+) -> None:
     before = contents(recorded)
     with recorded.agent("replay", None, f"--fault={fault}", gate_s=SOON_S) as played:
-        with pytest.raises(RecordingDrifted, match=r"(?s)^drift .*--vnc-record=rewrite"):
+        with pytest.raises(
+            RecordingDrifted, match=r"(?s)^drift .*--vnc-record=rewrite"
+        ):
             played.run()
         directory = played.agent.runs[-1]
     trace = read_trace(directory)
     assert len(trace.steps) == steps
     (drift,) = trace.drifts
     assert not drift.healed
-    assert RunDirectory(directory).load_png(drift.recorded) != RunDirectory(directory).load_png(drift.seen)
+    assert RunDirectory(directory).load_png(drift.recorded) != RunDirectory(
+        directory
+    ).load_png(drift.seen)
     html = run_html(directory, link=data_uri)
     assert "as recorded" in html
     assert drift.problem.split(":")[0] in html
@@ -80,26 +107,63 @@ def test_drift_before_later_step_ends_with_mask_command(recorded: Tills) -> None
         pytest.raises(RecordingDrifted) as drift,
     ):
         played.run()
-    first, *remedies = str(drift.value).splitlines()
-    assert first.startswith("drift before step 3 of 4: the effect of the step before looks different: ")
-    assert re.findall(r"--vnc-[=\w]+(?: --vnc-ui)?", "".join(remedies))[0] == "--vnc-record=accept --vnc-ui"
-    mask = r"If that region .* mask it \(([\d,]+) px\):\n  cua-vnc mask (\S+) ([\d, ]+)$"
+    first, task, *remedies = str(drift.value).splitlines()
+    assert first.startswith(
+        "drift before step 3 of 4, click at (140, 224): a different effect of step 2 of"
+        " 4, click at (140, 224): "
+    )
+    assert task == f"  task: {TASK}"
+    assert (
+        re.findall(r"--vnc-[=\w]+(?: --vnc-ui)?", "".join(remedies))[0]
+        == "--vnc-record=accept --vnc-ui"
+    )
+    mask = (
+        r"If that region .* mask it \(([\d,]+) px\):\n  cua-vnc mask (\S+) ([\d, ]+)$"
+    )
     command = re.match(mask, "\n".join(remedies[-2:]))
     assert command, remedies
     assert command[2] == recorded.key.node_id
     regions = [Region(*map(int, text.split(","))) for text in command[3].split()]
     line_of_total = Region(62, 134, 212, 146)
-    assert any(region.joined(line_of_total) == region for region in regions), "the line, and not today's digit"
+    assert any(region.joined(line_of_total) == region for region in regions), (
+        "the line, and not today's digit"
+    )
     assert command[1] == f"{int(mask_of(regions, (400, 800)).sum()):,}"
 
 
-def test_large_drift_offers_no_mask(recorded: Tills) -> None:
+@pytest.mark.parametrize(
+    ("fault", "first", "remedy"),
+    [
+        ("all", "drift before step 1 of 4, type ", "check that the program, .* is run"),
+        (
+            "dark",
+            "drift: other colours nearly everywhere from (0, 0) to (800, 400), as in"
+            " another theme, before step 1 of 4, ",
+            "start it with the recorded theme",
+        ),
+        (
+            "stuck",
+            "drift: nothing changed on the screen after step 3 of 4, click at (140,"
+            " 224); the program still runs\n",
+            "If the program hangs, or ignores the step, the product has a bug",
+        ),
+    ],
+)
+def test_screen_as_whole_offers_no_mask(
+    recorded: Tills, fault: str, first: str, remedy: str
+) -> None:
+    if fault == "all":
+        recorded.program = LATER
     with (
-        recorded.agent("replay", None, "--fault=dark", gate_s=0.5) as played,
-        pytest.raises(RecordingDrifted, match=r"check that the program, .* is running") as drift,
+        recorded.agent("replay", None, f"--fault={fault}", gate_s=1.0) as played,
+        pytest.raises(RecordingDrifted, match=remedy) as error,
     ):
         played.run()
-    assert "cua-vnc mask" not in str(drift.value)
+    assert str(error.value).startswith(first)
+    assert "mask" not in str(error.value)
+    (drift,) = read_trace(played.agent.runs[-1]).drifts
+    assert drift.boxes
+    assert drift.masks == ()
 
 
 class Clicked(PaintedController):
@@ -110,15 +174,24 @@ class Clicked(PaintedController):
 
 @pytest.mark.parametrize(
     ("second", "only_near", "waits_s"),
-    [(Click(20, 0), False, 0.52), (Click(21, 0), False, 0.28), (Click(21, 0), True, 0.0), (MouseUp(0, 0), False, 0.0)],
+    [
+        (Click(20, 0), False, 0.52),
+        (Click(21, 0), False, 0.28),
+        (Click(21, 0), True, 0.0),
+        (MouseUp(0, 0), False, 0.0),
+    ],
 )
-def test_click_after_click_waits(second: Action, only_near: bool, waits_s: float) -> None:
+def test_click_after_click_waits(
+    second: Action, only_near: bool, waits_s: float
+) -> None:
     desktop = Clicked()
     desktop.doubles_only_near = only_near
-    replay = Replay(desktop, RecordedRun(task="Click", end=Screen()))
+    replay = Replay(desktop, Course(Segment(task="Click", end=Screen())))
     for action in (Click(0, 0), second):
         replay.perform(action)  # type: ignore[arg-type]
-    waited = [action.duration_s for action in desktop.performed if isinstance(action, Wait)]
+    waited = [
+        action.duration_s for action in desktop.performed if isinstance(action, Wait)
+    ]
     assert waited == ([pytest.approx(waits_s, abs=0.1)] if waits_s else [])
 
 
@@ -128,10 +201,16 @@ def test_planner_heals_changed_product_and_is_recorded(recorded: Tills) -> None:
     planner = Steps(Click(*ADD_WHEN_MOVED), Click(*ADD_WHEN_MOVED), Click(*PAY))
     with recorded.agent("auto", planner, moved, gate_s=SOON_S) as played:
         result = played.run()
-        assert (result.outcome, played.total, len(result.steps)) == (Outcome.DONE, AS_IT_SHOULD_BE, 4)
+        assert (result.outcome, played.total, len(result.steps)) == (
+            Outcome.DONE,
+            AS_IT_SHOULD_BE,
+            4,
+        )
         (healed,) = played.recorded.healed
         assert "before step 2 of 4" in healed
-        assert played.recorded.keep()
+        assert played.recorded.write()
+    assert [step.id for step in recorded.recording.steps] == ["s1", "s5", "s6", "s7"]
+    assert [segment.id for segment in recorded.recording.segments] == ["t1"]
     assert read_trace(result.run_dir).drifts[0].healed
     first = planner.seen[0]
     assert first.task.startswith(TASK)
@@ -143,16 +222,48 @@ def test_planner_heals_changed_product_and_is_recorded(recorded: Tills) -> None:
         assert played.recorded.healed == []
 
 
+def record_late_answer(tills: Tills) -> None:
+    """Record a click whose answer takes 4 s, and a click after it."""
+    planner = Steps(Click(140, 224), Wait(6), Click(700, 50))
+    with tills.agent("auto", planner, "--error-after=4") as played:
+        played.run()
+        assert played.recorded.write()
+
+
+@pytest.mark.slow
+def test_gate_waits_three_times_as_long_as_it_took(tmp_path: Path) -> None:
+    tills = Tills(tmp_path, LATER)
+    record_late_answer(tills)
+    screens = tills.recording.segments[0].screens
+    assert [screen.appeared_s for screen in screens] == [0.0, 4.0, 0.0]
+    late = ("replay", None, "--error-after=8")
+    with tills.agent(*late, gate_s=1.0) as played:
+        result = played.agent.run(TASK, limits=Limits(20, 7.0), check=True)
+        assert result.outcome is Outcome.DONE
+    with (
+        tills.agent("replay", gate_s=1.0) as played,
+        pytest.raises(RecordingDrifted, match=r"\(waited 12 s: recorded after 4 s\)"),
+    ):
+        played.run()
+
+
 def test_replay_of_other_task_raises(recorded: Tills) -> None:
-    with recorded.agent("replay") as played, pytest.raises(RecordingError, match="no recording of the task 'Pay'"):
+    with (
+        recorded.agent("replay") as played,
+        pytest.raises(RecordingError, match="no recording of the task 'Pay'"),
+    ):
         played.run("Pay")
 
 
 def test_screen_of_other_size_performs_nothing(recorded: Tills) -> None:
     with recorded.agent("replay", None, size=(640, 400)) as played:
-        with pytest.raises(RecordingError, match="800x400 pixels, but this one has 640x400"):
+        with pytest.raises(
+            RecordingError, match="800x400 pixels, but this one has 640x400"
+        ):
             played.run()
-        assert '"step_started"' not in (played.agent.runs[-1] / "trace.jsonl").read_text(encoding="utf-8")
+        assert '"step_started"' not in (
+            played.agent.runs[-1] / "trace.jsonl"
+        ).read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
@@ -161,14 +272,19 @@ def test_secret_is_recorded_as_placeholder_without_waits(tills: Tills) -> None:
     steps = (TypeText("<secret:WHO>", 200, 60), TakeScreenshot(), Wait(0.1), *STEPS[1:])
     with tills.agent("auto", Steps(*steps), secrets=secrets) as played:
         played.run("Enter <secret:WHO> and pay")
-        played.recorded.keep()
+        played.recorded.write()
     files = b"".join(contents(tills).values())
     assert b"<secret:WHO>" in files
     assert b"wonderland7" not in files
     recording = tills.recording
-    assert [step.action for step in recording.runs[0].steps] == [steps[0], *STEPS[1:]]
+    assert [step.action for step in recording.segments[0].steps] == [
+        steps[0],
+        *STEPS[1:],
+    ]
     with tills.agent("replay", secrets=secrets) as played:
         played.run("Enter <secret:WHO> and pay")
         assert played.total == "wonderland7 pays 5.00"
-    with pytest.raises(RecordingError, match=r"with parameters \[\] and secrets \['WHO'\]"):
+    with pytest.raises(
+        RecordingError, match=r"with parameters \[\] and secrets \['WHO'\]"
+    ):
         tills.agent("replay")

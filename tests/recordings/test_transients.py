@@ -1,4 +1,6 @@
-"""What a replay shows in between and its recording did not is listed; what a slow program shows late is not."""
+"""What a replay shows in between and its recording did not is listed; what a slow
+program shows late is not.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ import pytest
 from PIL import Image, ImageDraw
 
 from pytest_vnc_use.backends.pixels import encode_png
-from pytest_vnc_use.recordings.format import RecordedRun, RecordedStep, Screen
+from pytest_vnc_use.recordings.course import Course
+from pytest_vnc_use.recordings.format import RecordedStep, Screen, Segment
 from pytest_vnc_use.recordings.images import Pixels, pixels_of
 from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.runs.directory import RunDirectory, read_trace
@@ -22,7 +25,9 @@ desktop = pytest.mark.desktop
 
 
 def replayed(tills: Tills, *till: str) -> tuple[list[str], Path]:
-    """Replay the recording to the test's end; return the problems reported, and its run directory."""
+    """Replay the recording to the test's end; return the problems reported, and its run
+    directory.
+    """
     with tills.agent("replay", None, *till) as played:
         result = played.run()
         played.agent.end_body()
@@ -37,7 +42,9 @@ def test_transient_is_listed_with_its_frame(recorded: Tills) -> None:
     transients = read_trace(directory).transients
     assert [each.problem for each in transients] == problems
     regions = [each.region for each in transients]
-    assert any(500 <= each.left < 700 and 300 <= each.top < 340 for each in regions), regions
+    assert any(500 <= each.left < 700 and 300 <= each.top < 340 for each in regions), (
+        regions
+    )
     assert all(RunDirectory(directory).load_png(each.seen) for each in transients)
 
 
@@ -51,10 +58,12 @@ def test_transient_is_listed_with_its_frame(recorded: Tills) -> None:
     ],
 )
 @desktop
-def test_slow_toast_or_window_pieces_are_not_listed(tills: Tills, was: str, now: list[str]) -> None:
+def test_slow_toast_or_window_pieces_are_not_listed(
+    tills: Tills, was: str, now: list[str]
+) -> None:
     with tills.agent("auto", Steps(*STEPS), was) as played:
         played.run()
-        assert played.recorded.keep()
+        assert played.recorded.write()
     assert replayed(tills, *now)[0] == []
 
 
@@ -75,19 +84,25 @@ class Slow(Steps):
 )
 @desktop
 def test_recorded_toast_delays_only_steps_on_it(
-    tills: Tills, fault: str, thinks_s: float, corner: tuple[int, int], acts_beside_it: bool
+    tills: Tills,
+    fault: str,
+    thinks_s: float,
+    corner: tuple[int, int],
+    acts_beside_it: bool,
 ) -> None:
     planner = Slow(*STEPS)
     planner.thinks_s = thinks_s
     with tills.agent("auto", planner, f"--fault={fault}") as played:
         played.run()
-        assert played.recorded.keep()
+        assert played.recorded.write()
     with tills.agent("replay", None, f"--fault={fault}") as played:
         result = played.run()
         played.agent.end_body()
         assert played.recorded.transients == []
     x, y = corner
-    before_paying = pixels_of(RunDirectory(result.run_dir).load_png(result.steps[3].frame_before))
+    before_paying = pixels_of(
+        RunDirectory(result.run_dir).load_png(result.steps[3].frame_before)
+    )
     assert (before_paying[y, x] == 0xFFE0A0) == acts_beside_it
 
 
@@ -97,7 +112,13 @@ BLUE, RED = "#2070b0", "#c02020"
 
 
 def page(
-    text: str = "", *, status: str = "", ring: str = BLUE, button: str = BLUE, note: str = "", toast: str = ""
+    text: str = "",
+    *,
+    status: str = "",
+    ring: str = BLUE,
+    button: str = BLUE,
+    note: str = "",
+    toast: str = "",
 ) -> Pixels:
     """A field with a text, a button and a status line; a toast, if there is one."""
     image = Image.new("RGB", SIZE, "white")
@@ -123,15 +144,21 @@ SCREENS = [
 ]
 
 
-def after_two_steps() -> Replay:
+def after_two_steps() -> Course:
     """A replay after its second step, a click on the button."""
     *before, end = (Screen(pixels=lambda shown=shown: shown) for shown in SCREENS)
-    steps = tuple(RecordedStep(action=Click(80, 140), screen=screen) for screen in before)
-    replay = Replay(cast(Any, None), RecordedRun(task="Sign in", steps=steps, end=end))
+    steps = tuple(
+        RecordedStep(action=Click(80, 140), screen=screen) for screen in before
+    )
+    course = Course(Segment(task="Sign in", steps=steps, end=end))
+    replay = Replay(cast(Any, None), course)
     for shown in SCREENS[:2]:
         frame, png = FrameRef(str(shown.sum()), *SIZE), encode_png(shown)
-        replay.decide(Observation("Sign in", frame, frame, (), lambda _, png=png: png), timeout_s=1.0)
-    return replay
+        replay.decide(
+            Observation("Sign in", frame, frame, (), lambda _, png=png: png),
+            timeout_s=1.0,
+        )
+    return course
 
 
 @pytest.mark.parametrize(
@@ -145,7 +172,15 @@ def after_two_steps() -> Replay:
         page("alice", button="#104070"),
         page("alice", toast="updates"),
     ],
-    ids=["late", "next", "earlier with later part", "earlier with next", "focused", "pressed", "recorded later"],
+    ids=[
+        "late",
+        "next",
+        "earlier with later part",
+        "earlier with next",
+        "focused",
+        "pressed",
+        "recorded later",
+    ],
 )
 def test_unknown_parts_slow_program_shows_none(shown: Pixels) -> None:
     assert after_two_steps().unknown_parts(shown) == []

@@ -45,9 +45,13 @@ def frames(paint: Callable[..., Frame]) -> list[Frame]:
 
 @pytest.fixture
 def make_step(frames: list[Frame]) -> Callable[..., Step]:
-    """`make_step(number, action, intent, **more)`: a turn's only step, from the first frame to the second."""
+    """`make_step(number, action, intent, **more)`: a turn's only step, from the first
+    frame to the second.
+    """
 
-    def make_step(number: int, action: Action, intent: str = "", **more: object) -> Step:
+    def make_step(
+        number: int, action: Action, intent: str = "", **more: object
+    ) -> Step:
         ruling = more.pop("ruling", HARMLESS)
         values = {"frame_before": frames[0].ref, "frame_after": frames[1].ref, **more}
         return Step(number, number, Proposal(action, intent), ruling, **values)
@@ -59,7 +63,10 @@ def make_step(frames: list[Frame]) -> Callable[..., Step]:
 def unrecorded(tmp_path: Path) -> Path:
     """The directory of a run that was to be replayed, and has no recording."""
     directory = RunDirectory.create(tmp_path / "runs", "run-0")
-    error = "RecordingError: there is no recording of 't.py::test_a' at 'here/a.json': run it with --vnc-record=auto"
+    error = (
+        "RecordingError: there is no recording of 't.py::test_a' at 'here/a.json': run"
+        " it with --vnc-record=auto"
+    )
     directory.append(RunEnded(None, "the run failed", error))
     return directory.path
 
@@ -86,12 +93,23 @@ def write_run(tmp_path: Path, frames: list[Frame]) -> Callable[..., Path]:
         for frame in frames:
             directory.store(frame)
         directory.append(
-            RunStarted("run-1", task, "2026-01-02T03:04:05+00:00", planner, frames[0].ref, "localhost::5901")
+            RunStarted(
+                "run-1",
+                task,
+                "2026-01-02T03:04:05+00:00",
+                planner,
+                frames[0].ref,
+                "localhost::5901",
+            )
         )
         for event in first:
             directory.append(event)
         for step in steps:
-            directory.append(TurnDecided(step.turn, Decision("act", "", (step.proposal,), model, usage), 1.5))
+            directory.append(
+                TurnDecided(
+                    step.turn, Decision("act", "", (step.proposal,), model, usage), 1.5
+                )
+            )
             directory.append(StepFinished(step))
         for event in (*events, *([end] if end else [])):
             directory.append(event)

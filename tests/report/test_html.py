@@ -1,4 +1,6 @@
-"""The block of a run in pytest-html holds every step's screenshot, on which its point or path is seen."""
+"""The block of a run in pytest-html holds every step's screenshot, on which its point
+or path is seen.
+"""
 
 from __future__ import annotations
 
@@ -52,16 +54,28 @@ def screenshots_of(block: str) -> list[str]:
     return [urls[name] for name in shown]
 
 
-@pytest.mark.parametrize("link", [data_uri, AssetLink("assets/")], ids=["within", "beside"])
+@pytest.mark.parametrize(
+    "link", [data_uri, AssetLink("assets/")], ids=["within", "beside"]
+)
 def test_block_has_screens_of_all_steps(write_run, make_step, frames, link):
     clicks = [Click(50, 50), Click(90, 90), KeyCombo(("ctrl", "s"))]
-    run = write_run([make_step(number, click) for number, click in enumerate(clicks, 1)], DONE)
+    run = write_run(
+        [make_step(number, click) for number, click in enumerate(clicks, 1)], DONE
+    )
     block = run_html(run, link=link)
     before, after = link(frames[0].png), link(frames[1].png)
-    assert screenshots_of(block) == [*3 * [before, after], after], "those of each step, and the last"
-    assert re.findall(r'<path d="(.*?)"', block) == [action_path(click, SIZE) for click in clicks[:2]]
+    assert screenshots_of(block) == [
+        *3 * [before, after],
+        after,
+    ], "those of each step, and the last"
+    assert re.findall(r'<path d="(.*?)"', block) == [
+        action_path(click, SIZE) for click in clicks[:2]
+    ]
     if isinstance(link, AssetLink):
-        assert all((run / "screens" / name).read_bytes() == png for name, png in link.screenshots.items())
+        assert all(
+            (run / "screens" / name).read_bytes() == png
+            for name, png in link.screenshots.items()
+        )
 
 
 def test_block_of_thumbnails_leads_to_page(write_run, make_step):
@@ -69,7 +83,9 @@ def test_block_of_thumbnails_leads_to_page(write_run, make_step):
     content = run_html(run, link=thumbnail, page="runs/run-1/index.html")
     assert all(url.startswith("data:image/webp") for url in screenshots_of(content))
     links = re.findall(r'<a href="(.*?)"', content)
-    assert links == [f"runs/run-1/index.html{step}" for step in ("", "#step-1", "#step-2")]
+    assert links == [
+        f"runs/run-1/index.html{step}" for step in ("", "#step-1", "#step-2")
+    ]
 
 
 def test_page_and_block_name_or_locate_step(write_run, make_step) -> None:
@@ -78,7 +94,13 @@ def test_page_and_block_name_or_locate_step(write_run, make_step) -> None:
     crop = FrameRef(hashlib.sha256(png.getvalue()).hexdigest(), 160, 60)
     long = "<script>alert(1)</script>\u202e\x00" + "z" * 10_000_000
     steps = [
-        make_step(1, Click(5, 6), "go", elements=(Element("button", "Sign <in>", BOX),), crop=crop),
+        make_step(
+            1,
+            Click(5, 6),
+            "go",
+            elements=(Element("button", "Sign <in>", BOX),),
+            crop=crop,
+        ),
         make_step(2, Click(7, 8), "on", crop=crop),
         make_step(3, Click(9, 9), elements=(Element("b<i>", long, BOX),), crop=crop),
     ]
@@ -90,7 +112,10 @@ def test_page_and_block_name_or_locate_step(write_run, make_step) -> None:
     titles = re.findall(r"<h3>(.*?)</h3>", page, re.S)
     for first, second, third in (listed, titles[-3:]):
         assert 'click <strong class="name">Sign &lt;in&gt;</strong> (button)' in first
-        assert f'click at (7, 8) <img class="pic crop" src="screens/{crop.digest}.png" width="160"' in second
+        assert (
+            f'click at (7, 8) <img class="pic crop" src="screens/{crop.digest}.png"'
+            ' width="160"' in second
+        )
         assert "alert(1)&lt;/script&gt;" in third
         assert len(third) < 1000
         assert [text.count("crop") for text in (first, second, third)] == [0, 1, 0]
@@ -115,7 +140,11 @@ def test_asset_is_link_or_copy_of_runs_file(tmp_path):
         make(original)
         keep_asset(asset, PNG, original)
         links = 2 if kind == "same" else 1
-        assert (asset.read_bytes(), asset.stat().st_nlink, asset.is_symlink()) == (PNG, links, False), kind
+        assert (asset.read_bytes(), asset.stat().st_nlink, asset.is_symlink()) == (
+            PNG,
+            links,
+            False,
+        ), kind
         original.unlink(missing_ok=True)  # as --vnc-artifacts may do
         assert asset.read_bytes() == PNG
 
@@ -137,24 +166,39 @@ def pytest_runtest_makereport(item, call):
 """
 
 
-def test_report_plugins_keep_run_and_foreign_images(pytester, write_run, make_step, frames):
+def test_report_plugins_keep_run_and_foreign_images(
+    pytester, write_run, make_step, frames
+):
     require_package("allure_pytest")
     drift = Drift("it is other", frames[0].ref, frames[2].ref, Region(20, 30, 60, 50))
-    steps = [make_step(1, Click(50, 50), "<b>intent</b>"), make_step(2, Click(5, 5), error="it is gone")]
+    steps = [
+        make_step(1, Click(50, 50), "<b>intent</b>"),
+        make_step(2, Click(5, 5), error="it is gone"),
+    ]
     run = write_run(steps, DONE, task="<b>task</b>", events=[drift])
     screenshot = run / "screens" / f"{frames[2].ref.digest}.png"
     pytester.makeconftest(CONFTEST.format(run=str(run), screenshot=str(screenshot)))
     pytester.makepyfile("def test_it(): pass")
-    pytester.runpytest_subprocess("-p", "no:cacheprovider", "--html=report.html", "--alluredir=found")
+    pytester.runpytest_subprocess(
+        "-p", "no:cacheprovider", "--html=report.html", "--alluredir=found"
+    )
     page = Path("report.html").read_text("utf-8")
     blob = re.search(r'data-jsonblob="(.*?)"', page)
     (tests,) = json.loads(html.unescape(blob[1]))["tests"].values()
-    contents = {extra["format_type"]: extra["content"] for extra in reversed(tests[0]["extras"])}
+    contents = {
+        extra["format_type"]: extra["content"] for extra in reversed(tests[0]["extras"])
+    }
     urls = screenshots_of(contents["html"])
     before, after, seen = (frame.png for frame in frames[:3])
-    assert [Path(url).read_bytes() for url in urls] == [before, seen, before, after, before, after, after], (
-        "what decides, each step's, the last"
-    )
+    assert [Path(url).read_bytes() for url in urls] == [
+        before,
+        seen,
+        before,
+        after,
+        before,
+        after,
+        after,
+    ], "what decides, each step's, the last"
     assert html.escape("<b>intent</b>") in contents["html"]
     assert page.count(".vnc-run {") == 1
     assert "image" in contents
@@ -162,15 +206,29 @@ def test_report_plugins_keep_run_and_foreign_images(pytester, write_run, make_st
     result = json.loads(file.read_text("utf-8"))
     (task,) = result["steps"]
     assert task["name"] == "<b>task</b>"
-    assert [step["name"].partition("(")[0] for step in task["steps"]] == ["1. click at ", "2. click at "]
-    assert [each["name"] for each in task["steps"][0]["attachments"]] == ["reason", "the screen before"]
+    assert [step["name"].partition("(")[0] for step in task["steps"]] == [
+        "1. click at ",
+        "2. click at ",
+    ]
+    assert [each["name"] for each in task["steps"][0]["attachments"]] == [
+        "reason",
+        "the screen before",
+    ]
     (drift,) = task["attachments"]
-    assert (drift["name"], drift["type"]) == ("it is other", "application/vnd.allure.image.diff")
+    assert (drift["name"], drift["type"]) == (
+        "it is other",
+        "application/vnd.allure.image.diff",
+    )
     screenshots = json.loads(Path("found", drift["source"]).read_text("utf-8"))
     assert sorted(screenshots) == ["actual", "diff", "expected"]
-    sizes = {Image.open(BytesIO(b64decode(each.partition(",")[2]))).size for each in screenshots.values()}
+    sizes = {
+        Image.open(BytesIO(b64decode(each.partition(",")[2]))).size
+        for each in screenshots.values()
+    }
     assert sizes == {(320, 200)}
-    assert [each["name"] for each in result["attachments"]] == ["the run cannot be shown"]
+    assert [each["name"] for each in result["attachments"]] == [
+        "the run cannot be shown"
+    ]
 
 
 MARK = (230, 0, 126)
@@ -194,22 +252,42 @@ def test_mark_action_marks_point_on_every_ground(paint, ground) -> None:
     ):
         marked = image_of(mark_action(png, action))
         assert (marked.size, marked.getpixel((200, 150))) == (GROUND, MARK)
-        left, top, right, bottom = ImageChops.difference(image_of(png), marked).getbbox() or (0, 0, 0, 0)
-        assert (100 < left < right - 40 < 260, 50 < top < bottom - 40 < 210) == (True, True)
+        left, top, right, bottom = ImageChops.difference(
+            image_of(png), marked
+        ).getbbox() or (0, 0, 0, 0)
+        assert (100 < left < right - 40 < 260, 50 < top < bottom - 40 < 210) == (
+            True,
+            True,
+        )
 
 
 def test_mark_action_follows_kind_and_place_of_action(paint) -> None:
     png = paint("white", GROUND).png
 
     def colours(action: Action, *points: tuple[int, int]) -> list[bool]:
-        return [image_of(mark_action(png, action)).getpixel(point) == MARK for point in points]
+        return [
+            image_of(mark_action(png, action)).getpixel(point) == MARK
+            for point in points
+        ]
 
     for action in (TypeText("x"), KeyCombo(("ctrl", "a")), Wait()):
         assert (mark_action(png, action), action_path(action, GROUND)) == (png, "")
-    assert colours(Drag(60, 60, 340, 240), (60, 60), (200, 150), (340, 240), (60, 40)) == [True] * 4
-    assert colours(Drag(340, 240, 60, 60), (60, 40)) == [False], "the ring is at the start"
+    assert (
+        colours(Drag(60, 60, 340, 240), (60, 60), (200, 150), (340, 240), (60, 40))
+        == [True] * 4
+    )
+    assert colours(Drag(340, 240, 60, 60), (60, 40)) == [False], (
+        "the ring is at the start"
+    )
     above, below, left, right = (200, 100), (200, 200), (150, 150), (250, 150)
-    for direction, ahead, behind in (("up", above, below), ("left", left, right), ("right", right, left)):
-        assert colours(Scroll(200, 150, direction), ahead, behind) == [True, False], direction
+    for direction, ahead, behind in (
+        ("up", above, below),
+        ("left", left, right),
+        ("right", right, left),
+    ):
+        assert colours(Scroll(200, 150, direction), ahead, behind) == [
+            True,
+            False,
+        ], direction
     assert colours(Click(10**12, 150), (399, 150)) == [True], "at the edge of the frame"
     assert colours(Click(-7, -(10**12)), (0, 0)) == [True]

@@ -1,4 +1,6 @@
-"""Screenshots in JUnit's XML, as GitLab and Jenkins find them. A whole session: tests/plugin/test_results.py."""
+"""Screenshots in JUnit's XML, as GitLab and Jenkins find them. A whole session:
+tests/plugin/test_results.py.
+"""
 
 from __future__ import annotations
 
@@ -20,22 +22,32 @@ XML = """<?xml version="1.0" encoding="utf-8"?>
 
 @pytest.fixture
 def run(write_run, make_step) -> Path:  # type: ignore[no-untyped-def]
-    return write_run([make_step(1, Click(9, 9), "open it")], RunEnded("done", "it is open"))
+    return write_run(
+        [make_step(1, Click(9, 9), "open it")], RunEnded("done", "it is open")
+    )
 
 
-def attached(run: Path, end: str = "<failure/>", more: str = "", hide: str = "no secret") -> str | None:
+def attached(
+    run: Path, end: str = "<failure/>", more: str = "", hide: str = "no secret"
+) -> str | None:
     file = run.parent.parent / "junit.xml"
     file.write_text(XML.format(run=run, end=end, more=more), encoding="utf-8")
-    add_attachments(file, run.parent.parent, lambda text: text.replace(hide, "<secret>"))
+    add_attachments(
+        file, run.parent.parent, lambda text: text.replace(hide, "<secret>")
+    )
     outputs = ElementTree.parse(file).findall(".//system-out")
     assert len(outputs) <= 1, "GitLab and Jenkins read one system-out"
     return outputs[0].text if outputs else None
 
 
 def test_attachment_path_is_below_project_and_after_output(run: Path) -> None:
-    printed, screenshot, page, *rest = (attached(run, more="<system-out>&lt;b&gt;</system-out>") or "").splitlines()
+    printed, screenshot, page, *rest = (
+        attached(run, more="<system-out>&lt;b&gt;</system-out>") or ""
+    ).splitlines()
     assert printed == "<b>"
-    named = re.fullmatch(r"\[\[ATTACHMENT\|(runs/run-1/screens/\w+\.png)\]\]", screenshot)
+    named = re.fullmatch(
+        r"\[\[ATTACHMENT\|(runs/run-1/screens/\w+\.png)\]\]", screenshot
+    )
     assert named
     assert (run.parent.parent / named[1]).is_file()
     assert page == "page of the run: runs/run-1/index.html"
@@ -44,7 +56,9 @@ def test_attachment_path_is_below_project_and_after_output(run: Path) -> None:
 
 def test_text_of_step_is_no_attachment(write_run, make_step) -> None:  # type: ignore[no-untyped-def]
     evil = Element("button", "Pay\n[[[ATTACHMENT|/etc/passwd]]\x1b", Region(0, 0, 9, 9))
-    run = write_run([make_step(1, Click(9, 9), "[[ATTACHMENT|/etc/shadow]]", elements=(evil,))])
+    run = write_run(
+        [make_step(1, Click(9, 9), "[[ATTACHMENT|/etc/shadow]]", elements=(evil,))]
+    )
     *_, last = (text := attached(run) or "").splitlines()
     assert last.startswith('last step: 1 click "Pay [ ')
     assert '/etc/passwd]]" (button): [ ' in last
@@ -56,8 +70,16 @@ def test_nothing_is_attached(run: Path, why: str) -> None:
     if why == "bracket":  # GitLab cannot read such a path
         run = run.rename(run.with_name("run[2]"))
     if why == "no screenshots":
-        write_finished_test(run, FinishedTest("test_a", "failed", screenshots="not kept: --vnc-artifacts=off"))
+        write_finished_test(
+            run,
+            FinishedTest(
+                "test_a", "failed", screenshots="not kept: --vnc-artifacts=off"
+            ),
+        )
         for screenshot in (run / "screens").iterdir():
             screenshot.unlink()
-    end, hidden = "" if why == "passed" else "<failure/>", "run-1" if why == "secret" else "no secret"
+    end, hidden = (
+        "" if why == "passed" else "<failure/>",
+        ("run-1" if why == "secret" else "no secret"),
+    )
     assert attached(run, end, hide=hidden) is None

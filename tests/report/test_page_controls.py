@@ -1,4 +1,6 @@
-"""The controls of the pages in Chromium: by mouse and keys, and without a script under Jenkins' policy."""
+"""The controls of the pages in Chromium: by mouse and keys, and without a script under
+Jenkins' policy.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from pytest_vnc_use.types.elements import Element
 from support.desks import chromium
 from support.vnc_servers import require_package
 
-JENKINS = "sandbox allow-same-origin; default-src 'none'; img-src 'self'; style-src 'self'"
+JENKINS = (
+    "sandbox allow-same-origin; default-src 'none'; img-src 'self'; style-src 'self'"
+)
 pytestmark = pytest.mark.browser
 
 
@@ -40,23 +44,41 @@ def runs(write_run, make_step, frames) -> list[Path]:
         for number, more in enumerate([{}, named, with_images], start=1)
     ]
     drift = Drift("it is other", frames[0].ref, frames[2].ref, Region(20, 30, 60, 50))
-    failed = write_run(steps, RunEnded(None, "the run failed", "RecordingDrifted: other"), events=[drift])
+    failed = write_run(
+        steps,
+        RunEnded(None, "the run failed", "RecordingDrifted: other"),
+        events=[drift],
+    )
     write_finished_test(
-        failed, FinishedTest("test_bad", "failed", triage="product", rule="it drifted", message="it is other")
+        failed,
+        FinishedTest(
+            "test_bad",
+            "failed",
+            triage="product",
+            rule="it drifted",
+            message="it is other",
+        ),
     )
     return [passed, failed]
 
 
 @pytest.fixture
 def page(browser: Any) -> Iterator[Any]:
-    """A page that fails the test at its end if it wrote to the console or asked for anything but files."""
+    """A page that fails the test at its end if it wrote to the console or asked for
+    anything but files.
+    """
     messages: list[str] = []
     context = browser.new_context(viewport={"width": 1280, "height": 720})
     page = context.new_page()
     page.on("console", lambda message: messages.append(message.text))
     page.on("pageerror", lambda error: messages.append(str(error)))
     page.on(
-        "request", lambda asked: messages.append(asked.url) if not asked.url.startswith(("file:", "blob:")) else None
+        "request",
+        lambda asked: (
+            messages.append(asked.url)
+            if not asked.url.startswith(("file:", "blob:"))
+            else None
+        ),
     )
     yield page
     context.close()
@@ -66,10 +88,18 @@ def page(browser: Any) -> Iterator[Any]:
 DISPLAY = "each => getComputedStyle(each).display"
 
 
-def test_failed_run_is_visible_unscrolled_and_keyboard_readable(page: Any, runs: list[Path], tmp_path: Path) -> None:
+def test_failed_run_is_visible_unscrolled_and_keyboard_readable(
+    page: Any, runs: list[Path], tmp_path: Path
+) -> None:
     write_report(runs, tmp_path / "out")
     page.goto((tmp_path / "out" / "run-1" / "index.html").as_uri())
-    for part in (".sentence", ".rule", "#deciding svg >> nth=1", ".film li >> nth=2", ".facts >> nth=0"):
+    for part in (
+        ".sentence",
+        ".rule",
+        "#deciding svg >> nth=1",
+        ".film li >> nth=2",
+        ".facts >> nth=0",
+    ):
         box = page.locator(part).bounding_box()
         assert box["y"] + box["height"] <= 720, part
     left, right = page.locator("#deciding .left"), page.locator("#deciding .right")
@@ -98,7 +128,10 @@ def test_failed_run_is_visible_unscrolled_and_keyboard_readable(page: Any, runs:
         assert shown.evaluate(DISPLAY) == "none", layer
     page.check("[value=slider]")
     page.locator("[name=slide]").fill("20")
-    assert right.evaluate("each => getComputedStyle(each).clipPath") == "inset(0px 0px 0px 20%)"
+    assert (
+        right.evaluate("each => getComputedStyle(each).clipPath")
+        == "inset(0px 0px 0px 20%)"
+    )
     assert left.bounding_box() == right.bounding_box()
     page.check("[value=blink]")
     assert right.evaluate("each => getComputedStyle(each).animationName") == "blink"
@@ -118,7 +151,9 @@ MEASURE = """path => {
 """The middle of the mark as a point of the screenshot, as the browser lays both out."""
 
 
-def test_axe_finds_nothing_point_is_at_click(browser: Any, runs: list[Path], tmp_path: Path) -> None:
+def test_axe_finds_nothing_point_is_at_click(
+    browser: Any, runs: list[Path], tmp_path: Path
+) -> None:
     axe = require_package("axe_playwright_python.sync_playwright")
     address = write_report(runs, tmp_path / "out").as_uri()
     one_file = write_report(runs, tmp_path / "one", one_file=True).as_uri()
@@ -127,7 +162,11 @@ def test_axe_finds_nothing_point_is_at_click(browser: Any, runs: list[Path], tmp
         ("dark", 360, address.replace("index.html", "run-1/index.html")),
         ("light", 1600, f"{one_file}#run-2"),
     ):
-        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme, device_scale_factor=3)
+        page = browser.new_page(
+            viewport={"width": width, "height": 900},
+            color_scheme=scheme,
+            device_scale_factor=3,
+        )
         page.goto(place)
         if "run" in place:
             assert page.locator("article.step .name").text_content() == "Sign in"
@@ -142,7 +181,9 @@ def test_axe_finds_nothing_point_is_at_click(browser: Any, runs: list[Path], tmp
         page.close()
 
 
-def test_filters_are_kept_in_address(page: Any, runs: list[Path], tmp_path: Path) -> None:
+def test_filters_are_kept_in_address(
+    page: Any, runs: list[Path], tmp_path: Path
+) -> None:
     page.goto(write_report(runs, tmp_path / "out").as_uri())
     rows = page.locator(".tests tbody tr:visible")
     assert rows.count() == 2
@@ -160,7 +201,9 @@ def test_filters_are_kept_in_address(page: Any, runs: list[Path], tmp_path: Path
 BACKGROUND = "each => getComputedStyle(each).backgroundImage"
 
 
-def test_one_file_opens_run_at_its_step(page: Any, runs: list[Path], tmp_path: Path) -> None:
+def test_one_file_opens_run_at_its_step(
+    page: Any, runs: list[Path], tmp_path: Path
+) -> None:
     address = write_report(runs, tmp_path / "out", one_file=True).as_uri()
     page.goto(address)
     assert page.locator(".step").count() == 0, "a run is text until it is opened"
@@ -172,29 +215,47 @@ def test_one_file_opens_run_at_its_step(page: Any, runs: list[Path], tmp_path: P
     page.wait_for_url(f"{address}#run-2-step-1")
     shown = page.locator("#run-2-step-1 i.pic >> nth=0")
     assert shown.evaluate(BACKGROUND).startswith('url("data:')
-    assert shown.bounding_box()["width"] / shown.bounding_box()["height"] == pytest.approx(320 / 200, abs=0.01)
+    assert shown.bounding_box()["width"] / shown.bounding_box()[
+        "height"
+    ] == pytest.approx(320 / 200, abs=0.01)
     page.click("#run-2 .top a")
     assert page.locator(".tests").is_visible()
 
 
-def test_under_jenkins_policy_it_reads_well(browser: Any, runs: list[Path], tmp_path: Path) -> None:
+def test_under_jenkins_policy_it_reads_well(
+    browser: Any, runs: list[Path], tmp_path: Path
+) -> None:
     write_report(runs, tmp_path / "out")
     page = browser.new_page(viewport={"width": 1280, "height": 720})
 
     def serve(route: Any) -> None:
         name = route.request.url.removeprefix("http://jenkins.test/")
-        kind = "text/html" if name.endswith("html") else "text/css" if name.endswith("css") else None
-        headers = {"Content-Security-Policy": JENKINS, **({"Content-Type": kind} if kind else {})}
+        kind = (
+            "text/html"
+            if name.endswith("html")
+            else "text/css"
+            if name.endswith("css")
+            else None
+        )
+        headers = {
+            "Content-Security-Policy": JENKINS,
+            **({"Content-Type": kind} if kind else {}),
+        }
         route.fulfill(path=tmp_path / "out" / name, headers=headers)
 
     page.route("http://jenkins.test/**", serve)
     page.goto("http://jenkins.test/run-1/index.html")
     assert page.locator(".sentence").is_visible()
     assert not page.locator("[data-do=zoom]").is_visible()
-    assert page.locator(".tools").evaluate("each => getComputedStyle(each).position") == "sticky"
+    assert (
+        page.locator(".tools").evaluate("each => getComputedStyle(each).position")
+        == "sticky"
+    )
     page.uncheck("[name=boxes]")
     assert page.locator("#deciding .boxes >> nth=0").evaluate(DISPLAY) == "none"
-    seen = Image.open(io.BytesIO(page.locator("#deciding .right svg.canvas").screenshot())).convert("RGB")
+    seen = Image.open(
+        io.BytesIO(page.locator("#deciding .right svg.canvas").screenshot())
+    ).convert("RGB")
     colours = {colour: count for count, colour in seen.getcolors(1_000_000) or []}
     assert max(colours.values()) > 100
     assert (255, 255, 255) not in colours, "its screenshot is teal"

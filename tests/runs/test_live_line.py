@@ -1,4 +1,6 @@
-"""The line on a terminal that says where a run is: its text, and that it leaves nothing behind."""
+"""The line on a terminal that says where a run is: its text, and that it leaves nothing
+behind.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import pytest
 
 from pytest_vnc_use.plain_text import columns_of
 from pytest_vnc_use.runs.progress import LiveLine, can_show
-from pytest_vnc_use.runs.redaction import Redactor
+from pytest_vnc_use.runs.redactor import Redactor
 from pytest_vnc_use.types import (
     NO_FRAME,
     Click,
@@ -32,15 +34,23 @@ from pytest_vnc_use.types import (
 )
 from support.terminal import Terminal
 
-STARTED = RunStarted("id", "Buy", "now", "gemini (m)", NO_FRAME, limits=Limits(steps=40))
+STARTED = RunStarted(
+    "id", "Buy", "now", "gemini (m)", NO_FRAME, limits=Limits(steps=40)
+)
 ASKED = ModelRequest("planner", "gemini-m", 10, 1, 100)
 PROPOSAL, RULING = Proposal(Click(1, 2), "open the basket"), Ruling("allow", "policy")
 STEP_STARTED = StepStarted(3, 3, PROPOSAL, RULING)
 FINISHED = StepFinished(Step(3, 3, PROPOSAL, RULING, NO_FRAME, NO_FRAME))
 
 
-def answered(dollars: float | None = 0.041, retry_in_s: float | None = None, error: str = "") -> ModelExchange:
-    more: dict[str, Any] = {"model": "gemini-m", "usage": Usage(9, 0, 9), "dollars": dollars}
+def answered(
+    dollars: float | None = 0.041, retry_in_s: float | None = None, error: str = ""
+) -> ModelExchange:
+    more: dict[str, Any] = {
+        "model": "gemini-m",
+        "usage": Usage(9, 0, 9),
+        "dollars": dollars,
+    }
     return ModelExchange("planner", 1, {}, {}, 2.0, error, retry_in_s, **more)
 
 
@@ -51,7 +61,9 @@ def terminal() -> Iterator[Terminal]:
     screen.close()
 
 
-def text_after(*events: RunEvent, columns: int = 100, hide: Callable[[str], str] = str) -> str:
+def text_after(
+    *events: RunEvent, columns: int = 100, hide: Callable[[str], str] = str
+) -> str:
     null = os.open(os.devnull, os.O_WRONLY)
     line = LiveLine(null, "test_basket", hide)
     os.close(null)
@@ -66,14 +78,28 @@ def text_after(*events: RunEvent, columns: int = 100, hide: Callable[[str], str]
     ("events", "text"),
     [
         ((STARTED, ASKED), "0 of 40: asks gemini-m (N s)"),
-        ((STARTED, ASKED, answered(), STEP_STARTED), "3 of 40: open the basket (N s, 4.1 cents)"),
-        ((STARTED, STEP_STARTED, FINISHED, ASKED), "3 of 40: asks gemini-m, last: open the basket (N s)"),
+        (
+            (STARTED, ASKED, answered(), STEP_STARTED),
+            "3 of 40: open the basket (N s, 4.1 cents)",
+        ),
+        (
+            (STARTED, STEP_STARTED, FINISHED, ASKED),
+            "3 of 40: asks gemini-m, last: open the basket (N s)",
+        ),
         ((STARTED, answered(None), answered()), "0 of 40: waits for gemini (m) (N s)"),
-        ((STARTED, GateAwaited(7.9)), "0 of 40: waits for the recorded screen, 8 s left (N s)"),
-        ((STARTED, ASKED, answered(None, 4.0, "503")), "0 of 40: asks gemini-m again in 4 s: 503 (N s)"),
+        (
+            (STARTED, GateAwaited(7.9)),
+            "0 of 40: waits for the recorded screen, 8 s left (N s)",
+        ),
+        (
+            (STARTED, ASKED, answered(None, 4.0, "503")),
+            "0 of 40: asks gemini-m again in 4 s: 503 (N s)",
+        ),
     ],
 )
-def test_text_names_step_activity_seconds_cents(events: tuple[RunEvent, ...], text: str) -> None:
+def test_text_names_step_activity_seconds_cents(
+    events: tuple[RunEvent, ...], text: str
+) -> None:
     assert text_after(*events) == f"test_basket: step {text}"
 
 
@@ -84,13 +110,27 @@ def test_text_stays_on_line_and_hides_secrets() -> None:
         assert columns_of(line) <= columns
         assert line.isprintable()
     hide = Redactor({"PASSWORD": "hunter2hunter2"}).hide_pieces
-    for intent in "type hunter2hunter2", "type hunter2\x1b[1mhunter2 hunter2\nhunter2", "x" * 38 + "hunter2hunter2":
-        line = text_after(STARTED, StepStarted(1, 1, Proposal(Click(1, 2), intent), RULING), columns=80, hide=hide)
+    for intent in (
+        "type hunter2hunter2",
+        "type hunter2\x1b[1mhunter2 hunter2\nhunter2",
+        "x" * 38 + "hunter2hunter2",
+    ):
+        line = text_after(
+            STARTED,
+            StepStarted(1, 1, Proposal(Click(1, 2), intent), RULING),
+            columns=80,
+            hide=hide,
+        )
         assert "hunter2" not in line
 
 
 def shows(terminal: Terminal, *rows: str) -> bool:
-    return terminal.read_until(lambda: [re.sub(r"\(\d+ s\)", "(0 s)", row) for row in terminal.rows] == [*rows], 10.0)
+    return terminal.read_until(
+        lambda: (
+            [re.sub(r"\(\d+ s\)", "(0 s)", row) for row in terminal.rows] == [*rows]
+        ),
+        10.0,
+    )
 
 
 def test_line_drawn_below_output_and_erased(terminal: Terminal) -> None:
@@ -111,7 +151,9 @@ def test_line_drawn_below_output_and_erased(terminal: Terminal) -> None:
     line.close()
 
 
-def test_can_show_only_interactive_terminal(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_can_show_only_interactive_terminal(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("CI", raising=False)
     assert can_show(terminal.slave)
@@ -119,7 +161,9 @@ def test_can_show_only_interactive_terminal(terminal: Terminal, monkeypatch: pyt
     assert not can_show(write)
     os.close(read)
     os.close(write)
-    for name, value in ("CI", "true"), ("BUILD_NUMBER", "7"), ("TERM", "dumb"):
+    monkeypatch.setenv("CI", "false")
+    assert can_show(terminal.slave)
+    for name, value in ("CI", "woodpecker"), ("TERM", "dumb"):
         with monkeypatch.context() as patch:
             patch.setenv(name, value)
             assert not can_show(terminal.slave)

@@ -1,4 +1,6 @@
-"""`messages.jsonl`: what a run sent, with times, for its owner alone, bounded, and without secrets."""
+"""`messages.jsonl`: what a run sent, with times, for its owner alone, bounded, and
+without secrets.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from pytest_vnc_use.planners.local.callables import finish
 from pytest_vnc_use.report.pages import write_report
 from pytest_vnc_use.runs import logger as messages
 from pytest_vnc_use.runs.logger import FILE, MessageLog
-from pytest_vnc_use.runs.redaction import Redactor
+from pytest_vnc_use.runs.redactor import Redactor
 from pytest_vnc_use.settings import Settings
 from pytest_vnc_use.types import Click, TypeText
 from support.vnc_servers import VncServer
@@ -35,7 +37,9 @@ def log(tmp_path: Path) -> MessageLog:
     return log
 
 
-def test_it_is_bounded_and_says_so(log: MessageLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_bounded_and_says_so(
+    log: MessageLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(messages, "MAX_BYTES", 2000)
     log.begin(tmp_path, 0.0, str)
     for x in range(1000):
@@ -46,8 +50,12 @@ def test_it_is_bounded_and_says_so(log: MessageLog, tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.desktop
-def test_what_connection_sent_without_byte_of_secret(log: MessageLog, tigervnc: VncServer, tmp_path: Path) -> None:
-    """Whether it is declared, typed as it is, in the middle of a text, beyond ASCII, or a one-time code."""
+def test_what_connection_sent_without_byte_of_secret(
+    log: MessageLog, tigervnc: VncServer, tmp_path: Path
+) -> None:
+    """Whether it is declared, typed as it is, in the middle of a text, beyond ASCII, or
+    a one-time code.
+    """
     with closing(connect(tigervnc.address, tap=log)) as controller:
         controller.key_down("shift")
         controller.click(20, 30, "right")
@@ -66,10 +74,23 @@ def test_what_connection_sent_without_byte_of_secret(log: MessageLog, tigervnc: 
             {**point, "buttons": []},
             {"kind": "key", "key": "shift", "down": False},
         ]
-        drag = [(line["x"], line["buttons"]) for line in sent[5:] if line["kind"] == "pointer"]
+        drag = [
+            (line["x"], line["buttons"])
+            for line in sent[5:]
+            if line["kind"] == "pointer"
+        ]
         assert (drag[0][0], drag[-2][1], drag[-1]) == (1, ["left"], (40, []))
-        keys = [(line["key"], line["down"]) for line in sent[5:] if line["kind"] == "key"]
-        assert keys == [("a", True), ("a", False), ("shift", True), ("B", True), ("B", False), ("shift", False)]
+        keys = [
+            (line["key"], line["down"]) for line in sent[5:] if line["kind"] == "key"
+        ]
+        assert keys == [
+            ("a", True),
+            ("a", False),
+            ("shift", True),
+            ("B", True),
+            ("B", False),
+            ("shift", False),
+        ]
 
         (tmp_path / FILE).unlink()
         value, wide = secrets.token_urlsafe(9), f"Ж{secrets.token_hex(6)}é"
@@ -88,25 +109,47 @@ def test_what_connection_sent_without_byte_of_secret(log: MessageLog, tigervnc: 
     assert not [secret for secret in (value, wide) if secret in written]
     texts = [line["text"] for line in kept(tmp_path) if line["kind"] == "text"]
     assert texts == ["user\t<secret:S>", "<secret:S>", "<secret:WIDE>", "<totp:SHARED>"]
-    assert {line["key"] for line in kept(tmp_path) if line["kind"] == "key"} == {"return", "x"}
+    assert {line["key"] for line in kept(tmp_path) if line["kind"] == "key"} == {
+        "return",
+        "x",
+    }
 
 
 @pytest.mark.slow
 @pytest.mark.desktop
-def test_agents_run_keeps_messages_if_asked_to(tigervnc: VncServer, tmp_path: Path) -> None:
+def test_agents_run_keeps_messages_if_asked_to(
+    tigervnc: VncServer, tmp_path: Path
+) -> None:
     pin, runs = secrets.token_hex(8), tmp_path / "runs"
     with xterm(tigervnc, "cat >/dev/null"):
         for is_kept in (False, True):
-            plan = iter([[TypeText("<secret:PIN>"), Click(20, 30), TypeText(pin)], finish()])
-            settings = Settings(server=tigervnc.address, runs_dir=str(runs), rfb_log=is_kept)
-            with VncUseAgent(settings=settings, planner=lambda _: next(plan), secrets={"PIN": pin}) as agent:  # noqa: B023
+            plan = iter(
+                [[TypeText("<secret:PIN>"), Click(20, 30), TypeText(pin)], finish()]
+            )
+            settings = Settings(
+                server=tigervnc.address, runs_dir=str(runs), rfb_log=is_kept
+            )
+            with VncUseAgent(
+                settings=settings,
+                planner=lambda _: next(plan),  # noqa: B023
+                secrets={"PIN": pin},
+            ) as agent:
                 agent.run("Sign in")
                 agent.key("f5")
             assert (agent.runs[0] / FILE).exists() == is_kept
     directory = agent.runs[0]
     texts = [line["text"] for line in kept(directory) if line["kind"] == "text"]
-    assert texts == ["<secret:PIN>"] * 4  # with covers, the last character of a secret is typed on its own
+    # with covers, the last character of a secret is typed on its own
+    assert texts == ["<secret:PIN>"] * 4
     assert {line["key"] for line in kept(directory) if line["kind"] == "key"} == {"f5"}
-    assert not [file for file in directory.rglob("*") if file.is_file() and pin.encode() in file.read_bytes()]
-    page = write_report([directory], directory.parent).parent / directory.name / "index.html"
+    assert not [
+        file
+        for file in directory.rglob("*")
+        if file.is_file() and pin.encode() in file.read_bytes()
+    ]
+    page = (
+        write_report([directory], directory.parent).parent
+        / directory.name
+        / "index.html"
+    )
     assert f'<a href="{FILE}">messages to the server</a>' in page.read_text()

@@ -1,4 +1,6 @@
-"""Secrets: found in every form, put back only on request, and in no file of a run directory."""
+"""Secrets: found in every form, put back only on request, and in no file of a run
+directory.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ import pytest
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.runs.logger import RunLogger
-from pytest_vnc_use.runs.redaction import Redactor, totp
+from pytest_vnc_use.runs.redactor import Redactor, totp
 from pytest_vnc_use.types import (
     ApprovalRequest,
     CallFunction,
@@ -48,14 +50,19 @@ SECRETS = {"PASSWORD": PASSWORD, "API_KEY": API_KEY, "PIN": PIN}
 
 def forms(value: str) -> dict[str, str]:
     raw = value.encode()
-    basic = {f"basic {user!r}": base64.b64encode(user + b":" + raw + b"\n").decode() for user in (b"", b"a", b"ab")}
+    basic = {
+        f"basic {user!r}": base64.b64encode(user + b":" + raw + b"\n").decode()
+        for user in (b"", b"a", b"ab")
+    }
     return {
         "plain": value,
         "json": json.dumps(value)[1:-1],
         "json, not ascii": json.dumps(value, ensure_ascii=False)[1:-1],
         "repr": repr(value),
         "percent": quote(value, safe=""),
-        "percent, lower case": quote(value, safe="").lower() if "%" in quote(value, safe="") else value,
+        "percent, lower case": (
+            quote(value, safe="").lower() if "%" in quote(value, safe="") else value
+        ),
         "form": quote_plus(value),
         "component": quote(value, safe="!'()*"),
         "base64, no padding": base64.b64encode(raw).decode().rstrip("="),
@@ -69,7 +76,10 @@ def test_every_form_is_hidden_and_can_be_revealed(name: str) -> None:
     value = SECRETS[name]
     for kind, form in forms(value).items():
         hidden = Redactor({name: value}).hide(f"before {form} after")
-        assert (hidden.startswith("before "), hidden.endswith(" after")) == (True, True), kind
+        assert (hidden.startswith("before "), hidden.endswith(" after")) == (
+            True,
+            True,
+        ), kind
         assert f"<secret:{name}>" in hidden, kind
         assert [text for text in (form, value) if text in hidden] == [], kind
 
@@ -77,11 +87,19 @@ def test_every_form_is_hidden_and_can_be_revealed(name: str) -> None:
 def test_hidden_values_can_be_revealed_other_text_stays() -> None:
     redactor = Redactor(SECRETS)
     text = f"sign in with {PASSWORD}, then {PIN}{PIN}"
-    assert redactor.hide(text) == "sign in with <secret:PASSWORD>, then <secret:PIN><secret:PIN>"
+    assert (
+        redactor.hide(text)
+        == "sign in with <secret:PASSWORD>, then <secret:PIN><secret:PIN>"
+    )
     assert redactor.reveal(redactor.hide(text)) == text
     assert redactor.reveal("<secret:OTHER>") == "<secret:OTHER>"
     other = "hunter, 471, AIza, <secret:OTHER>, {PASSWORD}"
-    assert redactor.hide(other) == Redactor({}).hide(other) == Redactor({}).reveal(other) == other
+    assert (
+        redactor.hide(other)
+        == Redactor({}).hide(other)
+        == Redactor({}).reveal(other)
+        == other
+    )
     named_so = Redactor({"secret": "secret"})
     assert named_so.hide(named_so.hide("a secret")) == "a <secret:secret>"
     of_two = Redactor({"SHORT": "apple", "LONG": "apple pie"})
@@ -92,34 +110,69 @@ def test_hidden_values_can_be_revealed_other_text_stays() -> None:
         == "pin = '<secret:PIN>', <secret:PIN> is not 420, 4.2 or a42, <secret:PIN>"
     )
     marked = Redactor({"PASSWORD": SecretText.of("PASSWORD", PASSWORD)})
-    assert marked.hide(f"{PASSWORD!r} {PASSWORD}") == "'<secret:PASSWORD>' <secret:PASSWORD>"
+    assert (
+        marked.hide(f"{PASSWORD!r} {PASSWORD}")
+        == "'<secret:PASSWORD>' <secret:PASSWORD>"
+    )
     for secrets, complaint in (
         ({"PASSWORD": ""}, r"the secret 'PASSWORD' must have a value, got ''"),
-        ({"MY-PASSWORD": "x"}, r"a secret's name must be letters, digits and underscores, got 'MY-PASSWORD'"),
+        (
+            {"MY-PASSWORD": "x"},
+            (
+                r"a secret's name must be letters, digits and underscores, got"
+                r" 'MY-PASSWORD'"
+            ),
+        ),
     ):
         with pytest.raises(SettingsError, match=complaint):
             Redactor(secrets)
 
 
 def test_other_secrets_are_hidden_and_typed_where_written() -> None:
-    redactor = Redactor({"OWN": "own-value"}, others=[("OTHER", "other-value"), ("THIRD", "third-value")], acts=True)
+    redactor = Redactor(
+        {"OWN": "own-value"},
+        others=[("OTHER", "other-value"), ("THIRD", "third-value")],
+        acts=True,
+    )
     assert redactor.reveal("<secret:OWN> <secret:OTHER>") == "own-value <secret:OTHER>"
     assert redactor.hide("type other-value") == "type <secret:OTHER>"
-    assert redactor.reveal("<secret:OTHER> <secret:THIRD>") == "other-value <secret:THIRD>"
+    assert (
+        redactor.reveal("<secret:OTHER> <secret:THIRD>") == "other-value <secret:THIRD>"
+    )
 
 
 def test_json_is_hidden_at_every_depth() -> None:
     screenshot = f"sha256:{PIN * 16}"
-    args, images = [{PASSWORD: [PASSWORD, 4711, 4712, True, None, 1.5]}], [screenshot, f"see {screenshot}"]
+    args, images = (
+        [{PASSWORD: [PASSWORD, 4711, 4712, True, None, 1.5]}],
+        [
+            screenshot,
+            f"see {screenshot}",
+        ],
+    )
     assert Redactor(SECRETS).hide_json({"args": args, "images": images}) == {
-        "args": [{"<secret:PASSWORD>": ["<secret:PASSWORD>", "<secret:PIN>", 4712, True, None, 1.5]}],
+        "args": [
+            {
+                "<secret:PASSWORD>": [
+                    "<secret:PASSWORD>",
+                    "<secret:PIN>",
+                    4712,
+                    True,
+                    None,
+                    1.5,
+                ]
+            }
+        ],
         "images": [screenshot, "see sha256:" + "<secret:PIN>" * 16],
     }
 
 
 WORDS = f"I type {PASSWORD} and {PIN}."
 SCREEN = FrameRef(PIN * 16, 4711, 4711)
-ARGUMENTS: dict[str, Any] = {"user": {"name": "alice", "passwords": [PASSWORD, {PIN: API_KEY}]}, "pin": 4711}
+ARGUMENTS: dict[str, Any] = {
+    "user": {"name": "alice", "passwords": [PASSWORD, {PIN: API_KEY}]},
+    "pin": 4711,
+}
 RULING = Ruling("allow", WORDS, WORDS, "user")
 ACTIONS = [
     TypeText(WORDS, 4711, 4711, press_enter=True),
@@ -130,17 +183,42 @@ ACTIONS = [
     Click(4711, 4711),
 ]
 PROPOSALS = tuple(
-    Proposal(action, WORDS, {"name": WORDS, "args": ARGUMENTS}, Confirmation(WORDS, WORDS)) for action in ACTIONS
+    Proposal(
+        action, WORDS, {"name": WORDS, "args": ARGUMENTS}, Confirmation(WORDS, WORDS)
+    )
+    for action in ACTIONS
 )
-DECISION = Decision("act", WORDS, PROPOSALS, WORDS, provider_details={"parts": [{"args": ARGUMENTS}]})
+DECISION = Decision(
+    "act", WORDS, PROPOSALS, WORDS, provider_details={"parts": [{"args": ARGUMENTS}]}
+)
 STEPS = [
-    Step(number, 1, proposal, RULING, SCREEN, SCREEN, WORDS, WORDS, WORDS, "settled", text=WORDS, model=WORDS)
+    Step(
+        number,
+        1,
+        proposal,
+        RULING,
+        SCREEN,
+        SCREEN,
+        WORDS,
+        WORDS,
+        WORDS,
+        "settled",
+        text=WORDS,
+        model=WORDS,
+    )
     for number, proposal in enumerate(PROPOSALS, start=1)
 ]
 BASIC = base64.b64encode(f"alice:{PASSWORD}".encode()).decode()
 EVENTS = [
     RunStarted("run", WORDS, "now", WORDS, SCREEN, WORDS, WORDS),
-    ModelExchange("planner", 1, {"contents": [WORDS, ARGUMENTS], "basic": BASIC}, {"text": repr(WORDS)}, 1.0, WORDS),
+    ModelExchange(
+        "planner",
+        1,
+        {"contents": [WORDS, ARGUMENTS], "basic": BASIC},
+        {"text": repr(WORDS)},
+        1.0,
+        WORDS,
+    ),
     TurnDecided(1, DECISION, 1.0),
     *(StepFinished(step) for step in STEPS),
     ApprovalRequest(9, PROPOSALS[0], RULING),
@@ -154,17 +232,29 @@ def test_no_form_of_secret_is_in_any_file(tmp_path: Path) -> None:
     logger = RunLogger(directory, Redactor(SECRETS))
     for event in EVENTS:
         logger.observe(event)
-    written = "\n".join(path.read_text(encoding="utf-8") for path in directory.path.rglob("*") if path.is_file())
+    written = "\n".join(
+        path.read_text(encoding="utf-8")
+        for path in directory.path.rglob("*")
+        if path.is_file()
+    )
     assert written.count("<secret:PASSWORD>") > 100
     for number in (SCREEN.digest, '"width":4711,"height":4711', '"x":4711,"y":4711'):
         written = written.replace(number, "")
-    found = [(name, kind) for name, value in SECRETS.items() for kind, form in forms(value).items() if form in written]
+    found = [
+        (name, kind)
+        for name, value in SECRETS.items()
+        for kind, form in forms(value).items()
+        if form in written
+    ]
     assert not found
     assert BASIC not in written
 
 
 LONG = "correct horse 'battery' staple-0451"
-PEM = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nAQEFAASCBKcwggSjAgEAAoIB\n-----END KEY-----\n"
+PEM = (
+    "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nAQEFAASCBKcwggSjAgEAAoIB\n-----END"
+    " KEY-----\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -176,29 +266,52 @@ PEM = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nAQEFAASCBKcwggSjAgEAAoIB\n
         base64.encodebytes(f"alice and bob: {LONG} {LONG} {LONG}".encode()).decode(),
         "… " + LONG[-8:] + " and " + LONG[:8] + " …",
         "'correct horse '\n  \"'batt...",
-        "Skipping 24 identical leading characters in diff\n  - orse 'battery' stap!\n  + orse 'battery' stap?",
+        (
+            "Skipping 24 identical leading characters in diff\n  - orse 'battery'"
+            " stap!\n  + orse 'battery' stap?"
+        ),
         f"value: <secret:LONG>\n{LONG}",
         "\x1b[31mcorrect horse\x1b[0m 'battery' staple-0451",
         "correct hor\u200bse 'batt\xadery' staple-0451",
-        "Skipping 24 identical leading characters in diff\n"
-        "\x1b[1m\x1b[31mE  \x1b[91m- orse 'ba\x1b[39;49;00mttery' stap!\x1b[39;49;00m\n"
-        "\x1b[1m\x1b[31mE  \x1b[92m+ orse\x1b[39;49;00m 'battery' stap?",
+        (
+            "Skipping 24 identical leading characters in diff\n\x1b[1m\x1b[31mE "
+            " \x1b[91m- orse 'ba\x1b[39;49;00mttery'"
+            " stap!\x1b[39;49;00m\n\x1b[1m\x1b[31mE  \x1b[92m+ orse\x1b[39;49;00m"
+            " 'battery' stap?"
+        ),
     ],
 )
 def test_no_piece_of_value_is_left_for_reader(text: str) -> None:
     hidden = Redactor({"LONG": LONG}).hide_pieces(text)
     assert "<secret:LONG>" in hidden
-    assert not any(word in hidden for word in ("corr", "orse", "batt", "ttery", "stap", "0451"))
-    assert base64.b64encode(LONG.encode()).decode()[4:20] not in hidden.replace("\n", "")
+    assert not any(
+        word in hidden for word in ("corr", "orse", "batt", "ttery", "stap", "0451")
+    )
+    assert base64.b64encode(LONG.encode()).decode()[4:20] not in hidden.replace(
+        "\n", ""
+    )
 
 
 def test_multiline_value_is_hidden_line_by_line() -> None:
     redactor = Redactor({"KEY": PEM})
     _, first, second, _ = PEM.splitlines()
-    assert redactor.hide_pieces(f"  - {first}\n?   ^^\n  + {second}").count("<secret:KEY>") == 2
-    assert "MIIE" not in redactor.hide_pieces(repr(PEM)) + redactor.hide_pieces(PEM.replace("\n", "\n    "))
+    assert (
+        redactor.hide_pieces(f"  - {first}\n?   ^^\n  + {second}").count("<secret:KEY>")
+        == 2
+    )
+    assert "MIIE" not in redactor.hide_pieces(repr(PEM)) + redactor.hide_pieces(
+        PEM.replace("\n", "\n    ")
+    )
     redactor = Redactor({"LONG": LONG, "PIN": "4711"})
-    for text in ("a horse and a battery", "wait...", "E   assert 471 == 12\n", "C:\\new\\table", "", "...", "\n\n"):
+    for text in (
+        "a horse and a battery",
+        "wait...",
+        "E   assert 471 == 12\n",
+        "C:\\new\\table",
+        "",
+        "...",
+        "\n\n",
+    ):
         assert redactor.hide_pieces(text) == text
 
 
@@ -206,11 +319,15 @@ SHARED = base64.b32encode(b"12345678901234567890").decode()
 
 
 def test_placeholder_becomes_code_of_valid_key() -> None:
-    for moment_s, code in ((59, "94287082"), (1111111109, "07081804")):  # of appendix B of RFC 6238
+    # of appendix B of RFC 6238
+    for moment_s, code in ((59, "94287082"), (1111111109, "07081804")):
         assert totp(SHARED, digits=8, now=lambda at=moment_s: at) == code
         assert totp(SHARED, now=lambda at=moment_s: at + 0.9) == code[2:]
     redactor = Redactor({"SHOP_2FA": SHARED})
-    before, text, after = (redactor.reveal(f"<totp:SHOP_2FA>{more}") for more in ("", " <secret:SHOP_2FA>", ""))
+    before, text, after = (
+        redactor.reveal(f"<totp:SHOP_2FA>{more}")
+        for more in ("", " <secret:SHOP_2FA>", "")
+    )
     assert text in (f"{before} {SHARED}", f"{after} {SHARED}")
     assert redactor.reveal("<totp:OTHER>") == "<totp:OTHER>"
     assert SHARED not in repr(text)

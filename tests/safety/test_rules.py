@@ -1,4 +1,6 @@
-"""Rules and the policy that reads them: what matches, which rule decides, and what a user's answer makes of it."""
+"""Rules and the policy that reads them: what matches, which rule decides, and what a
+user's answer makes of it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,15 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.safety.rules import MAX_READ, Policy, ReviewContext, Rule, Search, answer, deny_unasked
+from pytest_vnc_use.safety.rules import (
+    MAX_READ,
+    Policy,
+    ReviewContext,
+    Rule,
+    Search,
+    answer,
+    deny_unasked,
+)
 from pytest_vnc_use.types import (
     Action,
     CallFunction,
@@ -34,15 +44,31 @@ from pytest_vnc_use.types import (
 )
 from pytest_vnc_use.types.keys import key_set, unknown_keys
 
-CONTEXT = ReviewContext("tests/test_shop.py::test_pay[visa]", "Pay for the apples in the test shop")
+CONTEXT = ReviewContext(
+    "tests/test_shop.py::test_pay[visa]", "Pay for the apples in the test shop"
+)
 BOX = Region(100, 100, 200, 200)
-INSIDE = [Click(100, 100), Click(199, 199), Move(150, 150), Scroll(150, 150, "down"), TypeText("a", 150, 150)]
+INSIDE = [
+    Click(100, 100),
+    Click(199, 199),
+    Move(150, 150),
+    Scroll(150, 150, "down"),
+    TypeText("a", 150, 150),
+]
 PARTLY = [Drag(150, 150, 500, 500), Drag(500, 500, 150, 150)]
-OUTSIDE = [Click(200, 150), Click(150, 99), Drag(0, 150, 500, 150), TypeText("a"), Wait()]
+OUTSIDE = [
+    Click(200, 150),
+    Click(150, 99),
+    Drag(0, 150, 500, 150),
+    TypeText("a"),
+    Wait(),
+]
 PAY = Confirmation("This submits a payment.", "FINANCIAL_TRANSACTIONS")
 
 
-def proposed(action: Action, confirmation: Confirmation | None = None, name: str = "") -> Proposal:
+def proposed(
+    action: Action, confirmation: Confirmation | None = None, name: str = ""
+) -> Proposal:
     return Proposal(action, "a reason", {"name": name, "args": {}}, confirmation)
 
 
@@ -58,38 +84,77 @@ def key(*keys: str) -> KeyCombo:
 Given = Action | Proposal
 MATCHES: list[tuple[dict[str, Any], list[Given], list[Given]]] = [
     ({"action": "CLICK"}, [CLICK, Click(1, 1, "right")], [Drag(1, 1, 2, 2)]),
-    ({"action": "click_at"}, [proposed(CLICK, name="click_at")], [proposed(CLICK, name="click")]),
+    (
+        {"action": "click_at"},
+        [proposed(CLICK, name="click_at")],
+        [proposed(CLICK, name="click")],
+    ),
     ({"action": "key_*"}, [key("a")], [TypeText("a")]),
-    ({"action": "delete_user"}, [CallFunction("delete_user", {})], [CallFunction("add_user", {})]),
+    (
+        {"action": "delete_user"},
+        [CallFunction("delete_user", {})],
+        [CallFunction("add_user", {})],
+    ),
     ({"action": "call_function"}, [CallFunction("delete_user", {})], [CLICK]),
     ({"action": "bash"}, [InvalidAction("bash", "no such action")], []),
-    ({"category": "financial_*"}, [proposed(CLICK, PAY)], [proposed(CLICK, Confirmation("", "DELETION"))]),
+    (
+        {"category": "financial_*"},
+        [proposed(CLICK, PAY)],
+        [proposed(CLICK, Confirmation("", "DELETION"))],
+    ),
     ({"explanation": re.compile("payment")}, [proposed(CLICK, PAY)], []),
     (
         {"text": RM},
         [
             *(TypeText("sudo rm  -rf /"), OpenUrl("https://example.org/?q=rm -rf")),
-            *(CallFunction("run", {"text": "rm -rf"}), CallFunction("run", {"words": ["sudo", "rm", "-rf", "/"]})),
-            *(CallFunction("run", {"deep": [{"er": "rm -rf"}]}), CallFunction("run", {"rm -rf": 1})),
+            *(
+                CallFunction("run", {"text": "rm -rf"}),
+                CallFunction("run", {"words": ["sudo", "rm", "-rf", "/"]}),
+            ),
+            *(
+                CallFunction("run", {"deep": [{"er": "rm -rf"}]}),
+                CallFunction("run", {"rm -rf": 1}),
+            ),
         ],
         [TypeText("farm - rfid"), OpenUrl("https://example.org/?q=rm%20-rf")],
     ),
     (
         {"keys": key_set(DELETE)},
         [
-            *(key("ctrl", "alt", "delete"), key("Alt_L", "Control", "Del"), key("control+option+KP_Delete")),
-            *(key("ctrl", "alt", "\x7f"), key("a", "ctrl", "alt", "shift", "delete"), KeyDown(DELETE)),
+            *(
+                key("ctrl", "alt", "delete"),
+                key("Alt_L", "Control", "Del"),
+                key("control+option+KP_Delete"),
+            ),
+            *(
+                key("ctrl", "alt", "\x7f"),
+                key("a", "ctrl", "alt", "shift", "delete"),
+                KeyDown(DELETE),
+            ),
         ],
         [key("ctrl", "delete"), KeyUp(DELETE), TypeText(DELETE)],
     ),
     (
         {"keys": key_set("enter")},
-        [TypeText("apples", press_enter=True), TypeText("apples\n"), key("KP_Enter"), key("shift", "enter")],
+        [
+            TypeText("apples", press_enter=True),
+            TypeText("apples\n"),
+            key("KP_Enter"),
+            key("shift", "enter"),
+        ],
         [TypeText("apples"), CLICK],
     ),
-    ({"keys": key_set("ctrl+a")}, [TypeText("apples", clear_first=True)], [TypeText("apples")]),
+    (
+        {"keys": key_set("ctrl+a")},
+        [TypeText("apples", clear_first=True)],
+        [TypeText("apples")],
+    ),
     ({"keys": key_set("shift+1")}, [TypeText("!")], [TypeText("1")]),
-    ({"keys": key_set("alt+left")}, [TraverseHistory("back")], [TraverseHistory("forward")]),
+    (
+        {"keys": key_set("alt+left")},
+        [TraverseHistory("back")],
+        [TraverseHistory("forward")],
+    ),
     ({"test": "tests/test_shop.py::test_pay[visa]"}, [CLICK], []),
     ({"task": re.compile("test shop$")}, [CLICK], []),
     ({"task": re.compile("real shop")}, [], [CLICK]),
@@ -99,13 +164,27 @@ ALLOWS: list[tuple[dict[str, Any], list[Given], list[Given]]] = [
     (
         {"keys": key_set("enter")},
         [key("Return"), TypeText("\n\n")],
-        [TypeText("rm -rf\n"), TypeText("apples", press_enter=True), key("ctrl", "enter"), CLICK, TypeText("apples")],
+        [
+            TypeText("rm -rf\n"),
+            TypeText("apples", press_enter=True),
+            key("ctrl", "enter"),
+            CLICK,
+            TypeText("apples"),
+        ],
     ),
     (
         {"text": re.compile("apples")},
-        [TypeText("apples"), CallFunction("buy", {"apples": "apples"}), OpenUrl("https://shop/apples")],
         [
-            *(TypeText("rm -rf"), CallFunction("buy", {"what": "apples"}), CallFunction("buy", {"apples": "rm -rf"})),
+            TypeText("apples"),
+            CallFunction("buy", {"apples": "apples"}),
+            OpenUrl("https://shop/apples"),
+        ],
+        [
+            *(
+                TypeText("rm -rf"),
+                CallFunction("buy", {"what": "apples"}),
+                CallFunction("buy", {"apples": "rm -rf"}),
+            ),
             *(CallFunction("buy", {}), CLICK),
         ],
     ),
@@ -114,13 +193,20 @@ ALLOWS: list[tuple[dict[str, Any], list[Given], list[Given]]] = [
 
 
 def test_rule_matches_where_conditions_hold() -> None:
-    tables: list[tuple[Any, Any]] = [("deny", MATCHES), ("ask", MATCHES), ("allow", ALLOWS)]
+    tables: list[tuple[Any, Any]] = [
+        ("deny", MATCHES),
+        ("ask", MATCHES),
+        ("allow", ALLOWS),
+    ]
     for decision, table in tables:
         for conditions, matching, others in table:
             rule = Rule(decision, **conditions)
             for given in (*matching, *others):
                 proposal = given if isinstance(given, Proposal) else proposed(given)
-                assert rule.matches(proposal, CONTEXT) is (given in matching), (rule, given)
+                assert rule.matches(proposal, CONTEXT) is (given in matching), (
+                    rule,
+                    given,
+                )
 
 
 SLOW = re.compile("(a|aa)+$")
@@ -129,40 +215,63 @@ SLOW = re.compile("(a|aa)+$")
 @pytest.mark.slow
 def test_slow_pattern_denies_in_time() -> None:
     rule = Rule("allow", "a trap", on_deny="continue", text=SLOW)
-    ruling = Policy((rule,), source="policy.toml").review(proposed(TypeText("a" * 60 + "!")), CONTEXT)
+    ruling = Policy((rule,), source="policy.toml").review(
+        proposed(TypeText("a" * 60 + "!")), CONTEXT
+    )
     assert (ruling.kind, ruling.ends_run) == ("deny", False)
-    assert ruling.rule == "rule 1 'a trap': the search for /(a|aa)+$/ took longer than 2 s"
+    assert (
+        ruling.rule == "rule 1 'a trap': the search for /(a|aa)+$/ took longer than 2 s"
+    )
 
 
 def test_pattern_matches_as_in_python() -> None:
-    with pytest.raises(SettingsError, match=r"^a pattern must have at most 10000 characters, got 10001$"):
+    with pytest.raises(
+        SettingsError,
+        match=r"^a pattern must have at most 10000 characters, got 10001$",
+    ):
         Rule("deny", text=re.compile("a" * 10_001))
     search = Search(re.compile("a"), limit_s=0.05)
     time.sleep(0.1)
     assert search.finds("a"), "a busy machine does not count"
     patterns: list[tuple[re.Pattern[str], str]] = [
-        (re.compile("rm{e}"), "rn"),  # to the library that searches, a pattern with an error
+        # to the library that searches, a pattern with an error
+        (re.compile("rm{e}"), "rn"),
         (re.compile(r"\N{LATIN SMALL LETTER A}{2}"), "aa"),
         (re.compile(r"^\w\w$", re.ASCII), "éé"),
         (re.compile("a . b  # so", re.VERBOSE | re.DOTALL), "a\nb"),
     ]
     for pattern, text in patterns:
         proposal = proposed(CallFunction("say", {"x": text}))
-        assert Rule("deny", text=pattern).matches(proposal, CONTEXT) is bool(pattern.search(text)), pattern
+        assert Rule("deny", text=pattern).matches(proposal, CONTEXT) is bool(
+            pattern.search(text)
+        ), pattern
 
 
 def test_text_over_limit_denied() -> None:
-    for action in (TypeText("a" * (MAX_READ + 1)), CallFunction("f", {"a": ["b" * MAX_READ]})):
+    for action in (
+        TypeText("a" * (MAX_READ + 1)),
+        CallFunction("f", {"a": ["b" * MAX_READ]}),
+    ):
         for decision in ("allow", "deny", "ask"):
             rule = Rule(decision, "a rule", text=re.compile("rm"))  # type: ignore[arg-type]
             ruling = Policy((rule,)).review(proposed(action), CONTEXT)
             assert ruling.kind == "deny"
-            assert re.fullmatch(r"rule 1 'a rule': the action has \d+ characters; a review reads .*", ruling.rule)
-        assert Policy((Rule("deny", keys=key_set("f5")),)).review(proposed(action), CONTEXT).kind == "allow"
+            assert re.fullmatch(
+                r"rule 1 'a rule': the action has \d+ characters; a review reads .*",
+                ruling.rule,
+            )
+        assert (
+            Policy((Rule("deny", keys=key_set("f5")),))
+            .review(proposed(action), CONTEXT)
+            .kind
+            == "allow"
+        )
 
 
 def ruled(actions: Sequence[Action], **rule: Any) -> list[str]:
-    """Return the ruling of a policy with one deny rule on each action; those that it allows are performed."""
+    """Return the ruling of a policy with one deny rule on each action; those that it
+    allows are performed.
+    """
     policy, context, kinds = Policy((Rule("deny", **rule),)), ReviewContext(), []
     for action in actions:
         ruling = policy.review(proposed(action), context)
@@ -177,7 +286,14 @@ JOINED: list[list[Action]] = [
     [*map(key, "rm -rf")],
     [TypeText("rm "), key("kp_subtract"), TypeText("rf")],
     [KeyDown("r"), KeyUp("r"), KeyDown("m"), KeyUp("m"), TypeText(" -rf")],
-    [TypeText("rm"), Wait(1), Move(1, 1), Scroll(1, 1, "down"), key("left"), TypeText(" -rf")],
+    [
+        TypeText("rm"),
+        Wait(1),
+        Move(1, 1),
+        Scroll(1, 1, "down"),
+        key("left"),
+        TypeText(" -rf"),
+    ],
     [TypeText("apples\nrm", 10, 10), TypeText(" -rf")],
 ]
 SEPARATE: list[list[Action]] = [
@@ -192,15 +308,25 @@ SEPARATE: list[list[Action]] = [
 def test_text_of_one_field_is_joined() -> None:
     for last, table in (("deny", JOINED), ("allow", SEPARATE)):
         for actions in table:
-            assert ruled(actions, text=RM) == [*["allow"] * (len(actions) - 1), last], actions
+            assert ruled(actions, text=RM) == [
+                *["allow"] * (len(actions) - 1),
+                last,
+            ], actions
 
 
 def test_held_keys_count_until_released() -> None:
     delete = key("delete")
     reboot = [KeyDown("ctrl"), KeyDown("alt"), delete]
     assert ruled(reboot, keys=key_set("ctrl+alt+delete")) == ["allow", "allow", "deny"]
-    assert set(ruled([*reboot[:2], KeyUp("Control_L"), delete], keys=key_set("ctrl+alt+delete"))) == {"allow"}
-    assert ruled([KeyDown("ctrl"), TypeText("t")], keys=key_set("ctrl+t")) == ["allow", "deny"]
+    assert set(
+        ruled(
+            [*reboot[:2], KeyUp("Control_L"), delete], keys=key_set("ctrl+alt+delete")
+        )
+    ) == {"allow"}
+    assert ruled([KeyDown("ctrl"), TypeText("t")], keys=key_set("ctrl+t")) == [
+        "allow",
+        "deny",
+    ]
 
 
 def test_key_set_of_aliases() -> None:
@@ -211,10 +337,23 @@ def test_key_set_of_aliases() -> None:
 
 def test_all_conditions_must_hold() -> None:
     proposal = proposed(Click(150, 150), PAY)
-    given = {"action": "click", "category": "FIN*", "explanation": re.compile("pay"), "region": BOX, "test": "tests/*"}
+    given = {
+        "action": "click",
+        "category": "FIN*",
+        "explanation": re.compile("pay"),
+        "region": BOX,
+        "test": "tests/*",
+    }
     assert Rule("deny", **given).matches(proposal, CONTEXT)  # type: ignore[arg-type]
-    broken = {"action": "drag", "category": "X*", "explanation": re.compile("no"), "region": Region(0, 0, 1, 1)}
-    for condition, value in (broken | {"test": "x", "keys": key_set("a"), "text": re.compile("a")}).items():
+    broken = {
+        "action": "drag",
+        "category": "X*",
+        "explanation": re.compile("no"),
+        "region": Region(0, 0, 1, 1),
+    }
+    for condition, value in (
+        broken | {"test": "x", "keys": key_set("a"), "text": re.compile("a")}
+    ).items():
         rule = Rule("deny", **given | {condition: value})  # type: ignore[arg-type]
         assert not rule.matches(proposal, CONTEXT), condition
 
@@ -230,9 +369,19 @@ def test_first_matching_rule_decides() -> None:
         (Policy(), proposed(CLICK, PAY), "deny", "no rule matches"),
         (Policy(unmatched="ask"), proposed(CLICK, PAY), "ask", "no rule matches"),
         (Policy((PAYING,)), proposed(CLICK, PAY), "allow", "rule 1 'paying'"),
-        (Policy((PAYING, DESTRUCTIVE)), proposed(key("ctrl", "alt", "del")), "deny", "rule 2 'no destructive keys'"),
+        (
+            Policy((PAYING, DESTRUCTIVE)),
+            proposed(key("ctrl", "alt", "del")),
+            "deny",
+            "rule 2 'no destructive keys'",
+        ),
         (Policy((PAYING, no_click)), proposed(CLICK, PAY), "allow", "rule 1 'paying'"),
-        (Policy((DESTRUCTIVE,), "ask"), proposed(key("ctrl+alt+del")), "deny", "rule 1 'no destructive keys'"),
+        (
+            Policy((DESTRUCTIVE,), "ask"),
+            proposed(key("ctrl+alt+del")),
+            "deny",
+            "rule 1 'no destructive keys'",
+        ),
     ]
     for policy, proposal, kind, rule in rulings:
         ruling = policy.review(proposal, CONTEXT)
@@ -253,8 +402,17 @@ def test_first_matching_rule_decides() -> None:
 def test_answer_becomes_ruling() -> None:
     asked = Policy(unmatched="ask").review(proposed(Click(1, 1), PAY), CONTEXT)
     answers = answer(asked, yes=True), answer(asked, yes=False), deny_unasked(asked)
-    assert [(each.kind, each.by) for each in answers] == [("allow", "user"), ("deny", "user"), ("deny", "policy")]
+    assert [(each.kind, each.by) for each in answers] == [
+        ("allow", "user"),
+        ("deny", "user"),
+        ("deny", "policy"),
+    ]
     assert [each.ends_run for each in answers[1:]] == [True, True]
     assert all("payment" in each.explanation for each in answers)
-    asked = Policy((Rule("ask", action="*", on_deny="continue"),)).review(proposed(Click(1, 1)), CONTEXT)
-    assert (answer(asked, yes=False).ends_run, deny_unasked(asked).ends_run) == (False, False)
+    asked = Policy((Rule("ask", action="*", on_deny="continue"),)).review(
+        proposed(Click(1, 1)), CONTEXT
+    )
+    assert (answer(asked, yes=False).ends_run, deny_unasked(asked).ends_run) == (
+        False,
+        False,
+    )

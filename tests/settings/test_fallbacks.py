@@ -1,10 +1,12 @@
-"""The settings of a local vision agent: one setting chooses them, and its variables are read only then."""
+"""The settings of a local vision agent: one setting chooses them, and its variables are
+read only then.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from pytest_vnc_use.agent import build
+from pytest_vnc_use.agent import build, providers
 from pytest_vnc_use.settings.fallbacks import VARIABLES, format_fallbacks
 
 CHOSEN = {"toolset": "local_agent"}
@@ -20,7 +22,10 @@ def test_setting_is_stronger_than_variable(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("LMSTUDIO_MODEL", "qwen3-vl-4b-instruct")
     settings = build.settings_of({**CHOSEN, "model": "other", "max_steps": 3})
     assert (settings.model, settings.max_steps) == ("other", 3)
-    assert build.build_planner(settings).name == "openai-compatible (other at localhost:1234)"
+    assert (
+        providers.build_planner(settings).name
+        == "openai-compatible (other at localhost:1234)"
+    )
 
 
 def test_variables_go_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,14 +34,26 @@ def test_variables_go_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENT_MAX_STEPS", "12")
     for base_url in ("", "https://a.example"):
         settings = build.settings_of({"planner": "openai", "base_url": base_url})
-        assert (settings.model, settings.base_url, settings.max_steps) == ("", base_url, 40)
+        assert (settings.model, settings.base_url, settings.max_steps) == (
+            "",
+            base_url,
+            40,
+        )
 
 
 def test_doctor_names_variables_and_no_value() -> None:
     found = {"LMSTUDIO_ENDPOINT": "http://secret.example", "AGENT_MAX_STEPS": "12"}
-    said = {toolset: [*format_fallbacks(toolset, found)] for toolset in ("local_agent", "commands")}
+    said = {
+        toolset: [*format_fallbacks(toolset, found)]
+        for toolset in ("local_agent", "commands")
+    }
     assert said == {
-        "local_agent": ["read where no setting says otherwise: LMSTUDIO_ENDPOINT, AGENT_MAX_STEPS"],
-        "commands": ["not read: LMSTUDIO_ENDPOINT, AGENT_MAX_STEPS; they count with vnc_toolset = local_agent"],
+        "local_agent": [
+            "read where no setting says otherwise: LMSTUDIO_ENDPOINT, AGENT_MAX_STEPS"
+        ],
+        "commands": [
+            "not read: LMSTUDIO_ENDPOINT, AGENT_MAX_STEPS; they count with vnc_toolset"
+            " = local_agent"
+        ],
     }
     assert [*format_fallbacks("local_agent", {})] == []

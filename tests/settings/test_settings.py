@@ -8,13 +8,21 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.plugin.markers import task_spec
-from pytest_vnc_use.settings.layers import absolute_files, absolute_text, environment_layer, merge
+from pytest_vnc_use.plugin.tasks import task_spec
+from pytest_vnc_use.settings.layers import (
+    absolute_files,
+    absolute_text,
+    environment_layer,
+    merge,
+)
 from pytest_vnc_use.settings.settings import Settings, option_name
 
 
 def test_stronger_layer_wins_unless_none() -> None:
-    ini = ({"max_steps": "10", "max_seconds": "5", "model": "a"}, lambda name: f"ini option vnc_{name}")
+    ini = (
+        {"max_steps": "10", "max_seconds": "5", "model": "a"},
+        lambda name: f"ini option vnc_{name}",
+    )
     environment = environment_layer({"VNC_USE_MAX_STEPS": "20"})
     command_line = ({"max_steps": None, "max_seconds": "7.5"}, option_name)
     settings = merge(ini, environment, command_line)
@@ -48,12 +56,18 @@ def test_settings_are_frozen_and_show_given_values() -> None:
         settings.max_steps = 4
     assert settings == replace(Settings(), max_steps=3, server="xvnc") != Settings()
     assert {settings: "found"}[replace(settings)] == "found"
-    assert (repr(settings), repr(Settings())) == ("Settings(server='xvnc', max_steps=3)", "Settings()")
+    assert (repr(settings), repr(Settings())) == (
+        "Settings(server='xvnc', max_steps=3)",
+        "Settings()",
+    )
 
 
 def test_marker_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_PASSWORD", "apple")
-    spec = task_spec(("Sign in",), {"expect": "the basket is empty", "max_steps": 3, "secrets": ["SHOP_PASSWORD"]})
+    spec = task_spec(
+        ("Sign in",),
+        {"expect": "the basket is empty", "max_steps": 3, "secrets": ["SHOP_PASSWORD"]},
+    )
     assert spec.task == "Sign in"
     assert spec.expect == ("the basket is empty",)
     assert spec.settings == {"max_steps": 3}
@@ -62,9 +76,13 @@ def test_marker_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_file_is_absolute_and_preset_is_no_file(tmp_path: Path) -> None:
-    assert absolute_files(Settings(policy="a.toml"), tmp_path).policy == str(tmp_path / "a.toml")
+    assert absolute_files(Settings(policy="a.toml"), tmp_path).policy == str(
+        tmp_path / "a.toml"
+    )
     assert absolute_files(Settings(policy="strict"), tmp_path).policy == "strict"
-    assert absolute_files(Settings(policy="./strict"), tmp_path).policy == str(tmp_path / "strict")
+    assert absolute_files(Settings(policy="./strict"), tmp_path).policy == str(
+        tmp_path / "strict"
+    )
     assert absolute_files(Settings(), tmp_path).policy == ""
 
 
@@ -72,8 +90,16 @@ TEXTS = [
     ("app", "python ./app.py --file a/b", "python {base}/app.py --file a/b"),
     ("exec", "./app.py {{host}}", "{base}/app.py '{{host}}'"),
     ("server", "a::5900, ./socket", "a::5900,{base}/socket"),
-    ("container_args", "-v ./app.py:/app.py -v data:/data", "-v {base}/app.py:/app.py -v data:/data"),
-    ("container_args", "--volume=app.py:/a:ro -vapp.py:/b", "--volume={base}/app.py:/a:ro -v{base}/app.py:/b"),
+    (
+        "container_args",
+        "-v ./app.py:/app.py -v data:/data",
+        "-v {base}/app.py:/app.py -v data:/data",
+    ),
+    (
+        "container_args",
+        "--volume=app.py:/a:ro -vapp.py:/b",
+        "--volume={base}/app.py:/a:ro -v{base}/app.py:/b",
+    ),
     ("tls", "ca.pem", "{base}/ca.pem"),
     ("tls", "sha256:00", "sha256:00"),
 ]
@@ -82,4 +108,6 @@ TEXTS = [
 def test_path_in_text_of_setting_begins_at_dir(tmp_path: Path) -> None:
     (tmp_path / "app.py").touch()
     for name, text, absolute in TEXTS:
-        assert absolute_text(name, text.format(), tmp_path) == absolute.format(base=tmp_path), (name, text)
+        assert absolute_text(name, text.format(), tmp_path) == absolute.format(
+            base=tmp_path
+        ), (name, text)

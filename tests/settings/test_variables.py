@@ -1,4 +1,6 @@
-"""Variables: the file that `vnc_env_file` names, where secrets come from, and errors that never tell a value."""
+"""Variables: the file that `vnc_env_file` names, where secrets come from, and errors
+that never tell a value.
+"""
 
 from __future__ import annotations
 
@@ -12,45 +14,71 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use import VncUseAgent
-from pytest_vnc_use.agent import build
-from pytest_vnc_use.desktops.session import inheritable
+from pytest_vnc_use.agent import build, credentials
+from pytest_vnc_use.desktops.supervised_session import inheritable
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.common.http import resolve_key
 from pytest_vnc_use.settings import Settings
-from pytest_vnc_use.settings.variables import format_env_file, read_env_file, read_secret, use_env_file
+from pytest_vnc_use.settings.variables import (
+    format_env_file,
+    read_env_file,
+    read_secret,
+    use_env_file,
+)
 
 VALUE = secrets.token_hex(12)
 
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "VNC_USE_MAX_STEPS", "VNC_USE_PASSWORD", "SHOP"):
+    for name in (
+        "GOOGLE_API_KEY",
+        "GEMINI_API_KEY",
+        "VNC_USE_MAX_STEPS",
+        "VNC_USE_PASSWORD",
+        "SHOP",
+    ):
         monkeypatch.delenv(name, raising=False)
     yield tmp_path / ".env"
     use_env_file("", tmp_path)
 
 
-def test_environment_overrules_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file.write_text(f"GOOGLE_API_KEY={VALUE}\nVNC_USE_MAX_STEPS=7\nVNC_USE_PASSWORD='pass word'\nSHOP={VALUE}\n")
+def test_environment_overrules_file(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.write_text(
+        f"GOOGLE_API_KEY={VALUE}\nVNC_USE_MAX_STEPS=7\nVNC_USE_PASSWORD='pass"
+        f" word'\nSHOP={VALUE}\n"
+    )
     put_back = use_env_file(".env", file.parent)
     settings = build.settings_of({})
-    assert (settings.max_steps, build.desktop_password(settings)) == (7, "pass word")
+    assert (settings.max_steps, credentials.desktop_password(settings)) == (
+        7,
+        "pass word",
+    )
     assert resolve_key(None, ("GOOGLE_API_KEY",)) == VALUE
     assert read_secret("SHOP", "--vnc-secret", file.parent) == ("SHOP", VALUE)
-    assert build.ambient_secrets(Settings())["GOOGLE_API_KEY"] == VALUE
+    assert credentials.ambient_secrets(Settings())["GOOGLE_API_KEY"] == VALUE
     assert VALUE not in repr((dict(os.environ), inheritable()))
     monkeypatch.setenv("VNC_USE_MAX_STEPS", "9")
     monkeypatch.setenv("GOOGLE_API_KEY", "the environment's")
-    assert (build.settings_of({}).max_steps, resolve_key(None, ("GOOGLE_API_KEY",))) == (9, "the environment's")
-    assert format_env_file() == (
-        "read from the file: VNC_USE_PASSWORD, SHOP; the environment's own count: GOOGLE_API_KEY, VNC_USE_MAX_STEPS"
+    assert (
+        build.settings_of({}).max_steps,
+        resolve_key(None, ("GOOGLE_API_KEY",)),
+    ) == (9, "the environment's")
+    assert (
+        format_env_file()
+        == "read from the file: VNC_USE_PASSWORD, SHOP; the environment's own count:"
+        " GOOGLE_API_KEY, VNC_USE_MAX_STEPS"
     )
     monkeypatch.delenv("VNC_USE_MAX_STEPS")
     put_back()
     assert build.settings_of({}).max_steps == 40
 
 
-def test_agent_reads_file_named_by_environment(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agent_reads_file_named_by_environment(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("VNC_USE_ENV_FILE", str(file))
     with pytest.raises(SettingsError, match=r"\.env' cannot be read: No such file"):
         VncUseAgent()
@@ -61,7 +89,9 @@ def test_agent_reads_file_named_by_environment(file: Path, monkeypatch: pytest.M
 
 
 def test_file_is_read_as_python_dotenv_does(file: Path) -> None:
-    file.write_bytes("\ufeff# first\n\nexport A = b c # a remark\nB='x # $y'\nC=\nD=\"${A} d\"\r\n".encode())
+    file.write_bytes(
+        "\ufeff# first\n\nexport A = b c # a remark\nB='x # $y'\nC=\nD=\"${A} d\"\r\n".encode()
+    )
     assert read_env_file(file) == {"A": "b c", "B": "x # $y", "C": "", "D": "b c d"}
 
 
@@ -100,7 +130,12 @@ def prints(code: str) -> str:
 
 
 def test_value_comes_from_its_source(secrets_dir: Path) -> None:
-    for text in ("SHOP", "SHOP=env:SHOP", "SHOP=file:shop.txt", prints("import os; print(os.environ['SHOP'])")):
+    for text in (
+        "SHOP",
+        "SHOP=env:SHOP",
+        "SHOP=file:shop.txt",
+        prints("import os; print(os.environ['SHOP'])"),
+    ):
         name, value = read_secret(text, "--vnc-secret", secrets_dir)
         assert (name, str(value), repr(value)) == ("SHOP", SECRET, "'<secret:SHOP>'")
 
@@ -111,7 +146,9 @@ PROBLEMS = {
     "NO_SUCH": "names the environment variable 'NO_SUCH', which is not set",
     "SHOP=file:no.txt": "cannot be read from the file 'no.txt': No such file",
     "SHOP=file:empty.txt": "which is empty",
-    "SHOP=cmd:no-such-program": "cannot be read from the command 'no-such-program': .*No such file",
+    "SHOP=cmd:no-such-program": (
+        "cannot be read from the command 'no-such-program': .*No such file"
+    ),
     prints("print('hunter2'); raise SystemExit(3)"): "it exited with 3",
 }
 
@@ -120,4 +157,7 @@ def test_error_names_option_and_never_value(secrets_dir: Path) -> None:
     for text, problem in PROBLEMS.items():
         with pytest.raises(SettingsError, match=f"^--vnc-secret.*{problem}") as raised:
             read_secret(text, "--vnc-secret", secrets_dir)
-        assert "hunter" not in str(raised.value).replace(text.partition("cmd:")[2], "") or "cmd:" in text
+        assert (
+            "hunter" not in str(raised.value).replace(text.partition("cmd:")[2], "")
+            or "cmd:" in text
+        )

@@ -1,4 +1,6 @@
-"""The contract of the document about a computer-use harness: names, parameters, defaults, files, and what is sent."""
+"""The contract of the document about a computer-use harness: names, parameters,
+defaults, files, and what is sent.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,13 @@ FIELDS = {
 
 
 def test_agent_fields_are_keywords_with_defaults() -> None:
-    found = {field.name: (field.default, field.kw_only) for field in dataclasses.fields(Agent)}
-    assert {name: found[name] for name in FIELDS} == {name: (default, True) for name, default in FIELDS.items()}
+    found = {
+        field.name: (field.default, field.kw_only)
+        for field in dataclasses.fields(Agent)
+    }
+    assert {name: found[name] for name in FIELDS} == {
+        name: (default, True) for name, default in FIELDS.items()
+    }
 
 
 def test_files_are_exported_and_act_is_abstract(tmp_path: Path) -> None:
@@ -54,7 +61,9 @@ def test_files_are_exported_and_act_is_abstract(tmp_path: Path) -> None:
 
 def struck(*keysyms: int) -> list[str]:
     """Return how keys are pressed together."""
-    return [f"+{keysym:x}" for keysym in keysyms] + [f"-{keysym:x}" for keysym in reversed(keysyms)]
+    return [f"+{keysym:x}" for keysym in keysyms] + [
+        f"-{keysym:x}" for keysym in reversed(keysyms)
+    ]
 
 
 def one_by_one(text: str) -> list[str]:
@@ -66,15 +75,47 @@ CLICK = ["1 10 20", "0 10 20"]
 DRAG = ["0 10 20", "4 10 20", "4 60 70", "4 60 70", "0 60 70"]
 SENT: list[tuple[str, tuple[Any, ...], list[str]]] = [
     ("mouse_move", (AT,), ["0 10 20"]),
-    ("mouse_click", (MouseClickAction(MouseButton.LEFT, AT, MouseClickType.SINGLE),), ["0 10 20", *CLICK]),
-    ("mouse_click", (MouseClickAction(MouseButton.RIGHT, AT),), ["0 10 20", "4 10 20", "0 10 20"]),
-    ("mouse_click", (MouseClickAction(MouseButton.LEFT, AT, MouseClickType.DOUBLE),), ["0 10 20", *CLICK * 2]),
-    ("mouse_click", (MouseClickAction(MouseButton.LEFT, AT, MouseClickType.TRIPLE),), ["0 10 20", *CLICK * 3]),
+    (
+        "mouse_click",
+        (MouseClickAction(MouseButton.LEFT, AT, MouseClickType.SINGLE),),
+        ["0 10 20", *CLICK],
+    ),
+    (
+        "mouse_click",
+        (MouseClickAction(MouseButton.RIGHT, AT),),
+        ["0 10 20", "4 10 20", "0 10 20"],
+    ),
+    (
+        "mouse_click",
+        (MouseClickAction(MouseButton.LEFT, AT, MouseClickType.DOUBLE),),
+        ["0 10 20", *CLICK * 2],
+    ),
+    (
+        "mouse_click",
+        (MouseClickAction(MouseButton.LEFT, AT, MouseClickType.TRIPLE),),
+        ["0 10 20", *CLICK * 3],
+    ),
     ("mouse_drag", (MouseDragAction(MouseButton.RIGHT, AT, TO),), DRAG),
-    ("mouse_scroll", (ScrollAction(AT, ScrollDirection.UP),), ["0 10 20", "8 10 20", "0 10 20"]),
-    ("mouse_scroll", (ScrollAction(AT, ScrollDirection.DOWN),), ["0 10 20", "10 10 20", "0 10 20"]),
-    ("mouse_scroll", (ScrollAction(AT, ScrollDirection.LEFT),), ["0 10 20", "20 10 20", "0 10 20"]),
-    ("mouse_scroll", (ScrollAction(AT, ScrollDirection.RIGHT),), ["0 10 20", "40 10 20", "0 10 20"]),
+    (
+        "mouse_scroll",
+        (ScrollAction(AT, ScrollDirection.UP),),
+        ["0 10 20", "8 10 20", "0 10 20"],
+    ),
+    (
+        "mouse_scroll",
+        (ScrollAction(AT, ScrollDirection.DOWN),),
+        ["0 10 20", "10 10 20", "0 10 20"],
+    ),
+    (
+        "mouse_scroll",
+        (ScrollAction(AT, ScrollDirection.LEFT),),
+        ["0 10 20", "20 10 20", "0 10 20"],
+    ),
+    (
+        "mouse_scroll",
+        (ScrollAction(AT, ScrollDirection.RIGHT),),
+        ["0 10 20", "40 10 20", "0 10 20"],
+    ),
     ("press_keys", (["Ctrl+Shift+P"],), struck(CTRL, SHIFT, ord("P"))),
     ("press_keys", (["alt f"],), struck(ALT, ord("f"))),
     ("press_keys", (["ctrl", "a"],), struck(CTRL, ord("a"))),
@@ -109,15 +150,23 @@ class Caller(Agent):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ServedScreen]:
-    """The output directory of a recorded run of the table, and the screen as the run left it."""
+    """The output directory of a recorded run of the table, and the screen as the run
+    left it.
+    """
     with served_screen() as screen:
-        agent = Caller(output_dir=tmp_path_factory.mktemp("run"), secrets={"PIN": SECRET}, **place(screen))
+        agent = Caller(
+            output_dir=tmp_path_factory.mktemp("run"),
+            secrets={"PIN": SECRET},
+            **place(screen),
+        )
         agent.run(max_steps=1)
     return agent.output_dir, screen
 
 
 def test_actions_send_events(run: tuple[Path, ServedScreen]) -> None:
-    events = [event for event in map(event_of, client_messages(run[0] / "recording")) if event]
+    events = [
+        event for event in map(event_of, client_messages(run[0] / "recording")) if event
+    ]
     for name, arguments, sent in SENT:
         assert (name, arguments, events[: len(sent)]) == (name, arguments, sent)
         del events[: len(sent)]
@@ -150,24 +199,40 @@ def test_execution_lists_actions_with_params(run: tuple[Path, ServedScreen]) -> 
     assert by_name["wait"] == {"seconds": 0.1}
     assert by_name["finish"] == {"params": None}
     assert {record["task_marked_complete"] for record in records} == {None}
-    without = [name for name, arguments, _ in SENT if name == "finish" or arguments in (([],), (["none", ""],))]
-    assert len(read_execution(directory).steps) == len(SENT) - len(without) + 2  # a drag with the right button is three
+    without = [
+        name
+        for name, arguments, _ in SENT
+        if name == "finish" or arguments in (([],), (["none", ""],))
+    ]
+    # a drag with the right button is three
+    assert len(read_execution(directory).steps) == len(SENT) - len(without) + 2
 
 
 def test_utilities_answer(tmp_path: Path) -> None:
     with served_screen() as screen:
         agent = Caller(output_dir=tmp_path, **place(screen))
         assert base64.b64decode(agent.screenshot()).startswith(b"\x89PNG")
-        assert (agent.client_resolution(), agent.check_task_success()) == ((400, 300), None)
+        assert (agent.client_resolution(), agent.check_task_success()) == (
+            (400, 300),
+            None,
+        )
         agent.close()
 
 
 def test_run_leaves_files_and_exact_screenshots(run: tuple[Path, ServedScreen]) -> None:
     directory, screen = run
     assert write_screenshots(directory) == (len(SENT), len(SENT))
-    streams = [f"recording/{side}.{kind}.bin" for side in ("client", "server") for kind in ("rfb", "time")]
+    streams = [
+        f"recording/{side}.{kind}.bin"
+        for side in ("client", "server")
+        for kind in ("rfb", "time")
+    ]
     for file in (*streams, "action_screenshots.html", "action_screenshots/0001.png"):
         assert (directory / file).stat().st_size > 0
-    with Image.open(directory / actions_in(directory / "action_screenshots.json")[-1]["image"]) as image:
-        red, green, blue = np.moveaxis(np.asarray(image.convert("RGB")).astype(np.uint32), 2, 0)
+    with Image.open(
+        directory / actions_in(directory / "action_screenshots.json")[-1]["image"]
+    ) as image:
+        red, green, blue = np.moveaxis(
+            np.asarray(image.convert("RGB")).astype(np.uint32), 2, 0
+        )
     assert np.array_equal(red << 16 | green << 8 | blue, screen.pixels)

@@ -9,18 +9,24 @@ from pathlib import Path
 from support.vnc_servers import missing, require
 
 LAUNCHER = "/usr/libexec/at-spi-bus-launcher"
-_START = f'{LAUNCHER} --launch-immediately & QT_LINUX_ACCESSIBILITY_ALWAYS_ON=1 exec "$@"'
+_START = (
+    f'{LAUNCHER} --launch-immediately & QT_LINUX_ACCESSIBILITY_ALWAYS_ON=1 exec "$@"'
+)
 
 
 def started(*command: str) -> list[str]:
-    """Return the command of a program after the launcher of AT-SPI's bus, on a session bus of their own."""
+    """Return the command of a program after the launcher of AT-SPI's bus, on a session
+    bus of their own.
+    """
     return ["dbus-run-session", "--", "sh", "-c", _START, "sh", *command]
 
 
 def needed() -> None:
     if not Path(LAUNCHER).exists():
         missing("at-spi2-core", "apt-get install at-spi2-core")
-    if subprocess.run(["/usr/bin/python3", "-c", "import gi"], stderr=subprocess.DEVNULL).returncode:
+    if subprocess.run(
+        ["/usr/bin/python3", "-c", "import gi"], stderr=subprocess.DEVNULL
+    ).returncode:
         missing("python3-gi", "apt-get install python3-gi")
     if importlib.util.find_spec("PySide6") is None:
         missing("PySide6", "pip install -e '.[demo]'")

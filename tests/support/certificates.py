@@ -23,11 +23,15 @@ class Authority:
         self._ca.cert_pem.write_to_path(self.file)
 
     def certificate(self, *names: str, days: int = 2) -> Certificate:
-        """Return a certificate for names and addresses; one that has expired with `days` below 0."""
+        """Return a certificate for names and addresses; one that has expired with
+        `days` below 0.
+        """
         from cryptography import x509
         from cryptography.hazmat.primitives.hashes import SHA256
 
-        not_after = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=days)
+        not_after = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(
+            days=days
+        )
         leaf = self._ca.issue_cert(*names, not_after=not_after)
         file, key = (self._dir / f"{names[0]}{days}.{kind}" for kind in ("pem", "key"))
         chain = b"".join(each.bytes() for each in leaf.cert_chain_pems)

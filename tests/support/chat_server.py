@@ -1,4 +1,6 @@
-"""A fake server (`json_server.Service`) for chat completions, strict where LM Studio, vLLM or llama.cpp is."""
+"""A fake server (`json_server.Service`) for chat completions, strict where LM Studio,
+vLLM or llama.cpp is.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,29 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from support.json_server import JsonObject, Posted, Refusal, Reply, Service, openai_error, problems_of_format, size_of
+from support.json_server import (
+    JsonObject,
+    Posted,
+    Refusal,
+    Reply,
+    Service,
+    openai_error,
+    problems_of_format,
+    size_of,
+)
 
 error = openai_error
 MODEL = "qwen3-vl-8b"
 FIELDS = {
-    *("model", "messages", "tools", "tool_choice", "max_tokens", "temperature", "parallel_tool_calls"),
+    *(
+        "model",
+        "messages",
+        "tools",
+        "tool_choice",
+        "max_tokens",
+        "temperature",
+        "parallel_tool_calls",
+    ),
     "response_format",
 }
 THOUGHTS = "(ours) thoughts of earlier turns must not be sent back."
@@ -23,11 +42,25 @@ def call(name: str, /, **arguments: Any) -> Reply:
     return calls((name, arguments))
 
 
-def calls(*named: tuple[str, Any], words: str = "", finish_reason: str = "tool_calls", **message: Any) -> Reply:
-    """Return tool calls of one answer; arguments that are text are sent as they are, others as JSON."""
-    encoded = ((name, given if isinstance(given, str) else json.dumps(given)) for name, given in named)
+def calls(
+    *named: tuple[str, Any],
+    words: str = "",
+    finish_reason: str = "tool_calls",
+    **message: Any,
+) -> Reply:
+    """Return tool calls of one answer; arguments that are text are sent as they are,
+    others as JSON.
+    """
+    encoded = (
+        (name, given if isinstance(given, str) else json.dumps(given))
+        for name, given in named
+    )
     tool_calls = [
-        {"id": f"id{number}", "type": "function", "function": {"name": name, "arguments": arguments}}
+        {
+            "id": f"id{number}",
+            "type": "function",
+            "function": {"name": name, "arguments": arguments},
+        }
         for number, (name, arguments) in enumerate(encoded)
     ]
     return said(words, finish_reason=finish_reason, tool_calls=tool_calls, **message)
@@ -36,7 +69,15 @@ def calls(*named: tuple[str, Any], words: str = "", finish_reason: str = "tool_c
 def said(words: Any, *, finish_reason: str | None = "stop", **message: Any) -> Reply:
     reply = {"role": "assistant", "content": words, **message}
     choice = {"index": 0, "message": reply, "finish_reason": finish_reason}
-    return Reply({"id": "chatcmpl-1", "object": "chat.completion", "model": MODEL, "choices": [choice], "usage": USAGE})
+    return Reply(
+        {
+            "id": "chatcmpl-1",
+            "object": "chat.completion",
+            "model": MODEL,
+            "choices": [choice],
+            "usage": USAGE,
+        }
+    )
 
 
 USAGE = {
@@ -61,21 +102,35 @@ class ChatRequest:
 
     @property
     def texts(self) -> list[str]:
-        return ["".join(part.get("text", "") for part in parts_of(message)) for message in self.messages]
+        return [
+            "".join(part.get("text", "") for part in parts_of(message))
+            for message in self.messages
+        ]
 
     @property
     def images(self) -> tuple[bytes, ...]:
-        urls = [part["image_url"]["url"] for message in self.messages for part in parts_of(message) if _is_image(part)]
+        urls = [
+            part["image_url"]["url"]
+            for message in self.messages
+            for part in parts_of(message)
+            if _is_image(part)
+        ]
         return tuple(base64.b64decode(url.partition(",")[2]) for url in urls)
 
     @property
     def tools(self) -> dict[str, JsonObject]:
-        return {tool["function"]["name"]: tool["function"] for tool in self.body["tools"]}
+        return {
+            tool["function"]["name"]: tool["function"] for tool in self.body["tools"]
+        }
 
 
 def parts_of(message: JsonObject) -> list[JsonObject]:
     content = message.get("content")
-    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())
+    return (
+        [{"type": "text", "text": content}]
+        if isinstance(content, str)
+        else list(content or ())
+    )
 
 
 def _is_image(part: JsonObject) -> bool:
@@ -87,17 +142,24 @@ def problems_of(body: JsonObject) -> Iterator[str]:
         yield f"Unrecognized request argument supplied: {name}"
     messages = body["messages"]
     for number, message in enumerate(messages):
-        yield from (f"messages[{number}]: {problem}" for problem in _problems_of_message(message))
+        yield from (
+            f"messages[{number}]: {problem}"
+            for problem in _problems_of_message(message)
+        )
     yield from _unpaired(messages)
     if messages[-1]["role"] == "assistant":
         yield "Cannot continue an assistant message."
     for tool in body.get("tools", ()):
         function = tool.get("function", {})
-        if not function.get("name") or function.get("parameters", {}).get("type") != "object":
+        if (
+            not function.get("name")
+            or function.get("parameters", {}).get("type") != "object"
+        ):
             yield f"Invalid tool {tool!r}."
     form = body.get("response_format", {"type": "text"})
     if form.get("type") not in ("json_schema", "text"):
-        yield "'response_format.type' must be 'json_schema' or 'text'"  # LM Studio takes no json_object
+        # LM Studio takes no json_object
+        yield "'response_format.type' must be 'json_schema' or 'text'"
     elif form["type"] == "json_schema":
         yield from problems_of_format(form.get("json_schema", {}), "response_format")
 
@@ -108,7 +170,10 @@ def _problems_of_message(message: JsonObject) -> Iterator[str]:
         yield "content must not be empty."
     for part in parts_of(message):
         if _is_image(part) and role != "user":
-            yield f"Image URLs are only allowed for messages with role 'user', but this message has role {role!r}."
+            yield (
+                "Image URLs are only allowed for messages with role 'user', but this"
+                f" message has role {role!r}."
+            )
         if _is_image(part):
             head, _, data = part["image_url"]["url"].partition(",")
             if head != "data:image/png;base64":
@@ -123,33 +188,49 @@ def _problems_of_message(message: JsonObject) -> Iterator[str]:
 
 def _problems_of_call(tool_call: JsonObject) -> Iterator[str]:
     function = tool_call.get("function", {})
-    if tool_call.get("type") != "function" or not tool_call.get("id") or not function.get("name"):
+    if (
+        tool_call.get("type") != "function"
+        or not tool_call.get("id")
+        or not function.get("name")
+    ):
         yield f"Invalid tool call {tool_call!r}."
     try:
         assert isinstance(json.loads(function["arguments"]), dict)
     except (AssertionError, TypeError, ValueError) as exc:
-        yield f"tool_calls[0].function.arguments cannot be parsed as JSON: {exc}"  # vLLM fails with 500 here
+        # vLLM fails with 500 here
+        yield f"tool_calls[0].function.arguments cannot be parsed as JSON: {exc}"
 
 
 def _unpaired(messages: Sequence[JsonObject]) -> Iterator[str]:
-    """Yield the calls that are not answered once, by the tool messages that directly follow."""
+    """Yield the calls that are not answered once, by the tool messages that directly
+    follow.
+    """
     waiting: list[str] = []
     for number, message in enumerate([*messages, {"role": "the end"}]):
         if message["role"] != "tool":
             if waiting:
-                yield f"tool_call_ids did not have response messages: {', '.join(waiting)}"
-            waiting = [str(tool_call.get("id")) for tool_call in message.get("tool_calls", ())]
+                yield (
+                    "tool_call_ids did not have response messages:"
+                    f" {', '.join(waiting)}"
+                )
+            waiting = [
+                str(tool_call.get("id")) for tool_call in message.get("tool_calls", ())
+            ]
         elif message.get("tool_call_id") in waiting:
             waiting.remove(message["tool_call_id"])
         else:
-            yield f"messages[{number}]: 'tool' must be a response to a preceding message with 'tool_calls'."
+            yield (
+                f"messages[{number}]: 'tool' must be a response to a preceding message"
+                " with 'tool_calls'."
+            )
 
 
 @dataclass
 class ChatServer(Service):
     """With `api_key` it requires that key, without it takes any or none.
 
-    `binds` is true where it binds answers to a schema; else it refuses to. With `takes_thoughts` it takes think blocks.
+    `binds` is true where it binds answers to a schema; else it refuses to. With
+    `takes_thoughts` it takes think blocks.
     """
 
     path = "/v1"
@@ -170,4 +251,8 @@ class ChatServer(Service):
         return None
 
     def _problems_of(self, request: ChatRequest) -> Iterator[str]:
-        return (each for each in problems_of(request.body) if not (self.takes_thoughts and each.endswith(THOUGHTS)))
+        return (
+            each
+            for each in problems_of(request.body)
+            if not (self.takes_thoughts and each.endswith(THOUGHTS))
+        )

@@ -1,6 +1,8 @@
-"""The image of examples/desktop, built once for each content of that directory, and desktops that run it.
+"""The image of examples/desktop, built once for each content of that directory, and
+desktops that run it.
 
-Needs podman, and where no registry can be reached, mmdebstrap and root, to make Debian's base image.
+Needs podman, and where no registry can be reached, mmdebstrap and root, to make
+Debian's base image.
 """
 
 from __future__ import annotations
@@ -36,11 +38,18 @@ def started_container(*command: str, **options: Any) -> ContainerDesktop:
 
 @functools.cache
 def desktop_image() -> str:
-    """Return the image's name; build it if it is not here yet. Skip if it cannot be run here; fail in CI."""
+    """Return the image's name; build it if it is not here yet. Skip if it cannot be run
+    here; fail in CI.
+    """
     require(ENGINE)
     if _failure(ENGINE, "info"):
-        missing(f"a {ENGINE} that may run containers here", f"`{ENGINE} info` says what it lacks")
-    content = b"".join(path.name.encode() + path.read_bytes() for path in sorted(DIRECTORY.iterdir()))
+        missing(
+            f"a {ENGINE} that may run containers here",
+            f"`{ENGINE} info` says what it lacks",
+        )
+    content = b"".join(
+        path.name.encode() + path.read_bytes() for path in sorted(DIRECTORY.iterdir())
+    )
     name = f"localhost/vnc-use-test-desktop:{hashlib.sha256(content).hexdigest()[:16]}"
     with _LOCK:
         if _failure(ENGINE, "image", "exists", name):
@@ -51,13 +60,22 @@ def desktop_image() -> str:
 
 
 def _have_base_image() -> None:
-    if not _failure(ENGINE, "image", "exists", BASE) or not _failure(ENGINE, "pull", "-q", BASE):
+    if not _failure(ENGINE, "image", "exists", BASE) or not _failure(
+        ENGINE, "pull", "-q", BASE
+    ):
         return
     require("mmdebstrap")
     excluded = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in NOT_IN_SLIM]
     with tempfile.TemporaryDirectory() as directory:
         tar = f"{directory}/root.tar"
-        _do("mmdebstrap", "--variant=minbase", "--dpkgopt=force-unsafe-io", *excluded, "bookworm", tar)
+        _do(
+            "mmdebstrap",
+            "--variant=minbase",
+            "--dpkgopt=force-unsafe-io",
+            *excluded,
+            "bookworm",
+            tar,
+        )
         _do(ENGINE, "import", tar, BASE)
 
 
@@ -68,5 +86,9 @@ def _do(*command: str) -> None:
 
 
 def _failure(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_BUILD_S)
-    return f"exit code {done.returncode}: {done.stderr[-2000:]}" if done.returncode else ""
+    done = subprocess.run(
+        command, capture_output=True, text=True, errors="replace", timeout=_BUILD_S
+    )
+    return (
+        f"exit code {done.returncode}: {done.stderr[-2000:]}" if done.returncode else ""
+    )

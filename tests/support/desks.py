@@ -14,15 +14,15 @@ from urllib.parse import urlsplit
 
 from websockets.sync.client import ClientConnection, connect
 
-from pytest_vnc_use.backends.redaction import RedactingController
+from pytest_vnc_use.backends.typed_secrets import RedactingController
 from pytest_vnc_use.backends.vnc import VNCController
-from pytest_vnc_use.recordings.format import RecordedRun
-from pytest_vnc_use.runs.redaction import Redactor
+from pytest_vnc_use.recordings.format import Segment
+from pytest_vnc_use.runs.redactor import Redactor
 from support.vnc_servers import require, require_package
 
 require_package("starlette")
 from pytest_vnc_use.ui.link import Link, Watcher  # noqa: E402
-from pytest_vnc_use.ui.manual import PageUser  # noqa: E402
+from pytest_vnc_use.ui.page_user import PageUser  # noqa: E402
 from pytest_vnc_use.ui.server import COOKIE as COOKIE, Desk, DeskServer  # noqa: E402
 
 WITHIN_S = 120
@@ -38,11 +38,19 @@ class Served:
         self.thread = threading.Thread(target=self.server.run, daemon=True)
         self.thread.start()
 
-    def ask(self, method: str, path: str, body: str = "", **headers: str) -> tuple[int, str, dict[str, str]]:
-        with closing(http.client.HTTPConnection(self.netloc, timeout=WITHIN_S)) as connection:
+    def ask(
+        self, method: str, path: str, body: str = "", **headers: str
+    ) -> tuple[int, str, dict[str, str]]:
+        with closing(
+            http.client.HTTPConnection(self.netloc, timeout=WITHIN_S)
+        ) as connection:
             connection.request(method, path, body, headers)
             response = connection.getresponse()
-            return response.status, response.read().decode(errors="replace"), dict(response.getheaders())
+            return (
+                response.status,
+                response.read().decode(errors="replace"),
+                dict(response.getheaders()),
+            )
 
     def log_in(self, token: str = "", **headers: str) -> tuple[int, str, str]:
         status, text, got = self.ask("POST", "/login", token or self.token, **headers)
@@ -52,10 +60,16 @@ class Served:
         return self.log_in()[2].partition(";")[0]
 
     def page(self, cookie: str, **headers: str) -> Any:
-        return connect(f"ws://{self.netloc}/page", additional_headers={"Cookie": cookie, **headers}, proxy=None)
+        return connect(
+            f"ws://{self.netloc}/page",
+            additional_headers={"Cookie": cookie, **headers},
+            proxy=None,
+        )
 
     def link(self, on_stop: Any = lambda: None) -> Link:
-        self.links.append(Link(self.server.session_url, self.desk.session_token, "gw0", on_stop))
+        self.links.append(
+            Link(self.server.session_url, self.desk.session_token, "gw0", on_stop)
+        )
         return self.links[-1]
 
     def end(self) -> None:
@@ -66,7 +80,13 @@ class Served:
 
 
 class Recording:
-    def __init__(self, controller: VNCController, task: str, claims: Sequence[str], secrets: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        controller: VNCController,
+        task: str,
+        claims: Sequence[str],
+        secrets: Mapping[str, str],
+    ) -> None:
         desk = Desk()
         self.server = DeskServer(desk)
         threading.Thread(target=self.server.run, daemon=True).start()
@@ -74,25 +94,37 @@ class Recording:
         self.link = Link(self.server.session_url, desk.session_token, "", lambda: None)
         self.watcher = Watcher(self.link, "test_it", hide)
         self.watcher.start()
-        self.user = PageUser(self.link, "test_it", secrets=secrets, ambient={}, asks_claims=True)
-        self._done: queue.SimpleQueue[RecordedRun | str | Exception] = queue.SimpleQueue()
+        self.user = PageUser(
+            self.link,
+            "test_it",
+            secrets=secrets,
+            ambient=Redactor({}),
+            asks_claims=True,
+        )
+        self._done: queue.SimpleQueue[Segment | str | Exception] = queue.SimpleQueue()
         self.task, self._claims = task, claims
         self._controller = RedactingController(controller, hide)
         threading.Thread(target=self._record, daemon=True).start()
 
     def _record(self) -> None:
         try:
-            self._done.put(self.user.record(self.task, self._claims, self._controller, self.watcher))
+            self._done.put(
+                self.user.record(
+                    self.task, self._claims, self._controller, self.watcher
+                )
+            )
         except Exception as exc:  # noqa: BLE001  # the test raises it
             self._done.put(exc)
 
     def open(self, page: Any) -> None:
         page.goto(self.server.url)
         page.get_by_role("heading", name=self.task).wait_for()
-        page.wait_for_function("() => document.querySelector('#record-screen canvas')?.width > 300")
+        page.wait_for_function(
+            "() => document.querySelector('#record-screen canvas')?.width > 300"
+        )
 
     @property
-    def done(self) -> RecordedRun | str:
+    def done(self) -> Segment | str:
         done = self._done.get(timeout=WITHIN_S)
         if isinstance(done, Exception):
             raise done
@@ -107,11 +139,18 @@ class Recording:
 @contextmanager
 def chromium() -> Iterator[Any]:
     """Chromium under Playwright, whose driver does not even start in a bare system."""
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
+    found = next(
+        filter(
+            None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
+        ),
+        "",
+    )
     if not found:
         require("chromium")
     with require_package("playwright.sync_api").sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        browser = playwright.chromium.launch(
+            executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
         yield browser
         browser.close()
 

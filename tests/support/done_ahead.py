@@ -1,5 +1,6 @@
-"""Done once, in the server that `forked_python` forks sessions from: templates are compiled, schemas are built, and the
-modules of all files are found, which the first traceback of a session would do.
+"""Done once, in the server that `forked_python` forks sessions from: templates are
+compiled, schemas are built, and the modules of all files are found, which the first
+traceback of a session would do.
 """
 
 from __future__ import annotations
@@ -10,7 +11,15 @@ from typing import Any
 from pytest_vnc_use.report import templates
 from pytest_vnc_use.report.results import RehearsalFigures, RunFigures, SessionResults
 from pytest_vnc_use.runs import json_lines
-from pytest_vnc_use.types import Action, Decision, FrameRef, Proposal, Ruling, Step, Verdict
+from pytest_vnc_use.types import (
+    Action,
+    Decision,
+    FrameRef,
+    Proposal,
+    Ruling,
+    Step,
+    Verdict,
+)
 
 for name in templates._TEMPLATES.list_templates(("j2",)):
     templates._TEMPLATES.get_template(name)

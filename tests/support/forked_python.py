@@ -1,12 +1,15 @@
-"""Start Python modules in processes of their own that need not import the libraries again.
+"""Start Python modules in processes of their own that need not import the libraries
+again.
 
-A session of pytest spends most of its processor time on imports: 2.5 of 3 seconds, as langgraph and google-genai are
-large. Here one process imports once what a session imports (`_MODULES`), and does what every session would do again
-(`done_ahead`). Each session is forked from it (`multiprocessing`'s fork server), and so are its workers (`-n2`). The
-workers of the suite itself share one such process.
+A session of pytest spends most of its processor time on imports: 2.5 of 3 seconds, as
+langgraph and google-genai are large. Here one process imports once what a session
+imports (`_MODULES`), and does what every session would do again (`done_ahead`). Each
+session is forked from it (`multiprocessing`'s fork server), and so are its workers
+(`-n2`). The workers of the suite itself share one such process.
 
-Unlike a process of its own, it has the parent, umask and limits of the fork server, and Python is not taken down at its
-end. A test of such things starts `sys.executable` by `subprocess`.
+Unlike a process of its own, it has the parent, umask and limits of the fork server, and
+Python is not taken down at its end. A test of such things starts `sys.executable` by
+`subprocess`.
 """
 
 from __future__ import annotations
@@ -37,7 +40,12 @@ from filelock import FileLock
 import pytest_vnc_use
 
 _PACKAGE = Path(pytest_vnc_use.__file__).parent
-_PLUGINS = {each.name: each.module for each in entry_points(group="pytest11") if each.name != "pytest-vnc"}  # it warns
+# it warns
+_PLUGINS = {
+    each.name: each.module
+    for each in entry_points(group="pytest11")
+    if each.name != "pytest-vnc"
+}
 _LARGE_PLUGINS = ("hypothesispytest", "langsmith_plugin", "playwright")
 WITHOUT_LARGE_PLUGINS = " ".join(f"-p no:{name}" for name in _LARGE_PLUGINS)
 """Options for sessions that need none of them."""
@@ -60,26 +68,37 @@ _MODULES = [
     "pytest_metadata.hooks",
     "truststore",
     *(
-        ".".join(file.relative_to(_PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+        ".".join(file.relative_to(_PACKAGE.parent).with_suffix("").parts).removesuffix(
+            ".__init__"
+        )
         for file in sorted(_PACKAGE.rglob("*.py"))
         if file.stem not in ("__main__", "mcp_server", "playwright_page")
     ),
 ]
-"""What a session imports, also what it imports late, without what is large and for few."""
+"""What a session imports, also what it imports late, without what is large and for few.
+"""
 _REWRITTEN = {
-    *(name.partition(".")[0] for name in (*_PLUGINS.values(), "hypothesis", "_hypothesis_globals")),
+    *(
+        name.partition(".")[0]
+        for name in (*_PLUGINS.values(), "hypothesis", "_hypothesis_globals")
+    ),
     *(name for name in _MODULES if name.startswith("pytest_vnc_use.plugin.")),
 }
-"""Plugins and their packages, which pytest would warn of, as it cannot rewrite their assertions any more."""
+"""Plugins and their packages, which pytest would warn of, as it cannot rewrite their
+assertions any more.
+"""
 
 _SERVER: Any = forkserver._forkserver
-_OF_A_SERVER = ("_forkserver_address", "_forkserver_authkey")  # since Python 3.14 it asks for the second
+# since Python 3.14 it asks for the second
+_OF_A_SERVER = ("_forkserver_address", "_forkserver_authkey")
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(_MODULES)
 
 
 class ForkedPython:
-    """A running `python -m module`, or `python -c code`, with the part of `subprocess.Popen` that tests use."""
+    """A running `python -m module`, or `python -c code`, with the part of
+    `subprocess.Popen` that tests use.
+    """
 
     def __init__(
         self,
@@ -107,8 +126,17 @@ class ForkedPython:
                 reader, writer = os.pipe()
                 self.stdout = os.fdopen(reader, encoding="utf-8")
                 stdout = stack.enter_context(os.fdopen(writer, "wb"))
-            streams += [_Stream(stdout), _Stream(stdout if stderr == subprocess.STDOUT else stderr)]
-            arguments_of_run = (self.args, str(Path(cwd).absolute()), environment, streams, start_server())
+            streams += [
+                _Stream(stdout),
+                _Stream(stdout if stderr == subprocess.STDOUT else stderr),
+            ]
+            arguments_of_run = (
+                self.args,
+                str(Path(cwd).absolute()),
+                environment,
+                streams,
+                start_server(),
+            )
             self._process = _forks.Process(target=_run, args=arguments_of_run)
             self._process.start()
         self.pid = self._process.pid or 0
@@ -133,9 +161,12 @@ class ForkedPython:
 
 
 def start_server() -> dict[str, Any]:
-    """Start the process that sessions are forked from, unless it runs, and return what `use_server` takes."""
+    """Start the process that sessions are forked from, unless it runs, and return what
+    `use_server` takes.
+    """
     with pytest.MonkeyPatch.context() as patch:
-        directories = [Path(__file__).parents[1], _PACKAGE.parent]  # it imports `support`, and the package under test
+        # it imports `support`, and the package under test
+        directories = [Path(__file__).parents[1], _PACKAGE.parent]
         patch.setenv("PYTHONPATH", os.pathsep.join(map(str, directories)))
         _SERVER.ensure_running()
     return {name: vars(_SERVER)[name] for name in _OF_A_SERVER if name in vars(_SERVER)}
@@ -144,11 +175,14 @@ def start_server() -> dict[str, Any]:
 def use_server(server: Mapping[str, Any]) -> None:
     """Fork sessions from the server that another process has started, and ends."""
     vars(_SERVER).update(server, ensure_running=lambda: None)
-    if _SERVER._forkserver_alive_fd is None:  # it goes to each forked process, and there on to those that it forks
+    # it goes to each forked process, and there on to those that it forks
+    if _SERVER._forkserver_alive_fd is None:
         _SERVER._forkserver_alive_fd = os.open(os.devnull, os.O_RDONLY)
 
 
-def run_python(module: str, *arguments: str, timeout: float, **options: Any) -> subprocess.CompletedProcess[str]:
+def run_python(
+    module: str, *arguments: str, timeout: float, **options: Any
+) -> subprocess.CompletedProcess[str]:
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         process = ForkedPython(module, *arguments, stdout=out, stderr=err, **options)
         try:
@@ -157,7 +191,9 @@ def run_python(module: str, *arguments: str, timeout: float, **options: Any) -> 
             process.kill()
         for file in (out, err):
             file.seek(0)
-        return subprocess.CompletedProcess(process.args, process.wait(), out.read(), err.read())
+        return subprocess.CompletedProcess(
+            process.args, process.wait(), out.read(), err.read()
+        )
 
 
 class _Stream:
@@ -170,7 +206,13 @@ class _Stream:
         return methodcaller("detach"), (reduction.DupFd(self._number),)
 
 
-def _run(command: list[str], directory: str, env: dict[str, str], streams: list[int], server: dict[str, Any]) -> None:
+def _run(
+    command: list[str],
+    directory: str,
+    env: dict[str, str],
+    streams: list[int],
+    server: dict[str, Any],
+) -> None:
     os.chdir(directory)
     os.environ.clear()
     os.environ.update(env)
@@ -180,17 +222,25 @@ def _run(command: list[str], directory: str, env: dict[str, str], streams: list[
     for stream in set(streams):
         os.close(stream)
     sys.stdin = os.fdopen(0, closefd=False)
-    sys.stdout, sys.stderr = (os.fdopen(number, "w", encoding="utf-8", closefd=False) for number in (1, 2))
+    sys.stdout, sys.stderr = (
+        os.fdopen(number, "w", encoding="utf-8", closefd=False) for number in (1, 2)
+    )
     sys.argv = command
-    sys.path[:0] = [directory, *filter(None, env.get("PYTHONPATH", "").split(os.pathsep))]
+    sys.path[:0] = [
+        directory,
+        *filter(None, env.get("PYTHONPATH", "").split(os.pathsep)),
+    ]
     for name in _REWRITTEN & sys.modules.keys():
         sys.modules[name].__doc__ = "PYTEST_DONT_REWRITE"
     ours: Any = sys.modules["pytest_vnc_use.backends.reactor"]
     ours.reactor.waker = None
-    ours.reactor.__init__()  # forked processes would share its `epoll` and pipe, and wake up each other
+    # forked processes would share its `epoll` and pipe, and wake up each other
+    ours.reactor.__init__()
     use_server(server)  # workers are forked from the same server
     gateway_io.Popen2IOMaster.__init__ = _fork_worker  # type: ignore[assignment]
-    gc.freeze()  # what was imported ahead is no garbage: pytest collects five times at its end, 0.4 s in all
+    # what was imported ahead is no garbage: pytest collects five times at its end, 0.4
+    # s in all
+    gc.freeze()
     try:
         if command[0] == "-c":
             exec(command[1], {"__name__": "__main__"})
@@ -200,15 +250,24 @@ def _run(command: list[str], directory: str, env: dict[str, str], streams: list[
         atexit._run_exitfuncs()
 
 
-def _fork_worker(io: gateway_io.Popen2IOMaster, command: list[str], execmodel: gateway_base.ExecModel) -> None:
-    """Start a worker of pytest-xdist as a session is started. Its command is `python -u -c CODE`."""
-    popen = ForkedPython(*command[-2:], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=2)
+def _fork_worker(
+    io: gateway_io.Popen2IOMaster, command: list[str], execmodel: gateway_base.ExecModel
+) -> None:
+    """Start a worker of pytest-xdist as a session is started. Its command is `python -u
+    -c CODE`.
+    """
+    popen = ForkedPython(
+        *command[-2:], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=2
+    )
     io.popen = popen
     gateway_base.Popen2IO.__init__(io, popen.stdin, popen.stdout, execmodel=execmodel)
 
 
-def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], Path]) -> Path:
-    """Return the directory `name`, which the first worker that asks for it has `make` make in an empty directory.
+def made_once(
+    factory: pytest.TempPathFactory, name: str, make: Callable[[Path], Path]
+) -> Path:
+    """Return the directory `name`, which the first worker that asks for it has `make`
+    make in an empty directory.
 
     `make` returns the directory to keep, within the empty one, which is moved.
     """

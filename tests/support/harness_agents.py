@@ -14,7 +14,11 @@ _LENGTHS = {0: 20, 3: 10, 4: 8, 5: 6, 255: 12}
 
 
 def place(server: VncServer | ServedScreen) -> dict[str, Any]:
-    return {"vnc_scheme": "vnc", "vnc_host": "127.0.0.1", "vnc_port": int(server.address.rpartition(":")[2])}
+    return {
+        "vnc_scheme": "vnc",
+        "vnc_host": "127.0.0.1",
+        "vnc_port": int(server.address.rpartition(":")[2]),
+    }
 
 
 def actions_in(file: Path) -> list[dict[str, Any]]:
@@ -38,5 +42,9 @@ def client_messages(recording: Path) -> Iterator[bytes]:
 
 
 def typed_in(recording: Path) -> str:
-    keys = [message for message in client_messages(recording) if message[0] == 4 and message[1]]
+    keys = [
+        message
+        for message in client_messages(recording)
+        if message[0] == 4 and message[1]
+    ]
     return "".join(chr(int.from_bytes(key[4:8], "big") & 0xFFFF) for key in keys)

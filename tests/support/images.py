@@ -1,4 +1,6 @@
-"""Images: how to make them, and how to look into them; screens with text, and recordings of such screens."""
+"""Images: how to make them, and how to look into them; screens with text, and
+recordings of such screens.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,12 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw
 
-from pytest_vnc_use.recordings.format import RecordedRun, RecordedStep, Recording, Screen
+from pytest_vnc_use.recordings.format import (
+    RecordedStep,
+    Recording,
+    Screen,
+    Segment,
+)
 from pytest_vnc_use.recordings.images import Pixels, pixels_of
 from pytest_vnc_use.types import Click, Frame, FrameRef
 
@@ -32,15 +39,22 @@ def decoded(frame: Frame) -> npt.NDArray[np.uint8]:
     return np.asarray(Image.open(io.BytesIO(frame.png)))
 
 
-def drawn(text: str, at: tuple[int, int] = (20, 30), size: tuple[int, int] = SIZE) -> Pixels:
+def drawn(
+    text: str, at: tuple[int, int] = (20, 30), size: tuple[int, int] = SIZE
+) -> Pixels:
     image = Image.new("RGB", size, "white")
     ImageDraw.Draw(image).text(at, text, fill="black")
     return pixels_of(frame_of(image).png)
 
 
 def recording_of(*shown: Pixels) -> Recording:
-    """Return a run of a click on each of these screens but the last, which is its end."""
+    """Return a run of a click on each of these screens but the last, which is its
+    end.
+    """
     screens = [Screen(pixels=partial(np.asarray, pixels)) for pixels in shown]
-    steps = tuple(RecordedStep(action=Click(10, 20), intent="click", screen=screen) for screen in screens[:-1])
-    run = RecordedRun(task="Click", planner="steps", steps=steps, end=screens[-1])
-    return Recording(test="test_it.py::test_it", screen_size=SIZE, runs=(run,))
+    steps = tuple(
+        RecordedStep(action=Click(10, 20), intent="click", screen=screen)
+        for screen in screens[:-1]
+    )
+    run = Segment(task="Click", planner="steps", steps=steps, end=screens[-1])
+    return Recording(test="test_it.py::test_it", screen_size=SIZE, segments=(run,))

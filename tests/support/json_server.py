@@ -1,4 +1,6 @@
-"""A local HTTP server that answers each POST of JSON with a function: the base of the fake servers for services."""
+"""A local HTTP server that answers each POST of JSON with a function: the base of the
+fake servers for services.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ class Posted:
 
 @dataclass(frozen=True)
 class Reply:
-    """One answer: a status and a body, perhaps late (`hang_s`) or a byte at a time (`drip_s` apart)."""
+    """One answer: a status and a body, perhaps late (`hang_s`) or a byte at a time
+    (`drip_s` apart).
+    """
 
     body: JsonObject | bytes
     status: int = 200
@@ -47,14 +51,18 @@ Script = Union[Iterable[Reply], Callable[[Any], Reply]]
 
 
 class JsonServer:
-    """A server on a free port of this machine; `posted` and `requests` hold its requests in order."""
+    """A server on a free port of this machine; `posted` and `requests` hold its
+    requests in order.
+    """
 
     path = ""
 
     def __init__(
         self,
         answer: Callable[[Posted], Reply],
-        answer_get: Callable[[Posted], Reply] = lambda _: Reply({"error": "this service answers no GET"}, 404),
+        answer_get: Callable[[Posted], Reply] = lambda _: Reply(
+            {"error": "this service answers no GET"}, 404
+        ),
     ) -> None:
         self.answer, self.answer_get = answer, answer_get
         self.posted: list[Posted] = []
@@ -70,7 +78,9 @@ class JsonServer:
 
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._http.daemon_threads = True
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True)
+        self._thread = threading.Thread(
+            target=self._http.serve_forever, args=(0.01,), daemon=True
+        )
         self._thread.start()
         return self
 
@@ -88,7 +98,10 @@ class JsonServer:
         """Return once so many requests have come in. Raises TimeoutError."""
         with self._turn:
             if not self._turn.wait_for(lambda: len(self.posted) >= count, timeout_s):
-                raise TimeoutError(f"{count} requests were awaited, {len(self.posted)} came within {timeout_s} s")
+                raise TimeoutError(
+                    f"{count} requests were awaited, {len(self.posted)} came within"
+                    f" {timeout_s} s"
+                )
 
     def reply_to(self, posted: Posted) -> Reply:
         with self._turn:
@@ -105,17 +118,25 @@ class Refusal:
     code: str | None = None
 
 
-def openai_error(status: int, kind: str, explanation: str, code: str | None = None, **headers: str) -> Reply:
-    return Reply({"error": {"message": explanation, "type": kind, "param": None, "code": code}}, status, headers)
+def openai_error(
+    status: int, kind: str, explanation: str, code: str | None = None, **headers: str
+) -> Reply:
+    return Reply(
+        {"error": {"message": explanation, "type": kind, "param": None, "code": code}},
+        status,
+        headers,
+    )
 
 
 @dataclass
 class Service(JsonServer):
-    """A fake service: it gives its replies in order, and refuses what the real one would, which uses up no reply.
+    """A fake service: it gives its replies in order, and refuses what the real one
+    would, which uses up no reply.
 
-    Refusals have the service's own text where one is documented; a rule marked (ours) has none, or is a demand of ours.
-    `requests` are what it received, as `_read` has them, `said` what its models said. `refusals` are the messages for
-    malformed requests, not for a wrong key or path.
+    Refusals have the service's own text where one is documented; a rule marked (ours)
+    has none, or is a demand of ours. `requests` are what it received, as `_read` has
+    them, `said` what its models said. `refusals` are the messages for malformed
+    requests, not for a wrong key or path.
     """
 
     script: Script = ()
@@ -128,12 +149,16 @@ class Service(JsonServer):
         self.said: list[Any] = []
         replies = iter(()) if callable(self.script) else iter(self.script)
         used_up = self._error(Refusal("the test's script has no reply left"))
-        self._next = self.script if callable(self.script) else lambda _: next(replies, used_up)
+        self._next = (
+            self.script if callable(self.script) else lambda _: next(replies, used_up)
+        )
 
     def _answer(self, posted: Posted) -> Reply:
         request = self._read(posted)
         self.requests.append(request)
-        refusal = self._denial_of(posted, request) or next(map(Refusal, self._problems_of(request)), None)
+        refusal = self._denial_of(posted, request) or next(
+            map(Refusal, self._problems_of(request)), None
+        )
         if refusal is not None:
             self.refusals += [refusal.message] if refusal.status == 400 else []
             return self._error(refusal)
@@ -150,10 +175,17 @@ class Service(JsonServer):
         raise NotImplementedError
 
     def _error(self, refusal: Refusal) -> Reply:
-        return openai_error(refusal.status, refusal.kind or "invalid_request_error", refusal.message, refusal.code)
+        return openai_error(
+            refusal.status,
+            refusal.kind or "invalid_request_error",
+            refusal.message,
+            refusal.code,
+        )
 
     def _kept(self, reply: Reply, request: Any) -> Reply:
-        """Return the reply with its ids, and remember it for the check of the next request."""
+        """Return the reply with its ids, and remember it for the check of the next
+        request.
+        """
         return reply
 
 
@@ -161,50 +193,111 @@ def size_of(data: str, media_type: str = "image/png") -> tuple[int, int] | None:
     try:
         with Image.open(io.BytesIO(base64.b64decode(data, validate=True))) as image:
             image.load()
-            return image.size if Image.MIME.get(image.format or "") == media_type else None
+            return (
+                image.size if Image.MIME.get(image.format or "") == media_type else None
+            )
     except (OSError, ValueError):
         return None
 
 
 def is_scaled(size: tuple[int, int], side: int, tokens: int, patch: int) -> bool:
-    """Return whether a model sees less of an image: it has a longest side, and visual tokens of a patch each."""
-    return max(size) > side or math.ceil(size[0] / patch) * math.ceil(size[1] / patch) > tokens
+    """Return whether a model sees less of an image: it has a longest side, and visual
+    tokens of a patch each.
+    """
+    return (
+        max(size) > side
+        or math.ceil(size[0] / patch) * math.ceil(size[1] / patch) > tokens
+    )
 
 
 STRICT_KEYWORDS = {
-    *("type", "properties", "required", "additionalProperties", "enum", "const", "anyOf", "$ref", "$defs"),
-    *("items", "minItems", "maxItems", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    *(
+        "type",
+        "properties",
+        "required",
+        "additionalProperties",
+        "enum",
+        "const",
+        "anyOf",
+        "$ref",
+        "$defs",
+    ),
+    *(
+        "items",
+        "minItems",
+        "maxItems",
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "multipleOf",
+    ),
     *("pattern", "format", "description", "title"),
 }
-"""The keywords of strict JSON schemas for answers; others are refused (developers.openai.com, "Structured outputs")."""
+"""The keywords of strict JSON schemas for answers; others are refused
+(developers.openai.com, "Structured outputs").
+"""
 
 
 def problems_of_format(described: JsonObject, field: str) -> Iterator[str]:
-    """Yield the faults; `described` holds the name, whether it is strict, and the schema of `field`."""
+    """Yield the faults; `described` holds the name, whether it is strict, and the
+    schema of `field`.
+    """
     if not described.get("name"):
         yield f"Missing required parameter: '{field}.name'."
     schema = described.get("schema")
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
-        yield f"Invalid schema for {field}: schema must be a JSON Schema of 'type: \"object\"'."
+        yield (
+            f"Invalid schema for {field}: schema must be a JSON Schema of 'type:"
+            ' "object"\'.'
+        )
     elif described.get("strict"):
-        yield from (f"Invalid schema for {field}: {problem}" for problem in problems_of_schema(schema))
+        yield from (
+            f"Invalid schema for {field}: {problem}"
+            for problem in problems_of_schema(schema)
+        )
 
 
 def problems_of_schema(
-    schema: JsonObject, keywords: Set[str] = STRICT_KEYWORDS, *, all_required: bool = True, where: str = "the schema"
+    schema: JsonObject,
+    keywords: Set[str] = STRICT_KEYWORDS,
+    *,
+    all_required: bool = True,
+    where: str = "the schema",
 ) -> Iterator[str]:
-    """Yield the faults of a schema whose every object is closed, and with `all_required` has no optional property."""
+    """Yield the faults of a schema whose every object is closed, and with
+    `all_required` has no optional property.
+    """
     properties = schema.get("properties", {})
     for name in sorted(set(schema) - keywords):
         yield f"In {where}, '{name}' is not permitted."
-    if schema.get("type") == "object" and schema.get("additionalProperties") is not False:
-        yield f"In {where}, 'additionalProperties' is required to be supplied and to be false."
-    for name in sorted(set(properties) - set(schema.get("required", ()))) if all_required else ():
-        yield f"In {where}, 'required' is required to be an array including every key in properties. Missing '{name}'."
-    inner = {**properties, **schema.get("$defs", {}), **dict(enumerate(schema.get("anyOf", ())))}
+    if (
+        schema.get("type") == "object"
+        and schema.get("additionalProperties") is not False
+    ):
+        yield (
+            f"In {where}, 'additionalProperties' is required to be supplied and to be"
+            " false."
+        )
+    for name in (
+        sorted(set(properties) - set(schema.get("required", ())))
+        if all_required
+        else ()
+    ):
+        yield (
+            f"In {where}, 'required' is required to be an array including every key in"
+            f" properties. Missing '{name}'."
+        )
+    inner = {
+        **properties,
+        **schema.get("$defs", {}),
+        **dict(enumerate(schema.get("anyOf", ()))),
+    }
     inner |= {"items": schema["items"]} if "items" in schema else {}
     for name, part in inner.items():
-        yield from problems_of_schema(part, keywords, all_required=all_required, where=f"{where}.{name}")
+        yield from problems_of_schema(
+            part, keywords, all_required=all_required, where=f"{where}.{name}"
+        )
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -212,25 +305,45 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def handle(self) -> None:
-        with suppress(ConnectionError):  # the client has stopped waiting, as some tests want it to
+        # the client has stopped waiting, as some tests want it to
+        with suppress(ConnectionError):
             super().handle()
 
     def do_GET(self) -> None:
         self._send(self.json_server.answer_get(self._posted(b"")))
 
     def do_POST(self) -> None:
-        reply = self.json_server.reply_to(self._posted(self.rfile.read(int(self.headers["Content-Length"]))))
+        reply = self.json_server.reply_to(
+            self._posted(self.rfile.read(int(self.headers["Content-Length"])))
+        )
         self.json_server.closing.wait(reply.hang_s)
         self._send(reply)
 
     def _posted(self, raw: bytes) -> Posted:
-        return Posted(self.path, {name.lower(): value for name, value in self.headers.items()}, raw)
+        return Posted(
+            self.path,
+            {name.lower(): value for name, value in self.headers.items()},
+            raw,
+        )
 
     def _send(self, reply: Reply) -> None:
-        data = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
-        headers = {"Content-Type": "application/json", "Content-Length": str(len(data)), **reply.headers}
+        data = (
+            reply.body
+            if isinstance(reply.body, bytes)
+            else json.dumps(reply.body).encode()
+        )
+        headers = {
+            "Content-Type": "application/json",
+            "Content-Length": str(len(data)),
+            **reply.headers,
+        }
         self.close_connection |= headers.get("Connection") == "close"
-        lines = [f"HTTP/1.1 {reply.status} So", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+        lines = [
+            f"HTTP/1.1 {reply.status} So",
+            *(f"{name}: {value}" for name, value in headers.items()),
+            "",
+            "",
+        ]
         head = "\r\n".join(lines).encode()
         if not reply.drip_headers:
             self.wfile.write(head)

@@ -1,4 +1,6 @@
-"""Judges and screens for tests of claims: answers in the order that a test gives, on frames of one colour each."""
+"""Judges and screens for tests of claims: answers in the order that a test gives, on
+frames of one colour each.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,18 @@ from typing import Any
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.errors import ModelUnavailable
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types import Frame, FrameRef, JsonObject, Reading, Region, Report, Usage, Verdict, VerdictKind
+from pytest_vnc_use.types import (
+    Frame,
+    FrameRef,
+    JsonObject,
+    Reading,
+    Region,
+    Report,
+    Usage,
+    Verdict,
+    VerdictKind,
+)
+from support.agents import agent_of
 from support.memory_desktop import ListPlanner, PaintedController, finished, painted
 
 CLAIM = "the till shows 2 apples"
@@ -21,7 +34,9 @@ USAGE = Usage(input=1000, output=50)
 
 @dataclass
 class ListJudge:
-    """The ports Judge and Reader: vote n is answer n, or raises ModelUnavailable where that is an outage."""
+    """The ports Judge and Reader: vote n is answer n, or raises ModelUnavailable where
+    that is an outage.
+    """
 
     answers: Iterable[Any]
     asked: list[tuple[str, FrameRef]] = field(default_factory=list)
@@ -29,13 +44,38 @@ class ListJudge:
     def __post_init__(self) -> None:
         self._answers: Iterator[Any] = iter(self.answers)
 
-    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
+    def judge(
+        self, claim: str, frame: Frame, *, timeout_s: float, report: Report
+    ) -> Verdict:
         kind = self._next(claim, frame)
-        return Verdict(claim, kind, f"I see it {kind}", Region(1, 2, 3, 4), model="list", usage=USAGE)
+        return Verdict(
+            claim,
+            kind,
+            f"I see it {kind}",
+            Region(1, 2, 3, 4),
+            model="list",
+            usage=USAGE,
+        )
 
-    def read(self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
+    def read(
+        self,
+        question: str,
+        schema: JsonObject,
+        frame: Frame,
+        *,
+        timeout_s: float,
+        report: Report,
+    ) -> Reading:
         value = self._next(question, frame)
-        return Reading(question, value, "it is written there", Region(1, 2, 3, 4), frame.ref, "list", USAGE)
+        return Reading(
+            question,
+            value,
+            "it is written there",
+            Region(1, 2, 3, 4),
+            frame.ref,
+            "list",
+            USAGE,
+        )
 
     def _next(self, asked: str, frame: Frame) -> Any:
         self.asked.append((asked, frame.ref))
@@ -47,36 +87,60 @@ class ListJudge:
 
 @dataclass
 class Says:
-    """The ports Judge and Reader: always the same answer, with a `region`; `asked` are the claims and questions."""
+    """The ports Judge and Reader: always the same answer, with a `region`; `asked` are
+    the claims and questions.
+    """
 
     kind: VerdictKind = "holds"
     asked: list[str] = field(default_factory=list)
     region: Region | None = Region(60, 120, 460, 160)
 
-    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
+    def judge(
+        self, claim: str, frame: Frame, *, timeout_s: float, report: Report
+    ) -> Verdict:
         self.asked.append(claim)
         return Verdict(claim, self.kind, "it says so", self.region, frame.ref, "says")
 
-    def read(self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
+    def read(
+        self,
+        question: str,
+        schema: JsonObject,
+        frame: Frame,
+        *,
+        timeout_s: float,
+        report: Report,
+    ) -> Reading:
         self.asked.append(question)
         return Reading(question, 2, "it says so", self.region, frame.ref, "says")
 
 
 @dataclass
 class SightJudge:
-    """The port Judge, never wrong: a claim holds where the frame has one of the `shades`."""
+    """The port Judge, never wrong: a claim holds where the frame has one of the
+    `shades`.
+    """
 
     shades: Sequence[int]
     asked: list[FrameRef] = field(default_factory=list)
 
-    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
+    def judge(
+        self, claim: str, frame: Frame, *, timeout_s: float, report: Report
+    ) -> Verdict:
         self.asked.append(frame.ref)
         holds = frame.ref in [painted(shade).ref for shade in self.shades]
-        return Verdict(claim, "holds" if holds else "fails", "as it is painted", model="sight", usage=USAGE)
+        return Verdict(
+            claim,
+            "holds" if holds else "fails",
+            "as it is painted",
+            model="sight",
+            usage=USAGE,
+        )
 
 
 class PassingController(PaintedController):
-    """A painted desktop, of which each wait for a change shows the next shade; `passed` are transient frames."""
+    """A painted desktop, of which each wait for a change shows the next shade; `passed`
+    are transient frames.
+    """
 
     def __init__(self, *shades: int, passed: Sequence[int] = ()) -> None:
         super().__init__()
@@ -106,13 +170,15 @@ def agent_before(
     test_id: str = "",
     **settings: Any,
 ) -> VncUseAgent:
-    """Return an agent whose planner finishes at once, before a painted desktop; with `test_id`, one of a test."""
-    return VncUseAgent(
-        settings=Settings(runs_dir=str(directory / "runs"), **settings),
+    """Return an agent whose planner finishes at once, before a painted desktop; with
+    `test_id`, one of a test.
+    """
+    return agent_of(
+        Settings(runs_dir=str(directory / "runs"), **settings),
         planner=ListPlanner([finished()]),
         judge=judge,
         controller=controller or PaintedController(),
-        hitl_mode=False,
+        can_ask=False,
         secrets=secrets,
         test_id=test_id,
     )

@@ -1,4 +1,6 @@
-"""Checks of what a desktop leaves behind: processes, by the directory that each of them names, and files."""
+"""Checks of what a desktop leaves behind: processes, by the directory that each of them
+names, and files.
+"""
 
 from __future__ import annotations
 
@@ -8,26 +10,37 @@ from pathlib import Path
 
 
 def processes_naming(directory: Path | str) -> dict[int, str]:
-    """Return names by id of the living processes whose command or environment names a path in `directory`."""
+    """Return names by id of the living processes whose command or environment names a
+    path in `directory`.
+    """
     names = {}
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            said = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
+            said = (process / "cmdline").read_bytes() + (
+                process / "environ"
+            ).read_bytes()
             if str(directory).encode() in said and int(process.name) != os.getpid():
                 names[int(process.name)] = (process / "comm").read_text().strip()
     return names
 
 
 def is_running(pid: int | str) -> bool:
-    """Return whether the process is there and has not ended. One that was not waited for yet has ended."""
+    """Return whether the process is there and has not ended. One that was not waited
+    for yet has ended.
+    """
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+        return (
+            Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+            not in "ZX"
+        )
     except OSError:
         return False
 
 
 class OneFile:
-    """A file as it is now; another one that takes its path, as the next X server's socket does, does not count."""
+    """A file as it is now; another one that takes its path, as the next X server's
+    socket does, does not count.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path

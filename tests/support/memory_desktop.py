@@ -1,4 +1,6 @@
-"""A desktop in memory for tests of the loop, repainted by each action, and a planner that reads a list."""
+"""A desktop in memory for tests of the loop, repainted by each action, and a planner
+that reads a list.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from PIL import Image
 
 from pytest_vnc_use.errors import ActionError, ConnectionLost
 from pytest_vnc_use.recordings.images import pixels_in
+from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.types import (
+    Action,
     Decision,
     DesktopAction,
     Frame,
@@ -27,7 +31,9 @@ SIZE = (320, 200)
 
 
 class PaintedController:
-    """The port Controller without a wire. `performed` are the actions performed; an unknown key is an ActionError."""
+    """The port Controller without a wire. `performed` are the actions performed; an
+    unknown key is an ActionError.
+    """
 
     def __init__(self, *, repaint: bool = True) -> None:
         self.performed: list[DesktopAction] = []
@@ -52,7 +58,9 @@ class PaintedController:
 
     @property
     def typed(self) -> str:
-        return "".join(action.text for action in self.performed if isinstance(action, TypeText))
+        return "".join(
+            action.text for action in self.performed if isinstance(action, TypeText)
+        )
 
     def perform(self, action: DesktopAction) -> None:
         self._require_open()
@@ -85,6 +93,22 @@ class PaintedController:
 
 def painted(shade: int) -> Frame:
     return frame_of(Image.new("RGB", SIZE, (shade % 256, shade // 256, 90)))
+
+
+def replayed(replay: Replay) -> list[Action]:
+    """Return the actions of a replay, as a run goes through them."""
+    actions: list[Action] = []
+    while True:
+        frame = replay.frame()
+        pngs = {frame.ref: frame.png}
+        seen = Observation("Click", frame.ref, frame.ref, (), pngs.__getitem__)
+        decision = replay.decide(seen, timeout_s=1.0)
+        if decision.kind == "finished":
+            return actions
+        action = decision.proposals[0].action
+        actions.append(action)
+        replay.perform(action)  # type: ignore[arg-type]  # it is one of a desktop
+        replay.settle()
 
 
 class ListPlanner:

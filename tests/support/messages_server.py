@@ -1,7 +1,7 @@
 """A fake server (`json_server.Service`) for Anthropic's Messages API.
 
-Sources: platform.claude.com/docs, "Computer use tool", "Handle tool calls", "Vision", "Preserved thinking", "Structured
-outputs"; the types of the anthropic SDK 2.12.
+Sources: platform.claude.com/docs, "Computer use tool", "Handle tool calls", "Vision",
+"Preserved thinking", "Structured outputs"; the types of the anthropic SDK 2.12.
 """
 
 from __future__ import annotations
@@ -12,7 +12,16 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from support.json_server import JsonObject, Posted, Refusal, Reply, Service, is_scaled, problems_of_schema, size_of
+from support.json_server import (
+    JsonObject,
+    Posted,
+    Refusal,
+    Reply,
+    Service,
+    is_scaled,
+    problems_of_schema,
+    size_of,
+)
 
 API_KEY = "sk-ant-the-test-key"
 USAGE = {
@@ -25,7 +34,14 @@ USAGE = {
 
 
 def message(content: Any, stop_reason: str = "end_turn", **more: Any) -> Reply:
-    body = {"id": "msg_1", "type": "message", "role": "assistant", "content": content, "usage": USAGE, **more}
+    body = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "content": content,
+        "usage": USAGE,
+        **more,
+    }
     return Reply({**body, "stop_reason": stop_reason})
 
 
@@ -34,16 +50,24 @@ def text(words: str) -> Reply:
 
 
 def uses(
-    *named: tuple[str, JsonObject], words: str = "", thinking: str | None = None, toolset: str | None = "computer"
+    *named: tuple[str, JsonObject],
+    words: str = "",
+    thinking: str | None = None,
+    toolset: str | None = "computer",
 ) -> Reply:
-    """Return calls of one turn, in order, of members of the toolset, or else of tools by these names."""
+    """Return calls of one turn, in order, of members of the toolset, or else of tools
+    by these names.
+    """
     content: list[JsonObject] = []
     if thinking is not None:
         content.append({"type": "thinking", "thinking": thinking, "signature": ""})
     if words:
         content.append({"type": "text", "text": words})
     member = {"toolset_name": toolset} if toolset else {}
-    content += [{"type": "tool_use", "id": "", "name": name, "input": args, **member} for name, args in named]
+    content += [
+        {"type": "tool_use", "id": "", "name": name, "input": args, **member}
+        for name, args in named
+    ]
     return message(content, "tool_use")
 
 
@@ -58,12 +82,16 @@ def refused(category: str, explanation: str) -> Reply:
 
 
 def error(status: int, kind: str, details: str, **headers: str) -> Reply:
-    return Reply({"type": "error", "error": {"type": kind, "message": details}}, status, headers)
+    return Reply(
+        {"type": "error", "error": {"type": kind, "message": details}}, status, headers
+    )
 
 
 def rate_limited(retry_in_s: float) -> Reply:
     after = {"retry-after": str(retry_in_s)}
-    return error(429, "rate_limit_error", "This request would exceed your rate limit.", **after)
+    return error(
+        429, "rate_limit_error", "This request would exceed your rate limit.", **after
+    )
 
 
 def overloaded() -> Reply:
@@ -71,20 +99,51 @@ def overloaded() -> Reply:
 
 
 TOOLSET = "computer_toolset_20260801"
-BETAS = {"computer_20251124": "computer-use-2025-11-24", "computer_20250124": "computer-use-2025-01-24"}
+BETAS = {
+    "computer_20251124": "computer-use-2025-11-24",
+    "computer_20250124": "computer-use-2025-01-24",
+}
 NOT_FORCED = ("claude-opus-5-5", "claude-sonnet-5-5", "claude-fable-5-1")
-TOOLSET_ONLY = ("claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5", "claude-fable-5-1")
+TOOLSET_ONLY = (
+    "claude-opus-5-5",
+    "claude-sonnet-5-5",
+    "claude-haiku-5-5",
+    "claude-fable-5-1",
+)
 WITHOUT_FORMAT = ("claude-3", "claude-opus-4-2", "claude-opus-4-1", "claude-sonnet-4-2")
 FIELDS = {
-    *("model", "max_tokens", "messages", "system", "tools", "cache_control", "thinking", "tool_choice", "metadata"),
+    *(
+        "model",
+        "max_tokens",
+        "messages",
+        "system",
+        "tools",
+        "cache_control",
+        "thinking",
+        "tool_choice",
+        "metadata",
+    ),
     "output_config",
 }
 SCHEMA_KEYWORDS = {
-    *("type", "properties", "required", "additionalProperties", "enum", "const", "anyOf", "allOf", "$ref", "$defs"),
+    *(
+        "type",
+        "properties",
+        "required",
+        "additionalProperties",
+        "enum",
+        "const",
+        "anyOf",
+        "allOf",
+        "$ref",
+        "$defs",
+    ),
     *("items", "format", "description", "title"),
 }
 LARGEST = {TOOLSET: (2576, 4784), **dict.fromkeys(BETAS, (1568, 1568))}
-"""The longest side and the visual tokens, 28 x 28 pixels each, of an image that is looked at as it is."""
+"""The longest side and the visual tokens, 28 x 28 pixels each, of an image that is
+looked at as it is.
+"""
 
 THINKING = ("thinking", "redacted_thinking")
 
@@ -103,9 +162,14 @@ def fields(request: JsonObject) -> Iterator[str]:
         yield f"{name}: Extra inputs are not permitted"
     if "output_config" in request:  # the wording is ours
         if request.get("model", "").startswith(WITHOUT_FORMAT):
-            yield "output_config.format: this model does not support structured outputs."
+            yield (
+                "output_config.format: this model does not support structured outputs."
+            )
         schema = request["output_config"]["format"]["schema"]
-        yield from (f"output_config.format.schema: {problem}" for problem in schema_problems(schema))
+        yield from (
+            f"output_config.format.schema: {problem}"
+            for problem in schema_problems(schema)
+        )
 
 
 def tools(request: JsonObject) -> Iterator[str]:
@@ -120,12 +184,18 @@ def tools(request: JsonObject) -> Iterator[str]:
                 yield f"tools.0.{TOOLSET}.{name}: Extra inputs are not permitted"
         elif kind in BETAS:
             if model.startswith(TOOLSET_ONLY):
-                yield f"'{model}' does not support tool types: {kind}. Did you mean {TOOLSET}?"
+                yield (
+                    f"'{model}' does not support tool types: {kind}. Did you mean"
+                    f" {TOOLSET}?"
+                )
             for name in ("name", "display_width_px", "display_height_px"):
                 if name not in tool:
                     yield f"tools.0.{kind}.{name}: Field required"
         elif kind != "custom" or tool.get("input_schema", {}).get("type") != "object":
-            yield f"tools: Input tag {kind!r} found using 'type' does not match any of the expected tags"
+            yield (
+                f"tools: Input tag {kind!r} found using 'type' does not match any of"
+                " the expected tags"
+            )
     choice = request.get("tool_choice", {"type": "auto"})
     if choice["type"] in ("any", "tool") and model.startswith(NOT_FORCED):
         yield 'tool_choice: type "tool" and "any" are not supported for this model.'
@@ -142,11 +212,16 @@ def shape(request: JsonObject) -> Iterator[str]:
     if not messages or messages[0]["role"] != "user":
         yield "messages: first message must use the user role"
     elif messages[-1]["role"] != "user":
-        yield "This model does not support assistant message prefill. The conversation must end with a user message."
+        yield (
+            "This model does not support assistant message prefill. The conversation"
+            " must end with a user message."
+        )
     for number, message in enumerate(messages):
         if not message["content"]:
             yield f"messages.{number}: all messages must have non-empty content"
-    for text in (block["text"] for block in _blocks(messages) if block["type"] == "text"):
+    for text in (
+        block["text"] for block in _blocks(messages) if block["type"] == "text"
+    ):
         if not text.strip():
             yield "messages: text content blocks must contain non-whitespace text"
 
@@ -160,33 +235,61 @@ def pairing(request: JsonObject) -> Iterator[str]:
         ids = [result["tool_use_id"] for result in results]
         if missing := [use for use in asked if use not in ids]:
             where = f"messages.{number - 1}"
-            yield f"{where}: `tool_use` ids were found without `tool_result` blocks immediately after: {missing}."
+            yield (
+                f"{where}: `tool_use` ids were found without `tool_result` blocks"
+                f" immediately after: {missing}."
+            )
         for result in results:
             use = asked.get(result["tool_use_id"])
             if use is None:
-                yield f"messages.{number}: unexpected `tool_use_id` in `tool_result` blocks: {result['tool_use_id']}"
+                yield (
+                    f"messages.{number}: unexpected `tool_use_id` in `tool_result`"
+                    f" blocks: {result['tool_use_id']}"
+                )
             elif use.get("toolset_name") != result.get("toolset_name"):
-                yield f"(ours) messages.{number}: the tool_result must echo toolset_name {use.get('toolset_name')!r}"
+                yield (
+                    f"(ours) messages.{number}: the tool_result must echo toolset_name"
+                    f" {use.get('toolset_name')!r}"
+                )
         if asked and list(content[: len(results)]) != results:
-            yield f"messages.{number}: `tool_result` blocks must come before other content"
+            yield (
+                f"messages.{number}: `tool_result` blocks must come before other"
+                " content"
+            )
         asked = {block["id"]: block for block in content if block["type"] == "tool_use"}
 
 
 def images(request: JsonObject) -> Iterator[str]:
-    kinds = [tool["type"] for tool in request.get("tools", ()) if tool.get("type") in LARGEST]
-    for source in (block["source"] for block in _blocks(request.get("messages", ())) if block["type"] == "image"):
+    kinds = [
+        tool["type"] for tool in request.get("tools", ()) if tool.get("type") in LARGEST
+    ]
+    for source in (
+        block["source"]
+        for block in _blocks(request.get("messages", ()))
+        if block["type"] == "image"
+    ):
         size = size_of(source["data"], source["media_type"])
         if size is None:
             yield "Could not process image"
         elif kinds and is_scaled(size, *LARGEST[kinds[0]], patch=28):
-            yield f"(ours) an image of {size} pixels is scaled down before the model sees it: its points are off"
+            yield (
+                f"(ours) an image of {size} pixels is scaled down before the model sees"
+                " it: its points are off"
+            )
 
 
-RULES: tuple[Callable[[JsonObject], Iterator[str]], ...] = (fields, tools, shape, pairing, images)
+RULES: tuple[Callable[[JsonObject], Iterator[str]], ...] = (
+    fields,
+    tools,
+    shape,
+    pairing,
+    images,
+)
 
 
 def history(request: JsonObject, said: Sequence[Said]) -> Iterator[str]:
-    """Yield the differences between what a model said and what came back, and thoughts that follow other messages.
+    """Yield the differences between what a model said and what came back, and thoughts
+    that follow other messages.
 
     Thoughts may be left out.
     """
@@ -196,22 +299,40 @@ def history(request: JsonObject, said: Sequence[Said]) -> Iterator[str]:
             continue
         if _without_thinking(message["content"]) not in known:
             yield f"(ours) messages.{number} is not what the model said"
-        for block in (block for block in message["content"] if block["type"] in THINKING):
-            where = f"messages.{number}.content.0: Invalid `signature` in `thinking` block."
+        for block in (
+            block for block in message["content"] if block["type"] in THINKING
+        ):
+            where = (
+                f"messages.{number}.content.0: Invalid `signature` in `thinking` block."
+            )
             origin = next((each for each in said if block in each.content), None)
             if origin is None:
                 yield where
-            elif _prefix(request, number) != _prefix(origin.request, len(origin.request["messages"])):
-                yield f"{where} The block is bound to a different conversation. Remove the block."
+            elif _prefix(request, number) != _prefix(
+                origin.request, len(origin.request["messages"])
+            ):
+                yield (
+                    f"{where} The block is bound to a different conversation. Remove"
+                    " the block."
+                )
 
 
 def _prefix(request: JsonObject, number: int) -> str:
-    return json.dumps([request.get("system"), request.get("tools"), request["messages"][:number]], sort_keys=True)
+    return json.dumps(
+        [request.get("system"), request.get("tools"), request["messages"][:number]],
+        sort_keys=True,
+    )
 
 
 def _without_thinking(content: Sequence[Any]) -> list[JsonObject]:
-    """Return the part of a model's answer that must come back, even if it is malformed."""
-    blocks = [block for block in content if isinstance(block, dict) and block.get("type") not in THINKING]
+    """Return the part of a model's answer that must come back, even if it is
+    malformed.
+    """
+    blocks = [
+        block
+        for block in content
+        if isinstance(block, dict) and block.get("type") not in THINKING
+    ]
     return [block for block in blocks if str(block.get("text", "…")).strip()]
 
 
@@ -220,7 +341,9 @@ def _blocks(messages: Sequence[JsonObject]) -> Iterator[JsonObject]:
     for message in messages:
         for block in message["content"]:
             yield block
-            yield from block.get("content", ()) if block["type"] == "tool_result" else ()
+            yield from (
+                block.get("content", ()) if block["type"] == "tool_result" else ()
+            )
 
 
 @dataclass
@@ -237,18 +360,27 @@ class MessagesServer(Service):
         kinds = [tool.get("type", "") for tool in request.get("tools", ())]
         betas = posted.headers.get("anthropic-beta", "")
         if lacking := [kind for kind in kinds if BETAS.get(kind, "") not in betas]:
-            return Refusal(f"tools.0: Input tag '{lacking[0]}' does not match any of the expected tags")
+            return Refusal(
+                f"tools.0: Input tag '{lacking[0]}' does not match any of the expected"
+                " tags"
+            )
         return None
 
     def _problems_of(self, request: JsonObject) -> Iterator[str]:
         return chain(*(rule(request) for rule in RULES), history(request, self.said))
 
     def _error(self, refusal: Refusal) -> Reply:
-        return error(refusal.status, refusal.kind or "invalid_request_error", refusal.message)
+        return error(
+            refusal.status, refusal.kind or "invalid_request_error", refusal.message
+        )
 
     def _kept(self, reply: Reply, request: Any) -> Reply:
-        """Return the reply with an id on each call and a signature on each thought, remembered for the next check."""
-        if isinstance(reply.body, bytes) or not isinstance(reply.body.get("content"), list):
+        """Return the reply with an id on each call and a signature on each thought,
+        remembered for the next check.
+        """
+        if isinstance(reply.body, bytes) or not isinstance(
+            reply.body.get("content"), list
+        ):
             return reply
         content = json.loads(json.dumps(reply.body["content"]))
         for number, block in enumerate(content):
@@ -256,4 +388,11 @@ class MessagesServer(Service):
                 if isinstance(block, dict) and block.get(name) == "":
                     block[name] = f"{value}_{len(self.said)}_{number}"
         self.said.append(Said(content, request))
-        return replace(reply, body={"model": f"{request['model']}-20260901", **reply.body, "content": content})
+        return replace(
+            reply,
+            body={
+                "model": f"{request['model']}-20260901",
+                **reply.body,
+                "content": content,
+            },
+        )

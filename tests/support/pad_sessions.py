@@ -12,12 +12,19 @@ ON_PAD = (*QUIET, "--vnc-server=qt", f"--vnc-app={PAD_LINE}", "--vnc-scope=sessi
 
 
 def results() -> dict[str, ItemResult]:
-    """Return the results of the session in this directory, by each test's name without `test_`."""
-    return {test.test.rpartition("::test_")[2]: test for test in read_results(Path("runs/vnc-results.json")).tests}
+    """Return the results of the session in this directory, by each test's name without
+    `test_`.
+    """
+    return {
+        test.test.rpartition("::test_")[2]: test
+        for test in read_results(Path("runs/vnc-results.json")).tests
+    }
 
 
 def scripted_conftest(turns: str = "") -> str:
-    """Return a conftest.py with a planner that proposes these turns, such as `[Click(5, 5)]`, and then finishes."""
+    """Return a conftest.py with a planner that proposes these turns, such as `[Click(5,
+    5)]`, and then finishes.
+    """
     return f"""
 import pytest
 from pytest_vnc_use.planners.local.scripted import ScriptedPlanner

@@ -1,4 +1,6 @@
-"""A user who records tests on the page: its websocket's messages, as the page in a browser sends them."""
+"""A user who records tests on the page: its websocket's messages, as the page in a
+browser sends them.
+"""
 
 from __future__ import annotations
 
@@ -26,18 +28,25 @@ URL = re.compile(r"http://\S+#\S+")
 
 
 class Page:
-    """An open page of the desk: `states` are those of the tests, `finished` is the last text of an ended command."""
+    """An open page of the desk: `states` are those of the tests, `finished` is the last
+    text of an ended command.
+    """
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
-        with closing(http.client.HTTPConnection(parts.netloc, timeout=TIMEOUT_S)) as connection:
+        with closing(
+            http.client.HTTPConnection(parts.netloc, timeout=TIMEOUT_S)
+        ) as connection:
             connection.request("POST", "/login", parts.fragment)
             response = connection.getresponse()
             assert response.status == 204, response.read()
             cookie = response.headers["set-cookie"].partition(";")[0]
-        options: Any = {"max_size": None, "max_queue": None}  # else `close` waits for frames that are never read
+        # else `close` waits for frames that are never read
+        options: Any = {"max_size": None, "max_queue": None}
         url, headers = f"ws://{parts.netloc}/page", {"Cookie": cookie}
-        self._socket = connect(url, additional_headers=headers, proxy=None, **options).__enter__()
+        self._socket = connect(
+            url, additional_headers=headers, proxy=None, **options
+        ).__enter__()
         self.questions: dict[str, dict[str, Any]] = {}
         self.states: dict[str, str] = {}
         self.is_running, self.problem, self.finished = True, "", ""
@@ -58,14 +67,24 @@ class Page:
         message = json.loads(received)
         match message["type"]:
             case "session":
-                self.is_running, self.problem = message["is_running"], message["problem"]
+                self.is_running, self.problem = (
+                    message["is_running"],
+                    message["problem"],
+                )
             case "state":
-                self.questions = {question["id"]: question for question in message["questions"]}
+                self.questions = {
+                    question["id"]: question for question in message["questions"]
+                }
                 self.states = {test["id"]: test["state"] for test in message["tests"]}
+            case "tests":
+                self.states |= {test["id"]: test["state"] for test in message["tests"]}
             case "question":
                 self.questions[message["id"]] = message
             case "recorded":
-                self.questions[message["id"]] |= {"steps": message["steps"], "notice": message["notice"]}
+                self.questions[message["id"]] |= {
+                    "steps": message["steps"],
+                    "notice": message["notice"],
+                }
             case "test":
                 self.states[message["id"]] = message["state"]
             case "finished":
@@ -80,12 +99,20 @@ class Page:
 
     def asked(self, about: str | None = "record") -> dict[str, Any]:
         """Wait for a question of that kind, None for a drift, and return it."""
-        while not (asked := [question for question in self.questions.values() if question.get("about") == about]):
+        while not (
+            asked := [
+                question
+                for question in self.questions.values()
+                if question.get("about") == about
+            ]
+        ):
             self.read()
         return asked[0]
 
     def answer(self, *answers: Mapping[str, str]) -> list[dict[str, Any]]:
-        """Answer the drifts of a session one after the other, all others with no; return the questions at its end."""
+        """Answer the drifts of a session one after the other, all others with no;
+        return the questions at its end.
+        """
         due, asked = iter(answers), dict[str, dict[str, Any]]()
         while self.is_running:
             for number, question in self.questions.items():
@@ -97,7 +124,9 @@ class Page:
 
 
 class User:
-    """A user who does the task that the page asks for; when the block ends it is done, or as `done` said."""
+    """A user who does the task that the page asks for; when the block ends it is done,
+    or as `done` said.
+    """
 
     def __init__(self, page: Page, verdict: str = "holds") -> None:
         self.page, self._verdict, self._is_answered = page, verdict, False
@@ -131,9 +160,9 @@ class User:
     def press(self, *keys: str) -> None:
         """Press keys together, in order, and release them in reverse."""
         for key in keys:
-            self.event("key", key, "", False, True)
+            self.event("key", key, "", False, "down")
         for key in reversed(keys):
-            self.event("key", key, "", False, False)
+            self.event("key", key, "", False, "up")
 
     def type(self, text: str) -> None:
         for character in text:
@@ -166,10 +195,14 @@ class User:
 
 
 class Recorder:
-    """A session that serves a page, on which tests are recorded or drifts are answered."""
+    """A session that serves a page, on which tests are recorded or drifts are
+    answered.
+    """
 
     def __init__(self, *command: str, cwd: Path, **environment: str) -> None:
-        self.process = ForkedPython(*command, cwd=cwd, env={**os.environ, "CI": "", **environment})
+        self.process = ForkedPython(
+            *command, cwd=cwd, env={**os.environ, "CI": "", **environment}
+        )
         assert self.process.stdout
         self._stdout, self._output = self.process.stdout, ""
         self._limit = threading.Timer(2 * TIMEOUT_S, self.process.kill)
@@ -205,7 +238,9 @@ class Recorder:
 
 
 def read_url(stream: IO[str]) -> tuple[list[str], str]:
-    """Return the lines up to the one with the page's URL, and the URL; "" if there is none."""
+    """Return the lines up to the one with the page's URL, and the URL; "" if there is
+    none.
+    """
     lines = []
     for line in stream:
         lines.append(line)

@@ -1,4 +1,6 @@
-"""A form with one field, painted in memory: what is typed appears there, and where a test says."""
+"""A form with one field, painted in memory: what is typed appears there, and where a
+test says.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,15 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from pytest_vnc_use.recordings.images import Pixels, frame_of
-from pytest_vnc_use.types import DesktopAction, Frame, KeyCombo, OpenUrl, RawFrame, Region, TypeText
+from pytest_vnc_use.types import (
+    DesktopAction,
+    Frame,
+    KeyCombo,
+    OpenUrl,
+    RawFrame,
+    Region,
+    TypeText,
+)
 from support.memory_desktop import PaintedController
 
 SIZE = (480, 320)
@@ -25,7 +35,9 @@ def font(size: int = 16) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 
 
 def word(text: str, *, size: int = 16) -> Pixels:
-    """The pixels of a text on paper, as the form draws it, without the paper around it."""
+    """The pixels of a text on paper, as the form draws it, without the paper
+    around it.
+    """
     image = Image.new("RGB", SIZE, PAPER)
     ImageDraw.Draw(image).text((20, 20), text, INK, font(size))
     pixels = numbers(image)
@@ -35,7 +47,9 @@ def word(text: str, *, size: int = 16) -> Pixels:
 
 
 def numbers(image: Image.Image) -> Pixels:
-    pixels: Pixels = np.frombuffer(image.tobytes("raw", "BGRX"), "<u4") & np.uint32(0xFFFFFF)
+    pixels: Pixels = np.frombuffer(image.tobytes("raw", "BGRX"), "<u4") & np.uint32(
+        0xFFFFFF
+    )
     return pixels.reshape(image.height, image.width)
 
 
@@ -44,13 +58,17 @@ def shows(screen: Pixels, what: Pixels) -> bool:
     first = np.argwhere(found[:, :, 0, 0] == what[0, 0])
     corners = [np.argwhere(what != what[0, 0])[index] for index in (0, -1)]
     for down, across in corners:
-        first = first[found[first[:, 0], first[:, 1], down, across] == what[down, across]]
+        first = first[
+            found[first[:, 0], first[:, 1], down, across] == what[down, across]
+        ]
     return any(np.array_equal(found[top, left], what) for top, left in first)
 
 
 @dataclass
 class PaintedForm(PaintedController):
-    """The port Controller for a form. `hides` the text behind dots; `also` draws more; `enters` is what Enter does."""
+    """The port Controller for a form. `hides` the text behind dots; `also` draws more;
+    `enters` is what Enter does.
+    """
 
     text: str = ""
     hides: bool = False

@@ -1,6 +1,8 @@
-"""Recordings and replays of programs on TigerVNC, and changes of the screen that are no fault of the program.
+"""Recordings and replays of programs on TigerVNC, and changes of the screen that are no
+fault of the program.
 
-A program is a command of the shell, in its working directory: mostly a terminal that counts apples.
+A program is a command of the shell, in its working directory: mostly a terminal that
+counts apples.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ def in_terminal(command: str) -> str:
 
 
 class GoesOn(Steps):
-    """A planner that leaves out what a replay performed already, and thinks for `thinks_s` before each decision."""
+    """A planner that leaves out what a replay performed already, and thinks for
+    `thinks_s` before each decision.
+    """
 
     def __init__(self, *actions: Action, thinks_s: float = 0.0) -> None:
         super().__init__(*actions)
@@ -71,11 +75,15 @@ class Desk:
         gate_s: float = 30.0,
         thinks_s: float = 0.0,
     ) -> AbstractContextManager[Played]:
-        """Return the program started, and then the command `first` performed; `steps` are the planner's, if any."""
+        """Return the program started, and then the command `first` performed; `steps`
+        are the planner's, if any.
+        """
         return playing(
             XvncDesktop(size=(1024, 768), environment=self.environment),
             ["sh", "-c", command],
-            Settings(runs_dir=str(self.directory / "runs"), watch=False, gate_seconds=gate_s),
+            Settings(
+                runs_dir=str(self.directory / "runs"), watch=False, gate_seconds=gate_s
+            ),
             RecordedTest(self.key(name), mode),
             first=first,
             planner=GoesOn(*steps, thinks_s=thinks_s) if steps else NoPlanner(),
@@ -84,16 +92,26 @@ class Desk:
 
 
 def do_test(played: Played, saves: tuple[str, str]) -> None:
-    """Do as a test does: a run, a claim, and a look at the program's file; `saves` are its name and content."""
+    """Do as a test does: a run, a claim, and a look at the program's file; `saves` are
+    its name and content.
+    """
     played.run()
     assert played.agent.assess("it is done")
     file, text = saves
     assert played.desktop.read_file(file) == text
 
 
-def counting(*terminal: str, pause: str = "", colour: str = "#406080", zone: str = "") -> str:
-    clock = f"TZ={zone} xclock -digital -strftime '%H:%M:%S' -update 1 -geometry {CLOCK} &" if zone else ""
-    xterm = in_terminal(COUNT.format(pause=pause)).replace("xterm", shlex.join(["xterm", *terminal]), 1)
+def counting(
+    *terminal: str, pause: str = "", colour: str = "#406080", zone: str = ""
+) -> str:
+    clock = (
+        f"TZ={zone} xclock -digital -strftime '%H:%M:%S' -update 1 -geometry {CLOCK} &"
+        if zone
+        else ""
+    )
+    xterm = in_terminal(COUNT.format(pause=pause)).replace(
+        "xterm", shlex.join(["xterm", *terminal]), 1
+    )
     return f"xsetroot -solid '{colour}'; {clock} exec {xterm}"
 
 
@@ -101,16 +119,21 @@ USUAL_THEME = "<name>Clearlooks</name>"
 STEPS = (Click(200, 200), TypeText("2\n"), TypeText("3\n"))
 TOTAL = ("total.txt", "5\n")
 RECORDED = counting()
-MOVES = f"xdotool search --sync --onlyvisible --class XTerm windowmove --sync --relative {MOVED_PX[0]} {MOVED_PX[1]}"
-MOVED = ("sh", "-c", f"until {MOVES}; do :; done")  # xdotool breaks off if another window goes
+MOVES = (
+    "xdotool search --sync --onlyvisible --class XTerm windowmove --sync --relative"
+    f" {MOVED_PX[0]} {MOVED_PX[1]}"
+)
+# xdotool breaks off if another window goes
+MOVED = ("sh", "-c", f"until {MOVES}; do :; done")
 
 
 @dataclass(frozen=True)
 class Change:
-    """The program as it was recorded, with `masks`, and as it is now; a planner takes the `steps` now.
+    """The program as it was recorded, with `masks`, and as it is now; a planner takes
+    the `steps` now.
 
-    `recorded_steps` were recorded by a planner that thinks for `thinks_s` before each. `theme` is one of openbox's, and
-    a text in its lines with what replaces it.
+    `recorded_steps` were recorded by a planner that thinks for `thinks_s` before each.
+    `theme` is one of openbox's, and a text in its lines with what replaces it.
     """
 
     command: str = RECORDED
@@ -129,7 +152,9 @@ class Change:
             return Desk(directory)
         theme = directory / "theme" / "openbox-3" / "themerc"
         shutil.copytree(Path("/usr/share/themes", name, "openbox-3"), theme.parent)
-        theme.write_text(theme.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
+        theme.write_text(
+            theme.read_text(encoding="utf-8").replace(old, new), encoding="utf-8"
+        )
         settings = Path("/etc/xdg/openbox/rc.xml").read_text(encoding="utf-8")
         assert USUAL_THEME in settings
         (directory / "openbox").mkdir()
@@ -141,24 +166,47 @@ class Change:
 WITH_CLOCK, OTHER_TIME = counting(zone="UTC"), counting(zone="Asia/Kathmandu")
 AFTER_MOVED = (Click(STEPS[0].x + MOVED_PX[0], STEPS[0].y + MOVED_PX[1]), *STEPS[1:])
 NAME_AT, MORE, SAVE = (322, 271), (252, 355), (492, 355)
-"""On the restless form, which openbox puts into the middle of the screen; see `restless`."""
+"""On the restless form, which openbox puts into the middle of the screen; see
+`restless`.
+"""
 
 
 def restless(what: str, thinks_s: float) -> Change:
-    """Return no change of a program that is restless on its own, recorded by a planner that thinks so long."""
+    """Return no change of a program that is restless on its own, recorded by a planner
+    that thinks so long.
+    """
     command = shlex.join(["/usr/bin/python3", str(PROGRAMS / "restless_form.py"), what])
-    steps = (Click(*NAME_AT, count=2), TypeText("alice"), Click(*MORE), Click(*MORE), Click(*SAVE))
+    steps = (
+        Click(*NAME_AT, count=2),
+        TypeText("alice"),
+        Click(*MORE),
+        Click(*MORE),
+        Click(*SAVE),
+    )
     total = ("total.txt", "alice: 2\n")
-    return Change(command, recorded=command, steps=steps, recorded_steps=steps, thinks_s=thinks_s, total=total)
+    return Change(
+        command,
+        recorded=command,
+        steps=steps,
+        recorded_steps=steps,
+        thinks_s=thinks_s,
+        total=total,
+    )
 
 
 CHANGES = {
     "none": Change(),
-    "the window manager puts the window elsewhere": Change(first=MOVED, steps=AFTER_MOVED),
+    "the window manager puts the window elsewhere": Change(
+        first=MOVED, steps=AFTER_MOVED
+    ),
     "the window manager has another theme": Change(theme=("Onyx", "", "")),
-    "the window manager draws no shadow under its titles": Change(theme=("Clearlooks", "shadow=y", "shadow=n")),
+    "the window manager draws no shadow under its titles": Change(
+        theme=("Clearlooks", "shadow=y", "shadow=n")
+    ),
     "a clock shows another time": Change(OTHER_TIME, recorded=WITH_CLOCK),
-    "a clock shows another time, behind a mask": Change(OTHER_TIME, recorded=WITH_CLOCK, masks=(MASK,)),
+    "a clock shows another time, behind a mask": Change(
+        OTHER_TIME, recorded=WITH_CLOCK, masks=(MASK,)
+    ),
     "a caret blinks that did not": Change(counting("-bc")),
     "a caret blinks, as it did": Change(counting("-bc"), recorded=counting("-bc")),
     "the desktop has another colour": Change(counting(colour="#804020")),
@@ -174,24 +222,44 @@ CHANGES = {
 
 
 def record(desk: Desk, change: Change) -> None:
-    """Record the screen that changes; the masks are put in by hand, as a user does it."""
-    with desk.driven(NAME, change.recorded, "rewrite", change.recorded_steps, thinks_s=change.thinks_s) as driven:
+    """Record the screen that changes; the masks are put in by hand, as a user
+    does it.
+    """
+    with desk.driven(
+        NAME,
+        change.recorded,
+        "rewrite",
+        change.recorded_steps,
+        thinks_s=change.thinks_s,
+    ) as driven:
         do_test(driven, change.total)
-        assert driven.recorded.keep()
+        assert driven.recorded.write()
     file = desk.key(NAME).path
     data = json.loads(file.read_text(encoding="utf-8"))
     file.write_text(json.dumps(data | {"masks": change.masks}), encoding="utf-8")
 
 
-def replay(desk: Desk, change: Change, mode: Mode, *, gate_s: float = 30.0) -> tuple[str, str]:
-    """Return a test's result, `passed`, `healed` (and kept so), or the triage of its failure, and the difference."""
+def replay(
+    desk: Desk, change: Change, mode: Mode, *, gate_s: float = 30.0
+) -> tuple[str, str]:
+    """Return a test's result, `passed`, `healed` (and kept so), or the triage of its
+    failure, and the difference.
+    """
     planner = change.steps if mode == "auto" else ()
-    with desk.driven(NAME, change.command, mode, planner, first=change.first, gate_s=gate_s) as driven:
+    with desk.driven(
+        NAME, change.command, mode, planner, first=change.first, gate_s=gate_s
+    ) as driven:
         try:
             do_test(driven, change.total)
         except Exception as exc:  # noqa: BLE001  # whatever it is, its triage is asked for
             return str(rule_for(exc).triage), str(exc)
-        driven.recorded.keep()
+        driven.recorded.write()
         driven.agent.end_body()
-        kind = "healed" if driven.recorded.healed else "transient" if driven.recorded.transients else "passed"
+        kind = (
+            "healed"
+            if driven.recorded.healed
+            else "transient"
+            if driven.recorded.transients
+            else "passed"
+        )
         return kind, "; ".join([*driven.recorded.healed, *driven.recorded.transients])

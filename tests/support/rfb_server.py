@@ -1,4 +1,5 @@
-"""A server's side of RFB (RFC 6143), in bytes: a greeting, updates, pixels in each encoding, and a server for them.
+"""A server's side of RFB (RFC 6143), in bytes: a greeting, updates, pixels in each
+encoding, and a server for them.
 
 Pixels are arrays of shape (height, width) that hold 0x00RRGGBB.
 """
@@ -27,7 +28,9 @@ BELL = b"\x02"
 TILE = 64
 
 
-def greeting(width: int, height: int, pixel_format: bytes = BGRX, name: bytes = b"scripted") -> bytes:
+def greeting(
+    width: int, height: int, pixel_format: bytes = BGRX, name: bytes = b"scripted"
+) -> bytes:
     """Return all that a server says until it waits for requests, without a password."""
     return HELLO + struct.pack(">HH16sI", width, height, pixel_format, len(name)) + name
 
@@ -36,7 +39,9 @@ def update(*rectangles: bytes) -> bytes:
     return struct.pack(">BxH", 0, len(rectangles)) + b"".join(rectangles)
 
 
-def rectangle(x: int, y: int, width: int, height: int, encoding: int, data: bytes = b"") -> bytes:
+def rectangle(
+    x: int, y: int, width: int, height: int, encoding: int, data: bytes = b""
+) -> bytes:
     return struct.pack(">HHHHi", x, y, width, height, encoding) + data
 
 
@@ -60,16 +65,22 @@ def image(width: int, height: int, colours: int, seed: int) -> Pixels:
     chance = np.random.default_rng(seed)
     palette = chance.integers(0, 1 << 24, colours, np.uint32)
     lengths = chance.choice([1, 1, 2, 7, 300], width * height)
-    indices = np.repeat(chance.integers(0, colours, width * height), lengths)[: width * height]
+    indices = np.repeat(chance.integers(0, colours, width * height), lengths)[
+        : width * height
+    ]
     return palette[indices].reshape(height, width)
 
 
 def blue_first(pixels: Pixels) -> bytes:
-    return np.ascontiguousarray(pixels.astype("<u4")[..., None].view(np.uint8)[..., :3]).tobytes()
+    return np.ascontiguousarray(
+        pixels.astype("<u4")[..., None].view(np.uint8)[..., :3]
+    ).tobytes()
 
 
 def red_first(pixels: Pixels) -> bytes:
-    return np.ascontiguousarray(pixels.astype(">u4")[..., None].view(np.uint8)[..., 1:]).tobytes()
+    return np.ascontiguousarray(
+        pixels.astype(">u4")[..., None].view(np.uint8)[..., 1:]
+    ).tobytes()
 
 
 def channels(pixels: Pixels) -> npt.NDArray[np.uint8]:
@@ -89,14 +100,22 @@ def _packed(indices: npt.NDArray[np.uint8], bits: int) -> bytes:
 
 
 class ZrleStream:
-    """An encoder of rectangles in the ways of ZRLE: raw, solid, packed, runs, palette_runs."""
+    """An encoder of rectangles in the ways of ZRLE: raw, solid, packed, runs,
+    palette_runs.
+    """
 
     def __init__(self) -> None:
         self._stream = zlib.compressobj()
 
     def encode(self, pixels: Pixels, way: str) -> bytes:
-        corners = [(y, x) for y in range(0, len(pixels), TILE) for x in range(0, pixels.shape[1], TILE)]
-        tiles = b"".join(zrle_tile(pixels[y : y + TILE, x : x + TILE], way) for y, x in corners)
+        corners = [
+            (y, x)
+            for y in range(0, len(pixels), TILE)
+            for x in range(0, pixels.shape[1], TILE)
+        ]
+        tiles = b"".join(
+            zrle_tile(pixels[y : y + TILE, x : x + TILE], way) for y, x in corners
+        )
         return self.wrap(tiles)
 
     def wrap(self, tiles: bytes) -> bytes:
@@ -117,7 +136,10 @@ def zrle_tile(pixels: Pixels, way: str) -> bytes:
             bits = 1 if colours == 2 else 2 if colours <= 4 else 4
             return bytes([colours]) + blue_first(palette) + _packed(indices, bits)
         case "runs":
-            return b"\x80" + b"".join(blue_first(colour[None]) + _length(count) for colour, count in _runs(pixels))
+            return b"\x80" + b"".join(
+                blue_first(colour[None]) + _length(count)
+                for colour, count in _runs(pixels)
+            )
         case "palette_runs":
             colours = max(len(palette), 2)
             head = bytes([128 + colours]) + blue_first(np.resize(palette, colours))
@@ -144,7 +166,9 @@ class TightStream:
     def __init__(self) -> None:
         self._streams = [zlib.compressobj() for _ in range(4)]
 
-    def encode(self, pixels: Pixels, way: str, stream: int = 0, *, reset: bool = False) -> bytes:
+    def encode(
+        self, pixels: Pixels, way: str, stream: int = 0, *, reset: bool = False
+    ) -> bytes:
         if reset:
             self._streams[stream] = zlib.compressobj()
         resets = 1 << stream if reset else 0
@@ -162,7 +186,9 @@ class TightStream:
             case "gradient":
                 rgb = channels(pixels).astype(np.int16)
                 padded = np.pad(rgb, ((1, 0), (1, 0), (0, 0)))
-                predicted = np.clip(padded[1:, :-1] + padded[:-1, 1:] - padded[:-1, :-1], 0, 255)
+                predicted = np.clip(
+                    padded[1:, :-1] + padded[:-1, 1:] - padded[:-1, :-1], 0, 255
+                )
                 rows = ((rgb - predicted) & 255).astype(np.uint8).tobytes()
                 return bytes([control | 64, 2]) + self.wrap(stream, rows)
         raise ValueError(way)
@@ -170,13 +196,18 @@ class TightStream:
     def wrap(self, stream: int, data: bytes) -> bytes:
         if len(data) < 12:
             return data
-        block = self._streams[stream].compress(data) + self._streams[stream].flush(zlib.Z_SYNC_FLUSH)
+        block = self._streams[stream].compress(data) + self._streams[stream].flush(
+            zlib.Z_SYNC_FLUSH
+        )
         return compact_length(len(block)) + block
 
 
 @contextmanager
-def playing(*sessions: bytes, then_silent: bool = False, again: bytes = b"") -> Iterator[str]:
-    """Yield the address of a server that says each session to one client, then `again` for ever, then hangs up.
+def playing(
+    *sessions: bytes, then_silent: bool = False, again: bytes = b""
+) -> Iterator[str]:
+    """Yield the address of a server that says each session to one client, then `again`
+    for ever, then hangs up.
 
     With `then_silent` it does not hang up.
     """

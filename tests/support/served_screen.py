@@ -1,4 +1,6 @@
-"""A desktop in this process: a screen behind a real VNC server, repainted by each press. It starts no program."""
+"""A desktop in this process: a screen behind a real VNC server, repainted by each
+press. It starts no program.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,16 @@ from contextlib import contextmanager, suppress
 
 import numpy as np
 
-from pytest_vnc_use.types import Button, Direction, KeyDown, KeyUp, MouseDown, MouseUp, Move, Scroll
+from pytest_vnc_use.types import (
+    Button,
+    Direction,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
+    Move,
+    Scroll,
+)
 from pytest_vnc_use.types.keys import key_of
 from support.rfb_server import CURSOR, RAW, drawn, greeting, rectangle, update
 from support.wire import serving
@@ -23,13 +34,20 @@ POINTER = rectangle(0, 0, 8, 8, CURSOR, bytes(4 * 8 * 8) + b"\xff" * 8)
 
 
 class ServedScreen:
-    """A screen with the input that it received, in `motions`; each press and turn of the wheel paints a square.
+    """A screen with the input that it received, in `motions`; each press and turn of
+    the wheel paints a square.
 
-    One that `forgets` sends it only where all of the screen is asked for. One that `resets` has none for a new client.
+    One that `forgets` sends it only where all of the screen is asked for. One that
+    `resets` has none for a new client.
     """
 
     def __init__(self, colour: int, forgets: bool, resets: bool) -> None:
-        self.colour, self.forgets, self.resets, self.address = colour, forgets, resets, ""
+        self.colour, self.forgets, self.resets, self.address = (
+            colour,
+            forgets,
+            resets,
+            "",
+        )
         self.motions: list[Motion] = []
         self.reset()
 
@@ -76,7 +94,9 @@ class Viewer(socketserver.StreamRequestHandler):
                     self.news.append(POINTER)
             case 3:
                 self.is_asked = True
-                is_incremental, x, y, width, height = struct.unpack(">?HHHH", self.rfile.read(9))
+                is_incremental, x, y, width, height = struct.unpack(
+                    ">?HHHH", self.rfile.read(9)
+                )
                 if not is_incremental:
                     region = self.screen.pixels[y : y + height, x : x + width]
                     self.news.append(drawn(region, RAW, region.tobytes(), x, y))
@@ -90,7 +110,9 @@ class Viewer(socketserver.StreamRequestHandler):
             case 6:
                 self.rfile.read(struct.unpack(">xxxI", self.rfile.read(7))[0])
             case _:
-                raise ValueError(f"the client sent a message of the unknown kind {kind}")
+                raise ValueError(
+                    f"the client sent a message of the unknown kind {kind}"
+                )
 
     def pointed(self, buttons: int, x: int, y: int) -> Iterator[Motion]:
         changed, self.buttons = buttons ^ self.buttons, buttons
@@ -99,14 +121,20 @@ class Viewer(socketserver.StreamRequestHandler):
             yield Move(x, y)
         for number, button in enumerate(BUTTONS):
             if changed >> number & 1:
-                yield MouseDown(x, y, button) if buttons >> number & 1 else MouseUp(x, y, button)
+                yield (
+                    MouseDown(x, y, button)
+                    if buttons >> number & 1
+                    else MouseUp(x, y, button)
+                )
         for number, direction in enumerate(WHEEL, len(BUTTONS)):
             if changed & buttons & 1 << number:
                 yield Scroll(x, y, direction, 1)
 
 
 @contextmanager
-def served_screen(colour: int = 0x2070B0, *, forgets: bool = False, resets: bool = False) -> Iterator[ServedScreen]:
+def served_screen(
+    colour: int = 0x2070B0, *, forgets: bool = False, resets: bool = False
+) -> Iterator[ServedScreen]:
     shown = ServedScreen(colour, forgets, resets)
 
     class Handler(Viewer):

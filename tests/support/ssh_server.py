@@ -1,4 +1,6 @@
-"""A real sshd on loopback. It accepts this test's key, and its home directory has no startup files."""
+"""A real sshd on loopback. It accepts this test's key, and its home directory has no
+startup files.
+"""
 
 from __future__ import annotations
 
@@ -38,18 +40,28 @@ Host desktop-host
 
 @contextmanager
 def ssh_server(directory: Path) -> Iterator[str]:
-    """Yield the command line to it, with {port} to be filled in, and with it the address of a desktop there."""
+    """Yield the command line to it, with {port} to be filled in, and with it the
+    address of a desktop there.
+    """
     sshd = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
     if sshd is None:
         missing("sshd", "apt-get install openssh-server")
     require("ssh")
     for name in ("host", "user"):
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", directory / name], check=True)
+        subprocess.run(
+            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", directory / name],
+            check=True,
+        )
     port = free_port()
-    (directory / "sshd_config").write_text(CONFIG.format(port=port, directory=directory))
-    (directory / "ssh_config").write_text(CLIENT.format(user=getpass.getuser(), directory=directory))
+    (directory / "sshd_config").write_text(
+        CONFIG.format(port=port, directory=directory)
+    )
+    (directory / "ssh_config").write_text(
+        CLIENT.format(user=getpass.getuser(), directory=directory)
+    )
     if os.getuid() == 0:
-        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # where sshd, as root, wants to shut itself in
+        # where sshd, as root, wants to shut itself in
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
     with running(str(sshd), "-D", "-f", str(directory / "sshd_config")):
         wait_for((directory / "pid").exists, "the start of sshd")
         yield f"ssh -F {directory}/ssh_config -p {port} desktop-host"

@@ -1,5 +1,5 @@
-"""Stages: every kind of VNC server that the tests run on, with a program behind it that knows what is really on the
-screen, and reports what reached it.
+"""Stages: every kind of VNC server that the tests run on, with a program behind it that
+knows what is really on the screen, and reports what reached it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,14 @@ from PIL import Image
 
 from support import vnc_servers
 from support.paths import PROGRAMS
-from support.vnc_servers import VncServer, on_free_port, require, require_pyside, running, wait_for
+from support.vnc_servers import (
+    VncServer,
+    on_free_port,
+    require,
+    require_pyside,
+    running,
+    wait_for,
+)
 from support.witness_programs import window_of
 
 Pixels = npt.NDArray[np.uint8]
@@ -36,11 +43,13 @@ SIZE = (800, 600)
 
 @dataclass
 class Stage:
-    """`truth` is what the server's own side says is on the screen, of shape (height, width, 3).
+    """`truth` is what the server's own side says is on the screen, of shape (height,
+    width, 3).
 
-    `received` is what reached the program: `down BUTTON X Y`, `up BUTTON X Y`, `wheel DIRECTION`, and `key C` with the
-    repr of a character; where the server has no `wheel`, `page up` and `page down` are keys. `repaint` has it draw
-    something else, `resize` change the screen's size.
+    `received` is what reached the program: `down BUTTON X Y`, `up BUTTON X Y`, `wheel
+    DIRECTION`, and `key C` with the repr of a character; where the server has no
+    `wheel`, `page up` and `page down` are keys. `repaint` has it draw something else,
+    `resize` change the screen's size.
     """
 
     server: VncServer
@@ -62,7 +71,8 @@ def colours(rgb: Pixels) -> int:
     return len(Image.fromarray(rgb).getcolors(1 << 24) or ())
 
 
-# X servers: xev at the root window receives, xwd tells the truth, an xterm in 256 colours is the image.
+# X servers: xev at the root window receives, xwd tells the truth, an xterm in 256
+# colours is the image.
 
 _COLOURS = (
     r"i=0; while [ $i -lt 256 ]; do printf '\033[48;5;%dm%d' $i $i; i=$((i+1)); done; "
@@ -78,25 +88,33 @@ def tigervnc(directory: Path, password: str | None = None) -> Iterator[Stage]:
 
         def resize(size: Size) -> None:
             mode = f"{size[0]}x{size[1]}"
-            stage.server.output_of("xrandr", "--fb", mode, "--output", "VNC-0", "--mode", mode)
+            stage.server.output_of(
+                "xrandr", "--fb", mode, "--output", "VNC-0", "--mode", mode
+            )
 
         stage.resize = resize
         yield stage
 
 
-def tightvnc(directory: Path, password: str | None = None) -> AbstractContextManager[Stage]:
+def tightvnc(
+    directory: Path, password: str | None = None
+) -> AbstractContextManager[Stage]:
     return _on_x(vnc_servers.tightvnc, directory, password)
 
 
 @contextmanager
 def x11vnc(directory: Path, password: str | None = None) -> Iterator[Stage]:
-    """Yield x11vnc, which naps, as it does by default, and changes its size by showing a part of the screen."""
+    """Yield x11vnc, which naps, as it does by default, and changes its size by showing
+    a part of the screen.
+    """
     with _on_x(vnc_servers.x11vnc, directory, password, naps=True) as stage:
         whole = stage.truth
 
         def resize(size: Size) -> None:
             clip = f"clip:{size[0]}x{size[1]}+0+0"
-            stage.server.output_of("x11vnc", "-display", stage.server.display, "-remote", clip)
+            stage.server.output_of(
+                "x11vnc", "-display", stage.server.display, "-remote", clip
+            )
             stage.truth = lambda: whole()[: size[1], : size[0]]
 
         stage.resize = resize
@@ -110,9 +128,25 @@ def _on_x(
     password: str | None,
     **options: Any,
 ) -> Iterator[Stage]:
-    log, secret = directory / "xev", vnc_servers.password_file(directory, password) if password else None
-    listen = ["stdbuf", "-oL", "xev", "-root", "-event", "keyboard", "-event", "button", "-event", "property"]
-    drawings = itertools.cycle([("-mod", "16", "16"), ("-mod", "5", "7"), ("-solid", "#1f6fb2")])
+    log, secret = (
+        directory / "xev",
+        (vnc_servers.password_file(directory, password) if password else None),
+    )
+    listen = [
+        "stdbuf",
+        "-oL",
+        "xev",
+        "-root",
+        "-event",
+        "keyboard",
+        "-event",
+        "button",
+        "-event",
+        "property",
+    ]
+    drawings = itertools.cycle(
+        [("-mod", "16", "16"), ("-mod", "5", "7"), ("-solid", "#1f6fb2")]
+    )
     require("xev")
     with (
         start(SIZE, secret, **options) as server,
@@ -122,41 +156,74 @@ def _on_x(
     ):
 
         def receives() -> bool:
-            server.output_of("xprop", "-root", "-f", "PROBE", "8s", "-set", "PROBE", "received")
+            server.output_of(
+                "xprop", "-root", "-f", "PROBE", "8s", "-set", "PROBE", "received"
+            )
             return b"PropertyNotify" in log.read_bytes()
 
         def received() -> list[str]:
-            return [line for event in log.read_text("latin-1").split("\n\n") for line in _lines_of(event.lstrip())]
+            return [
+                line
+                for event in log.read_text("latin-1").split("\n\n")
+                for line in _lines_of(event.lstrip())
+            ]
 
         wait_for(receives, "xev")
         window_of(server, "drawn")
-        stage = Stage(server, lambda: _truth(server), received, lambda: server.output_of("xsetroot", *next(drawings)))
+        stage = Stage(
+            server,
+            lambda: _truth(server),
+            received,
+            lambda: server.output_of("xsetroot", *next(drawings)),
+        )
         stage.repaint()
         yield stage
 
 
 def _lines_of(event: str) -> Iterator[str]:
-    """Yield the change that one event tells; nothing if xev has not written all of it yet."""
-    pointed = re.match(r"Button(Press|Release) .*?root:\((\d+),(\d+)\),.*?button (\d+), same", event, re.S)
+    """Yield the change that one event tells; nothing if xev has not written all of it
+    yet.
+    """
+    pointed = re.match(
+        r"Button(Press|Release) .*?root:\((\d+),(\d+)\),.*?button (\d+), same",
+        event,
+        re.S,
+    )
     if pointed and int(pointed[4]) in _BUTTONS:
-        yield f"{'down' if pointed[1] == 'Press' else 'up'} {_BUTTONS[int(pointed[4])]} {pointed[2]} {pointed[3]}"
+        yield (
+            f"{'down' if pointed[1] == 'Press' else 'up'} {_BUTTONS[int(pointed[4])]}"
+            f" {pointed[2]} {pointed[3]}"
+        )
     elif pointed and pointed[1] == "Press":
         yield f"wheel {_WHEEL[int(pointed[4])]}"
-    typed = re.match(r"KeyPress .*?XLookupString gives \d+ bytes: \(([0-9a-f ]+)\)", event, re.S)
-    yield from (f"key {chr(int(code, 16))!r}" for code in (typed[1].split() if typed else ()))
+    typed = re.match(
+        r"KeyPress .*?XLookupString gives \d+ bytes: \(([0-9a-f ]+)\)", event, re.S
+    )
+    yield from (
+        f"key {chr(int(code, 16))!r}" for code in (typed[1].split() if typed else ())
+    )
 
 
 def _truth(server: VncServer) -> Pixels:
-    """Return the screen as the X server hands it out, with four bytes a pixel (X11/XWDFile.h)."""
+    """Return the screen as the X server hands it out, with four bytes a pixel
+    (X11/XWDFile.h).
+    """
     dump = server.output_of("xwd", "-root", "-silent")
     header = struct.unpack(">25I", dump[:100])
-    header_size, width, height, line_bytes, colours = header[0], header[4], header[5], header[12], header[19]
+    header_size, width, height, line_bytes, colours = (
+        header[0],
+        header[4],
+        header[5],
+        header[12],
+        header[19],
+    )
     rows = np.frombuffer(dump, np.uint8, offset=header_size + colours * 12)
     return rows.reshape(height, line_bytes // 4, 4)[:, :width, 2::-1]
 
 
-# QEMU: a guest of one boot sector echoes its keys on VGA's text screen, and to a port that QEMU logs. QEMU's own trace
-# tells of the pointer, and its `screendump` the truth of the screen.
+# QEMU: a guest of one boot sector echoes its keys on VGA's text screen, and to a port
+# that QEMU logs. QEMU's own trace tells of the pointer, and its `screendump` the truth
+# of the screen.
 
 _AXIS_MAX = 0x7FFF
 _BOOT_SECTOR = bytes.fromhex(
@@ -179,10 +246,14 @@ class _Guest:
         self.ask("qmp_capabilities")
 
     def ask(self, command: str, **arguments: object) -> Any:
-        """Return the answer to a command; events that come before it are passed over."""
+        """Return the answer to a command; events that come before it are passed
+        over.
+        """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"execute": command, "arguments": arguments}).encode() + b"\n")
+        self._process.stdin.write(
+            json.dumps({"execute": command, "arguments": arguments}).encode() + b"\n"
+        )
         self._process.stdin.flush()
         for line in self._process.stdout:
             answer = json.loads(line)
@@ -197,7 +268,9 @@ class _Guest:
         wait_for(lambda: len(self.typed()) > before, f"the guest's answer to {keys!r}")
 
     def typed(self) -> bytes:
-        """Return the characters that the guest has read, after the one that says that it is ready."""
+        """Return the characters that the guest has read, after the one that says that
+        it is ready.
+        """
         return (self._dir / "typed").read_bytes()
 
     def truth(self) -> Pixels:
@@ -213,11 +286,21 @@ class _Guest:
         height, width, _ = self.truth().shape
         at = {"x": 0, "y": 0}
         for line in (self._dir / "trace").read_text().splitlines():
-            if moved := re.search(r"input_event_abs con .*, axis (\w), value (0x[0-9a-f]+)", line):
-                at[moved[1]] = round(int(moved[2], 16) * {"x": width, "y": height}[moved[1]] / _AXIS_MAX)
-            elif button := re.search(r"input_event_btn con .*, button ([a-z]+)(?:-([a-z]+))?, down (\d)", line):
+            if moved := re.search(
+                r"input_event_abs con .*, axis (\w), value (0x[0-9a-f]+)", line
+            ):
+                at[moved[1]] = round(
+                    int(moved[2], 16) * {"x": width, "y": height}[moved[1]] / _AXIS_MAX
+                )
+            elif button := re.search(
+                r"input_event_btn con .*, button ([a-z]+)(?:-([a-z]+))?, down (\d)",
+                line,
+            ):
                 if button[2] is None:
-                    yield f"{'down' if button[3] == '1' else 'up'} {button[1]} {at['x']} {at['y']}"
+                    yield (
+                        f"{'down' if button[3] == '1' else 'up'} {button[1]} {at['x']}"
+                        f" {at['y']}"
+                    )
                 elif button[3] == "1":
                     yield f"wheel {button[2]}"
 
@@ -227,20 +310,65 @@ def qemu(directory: Path, password: str | None = None) -> Iterator[Stage]:
     """Yield QEMU; its size is that of VGA's text."""
     boot = directory / "boot"
     boot.write_bytes(_BOOT_SECTOR)
-    machine = ["-nodefaults", "-machine", "pc", "-accel", "tcg", "-m", "16", "-display", "none", "-vga", "std"]
-    devices = ["-usb", "-device", "usb-tablet", "-drive", f"file={boot},format=raw,if=floppy,read-only=on"]
-    logs = ["-debugcon", f"file:{directory / 'typed'}", "-trace", "input_event_*", "-D", str(directory / "trace")]
+    machine = [
+        "-nodefaults",
+        "-machine",
+        "pc",
+        "-accel",
+        "tcg",
+        "-m",
+        "16",
+        "-display",
+        "none",
+        "-vga",
+        "std",
+    ]
+    devices = [
+        "-usb",
+        "-device",
+        "usb-tablet",
+        "-drive",
+        f"file={boot},format=raw,if=floppy,read-only=on",
+    ]
+    logs = [
+        "-debugcon",
+        f"file:{directory / 'typed'}",
+        "-trace",
+        "input_event_*",
+        "-D",
+        str(directory / "trace"),
+    ]
     secret = ["-object", f"secret,id=vnc,data={password}"] if password else []
-    command = ["qemu-system-x86_64", *machine, *devices, *logs, *secret, "-qmp", "stdio"]
+    command = [
+        "qemu-system-x86_64",
+        *machine,
+        *devices,
+        *logs,
+        *secret,
+        "-qmp",
+        "stdio",
+    ]
     secured = ",password-secret=vnc" if password else ""
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with on_free_port(lambda port: running(*command, "-vnc", f"127.0.0.1:{port - 5900}{secured}", **pipes)) as server:
+    with on_free_port(
+        lambda port: running(
+            *command, "-vnc", f"127.0.0.1:{port - 5900}{secured}", **pipes
+        )
+    ) as server:
         guest = _Guest(server.process, directory)
         wait_for(lambda: guest.typed() == b".", "the guest's start")
         # No driver of the guest's asks for the tablet.
-        (tablet,) = (mouse["index"] for mouse in guest.ask("query-mice") if mouse["absolute"])
+        (tablet,) = (
+            mouse["index"] for mouse in guest.ask("query-mice") if mouse["absolute"]
+        )
         guest.ask("human-monitor-command", **{"command-line": f"mouse_set {tablet}"})
-        yield Stage(server, guest.truth, guest.received, lambda: guest.press("x"), lambda _: guest.press("ctrl", "r"))
+        yield Stage(
+            server,
+            guest.truth,
+            guest.received,
+            lambda: guest.press("x"),
+            lambda _: guest.press("ctrl", "r"),
+        )
 
 
 # A Qt program: on Qt's own VNC platform, and on sway, whose screen wayvnc shows.
@@ -248,11 +376,17 @@ def qemu(directory: Path, password: str | None = None) -> Iterator[Stage]:
 _CANVAS = (sys.executable, str(PROGRAMS / "canvas.py"))
 _NOBODY = 65534
 _COLOURS_OF_A_DESKTOP = 10
-_HEADLESS = {"WLR_BACKENDS": "headless", "WLR_LIBINPUT_NO_DEVICES": "1", "WLR_RENDERER": "pixman"}
+_HEADLESS = {
+    "WLR_BACKENDS": "headless",
+    "WLR_LIBINPUT_NO_DEVICES": "1",
+    "WLR_RENDERER": "pixman",
+}
 
 
 class _Canvas:
-    """The canvas: it obeys lines on its stdin, answers each with `done`, and writes to a file what it receives."""
+    """The canvas: it obeys lines on its stdin, answers each with `done`, and writes to
+    a file what it receives.
+    """
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
         self._process, self._log = process, log
@@ -270,7 +404,10 @@ class _Canvas:
         assert self._process.stdin is not None
         self._process.stdin.write(command.encode() + b"\n")
         self._process.stdin.flush()
-        wait_for(lambda: self.received().count("done") > answered, f"the answer to {command!r}")
+        wait_for(
+            lambda: self.received().count("done") > answered,
+            f"the answer to {command!r}",
+        )
 
 
 @contextmanager
@@ -281,7 +418,9 @@ def qt(directory: Path) -> Iterator[Stage]:
     with log.open("wb") as out:
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": out.fileno()}
         with on_free_port(
-            lambda port: running(*_CANVAS, environment={"QT_QPA_PLATFORM": f"{platform}{port}"}, **pipes)
+            lambda port: running(
+                *_CANVAS, environment={"QT_QPA_PLATFORM": f"{platform}{port}"}, **pipes
+            )
         ) as server:
             canvas = _Canvas(server.process, log)
 
@@ -301,7 +440,9 @@ def wayvnc(directory: Path) -> Iterator[Stage]:
     with (
         _sway() as wayland,
         log.open("wb") as out,
-        on_free_port(lambda port: running("wayvnc", "127.0.0.1", str(port), environment=wayland)) as server,
+        on_free_port(
+            lambda port: running("wayvnc", "127.0.0.1", str(port), environment=wayland)
+        ) as server,
         running(
             *_CANVAS,
             environment={**wayland, "QT_QPA_PLATFORM": "wayland"},
@@ -316,27 +457,48 @@ def wayvnc(directory: Path) -> Iterator[Stage]:
             return _rgb(server.output_of("grim", "-t", "ppm", "-"))
 
         def resize(size: Size) -> None:
-            server.output_of("swaymsg", f"output HEADLESS-1 resolution {size[0]}x{size[1]}")
+            server.output_of(
+                "swaymsg", f"output HEADLESS-1 resolution {size[0]}x{size[1]}"
+            )
 
-        wait_for(lambda: colours(truth()[::16, ::16]) > _COLOURS_OF_A_DESKTOP, "the canvas on sway")
+        wait_for(
+            lambda: colours(truth()[::16, ::16]) > _COLOURS_OF_A_DESKTOP,
+            "the canvas on sway",
+        )
         yield Stage(server, truth, canvas.received, canvas.repaint, resize)
 
 
 @contextmanager
 def _sway() -> Iterator[Mapping[str, str]]:
-    """Yield the environment of programs on a running sway. Root may not run it, so the user `nobody` does."""
+    """Yield the environment of programs on a running sway. Root may not run it, so the
+    user `nobody` does.
+    """
     user: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory(prefix="sway-") as name:  # its sockets need a short path
+    # its sockets need a short path
+    with tempfile.TemporaryDirectory(prefix="sway-") as name:
         if os.geteuid() == 0:
             shutil.chown(name, _NOBODY, _NOBODY)
             user = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []}
         directory = Path(name)
         config = directory / "config"
-        config.write_text(f"output HEADLESS-1 resolution {SIZE[0]}x{SIZE[1]}\ndefault_border none\n")
+        config.write_text(
+            f"output HEADLESS-1 resolution {SIZE[0]}x{SIZE[1]}\ndefault_border none\n"
+        )
         environment = {"XDG_RUNTIME_DIR": name}
-        with running("sway", "-c", str(config), environment={**environment, **_HEADLESS}, **user):
-            wait_for(lambda: all(any(directory.glob(sock)) for sock in ("sway-ipc.*.sock", "wayland-?")), "sway")
-            (ipc,), (wayland,) = directory.glob("sway-ipc.*.sock"), directory.glob("wayland-?")
+        with running(
+            "sway", "-c", str(config), environment={**environment, **_HEADLESS}, **user
+        ):
+            wait_for(
+                lambda: all(
+                    any(directory.glob(sock))
+                    for sock in ("sway-ipc.*.sock", "wayland-?")
+                ),
+                "sway",
+            )
+            (ipc,), (wayland,) = (
+                directory.glob("sway-ipc.*.sock"),
+                directory.glob("wayland-?"),
+            )
             yield {**environment, "WAYLAND_DISPLAY": wayland.name, "SWAYSOCK": str(ipc)}
 
 
@@ -348,7 +510,9 @@ KINDS: dict[str, Callable[..., AbstractContextManager[Stage]]] = {
     "qt": qt,
     "wayvnc": wayvnc,
 }
-"""By a server's name, what starts its stage, with files in a directory, and a password if that is given."""
+"""By a server's name, what starts its stage, with files in a directory, and a password
+if that is given.
+"""
 WITH_PASSWORD = ("tigervnc", "tightvnc", "x11vnc", "qemu")
 ENDS_WITH_CLIENT = "wayvnc"
 """Version 0.5 was seen to do so."""

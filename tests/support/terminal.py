@@ -12,7 +12,9 @@ from collections.abc import Callable
 
 
 class Terminal:
-    """A terminal of a few rows. Programs write to `slave`; `read_until` draws what they wrote on `rows`."""
+    """A terminal of a few rows. Programs write to `slave`; `read_until` draws what they
+    wrote on `rows`.
+    """
 
     def __init__(self, columns: int = 80, rows: int = 24) -> None:
         self._master, self.slave = os.openpty()
@@ -25,7 +27,11 @@ class Terminal:
 
     def resize(self, columns: int) -> None:
         """Tell programs another width; what is on the screen stays."""
-        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", self._screen.lines, columns, 0, 0))
+        fcntl.ioctl(
+            self.slave,
+            termios.TIOCSWINSZ,
+            struct.pack("HHHH", self._screen.lines, columns, 0, 0),
+        )
 
     @property
     def rows(self) -> list[str]:
@@ -36,7 +42,9 @@ class Terminal:
         return self._screen.cursor.y, self._screen.cursor.x
 
     def read_until(self, ready: Callable[[], bool], within_s: float = 60.0) -> bool:
-        """Read what programs write, piece by piece, until `ready` or the time is up; return whether it is ready."""
+        """Read what programs write, piece by piece, until `ready` or the time is up;
+        return whether it is ready.
+        """
         until_s = time.monotonic() + within_s
         while not ready():
             if select.select([self._master], [], [], 0.05)[0]:

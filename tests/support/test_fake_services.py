@@ -1,4 +1,6 @@
-"""The fake servers refuse what the services would: a planner's own second request is taken, and malformed it is not."""
+"""The fake servers refuse what the services would: a planner's own second request is
+taken, and malformed it is not.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,19 @@ from support.json_server import Posted
 from support.players import PLAYERS, Conversation
 
 DROP = object()
-CHECK = {"id": "sc_1", "code": "malicious_instructions", "message": "The page gives orders."}
+CHECK = {
+    "id": "sc_1",
+    "code": "malicious_instructions",
+    "message": "The page gives orders.",
+}
 CLICK = {"type": "click", "button": "left", "x": 720, "y": 450}
 FIRST_REPLY = {
-    "gemini": gemini_server.calls(("click", gemini_server.wants_confirmation({"x": 1, "y": 1}, "This pays."))),
-    "anthropic": messages_server.uses(("left_click", {"coordinate": [720, 450]}), thinking="Hm."),
+    "gemini": gemini_server.calls(
+        ("click", gemini_server.wants_confirmation({"x": 1, "y": 1}, "This pays."))
+    ),
+    "anthropic": messages_server.uses(
+        ("left_click", {"coordinate": [720, 450]}), thinking="Hm."
+    ),
     "openai": responses_server.acts(CLICK, thinks=True, checks=[CHECK]),
     "openai-compatible, commands": chat_server.call("click", x=500, y=500),
 }
@@ -46,7 +56,9 @@ MALFORMED: dict[str, list[tuple[str, object, str]]] = {
         ("response_format", {"type": "json_object"}, "must be 'json_schema' or 'text'"),
     ],
 }
-"""By a planner, what is changed in its second request: the place, the new value, and a part of the refusal."""
+"""By a planner, what is changed in its second request: the place, the new value, and a
+part of the refusal.
+"""
 
 
 @pytest.mark.parametrize("name", MALFORMED)
@@ -60,14 +72,18 @@ def test_fake_service_malformed_request_is_refused(name: str) -> None:
         sent, said = server.posted[-1], [*server.said]
         for path, value, message in MALFORMED[name]:
             place = body = sent.body
-            *steps, last = (int(step) if step.isdigit() else step for step in path.split("."))
+            *steps, last = (
+                int(step) if step.isdigit() else step for step in path.split(".")
+            )
             for step in steps:
                 place = place[step]
             if value is DROP:
                 del place[last]
             else:
                 place[last] = value
-            reply = server.reply_to(Posted(sent.path, sent.headers, json.dumps(body).encode()))
+            reply = server.reply_to(
+                Posted(sent.path, sent.headers, json.dumps(body).encode())
+            )
             assert reply.status == 400, path
             assert message in str(reply.body), path
             assert server.said == said, path

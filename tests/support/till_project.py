@@ -1,4 +1,6 @@
-"""A directory with one test on the till, and its planner. Pytest runs in it as a user would run it."""
+"""A directory with one test on the till, and its planner. Pytest runs in it as a user
+would run it.
+"""
 
 from __future__ import annotations
 
@@ -58,21 +60,34 @@ class Project:
 
     @property
     def file(self) -> Path:
-        return self.path / "__vnc_recordings__" / "test_till" / "test_till.json"
+        return self.file_of("test_till")
+
+    def file_of(self, name: str) -> Path:
+        """Return the recording of a test of the same file."""
+        return self.path / "__vnc_recordings__" / "test_till" / name / "recording.json"
 
     def copy_recording(self, name: str) -> None:
-        shutil.copy(self.file, self.file.with_stem(name))
-        shutil.copytree(self.file.with_suffix(""), self.file.with_suffix("").with_name(name))
+        shutil.copytree(self.file.parent, self.file_of(name).parent)
 
     @property
     def asked(self) -> int:
         asked = self.path / "asked.txt"
-        return len(asked.read_text(encoding="utf-8").splitlines()) if asked.exists() else 0
+        return (
+            len(asked.read_text(encoding="utf-8").splitlines()) if asked.exists() else 0
+        )
 
     def run(self, *options: str, till: str = "", ci: str = "") -> Ended:
         app = f"{shlex.quote(sys.executable)} {shlex.quote(str(TILL))} {till}"
         desktop = ["--vnc-server=qt", f"--vnc-app={app}", "--vnc-screen-size=800x400"]
-        command = ["pytest", "-p", "no:pytest-vnc", "-p", "no:cacheprovider", *desktop, *options]
+        command = [
+            "pytest",
+            "-p",
+            "no:pytest-vnc",
+            "-p",
+            "no:cacheprovider",
+            *desktop,
+            *options,
+        ]
         env = {"VNC_USE_REHEARSE": "0", **os.environ, "CI": ci}
         done = run_python(*command, cwd=self.path, env=env, timeout=400)
         return Ended(done.returncode, done.stdout + done.stderr)
@@ -93,8 +108,14 @@ class Reviewed(Ended):
     questions: list[str]
 
 
-def review(directory: Path, answers: Iterable[str | Callable[[ForkedPython], object]], *arguments: str) -> Reviewed:
-    """Run pytest with --vnc-record=accept. An answer is what is typed, or a function of the process."""
+def review(
+    directory: Path,
+    answers: Iterable[str | Callable[[ForkedPython], object]],
+    *arguments: str,
+) -> Reviewed:
+    """Run pytest with --vnc-record=accept. An answer is what is typed, or a function of
+    the process.
+    """
     master, slave = os.openpty()
     command = ["pytest", "-p", "no:cacheprovider", "--vnc-record=accept", *arguments]
     environment = {**os.environ, "VNC_USE_REHEARSE": "0", "CI": ""}

@@ -1,4 +1,6 @@
-"""Agents that record and replay on a program: the till on Qt's own VNC platform, or another one."""
+"""Agents that record and replay on a program: the till on Qt's own VNC platform, or
+another one.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +12,26 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vnc_use import RunResult, VncUseAgent
+from pytest_vnc_use.errors import RecordingError
 from pytest_vnc_use.planners.local.scripted import NoPlanner
 from pytest_vnc_use.recordings import Mode
 from pytest_vnc_use.recordings.accept import Review
+from pytest_vnc_use.recordings.closed import Circumstances
 from pytest_vnc_use.recordings.format import Recording
 from pytest_vnc_use.recordings.record import RecordedTest
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.recordings.store import Key, load
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types import Action, Click, Decision, Observation, Proposal, TypeText
+from pytest_vnc_use.types import (
+    Action,
+    Click,
+    Decision,
+    Observation,
+    Proposal,
+    TypeText,
+)
 from pytest_vnc_use.types.protocols import Planner
+from support.agents import agent_of
 from support.paths import PROGRAMS
 from support.qt_desktop import QtDesktop
 
@@ -32,7 +44,9 @@ STEPS = (TypeText("alice", *NAME), Click(*ADD), Click(*ADD), Click(*PAY))
 
 
 class Steps:
-    """The port Planner: one action a turn, then finished; `seen` are the observations."""
+    """The port Planner: one action a turn, then finished; `seen` are the
+    observations.
+    """
 
     name = "steps"
 
@@ -45,19 +59,21 @@ class Steps:
         number = len(observation.turns)
         if number == len(self._actions):
             return Decision("finished", "paid")
-        return Decision("act", proposals=(Proposal(self._actions[number], f"step {number + 1}"),))
+        return Decision(
+            "act", proposals=(Proposal(self._actions[number], f"step {number + 1}"),)
+        )
 
 
 @dataclass
 class Played:
-    """A till and an agent on it. Its user calls `recorded.keep()`."""
+    """A till and an agent on it. Its user calls `recorded.write()`."""
 
     agent: VncUseAgent
     desktop: Any
     recorded: RecordedTest
 
     def run(self, task: str = TASK) -> RunResult:
-        return self.agent.run(task)
+        return self.agent.run(task, check=True)
 
     @property
     def total(self) -> str:
@@ -74,19 +90,16 @@ def playing(
     first: Sequence[str] = (),
     **options: Any,
 ) -> Iterator[Played]:
-    """Start the program on the desktop, and then perform the command `first`; `options` are the agent's."""
+    """Start the program on the desktop, and then perform the command `first`; `options`
+    are the agent's.
+    """
     try:
         desktop.launch(command)
         if first and (ran := desktop.run(first)).exit_code:
             raise AssertionError(ran)
-        with VncUseAgent(
-            settings=replace(settings, server=desktop.server),
-            vnc_password=desktop.password,
-            hitl_mode=False,
-            check=True,
-            desktop=desktop,
-            recorded=recorded,
-            **options,
+        settings = replace(settings, server=desktop.server)
+        with agent_of(
+            settings, desktop=desktop, recorded_test=recorded, can_ask=False, **options
         ) as agent:
             yield Played(agent, desktop, recorded)
     finally:
@@ -95,7 +108,9 @@ def playing(
 
 @dataclass
 class Tills:
-    """A starter of tills, one after the other, each for one agent. `runs` holds their run directories."""
+    """A starter of tills, one after the other, each for one agent. `runs` holds their
+    run directories.
+    """
 
     directory: Path
     program: Sequence[Path | str] = (TILL,)
@@ -128,9 +143,30 @@ class Tills:
         **options: Any,
     ) -> AbstractContextManager[Played]:
         key = Key(self.key.module, self.key.test, secrets=tuple(secrets or ()))
-        settings = Settings(runs_dir=str(self.runs), watch=False, gate_seconds=gate_s, show_secrets=not redacts)
-        recorded = RecordedTest(key, mode, rehearsal=rehearsal, review=review, redacts=redacts)
+        settings = Settings(
+            runs_dir=str(self.runs),
+            watch=False,
+            gate_seconds=gate_s,
+            show_secrets=not redacts,
+        )
+        desktop = QtDesktop(size=size)
+        try:
+            recorded = RecordedTest(
+                key,
+                mode,
+                rehearsal=rehearsal,
+                review=review,
+                redacts=redacts,
+                circumstances=Circumstances(desktop),
+            )
+        except RecordingError:
+            desktop.stop()
+            raise
         options |= {"planner": planner or NoPlanner(), "secrets": secrets}
         return playing(
-            QtDesktop(size=size), [sys.executable, *map(str, self.program), *till], settings, recorded, **options
+            desktop,
+            [sys.executable, *map(str, self.program), *till],
+            settings,
+            recorded,
+            **options,
         )

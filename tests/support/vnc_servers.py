@@ -1,6 +1,8 @@
-"""Real VNC servers and programs for tests: started on free displays, reachable from loopback only, stopped by pid.
+"""Real VNC servers and programs for tests: started on free displays, reachable from
+loopback only, stopped by pid.
 
-Where a program is not installed, the test is skipped and names its package; with CI=true it fails.
+Where a program is not installed, the test is skipped and names its package; in a CI
+job it fails.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use.backends.security import mirrored_des
+from pytest_vnc_use.interactive import is_ci
 
 START_S = 20.0
 _PASSWORD_FILE_KEY = bytes([23, 82, 107, 6, 35, 78, 88, 7])
@@ -45,20 +48,26 @@ PACKAGES = {
 
 @dataclass
 class VncServer:
-    """A running VNC server: its address, and the X display behind it (empty for a program that is its own server)."""
+    """A running VNC server: its address, and the X display behind it (empty for a
+    program that is its own server).
+    """
 
     address: str
     process: subprocess.Popen[bytes]
     display: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
 
-    def run(self, *command: str, **options: object) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    def run(
+        self, *command: str, **options: object
+    ) -> AbstractContextManager[subprocess.Popen[bytes]]:
         return running(*command, environment=self.environment, **options)  # type: ignore[arg-type]
 
     def output_of(self, *command: str) -> bytes:
         require(command[0])
         environment = {**os.environ, **self.environment}
-        return subprocess.run(command, env=environment, capture_output=True, check=True, timeout=120).stdout
+        return subprocess.run(
+            command, env=environment, capture_output=True, check=True, timeout=120
+        ).stdout
 
     def paint(self, columns: int) -> None:
         self.output_of("xsetroot", "-mod", str(columns), "16")
@@ -75,13 +84,15 @@ def require(program: str) -> None:
 
 
 def missing(what: str, remedy: str) -> None:
-    report = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
+    report = pytest.fail if is_ci() else pytest.skip
     report(f"{what} is not installed: {remedy}")
 
 
 def require_package(module: str) -> Any:
     package = PACKAGES.get(module, module.partition(".")[0].replace("_", "-"))
-    return pytest.importorskip(module, reason=f"{package} is not installed: pip install {package}")
+    return pytest.importorskip(
+        module, reason=f"{package} is not installed: pip install {package}"
+    )
 
 
 @contextmanager
@@ -120,18 +131,41 @@ def tigervnc(
     interface: str = "127.0.0.1",
 ) -> Iterator[VncServer]:
     """Yield Xtigervnc, with the VNC port that belongs to its display."""
-    security = ["-rfbauth", str(password_file)] if password_file else ["-SecurityTypes", "None"]
+    security = (
+        ["-rfbauth", str(password_file)]
+        if password_file
+        else ["-SecurityTypes", "None"]
+    )
     geometry = f"{size[0]}x{size[1]}"
-    command = ["Xtigervnc", "-geometry", geometry, "-interface", interface, *security, *options]
+    command = [
+        "Xtigervnc",
+        "-geometry",
+        geometry,
+        "-interface",
+        interface,
+        *security,
+        *options,
+    ]
     with _x_server(*command) as (process, display):
         yield _x_vnc(process, display, 5900 + display, interface)
 
 
 @contextmanager
-def tightvnc(size: tuple[int, int] = (1024, 768), password_file: Path | None = None) -> Iterator[VncServer]:
-    """Yield Xtightvnc, which cannot choose a display on its own: the first of some that it gets."""
+def tightvnc(
+    size: tuple[int, int] = (1024, 768), password_file: Path | None = None
+) -> Iterator[VncServer]:
+    """Yield Xtightvnc, which cannot choose a display on its own: the first of some that
+    it gets.
+    """
     security = ["-rfbauth", str(password_file)] if password_file else []
-    options = ["-geometry", f"{size[0]}x{size[1]}", "-depth", "24", "-localhost", *security]
+    options = [
+        "-geometry",
+        f"{size[0]}x{size[1]}",
+        "-depth",
+        "24",
+        "-localhost",
+        *security,
+    ]
     for display in filter(is_free, range(*own_displays())):
         with running("Xtightvnc", f":{display}", *options) as process:
             if _greets(5900 + display, process):
@@ -147,28 +181,54 @@ def own_displays() -> tuple[int, int]:
 
 
 def is_free(display: int) -> bool:
-    return not any(Path(place).exists() for place in (f"/tmp/.X{display}-lock", f"/tmp/.X11-unix/X{display}"))
+    return not any(
+        Path(place).exists()
+        for place in (f"/tmp/.X{display}-lock", f"/tmp/.X11-unix/X{display}")
+    )
 
 
 @contextmanager
 def x11vnc(
-    size: tuple[int, int] = (1024, 768), password_file: Path | None = None, *, naps: bool = False
+    size: tuple[int, int] = (1024, 768),
+    password_file: Path | None = None,
+    *,
+    naps: bool = False,
+    options: Sequence[str] = (),
 ) -> Iterator[VncServer]:
-    """Yield x11vnc, showing an Xvfb. If it `naps`, it answers up to half a second late while nothing happens."""
+    """Yield x11vnc, showing an Xvfb. If it `naps`, it answers up to half a second late
+    while nothing happens.
+    """
     security = ["-rfbauth", str(password_file)] if password_file else ["-nopw"]
     with ExitStack() as stack:
-        _, display = stack.enter_context(_x_server("Xvfb", "-screen", "0", f"{size[0]}x{size[1]}x24"))
-        arguments = ["-localhost", "-forever", "-shared", "-noipv6", "-autoport", "5950", "-nap" if naps else "-nonap"]
+        _, display = stack.enter_context(
+            _x_server("Xvfb", "-screen", "0", f"{size[0]}x{size[1]}x24")
+        )
+        arguments = [
+            "-localhost",
+            "-forever",
+            "-shared",
+            "-noipv6",
+            "-autoport",
+            "5950",
+            "-nap" if naps else "-nonap",
+            *options,
+        ]
         command = ("x11vnc", "-display", f":{display}", *arguments, *security)
         process = stack.enter_context(running(*command, stdout=subprocess.PIPE))
         assert process.stdout is not None
-        port = next(int(line[5:]) for line in process.stdout if line.startswith(b"PORT="))
+        port = next(
+            int(line[5:]) for line in process.stdout if line.startswith(b"PORT=")
+        )
         yield _x_vnc(process, display, port)
 
 
 @contextmanager
-def on_free_port(start: Callable[[int], AbstractContextManager[subprocess.Popen[bytes]]]) -> Iterator[VncServer]:
-    """Yield a VNC server that `start` starts at a port of 127.0.0.1; at another one if that was taken meanwhile."""
+def on_free_port(
+    start: Callable[[int], AbstractContextManager[subprocess.Popen[bytes]]],
+) -> Iterator[VncServer]:
+    """Yield a VNC server that `start` starts at a port of 127.0.0.1; at another one if
+    that was taken meanwhile.
+    """
     for _ in range(5):
         port = free_port()
         with start(port) as process:
@@ -194,13 +254,21 @@ def websockify(target: str, *options: str) -> Iterator[int]:
         yield port
 
 
-STARTERS: dict[str, Any] = {"tigervnc": tigervnc, "tightvnc": tightvnc, "x11vnc": x11vnc}
+STARTERS: dict[str, Any] = {
+    "tigervnc": tigervnc,
+    "tightvnc": tightvnc,
+    "x11vnc": x11vnc,
+}
 
 
 def password_file(directory: Path, password: str) -> Path:
-    """Return a file for `-rfbauth`: the first eight characters, under the key that all VNC servers share."""
+    """Return a file for `-rfbauth`: the first eight characters, under the key that all
+    VNC servers share.
+    """
     path = directory / "passwd"
-    path.write_bytes(mirrored_des(_PASSWORD_FILE_KEY, password.encode()[:8].ljust(8, b"\0")))
+    path.write_bytes(
+        mirrored_des(_PASSWORD_FILE_KEY, password.encode()[:8].ljust(8, b"\0"))
+    )
     path.chmod(0o600)
     return path
 
@@ -210,30 +278,48 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def wait_for(condition: Callable[[], object], what: str, timeout_s: float = 30.0) -> None:
+def wait_for(
+    condition: Callable[[], object], what: str, timeout_s: float = 30.0
+) -> None:
     """Look until `condition()` is true; for what announces itself in no other way."""
     deadline_s = time.monotonic() + timeout_s
     while not condition():
-        assert time.monotonic() < deadline_s, f"{what} did not happen within {timeout_s} s"
+        assert time.monotonic() < deadline_s, (
+            f"{what} did not happen within {timeout_s} s"
+        )
         time.sleep(0.02)
 
 
 @contextmanager
 def _x_server(*command: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     reader, writer = os.pipe()
-    with os.fdopen(reader) as stream, running(*command, "-displayfd", str(writer), pass_fds=[writer]) as process:
+    with (
+        os.fdopen(reader) as stream,
+        running(*command, "-displayfd", str(writer), pass_fds=[writer]) as process,
+    ):
         os.close(writer)
         line = stream.readline()
         assert line, f"{command[0]} ended with {process.wait()} before it had a display"
         yield process, int(line)
 
 
-def _x_vnc(process: subprocess.Popen[bytes], display: int, port: int, host: str = "127.0.0.1") -> VncServer:
-    assert _greets(port, process, host), f"no VNC server came up at port {port}; exit code {process.poll()}"
-    return VncServer(f"127.0.0.1::{port}", process, f":{display}", environment={"DISPLAY": f":{display}"})
+def _x_vnc(
+    process: subprocess.Popen[bytes], display: int, port: int, host: str = "127.0.0.1"
+) -> VncServer:
+    assert _greets(port, process, host), (
+        f"no VNC server came up at port {port}; exit code {process.poll()}"
+    )
+    return VncServer(
+        f"127.0.0.1::{port}",
+        process,
+        f":{display}",
+        environment={"DISPLAY": f":{display}"},
+    )
 
 
-def _greets(port: int, process: subprocess.Popen[bytes], host: str = "127.0.0.1") -> bool:
+def _greets(
+    port: int, process: subprocess.Popen[bytes], host: str = "127.0.0.1"
+) -> bool:
     """Return whether a VNC server greets at a port, before its process ends."""
     deadline_s = time.monotonic() + START_S
     while process.poll() is None and time.monotonic() < deadline_s:

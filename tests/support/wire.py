@@ -1,4 +1,6 @@
-"""A TCP proxy between a VNC client and its server, which breaks on demand, and a server for connections."""
+"""A TCP proxy between a VNC client and its server, which breaks on demand, and a server
+for connections.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,12 @@ RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 class Wire:
-    """A proxy to an address `127.0.0.1::port`. It breaks on `cut`, or once it has carried the bytes `break_at`.
+    """A proxy to an address `127.0.0.1::port`. It breaks on `cut`, or once it has
+    carried the bytes `break_at`.
 
-    The first connection leads to the first of the `targets`, and so on; the last target stays. `from_client` holds all
-    bytes that went to the server, `from_server` is how many came from there. No other server takes its port meanwhile.
+    The first connection leads to the first of the `targets`, and so on; the last target
+    stays. `from_client` holds all bytes that went to the server, `from_server` is how
+    many came from there. No other server takes its port meanwhile.
     """
 
     def __init__(self, target: str) -> None:
@@ -43,9 +47,13 @@ class Wire:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                target = self.targets.pop(0) if len(self.targets) > 1 else self.targets[0]
+                target = (
+                    self.targets.pop(0) if len(self.targets) > 1 else self.targets[0]
+                )
                 try:
-                    server = socket.create_connection(("127.0.0.1", int(target.rpartition(":")[2])))
+                    server = socket.create_connection(
+                        ("127.0.0.1", int(target.rpartition(":")[2]))
+                    )
                 except OSError:  # no server listens there now
                     _close(client)
                     continue
@@ -54,14 +62,17 @@ class Wire:
                     source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                     _start(self._carry, source, sink, sink is server)
 
-    def _carry(self, source: socket.socket, sink: socket.socket, to_server: bool) -> None:
+    def _carry(
+        self, source: socket.socket, sink: socket.socket, to_server: bool
+    ) -> None:
         data = b"-"
         while data:
             try:
                 data = source.recv(4096)
             except OSError:
                 data = b""
-            with suppress(OSError):  # The other end is gone; what is under way is dropped.
+            # The other end is gone; what is under way is dropped.
+            with suppress(OSError):
                 sink.sendall(data)
             if to_server:
                 self.from_client += data

@@ -1,4 +1,6 @@
-"""Programs that record the input they get: the Qt witness, xterm, and pages in Chromium, also with its DevTools."""
+"""Programs that record the input they get: the Qt witness, xterm, and pages in
+Chromium, also with its DevTools.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,35 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vnc_use.backends.browser import Browser
+from pytest_vnc_use.cli.init import PREFERENCES
 from pytest_vnc_use.errors import VncUseError
 from pytest_vnc_use.types.elements import Element
 from support.json_server import JsonServer, Posted, Reply
 from support.paths import PROGRAMS
-from support.vnc_servers import VncServer, on_free_port, require, require_pyside, running, wait_for
+from support.vnc_servers import (
+    VncServer,
+    on_free_port,
+    require,
+    require_pyside,
+    running,
+    tigervnc,
+    wait_for,
+)
 
 WITNESS = PROGRAMS / "witness.py"
 QUIET = [
-    *("--no-sandbox", "--no-first-run", "--disable-gpu", "--disable-sync", "--disable-background-networking"),
-    *("--disable-component-update", "--password-store=basic", "--disable-dev-shm-usage"),
+    *(
+        "--no-sandbox",
+        "--no-first-run",
+        "--disable-gpu",
+        "--disable-sync",
+        "--disable-background-networking",
+    ),
+    *(
+        "--disable-component-update",
+        "--password-store=basic",
+        "--disable-dev-shm-usage",
+    ),
 ]
 """Options of Chromium."""
 
@@ -38,33 +59,65 @@ class Witness:
         return path.read_text(encoding="utf-8") if path.exists() else ""
 
     def expect(self, name: str, text: str) -> None:
-        """Wait until a file holds `text`; what it holds instead is the failure's message."""
+        """Wait until a file holds `text`; what it holds instead is the failure's
+        message.
+        """
         assert_becomes(lambda: self.read(name), text)
 
 
-def assert_becomes(look: Callable[[], Any], expected: object, timeout_s: float = 30.0) -> None:
-    """Assert that `look()` gives `expected` within a time: a program gets input a moment later."""
+def assert_becomes(
+    look: Callable[[], Any], expected: object, timeout_s: float = 30.0
+) -> None:
+    """Assert that `look()` gives `expected` within a time: a program gets input a
+    moment later.
+    """
     try:
         wait_for(lambda: look() == expected, "", timeout_s)
     except AssertionError:
         if (found := look()) != expected:
-            raise AssertionError(f"after {timeout_s:g} s it is {found!r}, not {expected!r}") from None
+            raise AssertionError(
+                f"after {timeout_s:g} s it is {found!r}, not {expected!r}"
+            ) from None
 
 
 @contextmanager
 def witness_on_qt(directory: Path) -> Iterator[Witness]:
     require_pyside()
-    command, platform = (sys.executable, str(WITNESS), str(directory)), "vnc:size=800x600:port={}".format
-    with on_free_port(lambda port: running(*command, environment={"QT_QPA_PLATFORM": platform(port)})) as server:
-        wait_for((directory / "focused.txt").exists, "the window")  # the server greets before: keys would be lost
+    command, platform = (
+        (
+            sys.executable,
+            str(WITNESS),
+            str(directory),
+        ),
+        "vnc:size=800x600:port={}".format,
+    )
+    with on_free_port(
+        lambda port: running(*command, environment={"QT_QPA_PLATFORM": platform(port)})
+    ) as server:
+        # the server greets before: keys would be lost
+        wait_for((directory / "focused.txt").exists, "the window")
         yield Witness(server, directory)
 
 
 @contextmanager
 def xterm(
-    server: VncServer, command: str, title: str = "terminal", geometry: str = "100x24+0+0"
+    server: VncServer,
+    command: str,
+    title: str = "terminal",
+    geometry: str = "100x24+0+0",
 ) -> Iterator[subprocess.Popen[bytes]]:
-    argv = ["xterm", "-u8", "-fa", "DejaVu Sans Mono", "-geometry", geometry, "-T", title, "-e", command]
+    argv = [
+        "xterm",
+        "-u8",
+        "-fa",
+        "DejaVu Sans Mono",
+        "-geometry",
+        geometry,
+        "-T",
+        title,
+        "-e",
+        command,
+    ]
     with server.run(*argv) as process:
         window_of(server, title)
         yield process
@@ -73,8 +126,13 @@ def xterm(
 @contextmanager
 def openbox(server: VncServer) -> Iterator[None]:
     """Run openbox; a window shown before it is ready may stay unmapped."""
-    with server.run("openbox", "--startup", "xprop -root -f OPENBOX_READY 8s -set OPENBOX_READY yes"):
-        wait_for(lambda: b"yes" in server.output_of("xprop", "-root", "OPENBOX_READY"), "openbox")
+    with server.run(
+        "openbox", "--startup", "xprop -root -f OPENBOX_READY 8s -set OPENBOX_READY yes"
+    ):
+        wait_for(
+            lambda: b"yes" in server.output_of("xprop", "-root", "OPENBOX_READY"),
+            "openbox",
+        )
         yield
 
 
@@ -83,14 +141,21 @@ def window_of(server: VncServer, title: str) -> None:
     environment = {**os.environ, **server.environment}
 
     def is_shown() -> bool:
-        found = subprocess.run(["xwininfo", "-name", title], env=environment, capture_output=True, timeout=5)
+        found = subprocess.run(
+            ["xwininfo", "-name", title],
+            env=environment,
+            capture_output=True,
+            timeout=5,
+        )
         return b"IsViewable" in found.stdout
 
     wait_for(is_shown, f"a window {title!r}")
 
 
 @contextmanager
-def serving_pages(page: Callable[[str], Reply], receive: Callable[[Any], object]) -> Iterator[str]:
+def serving_pages(
+    page: Callable[[str], Reply], receive: Callable[[Any], object]
+) -> Iterator[str]:
     def take(posted: Posted) -> Reply:
         receive(posted.body)
         return Reply(b"")
@@ -122,10 +187,19 @@ SECOND = (
     "<p>Ordered by&nbsp;Ann</p>"
 )
 
+SELECT_PAGE = (
+    "data:text/html,<label>Delivery <select><option>Standard"
+    "<option>Express (2 days)<option>Pickup</select></label>"
+)
+SECOND_OPTION_PX = 40
+"""How far below the middle of that page's select its second option is shown."""
+
 
 @dataclass
 class Site:
-    """Two pages, `/` and `/second`; `/file` is a download, `/slow` does not answer. `reports` is what pages send."""
+    """Two pages, `/` and `/second`; `/file` is a download, `/slow` does not answer.
+    `reports` is what pages send.
+    """
 
     address: str = ""
     reports: list[Any] = field(default_factory=list)
@@ -149,14 +223,35 @@ def site() -> Iterator[Site]:
 
 
 @contextmanager
-def chromium(server: VncServer, address: str) -> Iterator[Browser]:
-    """Yield Chromium in a window away from the screen's corner, showing `address`."""
+def chromium(server: VncServer, address: str, *options: str) -> Iterator[Browser]:
+    """Yield Chromium in a window away from the screen's corner, showing `address`; of
+    two equal options the last one counts.
+    """
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        place = [f"--user-data-dir={profile}", "--window-position=30,40", "--window-size=800,640"]
-        with server.run("chromium", *QUIET, *place, "--remote-debugging-port=0", address):
+        preferences = Path(profile, "Default", "Preferences")
+        preferences.parent.mkdir()
+        preferences.write_text(PREFERENCES, encoding="utf-8")
+        place = [
+            f"--user-data-dir={profile}",
+            "--window-position=30,40",
+            "--window-size=800,640",
+        ]
+        with server.run(
+            "chromium",
+            *QUIET,
+            *place,
+            *options,
+            "--remote-debugging-port=0",
+            address,
+        ):
             port = Path(profile, "DevToolsActivePort")
-            wait_for(lambda: port.exists() and port.read_text().count("\n") == 1, "Chromium's DevTools")
-            browser = Browser(f"127.0.0.1:{port.read_text().split()[0]}", timeout_s=10.0)
+            wait_for(
+                lambda: port.exists() and port.read_text().count("\n") == 1,
+                "Chromium's DevTools",
+            )
+            browser = Browser(
+                f"127.0.0.1:{port.read_text().split()[0]}", timeout_s=10.0
+            )
 
             def shows_page() -> bool:
                 with suppress(VncUseError):
@@ -167,6 +262,20 @@ def chromium(server: VncServer, address: str) -> Iterator[Browser]:
 
             wait_for(shows_page, f"Chromium showing {address}")
             yield browser
+
+
+@contextmanager
+def page_on_screen(page: bytes, size: tuple[int, int]) -> Iterator[VncServer]:
+    """Yield a TigerVNC server whose screen Chromium fills with a page of HTML."""
+    shown = Reply(page, headers={"Content-Type": "text/html"})
+    width, height = size
+    window = ("--window-position=0,0", f"--window-size={width},{height}")
+    with (
+        tigervnc(size) as server,
+        serving_pages(lambda _: shown, print) as url,
+        chromium(server, url, *window),
+    ):
+        yield server
 
 
 def element(browser: Browser, name: str) -> Element:

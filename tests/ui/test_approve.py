@@ -1,4 +1,6 @@
-"""Actions that wait for approval on the page: of a run in this process, and of runs that wait in their directories."""
+"""Actions that wait for approval on the page: of a run in this process, and of runs
+that wait in their directories.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +49,13 @@ def agent(tmp_path: Path, policy: Path) -> VncUseAgent:
 def asking(agent: VncUseAgent, served: Served) -> Iterator[queue.Queue[RunResult]]:
     """Run a task in another thread, as a test does, whose action waits for the page."""
     results = queue.Queue[RunResult]()
-    approver = PageApprover(served.link(), lambda: agent.runs[-1], set(), is_rehearsal=False)
-    thread = threading.Thread(target=lambda: results.put(agent.run("Buy apples", approver=approver)), daemon=True)
+    approver = PageApprover(
+        served.link(), lambda: agent.runs[-1], set(), is_rehearsal=False
+    )
+    thread = threading.Thread(
+        target=lambda: results.put(agent.run("Buy apples", approver=approver)),
+        daemon=True,
+    )
     thread.start()
     yield results
     thread.join(WITHIN_S)
@@ -58,8 +65,12 @@ def answer(page: Any, question: dict[str, Any], kind: str) -> None:
     page.send(json.dumps({"type": "answer", "id": question["id"], "kind": kind}))
 
 
-@pytest.mark.parametrize(("kind", "outcome"), [("allow", Outcome.DONE), ("deny", Outcome.DENIED)])
-def test_page_shows_action_and_answers(agent: VncUseAgent, served: Served, kind: str, outcome: Outcome) -> None:
+@pytest.mark.parametrize(
+    ("kind", "outcome"), [("allow", Outcome.DONE), ("deny", Outcome.DENIED)]
+)
+def test_page_shows_action_and_answers(
+    agent: VncUseAgent, served: Served, kind: str, outcome: Outcome
+) -> None:
     with served.page(served.cookie()) as page, asking(agent, served) as results:
         question = received(page, "question")
         assert (question["action"], question["points"]) == ("click at (3, 4)", [[3, 4]])
@@ -70,7 +81,9 @@ def test_page_shows_action_and_answers(agent: VncUseAgent, served: Served, kind:
         assert results.get(timeout=WITHIN_S).outcome is outcome
 
 
-def test_always_writes_rule_that_was_shown(agent: VncUseAgent, served: Served, policy: Path) -> None:
+def test_always_writes_rule_that_was_shown(
+    agent: VncUseAgent, served: Served, policy: Path
+) -> None:
     with served.page(served.cookie()) as page, asking(agent, served) as results:
         question = received(page, "question")
         policy.write_text(f"# changed\n{POLICY}", encoding="utf-8")
@@ -95,13 +108,23 @@ def test_rehearsal_repeats_what_was_allowed(agent: VncUseAgent, served: Served) 
     allowed: set[str] = set()
     with served.page(served.cookie()) as page:
         for is_rehearsal in (False, True):
-            approver = PageApprover(served.link(), lambda: agent.runs[-1], allowed, is_rehearsal=is_rehearsal)
+            approver = PageApprover(
+                served.link(),
+                lambda: agent.runs[-1],
+                allowed,
+                is_rehearsal=is_rehearsal,
+            )
             results = queue.Queue[bool]()
-            waiting = agent.run("Buy apples", planner=ListPlanner([act(CLICK), finished()]))
+            waiting = agent.run(
+                "Buy apples", planner=ListPlanner([act(CLICK), finished()])
+            )
             assert waiting.outcome is Outcome.WAITING
             asked = read_trace(waiting.run_dir).open_approval
             assert asked
-            threading.Thread(target=lambda: results.put(approver.approve(asked)), daemon=True).start()  # noqa: B023
+            threading.Thread(
+                target=lambda: results.put(approver.approve(asked)),  # noqa: B023
+                daemon=True,
+            ).start()
             if not is_rehearsal:
                 answer(page, received(page, "question"), "allow")
             assert results.get(timeout=WITHIN_S)
@@ -109,9 +132,16 @@ def test_rehearsal_repeats_what_was_allowed(agent: VncUseAgent, served: Served) 
 
 @pytest.mark.parametrize(("kind", "command"), [("always", "approve"), ("deny", "deny")])
 def test_waiting_run_is_answered_by_its_command(
-    agent: VncUseAgent, served: Served, policy: Path, tmp_path: Path, kind: str, command: str
+    agent: VncUseAgent,
+    served: Served,
+    policy: Path,
+    tmp_path: Path,
+    kind: str,
+    command: str,
 ) -> None:
-    """And waits on, for the next page, where a page is closed without an answer, or the command fails."""
+    """And waits on, for the next page, where a page is closed without an answer, or the
+    command fails.
+    """
     waiting = agent.run("Buy apples")
     assert waiting.outcome is Outcome.WAITING
     (asked,) = WaitingRuns(tmp_path / "runs", [], "").questions().values()
@@ -125,7 +155,8 @@ def test_waiting_run_is_answered_by_its_command(
         answer(page, question, kind)
         result = received(page, "result")
     assert waiting.run_id in result["run"]
-    assert f"cua-vnc {command}: error: argument --vnc" in result["text"]  # as it was started without a desktop
+    # as it was started without a desktop
+    assert f"cua-vnc {command}: error: argument --vnc" in result["text"]
     assert len(load_policy(policy).rules) == (2 if kind == "always" else 1)
     assert agent.approve(waiting.run_id).outcome is Outcome.DONE
 
@@ -133,7 +164,12 @@ def test_waiting_run_is_answered_by_its_command(
 @pytest.mark.slow
 @pytest.mark.browser
 def test_rule_is_shown_and_written_by_keyboard(
-    agent: VncUseAgent, served: Served, policy: Path, tmp_path: Path, browser: Any, violations: Callable[[Any], int]
+    agent: VncUseAgent,
+    served: Served,
+    policy: Path,
+    tmp_path: Path,
+    browser: Any,
+    violations: Callable[[Any], int],
 ) -> None:
     agent.run("Buy apples")
     served.desk.waiting = WaitingRuns(tmp_path / "runs", ["--vnc"], str(policy))

@@ -1,4 +1,6 @@
-"""`--vnc-record=manual`: pytest in a process of its own, a user of the page that it names, and the till."""
+"""`--vnc-record=manual`: pytest in a process of its own, a user of the page that it
+names, and the till.
+"""
 
 from __future__ import annotations
 
@@ -48,23 +50,42 @@ PAYING = (Click(130, 224), Click(150, 224), Click(380, 224))
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., Recorder]]:
-    """`start(source, record, …)`: pytest on a test's source, with this mode of recording."""
+    """`start(source, record, …)`: pytest on a test's source, with this mode of
+    recording.
+    """
     vnc_servers.require_pyside()
     (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     with ExitStack() as stack:
 
-        def started(source: str, record: str, *options: str, **environment: str) -> Recorder:
+        def started(
+            source: str, record: str, *options: str, **environment: str
+        ) -> Recorder:
             (tmp_path / "test_till.py").write_text(source, encoding="utf-8")
             app = f"--vnc-app={shlex.quote(sys.executable)} {shlex.quote(str(TILL))}"
-            desktop = ["--vnc-server=qt", app, "--vnc-screen-size=800x400", f"--vnc-record={record}"]
-            command = ["pytest", "-p", "no:pytest-vnc", "-p", "no:cacheprovider", *desktop, *options]
+            desktop = [
+                "--vnc-server=qt",
+                app,
+                "--vnc-screen-size=800x400",
+                f"--vnc-record={record}",
+            ]
+            command = [
+                "pytest",
+                "-p",
+                "no:pytest-vnc",
+                "-p",
+                "no:cacheprovider",
+                *desktop,
+                *options,
+            ]
             return stack.enter_context(Recorder(*command, cwd=tmp_path, **environment))
 
         yield started
 
 
 def file_in(directory: Path) -> Path:
-    return directory / "__vnc_recordings__" / "test_till" / "test_till.json"
+    return (
+        directory / "__vnc_recordings__" / "test_till" / "test_till" / "recording.json"
+    )
 
 
 def recording(directory: Path) -> Recording:
@@ -74,7 +95,7 @@ def recording(directory: Path) -> Recording:
 
 
 def actions(directory: Path, run: int = 0) -> list[Action]:
-    return [step.action for step in recording(directory).runs[run].steps]
+    return [step.action for step in recording(directory).segments[run].steps]
 
 
 def enter(user: User, name: str) -> None:
@@ -89,14 +110,25 @@ def pay(user: User) -> None:
 
 
 @pytest.mark.slow
-def test_end_that_user_vouched_for_replays(start: Callable[..., Recorder], tmp_path: Path) -> None:
+def test_end_that_user_vouched_for_replays(
+    start: Callable[..., Recorder], tmp_path: Path
+) -> None:
     mask = Region(700, 300, 710, 340)
-    called = file_in(tmp_path).with_stem("test_called")
-    save(called, Recording(test="test_till.py::test_called", screen_size=(800, 400), masks=(mask,)))
+    called = file_in(tmp_path).parent.with_name("test_called") / "recording.json"
+    save(
+        called,
+        Recording(
+            test="test_till.py::test_called", screen_size=(800, 400), masks=(mask,)
+        ),
+    )
     source = f"{CLAIMED}\n{ENDED.replace(HEAD, '').replace('test_till', 'test_end')}\n{CALLED}"
     session = start(source, "manual", "-ovnc_rehearse=1")
     regions = {"the till says paid": [10, 280, 400, 300]}
-    for answers in ({"regions": regions}, dict[str, Any](), {"masks": [[600, 300, 610, 320]]}):
+    for answers in (
+        {"regions": regions},
+        dict[str, Any](),
+        {"masks": [[600, 300, 610, 320]]},
+    ):
         with session.user() as user:
             enter(user, "alice")
             pay(user)
@@ -105,16 +137,20 @@ def test_end_that_user_vouched_for_replays(start: Callable[..., Recorder], tmp_p
     session.page.send(type="answer", id=question["id"], kind="holds")
     done = session.ended()
     assert done.code == 0, done.out
-    assert recording(tmp_path).runs[0].confirmed_by == "user"
-    assert recording(tmp_path).runs[0].claims[0].region == Region(10, 280, 400, 300)
+    assert recording(tmp_path).segments[0].confirmed_by == "user"
+    assert recording(tmp_path).segments[0].claims[0].region == Region(10, 280, 400, 300)
     assert done.out.count("do the task at") == 1, "a rehearsal needs no user"
-    assert "rehearsal 1 of 1: the recording is replayed, to see that it repeats\n" in done.out
+    assert (
+        "rehearsal 1 of 1: the recording is replayed, to see that it repeats\n"
+        in done.out
+    )
     assert "vnc-use: 3 recordings repeated in 1 rehearsal" in done.out
     verified = load(called)
     assert verified
-    masks = (mask, Region(600, 300, 610, 320))  # both are as small as a caret, so the claim's evidence may be elsewhere
+    # both are as small as a caret, so the claim's evidence may be elsewhere
+    masks = (mask, Region(600, 300, 610, 320))
     assert verified.masks == masks, "they outlive a new recording"
-    (claim,) = verified.runs[0].claims
+    (claim,) = verified.segments[0].claims
     assert (claim.claim, claim.verdict) == ("the till says paid", "holds")
     assert claim.reason == "according to the user who recorded it: it holds"
     for replays in (source, ENDED):
@@ -123,7 +159,9 @@ def test_end_that_user_vouched_for_replays(start: Callable[..., Recorder], tmp_p
 
 
 @pytest.mark.slow
-def test_several_tasks_with_secret_replay(start: Callable[..., Recorder], tmp_path: Path) -> None:
+def test_several_tasks_with_secret_replay(
+    start: Callable[..., Recorder], tmp_path: Path
+) -> None:
     source = f"""{HEAD}
 @pytest.mark.vnc_task("Enter <secret:TILL_NAME>", secrets=["TILL_NAME"], expect=None)
 @pytest.mark.vnc_task("Enter it again, add two apples and pay", secrets=["TILL_NAME"], expect=None)
@@ -154,8 +192,12 @@ def test_till(vnc_agent, vnc_desktop):
     ]
     assert SECRET not in done.out
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert not [path for path in files if SECRET in path.name or SECRET.encode() in path.read_bytes()]
-    ends = [run.end.pixels() for run in recording(tmp_path).runs]
+    assert not [
+        path
+        for path in files
+        if SECRET in path.name or SECRET.encode() in path.read_bytes()
+    ]
+    ends = [run.end.pixels() for run in recording(tmp_path).segments]
     assert all((end[50:70, 70:350] == REDACTED_COLOUR).all() for end in ends)
     done = start(source, "replay", TILL_NAME=SECRET).ended()
     assert done.code == 0, done.out
@@ -165,34 +207,79 @@ NOT_DONE = "the user answered that the task is not done, so nothing is recorded"
 CLAIM = 'expect="the till says paid"'
 UNRECORDED = [
     ("expect=None", "alice", "holds", "holds", "product: assert False"),
-    (CLAIM, "", "holds", "fails", "product: the user answered that the claim does not hold, so"),
+    (
+        CLAIM,
+        "",
+        "holds",
+        "fails",
+        "product: the user answered that the claim does not hold, so",
+    ),
     (CLAIM, "", "holds", "unsure", "inconclusive: "),
     (CLAIM, "", "fails", "holds", NOT_DONE),
     ("expect=()", "", "fails", "", NOT_DONE),
     ("expect=()", "", "unsure", "", "inconclusive: "),
-    ("expect=()", "", "discard", "", "the recording was discarded, so nothing is recorded"),
-    ("expect=None", "bob", "holds", "", "step 2 was shown, but must not be performed: denied"),
+    (
+        "expect=()",
+        "",
+        "discard",
+        "",
+        "the recording was discarded, so nothing is recorded",
+    ),
+    (
+        "expect=None",
+        "bob",
+        "holds",
+        "",
+        "step 2 was shown, but must not be performed: denied",
+    ),
     ("expect=None", None, "holds", "", "gave_up: nothing was done"),
-    ('secrets=["TILL_NAME"], expect=None', "w0|nder-land", "holds", "", "typed in several pieces"),
-    ("expect=None", "passw0rd", "holds", "", "'VNC_USE_PASSWORD', so nothing is written"),
+    (
+        'secrets=["TILL_NAME"], expect=None',
+        "w0|nder-land",
+        "holds",
+        "",
+        "typed in several pieces",
+    ),
+    (
+        "expect=None",
+        "passw0rd",
+        "holds",
+        "",
+        "'VNC_USE_PASSWORD', so nothing is written",
+    ),
+    # another test declares it
+    ("expect=None", SECRET, "holds", "", "'TILL_NAME', so nothing is written"),
 ]
-"""Of each test: its arguments, what is typed, the answers of the user, and what the failure says."""
+"""Of each test: its arguments, what is typed, the answers of the user, and what the
+failure says.
+"""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rows", [UNRECORDED[:6], UNRECORDED[6:]], ids=["answers", "input"])
+@pytest.mark.parametrize(
+    "rows", [UNRECORDED[:6], UNRECORDED[6:]], ids=["answers", "input"]
+)
 def test_failed_test_is_not_recorded(
-    start: Callable[..., Recorder], tmp_path: Path, rows: list[tuple[str, str | None, str, str, str]]
+    start: Callable[..., Recorder],
+    tmp_path: Path,
+    rows: list[tuple[str, str | None, str, str, str]],
 ) -> None:
     (tmp_path / "policy.toml").write_text(
-        'on_deny = "continue"\n[[rule]]\nname = "no bob"\ntext = "bob"\ndecision = "deny"\n', encoding="utf-8"
+        'on_deny = "continue"\n[[rule]]\nname = "no bob"\ntext = "bob"\ndecision ='
+        ' "deny"\n',
+        encoding="utf-8",
     )
     tests = [
-        f'@pytest.mark.vnc_task("{TASK}", {arguments})\ndef test_{number}(): assert {why != "product: assert False"}\n'
+        f'@pytest.mark.vnc_task("{TASK}", {arguments})\ndef test_{number}(): assert'
+        f" {why != 'product: assert False'}\n"
         for number, (arguments, *_, why) in enumerate(rows)
     ]
     session = start(
-        "\n".join([HEAD, *tests]), "manual", "--vnc-policy=policy.toml", TILL_NAME=SECRET, VNC_USE_PASSWORD="passw0rd"
+        "\n".join([HEAD, *tests]),
+        "manual",
+        "--vnc-policy=policy.toml",
+        TILL_NAME=SECRET,
+        VNC_USE_PASSWORD="passw0rd",
     )
     for _, typed, is_done, verdict, _ in rows:
         with session.user(verdict) as user:
@@ -209,7 +296,10 @@ def test_failed_test_is_not_recorded(
             else:
                 user.done(is_done)
     done = session.ended()
-    assert (done.code, (tmp_path / "__vnc_recordings__").exists()) == (1, False), done.out
+    assert (done.code, (tmp_path / "__vnc_recordings__").exists()) == (
+        1,
+        False,
+    ), done.out
     results = read_results(tmp_path / "runs" / "vnc-results.json").tests
     for result, (*_, cause) in zip(results, rows, strict=True):
         assert cause in f"{result.triage}: {result.message}"
@@ -217,7 +307,9 @@ def test_failed_test_is_not_recorded(
 
 
 @pytest.mark.slow
-def test_demonstration_with_undo_is_recorded_and_replays(start: Callable[..., Recorder], tmp_path: Path) -> None:
+def test_demonstration_with_undo_is_recorded_and_replays(
+    start: Callable[..., Recorder], tmp_path: Path
+) -> None:
     session = start(PAID, "manual", VNC_USE_REHEARSE="0")
     with session.user() as user:
         enter(user, "alice")
@@ -226,13 +318,19 @@ def test_demonstration_with_undo_is_recorded_and_replays(start: Callable[..., Re
         user.until(lambda question: len(question["steps"]) == 5)
         user.undo()
     with session.user() as user:
-        user.until(lambda question: len(question["steps"]) == 4 and "repeating" not in question["notice"])
+        user.until(
+            lambda question: (
+                len(question["steps"]) == 4 and "repeating" not in question["notice"]
+            )
+        )
         user.click(380, 224)
     done = session.ended()
     assert (done.code, "1 passed" in done.out) == (0, True), done.out
     clicks = [Click(200, 60), *(Click(x, 224) for x in (110, 130, 380))]
-    assert [action for action in actions(tmp_path) if isinstance(action, Click)] == clicks
-    (run,) = recording(tmp_path).runs
+    assert [
+        action for action in actions(tmp_path) if isinstance(action, Click)
+    ] == clicks
+    (run,) = recording(tmp_path).segments
     assert (run.planner, run.confirmed_by) == ("manual", "body")
     (file,) = (tmp_path / "runs").glob("*/trace.jsonl")  # the first attempt left none
     trace = read_trace(file.parent)
@@ -241,7 +339,9 @@ def test_demonstration_with_undo_is_recorded_and_replays(start: Callable[..., Re
     assert [step.proposal.action for step in trace.steps] == actions(tmp_path)
     shown = [step.frame_after for step in trace.steps]
     assert [step.frame_before for step in trace.steps[1:]] == shown[:-1]
-    assert all((file.parent / "screens" / f"{frame.digest}.png").exists() for frame in shown)
+    assert all(
+        (file.parent / "screens" / f"{frame.digest}.png").exists() for frame in shown
+    )
     again = start(PAID, "replay").ended()
     assert again.code == 0, again.out
 

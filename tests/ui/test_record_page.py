@@ -1,4 +1,6 @@
-"""Recording in a real browser: what a user does with pointer and keyboard on the page becomes steps on a desktop."""
+"""Recording in a real browser: what a user does with pointer and keyboard on the page
+becomes steps on a desktop.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +14,28 @@ import pytest
 from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.demonstrate.gestures import near
 from pytest_vnc_use.errors import ActionError
-from pytest_vnc_use.recordings.format import RecordedRun
+from pytest_vnc_use.recordings.format import Segment
 from pytest_vnc_use.types import Action, Click, KeyCombo, MouseDown, MouseUp, TypeText
 from support.page_user import Page, User
 from support.vnc_servers import VncServer, require_package
 
 require_package("starlette")
-from pytest_vnc_use.ui.manual import key_name  # noqa: E402
+from pytest_vnc_use.ui.page_user import key_name  # noqa: E402
 from support.desks import Recording  # noqa: E402
 
 LONG_MS = 120_000
 TASK, CLAIM, SECRET = "Say hello", "it says hello", "w0nder-land"
-XTERM = ("xterm", "-bg", "white", "-cr", "white", "-geometry", "100x30+0+0", "-e", "cat")
+XTERM = (
+    "xterm",
+    "-bg",
+    "white",
+    "-cr",
+    "white",
+    "-geometry",
+    "100x30+0+0",
+    "-e",
+    "cat",
+)
 
 
 @pytest.fixture
@@ -36,16 +48,45 @@ def recording(tigervnc: VncServer) -> Iterator[Recording]:
             made.close()
 
 
+LAYOUT = """text => {
+    document.getElementById("record-notice").textContent = text;
+    const {left, top, width, height} =
+        document.querySelector("#record-screen canvas").getBoundingClientRect();
+    return [left, top, width, height, document.documentElement.scrollHeight];
+}"""
+
+
+@pytest.mark.desktop
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1500, 1150, 800])
+def test_notice_moves_nothing_on_page(
+    browser: Any, recording: Recording, width: int
+) -> None:
+    """A user presses where the screen was when they looked."""
+    with browser.new_page(viewport={"width": width, "height": 857}) as page:
+        page.set_default_timeout(LONG_MS)
+        recording.open(page)
+        short = "Undo: a fresh desktop starts."
+        notices = ("", short, "Only 7 of 9 steps were repeated. " * 3, short * 20)
+        layouts = [page.evaluate(LAYOUT, notice) for notice in notices]
+    assert layouts == [layouts[0]] * len(notices)
+
+
 @pytest.mark.desktop
 @pytest.mark.browser
 @pytest.mark.slow
-def test_page_records_pointer_and_keys(browser: Any, violations: Callable[[Any], int], recording: Recording) -> None:
+def test_page_records_pointer_and_keys(
+    browser: Any, violations: Callable[[Any], int], recording: Recording
+) -> None:
     with browser.new_page(viewport={"width": 1500, "height": 857}) as page:
         page.set_default_timeout(LONG_MS)
         recording.open(page)
-        assert page.evaluate("() => document.documentElement.scrollHeight") == 857, "the whole page is visible"
+        assert page.evaluate("() => document.documentElement.scrollHeight") == 857, (
+            "the whole page is visible"
+        )
         assert violations(page) == 0
-        page.set_viewport_size({"width": 1700, "height": 1300})  # so that no pixel is scaled
+        # so that no pixel is scaled
+        page.set_viewport_size({"width": 1700, "height": 1300})
         session = page.context.new_cdp_session(page)
         page.locator("#record-screen canvas").click(position={"x": 101, "y": 51})
         page.keyboard.type("Hi")
@@ -53,17 +94,26 @@ def test_page_records_pointer_and_keys(browser: Any, violations: Callable[[Any],
         page.keyboard.press("Control+b")
         wait_typed(page, "Hi|")
         for type_ in ("rawKeyDown", "keyUp"):  # AltGr+q on a German keyboard
-            session.send("Input.dispatchKeyEvent", {"type": type_, "key": "AltGraph", "code": "AltRight"})
-        session.send("Input.dispatchKeyEvent", {"type": "keyDown", "key": "@", "code": "KeyQ", "text": "@"})
-        session.send("Input.dispatchKeyEvent", {"type": "rawKeyDown", "key": "Dead", "code": "Equal"})
-        session.send("Input.imeSetComposition", {"text": "´", "selectionStart": 1, "selectionEnd": 1})
+            session.send(
+                "Input.dispatchKeyEvent",
+                {"type": type_, "key": "AltGraph", "code": "AltRight"},
+            )
+        session.send(
+            "Input.dispatchKeyEvent",
+            {"type": "keyDown", "key": "@", "code": "KeyQ", "text": "@"},
+        )
+        session.send(
+            "Input.dispatchKeyEvent",
+            {"type": "rawKeyDown", "key": "Dead", "code": "Equal"},
+        )
+        session.send(
+            "Input.imeSetComposition",
+            {"text": "´", "selectionStart": 1, "selectionEnd": 1},
+        )
         session.send("Input.insertText", {"text": "é"})
         wait_typed(page, "@é")
-        page.keyboard.down("Control")
-        page.evaluate("() => window.dispatchEvent(new Event('blur'))")
         page.keyboard.type("c")
         wait_typed(page, "@éc")
-        page.keyboard.up("Control")
         page.get_by_text("Send keys").click()
         page.get_by_role("button", name="alt+f4").click()
         wait_typed(page, "@éc|")
@@ -86,9 +136,16 @@ def test_page_records_pointer_and_keys(browser: Any, violations: Callable[[Any],
         page.get_by_text("Mask: ").wait_for()
         page.keyboard.press("Shift+Escape")
         page.get_by_role("button", name="Done…").click()
+        page.set_viewport_size({"width": 1280, "height": 720})
+        canvas = page.locator("#record-screen canvas").bounding_box()
+        form = page.get_by_role("dialog", name="Record what you did?").bounding_box()
+        assert canvas["x"] + canvas["width"] <= form["x"], "the screen stays visible"
+        assert form["y"] + form["height"] <= 720
         assert violations(page) == 0
         messages: list[str] = []
-        page.once("dialog", lambda dialog: (messages.append(dialog.message), dialog.dismiss()))
+        page.once(
+            "dialog", lambda dialog: (messages.append(dialog.message), dialog.dismiss())
+        )
         page.get_by_role("button", name="Record", exact=True).click()
         assert "A question is not answered" in messages[0]
         page.get_by_role("group", name="Is this done").get_by_label("Yes").check()
@@ -96,7 +153,7 @@ def test_page_records_pointer_and_keys(browser: Any, violations: Callable[[Any],
         page.get_by_label("What does the screen show now").fill("the window is white")
         page.get_by_role("button", name="Record", exact=True).click()
         done = recording.done
-    assert isinstance(done, RecordedRun)
+    assert isinstance(done, Segment)
     clicked, *others = joined(done)
     assert isinstance(clicked, Click)
     assert near((clicked.x, clicked.y), (101, 51))
@@ -116,12 +173,16 @@ def test_page_records_pointer_and_keys(browser: Any, violations: Callable[[Any],
 
 
 def wait_typed(page: Any, text: str) -> None:
-    """Wait until the steps type that; | stands for each other step. A slow machine makes two texts of one."""
-    page.wait_for_function(f"""() => [...document.querySelectorAll("#record-steps li")].map(
-        (step) => step.textContent.match(/^type "(.*)"/)?.[1] ?? "|").join("").includes({text!r})""")
+    """Wait until the steps type that; | stands for each other step. A slow machine
+    makes two texts of one.
+    """
+    page.wait_for_function(
+        f"""() => [...document.querySelectorAll("#record-steps li")].map(
+        (step) => step.textContent.match(/^type "(.*)"/)?.[1] ?? "|").join("").includes({text!r})"""
+    )
 
 
-def joined(done: RecordedRun) -> list[Action]:
+def joined(done: Segment) -> list[Action]:
     """Return the actions; texts in a row are one."""
     actions: list[Action] = []
     for step in done.steps:
@@ -140,7 +201,9 @@ def joined(done: RecordedRun) -> list[Action]:
     [(100, [Click(50, 50)]), (1500, [MouseDown(50, 50), MouseUp(50, 50)])],
     ids=["a click", "held"],
 )
-def test_press_takes_as_long_as_on_page(recording: Recording, held_ms: int, actions: list[Action]) -> None:
+def test_press_takes_as_long_as_on_page(
+    recording: Recording, held_ms: int, actions: list[Action]
+) -> None:
     """The press arrives late, and the release at once."""
     now = time.time() * 1000
     with Page(recording.server.url) as page, User(page) as user:
@@ -148,7 +211,7 @@ def test_press_takes_as_long_as_on_page(recording: Recording, held_ms: int, acti
             values = [50, 50] if event == "move" else [50, 50, "left"]
             page.send(type="input", id=user.id, event=[event, *values], at=at)
     done = recording.done
-    assert isinstance(done, RecordedRun)
+    assert isinstance(done, Segment)
     assert [step.action for step in done.steps] == actions
 
 
@@ -165,7 +228,9 @@ def test_press_takes_as_long_as_on_page(recording: Recording, held_ms: int, acti
         (" ", "Space", False, " "),
     ],
 )
-def test_key_name_follows_key_then_code(key: str, code: str, is_chord: bool, name: str) -> None:
+def test_key_name_follows_key_then_code(
+    key: str, code: str, is_chord: bool, name: str
+) -> None:
     assert key_name(key, code, is_chord=is_chord) == name
 
 

@@ -21,7 +21,7 @@ from support.desks import Served, received
 from support.forked_python import made_once, run_python
 from support.served_screen import served_screen
 
-BLUE, RED = 0x2070B0, 0xC02020
+BLUE, RED, WHITE = 0x2070B0, 0xC02020, 0xFFFFFF
 TESTS = """
 import pytest
 
@@ -52,14 +52,30 @@ def vnc_judge():
 def run(mode: str, colour: int = BLUE, *, ci: str = "") -> str:
     """Return the last line of a session on a screen with squares of this colour."""
     with served_screen(colour, resets=True) as screen:
-        options = (f"--vnc-server={screen.address}", f"--vnc-record={mode}", "-ovnc_gate_seconds=1")
+        options = (
+            f"--vnc-server={screen.address}",
+            f"--vnc-record={mode}",
+            "-ovnc_gate_seconds=1",
+        )
         environment = {**os.environ, "CI": ci}
-        done = run_python("pytest", "-p", "no:cacheprovider", *options, cwd=Path.cwd(), env=environment, timeout=400)
+        done = run_python(
+            "pytest",
+            "-p",
+            "no:cacheprovider",
+            *options,
+            cwd=Path.cwd(),
+            env=environment,
+            timeout=400,
+        )
     return done.stdout.splitlines()[-1]
 
 
 @pytest.fixture
-def recorded(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+def recorded(
+    tmp_path_factory: pytest.TempPathFactory,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> list[Path]:
     """The recordings of both tests, in the working directory."""
 
     def record(directory: Path) -> Path:
@@ -73,7 +89,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, monkeypat
     once = made_once(tmp_path_factory, "squares", record)
     monkeypatch.chdir(tmp_path)
     shutil.copytree(once, tmp_path, dirs_exist_ok=True)
-    return sorted(Path("__vnc_recordings__/test_squares").glob("*.json"))
+    return sorted(Path("__vnc_recordings__/test_squares").glob("*/recording.json"))
 
 
 def read(file: Path) -> Recording:
@@ -83,7 +99,11 @@ def read(file: Path) -> Recording:
 
 
 def results_of(review: CiReview) -> set[str]:
-    return {str(test["result"]) for group in review.facts()["groups"] for test in group["tests"]}
+    return {
+        str(test["result"])
+        for group in review.facts()["groups"]
+        for test in group["tests"]
+    }
 
 
 def test_accepted_drift_opens_its_gate(
@@ -102,34 +122,66 @@ def test_accepted_drift_opens_its_gate(
         recorded[0].write_bytes(b"%b\n" % written[0])
         with served.page(cookie) as page:
             (group,) = received(page, "groups")["groups"]
-            page.send(json.dumps({"type": "answer", "id": group["id"], "kind": "accept"}))
+            page.send(
+                json.dumps({"type": "answer", "id": group["id"], "kind": "accept"})
+            )
             (group,) = received(page, "groups")["groups"]
-            refused, accepted = (test["result"] for test in sorted(group["tests"], key=lambda test: test["test"]))
+            refused, accepted = (
+                test["result"]
+                for test in sorted(group["tests"], key=lambda test: test["test"])
+            )
         assert refused.startswith("refused: the recording has changed since")
-        assert (accepted, recorded[0].read_bytes()) == ("accepted", b"%b\n" % written[0])
+        assert (accepted, recorded[0].read_bytes()) == (
+            "accepted",
+            b"%b\n" % written[0],
+        )
         assert served.ask("GET", f"/{group['urls'][1]}", Cookie=cookie)[0] == 200
         assert served.ask("GET", f"/{group['urls'][1]}")[0] == 403
         recorded[0].write_bytes(written[0])
         review.answer(number, "accept", "")
         assert results_of(review) == {"accepted"}
     after = read(recorded[1])
-    assert [(change.by, change.location) for change in after.history] == [(user_name(), "before step 2")]
-    was, now = (recording.runs[0].steps[1].screen.pixels() for recording in (before, after))
+    ((change, location),) = after.history.items()
+    assert (change.by, location) == (user_name(), "before step 2")
+    was, now = (
+        recording.segments[0].steps[1].screen.pixels() for recording in (before, after)
+    )
     changed = (was != now).nonzero()
-    assert (changed[0].min(), changed[0].max(), changed[1].min(), changed[1].max()) == (100, 109, 0, 9)
+    assert (changed[0].min(), changed[0].max(), changed[1].min(), changed[1].max()) == (
+        100,
+        109,
+        0,
+        9,
+    )
     assert main(["recordings", "log"]) == 0
     accepted = rf"{user_name()} accepted test_squares.py::test_\w+ before step 2"
     assert len(re.findall(accepted, capsys.readouterr().out)) == 2
     with closing(CiReview(Path("packed.zip"))) as review:
         assert not review.groups
-        assert all("is not the one that CI compared with" in line for line in review.left_out)
+        assert all(
+            "is not the one that CI compared with" in line for line in review.left_out
+        )
         assert len(review.left_out) == 2
+
+
+def test_unchanged_screen_of_job_offers_no_mask(recorded: list[Path]) -> None:
+    assert " 2 failed" in run("replay", WHITE, ci="true")
+    with closing(CiReview(Path("runs"))) as review:
+        (group,) = review.groups.values()
+        assert group.question
+        assert group.question.boxes
+        assert group.question.masks == ()
+        assert group.question.problem == (
+            "drift: nothing changed on the screen after step 1 of 2, click at (30, 40)"
+        ), "whether a program runs on an external desktop is not known"
 
 
 def test_accepted_heal_replaces_recording(recorded: list[Path]) -> None:
     before = [file.read_bytes() for file in recorded]
-    assert " 2 passed" in run("auto", RED, ci="true")
-    assert [file.read_bytes() for file in recorded] == before, "with CI=true a heal is a proposal"
+    assert " 2 passed" in run("auto", RED, ci="woodpecker")
+    assert [file.read_bytes() for file in recorded] == before, (
+        "in a CI a heal is a proposal"
+    )
     with closing(CiReview(Path("runs"))) as review:
         assert len(review.groups) == 2
         for number, group in review.groups.items():
@@ -141,7 +193,34 @@ def test_accepted_heal_replaces_recording(recorded: list[Path]) -> None:
         assert results_of(review) == {"accepted"}
     for file in recorded:
         (change,) = read(file).history
-        assert (change.by, change.steps.partition(" by ")[0]) == (user_name(), "2 steps from step 2")
+        assert (change.by, change.steps.partition(" by ")[0]) == (
+            user_name(),
+            "2 steps from step 2",
+        )
+
+
+CLAIM = """
+def test_claim(vnc_agent):
+    vnc_agent.click(30, 40)
+    vnc_agent.verify("there is a square")
+"""
+
+
+def test_healed_claim_without_run_is_proposed(recorded: list[Path]) -> None:
+    Path("test_squares.py").write_text(CLAIM)
+    assert " 1 passed" in run("auto")
+    (file,) = Path("__vnc_recordings__/test_squares").glob("test_claim/recording.json")
+    before = file.read_bytes()
+    assert " 1 passed" in run("auto", RED, ci="true")
+    assert file.read_bytes() == before
+    assert not Path("proposed").exists()
+    with closing(CiReview(Path("runs"))) as review:
+        ((number, group),) = review.groups.items()
+        (heal,) = group.drifts
+        assert heal.problem == "a claim was judged again"
+        review.answer(number, "accept", "")
+        assert results_of(review) == {"accepted"}
+    assert file.read_bytes() != before
 
 
 def test_directory_without_runs_is_refused(tmp_path: Path) -> None:

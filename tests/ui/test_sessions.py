@@ -27,13 +27,20 @@ from pytest_vnc_use.types import Click, Region, TypeText
 from support.desks import WITHIN_S, Served
 from support.forked_python import ForkedPython, made_once
 from support.page_user import Page, User
-from support.till_project import Project, project_in
+from support.till_project import PLANS, TEST, Project, project_in
 from support.tills import TILL
 from support.vnc_servers import require, require_package
 
 require_package("starlette")
 LONG_MS = 90_000
 PNG = encode_png(np.zeros((40, 60), np.uint32))
+JUDGE = """
+from support.judges import Says
+
+@pytest.fixture
+def vnc_judge():
+    return Says(region=None)
+"""
 ADDING = ((230, 224), (250, 224))
 pytestmark = [pytest.mark.desktop, pytest.mark.browser, pytest.mark.slow]
 
@@ -52,31 +59,49 @@ def recorded_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def project(recorded_once: Path, tmp_path: Path) -> Project:
-    shutil.copytree(recorded_once, tmp_path / "project", ignore=shutil.ignore_patterns("screens"))
+    shutil.copytree(
+        recorded_once, tmp_path / "project", ignore=shutil.ignore_patterns("screens")
+    )
     return Project(tmp_path / "project")
 
 
 def options(fault: str = "") -> list[str]:
-    app = shlex.join([sys.executable, str(TILL), *([f"--fault={fault}"] if fault else [])])
-    return ["-p", "no:pytest-vnc", "--vnc-server=qt", f"--vnc-app={app}", "--vnc-screen-size=800x400"]
+    app = shlex.join(
+        [sys.executable, str(TILL), *([f"--fault={fault}"] if fault else [])]
+    )
+    return [
+        "-p",
+        "no:pytest-vnc",
+        "--vnc-server=qt",
+        f"--vnc-app={app}",
+        "--vnc-screen-size=800x400",
+    ]
 
 
 @contextmanager
 def started(project: Project, *command: str) -> Iterator[tuple[ForkedPython, str]]:
     """Yield the process and the page's URL, once it is printed."""
-    process = ForkedPython(*command, cwd=project.path, env={**os.environ, "CI": ""}, stderr=2)
+    process = ForkedPython(
+        *command, cwd=project.path, env={**os.environ, "CI": ""}, stderr=2
+    )
     assert process.stdout
     with process.stdout as lines:
         try:
-            url = next(filter(None, (re.search(r"http://\S+#\S+", line) for line in lines)))
+            url = next(
+                filter(None, (re.search(r"http://\S+#\S+", line) for line in lines))
+            )
             yield process, url[0]
         finally:
             process.send_signal(signal.SIGINT)
             process.wait(60)
 
 
-def test_page_runs_pauses_and_shows_test(project: Project, browser: Any, violations: Callable[[Any], int]) -> None:
-    with started(project, "pytest_vnc_use.cli", "ui", "--options", shlex.join(options())) as (process, url):
+def test_page_runs_pauses_and_shows_test(
+    project: Project, browser: Any, violations: Callable[[Any], int]
+) -> None:
+    with started(
+        project, "pytest_vnc_use.cli", "ui", "--options", shlex.join(options())
+    ) as (process, url):
         page = browser.new_page()
         page.goto(url)
         assert "#" not in page.url
@@ -94,7 +119,9 @@ def test_page_runs_pauses_and_shows_test(project: Project, browser: Any, violati
         page.get_by_role("button", name="Pause").click()
         page.locator("#tests .passed").wait_for(timeout=LONG_MS)
         assert page.locator("#steps li").count() == 4
-        assert page.locator("#steps img").count() == 4, "the program names no element, so its places are shown"
+        assert page.locator("#steps img").count() == 4, (
+            "the program names no element, so its places are shown"
+        )
         assert page.evaluate(COLOURS) > 3
         page.locator("#run-all:enabled").wait_for(timeout=LONG_MS)
         page.get_by_role("button", name="Pause").click()
@@ -103,7 +130,11 @@ def test_page_runs_pauses_and_shows_test(project: Project, browser: Any, violati
         page.get_by_role("button", name="Stop").click()
         page.locator("#run-all:enabled").wait_for(timeout=LONG_MS)
         page.locator('#pause[aria-pressed="false"]').wait_for()
-        assert page.get_by_text("paused before this step").count() == page.locator("#tests .waiting").count() == 0
+        assert (
+            page.get_by_text("paused before this step").count()
+            == page.locator("#tests .waiting").count()
+            == 0
+        )
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
 
@@ -119,16 +150,30 @@ COLOURS = """() => {
 }"""
 
 
-def test_accepted_on_page_updates_recording(project: Project, browser: Any, violations: Callable[[Any], int]) -> None:
+def test_accepted_on_page_updates_recording(
+    project: Project, browser: Any, violations: Callable[[Any], int]
+) -> None:
     before = project.file.read_bytes()
-    command = ["pytest", "--vnc-ui", "--vnc-record=accept", "-ovnc_gate_seconds=2", *options("spelling")]
+    command = [
+        "pytest",
+        "--vnc-ui",
+        "--vnc-record=accept",
+        "-ovnc_gate_seconds=2",
+        *options("spelling"),
+    ]
     with started(project, *command) as (process, url):
         assert process.stdout
-        assert next(line for line in process.stdout if "a question waits at" in line).strip().endswith(url)
+        assert (
+            next(line for line in process.stdout if "a question waits at" in line)
+            .strip()
+            .endswith(url)
+        )
         page = browser.new_page()
         page.goto(url)
         page.get_by_role("dialog").wait_for(timeout=LONG_MS)
-        page.locator("#doing", has_text="waits for your answer").wait_for(state="attached")
+        page.locator("#doing", has_text="waits for your answer").wait_for(
+            state="attached"
+        )
         assert page.evaluate("() => document.querySelector('#now').naturalWidth") == 800
         for name in ("Slider", "Blink", "Difference", "Side by side"):
             page.get_by_role("button", name=name).click()
@@ -143,16 +188,29 @@ def test_accepted_on_page_updates_recording(project: Project, browser: Any, viol
 
 
 def test_steps_by_hand_become_part_of_recording(project: Project) -> None:
-    command = ["pytest", "--vnc-ui", "--vnc-record=accept", "-ovnc_gate_seconds=2", *options("moved button")]
+    command = [
+        "pytest",
+        "--vnc-ui",
+        "--vnc-record=accept",
+        "-ovnc_gate_seconds=2",
+        *options("moved button"),
+    ]
     with started(project, *command) as (process, url), Page(url) as page:
         question = page.asked(None)
-        assert "no planner" in question["refused"]["model"]
+        assert question["refused"] == {
+            "model": "no planner is set (--vnc-planner=gemini)"
+        }
         page.send(type="answer", id=question["id"], kind="hand")
         with User(page) as user:
             for click in ADDING:
                 user.click(*click)
         choice = page.asked("choice")
-        assert [number for number, *_ in choice["choices"]] == [1, 2, 3, 4], "the button has moved on all screens"
+        assert [number for number, *_ in choice["choices"]] == [
+            1,
+            2,
+            3,
+            4,
+        ], "the button has moved on all screens"
         page.send(type="answer", id=choice["id"], kind="3")
         for _ in range(2):  # the button has no focus any more once it is paid
             question = page.asked(None)
@@ -162,16 +220,49 @@ def test_steps_by_hand_become_part_of_recording(project: Project) -> None:
         assert process.wait(120) == 0
     recording = load(project.file)
     assert recording
-    (run,) = recording.runs
+    (run,) = recording.segments
     clicks = [Click(*click) for click in ADDING]
-    assert [step.action for step in run.steps] == [TypeText("alice", 200, 60), *clicks, Click(380, 224)]
+    assert [step.action for step in run.steps] == [
+        TypeText("alice", 200, 60),
+        *clicks,
+        Click(380, 224),
+    ]
     assert {each.by for each in recording.history} == {getpass.getuser()}
-    assert [each.steps for each in recording.history if each.steps] == ["2 by hand for 2 recorded from step 2"]
+    assert [each.steps for each in recording.history if each.steps] == [
+        "2 by hand for 2 recorded from step 2"
+    ]
     again = project.run("--vnc-record=replay", till="--fault='moved button'")
     assert again.code == 0, again.out
 
 
-def test_button_pressed_while_list_changes_is_clicked(served: Served, browser: Any) -> None:
+def test_model_that_cannot_continue_is_refused_with_reason(project: Project) -> None:
+    project.write("test_till.py", TEST.replace("expect=None", 'expect="it is paid"'))
+    project.write("conftest.py", PLANS + JUDGE)
+    ended = project.run("--vnc-record=rewrite")
+    assert ended.code == 0, ended.out
+    for conftest, option, why in (
+        ("", "--vnc-planner=gemini", "GOOGLE_API_KEY"),
+        (PLANS, "--vnc-max-steps=9", "no judge is set (--vnc-judge=gemini), and what"),
+    ):
+        project.write("conftest.py", conftest)
+        command = [
+            "pytest",
+            "--vnc-ui",
+            "--vnc-record=accept",
+            "-ovnc_gate_seconds=2",
+            option,
+            *options("moved button"),
+        ]
+        with started(project, *command) as (_, url), Page(url) as page:
+            question = page.asked(None)
+            assert [*question["refused"]] == ["model"]
+            assert why in question["refused"]["model"]
+            page.send(type="answer", id=question["id"], kind="no")
+
+
+def test_button_pressed_while_list_changes_is_clicked(
+    served: Served, browser: Any
+) -> None:
     link, page = served.link(), browser.new_page()
     for name in ("one", "two", "three"):
         link.send(type="test", test=f"test_it.py::{name}", state="running")
@@ -179,15 +270,25 @@ def test_button_pressed_while_list_changes_is_clicked(served: Served, browser: A
         page.goto(served.server.url)
     for name, state, press, release in (
         ("two", "passed", page.mouse.down, page.mouse.up),
-        ("three", "failed", lambda: page.keyboard.down("Space"), lambda: page.keyboard.up("Space")),
+        (
+            "three",
+            "failed",
+            lambda: page.keyboard.down("Space"),
+            lambda: page.keyboard.up("Space"),
+        ),
     ):
         button = page.locator("#tests").get_by_role("button", name=name)
         button.hover()
         button.focus()
         press()
-        with sockets.value.expect_event("framereceived", lambda message, state=state: state in str(message)):
+        with sockets.value.expect_event(
+            "framereceived", lambda message, state=state: state in str(message)
+        ):
             link.send(type="test", test="test_it.py::one", state=state)
-        page.evaluate("() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+        page.evaluate(
+            "() => new Promise((drawn) => requestAnimationFrame(() =>"
+            " requestAnimationFrame(drawn)))"
+        )
         release()
         page.get_by_role("heading", name=f"test_it.py::{name}").wait_for()
         page.locator("#tests").get_by_text(state).wait_for()
@@ -201,8 +302,17 @@ def test_drift_is_continued_by_keyboard(
     image = tmp_path / "image.png"
     image.write_bytes(PNG)
     refused = {"model": "no planner is set"}
-    question = Question("test_it", "it differs", (Region(1, 2, 3, 4),), (image, image, image), refused=refused)
-    choices = [[1, "before step 2", ""], [2, "at the end", base64.b64encode(PNG).decode()]]
+    question = Question(
+        "test_it",
+        "it differs",
+        (Region(1, 2, 3, 4),),
+        (image, image, image),
+        refused=refused,
+    )
+    choices = [
+        [1, "before step 2", ""],
+        [2, "at the end", base64.b64encode(PNG).decode()],
+    ]
     page = browser.new_page(viewport={"width": 360, "height": 740})
     page.goto(served.server.url)
 
@@ -225,15 +335,29 @@ def test_drift_is_continued_by_keyboard(
         page.get_by_text("Let the model continue: no planner is set.").wait_for()
         press("Continue by hand…")
         assert answer.result(WITHIN_S).kind == "hand"
-        choice = pool.submit(link.put_question, about="choice", title="Where?", choices=choices)
+        choice = pool.submit(
+            link.put_question, about="choice", title="Where?", choices=choices
+        )
         page.get_by_role("button", name="at the end").locator("img").wait_for()
         press("at the end")
         assert choice.result(WITHIN_S)[0] == "2"
-    facts = {"task": "Pay", "test": "test_it", "claims": [], "asks_claims": False, "secrets": [], "steps": ["click"]}
+    facts = {
+        "task": "Pay",
+        "test": "test_it",
+        "claims": [],
+        "asks_claims": False,
+        "secrets": [],
+        "steps": ["click"],
+    }
     link.send(type="test", test="test_it", state="running")
     left = ["step 2: press return"]
-    for more, button, kind in (({"by_hand": left}, "Continue the replay", "done"), ({"no_undo": ""}, "Undo", "undo")):
-        with link.asking(events.put, about="record", notice="", crops={}, **facts, **more):
+    for more, button, kind in (
+        ({"by_hand": left}, "Continue the replay", "done"),
+        ({"no_undo": ""}, "Undo", "undo"),
+    ):
+        with link.asking(
+            events.put, about="record", notice="", crops={}, **facts, **more
+        ):
             page.get_by_role("button", name=button).wait_for()
             assert page.get_by_text(left[0]).is_visible() == ("by_hand" in more)
             press(button)
@@ -257,7 +381,15 @@ def test_crashed_worker_is_shown(tmp_path: Path, browser: Any) -> None:
     require("Xtigervnc")
     project = Project(tmp_path)
     project.write("test_workers.py", KILLED)
-    command = ["pytest", "-p", "no:pytest-vnc", "--vnc-ui", "-n1", "--vnc-server=xvnc", "--vnc-app=xterm"]
+    command = [
+        "pytest",
+        "-p",
+        "no:pytest-vnc",
+        "--vnc-ui",
+        "-n1",
+        "--vnc-server=xvnc",
+        "--vnc-app=xterm",
+    ]
     with started(project, *command) as (process, url):
         page = browser.new_page()
         page.goto(url)
@@ -265,4 +397,6 @@ def test_crashed_worker_is_shown(tmp_path: Path, browser: Any) -> None:
         assert process.wait(600) == pytest.ExitCode.TESTS_FAILED, process.stdout.read()
         page.get_by_text(": 1 passed, 1 failed; no session runs").wait_for()
         page.get_by_role("button", name="error test_killed").click()
-        page.get_by_text("crashed while running 'test_workers.py::test_killed'").wait_for()
+        page.get_by_text(
+            "crashed while running 'test_workers.py::test_killed'"
+        ).wait_for()

@@ -1,8 +1,9 @@
 """The toolsets of models behind chat completions: four tables.
 
-`commands` are single VNC commands, and batches of them, for any model that calls tools. `computer_use` is Qwen's tool.
-`vnc_command` are the tools of an agent with a tool prompt, and `local_agent` those of a local vision agent; both are
-contracts with migrating users (docs/models.md).
+`commands` are single VNC commands, and batches of them, for any model that calls tools.
+`computer_use` is Qwen's tool. `vnc_command` are the tools of an agent with a tool
+prompt, and `local_agent` those of a local vision agent; both are contracts with
+migrating users (docs/models.md).
 """
 
 from __future__ import annotations
@@ -26,7 +27,16 @@ from pytest_vnc_use.planners.common.arguments import (
     wheel_clicks,
 )
 from pytest_vnc_use.planners.common.functions import Declaration
-from pytest_vnc_use.planners.common.toolset import DONE, GIVE_UP, MAX_ACTIONS, EndKind, EndOfRun, Table, Tool, tool
+from pytest_vnc_use.planners.common.toolset import (
+    DONE,
+    GIVE_UP,
+    MAX_ACTIONS,
+    EndKind,
+    EndOfRun,
+    Table,
+    Tool,
+    tool,
+)
 from pytest_vnc_use.types import (
     Action,
     Button,
@@ -53,7 +63,12 @@ TEXT: JsonObject = {"type": "string"}
 KEYS: JsonObject = {"type": "array", "items": TEXT}
 POINT: JsonObject = {"x": NUMBER, "y": NUMBER}
 BUTTONS: dict[str, Button] = {"left": "left", "middle": "middle", "right": "right"}
-OPPOSITE: dict[Direction, Direction] = {"up": "down", "down": "up", "left": "right", "right": "left"}
+OPPOSITE: dict[Direction, Direction] = {
+    "up": "down",
+    "down": "up",
+    "left": "right",
+    "right": "left",
+}
 DIRECTION: JsonObject = {"type": "string", "enum": list(DIRECTIONS)}
 BUTTON: JsonObject = {"type": "string", "enum": list(BUTTONS), "default": "left"}
 
@@ -79,12 +94,22 @@ def _scroll(args: Arguments, *names: str) -> Action:
     direction = args.direction("direction")
     clicks = args.number(*names)
     x, y = args.target() if args.has_point() else args.middle()
-    return Scroll(x, y, OPPOSITE[direction] if clicks < 0 else direction, clicks=wheel_clicks(clicks))
+    return Scroll(
+        x,
+        y,
+        OPPOSITE[direction] if clicks < 0 else direction,
+        clicks=wheel_clicks(clicks),
+    )
 
 
 def _type_text(args: Arguments) -> Action:
     x, y = args.target() if args.has_point() else (None, None)
-    return TypeText(args.text("text", "content"), x, y, press_enter=args.flag("press_enter", default=False))
+    return TypeText(
+        args.text("text", "content"),
+        x,
+        y,
+        press_enter=args.flag("press_enter", default=False),
+    )
 
 
 def _press_keys(args: Arguments) -> Action:
@@ -108,14 +133,24 @@ def _take_screenshot(_: Arguments) -> Action:
 
 
 def _ends(kind: EndKind, description: str, argument: str) -> Tool:
-    """Return the row of a tool that ends the run; `argument` names the one with the result."""
-    return tool(description, lambda args: EndOfRun(kind, str(args.get(argument) or "")), {argument: TEXT}, ends=True)
+    """Return the row of a tool that ends the run; `argument` names the one with the
+    result.
+    """
+    return tool(
+        description,
+        lambda args: EndOfRun(kind, str(args.get(argument) or "")),
+        {argument: TEXT},
+        ends=True,
+    )
 
 
 def _command_rules(offered: Sequence[str]) -> Sequence[str]:
     return (
         f"For up to {MAX_ACTIONS} actions that need no look in between, call batch.",
-        "When the newest screenshot shows that the task is done, call task_complete, and nothing beside it.",
+        (
+            "When the newest screenshot shows that the task is done, call"
+            " task_complete, and nothing beside it."
+        ),
         prompts.GIVING_UP.format(call="call task_failed and say what you saw"),
         *([prompts.VERIFY_RULE] if "verify" in offered else []),
         *prompts.DESKTOP_RULES,
@@ -125,11 +160,20 @@ def _command_rules(offered: Sequence[str]) -> Sequence[str]:
 COMMANDS = Table(
     rows={
         "click": tool(
-            "Click at a point, with the left button where no other is named.", _any_click, POINT, button=BUTTON
+            "Click at a point, with the left button where no other is named.",
+            _any_click,
+            POINT,
+            button=BUTTON,
         ),
-        "double_click": tool("Click the left button twice at a point.", partial(_click, count=2), POINT),
-        "right_click": tool("Click the right button at a point.", partial(_click, button="right"), POINT),
-        "move": tool("Move the pointer to a point.", lambda args: Move(*args.target()), POINT),
+        "double_click": tool(
+            "Click the left button twice at a point.", partial(_click, count=2), POINT
+        ),
+        "right_click": tool(
+            "Click the right button at a point.", partial(_click, button="right"), POINT
+        ),
+        "move": tool(
+            "Move the pointer to a point.", lambda args: Move(*args.target()), POINT
+        ),
         "drag": tool(
             "Press the left button at one point and release it at another.",
             _drag,
@@ -142,8 +186,17 @@ COMMANDS = Table(
             clicks={**INTEGER, "default": 3},
             **POINT,
         ),
-        "type_text": tool("Type text at the focus.", _type_text, {"text": TEXT}, press_enter={"type": "boolean"}),
-        "paste": tool("Put text of any length and script in at the focus.", _type_text, {"text": TEXT}),
+        "type_text": tool(
+            "Type text at the focus.",
+            _type_text,
+            {"text": TEXT},
+            press_enter={"type": "boolean"},
+        ),
+        "paste": tool(
+            "Put text of any length and script in at the focus.",
+            _type_text,
+            {"text": TEXT},
+        ),
         "press_key": tool(
             "Press a key, or several together.",
             _press_keys,
@@ -159,8 +212,12 @@ COMMANDS = Table(
             lambda args: OpenUrl(args.text("url", "address")),
             {"url": TEXT},
         ),
-        "go_back": tool("Go back in the focused browser.", lambda _: TraverseHistory("back")),
-        "go_forward": tool("Go forward in the focused browser.", lambda _: TraverseHistory("forward")),
+        "go_back": tool(
+            "Go back in the focused browser.", lambda _: TraverseHistory("back")
+        ),
+        "go_forward": tool(
+            "Go forward in the focused browser.", lambda _: TraverseHistory("forward")
+        ),
         "take_screenshot": tool("Do nothing, and look again.", _take_screenshot),
         "task_complete": _ends("finished", DONE.description, "summary"),
         "task_failed": _ends("gave_up", GIVE_UP.description, "reason"),
@@ -168,33 +225,52 @@ COMMANDS = Table(
     rules=_command_rules,
     batch="batch",
 )
-"""`paste` types: a character that the keyboard lacks goes through the clipboard anyway."""
+"""`paste` types: a character that the keyboard lacks goes through the clipboard anyway.
+"""
 
 STATUSES = {"success": "finished", "failure": "gave_up"}
 
 
-def _click_at_pointer(args: Arguments, *, button: Button = "left", count: int = 1) -> Action:
+def _click_at_pointer(
+    args: Arguments, *, button: Button = "left", count: int = 1
+) -> Action:
     return Click(*args.at_pointer(), button=button, count=count)
 
 
 def _drag_from_pointer(args: Arguments) -> Action:
-    start = args.pointer if args.pointer and not args.has_point("start_") else args.point("start_")
+    start = (
+        args.pointer
+        if args.pointer and not args.has_point("start_")
+        else args.point("start_")
+    )
     return Drag(*start, *args.target())
 
 
-def _scroll_pixels(args: Arguments, *, positive: Direction = "up", negative: Direction = "down") -> Action:
+def _scroll_pixels(
+    args: Arguments, *, positive: Direction = "up", negative: Direction = "down"
+) -> Action:
     pixels = args.number("pixels", default=0.0)
     if not pixels:
-        raise Unreadable(f"'pixels' must be a number above 0 for {positive}, below 0 for {negative}, got 0")
+        raise Unreadable(
+            f"'pixels' must be a number above 0 for {positive}, below 0 for {negative},"
+            " got 0"
+        )
     x, y = args.at_pointer() if args.has_point() or args.pointer else args.middle()
-    return Scroll(x, y, positive if pixels > 0 else negative, clicks=wheel_clicks(pixels / PIXELS_PER_WHEEL_CLICK))
+    return Scroll(
+        x,
+        y,
+        positive if pixels > 0 else negative,
+        clicks=wheel_clicks(pixels / PIXELS_PER_WHEEL_CLICK),
+    )
 
 
 def _terminate(args: Arguments) -> EndOfRun:
     status = args.get("status")
     if not isinstance(status, str) or status not in STATUSES:
         raise Unreadable(f"'status' must be success or failure, got {status!r}")
-    return EndOfRun("finished" if status == "success" else "gave_up", str(args.get("text") or ""))
+    return EndOfRun(
+        "finished" if status == "success" else "gave_up", str(args.get("text") or "")
+    )
 
 
 def _describe_computer(rows: Sequence[tuple[str, Tool]]) -> Declaration:
@@ -202,22 +278,38 @@ def _describe_computer(rows: Sequence[tuple[str, Tool]]) -> Declaration:
         "action": {"type": "string", "enum": [name for name, _ in rows]},
         "keys": {**KEYS, "description": "For key: pressed together."},
         "text": {"type": "string", "description": "For type and answer."},
-        "coordinate": {"type": "array", "items": NUMBER, "description": "[x, y], for the mouse."},
-        "pixels": {"type": "number", "description": "For scroll: above 0 up, below 0 down; for hscroll right, left."},
+        "coordinate": {
+            "type": "array",
+            "items": NUMBER,
+            "description": "[x, y], for the mouse.",
+        },
+        "pixels": {
+            "type": "number",
+            "description": (
+                "For scroll: above 0 up, below 0 down; for hscroll right, left."
+            ),
+        },
         "time": {"type": "number", "description": "For wait: seconds."},
-        "status": {"type": "string", "enum": list(STATUSES), "description": "For terminate."},
+        "status": {
+            "type": "string",
+            "enum": list(STATUSES),
+            "description": "For terminate.",
+        },
     }
     return Declaration(
         "computer_use",
-        "Use the mouse and the keyboard of the computer, and look at its screen. left_click_drag drags from where the "
-        "pointer is. terminate ends the task, with status failure and the reason in text where it cannot be done.",
+        "Use the mouse and the keyboard of the computer, and look at its screen."
+        " left_click_drag drags from where the pointer is. terminate ends the task,"
+        " with status failure and the reason in text where it cannot be done.",
         {"type": "object", "properties": properties, "required": ["action"]},
     )
 
 
 COMPUTER_USE = Table(
     rows={
-        "key": tool("", lambda args: KeyCombo(split_keys(args.first("keys", "key", "text")))),
+        "key": tool(
+            "", lambda args: KeyCombo(split_keys(args.first("keys", "key", "text")))
+        ),
         "type": tool("", lambda args: TypeText(args.text("text"))),
         "mouse_move": tool("", lambda args: Move(*args.at_pointer())),
         "left_click": tool("", _click_at_pointer),
@@ -228,15 +320,26 @@ COMPUTER_USE = Table(
         "triple_click": tool("", partial(_click_at_pointer, count=3)),
         "scroll": tool("", _scroll_pixels),
         "hscroll": tool("", partial(_scroll_pixels, positive="right", negative="left")),
-        "wait": tool("", lambda args: _wait(args, "time", "duration"), time={**NUMBER, "default": 1}),
+        "wait": tool(
+            "",
+            lambda args: _wait(args, "time", "duration"),
+            time={**NUMBER, "default": 1},
+        ),
         "screenshot": tool("", _take_screenshot),
         "terminate": tool("", _terminate, ends=True),
-        "answer": tool("", lambda args: EndOfRun("finished", args.text("text")), ends=True),
+        "answer": tool(
+            "", lambda args: EndOfRun("finished", args.text("text")), ends=True
+        ),
     },
     rules=lambda _: (
         "Make exactly one call in each answer; you will see the screen after it.",
-        "When the newest screenshot shows that the task is done, terminate with status success.",
-        prompts.GIVING_UP.format(call="terminate with status failure and say in text what you saw"),
+        (
+            "When the newest screenshot shows that the task is done, terminate with"
+            " status success."
+        ),
+        prompts.GIVING_UP.format(
+            call="terminate with status failure and say in text what you saw"
+        ),
     ),
     single="computer_use",
     selector="action",
@@ -245,38 +348,66 @@ COMPUTER_USE = Table(
     noun="action",
     max_actions=1,
 )
-"""Source: the cookbook of Qwen3-VL, `utils/agent_function_call.py`. The model drags from the pointer position, and
-scrolls by `pixels`: positive ones go up, or right. Qwen's own list has no screenshot; its models ask for one."""
+"""Source: the cookbook of Qwen3-VL, `utils/agent_function_call.py`. The model drags
+from the pointer position, and scrolls by `pixels`: positive ones go up, or right.
+Qwen's own list has no screenshot; its models ask for one.
+"""
 
 
 def _drag_to(args: Arguments) -> Action:
     if not (args.has("toX") and args.has("toY")):
         raise Unreadable("the end is missing: give toX and toY")
-    return Drag(*args.target(), *pixel_of([args.get("toX"), args.get("toY")], args.screen, args.sent))
+    return Drag(
+        *args.target(),
+        *pixel_of([args.get("toX"), args.get("toY")], args.screen, args.sent),
+    )
 
 
 def _configure(args: Arguments) -> Action:
     params = args.get("params")
-    settings = params if isinstance(params, dict) else {name: args.first(name) for name in args.values}
+    settings = (
+        params
+        if isinstance(params, dict)
+        else {name: args.first(name) for name in args.values}
+    )
     return CallFunction("configure", dict(settings))
 
 
 def _describe_vnc(rows: Sequence[tuple[str, Tool]]) -> Declaration:
     commands = [row.declaration(name) for name, row in rows if not row.ends]
-    args = {name: schema for row in commands for name, schema in row.parameters["properties"].items()}
-    lines = [f"{row.name} {{{', '.join(row.parameters['properties'])}}}: {row.description}" for row in commands]
+    args = {
+        name: schema
+        for row in commands
+        for name, schema in row.parameters["properties"].items()
+    }
+    lines = [
+        f"{row.name} {{{', '.join(row.parameters['properties'])}}}: {row.description}"
+        for row in commands
+    ]
     names: JsonObject = {"type": "string", "enum": [row.name for row in commands]}
-    schema = {"type": "object", "properties": {"action": names, **args}, "required": ["action"]}
-    return Declaration("vnc_command", "\n".join(["Perform one command.", *lines]), schema)
+    schema = {
+        "type": "object",
+        "properties": {"action": names, **args},
+        "required": ["action"],
+    }
+    return Declaration(
+        "vnc_command", "\n".join(["Perform one command.", *lines]), schema
+    )
 
 
 VNC_COMMAND = Table(
     rows={
-        "screenshot": tool("Look at the screen: answers with an image.", _take_screenshot, shows_screen=True),
+        "screenshot": tool(
+            "Look at the screen: answers with an image.",
+            _take_screenshot,
+            shows_screen=True,
+        ),
         "mouse_click": tool("Click.", _any_click, POINT, button=BUTTON),
         "mouse_double_click": tool("Click twice.", partial(_click, count=2), POINT),
         "mouse_drag": tool(
-            "Drag with the left button from x, y to toX, toY.", _drag_to, {**POINT, "toX": NUMBER, "toY": NUMBER}
+            "Drag with the left button from x, y to toX, toY.",
+            _drag_to,
+            {**POINT, "toX": NUMBER, "toY": NUMBER},
         ),
         "scroll": tool(
             "Turn the wheel.",
@@ -284,12 +415,20 @@ VNC_COMMAND = Table(
             {**POINT, "direction": DIRECTION},
             amount={**NUMBER, "default": 3},
         ),
-        "key_tap": tool("Press one key: return, escape, tab, space, pagedown, up, f5 …", _tap, {"key": TEXT}),
+        "key_tap": tool(
+            "Press one key: return, escape, tab, space, pagedown, up, f5 …",
+            _tap,
+            {"key": TEXT},
+        ),
         "key_combo": tool(
-            'Press keys together: key "ctrl+a", or keys ["ctrl", "shift", "t"].', _press_keys, key=TEXT, keys=KEYS
+            'Press keys together: key "ctrl+a", or keys ["ctrl", "shift", "t"].',
+            _press_keys,
+            key=TEXT,
+            keys=KEYS,
         ),
         "paste": tool(
-            "Put text in at the focus by the clipboard and ctrl+v: in browsers and editors, not in terminals.",
+            "Put text in at the focus by the clipboard and ctrl+v: in browsers and"
+            " editors, not in terminals.",
             lambda args: TypeText(args.text("text"), paste=True),
             {"text": TEXT},
         ),
@@ -304,18 +443,33 @@ VNC_COMMAND = Table(
             lambda _: CallFunction("list_elements", {}),
         ),
         "configure": tool(
-            "Set in params: step_delay_ms, the wait after each step; screenshot_max_side, in pixels.",
+            "Set in params: step_delay_ms, the wait after each step;"
+            " screenshot_max_side, in pixels.",
             _configure,
             params={"type": "object"},
         ),
-        "get_timing": tool("The times of this run, and the screen's size.", lambda _: CallFunction("get_timing", {})),
-        "task_complete": _ends("finished", "The whole task is done. Say in the summary what was done.", "summary"),
-        "task_failed": _ends("gave_up", "The task cannot be done. Say in the reason what you saw.", "reason"),
+        "get_timing": tool(
+            "The times of this run, and the screen's size.",
+            lambda _: CallFunction("get_timing", {}),
+        ),
+        "task_complete": _ends(
+            "finished",
+            "The whole task is done. Say in the summary what was done.",
+            "summary",
+        ),
+        "task_failed": _ends(
+            "gave_up",
+            "The task cannot be done. Say in the reason what you saw.",
+            "reason",
+        ),
     },
     rules=prompts.vnc_command_rules,
     operator=prompts.VNC_COMMAND_OPERATOR,
     answered={
-        "list_elements": "elements are not available: they need vnc_elements, or vnc_cdp for those of a page",
+        "list_elements": (
+            "elements are not available: they need vnc_elements, or vnc_cdp for those"
+            " of a page"
+        ),
         "configure": "",
         "get_timing": "",
     },
@@ -330,29 +484,46 @@ VNC_COMMAND = Table(
 LABEL: JsonObject = {**TEXT, "description": "what is there, in a few words"}
 BOX: JsonObject = {
     "type": "array",
-    "description": "[x, y] or [x1, y1, x2, y2], 0 to 1000 over the width and the height of the screen",
+    "description": (
+        "[x, y] or [x1, y1, x2, y2], 0 to 1000 over the width and the height of the"
+        " screen"
+    ),
 }
 
 
 def _box_centre(args: Arguments) -> Point:
-    """Return the pixel in the middle of a box in one of its three forms, clamped to 0 to 1000. Raises Unreadable."""
+    """Return the pixel in the middle of a box in one of its three forms, clamped to 0
+    to 1000. Raises Unreadable.
+    """
     box = args.get("box")
     if box is None:
-        raise Unreadable("'box' is missing: give [x, y] or [x1, y1, x2, y2]", "missing_box")
-    numbers = numbers_of(box)
-    if not isinstance(box, list) or len(numbers) not in (2, 4) or not all(map(math.isfinite, numbers)):
         raise Unreadable(
-            f"'box' must be [x, y], [x1, y1, x2, y2] or [[x1, y1], [x2, y2]], got {box!r:.200}", "invalid_box"
+            "'box' is missing: give [x, y] or [x1, y1, x2, y2]", "missing_box"
+        )
+    numbers = numbers_of(box)
+    if (
+        not isinstance(box, list)
+        or len(numbers) not in (2, 4)
+        or not all(map(math.isfinite, numbers))
+    ):
+        raise Unreadable(
+            "'box' must be [x, y], [x1, y1, x2, y2] or [[x1, y1], [x2, y2]], got"
+            f" {box!r:.200}",
+            "invalid_box",
         )
     inside = [min(max(number, 0.0), float(GRID)) for number in numbers]
     x, y = sum(inside[::2]) / len(inside[::2]), sum(inside[1::2]) / len(inside[1::2])
-    return int(x / GRID * (args.screen.width - 1)), int(y / GRID * (args.screen.height - 1))
+    return int(x / GRID * (args.screen.width - 1)), int(
+        y / GRID * (args.screen.height - 1)
+    )
 
 
 def _click_element(args: Arguments) -> Action:
     label = args.get("label")
     if not isinstance(label, str) or not label.strip():
-        raise Unreadable("'label' is missing: say in a few words what you click", "missing_label")
+        raise Unreadable(
+            "'label' is missing: say in a few words what you click", "missing_label"
+        )
     return Click(*_box_centre(args))
 
 
@@ -366,7 +537,9 @@ def _type_ascii(args: Arguments) -> Action:
 def _press_known_key(args: Arguments) -> Action:
     key = args.get("key")
     if not isinstance(key, str) or not key.strip():
-        raise Unreadable("'key' is missing: give enter, tab, escape, ctrl+c …", "missing_key")
+        raise Unreadable(
+            "'key' is missing: give enter, tab, escape, ctrl+c …", "missing_key"
+        )
     keys = split_keys(key)
     try:
         for name in keys:
@@ -384,19 +557,37 @@ def _scroll_down(args: Arguments) -> Action:
 LOCAL_AGENT = Table(
     rows={
         "observe_screen": tool(
-            "Take a screenshot; it follows in the next message.", _take_screenshot, shows_screen=True
+            "Take a screenshot; it follows in the next message.",
+            _take_screenshot,
+            shows_screen=True,
         ),
         "click_element": tool(
-            "Click what you name, in the middle of its box.", _click_element, {"label": LABEL, "box": BOX}
+            "Click what you name, in the middle of its box.",
+            _click_element,
+            {"label": LABEL, "box": BOX},
         ),
-        "type_text": tool("Type text at the focus; click an input field first.", _type_ascii, {"text": TEXT}),
+        "type_text": tool(
+            "Type text at the focus; click an input field first.",
+            _type_ascii,
+            {"text": TEXT},
+        ),
         "press_key": tool(
             "Press a key, or several together.",
             _press_known_key,
-            {"key": {**TEXT, "description": "enter, tab, escape, windows, F4, a letter, ctrl+c, alt+f4 …"}},
+            {
+                "key": {
+                    **TEXT,
+                    "description": (
+                        "enter, tab, escape, windows, F4, a letter, ctrl+c, alt+f4 …"
+                    ),
+                }
+            },
         ),
         "scroll_at_position": tool(
-            "Scroll down at a place.", _scroll_down, {"box": BOX}, amount={**NUMBER, "default": 120}
+            "Scroll down at a place.",
+            _scroll_down,
+            {"box": BOX},
+            amount={**NUMBER, "default": 120},
         ),
     },
     rules=prompts.local_agent_rules,

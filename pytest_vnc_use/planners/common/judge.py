@@ -1,4 +1,6 @@
-"""The common code of the judges: a claim or a question with one screenshot, and an answer in a schema."""
+"""The common code of the judges: a claim or a question with one screenshot, and an
+answer in a schema.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import Inconclusive, PlannerError
 from pytest_vnc_use.planners.common import prompts
 from pytest_vnc_use.planners.common.http import Attempt, Backoff, Failure, Service, ask
-from pytest_vnc_use.planners.common.planner import Answer
+from pytest_vnc_use.planners.common.service_planner import ModelAnswer
 from pytest_vnc_use.types import (
     Frame,
     FrameRef,
@@ -35,7 +37,9 @@ _BOX = {
 
 
 def _schema(name: str, schema: JsonObject) -> JsonObject:
-    """Return a schema within OpenAI's strict rules: every field required, and no others. The reason comes first."""
+    """Return a schema within OpenAI's strict rules: every field required, and no
+    others. The reason comes first.
+    """
     properties = {"reason": {"type": "string"}, name: schema, "box_2d": _BOX}
     return {
         "type": "object",
@@ -56,7 +60,9 @@ def value_schema(schema: JsonObject) -> JsonObject:
 
 
 class JudgeAnswer(BaseModel):
-    """The fields of every judge's answer. `box_2d` is in the grid that the request named."""
+    """The fields of every judge's answer. `box_2d` is in the grid that the request
+    named.
+    """
 
     reason: str = Field(min_length=1)
     box_2d: tuple[FiniteFloat, FiniteFloat, FiniteFloat, FiniteFloat] | None = None
@@ -75,13 +81,14 @@ class Value(JudgeAnswer):
 
 
 AnyAnswer = TypeVar("AnyAnswer", bound=JudgeAnswer)
-ReadAnswer = Callable[[JsonObject], Union[Answer[Any], Failure]]
+ReadAnswer = Callable[[JsonObject], Union[ModelAnswer[Any], Failure]]
 """A function that returns the answer in a response, or why it cannot be used."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The grid of a judge over the whole screenshot, from 0: pixels as they were sent, or thousandths.
+    """The grid of a judge over the whole screenshot, from 0: pixels as they were sent,
+    or thousandths.
 
     With `rows_first` its boxes are [top, left, bottom, right].
     """
@@ -93,24 +100,41 @@ class Grid:
     @property
     def description(self) -> str:
         """The grid as text for the model."""
-        box = "[ymin, xmin, ymax, xmax]" if self.rows_first else "[left, top, right, bottom]"
+        box = (
+            "[ymin, xmin, ymax, xmax]"
+            if self.rows_first
+            else "[left, top, right, bottom]"
+        )
         return f"{box}, x from 0 to {self.width} and y from 0 to {self.height}"
 
     def region(self, box: Sequence[float] | None, screen: FrameRef) -> Region | None:
         """Return the box in pixels, inside the screen; None if it has no area."""
         if box is None:
             return None
-        xs, ys = (box[1::2], box[::2]) if self.rows_first else (box[::2], box[1::2])
-        left, right = (min(max(x, 0.0), self.width) * screen.width / self.width for x in xs)
-        top, bottom = (min(max(y, 0.0), self.height) * screen.height / self.height for y in ys)
-        region = Region(int(left), int(top), round(right), round(bottom))
-        return region if region.left < region.right and region.top < region.bottom else None
+        xs = box[::2]
+        ys = box[1::2]
+        if self.rows_first:
+            xs, ys = ys, xs
+        across = screen.width / self.width
+        down = screen.height / self.height
+        left, right = (min(max(x, 0.0), self.width) * across for x in xs)
+        top, bottom = (min(max(y, 0.0), self.height) * down for y in ys)
+        region = Region(
+            int(left),
+            int(top),
+            round(right),
+            round(bottom),
+        )
+        has_area = region.left < region.right and region.top < region.bottom
+        return region if has_area else None
 
 
 def answer_in(text: str, form: type[AnyAnswer]) -> AnyAnswer | None:
-    """Return the answer at the end of a text, bare or fenced: everything from the first brace on, or None.
+    """Return the answer at the end of a text, bare or fenced: everything from the first
+    brace on, or None.
 
-    An object further inside is never searched for: a judge's quote from the screen must not count as its answer.
+    An object further inside is never searched for: a judge's quote from the screen must
+    not count as its answer.
     """
     unfenced = text.strip().removesuffix("```")
     try:
@@ -120,37 +144,99 @@ def answer_in(text: str, form: type[AnyAnswer]) -> AnyAnswer | None:
 
 
 class ServiceJudge(ABC):
-    """A Judge and Reader over a model's service. A subclass gives the model's grid, and the service's format.
+    """A Judge and Reader over a model's service. A subclass gives the model's grid, and
+    the service's format.
 
-    `read` reads the answers. A service may reject a request that binds the answer to its schema. It then gets the
-    request again without the binding, and from then on every request for an answer of that name. The answer is then
-    found in the model's text.
+    `read` reads the answers. A service may reject a request that binds the answer to
+    its schema. It then gets the request again without the binding, and from then on
+    every request for an answer of that name. The answer is then found in the model's
+    text.
     """
 
-    def __init__(self, service: Service, read: ReadAnswer, *, backoff: Backoff | None = None) -> None:
+    def __init__(
+        self,
+        service: Service,
+        read: ReadAnswer,
+        *,
+        backoff: Backoff | None = None,
+    ) -> None:
         self._service, self._read = service, read
         self._backoff = backoff or Backoff()
         self._unbound: set[str] = set()
 
-    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report = ignore_report) -> Verdict:
-        """Return the model's verdict; unsure if its answer cannot be read. Raises PlannerError."""
-        rules, question = prompts.JUDGE_RULES, f"Claim: {claim}\nDoes it hold in this screenshot?"
-        opinion, reply = self._answer(Opinion, rules, question, SCHEMA, frame, timeout_s, report)
+    def judge(
+        self,
+        claim: str,
+        frame: Frame,
+        *,
+        timeout_s: float,
+        report: Report = ignore_report,
+    ) -> Verdict:
+        """Return the model's verdict; unsure if its answer cannot be read. Raises
+        PlannerError.
+        """
+        opinion, reply = self._answer(
+            Opinion,
+            prompts.JUDGE_RULES,
+            f"Claim: {claim}\nDoes it hold in this screenshot?",
+            SCHEMA,
+            frame,
+            timeout_s,
+            report,
+        )
         if opinion is None:
-            return Verdict(claim, "unsure", _unreadable(reply), frame=frame.ref, model=reply.model, usage=reply.usage)
+            return Verdict(
+                claim,
+                "unsure",
+                _unreadable(reply),
+                frame=frame.ref,
+                model=reply.model,
+                usage=reply.usage,
+            )
         region = self._grid(frame.ref).region(opinion.box_2d, frame.ref)
-        return Verdict(claim, opinion.verdict, opinion.reason, region, frame.ref, reply.model, reply.usage)
+        return Verdict(
+            claim,
+            opinion.verdict,
+            opinion.reason,
+            region,
+            frame.ref,
+            reply.model,
+            reply.usage,
+        )
 
     def read(
-        self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report = ignore_report
+        self,
+        question: str,
+        schema: JsonObject,
+        frame: Frame,
+        *,
+        timeout_s: float,
+        report: Report = ignore_report,
     ) -> Reading:
-        """Return the model's reading in the schema's form. Raises PlannerError, Inconclusive if it is unreadable."""
-        asked, whole = prompts.value_question(question, schema), value_schema(schema)
-        answer, reply = self._answer(Value, prompts.READER_RULES, asked, whole, frame, timeout_s, report)
+        """Return the model's reading in the schema's form. Raises PlannerError,
+        Inconclusive if it is unreadable.
+        """
+        answer, reply = self._answer(
+            Value,
+            prompts.READER_RULES,
+            prompts.value_question(question, schema),
+            value_schema(schema),
+            frame,
+            timeout_s,
+            report,
+        )
         if answer is None:
             raise Inconclusive(_unreadable(reply))
         region = self._grid(frame.ref).region(answer.box_2d, frame.ref)
-        return Reading(question, answer.value, answer.reason, region, frame.ref, reply.model, reply.usage)
+        return Reading(
+            question,
+            answer.value,
+            answer.reason,
+            region,
+            frame.ref,
+            reply.model,
+            reply.usage,
+        )
 
     @abstractmethod
     def _grid(self, screen: FrameRef) -> Grid:
@@ -158,7 +244,9 @@ class ServiceJudge(ABC):
 
     @abstractmethod
     def _body(self, rules: str, asked: Observation) -> JsonObject:
-        """Return the request without the binding of its answer. The question is the observation's task."""
+        """Return the request without the binding of its answer. The question is the
+        observation's task.
+        """
 
     @abstractmethod
     def _binding(self, name: str, schema: JsonObject) -> JsonObject:
@@ -173,27 +261,45 @@ class ServiceJudge(ABC):
         frame: Frame,
         timeout_s: float,
         report: Report,
-    ) -> tuple[AnyAnswer | None, Answer[Any]]:
-        """Return the answer, and the reply it is from. An unreadable answer is requested once more; then it is None.
+    ) -> tuple[AnyAnswer | None, ModelAnswer[Any]]:
+        """Return the answer, and the reply it is from. An unreadable answer is
+        requested once more; then it is None.
 
         The usage is the sum of both replies.
         """
-        screen, name, deadline = frame.ref, "value" if form is Value else "verdict", Deadline(timeout_s)
-        observation = Observation(question, screen, screen, (), lambda _: frame.png, report)
-        body = self._body(rules.format(box=self._grid(screen).description), observation)
+        deadline = Deadline(timeout_s)
+        name = "value" if form is Value else "verdict"
+        observation = Observation(
+            task=question,
+            first_frame=frame.ref,
+            frame=frame.ref,
+            turns=(),
+            load_png=lambda _: frame.png,
+            report=report,
+        )
+        box = self._grid(frame.ref).description
+        body = self._body(rules.format(box=box), observation)
 
         def bound() -> JsonObject:
-            return {**body, **({} if name in self._unbound else self._binding(name, schema))}
+            if name in self._unbound:
+                return body
+            return {**body, **self._binding(name, schema)}
 
-        def unbind(_: JsonObject, attempt: Attempt[Answer[Any]]) -> Attempt[Answer[Any]]:
+        def unbind(
+            _: JsonObject, attempt: Attempt[ModelAnswer[Any]]
+        ) -> Attempt[ModelAnswer[Any]]:
             failure = attempt.result
-            # A subclass means the key, the quota or an outage: the request itself is valid.
-            if isinstance(failure, Failure) and type(failure.error) is PlannerError and name not in self._unbound:
-                self._unbound.add(name)
-                return replace(attempt, result=replace(failure, again=True, after_s=0.0))
-            return attempt
+            # A subclass means the key, the quota or an outage: the request itself is
+            # valid.
+            if not isinstance(failure, Failure) or name in self._unbound:
+                return attempt
+            if type(failure.error) is not PlannerError:
+                return attempt
+            self._unbound.add(name)
+            failure = replace(failure, again=True, after_s=0.0)
+            return replace(attempt, result=failure)
 
-        def requested() -> Answer[Any]:
+        def requested() -> ModelAnswer[Any]:
             return ask(
                 self._service,
                 bound,
@@ -209,8 +315,12 @@ class ServiceJudge(ABC):
         if (answer := answer_in(reply.text, form)) is not None:
             return answer, reply
         again = requested()
-        return answer_in(again.text, form), replace(again, usage=reply.usage + again.usage)
+        reply = replace(again, usage=reply.usage + again.usage)
+        return answer_in(again.text, form), reply
 
 
-def _unreadable(reply: Answer[Any]) -> str:
-    return f"the judge's answer was not the JSON that was asked for, twice; got {reply.text[:200]!r}"
+def _unreadable(reply: ModelAnswer[Any]) -> str:
+    return (
+        "the judge's answer was not the JSON that was asked for, twice; got"
+        f" {reply.text[:200]!r}"
+    )

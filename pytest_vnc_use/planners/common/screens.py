@@ -18,7 +18,9 @@ MAX_KILOBYTES = 200
 
 @dataclass(frozen=True)
 class ImageLimit:
-    """The largest image that a service uses unscaled: its longest side, and how many square patches cover it."""
+    """The largest image that a service uses unscaled: its longest side, and how many
+    square patches cover it.
+    """
 
     max_side: int
     patch: int
@@ -28,15 +30,24 @@ class ImageLimit:
         """Return the largest size of the same shape within the limit, in pixels."""
         longer = max(width, height)
         sides = range(min(self.max_side, longer), 0, -1)
-        sizes = ((max(1, round(width * side / longer)), max(1, round(height * side / longer))) for side in sides)
+        sizes = (
+            (
+                max(1, round(width * side / longer)),
+                max(1, round(height * side / longer)),
+            )
+            for side in sides
+        )
         return next(
             (across, down)
             for across, down in sizes
-            if math.ceil(across / self.patch) * math.ceil(down / self.patch) <= self.patches
+            if math.ceil(across / self.patch) * math.ceil(down / self.patch)
+            <= self.patches
         )
 
     def fit(self, png: bytes) -> bytes:
-        """Return the PNG in the largest size within the limit; unchanged if it has that size."""
+        """Return the PNG in the largest size within the limit; unchanged if it has that
+        size.
+        """
         return resized(png, self.fitted(*png_size(png)))
 
 
@@ -59,7 +70,9 @@ def resized(png: bytes, size: tuple[int, int]) -> bytes:
 
 @dataclass(frozen=True)
 class ScaledScreens:
-    """A planner that gets every screenshot in one size; its points must be on a grid."""
+    """A planner that gets every screenshot in one size; its points must be on a
+    grid.
+    """
 
     planner: Planner
     size: tuple[int, int]
@@ -76,7 +89,9 @@ class ScaledScreens:
         def load(screen: FrameRef) -> bytes:
             return resized(observation.load_png(screen), self.size)
 
-        return self.planner.decide(replace(observation, load_png=load), timeout_s=timeout_s)
+        return self.planner.decide(
+            replace(observation, load_png=load), timeout_s=timeout_s
+        )
 
 
 def halved(png: bytes) -> bytes:

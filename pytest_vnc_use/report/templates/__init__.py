@@ -17,5 +17,7 @@ _TEMPLATES = Environment(
 
 
 def render(name: str, **values: object) -> str:
-    """Return the HTML of a template, `NAME.html.j2` in this directory, with these values."""
+    """Return the HTML of a template, `NAME.html.j2` in this directory, with these
+    values.
+    """
     return _TEMPLATES.get_template(f"{name}.html.j2").render(values)

@@ -7,6 +7,7 @@ const $ = (id) => document.getElementById(id);
 const tests = new Map();
 const questions = new Map();
 const session = { can_run: false, is_running: false, is_paused: false, problem: "" };
+const STARTS = "its desktop and program start, please wait"; // what a test does before its first task
 let selected = "";
 let socket = null;
 let ci = { groups: [], left_out: [] };
@@ -66,7 +67,7 @@ function handleMessage(message) {
     case "test": {
       const previous = tests.get(message.id) ?? { steps: [] };
       const begins = message.state === "running" && previous.state !== "running";
-      tests.set(message.id, { ...previous, ...message, steps: begins ? [] : previous.steps });
+      tests.set(message.id, { ...previous, ...message });
       if (begins && followsRunning) selected = message.id;
       break;
     }
@@ -203,7 +204,7 @@ function renderScreen() {
   $("screen-heading").textContent = test ? selected : "No test selected";
   $("task").textContent = test?.task ?? "";
   const isAsked = [...questions.values()].some((question) => question.about === undefined && question.test === selected);
-  const doing = isAsked ? "waits for your answer" : test?.is_waiting ? "paused before this step" : test?.doing ?? "";
+  const doing = isAsked ? "waits for your answer" : test?.is_waiting ? "paused before this step" : test?.doing || (test?.task ? "" : STARTS);
   $("doing").textContent = test?.state === "running" ? doing : "";
   $("next").disabled = !test?.is_waiting;
   const steps = [...(test?.steps ?? [])].sort((one, other) => one.number - other.number);
@@ -230,23 +231,23 @@ function thumbnail(test) {
   return item;
 }
 
-let shownQuestion = "";
 function renderQuestion() {
   const question = [...questions.values()].find(({ about }) => about === undefined)
     ?? ci.groups.find(({ id }) => id === chosen);
   if (!question) {
-    shownQuestion = "";
+    $("question").dataset.id = "";
     if ($("question").open) $("question").close();
     return;
   }
-  if (shownQuestion === question.id) return;
-  shownQuestion = question.id;
-  const isOfCi = question.about === "ci";
+  if ($("question").dataset.id === question.id) return;
+  $("question").dataset.id = question.id;
+  const isOfCommit = question.about === "commit"; // no user answers
+  const isOfCi = isOfCommit || question.about === "ci";
   const isHeal = Boolean(question.diff);
-  $("question-heading").textContent = question.claim ? `Does this hold now: ${question.claim}` : isHeal ? "A model continued this test in CI" : "The screen differs from its recording";
+  $("question-heading").textContent = question.claim ? `Does this hold now: ${question.claim}` : isHeal ? "A model continued this test in CI" : isOfCommit ? "The recorded screen changed" : "The screen differs from its recording";
   $("question-diff").hidden = !isHeal;
   fillDiff($("question-diff"), question.diff ?? "");
-  $("question-test").textContent = isOfCi ? question.tests.map(({ test }) => test).join(", ") : question.test;
+  $("question-test").textContent = isOfCi ? question.tests.map(({ test }) => test).join("\n") : question.test;
   $("question-problem").textContent = question.problem;
   const acts = [...question.acts.map((act) => `The recording acts there: ${act}`), ...question.moved.map((target) => `It cannot be accepted: ${target}.`)];
   $("question-acts").replaceChildren(...acts.map((act) => createElement("li", act)));
@@ -263,7 +264,11 @@ function renderQuestion() {
   answer("accept").textContent = question.claim ? "Yes, it holds" : isHeal ? "Accept: record these steps" : "Accept: the screen now is right";
   answer("no").textContent = isHeal ? "Reject" : isOfCi ? "Leave it" : "No";
   $("later").hidden = !isOfCi;
+  $("later").textContent = isOfCommit ? "Close" : "Later";
+  $("recorded-name").textContent = isOfCommit ? "before" : "recorded";
+  $("now-name").textContent = isOfCommit ? "after" : "now";
   $("bug-send").textContent = isOfCi ? "Note it" : "Fail the test";
+  for (const kind of ["accept", "bug", "no"]) answer(kind).hidden = isOfCommit;
   answer("mask").hidden = !question.masked_px;
   answer("mask").textContent = `Mask it (${question.masked_px.toLocaleString("en")} px)`;
   const rejected = Object.entries(question.refused);
@@ -284,7 +289,8 @@ function renderChoice(question) {
     if ($("choice").open) $("choice").close();
     return;
   }
-  if ($("choice").open) return;
+  if ($("choice").open && $("choice").dataset.id === question.id) return;
+  $("choice").dataset.id = question.id;
   $("choice-heading").textContent = question.title;
   const choices = [...question.choices, ["no", "Nowhere: the test fails", ""]];
   $("choices").replaceChildren(...choices.map(([kind, text, image]) => {
@@ -292,7 +298,7 @@ function renderChoice(question) {
     if (image) button.prepend(Object.assign(new Image(), { src: `data:image/png;base64,${image}`, alt: "" }));
     return button;
   }));
-  $("choice").showModal();
+  if (!$("choice").open) $("choice").showModal();
 }
 $("choice").oncancel = (event) => event.preventDefault();
 
@@ -300,7 +306,7 @@ const isWhole = () => $("whole").getAttribute("aria-pressed") === "true";
 const cropped = (image, boxes) => crop(image, boxes, isWhole(), image.id === "difference" ? [] : boxes);
 
 function reply(kind, text = "") {
-  send({ type: "answer", id: shownQuestion, kind, text });
+  send({ type: "answer", id: $("question").dataset.id, kind, text });
   chosen = "";
   schedule();
 }

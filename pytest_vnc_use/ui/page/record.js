@@ -17,7 +17,6 @@ let undone = ""; // the test whose last step was undone, until its fresh desktop
 let send = () => {};
 let canvas = null;
 let regions = []; // [{ box: [left, top, right, bottom], claim }]: a mask without a claim
-const held = new Map(); // the keys that are down, by their code
 let button = ""; // the pointer's button that is down
 let move = null; // the newest move that is not sent yet
 let scrolled = { x: 0, y: 0 };
@@ -54,6 +53,7 @@ export function renderRecord(asked, sender, isRunning) {
 function start(asked) {
   leave();
   [regions, question] = [[], asked];
+  $("record").dataset.id = asked.id;
   canvas = screenOf(asked.test).canvas;
   canvas.onpointerdown = press;
   canvas.onpointermove = movePointer;
@@ -78,7 +78,8 @@ function start(asked) {
 function leave() {
   releaseKeys();
   markRegion(false);
-  for (const dialog of [$("record-form"), $("record-paste-form")]) if (dialog.open) dialog.close();
+  openForm(false);
+  if ($("record-paste-form").open) $("record-paste-form").close();
 }
 
 function createElement(name, text = "", properties = {}) {
@@ -111,11 +112,14 @@ function press(event) {
   if (button) return;
   button = BUTTONS[event.button];
   sendMove();
+  noteModifiers(event);
+  sendModifiers();
   if (button) sendInputAt(event.timeStamp, "down", ...at(event), button);
 }
 
 function movePointer(event) {
   if (isMarking()) return drawRegion(event, false);
+  noteModifiers(event);
   if (!move) requestAnimationFrame(sendMove);
   move = at(event);
 }
@@ -140,6 +144,8 @@ function scroll(event) {
   for (const [axis, delta, less, more] of [["y", event.deltaY, "up", "down"], ["x", event.deltaX, "left", "right"]]) {
     scrolled[axis] += delta * scale;
     if (Math.abs(scrolled[axis]) >= WHEEL_CLICK_PX / 2) {
+      noteModifiers(event);
+      sendModifiers();
       sendInput("scroll", ...at(event), scrolled[axis] < 0 ? less : more);
       scrolled[axis] = 0;
     }
@@ -147,29 +153,60 @@ function scroll(event) {
 }
 
 // The keyboard: a textarea that is not seen has the focus, so that a browser composes characters in it.
+// Browsers withhold releases: a Mac those of keys pressed with Cmd, a window manager all that follow alt+tab. So a key counts
+// as pressed and released at once, and of the modifiers what the newest event says. The desktop gets them only with a key, a
+// button or the wheel; Alt or Meta alone once its release is seen.
 
+const MODIFIERS = ["Shift", "Control", "Alt", "Meta", "AltGraph"];
+const INPUT_METHOD = 229; // the `keyCode` of what an input method handles, also after the end of its composition
+const DELETES = { deleteContentBackward: "Backspace", deleteContentForward: "Delete" }; // of a keyboard on the screen
 const keys = $("record-keys");
+const down = new Set(); // the modifiers that are down, as "ControlLeft"
+const sent = new Set(); // those of them that are down on the desktop
+let alone = ""; // Alt or Meta that is down, if nothing else was done since
+let owed = ""; // a key whose character the browser has not given yet
+let layout = null; // what each key makes without modifiers; not in every browser
+navigator.keyboard?.getLayoutMap?.().then((map) => { layout = map; });
 
 keys.onkeydown = (event) => {
-  if (event.key === "Escape" && event.shiftKey) {
+  const { key, code } = event;
+  if (key === "Escape" && event.shiftKey) {
     event.preventDefault();
     releaseKeys();
     $("record-done").focus();
     return;
   }
-  if (event.isComposing || COMPOSES.has(event.key)) return;
+  if (!event.repeat) alone = "";
+  if (event.isComposing) return;
+  if (event.keyCode === INPUT_METHOD || COMPOSES.has(key)) {
+    owed = key;
+    return;
+  }
   event.preventDefault();
-  if (event.key === "AltGraph") releaseKey("ControlLeft"); // Windows sends it before AltGr
-  const chord = (event.ctrlKey || event.altKey || event.metaKey) && !event.getModifierState("AltGraph");
-  const code = event.code || event.key;
-  if (!held.has(code)) held.set(code, [event.key, event.code, chord]);
-  sendInput("key", ...held.get(code), true);
+  sendText(keys.value); // of a composition whose end was withheld
+  noteModifiers(event);
+  if (MODIFIERS.includes(key)) return pressModifier(event);
+  if (owed === "Dead" && /^[a-z]$/i.test(key)) sendInput("unknown", owed); // the accent is lost
+  owed = "";
+  const isText = isCharacter(key) && (isMadeByAlt(event) || !(event.ctrlKey || event.altKey || event.metaKey));
+  if (isText && key.length > 1) return sendText(key);
+  if (isText) lift();
+  else sendModifiers();
+  sendInput("key", key, code, !isText, event.repeat ? "repeat" : "down");
 };
 keys.onkeyup = (event) => {
   event.preventDefault();
-  releaseKey(event.code || event.key);
+  if (owed === "Unidentified" && event.key === owed) sendInput("unknown", owed);
+  if (alone && alone === sided(event)) sendInput("chord", [alone]);
+  alone = "";
+  releaseKey(sided(event));
+  noteModifiers(event);
 };
-keys.addEventListener("compositionend", (event) => sendText(event.data));
+keys.addEventListener("compositionend", () => sendText(keys.value));
+keys.onbeforeinput = ({ inputType, isComposing }) => {
+  owed = "";
+  if (!isComposing && inputType in DELETES) sendInput("key", DELETES[inputType], "", false, "down");
+};
 keys.oninput = (event) => event.isComposing || sendText(keys.value);
 keys.onpaste = (event) => {
   event.preventDefault();
@@ -180,19 +217,70 @@ window.addEventListener("blur", releaseKeys);
 window.addEventListener("beforeunload", (event) => question?.steps.length && event.preventDefault()); // what was done ends with it
 document.addEventListener("visibilitychange", () => document.hidden && releaseKeys());
 
+/** Return a modifier with its side, as `code` names it on a keyboard whose keys are not swapped. */
+const sided = ({ key, code }) => key + (code.endsWith("Right") ? "Right" : "Left");
+const isCharacter = (key) => !/^[A-Z][A-Za-z0-9]+$/.test(key); // a key may make several, as lam-alef
+
+/** Return whether Alt made a character, as Option does on a Mac. Else the key alone makes it too, and it is a chord. */
+function isMadeByAlt({ key, code, altKey, ctrlKey, metaKey, shiftKey }) {
+  if (!altKey || metaKey) return false;
+  if (/^(Mac|iP)/.test(navigator.platform)) return !ctrlKey;
+  const isOfOtherLayout = /\p{L}/u.test(key); // the map has only one
+  return Boolean(layout?.has(code)) && layout.get(code) !== key && !shiftKey && !isOfOtherLayout;
+}
+
+function pressModifier(event) {
+  if (event.repeat) return;
+  releaseKey(sided(event));
+  if (!down.size && ["Alt", "Meta"].includes(event.key)) alone = sided(event);
+  down.add(sided(event));
+}
+
+/** Take over which modifiers are down: their own events may have been withheld. */
+function noteModifiers(event) {
+  for (const name of MODIFIERS) {
+    if (name === event.key) continue;
+    const sides = [`${name}Left`, `${name}Right`];
+    if (!event.getModifierState(name)) sides.forEach(releaseKey);
+    else if (!sides.some((key) => down.has(key))) down.add(sides[0]);
+  }
+}
+
+/** Press the modifiers on the desktop too: they are used. */
+function sendModifiers() {
+  alone = "";
+  for (const key of down) {
+    if (!sent.has(key)) sendModifier(key, "down");
+    sent.add(key);
+  }
+}
+
+const sendModifier = (key, phase) => sendInput("key", key.replace(/Left$|Right$/, ""), key, true, phase);
+
+/** Release the modifiers on the desktop, where a character needs none. */
+function lift() {
+  for (const key of [...sent].reverse()) sendModifier(key, "up");
+  sent.clear();
+}
+
+function releaseKey(key) {
+  if (sent.delete(key)) sendModifier(key, "up");
+  down.delete(key);
+}
+
+/** Release all keys, and end a composition: what comes next elsewhere is not seen by this page. */
+function releaseKeys() {
+  alone = "";
+  sendText(keys.value);
+  lift();
+  down.clear();
+}
+
 function sendText(text) {
   keys.value = "";
-  if (text) sendInput("text", text);
-}
-
-function releaseKey(code) {
-  if (held.has(code)) sendInput("key", ...held.get(code), false);
-  held.delete(code);
-}
-
-/** Release all keys: a release elsewhere is not seen by this page. */
-function releaseKeys() {
-  for (const code of [...held.keys()].reverse()) releaseKey(code);
+  if (!text) return;
+  lift();
+  sendInput("text", text);
 }
 
 // What a browser keeps for itself, pasted text, and the whole screen.
@@ -303,13 +391,20 @@ function radio(name, value, text) {
   return label;
 }
 
+/** Open the questions beside the screen, which then gets no input, or close them. */
+function openForm(on) {
+  $("record-form").open = $("record-screen").inert = $("record-controls").inert = on;
+  if (on) $("record-answers").querySelector("input").focus();
+  else keys.focus({ preventScroll: true });
+}
+
 $("record-done").onclick = () => {
   releaseKeys();
   if (question.by_hand) send({ type: "answer", kind: "done", id: question.id });
-  else $("record-form").showModal();
+  else openForm(true);
 };
-$("record-back").onclick = () => $("record-form").close();
-$("record-form").onclose = () => keys.focus({ preventScroll: true });
+$("record-back").onclick = () => openForm(false);
+$("record-form").onkeydown = (event) => event.key === "Escape" && openForm(false);
 $("record-answers").onsubmit = (event) => {
   event.preventDefault();
   const isAnswered = [...$("record-questions").children].every((fieldset) => fieldset.querySelector(":checked"));
@@ -323,7 +418,7 @@ $("record-answers").onsubmit = (event) => {
     masks: regions.filter(({ claim }) => !claim).map(({ box }) => box),
     regions: Object.fromEntries(regions.filter(({ claim }) => claim).map(({ box, claim }) => [claim, box])),
   });
-  $("record-form").close();
+  openForm(false);
 };
 $("record-undo").title = "Repeat all steps but the last one on a fresh desktop";
 $("record-undo").onclick = () => {

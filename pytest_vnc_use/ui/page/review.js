@@ -1,16 +1,30 @@
-// The drifts of earlier runs, as of a CI job, in groups: what one group shows is the same difference in each of its tests.
+// The drifts of earlier runs, as of a CI job, or what a commit changes, in groups: what one group shows is the same
+// difference in each of its tests.
 
+import { fillDiff } from "./approve.js";
 import { crop } from "./screens.js";
 
 const $ = (id) => document.getElementById(id);
 
 /** Show the groups; `choose` opens the question of a group, `replay` runs its tests here. */
-export function renderGroups({ groups, left_out }, canReplay, choose, replay) {
-  $("ci").hidden = !groups.length && !left_out.length;
-  $("ci-heading").textContent = `Runs to review: ${groups.length} ${groups.length === 1 ? "difference" : "differences"}`;
+export function renderGroups({ groups, left_out, revisions = "", texts = [] }, canReplay, choose, replay) {
+  $("ci").hidden = !groups.length && !left_out.length && !revisions;
+  const title = revisions ? `Recordings changed by ${revisions}` : "Runs to review";
+  $("ci-heading").textContent = `${title}: ${groups.length} ${groups.length === 1 ? "difference" : "differences"} on the screen`;
+  $("texts").replaceChildren(...texts.map(text));
   $("groups").replaceChildren(...groups.map((group) => card(group, canReplay, choose, replay)));
   $("left-out").replaceChildren(...left_out.map((text) => createElement("li", text)));
   $("left-out-heading").hidden = !left_out.length;
+}
+
+/** What changed in one recording beside its screens. */
+function text({ test, diff, accepted }) {
+  const item = createElement("li");
+  const lines = createElement("pre");
+  lines.className = "diff";
+  fillDiff(lines, diff || "only screens changed");
+  item.append(createElement("h3", test), lines, ...accepted.map((sentence) => createElement("p", sentence)));
+  return item;
 }
 
 function card(group, canReplay, choose, replay) {
@@ -21,12 +35,12 @@ function card(group, canReplay, choose, replay) {
   shot.append(image);
   const facts = createElement("div");
   const count = group.tests.length;
-  facts.append(createElement("h3", group.diff ? "1 test that a model continued" : `${count} ${count === 1 ? "test" : "tests"}`), createElement("p", group.problem));
+  facts.append(createElement("h3", group.diff ? "1 test that a model continued" : `${count} ${group.about === "commit" ? "screen" : "test"}${count === 1 ? "" : "s"}`), createElement("p", group.problem));
   const tests = createElement("ul");
   tests.append(...group.tests.map(({ test, result }) => createElement("li", result ? `${test}: ${result}` : test)));
   const controls = createElement("div");
   controls.className = "controls";
-  const review = createElement("button", "Review…");
+  const review = createElement("button", group.about === "commit" ? "Look…" : "Review…");
   review.onclick = () => choose(group.id);
   review.dataset.key = `review ${group.id}`;
   review.disabled = group.tests.every(({ result }) => /^(accepted|masked)/.test(result));

@@ -1,1 +1,3 @@
-"""Tests under disturbances: a world of their own, what is done to it, and what must hold afterwards."""
+"""Tests under disturbances: a world of their own, what is done to it, and what must
+hold afterwards.
+"""

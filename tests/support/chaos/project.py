@@ -1,5 +1,6 @@
-"""What is done to a session, and the twenty tests of one: ten are replayed, ten live, and of both four have a program
-that is broken in a known way. Afterwards there is a line for each thing that is wrong with the results.
+"""What is done to a session, and the twenty tests of one: ten are replayed, ten live,
+and of both four have a program that is broken in a known way. Afterwards there is a
+line for each thing that is wrong with the results.
 """
 
 from __future__ import annotations
@@ -38,23 +39,35 @@ EXPLAINS: dict[str, frozenset[str]] = {
     "kill model": frozenset({"infra", "budget"}),
     "fill disk": frozenset({"infra"}),
 }
-"""Each disturbance, and what a test on a sound program may then be reported as, if it did not pass.
+"""Each disturbance, and what a test on a sound program may then be reported as, if it
+did not pass.
 
-Only the program's own end or standstill may read as `product`: nobody can tell those from a crash.
+Only the program's own end or standstill may read as `product`: nobody can tell those
+from a crash.
 """
 OF_ALL = frozenset({"kill model", "fill disk", "kill worker", "stop worker"})
 """Disturbances that any test of the session may notice; the others hit one desktop."""
-_WEIGHTS = {"kill program": 3, "stop program": 2, "kill worker": 3, "kill X server": 2, "fill disk": 2}
+_WEIGHTS = {
+    "kill program": 3,
+    "stop program": 2,
+    "kill worker": 3,
+    "kill X server": 2,
+    "fill disk": 2,
+}
 """How often a disturbance comes, against 1 for the others."""
 _FOR_EVER = ("stop program", "stop supervisor")
 """What may be stopped for good. Against a stopped worker no test has a limit."""
 _TAKES_S, _LINGERS_S = 2.0, 1.0
-"""How long a disturbance may take until it is noted as done, and how long it is felt after it was undone."""
+"""How long a disturbance may take until it is noted as done, and how long it is felt
+after it was undone.
+"""
 
 
 @dataclass(frozen=True)
 class Action:
-    """A disturbance at a moment of a session; `pick`, from 0 to 1, chooses its target. Without `for_s` it lasts."""
+    """A disturbance at a moment of a session; `pick`, from 0 to 1, chooses its target.
+    Without `for_s` it lasts.
+    """
 
     at_s: float
     kind: str
@@ -68,7 +81,14 @@ def plan(seed: str, seconds: float, every_s: float) -> list[Action]:
     while at_s < seconds:
         kind = chance.choices(kinds, [_WEIGHTS.get(kind, 1) for kind in kinds])[0]
         for_s, never = round(chance.uniform(0.5, 8.0), 3), chance.random() < 0.3
-        actions.append(Action(round(at_s, 3), kind, chance.random(), None if never and kind in _FOR_EVER else for_s))
+        actions.append(
+            Action(
+                round(at_s, 3),
+                kind,
+                chance.random(),
+                None if never and kind in _FOR_EVER else for_s,
+            )
+        )
         at_s += chance.uniform(0.3, 2 * every_s - 0.3)
     return actions
 
@@ -77,7 +97,8 @@ def plan(seed: str, seconds: float, every_s: float) -> list[Action]:
 class Done:
     """A disturbance that happened to `target`, at `done_s` on the monotonic clock.
 
-    `test` is the test whose desktop was hit; None if it was one of all tests, or no test's program was there.
+    `test` is the test whose desktop was hit; None if it was one of all tests, or no
+    test's program was there.
     """
 
     action: Action
@@ -86,26 +107,51 @@ class Done:
     done_s: float = field(default_factory=time.monotonic)
 
     def touches(self, number: int, times: Sequence[tuple[float, float]]) -> bool:
-        """Return whether a test that ran at these times, from and to, may have noticed it; none are known if empty.
+        """Return whether a test that ran at these times, from and to, may have noticed
+        it; none are known if empty.
 
         What hit a desktop without a program may show in the next test there.
         """
         if self.test is not None:
             return self.test == number
         from_s = self.done_s - _TAKES_S
-        to_s = self.done_s + (self.action.for_s or 0.0) + _LINGERS_S if self.action.kind in OF_ALL else math.inf
-        return not times or any(started_s <= to_s and from_s <= ended_s for started_s, ended_s in times)
+        to_s = (
+            self.done_s + (self.action.for_s or 0.0) + _LINGERS_S
+            if self.action.kind in OF_ALL
+            else math.inf
+        )
+        return not times or any(
+            started_s <= to_s and from_s <= ended_s for started_s, ended_s in times
+        )
 
 
-def explained(done: Sequence[Done], number: int, times: Sequence[tuple[float, float]] = ()) -> set[str]:
-    return {triage for hit in done if hit.touches(number, times) for triage in EXPLAINS[hit.action.kind]}
+def explained(
+    done: Sequence[Done], number: int, times: Sequence[tuple[float, float]] = ()
+) -> set[str]:
+    return {
+        triage
+        for hit in done
+        if hit.touches(number, times)
+        for triage in EXPLAINS[hit.action.kind]
+    }
 
 
 PROGRAM = Path(__file__).with_name("order.sh")
 FIRST = {"replayed": 1, "live": 11}
 """The numbers of tests, ten of each kind at most, begin here."""
-BROKEN = {3: "total", 5: "file", 7: "effect", 9: "shown", 13: "total", 15: "file", 17: "effect", 19: "shown"}
-"""The fault of each test whose program is broken; `shown` is seen by a claim or a gate alone."""
+BROKEN = {
+    3: "total",
+    5: "file",
+    7: "effect",
+    9: "shown",
+    13: "total",
+    15: "file",
+    17: "effect",
+    19: "shown",
+}
+"""The fault of each test whose program is broken; `shown` is seen by a claim or a gate
+alone.
+"""
 CLAIMED = (11, 12, 19)
 """Live tests with a claim besides the body."""
 INI = """[pytest]
@@ -119,7 +165,9 @@ vnc_record = replay
 """
 """`vnc_record` on the command line would overrule the markers of live tests."""
 LONGEST_TEST_S = 100.0
-"""More than all limits together that one test may run into: lease, start, connection, run, claims, end."""
+"""More than all limits together that one test may run into: lease, start, connection,
+run, claims, end.
+"""
 TEST = """
 import pytest
 
@@ -141,11 +189,17 @@ def pytest_runtest_logstart(nodeid):
 def pytest_runtest_logfinish(nodeid):
     note(nodeid, "ended")
 """
-"""A conftest.py: each worker notes when a test starts and ends, by a clock that is never moved."""
+"""A conftest.py: each worker notes when a test starts and ends, by a clock that is
+never moved.
+"""
 _OF_OTHERS = ("pytest-of-", "xterm")
-"""What pytest keeps on purpose, and the scratch file of an xterm that was killed as it started."""
+"""What pytest keeps on purpose, and the scratch file of an xterm that was killed as it
+started.
+"""
 _GONE_WITHIN_S = 25.0
-"""How long what a session started may take to end after it: its supervisors end what its workers left."""
+"""How long what a session started may take to end after it: its supervisors end what
+its workers left.
+"""
 
 
 @dataclass(frozen=True)
@@ -163,7 +217,11 @@ class Project:
     @property
     def ids(self) -> dict[str, int]:
         """The number of each test by its id."""
-        return {f"test_{name}.py::test_{number:02}": number for name in FIRST for number in self._numbers(name)}
+        return {
+            f"test_{name}.py::test_{number:02}": number
+            for name in FIRST
+            for number in self._numbers(name)
+        }
 
     def _numbers(self, name: str) -> range:
         return range(FIRST[name], FIRST[name] + self.tests)
@@ -174,10 +232,14 @@ class Project:
             file.unlink(missing_ok=True)
 
     def times(self) -> dict[str, list[tuple[float, float]]]:
-        """Return when each test ran, from and to; to infinity where its worker was killed in it."""
+        """Return when each test ran, from and to; to infinity where its worker was
+        killed in it.
+        """
         found: dict[str, list[tuple[float, float]]] = {}
         path = self.path / "times.jsonl"
-        for test, word, at_s in map(json.loads, path.read_text().splitlines() if path.exists() else ()):
+        for test, word, at_s in map(
+            json.loads, path.read_text().splitlines() if path.exists() else ()
+        ):
             times = found.setdefault(test, [])
             if word == "started":
                 times.append((at_s, math.inf))
@@ -186,12 +248,16 @@ class Project:
         return found
 
     def write(self) -> None:
-        """Write the tests; the programs are not broken yet, so that recordings can be made."""
+        """Write the tests; the programs are not broken yet, so that recordings can be
+        made.
+        """
         self.path.mkdir()
         (self.path / "pytest.ini").write_text(INI)
         (self.path / "conftest.py").write_text(NOTES)
         for name in FIRST:
-            (self.path / f"test_{name}.py").write_text("".join(map(self._test, self._numbers(name))))
+            (self.path / f"test_{name}.py").write_text(
+                "".join(map(self._test, self._numbers(name)))
+            )
 
     def break_programs(self) -> None:
         for number, fault in BROKEN.items():
@@ -211,12 +277,19 @@ class Project:
 
 
 def environment(model_url: str) -> dict[str, str]:
-    own = {"GOOGLE_API_KEY": API_KEY, "GOOGLE_GEMINI_BASE_URL": model_url, "VNC_USE_WATCH": "false"}
+    own = {
+        "GOOGLE_API_KEY": API_KEY,
+        "GOOGLE_GEMINI_BASE_URL": model_url,
+        "VNC_USE_WATCH": "false",
+    }
     return {**own, "VNC_USE_REHEARSE": "0", "CI": "", "PYTHONUNBUFFERED": "1"}
 
 
-def wrong_results(project: Project, code: int, done: Sequence[Done], came: Counter[str]) -> Iterator[str]:
-    """Yield what is wrong with the results: a test not listed once, passed or blamed wrongly, or too long; lost runs.
+def wrong_results(
+    project: Project, code: int, done: Sequence[Done], came: Counter[str]
+) -> Iterator[str]:
+    """Yield what is wrong with the results: a test not listed once, passed or blamed
+    wrongly, or too long; lost runs.
 
     Count in `came` how often each result and triage came.
     """
@@ -238,17 +311,28 @@ def wrong_results(project: Project, code: int, done: Sequence[Done], came: Count
             yield from _wrong_test(test, number, done, times.get(test["test"], []))
     if code < 0 or any(test["result"] != "passed" for test in tests) != (code != 0):
         yield f"the session ended with {code}, and the results are {dict(came)}"
-    named = Counter(Path(run["directory"]).name for test in tests for run in test["runs"])
+    named = Counter(
+        Path(run["directory"]).name for test in tests for run in test["runs"]
+    )
     there = Counter(path.parent.name for path in project.runs.glob("*/trace.jsonl"))
     for each in sorted({*named, *there}):
         if named[each] != there[each]:
-            yield f"the run directory {each} is in {named[each]} results, and there {there[each]} times"
+            yield (
+                f"the run directory {each} is in {named[each]} results, and there"
+                f" {there[each]} times"
+            )
 
 
 def _wrong_test(
-    test: dict[str, Any], number: int, done: Sequence[Done], times: Sequence[tuple[float, float]]
+    test: dict[str, Any],
+    number: int,
+    done: Sequence[Done],
+    times: Sequence[tuple[float, float]],
 ) -> Iterator[str]:
-    shown = f"{test['test']}: {test['result']}, {test['triage']} ({test['rule']}; {test['message'][:200]})"
+    shown = (
+        f"{test['test']}: {test['result']}, {test['triage']} ({test['rule']};"
+        f" {test['message'][:200]})"
+    )
     if number in BROKEN:
         if test["result"] == "passed":
             yield f"passed with a broken program: {shown}"
@@ -257,22 +341,35 @@ def _wrong_test(
         if test["triage"] not in allowed:
             yield f"nothing that was done explains more than {sorted(allowed)}: {shown}"
     attempts = 1 + len(test["retried_for"])
-    stopped_s = sum(each.action.for_s or 0.0 for each in done if each.action.kind == "stop worker")
-    if test["duration_s"] > LONGEST_TEST_S * attempts + stopped_s:  # No limit continues while a worker is stopped.
+    stopped_s = sum(
+        each.action.for_s or 0.0 for each in done if each.action.kind == "stop worker"
+    )
+    # No limit continues while a worker is stopped.
+    if test["duration_s"] > LONGEST_TEST_S * attempts + stopped_s:
         yield f"took {test['duration_s']:.0f} s: {shown}"
 
 
 def left_over(own: Callable[[], set[int]], files_before: set[Path]) -> list[str]:
-    """Return the processes and files that stay after a session; wait until they are gone, but not for ever."""
+    """Return the processes and files that stay after a session; wait until they are
+    gone, but not for ever.
+    """
     until_s = time.monotonic() + _GONE_WITHIN_S
     while True:
         stay = [process for process in processes() if process.pid not in own()]
-        new = sorted(path for path in files() - files_before if not path.name.startswith(_OF_OTHERS))
+        new = sorted(
+            path
+            for path in files() - files_before
+            if not path.name.startswith(_OF_OTHERS)
+        )
         if not (stay or new) or time.monotonic() > until_s:
             break
         time.sleep(0.1)  # what is left has no parent that could report its end
     return [
-        *(f"process {process.pid} stays: {' '.join(process.argv)[:150] or process.name}" for process in stay),
+        *(
+            f"process {process.pid} stays:"
+            f" {' '.join(process.argv)[:150] or process.name}"
+            for process in stay
+        ),
         *(f"the file {path} stays" for path in new),
     ]
 
@@ -280,12 +377,18 @@ def left_over(own: Callable[[], set[int]], files_before: set[Path]) -> list[str]
 _BALLAST = SMALL / "ballast"
 _WORKER = "import sys;exec(eval(sys.stdin.readline()))"
 """What execnet, below pytest-xdist, starts Python with."""
-_NAMES = {"X server": "Xtigervnc", "window manager": "openbox", "supervisor": "vnc-supervisor"}
+_NAMES = {
+    "X server": "Xtigervnc",
+    "window manager": "openbox",
+    "supervisor": "vnc-supervisor",
+}
 _SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 
 class Model:
-    """The model's fake server, behind a link whose port stays when it is started again."""
+    """The model's fake server, behind a link whose port stays when it is started
+    again.
+    """
 
     def __init__(self, broken: Path) -> None:
         self._command = [sys.executable, "-m", "support.chaos.model", str(broken)]
@@ -298,21 +401,27 @@ class Model:
             self._start()
 
     def _start(self) -> None:
-        self.process = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True, env=with_tests())
+        self.process = subprocess.Popen(
+            self._command, stdout=subprocess.PIPE, text=True, env=with_tests()
+        )
         assert self.process.stdout
         self._link.targets = [self.process.stdout.readline().strip()]
 
 
 @dataclass
 class Arena:
-    """The things that a session may lose. `controller` is the id of its first process."""
+    """The things that a session may lose. `controller` is the id of its first
+    process.
+    """
 
     model: Model
     controller: int = 0
     due: list[tuple[float, Callable[[], object]]] = field(default_factory=list)
 
     def disturb(self, action: Action) -> Done | None:
-        """Perform an action now, and note when it is undone. Return None if there was nothing to hit."""
+        """Perform an action now, and note when it is undone. Return None if there was
+        nothing to hit.
+        """
         verb, _, what = action.kind.partition(" ")
         if action.kind == "fill disk":
             self._later(action, partial(_BALLAST.unlink, missing_ok=True))
@@ -348,23 +457,37 @@ class Arena:
     def _is(self, what: str, process: Process) -> bool:
         match what:
             case "worker":
-                return process.parent == self.controller and _WORKER in process.argv and _has_greeted(process)
+                return (
+                    process.parent == self.controller
+                    and _WORKER in process.argv
+                    and _has_greeted(process)
+                )
             case "program":
                 return _is_program(process)
-        return process.name == _NAMES[what] and (what != "X server" or _has_display(process))
+        return process.name == _NAMES[what] and (
+            what != "X server" or _has_display(process)
+        )
 
 
 def _has_greeted(worker: Process) -> bool:
-    """Return whether it has loaded a library; pytest-xdist ends with an error if a worker ends before it greets."""
+    """Return whether it has loaded a library; pytest-xdist ends with an error if a
+    worker ends before it greets.
+    """
     with suppress(OSError):
         return "site-packages" in Path(f"/proc/{worker.pid}/maps").read_text()
     return False
 
 
 def _has_display(server: Process) -> bool:
-    """Return whether it has printed its display's number; before that nobody can know which files it leaves."""
+    """Return whether it has printed its display's number; before that nobody can know
+    which files it leaves.
+    """
     with suppress(OSError):
-        locks = [lock for lock in Path("/tmp").glob(".X*-lock") if int(lock.read_text()) == server.pid]
+        locks = [
+            lock
+            for lock in Path("/tmp").glob(".X*-lock")
+            if int(lock.read_text()) == server.pid
+        ]
         return any(time.time() - lock.stat().st_mtime > _LINGERS_S for lock in locks)
     return False
 
@@ -375,7 +498,9 @@ def _send(pid: int, number: int) -> None:
 
 
 def _test_of(process: Process) -> int | None:
-    """Return the number of the test on whose desktop a process is; None if no test's program is there now."""
+    """Return the number of the test on whose desktop a process is; None if no test's
+    program is there now.
+    """
     programs = [program for program in processes() if _is_program(program)]
     if _is_program(process):
         found = [process]
@@ -383,7 +508,9 @@ def _test_of(process: Process) -> int | None:
         found = [program for program in programs if program.parent == process.pid]
     else:
         home = process.environment().get("HOME", "")
-        found = [program for program in programs if program.environment().get("HOME") == home]
+        found = [
+            program for program in programs if program.environment().get("HOME") == home
+        ]
     return int(found[0].argv[-2]) if found else None
 
 

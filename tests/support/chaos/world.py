@@ -1,5 +1,6 @@
-"""A world of its own for what is disturbed: namespaces of processes, files and network, which vanish with their first
-process. Nothing else can be hit, and nothing stays behind unseen.
+"""A world of its own for what is disturbed: namespaces of processes, files and network,
+which vanish with their first process. Nothing else can be hit, and nothing stays behind
+unseen.
 """
 
 from __future__ import annotations
@@ -17,7 +18,15 @@ from support.paths import ROOT, TESTS
 
 SMALL = Path("/tmp/small")
 """A disk that can be filled."""
-_FLAGS = ("--mount", "--net", "--pid", "--ipc", "--fork", "--mount-proc", "--kill-child=SIGKILL")
+_FLAGS = (
+    "--mount",
+    "--net",
+    "--pid",
+    "--ipc",
+    "--fork",
+    "--mount-proc",
+    "--kill-child=SIGKILL",
+)
 
 
 def inside_command(command: Sequence[str]) -> list[str]:
@@ -26,23 +35,40 @@ def inside_command(command: Sequence[str]) -> list[str]:
 
 
 def why_not() -> str:
-    tried = inside_command(["sh", "-c", "mount -t tmpfs none /mnt && ip link set lo up"])
+    tried = inside_command(
+        ["sh", "-c", "mount -t tmpfs none /mnt && ip link set lo up"]
+    )
     try:
-        done = subprocess.run(tried, capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run(
+            tried, capture_output=True, text=True, timeout=20, check=False
+        )
     except OSError as exc:
         return str(exc)
-    return "" if done.returncode == 0 else done.stderr.strip() or f"unshare ended with {done.returncode}"
+    return (
+        ""
+        if done.returncode == 0
+        else done.stderr.strip() or f"unshare ended with {done.returncode}"
+    )
 
 
 def with_tests() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])}
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")]),
+    }
 
 
 def settle_in() -> None:
-    """Make this world's own /tmp, small disk and loopback. What is needed of the old /tmp is there again."""
+    """Make this world's own /tmp, small disk and loopback. What is needed of the old
+    /tmp is there again.
+    """
     new = Path(tempfile.mkdtemp())
     _do("mount", "-t", "tmpfs", "-o", "mode=1777,size=1g", "none", str(new))
-    for needed in {Path(sys.prefix).resolve(), ROOT, *map(Path, os.environ.get("PYTHONPATH", "").split(":"))}:
+    for needed in {
+        Path(sys.prefix).resolve(),
+        ROOT,
+        *map(Path, os.environ.get("PYTHONPATH", "").split(":")),
+    }:
         if needed.is_relative_to("/tmp") and needed.is_dir():
             there = new / needed.relative_to("/tmp")
             there.mkdir(parents=True, exist_ok=True)
@@ -74,11 +100,18 @@ class Process:
 
     def environment(self) -> dict[str, str]:
         """Return its environment when it started; empty once it has ended."""
-        return dict(pair.split("=", 1) for pair in self._strings("environ") if "=" in pair)
+        return dict(
+            pair.split("=", 1) for pair in self._strings("environ") if "=" in pair
+        )
 
     def _strings(self, file: str) -> list[str]:
         with suppress(OSError):
-            return Path(f"/proc/{self.pid}/{file}").read_bytes().decode("utf-8", "replace").split("\0")[:-1]
+            return (
+                Path(f"/proc/{self.pid}/{file}")
+                .read_bytes()
+                .decode("utf-8", "replace")
+                .split("\0")[:-1]
+            )
         return []
 
 
@@ -86,17 +119,26 @@ def _every_process() -> Iterator[Process]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):  # it has ended meanwhile
-                head, _, rest = (entry / "stat").read_text(errors="replace").rpartition(")")
+                head, _, rest = (
+                    (entry / "stat").read_text(errors="replace").rpartition(")")
+                )
                 state, parent = rest.split()[:2]
-                yield Process(int(entry.name), int(parent), head.partition("(")[2], state)
+                yield Process(
+                    int(entry.name), int(parent), head.partition("(")[2], state
+                )
 
 
 def processes() -> list[Process]:
-    return sorted((each for each in _every_process() if each.state not in "ZX"), key=lambda process: process.pid)
+    return sorted(
+        (each for each in _every_process() if each.state not in "ZX"),
+        key=lambda process: process.pid,
+    )
 
 
 def reap(own: set[int]) -> None:
-    """Wait for what ended after its parent, and is a child of the first process now; who started `own` waits for it."""
+    """Wait for what ended after its parent, and is a child of the first process now;
+    who started `own` waits for it.
+    """
     for each in _every_process():
         if each.pid not in own and each.state == "Z" and each.parent == os.getpid():
             os.waitpid(each.pid, os.WNOHANG)

@@ -4,5 +4,6 @@ from support.fuzzing import directories, models, screens
 from support.fuzzing.trial import Target
 
 TARGETS: dict[str, Target] = {
-    target.name: target for target in (*directories.TARGETS, *models.TARGETS, *screens.TARGETS)
+    target.name: target
+    for target in (*directories.TARGETS, *models.TARGETS, *screens.TARGETS)
 }

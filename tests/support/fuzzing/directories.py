@@ -24,25 +24,37 @@ from pytest_vnc_use.cli.policy import replay_rulings
 from pytest_vnc_use.demonstrate.codegen import proposed_test
 from pytest_vnc_use.errors import RunDirectoryError
 from pytest_vnc_use.recordings.format import screens
-from pytest_vnc_use.recordings.store import load
+from pytest_vnc_use.recordings.store import FILE, load
 from pytest_vnc_use.report.annotate import mark_action
 from pytest_vnc_use.report.markdown import run_markdown
 from pytest_vnc_use.report.pages import write_report
 from pytest_vnc_use.report.results import figures_of
 from pytest_vnc_use.report.sessions import find_runs, results_beside
-from pytest_vnc_use.runs.directory import FinishedTest, RunDirectory, read_exchanges, read_trace, write_finished_test
+from pytest_vnc_use.runs.directory import (
+    FinishedTest,
+    RunDirectory,
+    read_exchanges,
+    read_trace,
+    write_finished_test,
+)
 from pytest_vnc_use.runs.transcript import line_of, summary_of
 from pytest_vnc_use.safety.policy_file import load_policy
 from support.fuzzing.trial import Target, Try, hostile, mutated, mutated_json
 from support.paths import EXAMPLES
 
-_RECORDED = EXAMPLES / "__vnc_recordings__" / "test_shop" / "test_sign_in.json"
+_RECORDED = EXAMPLES / "__vnc_recordings__" / "test_shop" / "test_sign_in" / FILE
 
 
 def _png(width: int, height: int, data: bytes) -> bytes:
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     chunks = ((b"IHDR", head), (b"IDAT", data), (b"IEND", b""))
-    packed = (struct.pack(">I", len(of)) + kind + of + struct.pack(">I", zlib.crc32(kind + of)) for kind, of in chunks)
+    packed = (
+        struct.pack(">I", len(of))
+        + kind
+        + of
+        + struct.pack(">I", zlib.crc32(kind + of))
+        for kind, of in chunks
+    )
     return b"\x89PNG\r\n\x1a\n" + b"".join(packed)
 
 
@@ -58,7 +70,10 @@ def _images() -> tuple[bytes, ...]:
     bomb = zlib.compress(bytes(60_000_000), 9)
     return (
         *(_saved(form) for form in ("PNG", "GIF", "WEBP", "TIFF")),
-        *(_png(width, height, bomb) for width, height in ((65535, 65535), (6_000, 6_000), (4, 4))),
+        *(
+            _png(width, height, bomb)
+            for width, height in ((65535, 65535), (6_000, 6_000), (4, 4))
+        ),
         _png(2**31 - 1, 1, b""),
     )
 
@@ -73,37 +88,79 @@ def _replace_by_oddity(random: Random, path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     path.unlink(missing_ok=True)
-    elsewhere = random.choice(("/dev/zero", "/etc/passwd", path.name, path.parent.parent / "elsewhere"))
-    random.choice((lambda: os.mkfifo(path), path.mkdir, lambda: path.symlink_to(elsewhere)))()
+    elsewhere = random.choice(
+        ("/dev/zero", "/etc/passwd", path.name, path.parent.parent / "elsewhere")
+    )
+    random.choice(
+        (lambda: os.mkfifo(path), path.mkdir, lambda: path.symlink_to(elsewhere))
+    )()
 
 
 def _write_run(runs: Path) -> Path:
     directory = RunDirectory.create(runs, "run")
     actions: tuple[t.Action, ...] = (
-        *(t.Click(1, 2), t.Drag(1, 2, 3, 4), t.Scroll(5, 5, "down"), t.TypeText("hello", 3, 4)),
+        *(
+            t.Click(1, 2),
+            t.Drag(1, 2, 3, 4),
+            t.Scroll(5, 5, "down"),
+            t.TypeText("hello", 3, 4),
+        ),
         *(t.KeyCombo(("ctrl", "a")), t.CallFunction("f", {"a": [1]})),
     )
     pngs = _saved("PNG"), _saved("PNG", colour=40)
-    frames = [directory.store(t.Frame(t.FrameRef(hashlib.sha256(png).hexdigest(), 40, 30), png)) for png in pngs]
+    frames = [
+        directory.store(
+            t.Frame(t.FrameRef(hashlib.sha256(png).hexdigest(), 40, 30), png)
+        )
+        for png in pngs
+    ]
     started_at, claims = "2026-01-02T03:04:05+00:00", ("it is open",)
     directory.append(
-        t.RunStarted("run", "Open the basket", started_at, "scripted", frames[0], expect=claims, test_id="a.py::b")
+        t.RunStarted(
+            "run",
+            "Open the basket",
+            started_at,
+            "scripted",
+            frames[0],
+            expect=claims,
+            test_id="a.py::b",
+        )
     )
     ruling = t.Ruling("allow", "harmless")
     for number, action in enumerate(actions, 1):
         wish = t.Confirmation("really?", "DATA") if number == 2 else None
         proposal = t.Proposal(action, "why", {"name": "x", "args": {"x": 1}}, wish)
-        decision = t.Decision("act", "words", (proposal,), "model-1", t.Usage(10, 2, 3, 4), {"parts": []})
+        decision = t.Decision(
+            "act", "words", (proposal,), "model-1", t.Usage(10, 2, 3, 4), {"parts": []}
+        )
         directory.append(t.TurnDecided(number, decision, 1.5))
         sent = {"messages": [{"a": 1}] * number}
-        directory.append(t.ModelExchange("planner", 1, sent, {"b": 2}, 0.5, usage=t.Usage(3), dollars=0.1))
+        directory.append(
+            t.ModelExchange(
+                "planner", 1, sent, {"b": 2}, 0.5, usage=t.Usage(3), dollars=0.1
+            )
+        )
         directory.append(t.StepStarted(number, number, proposal, ruling))
-        step = t.Step(number, number, proposal, ruling, frames[number % 2], frames[(number + 1) % 2])
+        step = t.Step(
+            number,
+            number,
+            proposal,
+            ruling,
+            frames[number % 2],
+            frames[(number + 1) % 2],
+        )
         directory.append(t.StepFinished(step))
-    directory.append(t.ApprovalRequest(7, t.Proposal(t.Click(1, 1), "why"), t.Ruling("ask", "rule")))
-    directory.append(t.Judged(t.Verdict("it is open", "holds", "because", None, frames[0], "m")))
+    directory.append(
+        t.ApprovalRequest(7, t.Proposal(t.Click(1, 1), "why"), t.Ruling("ask", "rule"))
+    )
+    directory.append(
+        t.Judged(t.Verdict("it is open", "holds", "because", None, frames[0], "m"))
+    )
     directory.append(t.RunEnded(t.Outcome.DONE, "it is open"))
-    write_finished_test(directory.path, FinishedTest("a.py::b", "failed", triage="product", message="m", failure="f"))
+    write_finished_test(
+        directory.path,
+        FinishedTest("a.py::b", "failed", triage="product", message="m", failure="f"),
+    )
     return directory.path
 
 
@@ -119,19 +176,25 @@ def _change_lines(random: Random, file: Path) -> None:
 
 
 def _change_image(random: Random, run: Path) -> None:
-    """Put an image into the run, under a name that is right for it, in the place of another."""
+    """Put an image into the run, under a name that is right for it, in the place of
+    another.
+    """
     old, new = random.choice([*(run / "screens").iterdir()]), _any_image(random)
     trace, digest = run / "trace.jsonl", hashlib.sha256(new).hexdigest()
     text = trace.read_text("utf-8", "replace").replace(old.stem, digest)
     if new[:4] == b"\x89PNG" and random.random() < 0.8:
         width, height = struct.unpack(">II", new[16:24].ljust(8, b"\0"))
-        text = text.replace('"width":40,"height":30', f'"width":{width},"height":{height}')
+        text = text.replace(
+            '"width":40,"height":30', f'"width":{width},"height":{height}'
+        )
     trace.write_text(text)
     (run / "screens" / f"{digest}.png").write_bytes(new)
 
 
 def _malform(random: Random, run: Path) -> None:
-    file = run / random.choice(("exchanges.jsonl", "result.json", "trace.jsonl", "trace.jsonl"))
+    file = run / random.choice(
+        ("exchanges.jsonl", "result.json", "trace.jsonl", "trace.jsonl")
+    )
     match random.randrange(6):
         case 0:
             file.write_bytes(mutated(random, file.read_bytes()))
@@ -139,7 +202,9 @@ def _malform(random: Random, run: Path) -> None:
             _change_image(random, run)
         case 2:
             others = ("screens", "page", "index.html", "execution.json")
-            _replace_by_oddity(random, random.choice((file, *(run / name for name in others))))
+            _replace_by_oddity(
+                random, random.choice((file, *(run / name for name in others)))
+            )
         case _:
             _change_lines(random, file)
 
@@ -161,10 +226,13 @@ def _runs(read: Callable[[Random, Path], None], directory: Path) -> Iterator[Try
 def _read_run(random: Random, run: Path) -> None:
     line_of(run)
     figures_of(run)
-    for read in (lambda each: read_trace(each, []), lambda each: list(read_exchanges(each))):
+    for read in (
+        lambda each: read_trace(each, []),
+        lambda each: list(read_exchanges(each)),
+    ):
         with suppress(RunDirectoryError):
             read(run)
-    list(replay_rulings(load_policy("strict"), [run]))
+    list(replay_rulings(load_policy("strict"), run))
     trace = read_trace(run)
     summary_of(trace)
     ast.parse(proposed_test(trace, "a_test"))
@@ -178,7 +246,12 @@ def _report_run(random: Random, run: Path) -> None:
     if random.random() < 0.3:
         run_markdown(run, place)
     else:
-        write_report(find_runs([place]), place / "out", results_beside([place]), one_file=random.random() < 0.5)
+        write_report(
+            find_runs([place]),
+            place / "out",
+            results_beside([place]),
+            one_file=random.random() < 0.5,
+        )
 
 
 @contextmanager
@@ -187,20 +260,25 @@ def _recordings(directory: Path) -> Iterator[Try]:
 
     def attempt(random: Random) -> None:
         with TemporaryDirectory(dir=directory) as place:
-            file = Path(place, "a.json")
-            shutil.copytree(_RECORDED.with_suffix(""), file.with_suffix(""))
+            file = Path(place, "a", FILE)
+            shutil.copytree(_RECORDED.parent, file.parent)
             _malform_recording(random, file, seed)
             recording = load(file)
             for screen in screens(recording) if recording else ():
                 screen.pixels()
-                for variant in (variant for region in screen.dynamic for variant in region.variants):
+                for variant in (
+                    variant for region in screen.dynamic for variant in region.variants
+                ):
                     variant.pixels()
 
     yield attempt
 
 
 def _malform_recording(random: Random, file: Path, seed: object) -> None:
-    text, image = json.dumps(seed), random.choice(sorted(file.with_suffix("").iterdir()))
+    text, image = (
+        json.dumps(seed),
+        random.choice(sorted(file.parent.glob("*.webp"))),
+    )
     match random.randrange(6):
         case 0 | 1:
             text = json.dumps(mutated_json(random, seed))
@@ -208,13 +286,19 @@ def _malform_recording(random: Random, file: Path, seed: object) -> None:
             text = mutated(random, text.encode()).decode("utf-8", "replace")
         case 3:
             new = _any_image(random)
-            name = f"x-{hashlib.sha256(new).hexdigest()[:12]}.webp"
-            (image.parent / name).write_bytes(new)
-            text = text.replace(image.name, name)
+            old, digest = (
+                hashlib.sha256(content).hexdigest()[:12]
+                for content in (image.read_bytes(), new)
+            )
+            image.write_bytes(new)
+            text = text.replace(old, digest)
         case 4:
             _replace_by_oddity(random, image)
         case _:
-            text = text.replace(image.name, str(hostile(random))[:300].replace('"', "").replace("\\", ""))
+            text = text.replace(
+                image.name,
+                str(hostile(random))[:300].replace('"', "").replace("\\", ""),
+            )
     file.write_bytes(text.encode("utf-8", "replace"))
     if random.random() < 0.03:
         _replace_by_oddity(random, file)

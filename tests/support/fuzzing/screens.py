@@ -1,4 +1,6 @@
-"""VNC servers that mean harm: what they say is made of right messages, changed; the client is the real one."""
+"""VNC servers that mean harm: what they say is made of right messages, changed; the
+client is the real one.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,20 @@ def _bomb() -> bytes:
 
 
 def _rectangle(random: Random) -> bytes:
-    width, height = (random.choice(_SIZES) if random.random() < 0.3 else random.randint(0, 64) for _ in range(2))
-    x, y = (random.choice(_SIZES) if random.random() < 0.1 else random.choice((0, 0, 1, 7)) for _ in range(2))
-    pixels = rfb.image(random.randint(1, 64), random.randint(1, 64), random.choice((1, 2, 4, 16)), random.randrange(99))
+    width, height = (
+        random.choice(_SIZES) if random.random() < 0.3 else random.randint(0, 64)
+        for _ in range(2)
+    )
+    x, y = (
+        random.choice(_SIZES) if random.random() < 0.1 else random.choice((0, 0, 1, 7))
+        for _ in range(2)
+    )
+    pixels = rfb.image(
+        random.randint(1, 64),
+        random.randint(1, 64),
+        random.choice((1, 2, 4, 16)),
+        random.randrange(99),
+    )
     encoding, data = rfb.RAW, random.randbytes(min(4 * width * height, 20_000))
     match random.randrange(8):
         case 0:
@@ -36,13 +49,22 @@ def _rectangle(random: Random) -> bytes:
         case 1:
             encoding, data = rfb.ZRLE, struct.pack(">I", len(_bomb())) + _bomb()
         case 2:
-            encoding, data = rfb.TIGHT, b"\0" + rfb.compact_length(len(_bomb())) + _bomb()
+            encoding, data = (
+                rfb.TIGHT,
+                b"\0" + rfb.compact_length(len(_bomb())) + _bomb(),
+            )
         case 3:
-            return rfb.rectangle(0, 0, width, height, rfb.DESKTOP_SIZE) * random.choice((1, 50))
+            return rfb.rectangle(0, 0, width, height, rfb.DESKTOP_SIZE) * random.choice(
+                (1, 50)
+            )
         case 4:
             encoding, data = random.choice(_UNKNOWN), b""
         case 5:
-            return rfb.drawn(pixels, rfb.ZRLE, rfb.ZrleStream().encode(pixels, random.choice(("raw", "runs"))))
+            return rfb.drawn(
+                pixels,
+                rfb.ZRLE,
+                rfb.ZrleStream().encode(pixels, random.choice(("raw", "runs"))),
+            )
         case 6:
             way = random.choice(("fill", "copy", "palette", "gradient"))
             return rfb.drawn(pixels, rfb.TIGHT, rfb.TightStream().encode(pixels, way))
@@ -52,21 +74,36 @@ def _rectangle(random: Random) -> bytes:
 def _message(random: Random) -> bytes:
     match random.randrange(5):
         case 0:
-            return rfb.cut_text(random.choice(_LENGTHS), random.randbytes(random.choice((0, 4, 5, 5000))))
+            return rfb.cut_text(
+                random.choice(_LENGTHS),
+                random.randbytes(random.choice((0, 4, 5, 5000))),
+            )
         case 1:
             return rfb.BELL * random.choice((1, 2000))
         case 2:
             return rfb.update() * random.choice((1, 3000))
     found = [_rectangle(random) for _ in range(random.randint(1, 5))]
-    return struct.pack(">BxH", 0, random.choice((len(found), len(found), 65535))) + b"".join(found)
+    return struct.pack(
+        ">BxH", 0, random.choice((len(found), len(found), 65535))
+    ) + b"".join(found)
 
 
 def _session(random: Random) -> bytes:
-    """Return all that a server says: a greeting and a first screen, then messages, some of it changed."""
-    size = (64, 64) if random.random() < 0.8 else (random.choice(_SIZES), random.choice(_SIZES))
-    greeting = rfb.greeting(*size, name=random.choice((b"a", b"", b"\xff\x1b[2J", b"QEMU", b"n" * 5000)))
+    """Return all that a server says: a greeting and a first screen, then messages, some
+    of it changed.
+    """
+    size = (
+        (64, 64)
+        if random.random() < 0.8
+        else (random.choice(_SIZES), random.choice(_SIZES))
+    )
+    greeting = rfb.greeting(
+        *size, name=random.choice((b"a", b"", b"\xff\x1b[2J", b"QEMU", b"n" * 5000))
+    )
     if random.random() < 0.05:
-        greeting = greeting[:-6] + struct.pack(">I", random.choice((2**32 - 1, 2**20 + 1, 2**20)))
+        greeting = greeting[:-6] + struct.pack(
+            ">I", random.choice((2**32 - 1, 2**20 + 1, 2**20))
+        )
     first = rfb.update(rfb.rectangle(0, 0, 64, 64, rfb.RAW, bytes(64 * 64 * 4)))
     messages = b"".join(_message(random) for _ in range(random.randint(0, 4)))
     said = greeting + (first if random.random() < 0.8 else b"") + messages
@@ -85,7 +122,9 @@ def _servers(_dir: Path) -> Iterator[Try]:
         encoding: Any = random.choice((None, "raw", "zrle", "tight"))
         with (
             rfb.playing(said) as address,
-            closing(connect(address, password, timeout_s=3.0, encoding=encoding)) as screen,
+            closing(
+                connect(address, password, timeout_s=3.0, encoding=encoding)
+            ) as screen,
         ):
             screen.frame()
             screen.click(1, 1)

@@ -1,4 +1,6 @@
-"""What is fuzzed, and one target under trial: each case is tried, and what it must not do is noticed."""
+"""What is fuzzed, and one target under trial: each case is tried, and what it must not
+do is noticed.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,58 @@ from pytest_vnc_use.errors import VncUseError
 
 DEEP = 12_000
 HOSTILE: tuple[Any, ...] = (
-    *(None, True, False, 0, -1, 2**31, 2**64, 10**400, 1e308, 0.5, float("nan"), float("inf")),
-    *("", " ", "\0", "\ud800", "\x1b[2J\x1b]0;owned\x07", "a" * 5000, "../../../../etc/passwd", "/dev/zero", "."),
-    *("-x", "nan", "9" * 5000, "true", "%s%n", "{0.__class__}", "{{7*7}}", "<script>", "$(id)"),
+    *(
+        None,
+        True,
+        False,
+        0,
+        -1,
+        2**31,
+        2**64,
+        10**400,
+        1e308,
+        0.5,
+        float("nan"),
+        float("inf"),
+    ),
+    *(
+        "",
+        " ",
+        "\0",
+        "\ud800",
+        "\x1b[2J\x1b]0;owned\x07",
+        "a" * 5000,
+        "../../../../etc/passwd",
+        "/dev/zero",
+        ".",
+    ),
+    *(
+        "-x",
+        "nan",
+        "9" * 5000,
+        "true",
+        "%s%n",
+        "{0.__class__}",
+        "{{7*7}}",
+        "<script>",
+        "$(id)",
+    ),
     *([], {}, [[]], {"": ""}, [None], ["x"] * 50, {"x": {"x": {}}}),
 )
 TOKENS: tuple[bytes, ...] = (
-    *(b"\0", b"\xff\xfe", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\n", b"[", b"}", b'"', b"\\u0000", b",", b"nan"),
+    *(
+        b"\0",
+        b"\xff\xfe",
+        b"\xef\xbb\xbf",
+        b"\xed\xa0\x80",
+        b"\n",
+        b"[",
+        b"}",
+        b'"',
+        b"\\u0000",
+        b",",
+        b"nan",
+    ),
     *(b"1e999", b"9" * 5000, b"[" * DEEP, b'{"a":' * DEEP, b"../", b"/dev/zero"),
 )
 
@@ -75,7 +122,9 @@ def _places(container: Any) -> Iterator[tuple[Any, Any]]:
     left = [container]
     while left:
         container = left.pop()
-        for key in list(container) if isinstance(container, dict) else range(len(container)):
+        for key in (
+            list(container) if isinstance(container, dict) else range(len(container))
+        ):
             yield container, key
             if isinstance(container[key], (dict, list)):
                 left.append(container[key])
@@ -100,10 +149,11 @@ Try = Callable[[Random], None]
 
 @dataclass(frozen=True)
 class Target:
-    """Something that reads what strangers make. The only errors are those of the package.
+    """Something that reads what strangers make. The only errors are those of the
+    package.
 
-    `open` gets an empty directory, outside of which nothing may be written, and yields the way to try a case there.
-    `examples` is how many cases a run of the tests tries.
+    `open` gets an empty directory, outside of which nothing may be written, and yields
+    the way to try a case there. `examples` is how many cases a run of the tests tries.
     """
 
     name: str
@@ -114,7 +164,8 @@ class Target:
 
 @contextmanager
 def on_trial(target: Target, place: Path) -> Iterator[Callable[[int], None]]:
-    """Yield what tries the case of a seed, in `place / inside`; all else in `place` must stay as it is.
+    """Yield what tries the case of a seed, in `place / inside`; all else in `place`
+    must stay as it is.
 
     It raises what the code under test raised beyond its own errors, or AssertionError.
     """
@@ -130,13 +181,16 @@ def on_trial(target: Target, place: Path) -> Iterator[Callable[[int], None]]:
                     attempt(Random(seed))
             except VncUseError as exc:
                 if len(str(exc)) > _LONGEST_MESSAGE:
-                    raise AssertionError(f"a message of {len(str(exc))} characters") from exc
+                    raise AssertionError(
+                        f"a message of {len(str(exc))} characters"
+                    ) from exc
             took_s = time.monotonic() - started_s
             assert took_s <= target.most_s, f"it took {took_s:.1f} s"
             there = [path.name for path in place.iterdir()]
             assert there == ["inside"], f"written outside: {there}"
 
-        for seed in range(_WARM_UP):  # what is imported and cached at the first call is not the case's
+        # what is imported and cached at the first call is not the case's
+        for seed in range(_WARM_UP):
             tried(seed)
         yield tried
 

@@ -1,7 +1,9 @@
-"""A GTK program with a seeded bug, on the system's Python: `buggy_form.py BUG [--light]`; without a bug "".
+"""A GTK program with a seeded bug, on the system's Python: `buggy_form.py BUG
+[--light]`; without a bug "".
 
-A form for one order: a name, a quantity, a total, and what became of it; Save writes `order.txt` and `parcel.txt`. With
---light a label READY blinks on it. `buggy_page.html` is the same form as a page, and has the same bugs.
+A form for one order: a name, a quantity, a total, and what became of it; Save writes
+`order.txt` and `parcel.txt`. With --light a label READY blinks on it. `buggy_page.html`
+is the same form as a page, and has the same bugs.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ window { background: white; }
 
 
 class Form(Gtk.Window):
-    """`when(event, do, after_ms)` has something done at a "type", a "more" or a "save", or some time after it."""
+    """`when(event, do, after_ms)` has something done at a "type", a "more" or a "save",
+    or some time after it.
+    """
 
     def __init__(self, *, light: bool) -> None:
         super().__init__(title="Order")
@@ -55,12 +59,21 @@ class Form(Gtk.Window):
         self.save.connect("clicked", lambda _: self._save())
         GLib.timeout_add(BLINK_MS, self._blink)
 
-    def _put(self, widget: Gtk.Widget, left: int, top: int, size: tuple[int, int] = (-1, -1)) -> Gtk.Widget:
+    def _put(
+        self, widget: Gtk.Widget, left: int, top: int, size: tuple[int, int] = (-1, -1)
+    ) -> Gtk.Widget:
         widget.set_size_request(*size)
         self._fixed.put(widget, left, top)
         return widget
 
-    def _label(self, name: str, text: str, left: int, top: int, size: tuple[int, int] = (-1, -1)) -> Gtk.Label:
+    def _label(
+        self,
+        name: str,
+        text: str,
+        left: int,
+        top: int,
+        size: tuple[int, int] = (-1, -1),
+    ) -> Gtk.Label:
         label = Gtk.Label(label=text, name=name)
         return self._put(label, left, top, size)
 
@@ -98,7 +111,15 @@ class Form(Gtk.Window):
     def hide_result(self, event: str) -> None:
         {"more": self.total, "save": self.status}[event].set_text("")
 
-    def show_box(self, name: str, text: str, left: int, top: int, size: tuple[int, int], shown_ms: int = 0) -> None:
+    def show_box(
+        self,
+        name: str,
+        text: str,
+        left: int,
+        top: int,
+        size: tuple[int, int],
+        shown_ms: int = 0,
+    ) -> None:
         label = self._label(name, text, left, top, size)
         label.show()
         if shown_ms:
@@ -119,44 +140,76 @@ class Form(Gtk.Window):
 
 
 Bug = Callable[[Form], object]
-MOMENTS = {f"{ms}_ms_after_{event}": (event, ms) for event in ("more", "save") for ms in (300, 600, 1000)}
+MOMENTS = {
+    f"{ms}_ms_after_{event}": (event, ms)
+    for event in ("more", "save")
+    for ms in (300, 600, 1000)
+}
 BANNER = ("banner", "ERROR 500", 0, 400, (800, 200))
 BOX = ("box", "Could not be sent", 440, 230, (300, 100), 1500)
 TOAST = ("toast", "Nothing was sent", 440, 40, (300, 30), 400)
 BUGS: dict[str, Bug] = {
-    **{f"error_{name}": lambda it, on=on, ms=ms: it.when(on, it.show_error, ms) for name, (on, ms) in MOMENTS.items()},
     **{
-        f"result_goes_{name}": lambda it, on=on, ms=ms: it.when(on, partial(it.hide_result, on), ms)
+        f"error_{name}": lambda it, on=on, ms=ms: it.when(on, it.show_error, ms)
+        for name, (on, ms) in MOMENTS.items()
+    },
+    **{
+        f"result_goes_{name}": lambda it, on=on, ms=ms: it.when(
+            on, partial(it.hide_result, on), ms
+        )
         for name, (on, ms) in MOMENTS.items()
     },
     "banner_after_each_input": lambda it: [
-        it.when(event, partial(it.show_box, *BANNER), 1000) for event in ("type", "more", "save")
+        it.when(event, partial(it.show_box, *BANNER), 1000)
+        for event in ("type", "more", "save")
     ],
     "more_clears_name": lambda it: it.when("more", lambda: it.name.set_text("")),
-    "typing_ticks_gift_wrap": lambda it: it.when("type", lambda: it.gift.set_active(True)),
-    "save_changes_quantity": lambda it: it.when("save", lambda: it.quantity.set_text("Quantity: 99")),
-    "more_changes_heading": lambda it: it.when("more", lambda: it.heading.set_text("Offer")),
+    "typing_ticks_gift_wrap": lambda it: it.when(
+        "type", lambda: it.gift.set_active(True)
+    ),
+    "save_changes_quantity": lambda it: it.when(
+        "save", lambda: it.quantity.set_text("Quantity: 99")
+    ),
+    "more_changes_heading": lambda it: it.when(
+        "more", lambda: it.heading.set_text("Offer")
+    ),
     "toast_after_more": lambda it: it.when("more", partial(it.show_box, *TOAST)),
     "toast_after_save": lambda it: it.when("save", partial(it.show_box, *TOAST)),
     "box_after_more": lambda it: it.when("more", partial(it.show_box, *BOX)),
     "box_after_save": lambda it: it.when("save", partial(it.show_box, *BOX)),
     "light_blinks_error": lambda it: it.turn_light("ERROR", does_blink=True),
     "light_shows_error": lambda it: it.turn_light("ERROR", does_blink=False),
-    "light_blinks_error_after_save": lambda it: it.when("save", lambda: it.turn_light("ERROR", does_blink=True)),
-    "light_shows_error_after_save": lambda it: it.when("save", lambda: it.turn_light("ERROR", does_blink=False)),
-    "light_goes_out": lambda it: it.when("save", lambda: it.turn_light("", does_blink=False)),
+    "light_blinks_error_after_save": lambda it: it.when(
+        "save", lambda: it.turn_light("ERROR", does_blink=True)
+    ),
+    "light_shows_error_after_save": lambda it: it.when(
+        "save", lambda: it.turn_light("ERROR", does_blink=False)
+    ),
+    "light_goes_out": lambda it: it.when(
+        "save", lambda: it.turn_light("", does_blink=False)
+    ),
     "wrong_character_at_first": lambda it: it.gift.set_label("Gift wrep"),
-    "wrong_character_of_total": lambda it: it.when("more", lambda: it.total.set_text("Total 6.00")),
-    "wrong_character_of_status": lambda it: it.when("save", lambda: it.status.set_text("Savad")),
+    "wrong_character_of_total": lambda it: it.when(
+        "more", lambda: it.total.set_text("Total 6.00")
+    ),
+    "wrong_character_of_status": lambda it: it.when(
+        "save", lambda: it.status.set_text("Savad")
+    ),
     "wrong_colour_at_first": lambda it: it.redden(it.heading),
     "wrong_colour_of_status": lambda it: it.when("save", lambda: it.redden(it.status)),
     "save_moved": lambda it: it.move_save(),
     "save_moves_while_typing": lambda it: it.when("type", it.move_save),
     "stale_status": lambda it: it.when("save", lambda: it.status.set_text("")),
-    "stale_quantity": lambda it: it.when("more", lambda: it.quantity.set_text("Quantity: 1")),
+    "stale_quantity": lambda it: it.when(
+        "more", lambda: it.quantity.set_text("Quantity: 1")
+    ),
     "dialog_at_the_end": lambda it: it.when("save", it.show_dialog),
-    "wrong_total_in_file": lambda it: setattr(it, "written", lambda text: text.replace("5.00", "2.50")),
-    "wrong_name_in_file": lambda it: setattr(it, "written", lambda text: text.replace("alice", "bob")),
+    "wrong_total_in_file": lambda it: setattr(
+        it, "written", lambda text: text.replace("5.00", "2.50")
+    ),
+    "wrong_name_in_file": lambda it: setattr(
+        it, "written", lambda text: text.replace("alice", "bob")
+    ),
     "another_file": lambda it: setattr(it, "file", "orders.txt"),
     "parcel_lost": lambda it: setattr(it, "parcel", "LOST"),
 }
@@ -166,7 +219,9 @@ def main(bug: str, *options: str) -> None:
     style = Gtk.CssProvider()
     style.load_from_data(LOOK)
     form = Form(light="--light" in options)
-    Gtk.StyleContext.add_provider_for_screen(form.get_screen(), style, Gtk.STYLE_PROVIDER_PRIORITY_APPLICATION)
+    Gtk.StyleContext.add_provider_for_screen(
+        form.get_screen(), style, Gtk.STYLE_PROVIDER_PRIORITY_APPLICATION
+    )
     form.get_settings().set_property("gtk-enable-animations", False)
     if bug:
         BUGS[bug](form)

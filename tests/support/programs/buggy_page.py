@@ -1,12 +1,15 @@
-"""A page in Chromium with a seeded bug: `buggy_page.py BUG [--light]`; without a bug "".
+"""A page in Chromium with a seeded bug: `buggy_page.py BUG [--light]`; without a bug
+"".
 
-It serves `buggy_page.html` on a free port, shows it on the whole screen, and writes down what the page sends, as a file
-of the name that it is sent to. It ends with Chromium, whose profile is in the working directory.
+It serves `buggy_page.html` on a free port, shows it on the whole screen, and writes
+down what the page sends, as a file of the name that it is sent to. It ends with
+Chromium, whose profile is in the working directory.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -15,12 +18,9 @@ from pathlib import Path
 from threading import Thread
 from urllib.parse import urlencode
 
+from pytest_vnc_use.cli.init import browser_command
+
 PAGE = Path(__file__).with_suffix(".html")
-OPTIONS = [
-    *("--no-sandbox", "--no-first-run", "--disable-gpu", "--disable-sync", "--disable-background-networking"),
-    *("--disable-component-update", "--disable-dev-shm-usage", "--disable-extensions", "--disable-default-apps"),
-    *("--password-store=basic", "--test-type", "--user-data-dir=profile", "--kiosk", "--force-device-scale-factor=1"),
-]
 
 
 class Site(BaseHTTPRequestHandler):
@@ -45,11 +45,15 @@ class Site(BaseHTTPRequestHandler):
 
 
 def main(bug: str, *options: str) -> int:
-    asked = urlencode({"bug": bug, **dict.fromkeys((option.strip("-") for option in options), "1")})
+    asked = urlencode(
+        {"bug": bug, **dict.fromkeys((option.strip("-") for option in options), "1")}
+    )
     with ThreadingHTTPServer(("127.0.0.1", 0), Site) as http:
         Thread(target=http.serve_forever, daemon=True).start()
         page = f"--app=http://127.0.0.1:{http.server_port}/page?{asked}"
-        with subprocess.Popen(["chromium", *OPTIONS, page], stderr=subprocess.DEVNULL) as chromium:
+        with subprocess.Popen(
+            [*shlex.split(browser_command()), page], stderr=subprocess.DEVNULL
+        ) as chromium:
             signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
             return chromium.wait()
 

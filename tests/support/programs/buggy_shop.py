@@ -1,7 +1,9 @@
-"""The examples' shop with a seeded bug: `python tests/support/programs/buggy_shop.py wrong_total`; without a bug "".
+"""The examples' shop with a seeded bug: `python tests/support/programs/buggy_shop.py
+wrong_total`; without a bug "".
 
-Each is a bug as products have them: a wrong sum, a label in another language, a button without effect. It is put in
-from outside, so that the shop itself knows nothing of it. What shows each one is a walk through examples/test_shop.py.
+Each is a bug as products have them: a wrong sum, a label in another language, a button
+without effect. It is put in from outside, so that the shop itself knows nothing of it.
+What shows each one is a walk through examples/test_shop.py.
 """
 
 from __future__ import annotations
@@ -62,21 +64,33 @@ def after(owner: type, method: str, also: Callable[..., object]) -> None:
 def instead(owner: Any, name: str, other: Callable[..., object]) -> None:
     """Have `other(really, …)` called in place of a function, which is `really`."""
     really = getattr(owner, name)
-    setattr(owner, name, lambda *arguments, **keywords: other(really, *arguments, **keywords))
+    setattr(
+        owner,
+        name,
+        lambda *arguments, **keywords: other(really, *arguments, **keywords),
+    )
 
 
 def reworded(module: Any, make: str, text: str, other: str) -> None:
     instead(
-        module, make, lambda really, parent, had, *more, **keys: really(parent, had.replace(text, other), *more, **keys)
+        module,
+        make,
+        lambda really, parent, had, *more, **keys: really(
+            parent, had.replace(text, other), *more, **keys
+        ),
     )
 
 
 def with_other_details(**other: str | bool) -> None:
-    instead(order_form.OrderForm, "_details", lambda really, self: {**really(self), **other})
+    instead(
+        order_form.OrderForm, "_details", lambda really, self: {**really(self), **other}
+    )
 
 
 def with_other_product(module: Any, name: str, **other: int) -> None:
-    module.PRODUCTS = tuple(replace(one, **other) if one.name == name else one for one in module.PRODUCTS)
+    module.PRODUCTS = tuple(
+        replace(one, **other) if one.name == name else one for one in module.PRODUCTS
+    )
 
 
 def error(parent: QWidget, place: look.Box, shown_ms: int = 0) -> None:
@@ -88,7 +102,11 @@ def error(parent: QWidget, place: look.Box, shown_ms: int = 0) -> None:
 
 
 def later(after_ms: int, do: Callable[[Any], object]) -> None:
-    after(notes.Notes, "_save_text", lambda self: QTimer.singleShot(after_ms, lambda: do(self)))
+    after(
+        notes.Notes,
+        "_save_text",
+        lambda self: QTimer.singleShot(after_ms, lambda: do(self)),
+    )
 
 
 @seeded
@@ -96,7 +114,10 @@ def wrong_order_of_rows() -> None:
     def refresh_backwards(self: Any) -> None:
         filled = [row for row in self._rows if row.quantity]
         for index, row in enumerate(reversed(filled)):
-            row.move(look.MARGIN, basket.FIRST_ROW + index * (basket.ROW_HEIGHT + basket.ROW_GAP))
+            row.move(
+                look.MARGIN,
+                basket.FIRST_ROW + index * (basket.ROW_HEIGHT + basket.ROW_GAP),
+            )
 
     after(basket.Basket, "_refresh", refresh_backwards)
 
@@ -143,75 +164,137 @@ BUGS |= {
     "wrong_total": lambda: setattr(
         store.Store,
         "total",
-        property(lambda it: sum(one.price for one in catalogue.PRODUCTS if it.basket.get(one.name))),
+        property(
+            lambda it: sum(
+                one.price for one in catalogue.PRODUCTS if it.basket.get(one.name)
+            )
+        ),
     ),
     "wrong_total_shown": lambda: after(
-        basket.Basket, "_refresh", lambda it: it._total.setText(f"Total {catalogue.money(it._store.total + 1)}")
+        basket.Basket,
+        "_refresh",
+        lambda it: it._total.setText(f"Total {catalogue.money(it._store.total + 1)}"),
     ),
     "wrong_price": lambda: with_other_product(products, "pears", price=190),
     "wrong_digit_in_a_table": lambda: with_other_product(
-        stock_report, next(one.name for one in stock_report.PRODUCTS if one.in_stock == 120), in_stock=102
+        stock_report,
+        next(one.name for one in stock_report.PRODUCTS if one.in_stock == 120),
+        in_stock=102,
     ),
-    "off_by_one": lambda: after(basket.BasketRow, "refresh", lambda it: it._quantity.setText(str(it.quantity + 1))),
-    "counter_not_shown": lambda: after(window.Sidebar, "_refresh", lambda it: it._buttons["Basket"].setText("Basket")),
+    "off_by_one": lambda: after(
+        basket.BasketRow,
+        "refresh",
+        lambda it: it._quantity.setText(str(it.quantity + 1)),
+    ),
+    "counter_not_shown": lambda: after(
+        window.Sidebar, "_refresh", lambda it: it._buttons["Basket"].setText("Basket")
+    ),
     "item_missing": lambda: setattr(products, "PRODUCTS", products.PRODUCTS[:-1]),
     "dropped_at_the_wrong_end": lambda: instead(
         store.Store, "fill_gift_box", lambda really, it, names: really(it, names[::-1])
     ),
-    "other_language": lambda: reworded(products, "button", "Add to basket", "In den Warenkorb"),
+    "other_language": lambda: reworded(
+        products, "button", "Add to basket", "In den Warenkorb"
+    ),
     "spelling": lambda: reworded(sign_in, "label", "password", "pasword"),
     "wrong_colour_of_a_state": lambda: after(
         sign_in.SignIn, "__init__", lambda it, _: it._error.setProperty("kind", "good")
     ),
-    "wrong_name_shown": lambda: after(window.Sidebar, "_refresh", lambda it: it._user.setText("Signed in: bob")),
-    "wrong_heading": lambda: after(order_form.OrderForm, "__init__", lambda it, _: it.children()[0].setText("Basket")),
-    "thanks_the_wrong_person": lambda: instead(
-        order_form, "tell", lambda really, it, _, text: really(it, "Thank you, {name}", text)
+    "wrong_name_shown": lambda: after(
+        window.Sidebar, "_refresh", lambda it: it._user.setText("Signed in: bob")
     ),
-    "button_without_effect": lambda: setattr(order_form.OrderForm, "_place_order", lambda it: None),
+    "wrong_heading": lambda: after(
+        order_form.OrderForm,
+        "__init__",
+        lambda it, _: it.children()[0].setText("Basket"),
+    ),
+    "thanks_the_wrong_person": lambda: instead(
+        order_form,
+        "tell",
+        lambda really, it, _, text: really(it, "Thank you, {name}", text),
+    ),
+    "button_without_effect": lambda: setattr(
+        order_form.OrderForm, "_place_order", lambda it: None
+    ),
     "popup_missing": lambda: setattr(basket, "ask", lambda *question, **answers: True),
     "escape_means_yes": lambda: instead(
-        basket, "ask", lambda really, *question, **answers: really(*question, **answers) or True
+        basket,
+        "ask",
+        lambda really, *question, **answers: really(*question, **answers) or True,
     ),
     "choice_not_kept": lambda: with_other_details(delivery="standard"),
     "tick_not_kept": lambda: with_other_details(gift_wrap=False),
-    "form_not_cleared": lambda: setattr(order_form.OrderForm, "_clear", lambda it: None),
+    "form_not_cleared": lambda: setattr(
+        order_form.OrderForm, "_clear", lambda it: None
+    ),
     "any_case_will_do": lambda: instead(
-        store.Store, "sign_in", lambda really, it, name, typed: really(it, name, typed.lower())
+        store.Store,
+        "sign_in",
+        lambda really, it, name, typed: really(it, name, typed.lower()),
     ),
     "no_message": lambda: setattr(
-        sign_in.SignIn, "_sign_in", lambda it: it._store.sign_in(it._name.text(), it._password.text()) and None
+        sign_in.SignIn,
+        "_sign_in",
+        lambda it: it._store.sign_in(it._name.text(), it._password.text()) and None,
     ),
-    "never_ends_loading": lambda: setattr(stock_report.StockReport, "_loaded", lambda it: None),
-    "can_be_done_twice": lambda: after(stock_report.StockReport, "_confirmed", lambda it: it._confirm.setEnabled(True)),
-    "not_said_that_it_is_done": lambda: after(terms.Terms, "_accepted", lambda it: it._status.clear()),
+    "never_ends_loading": lambda: setattr(
+        stock_report.StockReport, "_loaded", lambda it: None
+    ),
+    "can_be_done_twice": lambda: after(
+        stock_report.StockReport, "_confirmed", lambda it: it._confirm.setEnabled(True)
+    ),
+    "not_said_that_it_is_done": lambda: after(
+        terms.Terms, "_accepted", lambda it: it._status.clear()
+    ),
     "adding_changes_who_is_signed_in": lambda: after(
-        window.Sidebar, "_refresh", lambda it: it._store.basket and it._user.setText("Signed in: mallory")
+        window.Sidebar,
+        "_refresh",
+        lambda it: it._store.basket and it._user.setText("Signed in: mallory"),
     ),
     "button_moves": lambda: after(
-        basket.Basket, "_refresh", lambda it: it._store.basket and it._empty.move(look.MARGIN + 12, 776)
+        basket.Basket,
+        "_refresh",
+        lambda it: it._store.basket and it._empty.move(look.MARGIN + 12, 776),
     ),
     "banner_after_each_input": lambda: after(
-        window.ShopWindow, "_refresh", lambda it: QTimer.singleShot(1000, lambda: error(it, BANNER))
+        window.ShopWindow,
+        "_refresh",
+        lambda it: QTimer.singleShot(1000, lambda: error(it, BANNER)),
     ),
-    "toast_at_the_end": lambda: after(window.Desk, "open", lambda it, page: page == "Basket" and error(it, BOX, 400)),
+    "toast_at_the_end": lambda: after(
+        window.Desk, "open", lambda it, page: page == "Basket" and error(it, BOX, 400)
+    ),
     "box_after_signing_in": lambda: after(
-        window.Desk, "open", lambda it, page: page == "Products" and error(it, BOX, 1500)
+        window.Desk,
+        "open",
+        lambda it, page: page == "Products" and error(it, BOX, 1500),
     ),
     "text_where_the_password_was": lambda: after(
         window.Desk, "open", lambda it, page: page == "Products" and error(it, PASSWORD)
     ),
-    "dialog_at_the_end": lambda: later(0, lambda it: order_form.tell(it, "Really?", "")),
-    "wrong_file": lambda: setattr(store.Store, "save_notes", lambda it, text: it._replace("note.txt", text)),
-    "wrong_characters_in_a_file": lambda: instead(
-        store.Store, "save_notes", lambda really, it, text: really(it, text.encode("ascii", "replace").decode())
+    "dialog_at_the_end": lambda: later(
+        0, lambda it: order_form.tell(it, "Really?", "")
     ),
-    "said_but_not_done": lambda: setattr(notes.Notes, "_save_text", lambda it: it._status.setText("Saved")),
+    "wrong_file": lambda: setattr(
+        store.Store, "save_notes", lambda it, text: it._replace("note.txt", text)
+    ),
+    "wrong_characters_in_a_file": lambda: instead(
+        store.Store,
+        "save_notes",
+        lambda really, it, text: really(it, text.encode("ascii", "replace").decode()),
+    ),
+    "said_but_not_done": lambda: setattr(
+        notes.Notes, "_save_text", lambda it: it._status.setText("Saved")
+    ),
 }
 for _ms in (300, 600, 1000):
     BUGS |= {
-        f"error_{_ms}_ms_after_saving": lambda ms=_ms: later(ms, lambda it: error(it, BOX)),
-        f"saved_goes_after_{_ms}_ms": lambda ms=_ms: later(ms, lambda it: it._status.clear()),
+        f"error_{_ms}_ms_after_saving": lambda ms=_ms: later(
+            ms, lambda it: error(it, BOX)
+        ),
+        f"saved_goes_after_{_ms}_ms": lambda ms=_ms: later(
+            ms, lambda it: it._status.clear()
+        ),
     }
 
 

@@ -1,7 +1,9 @@
-"""A Qt program that fills its screen with coloured squares and tells on stdout what reaches it.
+"""A Qt program that fills its screen with coloured squares and tells on stdout what
+reaches it.
 
-It obeys lines on stdin, and answers each with `done`: `paint SEED`, and `grab PATH`, which saves what it shows as PPM.
-Each time that it has painted itself it tells `painted`.
+It obeys lines on stdin, and answers each with `done`: `paint SEED`, and `grab PATH`,
+which saves what it shows as PPM. Each time that it has painted itself it tells
+`painted`.
 """
 
 from __future__ import annotations
@@ -10,7 +12,14 @@ import os
 import sys
 
 from PySide6.QtCore import QSocketNotifier, Qt
-from PySide6.QtGui import QImage, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QWheelEvent
+from PySide6.QtGui import (
+    QImage,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QWheelEvent,
+)
 from PySide6.QtWidgets import QApplication, QWidget
 
 SQUARE = 16
@@ -21,10 +30,15 @@ def tell(line: str) -> None:
 
 
 def character_of(event: QKeyEvent) -> str:
-    """Return the character that a terminal would get, also where Qt's own VNC server gives no text for a key."""
+    """Return the character that a terminal would get, also where Qt's own VNC server
+    gives no text for a key.
+    """
     if event.key() == Qt.Key.Key_Return:
         return "\r"
-    if event.modifiers() & Qt.KeyboardModifier.ControlModifier and Qt.Key.Key_A <= event.key() <= Qt.Key.Key_Z:
+    if (
+        event.modifiers() & Qt.KeyboardModifier.ControlModifier
+        and Qt.Key.Key_A <= event.key() <= Qt.Key.Key_Z
+    ):
         return chr(event.key() - Qt.Key.Key_A + 1)
     return event.text() if event.text().isprintable() else ""
 
@@ -35,14 +49,23 @@ class Canvas(QWidget):
         self._seed = 1
         self._stdin = QSocketNotifier(0, QSocketNotifier.Type.Read)
         self._stdin.activated.connect(self._obey)
-        self.setCursor(Qt.CursorShape.BlankCursor)  # sway, where it has no screen, draws it into what it shows
+        # sway, where it has no screen, draws it into what it shows
+        self.setCursor(Qt.CursorShape.BlankCursor)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
 
     def paintEvent(self, _: QPaintEvent) -> None:
         columns, rows = self.width() // SQUARE, self.height() // SQUARE
-        shades = ((x * 80 + y * 176) * self._seed for y in range(rows) for x in range(columns))
-        colours = bytes(value % 256 for shade in shades for value in (shade, shade // 7, shade // 13))
-        squares = QImage(colours, columns, rows, columns * 3, QImage.Format.Format_RGB888)
+        shades = (
+            (x * 80 + y * 176) * self._seed for y in range(rows) for x in range(columns)
+        )
+        colours = bytes(
+            value % 256
+            for shade in shades
+            for value in (shade, shade // 7, shade // 13)
+        )
+        squares = QImage(
+            colours, columns, rows, columns * 3, QImage.Format.Format_RGB888
+        )
         QPainter(self).drawImage(self.rect(), squares)
         tell("painted")
 
@@ -67,7 +90,10 @@ class Canvas(QWidget):
 
     def _tell_button(self, what: str, event: QMouseEvent) -> None:
         button = event.button().name.removesuffix("Button").lower()
-        tell(f"{what} {button} {event.position().toPoint().x()} {event.position().toPoint().y()}")
+        tell(
+            f"{what} {button} {event.position().toPoint().x()}"
+            f" {event.position().toPoint().y()}"
+        )
 
     def _obey(self) -> None:
         line = sys.stdin.readline()

@@ -1,4 +1,6 @@
-"""A form of GTK 3 with a field, a password, a choice, a button and a menu, for its accessibility tree."""
+"""A form of GTK 3 with a field, a password, a choice, a button and a menu, for its
+accessibility tree.
+"""
 
 import gi
 
@@ -16,7 +18,10 @@ menu.get_submenu().append(Gtk.MenuItem(label="Open"))
 bar.append(menu)
 rows.add(bar)
 for name, visible in (("_User", True), ("_Password", False)):
-    label, entry = Gtk.Label.new_with_mnemonic(name), Gtk.Entry(visibility=visible, text="typed value")
+    label, entry = (
+        Gtk.Label.new_with_mnemonic(name),
+        Gtk.Entry(visibility=visible, text="typed value"),
+    )
     label.set_mnemonic_widget(entry)
     rows.add(label)
     rows.add(entry)

@@ -1,6 +1,8 @@
-"""A Qt program for tests: an empty pad that writes down what reaches it, a line each, in events.txt.
+"""A Qt program for tests: an empty pad that writes down what reaches it, a line each,
+in events.txt.
 
-`press 720 450 left`, `release …`, `double …`, `text é`. What is typed is shown too, so that the screen answers.
+`press 720 450 left`, `release …`, `double …`, `text é`. What is typed is shown too, so
+that the screen answers.
 """
 
 from __future__ import annotations
@@ -29,7 +31,10 @@ class Pad(QLabel):
 
     def _write_mouse(self, name: str, event: QMouseEvent) -> None:
         point = event.position().toPoint()
-        self._write(f"{name} {point.x()} {point.y()} {event.button().name.removesuffix('Button').lower()}")
+        self._write(
+            f"{name} {point.x()} {point.y()}"
+            f" {event.button().name.removesuffix('Button').lower()}"
+        )
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         self._write_mouse("press", event)
@@ -41,7 +46,8 @@ class Pad(QLabel):
         self._write_mouse("double", event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.text().isprintable() and event.text():  # Qt's server makes a NUL of the release of é
+        # Qt's server makes a NUL of the release of é
+        if event.text().isprintable() and event.text():
             self._write(f"text {event.text()}")
 
 

@@ -1,8 +1,11 @@
-"""A GTK program whose screen changes though it has no fault, on the system's Python: `restless_form.py [WHAT]`.
+"""A GTK program whose screen changes though it has no fault, on the system's Python:
+`restless_form.py [WHAT]`.
 
-A form for apples; Save writes `total.txt`. WHAT is `toast` (6 s, after More), `tooltip` (10 s, while the pointer is on
-More), `notification` (4 s, in the corner, some seconds after the start) or `minute` (a clock whose minute takes 20 s).
-The caret of its field stops blinking after 10 s, its buttons show the pointer, and a double click selects a word.
+A form for apples; Save writes `total.txt`. WHAT is `toast` (6 s, after More), `tooltip`
+(10 s, while the pointer is on More), `notification` (4 s, in the corner, some seconds
+after the start) or `minute` (a clock whose minute takes 20 s). The caret of its field
+stops blinking after 10 s, its buttons show the pointer, and a double click selects a
+word.
 """
 
 from __future__ import annotations
@@ -33,19 +36,27 @@ class Form(Gtk.Window):
         self._name = self._put(Gtk.Entry(text="name"), 60, 60, 300, 40)
         more = self._put(Gtk.Button(label="More"), 60, 140, 160, 48)
         more.connect("clicked", lambda _: self._add())
-        self._put(Gtk.Button(label="Save"), 300, 140, 160, 48).connect("clicked", lambda _: self._save())
+        self._put(Gtk.Button(label="Save"), 300, 140, 160, 48).connect(
+            "clicked", lambda _: self._save()
+        )
         self._total = self._put(Gtk.Label(label="0 apples", xalign=0), 60, 220, 400, 40)
         self._passing = self._put(Gtk.Label(label=""), 480, 320, 260, 60)
         self._passing.get_style_context().add_class("passing")
         self._clock = self._put(Gtk.Label(label=""), 640, 20, 120, 30)
         if what == "tooltip":
-            more.connect("enter-notify-event", lambda *_: self._show("One more apple", 10))
+            more.connect(
+                "enter-notify-event", lambda *_: self._show("One more apple", 10)
+            )
         if what == "notification":
-            GLib.timeout_add(random.randrange(2000, 6000), lambda: self._show("Updates are there", 4))
+            GLib.timeout_add(
+                random.randrange(2000, 6000), lambda: self._show("Updates are there", 4)
+            )
         if what == "minute":
             self._tick()
 
-    def _put(self, widget: Gtk.Widget, left: int, top: int, width: int, height: int) -> Gtk.Widget:
+    def _put(
+        self, widget: Gtk.Widget, left: int, top: int, width: int, height: int
+    ) -> Gtk.Widget:
         widget.set_size_request(width, height)
         self._fixed.put(widget, left, top)
         return widget
@@ -69,7 +80,9 @@ class Form(Gtk.Window):
             self._show("Added to the basket", 6)
 
     def _save(self) -> None:
-        Path("total.txt").write_text(f"{self._name.get_text()}: {self._count}\n", encoding="utf-8")
+        Path("total.txt").write_text(
+            f"{self._name.get_text()}: {self._count}\n", encoding="utf-8"
+        )
         self._total.set_text("saved")
 
 
@@ -77,7 +90,9 @@ if __name__ == "__main__":
     style = Gtk.CssProvider()
     style.load_from_data(LOOK)
     form = Form(sys.argv[1] if sys.argv[1:] else "")
-    Gtk.StyleContext.add_provider_for_screen(form.get_screen(), style, Gtk.STYLE_PROVIDER_PRIORITY_APPLICATION)
+    Gtk.StyleContext.add_provider_for_screen(
+        form.get_screen(), style, Gtk.STYLE_PROVIDER_PRIORITY_APPLICATION
+    )
     form.set_default_size(800, 400)
     form.connect("destroy", Gtk.main_quit)
     form.show_all()

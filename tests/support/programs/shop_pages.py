@@ -1,4 +1,6 @@
-"""The windows of the examples' shop, drawn without a screen: a line for each with a digest of its pixels."""
+"""The windows of the examples' shop, drawn without a screen: a line for each with a
+digest of its pixels.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from pathlib import Path
 SHOP = Path(__file__).parents[3] / "examples" / "shop"
 sys.path.insert(0, str(SHOP))
 
-from PySide6.QtGui import QImage  # noqa: E402  # as the shop's modules, once its directory is on the path
+# as the shop's modules, once its directory is on the path
+from PySide6.QtGui import QImage  # noqa: E402
 from PySide6.QtWidgets import QApplication, QWidget  # noqa: E402
 from rendering import forget_the_users_settings, pin  # noqa: E402
 from store import Store  # noqa: E402

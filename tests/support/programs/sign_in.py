@@ -1,7 +1,8 @@
-"""A Qt program for tests of redaction: a field that shows what is typed, and after Enter a text.
+"""A Qt program for tests of redaction: a field that shows what is typed, and after
+Enter a text.
 
-`--hidden` shows dots in the field. `--leaves` shows the text where the field was, in place of the form. `--repeats`
-shows the code in it too, `--wrong` another name.
+`--hidden` shows dots in the field. `--leaves` shows the text where the field was, in
+place of the form. `--repeats` shows the code in it too, `--wrong` another name.
 """
 
 from __future__ import annotations
@@ -23,11 +24,19 @@ class SignIn(QWidget):
             self._code.setEchoMode(QLineEdit.EchoMode.Password)
         self._code.returnPressed.connect(self._greet)
         self._page = QLabel("", self)
-        self._page.setGeometry(70, 50, 500, 36) if "--leaves" in options else self._page.setGeometry(60, 220, 500, 40)
+        (
+            self._page.setGeometry(70, 50, 500, 36)
+            if "--leaves" in options
+            else self._page.setGeometry(60, 220, 500, 40)
+        )
 
     def _greet(self) -> None:
         name = "alise" if "--wrong" in self._options else "alice"
-        self._page.setText(f"{self._code.text()} is {name}" if "--repeats" in self._options else f"Welcome, {name}")
+        self._page.setText(
+            f"{self._code.text()} is {name}"
+            if "--repeats" in self._options
+            else f"Welcome, {name}"
+        )
         self._code.clear()
         if "--leaves" in self._options:
             self._label.hide()

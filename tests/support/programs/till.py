@@ -1,14 +1,18 @@
-"""A Qt program for tests of recordings: a till with a price, a count and a total, and faults that options switch on.
+"""A Qt program for tests of recordings: a till with a price, a count and a total, and
+faults that options switch on.
 
-It writes `total.txt` whenever Pay is clicked. `--fault=NAME` names what is wrong with it; `--slow=SECONDS` is how long
-it takes to react at most; with `--clock` something on it keeps changing on its own, beside the caret of its field,
-until there is a file `noon`. `--panel=SECONDS` opens a panel when Pay is clicked; its text comes so much later.
-`--starts=FILE` counts the starts: `--fault-from=2` has the fault from the second on.
+It writes `total.txt` whenever Pay is clicked. `--fault=NAME` names what is wrong with
+it; `--slow=SECONDS` is how long it takes to react at most; with `--clock` something on
+it keeps changing on its own, beside the caret of its field, until there is a file
+`noon`. `--panel=SECONDS` opens a panel when Pay is clicked; its text comes so much
+later. `--starts=FILE` counts the starts: `--fault-from=2` has the fault from the second
+on.
 
-With `--later` it is a window for what happens later: a button that saves, and a status. `--error-after=SECONDS` shows
-an error over a third of the screen so long after a click, which goes away after `--error-for`; `--vanish-after` takes
-the result away. `--blink=TEXT` shows a text every other half second, `--steady=TEXT` all the time. The file `go` makes
-it say "gone", with `--go-fails` above the error.
+With `--later` it is a window for what happens later: a button that saves, and a status.
+`--error-after=SECONDS` shows an error over a third of the screen so long after a click,
+which goes away after `--error-for`; `--vanish-after` takes the result away.
+`--blink=TEXT` shows a text every other half second, `--steady=TEXT` all the time. The
+file `go` makes it say "gone", with `--go-fails` above the error.
 """
 
 from __future__ import annotations
@@ -23,7 +27,11 @@ from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QPushButton, QWidget
 
 PRICE = 250
-TOASTS = {"toast": (0.4, 500, 300), "long toast": (6.0, 500, 300), "toast on Pay": (3.0, 350, 205)}
+TOASTS = {
+    "toast": (0.4, 500, 300),
+    "long toast": (6.0, 500, 300),
+    "toast on Pay": (3.0, 350, 205),
+}
 
 
 class Till(QWidget):
@@ -31,7 +39,10 @@ class Till(QWidget):
         super().__init__()
         self._fault = fault = options.fault
         self._slow_s, self._count = options.slow, 0
-        self._late_s, self._panel = options.panel or 0.0, None if options.panel is None else QLabel(self)
+        self._late_s, self._panel = (
+            options.panel or 0.0,
+            (None if options.panel is None else QLabel(self)),
+        )
         if self._panel:
             self._panel.setStyleSheet("background: white; border: 3px solid black")
             self._panel.setGeometry(480, 120, 280, 200)
@@ -60,7 +71,11 @@ class Till(QWidget):
     def _button(self, text: str, left: int, clicked: Callable[[], None]) -> QPushButton:
         button = QPushButton(text, self)
         button.setGeometry(left, 200, 160, 48)
-        button.clicked.connect(lambda: QTimer.singleShot(int(1000 * self._random.uniform(0, self._slow_s)), clicked))
+        button.clicked.connect(
+            lambda: QTimer.singleShot(
+                int(1000 * self._random.uniform(0, self._slow_s)), clicked
+            )
+        )
         return button
 
     def _show(self, text: str, left: int, top: int) -> QLabel:
@@ -82,18 +97,28 @@ class Till(QWidget):
         if self._fault == "lasting banner" and self._banner is None:
             self._banner = self._show("ERROR 500", 500, 300)
         if self._fault == "shaky text":
+            self._shown.move(61, 120)
+        if self._fault == "raised text":
             self._shown.move(60, 119)
+        if self._fault == "stuck" and self._count:
+            return
         self._count += 1
         total = self._count * PRICE + (1 if self._fault == "wrong total" else 0)
         self._shown.setText(f"{self._count} apples, total {total / 100:.2f}")
 
     def _pay(self) -> None:
-        Path("total.txt").write_text(f"{self._name.text()} pays {self._count * PRICE / 100:.2f}", encoding="utf-8")
+        Path("total.txt").write_text(
+            f"{self._name.text()} pays {self._count * PRICE / 100:.2f}",
+            encoding="utf-8",
+        )
         if self._banner:
             self._banner.hide()
         if self._panel is not None:
             self._panel.show()
-            QTimer.singleShot(int(1000 * self._late_s), lambda: self._panel.setText("Receipt: thank you"))
+            QTimer.singleShot(
+                int(1000 * self._late_s),
+                lambda: self._panel.setText("Receipt: thank you"),
+            )
         if self._fault != "stale status":
             self._status.setText("paid")
         if self._fault == "another mark":
@@ -127,11 +152,15 @@ class Later(QWidget):
         self._result.setText("saved")
         options = self._options
         if options.vanish_after:
-            QTimer.singleShot(int(1000 * options.vanish_after), lambda: self._result.setText(""))
+            QTimer.singleShot(
+                int(1000 * options.vanish_after), lambda: self._result.setText("")
+            )
         if options.error_after:
             QTimer.singleShot(int(1000 * options.error_after), self._error.show)
         if options.error_for:
-            QTimer.singleShot(int(1000 * (options.error_after + options.error_for)), self._error.hide)
+            QTimer.singleShot(
+                int(1000 * (options.error_after + options.error_for)), self._error.hide
+            )
 
     def _blink(self) -> None:
         if self._options.blink:

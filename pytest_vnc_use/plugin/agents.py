@@ -1,0 +1,404 @@
+"""The agent of a test, and what it is made of: its planner, its judge, and the
+recording that it replays or makes.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vnc_use.agent import build, credentials, leasing, providers
+from pytest_vnc_use.agent.agent import NO_JUDGE, VncUseAgent
+from pytest_vnc_use.agent.budget import Ledger
+from pytest_vnc_use.agent.connection import Connection
+from pytest_vnc_use.agent.models import Models
+from pytest_vnc_use.agent.session import Session
+from pytest_vnc_use.errors import KeyMissing, RecordingError, SettingsError
+from pytest_vnc_use.interactive import is_ci
+from pytest_vnc_use.planners.local.scripted import NoPlanner
+from pytest_vnc_use.plugin import costs, ending, markers, terminal, users
+from pytest_vnc_use.plugin.observer import ItemObserver
+from pytest_vnc_use.plugin.redaction import secrets_of
+from pytest_vnc_use.plugin.renamed import key_of, move_hint
+from pytest_vnc_use.plugin.state import state_of
+from pytest_vnc_use.recordings import (
+    AGAIN,
+    ALWAYS_WRITES,
+    RECORD_IT,
+    TAKE_OUT,
+    Mode,
+    mode_of,
+)
+from pytest_vnc_use.recordings.accept import NO_MODEL, NO_PAGE, Review, Reviewer
+from pytest_vnc_use.recordings.closed import Circumstances
+from pytest_vnc_use.recordings.format import Recording, Segment
+from pytest_vnc_use.recordings.keeping import KeptRecording
+from pytest_vnc_use.recordings.record import RecordedTest
+from pytest_vnc_use.recordings.store import Key, load_of
+from pytest_vnc_use.settings.layers import absolute_files
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types.protocols import (
+    Controller,
+    Desktop,
+    Judge,
+    Planner,
+    RunObserver,
+)
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.plugin.ui import DeskPlugin
+
+ENGINE = "pytest_vnc_use.agent.run"
+"""The module that imports LangGraph, which takes most of a second of processor time."""
+NOT_REDACTED = (
+    "{} was recorded without redaction: where the program shows a typed secret, its"
+    " screenshots show it, as do those of this run. Set vnc_show_secrets=true, or {}"
+)
+_UNRECORDED = "no judge is set, and there is no recording of this test"
+NO_JUDGE_TO_CONTINUE = (
+    "no judge is set (--vnc-judge=gemini), and what a model does is judged"
+)
+_STARTED = ("xvnc", "qt")
+"""The servers that are started with the screen size of the settings."""
+_REVIEWER = pytest.StashKey[Reviewer]()
+"""The reviewer of the session, with the answers so far."""
+
+
+def _mode(
+    key: Key,
+    settings: Settings,
+    *,
+    has_planner: bool,
+) -> Mode:
+    return mode_of(
+        settings.record,
+        exists=key.path.exists(),
+        ci=is_ci(),
+        has_planner=has_planner,
+    )
+
+
+def planner_of(
+    item: pytest.Item,
+    settings: Settings,
+    functions: Sequence[Callable[..., object]],
+) -> Planner:
+    """Return the planner that the settings name, or none if the test is only replayed
+    or a user performs the tasks.
+
+    A test with a recording is only replayed if the key is missing. A test without a
+    task needs no planner until it requests one.
+    """
+    state = state_of(item)
+    if state.rehearsal:
+        return NoPlanner()
+    key = key_of(item)
+    is_accepting = settings.record == "accept"
+    mode = _mode(key, settings, has_planner=bool(settings.planner))
+    if mode in ("replay", "manual") and not is_accepting:
+        return NoPlanner()
+    try:
+        return providers.build_planner(settings, functions)
+    except SettingsError as exc:
+        # reported to a reviewer who wants a model to continue
+        if is_accepting:
+            return NoPlanner(exc)
+        if isinstance(exc, KeyMissing) or not settings.planner:
+            mode = _mode(key, settings, has_planner=False)
+            if key.path.exists() and mode == "replay":
+                return NoPlanner()
+            if not state.marked.specs:
+                return NoPlanner(exc)
+        if hint := move_hint(item, key):
+            raise type(exc)(f"{exc}. {hint}") from exc
+        raise
+
+
+def judge_of(item: pytest.Item, settings: Settings) -> Judge | None:
+    """Return the user at the page if a user performs the tasks and no judge is
+    configured; else None.
+    """
+    is_manual = settings.record == "manual" and not state_of(item).rehearsal
+    if not is_manual or providers.judge_of(settings):
+        return None
+    return users.UserJudge(item.config)
+
+
+def check_recording(item: pytest.Item, settings: Settings) -> None:
+    """Raise RecordingError where the recording to replay is not of the markers' tasks,
+    or of another screen than the desktop that is started will have.
+
+    Tasks of a fixture or the body are compared when they begin.
+    """
+    state = state_of(item)
+    if state.rehearsal or not state.marked.specs:
+        return
+    key = key_of(item, markers.declared_secrets(item))
+    has_planner = bool(settings.planner)
+    if _mode(key, settings, has_planner=has_planner) != "replay":
+        return
+    kept = KeptRecording(key, load_of(key))
+    if kept.recording is None:
+        return
+    hide = secrets_of(item.config).hide
+    recorded = [segment.task for segment in kept.segments]
+    for number, spec in enumerate(state.marked.specs):
+        task = hide(spec.task)
+        if task not in recorded:
+            raise RecordingError(kept.format_missing(task, number))
+    if settings.server in _STARTED:
+        kept.check_size(*settings.screen_size)
+
+
+def check_judge(
+    item: pytest.Item,
+    settings: Settings,
+    judge: Judge | None,
+) -> None:
+    """Raise SettingsError if a task of the markers has no judge, so that no task is
+    performed in vain.
+    """
+    state = state_of(item)
+    judged = [spec for spec in state.marked.specs if not spec.body_checks]
+    if not judged or state.rehearsal:
+        return
+    key = key_of(item, markers.declared_secrets(item))
+    has_judge = judge is not None or bool(providers.judge_of(settings))
+    mode = _mode(key, settings, has_planner=has_judge)
+    recording = load_of(key) if mode in ("auto", "replay") else None
+    if recording:
+        if mode == "replay":
+            _check_recorded_ends(item, recording)
+        return
+    if settings.record in ("replay", "accept"):
+        return
+    if not has_judge:
+        problem = NO_JUDGE.format(judged[0].task, _UNRECORDED)
+        hint = move_hint(item, key)
+        raise SettingsError(f"{problem} {hint}" if hint else problem)
+    if judge is None:
+        providers.build_judge(settings)  # raises KeyMissing
+
+
+def _check_recorded_ends(item: pytest.Item, recording: Recording) -> None:
+    """Raise SettingsError for a task whose claims its recording does not vouch for."""
+    hide = secrets_of(item.config).hide
+    specs = state_of(item).marked.specs
+    for spec, segment in zip(specs, recording.segments, strict=False):
+        if spec.body_checks or segment.task != hide(spec.task):
+            continue
+        claims = [hide(claim) for claim in spec.expect]
+        if problem := segment.why_unjudged(claims):
+            problem = f"{problem}, and a replay asks no judge"
+            raise SettingsError(NO_JUDGE.format(spec.task, problem))
+
+
+def recorded_test_of(
+    item: pytest.Item,
+    settings: Settings,
+    planner: Planner,
+    judge: Judge | None,
+    secrets: Mapping[str, str],
+    desktop: Desktop,
+) -> RecordedTest | None:
+    """Return the test with its recording; None if it is neither replayed nor recorded.
+    Raises RecordingError.
+
+    `secrets` are those that the test declares. Nothing is healed without a judge,
+    unless a mode was asked for and the body checks.
+    """
+    state = state_of(item)
+    key = key_of(item, secrets)
+    redacts = not settings.show_secrets
+    if state.rehearsal:
+        return RecordedTest(
+            key,
+            "replay",
+            rehearsal=state.rehearsal,
+            redacts=redacts,
+            circumstances=Circumstances(desktop),
+        )
+    no_model = _why_no_model(item, key, settings, planner, judge)
+    mode = _mode(key, settings, has_planner=not no_model)
+    review = None
+    if settings.record == "accept":
+        review = _review(item, settings, secrets, desktop)
+        if no_model:
+            review.refused["model"] = no_model
+    show = None
+    if mode == "manual":
+        show = users.show_of(item, settings, secrets, desktop)
+    left_over = ""
+    if settings.record != "off" and settings.record not in ALWAYS_WRITES:
+        left_over = move_hint(item, key)
+    if left_over and mode != "replay":
+        warnings.warn(left_over, stacklevel=2)
+    if mode == "off":
+        return None
+    remedy = RECORD_IT
+    if state.marked.overruled == "off":
+        remedy = TAKE_OUT + RECORD_IT
+    recorded_test = RecordedTest(
+        key,
+        mode,
+        show,
+        review=review,
+        redacts=redacts,
+        circumstances=Circumstances(desktop, settings, state.follows),
+        remedy=f"{remedy}. {left_over}" if left_over else remedy,
+    )
+    if redacts and not recorded_test.redacts:
+        text = NOT_REDACTED.format(key.path, AGAIN)
+        warnings.warn(text, stacklevel=2)
+    return recorded_test
+
+
+def _why_no_model(
+    item: pytest.Item,
+    key: Key,
+    settings: Settings,
+    planner: Planner,
+    judge: Judge | None,
+) -> str:
+    """Return why no model can perform the tasks, or continue its replay; "" if one can.
+
+    What continues a replay is judged, unless a mode was asked for and the body checks.
+    """
+    if isinstance(planner, NoPlanner):
+        return str(planner.why) if settings.planner else NO_MODEL
+    is_judged = judge is not None or bool(providers.judge_of(settings))
+    if is_judged or not key.path.exists():
+        return ""
+    specs = state_of(item).marked.specs
+    all_by_body = bool(specs) and all(spec.body_checks for spec in specs)
+    if settings.record and all_by_body:
+        return ""
+    return NO_JUDGE_TO_CONTINUE
+
+
+def _review(
+    item: pytest.Item,
+    settings: Settings,
+    secrets: Mapping[str, str],
+    desktop: Desktop,
+) -> Review:
+    """Return the review of a test for `--vnc-record=accept`. At the page the reviewer
+    may continue by hand too.
+    """
+    reviewer = item.config.stash.get(_REVIEWER, None)
+    if reviewer is None:
+        reviewer = Reviewer(partial(users.answer, item.config))
+        item.config.stash[_REVIEWER] = reviewer
+    review = Review(reviewer, item.nodeid)
+    review.refused = {}
+    desk: DeskPlugin | None = item.config.pluginmanager.get_plugin("vnc_use_ui")
+    if desk is None:
+        review.refused["hand"] = NO_PAGE
+        return review
+    user = users.user_of(item, settings, secrets, desktop)
+
+    def continue_by_hand(
+        task: str,
+        due: Sequence[str],
+        controller: Controller,
+    ) -> Segment | str:
+        assert desk.watcher is not None, "the agent of the test has one"
+        return user.continue_by_hand(task, due, controller, desk.watcher)
+
+    review.hand = continue_by_hand
+    review.choose = partial(desk.choose, item.nodeid)
+    return review
+
+
+def agent_of_test(
+    request: pytest.FixtureRequest,
+    settings: Settings,
+    desktop: Desktop,
+    planner: Planner,
+    judge: Judge | None,
+    functions: Sequence[Callable[..., object]],
+) -> Iterator[VncUseAgent]:
+    """Yield the agent of the requesting test. Raises the first check that failed
+    outside the test's call.
+    """
+    # While the program still draws, and before a task's time limit. Not in a thread:
+    # CPython 3.11 can fail with a SystemError where two threads parse modules.
+    import_module(ENGINE)
+    item = request.node
+    config = item.config
+    state = state_of(item)
+    secrets = secrets_of(config)
+    declared = markers.declared_secrets(item)
+    settings = absolute_files(settings, config.invocation_params.dir)
+    state.settings = settings
+    state.recorded_test = recorded_test_of(
+        item,
+        settings,
+        planner,
+        judge,
+        declared,
+        desktop,
+    )
+    if state.recorded_test:
+        settings = replace(settings, show_secrets=not state.recorded_test.redacts)
+    account = config.stash.get(costs.ACCOUNT, None)
+    ledger = Ledger(account) if account else None
+    state.budget = build.build_budget(settings, ledger)
+    observers: list[RunObserver] = [ItemObserver(item)]
+    observers += terminal.open_line(item)
+    desk: DeskPlugin | None = config.pluginmanager.get_plugin("vnc_use_ui")
+    watcher = None
+    if desk and not state.rehearsal:
+        watcher = desk.watcher_of(item)
+        observers.append(watcher)
+    settings = leasing.settings_at(settings, desktop.server)
+    all_secrets = credentials.build_secrets(
+        settings,
+        {**secrets.from_options, **declared},
+        desktop.password,
+        others=secrets.declared,
+    )
+    connection = Connection(
+        settings,
+        all_secrets,
+        password=desktop.password,
+        desktop=desktop,
+        recorded_test=state.recorded_test,
+    )
+    session = Session(
+        settings,
+        all_secrets,
+        connection,
+        Models(planner, judge),
+        functions=functions,
+        observers=observers,
+        budget=state.budget,
+        can_ask=desk is not None,
+        approver=desk.approver_of(item) if desk else None,
+        test_id=item.nodeid,
+        recorded_test=state.recorded_test,
+    )
+    agent = VncUseAgent.of(session)
+    state.agent = agent
+    state.runs = agent.runs
+    secrets.add(credentials.ambient_secrets(settings, desktop.password))
+    if desk and watcher:
+        desk.watch(watcher, agent)
+    yield agent
+    try:
+        ending.end_agent(state, agent)
+    finally:
+        # pytest keeps the item to the session's end, and with it the screens
+        state.agent = None
+        if watcher:
+            watcher.close()
+        agent.close()
+        terminal.close_line(config)
+    if failure := agent.unmet():
+        raise failure  # of a check made outside the test's call

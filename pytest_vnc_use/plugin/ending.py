@@ -1,0 +1,262 @@
+"""The end of a test, in the order in which it comes.
+
+Its body is over: `end_call` watches the screen and checks the test once more. Its
+fixtures are torn down: `end_agent` checks a run that one of them made. All phases are
+over: the recording of a test that passed is written, and rehearsed. Its reports are
+made: `note_recording` puts into them what the replay showed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vnc_use import clock
+from pytest_vnc_use.errors import (
+    ProgramCrashed,
+    RecordingDrifted,
+    RunDirectoryUnwritable,
+    VncUseError,
+)
+from pytest_vnc_use.interactive import is_ci
+from pytest_vnc_use.plain_text import line, plain
+from pytest_vnc_use.plugin import reruns
+from pytest_vnc_use.plugin.state import (
+    SETTINGS,
+    Call,
+    ItemState,
+    desktop_of,
+    state_of,
+)
+from pytest_vnc_use.recordings import AGAIN, ALWAYS_WRITES
+from pytest_vnc_use.runs.directory import RunDirectory, new_run_id
+from pytest_vnc_use.triage import crash_of, format_program_end
+from pytest_vnc_use.types import NO_FRAME, Outcome, RunEnded, RunStarted
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.agent.agent import VncUseAgent
+    from pytest_vnc_use.recordings.record import RecordedTest
+
+PROPOSED = (
+    "proposed, as CI is set: accept what the model did with `cua-vnc ui --review {}`"
+)
+_NOT_RECORDED = (
+    "nothing was recorded, as the test failed. Correct it, and record it again: with"
+    " `pass` as its body the steps are recorded, and its assertions can be added later"
+)
+_HEALED = "was healed (vnc_healed = fail)"
+_TRANSIENT = "showed an unrecorded transient frame (--vnc-transients=fail)"
+_ACCEPT_HEALS = "the change is intended, set vnc_healed = pass"
+_MASK_TRANSIENT = "that is intended, mask that part of the screen"
+
+
+def end_call(item: pytest.Item) -> None:
+    """End the call of a test whose body has passed. Raises the first failure.
+
+    First the screen is watched: a replay's end must still be shown. Then a task that
+    failed and was caught fails the test, then a crash of the program, and last a
+    replay that was not as recorded, where the settings demand that.
+    """
+    state = state_of(item)
+    if state.agent:
+        state.agent.end_body()
+        if state.agent.failed_task:
+            raise state.agent.failed_task
+    desktop = desktop_of(item)
+    if desktop is not None:
+        crash = crash_of(desktop, of_itself=True)
+        if crash:
+            raise ProgramCrashed(format_program_end(crash, " before the test did"))
+    if state.recorded_test:
+        _check_replay(item, state.recorded_test)
+
+
+def _check_replay(item: pytest.Item, recorded_test: RecordedTest) -> None:
+    """Fail a test that passed but was healed, or had a transient frame, if the settings
+    demand it.
+    """
+    settings = item.config.stash[SETTINGS]
+    if (
+        recorded_test.healed
+        and settings.healed == "fail"
+        and not recorded_test.is_reviewed
+    ):
+        unkept = _keep_proposal(item, recorded_test)
+        raise _unlike_recording(_HEALED, recorded_test.healed, _ACCEPT_HEALS, unkept)
+    if recorded_test.transients and settings.transients == "fail":
+        raise _unlike_recording(_TRANSIENT, recorded_test.transients, _MASK_TRANSIENT)
+
+
+def _keep_proposal(item: pytest.Item, recorded_test: RecordedTest) -> str:
+    """Propose what the model did, in CI; return why that failed, or ""."""
+    has_failed = state_of(item).reported.call is Call.FAILED  # a subtest
+    if not is_ci() or has_failed:
+        return ""
+    try:
+        if recorded_test.write(_proposal_directory(item, recorded_test)):
+            _note_proposal(item)
+    except (OSError, VncUseError) as exc:
+        return f"; what the model did could not be kept for a review: {exc}"
+    return ""
+
+
+def _unlike_recording(
+    problem: str,
+    texts: Sequence[str],
+    intended: str,
+    unkept: str = "",
+) -> RecordingDrifted:
+    lines = [
+        f"the test passed, but its replay {problem}",
+        *texts,
+        f"if {intended}, or {AGAIN}{unkept}",
+    ]
+    return RecordingDrifted("\n  ".join(lines))
+
+
+def end_agent(state: ItemState, agent: VncUseAgent) -> None:
+    """End the runs that fixtures made after the call, as their agent is torn down."""
+    if state.reported.call is Call.PASSED:
+        agent.end_body()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(
+    item: pytest.Item,
+    nextitem: pytest.Item | None,
+) -> Generator[None, object, object]:
+    """End the recording of a test once all phases are over, and rehearse a new one,
+    before the last report is made.
+    """
+    has_passed = False
+    written = None
+    try:
+        result = yield
+        has_passed = state_of(item).reported.call is Call.PASSED
+    finally:
+        recorded_test = state_of(item).recorded_test
+        if recorded_test:
+            written = _finish(item, recorded_test, has_passed=has_passed)
+    if written and isinstance(item, pytest.Function):
+        reruns.rehearse(item, nextitem, written)
+    return result
+
+
+def _finish(
+    item: pytest.Item,
+    recorded_test: RecordedTest,
+    *,
+    has_passed: bool,
+) -> Path | None:
+    """Write the recording of a test that has passed, and release it. Return the file of
+    a new one, which is rehearsed.
+    """
+    state = state_of(item)
+    proposed_in = None
+    if has_passed and recorded_test.healed and is_ci():
+        try:
+            proposed_in = _proposal_directory(item, recorded_test)
+        except RunDirectoryUnwritable as exc:
+            has_passed = False
+            _note_unwritten(state, recorded_test, str(exc))
+    finished = recorded_test.finish(proposed_in, has_passed=has_passed)
+    if finished.saved:
+        seconds, dollars = finished.saved
+        state.notes["saved_s"] = round(seconds, 1)
+        if dollars is not None:
+            state.notes["saved_dollars"] = round(dollars, 6)
+    if finished.unrecorded:
+        reason = f"not written: {recorded_test.key.test}: {plain(finished.unrecorded)}"
+        state.add_note("unrecorded", reason)
+    if finished.problem:
+        _note_unwritten(state, recorded_test, finished.problem)
+    if finished.written and proposed_in:
+        _note_proposal(item)
+    elif finished.written:
+        # The test may have left the working directory, or removed it.
+        start = item.config.invocation_params.dir
+        directory = os.path.relpath(finished.written.parent.parent, start)
+        how = "written to"
+        if recorded_test.is_reviewed:
+            how = "updated with what was accepted in"
+        state.add_note("recording", f"{how} {directory}")
+    return None if recorded_test.is_reviewed else finished.written
+
+
+def _note_unwritten(
+    state: ItemState, recorded_test: RecordedTest, problem: str
+) -> None:
+    if recorded_test.mode in ALWAYS_WRITES:
+        how = f"not written, though --vnc-record={recorded_test.mode} asks for it"
+        state.add_note("lost", f"{how}: {problem}")
+    else:
+        state.add_note("unrecorded", f"not written: {problem}")
+
+
+def _note_proposal(item: pytest.Item) -> None:
+    runs_dir = item.config.stash[SETTINGS].runs_dir
+    state_of(item).add_note("recording", PROPOSED.format(runs_dir))
+
+
+def _proposal_directory(item: pytest.Item, recorded_test: RecordedTest) -> Path:
+    """Return the run directory in which a reviewer finds a healed recording. Raises
+    RunDirectoryUnwritable.
+    """
+    if recorded_test.healed_in:
+        return recorded_test.healed_in
+    state = state_of(item)
+    return state.runs[-1] if state.runs else _claims_directory(item)
+
+
+def _claims_directory(item: pytest.Item) -> Path:
+    """Make a run directory for a test that judged claims, but ran no task. Raises
+    RunDirectoryUnwritable.
+    """
+    runs_dir = Path(item.config.stash[SETTINGS].runs_dir)
+    directory = RunDirectory.create(runs_dir, new_run_id(), item.nodeid)
+    started = RunStarted(
+        run_id=directory.path.name,
+        task="",
+        started_at=clock.utc_now().isoformat(timespec="seconds"),
+        planner="",
+        screen=NO_FRAME,
+        test_id=item.nodeid,
+    )
+    directory.append(started)
+    directory.append(RunEnded(Outcome.DONE, "claims were judged without a task"))
+    return directory.path
+
+
+def note_call(state: ItemState, report: pytest.TestReport) -> None:
+    """Note a report on a test's call: one on each subtest, then one on the test."""
+    if report.failed or state.reported.call is Call.FAILED:
+        state.reported.call = Call.FAILED
+    elif report.passed and not hasattr(report, "wasxfail"):
+        state.reported.call = Call.PASSED
+    else:
+        state.reported.call = Call.OTHER
+
+
+def note_recording(state: ItemState, report: pytest.TestReport) -> None:
+    """Note what the test's replay showed; after the last phase, forget it."""
+    recorded_test = state.recorded_test
+    if recorded_test is None:
+        return
+    call = state.reported.call
+    if report.when == "call":
+        if recorded_test.transients:
+            state.notes["transient"] = [line(text) for text in recorded_test.transients]
+        if report.failed and recorded_test.mode in ALWAYS_WRITES:
+            report.sections.append(("recording", _NOT_RECORDED))
+    # pytest-rerunfailures drops the report on the teardown of an attempt that failed
+    is_last = report.when == "teardown" or call is Call.FAILED
+    if recorded_test.healed and is_last:
+        has_passed = report.passed and call is Call.PASSED
+        name = "healed" if has_passed else "not_healed"
+        state.notes[name] = [line(text) for text in recorded_test.healed]
+    if report.when == "teardown":
+        state.recorded_test = None

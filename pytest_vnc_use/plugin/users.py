@@ -1,0 +1,187 @@
+"""The user who performs and judges the tasks of `--vnc-record=manual`, and who answers
+the questions of `--vnc-record=accept`: at the page, or on the terminal.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vnc_use.agent import build, credentials
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.interactive import has_user
+from pytest_vnc_use.plugin.modes import ONE_USER
+from pytest_vnc_use.plugin.redaction import secrets_of
+from pytest_vnc_use.plugin.reruns import REPEATED, UNDONE, reused_desktop_reason
+from pytest_vnc_use.plugin.state import SETTINGS, state_of
+from pytest_vnc_use.recordings.accept import NO, Answer, Question
+from pytest_vnc_use.recordings.format import Segment
+from pytest_vnc_use.recordings.manual import Show
+from pytest_vnc_use.runs.redactor import Redactor
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.triage import sanitize
+from pytest_vnc_use.types import Frame, Report, Verdict
+from pytest_vnc_use.types.protocols import Controller, Desktop
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.plugin.ui import DeskPlugin
+    from pytest_vnc_use.ui.page_user import PageUser
+
+NO_PROGRAM = (
+    "no program is started on this desktop. Set --vnc-app, or app in the task's file"
+)
+_NO_WORKER = (
+    "a worker of pytest-xdist has no terminal, so run the test with -n 0 to answer"
+)
+_NO_TERMINAL = "stdin is no terminal, or CI is set: run pytest at one to answer"
+_ANSWERS = {"y": Answer("accept"), "m": Answer("mask"), "c": Answer("model")}
+_IMAGES = ("recorded", "now", "difference")
+
+
+def user_of(
+    item: pytest.Item,
+    settings: Settings,
+    secrets: Mapping[str, str],
+    desktop: Desktop,
+) -> PageUser:
+    """Return the user at the page, for the desktop of a test."""
+    from pytest_vnc_use.plugin import ui  # the libraries of the extra `ui`
+    from pytest_vnc_use.ui.page_user import PageUser
+
+    logs = getattr(desktop, "logs", None)  # a custom desktop may lack it
+    ambient = credentials.ambient_secrets(settings, desktop.password)
+    others = secrets_of(item.config).declared
+    has_program = settings.server != "xvnc" or not logs or "program" in logs()
+    return PageUser(
+        ui.desk_of(item.config).link,
+        item.nodeid,
+        secrets=secrets,
+        ambient=Redactor(ambient, others=others),
+        elements_of=build.elements_asker(settings, desktop),
+        notice="" if has_program else NO_PROGRAM,
+    )
+
+
+def show_of(
+    item: pytest.Item,
+    settings: Settings,
+    secrets: Mapping[str, str],
+    desktop: Desktop,
+) -> Show:
+    """Return the function by which a user performs tasks at the page. Raises
+    SettingsError, UsageError.
+    """
+    if hasattr(item.config, "workerinput"):
+        raise SettingsError(ONE_USER)
+    from pytest_vnc_use.plugin import ui  # the libraries of the extra `ui`
+
+    desk = ui.desk_of(item.config)
+    user = user_of(item, settings, secrets, desktop)
+    desk.user = user
+    if item.config.stash[SETTINGS].record == "manual":
+        user.no_undo = reused_desktop_reason(settings)
+    else:
+        user.no_undo = "it needs --vnc-record=manual"
+    user.repeats = item.stash.get(REPEATED, ())
+
+    def show(
+        task: str,
+        claims: Sequence[str],
+        controller: Controller,
+    ) -> Segment | str:
+        assert desk.watcher is not None, "the agent of the test has one"
+        done = user.record(task, claims, controller, desk.watcher)
+        if user.undone is not None:
+            item.stash[UNDONE] = user.undone
+            pytest.skip("a step was undone, so the test is run again")
+        recorded_test = state_of(item).recorded_test
+        if recorded_test:
+            recorded_test.add_masks(user.masks)
+        return done
+
+    return show
+
+
+class UserJudge:
+    """A Judge: the user who performs the test's tasks."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def judge(
+        self,
+        claim: str,
+        frame: Frame,
+        *,
+        timeout_s: float,
+        report: Report,
+    ) -> Verdict:
+        """Return the user's verdict. Raises ProductFailed for a denial."""
+        from pytest_vnc_use.plugin import ui  # the libraries of the extra `ui`
+
+        user = ui.desk_of(self._config).user
+        assert user is not None, "only what a user did by hand is judged by the user"
+        return user.judge(claim, frame, timeout_s=timeout_s, report=report)
+
+
+def answer(config: pytest.Config, question: Question) -> Answer:
+    """Return the user's answer. With `--vnc-ui` the page asks; without a terminal the
+    answer is no.
+    """
+    desk: DeskPlugin | None = config.pluginmanager.get_plugin("vnc_use_ui")
+    if desk:
+        return desk.ask(question)
+    if hasattr(config, "workerinput"):
+        return Answer("no", _NO_WORKER)
+    capture = config.pluginmanager.get_plugin("capturemanager")
+    if capture is None:  # with -p no:capture
+        return _answer_at_terminal(question)
+    capture.suspend(in_=True)
+    try:
+        return _answer_at_terminal(question)
+    finally:
+        capture.resume()
+
+
+def _answer_at_terminal(question: Question) -> Answer:
+    if not has_user(sys.stdin):
+        return Answer("no", _NO_TERMINAL)
+    try:  # Ctrl-C may come as soon as the question can be read
+        for line in _lines(question):
+            sys.stdout.write(f"{sanitize(line, str)}\n")
+        sys.stdout.flush()
+        key = input("> ").strip().lower()
+        if key == "b":
+            return Answer("bug", input("What is wrong? > ").strip())
+    except (EOFError, KeyboardInterrupt):
+        sys.stdout.write("\n")
+        return NO
+    return _ANSWERS.get(key, NO)
+
+
+def _lines(question: Question) -> Iterator[str]:
+    """Yield the question, and the keys that answer it."""
+    yield f"\n\n{question.test}"
+    yield question.problem
+    for name, image in zip(_IMAGES, question.images, strict=True):
+        yield f"  {name:<10} {image}"
+    if question.claim:
+        yield f"Does this hold on the screen now: {question.claim!r}?"
+        yield "  y  it holds    b  it is a bug    anything else: no"
+        return
+    for act in question.acts:
+        yield f"  The recording acts there: {act}"
+    for target in question.moved:
+        yield f"  Record the test again: {target}"
+    keys = []
+    if not question.moved:
+        keys.append("y  this screen is right, continue")
+    if question.masks:
+        keys.append(f"m  mask its {question.masked_px:,} px")
+    if "model" not in question.refused:
+        keys.append("c  let the model continue")
+    keys += ["b  it is a bug", "anything else: no"]
+    yield "  " + "    ".join(keys)

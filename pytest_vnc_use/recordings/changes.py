@@ -1,0 +1,172 @@
+"""What differs between two versions of a test's recording, as a reviewer of a commit
+wants to see it: its text, and each screen that looks different.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import unified_diff
+from typing import NamedTuple
+
+from pytest_vnc_use.backends.pixels import boxes_of
+from pytest_vnc_use.recordings.format import (
+    Accepted,
+    Evidence,
+    Recording,
+    Screen,
+    Segment,
+)
+from pytest_vnc_use.recordings.images import Pixels, differing
+from pytest_vnc_use.runs.transcript import format_caption
+from pytest_vnc_use.types import Region
+
+_CONTEXT_LINES = 2
+
+
+@dataclass(frozen=True, eq=False)
+class ScreenChange:
+    """A screen that was added, was removed, or looks different.
+
+    `location` says where it stands in the test, such as `before step s2: click "Book"
+    (button)`. `boxes` are around what differs; of a screen that was added or removed
+    there are none.
+    """
+
+    location: str
+    boxes: tuple[Region, ...]
+    before: Pixels | None
+    after: Pixels | None
+
+    @property
+    def look(self) -> Look:
+        """What differs, as two changes are compared by it: they must be the same to the
+        bit where a whole screen is new, as it is not kept.
+        """
+        digest = hashlib.sha256()
+        parts = []
+        for pixels in (self.before, self.after):
+            if pixels is None:
+                digest.update(b"none")
+            elif self.boxes:
+                parts += [box.part_of(pixels).copy() for box in self.boxes]
+            else:
+                digest.update(repr(pixels.shape).encode() + pixels.tobytes())
+        return Look(self.boxes, tuple(parts), digest.digest())
+
+
+class Look(NamedTuple):
+    """The boxes of a change, the pixels in them before and after, and a digest of whole
+    screens.
+    """
+
+    boxes: tuple[Region, ...]
+    parts: tuple[Pixels, ...]
+    digest: bytes
+
+    def is_like(self, other: Look) -> bool:
+        """Return whether two changes look the same."""
+        if (self.boxes, self.digest) != (other.boxes, other.digest):
+            return False
+        pairs = zip(self.parts, other.parts, strict=True)
+        return not any(differing(one, two).any() for one, two in pairs)
+
+
+def changed_lines(before: Recording | None, after: Recording | None) -> list[str]:
+    """Return what differs in the text: lines that begin with `+`, `-` or a space, as in
+    a unified diff. None stands for no recording.
+    """
+    old = list(_lines_of(before)) if before else []
+    new = list(_lines_of(after)) if after else []
+    names_and_changes = [*unified_diff(old, new, n=_CONTEXT_LINES, lineterm="")]
+    return [line for line in names_and_changes[2:] if not line.startswith("@@")]
+
+
+def accepted_since(before: Recording | None, after: Recording | None) -> list[str]:
+    """Return a sentence for each change of the product that only the newer version has
+    as accepted.
+    """
+    known = before.history if before else {}
+    history = after.history if after else {}
+    return [
+        format_accepted(change, location)
+        for change, location in history.items()
+        if change not in known
+    ]
+
+
+def format_accepted(change: Accepted, location: str, test: str = "") -> str:
+    """Return who accepted a change, when and where."""
+    parts = [f"{change.at:%Y-%m-%d %H:%M} {change.by} accepted", test, location]
+    if at := change.region:
+        parts.append(f"{at.left},{at.top},{at.right},{at.bottom}")
+    if change.claim:
+        parts.append(f"for the claim {change.claim!r}")
+    sentence = " ".join(part for part in parts if part)
+    return f"{sentence}: {change.steps}" if change.steps else sentence
+
+
+def step_lines(segment: Segment) -> Iterator[str]:
+    """Yield a line for each step of a segment, as a user reads it."""
+    for step in segment.steps:
+        yield f"  {step.id}: {format_caption(step.action, step.elements)}"
+
+
+def claim_lines(claims: Sequence[Evidence]) -> Iterator[str]:
+    """Yield a line for each answer of a judge."""
+    for claim in claims:
+        value = f" {claim.value!r}" if claim.verdict == "read" else ""
+        yield f"  {claim.verdict}{value}: {claim.claim}"
+
+
+def _lines_of(recording: Recording) -> Iterator[str]:
+    """Yield what a reviewer reads of a recording beside its screens."""
+    width, height = recording.screen_size
+    yield f"screen: {width}x{height}"
+    for name in recording.secrets:
+        yield f"secret: {name}"
+    for mask in recording.masks:
+        yield f"mask: {mask}"
+    yield from claim_lines(recording.claims)
+    for segment in recording.segments:
+        yield f"task: {segment.task}"
+        yield from step_lines(segment)
+        yield from claim_lines(segment.claims)
+        yield f"  end: confirmed by {segment.confirmed_by}"
+
+
+def changed_screens(
+    before: Recording | None, after: Recording | None
+) -> Iterator[ScreenChange]:
+    """Yield the screens that differ: those of the newer version in its order, then
+    those that were removed.
+    """
+    old = dict(_placed_screens(before)) if before else {}
+    new = dict(_placed_screens(after)) if after else {}
+    for place, (location, screen) in new.items():
+        pixels = screen.pixels()
+        if place not in old:
+            yield ScreenChange(f"{location} (added)", (), None, pixels)
+            continue
+        was = old[place][1].pixels()
+        if was.shape != pixels.shape:
+            yield ScreenChange(f"{location} (of another size)", (), was, pixels)
+        elif boxes := boxes_of(differing(was, pixels)):
+            yield ScreenChange(location, tuple(boxes), was, pixels)
+    for place, (location, screen) in old.items():
+        if place not in new:
+            yield ScreenChange(f"{location} (removed)", (), screen.pixels(), None)
+
+
+def _placed_screens(
+    recording: Recording,
+) -> Iterator[tuple[str, tuple[str, Screen]]]:
+    """Yield the id of each step and segment, with its location in words, and its
+    screen.
+    """
+    for segment in recording.segments:
+        for step in segment.steps:
+            caption = format_caption(step.action, step.elements)
+            yield step.id, (f"before step {step.id}: {caption}", step.screen)
+        yield segment.id, (f"at the end of the task {segment.task!r}", segment.end)

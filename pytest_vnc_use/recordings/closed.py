@@ -1,0 +1,288 @@
+"""What follows when a gate stays closed: a reviewer is asked, or an error says what can
+be done, and what explains the drift beside the screen.
+
+A reviewer may accept the screen or mask what differs, call it a bug, continue by hand,
+or have a model continue. Without a reviewer, the live planner continues in the mode
+`auto`, and no one else does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from typing_extensions import assert_never
+
+from pytest_vnc_use.errors import ProductFailed, RecordingDrifted, TaskFailed
+from pytest_vnc_use.plain_text import line
+from pytest_vnc_use.recordings.accept import Review
+from pytest_vnc_use.recordings.course import Course
+from pytest_vnc_use.recordings.drift import (
+    WAIT_LONGER,
+    difference,
+    machine_of,
+    remedies,
+)
+from pytest_vnc_use.recordings.format import Recording
+from pytest_vnc_use.recordings.gates import Mismatch
+from pytest_vnc_use.recordings.images import Pixels, pixels_in
+from pytest_vnc_use.recordings.life import (
+    CLOSED,
+    GateClosed,
+    ReviewerAnswered,
+    State,
+)
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.triage import format_program_state
+from pytest_vnc_use.types import FrameRef
+from pytest_vnc_use.types.protocols import Controller, Desktop, Planner
+
+
+@dataclass(eq=False)
+class Circumstances:
+    """What explains a drift, beside the screen.
+
+    Args:
+        desktop: Where the test runs, and what draws its screens.
+        settings: How that desktop was started.
+        follows: The test that had the shared desktop before; "" for none.
+        test: The node id of the test.
+        recording: The test's recording; None if there is none.
+    """
+
+    desktop: Desktop | None = None
+    settings: Settings | None = None
+    follows: str = ""
+    test: str = ""
+    recording: Recording | None = None
+
+    @cached_property
+    def machine(self) -> dict[str, str]:
+        """What draws the screens here, by its name; empty where that is unknown."""
+        if self.desktop is None or self.settings is None:
+            return {}
+        return machine_of(self.desktop, self.settings)
+
+    @property
+    def unlike(self) -> str:
+        """Why the desktop begins in another state than the recording; "" if nothing is
+        known to. Then nothing is healed on the first screen.
+        """
+        after = self.recording.after if self.recording else ""
+        if after in ("", self.follows):
+            return ""
+        now = "this desktop is fresh"
+        if self.follows:
+            now = f"this desktop had {self.follows} before"
+        order = (
+            f"Run {after} before it (--vnc-scope), or record it as it begins here"
+            " (--vnc-record=rewrite)."
+        )
+        return f"The test was recorded after {after}, but {now}. {order} "
+
+    def explain(self, problem: str, mismatch: Mismatch) -> str:
+        """Return the message of a drift; first how this machine differs from the
+        recording's, where it does.
+
+        If nothing changed after a step, or there is no window, it says at its end
+        whether the program still runs.
+        """
+        if mismatch.kind in ("unchanged", "no_window"):
+            state = format_program_state(self.desktop)
+            problem = f"{problem}; {state}" if state else problem
+        differs = ""
+        if self.recording:
+            differs = difference(self.recording.machine, self.machine)
+        return f"{differs} {problem}" if differs else problem
+
+
+class ClosedGates:
+    """What follows when a gate of a course stays closed.
+
+    Args:
+        course: Where the replay is.
+        circumstances: What explains a drift.
+        planner: May continue, where there is no reviewer or the reviewer asks for it;
+            None for none.
+    """
+
+    def __init__(
+        self, course: Course, circumstances: Circumstances, planner: Planner | None
+    ) -> None:
+        self._course = course
+        self._circumstances = circumstances
+        self._planner = planner
+        self.live = None if course.allowances.review else planner
+        """The planner that continues at the next closed gate; None for none."""
+
+    def close(self, mismatch: Mismatch, seen: FrameRef) -> str:
+        """Announce a drift, let the live planner take over, and return the message.
+
+        The segment is then drifted, a bug, or with the planner.
+        """
+        course = self._course
+        gate = course.position.gate
+        message = self.message(mismatch)
+        is_unlike = gate.is_first and bool(self._circumstances.unlike)
+        # A reviewer may have a model continue from any screen.
+        is_allowed = not is_unlike or course.allowances.review is not None
+        is_healed = self.live is not None and is_allowed
+        if course.life.state not in CLOSED:
+            course.life.move(State.DRIFTED)
+        course.life.announce(GateClosed(gate, mismatch, message, seen, is_healed))
+        if is_healed:
+            course.life.move(State.BY_MODEL)
+        return message
+
+    def close_end(self, mismatch: Mismatch, seen: FrameRef) -> str:
+        """Announce a drift after the task was done, and return the message."""
+        course = self._course
+        message = f"{self.message(mismatch)}; the screen did not stay as recorded"
+        if course.life.state not in CLOSED:
+            course.life.move(State.DRIFTED)
+        gate = course.position.gate
+        course.life.announce(GateClosed(gate, mismatch, message, seen))
+        return message
+
+    def message(self, mismatch: Mismatch) -> str:
+        """Return the message of a drift, in one line."""
+        location = self._course.location
+        problem = mismatch.problem
+        # pytest's summary shows the start of the line only
+        match mismatch.kind:
+            case "difference" | "variants" | "no_window":
+                text = f"drift {location}: {problem}"
+            case "recoloured":
+                text = f"drift: {problem}, {location}"
+            case "unchanged":
+                text = f"drift: {problem}"
+        if self._course.position.gate.is_first:
+            text = f"{self._circumstances.unlike}{text}"
+        if waited_s := self._course.position.longer_wait_s:
+            took_s = self._course.screen.appeared_s
+            text = f"{text} (waited {waited_s:.0f} s: recorded after {took_s:.0f} s)"
+        return self._circumstances.explain(text, mismatch)
+
+    def error(
+        self, message: str, mismatch: Mismatch, seen: Pixels, *, performed: bool = True
+    ) -> TaskFailed:
+        """Return the error for a drift: the reviewer's text where it is a bug, else a
+        line for each remedy.
+        """
+        course = self._course
+        review = course.allowances.review
+        message += f"\n  task: {line(course.segment.task)}"
+        if review and review.bug is not None:
+            bug = review.bug or "it is a bug"
+            return ProductFailed(f"{bug} (according to the reviewer)\n{message}")
+        lines = remedies(
+            mismatch,
+            course.position.gate,
+            seen,
+            course.segment,
+            self._circumstances.test,
+            acted_on=course.acted_on,
+            due_at=course.due_at,
+            moved=review.moved if review else "",
+            unasked=review.unasked if review else "",
+        )
+        if course.position.longer_wait_s and WAIT_LONGER not in lines:
+            lines.append(WAIT_LONGER)
+        drift = RecordingDrifted("\n".join([message, *lines]))
+        drift.at_end = course.due is None and performed
+        return drift
+
+    def ask_reviewer(self, mismatch: Mismatch | None, desktop: Controller) -> bool:
+        """Have a difference from the gate reviewed, where that can be asked; return
+        whether to look again. Raises DesktopError, SettingsError.
+        """
+        course = self._course
+        review = course.allowances.review
+        life = course.life
+        if review is None or mismatch is None or not mismatch.boxes:
+            return False
+        if life.state is State.BUG:
+            return False
+        if life.state is not State.DRIFTED:
+            life.move(State.DRIFTED)
+        position = course.position
+        position.mismatch = mismatch
+        answer = review.ask(
+            position.gate,
+            position.frame or desktop.frame(),
+            replace(mismatch, problem=self.message(mismatch)),
+            course.segment,
+            course.due_at,
+            is_over=life.has_been(State.FINISHED),
+        )
+        answered = ReviewerAnswered(answer.kind, answer.text)
+        if answer.kind == "hand":
+            answered = self._continue_by_hand(review, desktop)
+        elif answer.kind == "model" and self._planner:
+            self.live = self._planner
+            steps = f"{self.live.name} continued {course.location}"
+            answered = ReviewerAnswered("model", steps=steps)
+        life.announce(answered)
+        match answered.kind:
+            case "accept" | "mask":
+                life.move(State.ACCEPTED)
+                if answered.kind == "mask":
+                    course.remake()
+                course.position.look_again()
+                return True
+            case "hand":
+                life.move(State.BY_USER)
+                return True
+            case "bug":
+                life.move(State.BUG)
+            case "model" | "no":
+                pass
+            case _:
+                assert_never(answered.kind)
+        return False
+
+    def _continue_by_hand(
+        self, review: Review, desktop: Controller
+    ) -> ReviewerAnswered:
+        """Have the reviewer perform steps, which replace recorded ones up to the gate
+        that is then open.
+
+        Where none or several are, the reviewer chooses. Return what came of it. Raises
+        DesktopError, SettingsError.
+        """
+        course = self._course
+        due = course.captions()[course.number :]
+        performed = review.hand(course.segment.task, due, desktop)
+        desktop.transient_frames()  # what passed meanwhile, the reviewer saw
+        course.position.frame = None
+        course.position.opening = None
+        if isinstance(performed, str):
+            return ReviewerAnswered("no", performed)
+        until = self._continues_at(review, pixels_in(desktop.frame()))
+        if until is None:
+            return ReviewerAnswered(
+                "no", "it was not chosen where the recording continues"
+            )
+        count = len(performed.steps)
+        number = course.number
+        course.replace_steps(until, performed.steps)
+        steps = f"{count} by hand for {until - number} recorded from step {number + 1}"
+        return ReviewerAnswered("hand", steps=steps)
+
+    def _continues_at(self, review: Review, seen: Pixels) -> int | None:
+        """Return the number of steps after which the recording continues; None if that
+        was not chosen.
+        """
+        due = self._course.locations()
+        choices = {
+            number: location
+            for number, location in due.items()
+            if self._course.is_open(number, seen)
+        }
+        if len(choices) == 1:
+            return next(iter(choices))
+        title = "The screen is not as recorded anywhere"
+        if choices:
+            title = "Several recorded screens are shown"
+        chosen = review.choose(title, choices or due)
+        return chosen if chosen in due else None

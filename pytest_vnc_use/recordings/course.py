@@ -1,0 +1,477 @@
+"""What is compared in a replay: where it is in its segment, what the screen must show
+there, and what else lets a gate open.
+
+Nothing here waits, and nothing here decides what follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from pytest_vnc_use import clock
+from pytest_vnc_use.plain_text import line
+from pytest_vnc_use.recordings.accept import Review
+from pytest_vnc_use.recordings.drift import explained
+from pytest_vnc_use.recordings.format import (
+    DynamicRegion,
+    RecordedStep,
+    Screen,
+    Segment,
+    dynamic_region,
+)
+from pytest_vnc_use.recordings.gates import (
+    BlinkWatch,
+    Gate,
+    Mismatch,
+    gate,
+    is_recoloured,
+    surroundings,
+    unknown_parts,
+)
+from pytest_vnc_use.recordings.images import Pixels
+from pytest_vnc_use.recordings.life import GateOpened, Life, State
+from pytest_vnc_use.recordings.rehearse import Rehearsal
+from pytest_vnc_use.runs.transcript import format_caption
+from pytest_vnc_use.types import Click, Frame, FrameRef, MouseDown, Region, Step
+from pytest_vnc_use.types.actions import Point, points
+
+_MAX_CAPTION = 80
+"""The most characters of a step's caption in the first line of a message."""
+_AT_END = "at the end"
+
+
+def gate_to(
+    segment: Segment,
+    number: int,
+    masks: tuple[Region, ...] = (),
+    earlier: Screen | None = None,
+) -> Gate:
+    """Return the gate to the screen after so many steps of a segment; `earlier` is the
+    screen before its first.
+    """
+    screen = segment.screens[number]
+    screen_before = earlier
+    step = "the step before"
+    pressed: tuple[Point, ...] = ()
+    if number:
+        screen_before = segment.screens[number - 1]
+        step = _format_step(segment, number - 1)
+        action = segment.steps[number - 1].action
+        if isinstance(action, (Click, MouseDown)):
+            pressed = points(action)
+    expected = screen.pixels()
+    targets: tuple[Region, ...] = ()
+    if number < len(segment.steps):
+        due = segment.steps[number]
+        height, width = expected.shape
+        targets = surroundings(due.action, (width, height))
+    return gate(
+        expected,
+        screen.dynamic,
+        before=screen_before.pixels() if screen_before else None,
+        parts_before=screen_before.dynamic if screen_before else (),
+        masks=(*masks, *screen.redacted),
+        targets=targets,
+        step=step,
+        pressed=pressed,
+    )
+
+
+def _format_step(segment: Segment, number: int) -> str:
+    """Return a step as in `step 3 of 5, click "Pay" (button)`; steps count from 0."""
+    step = segment.steps[number]
+    caption = line(format_caption(step.action, step.elements))
+    if len(caption) > _MAX_CAPTION:
+        caption = f"{caption[:_MAX_CAPTION]}…"
+    return f"step {number + 1} of {len(segment.steps)}, {caption}"
+
+
+@dataclass
+class Allowances:
+    """What lets the gates of a test open though the screen is not as recorded: its
+    masks, what a rehearsal may learn, and what a reviewer accepts.
+    """
+
+    recorded_masks: tuple[Region, ...] = ()
+    rehearsal: Rehearsal | None = None
+    review: Review | None = None
+
+    @property
+    def masks(self) -> tuple[Region, ...]:
+        """The regions that no comparison looks at, with those that a reviewer added."""
+        added = self.review.masks if self.review else ()
+        return (*self.recorded_masks, *added)
+
+    def widened(self, made: Gate, screen: Screen) -> Gate:
+        """Return the gate to a screen, with what other screens have taught."""
+        if self.rehearsal is None:
+            return made
+        return self.rehearsal.widened(made, screen)
+
+    def with_accepted(self, made: Gate, seen: Pixels, due_at: Sequence[Point]) -> Gate:
+        """Return the gate with each accepted change that this screen shows."""
+        if self.review is None:
+            return made
+        return self.review.with_accepted(made, seen, due_at)
+
+    def with_learned(
+        self, made: Gate, seen: Pixels, acted_on: Pixels | None
+    ) -> Gate | None:
+        """Return the gate that a rehearsal opens to this screen; None where it may
+        not.
+        """
+        if self.rehearsal is None:
+            return None
+        return Rehearsal.with_learned(made, seen, acted_on)
+
+
+@dataclass
+class Position:
+    """A position in a replay, before a step or at the end: its gate, and what was seen
+    there so far.
+    """
+
+    gate: Gate
+    passing: Sequence[tuple[float, DynamicRegion]] = ()
+    """What the recording saw come and go after the newest steps, and until when it may
+    still be there.
+    """
+    blinks: BlinkWatch = field(init=False)
+    frame: Frame | None = None
+    """The newest frame that was compared; None once it was handed on, or something was
+    done.
+    """
+    opening: FrameRef | None = None
+    """The frame to which the gate was open."""
+    seen: Pixels | None = None
+    """The pixels of that frame."""
+    mismatch: Mismatch | None = None
+    """What the reviewer was asked about in vain."""
+    opened_at: float = 0.0
+    """When the gate was open last, on the monotonic clock; 0.0 for not yet."""
+    left_at: float = 0.0
+    """When the step was decided on."""
+    longer_wait_s: float = 0.0
+    """The longest wait for the gate, where that is longer than the setting, as the
+    screen came late when it was recorded; else 0.0.
+    """
+
+    def __post_init__(self) -> None:
+        self.watch_blinks()
+
+    def watch_blinks(self) -> None:
+        """Have each blinking part show all its variants from now on."""
+        self.blinks = BlinkWatch(self.gate.blinking)
+
+    def passing_now(self) -> Iterator[DynamicRegion]:
+        """Yield what may still be there of what the recording saw come and go, except
+        where the next step acts.
+        """
+        now = clock.monotonic()
+        for until, part in self.passing:
+            is_on_target = any(map(part.region.meets, self.gate.targets))
+            if now < until and not is_on_target:
+                yield part
+
+    def look_again(self) -> None:
+        """Forget what was compared, as another screen counts as recorded now."""
+        self.frame = None
+        self.opening = None
+        self.mismatch = None
+        self.opened_at = clock.monotonic()
+
+
+class Course:
+    """The course of one replay through its segment, and the comparisons on the way.
+
+    Args:
+        segment: What is replayed. A reviewer may replace steps of it.
+        allowances: What else lets its gates open.
+        earlier: The screen before the last step of the segment before, with which this
+            one begins.
+        life: Where the segment is, and who listens.
+    """
+
+    def __init__(
+        self,
+        segment: Segment,
+        allowances: Allowances | None = None,
+        earlier: Screen | None = None,
+        life: Life | None = None,
+    ) -> None:
+        self.segment = segment
+        self.allowances = allowances or Allowances()
+        self.life = life or Life(State.READY)
+        self.before: Position | None = None
+        """The position before the newest step."""
+        self._earlier = earlier
+        self._next = 0
+        self._position: Position | None = None
+        self._by_hand = range(0)
+        """The steps that a reviewer has performed already: their screens are shown
+        again, and nothing is done.
+        """
+
+    @property
+    def number(self) -> int:
+        """The number of steps so far."""
+        return self._next
+
+    @property
+    def due(self) -> RecordedStep | None:
+        """The next step; None at the end."""
+        if self._next == len(self.segment.steps):
+            return None
+        return self.segment.steps[self._next]
+
+    @property
+    def due_at(self) -> tuple[Point, ...]:
+        """The points at which the next step acts."""
+        return self.segment.points_at(self._next)
+
+    @property
+    def screen(self) -> Screen:
+        """The recorded screen before the next step, or at the end."""
+        return self.segment.screens[self._next]
+
+    @property
+    def newest_step(self) -> RecordedStep | None:
+        """The step that was performed last; None before the first."""
+        if self._next == 0:
+            return None
+        return self.segment.steps[self._next - 1]
+
+    @property
+    def last_screen(self) -> Screen | None:
+        """The screen before the last step, with which the test's next segment
+        begins.
+        """
+        steps = self.segment.steps
+        return steps[-1].screen if steps else self._earlier
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether a reviewer has performed the next step already."""
+        return self._next in self._by_hand
+
+    @property
+    def was_shown(self) -> bool:
+        """Whether a reviewer had performed the newest step already."""
+        return self._next - 1 in self._by_hand
+
+    @property
+    def acted_on(self) -> Pixels | None:
+        """The screen on which the newest step was performed."""
+        return self.before.seen if self.before else None
+
+    @property
+    def location(self) -> str:
+        """Where the replay is, such as `before step 3 of 5, click "Pay" (button)`."""
+        return (
+            f"before {_format_step(self.segment, self._next)}" if self.due else _AT_END
+        )
+
+    @property
+    def position(self) -> Position:
+        """The position now. It is made on first use, while the program reacts to the
+        newest step.
+        """
+        if self._position is None:
+            made = gate_to(
+                self.segment, self._next, self.allowances.masks, self._earlier
+            )
+            made = self.allowances.widened(made, self.screen)
+            self._position = Position(made, [*self._passing_by(made)])
+        return self._position
+
+    def _passing_by(self, made: Gate) -> Iterator[tuple[float, DynamicRegion]]:
+        """Yield what may still be there of what the recording saw come and go, and
+        until when; nothing at the end.
+        """
+        newest = self.newest_step
+        due = self.due
+        if not newest or not due or not self.before:
+            return
+        yield from self.before.passing
+        # The frames that passed while the planner was asked are recorded with the step
+        # that it then took.
+        passed = (*newest.transients, *due.transients)
+        if not passed:
+            return
+        known = [newest.screen.pixels(), due.screen.pixels()]
+        until = self.before.left_at + newest.duration_s
+        for screen in passed:
+            pixels = screen.pixels()
+            for box in unknown_parts(pixels, known, made.ignored):
+                yield until, dynamic_region(box, "unstable", box.part_of(pixels))
+
+    def advance(self) -> RecordedStep:
+        """Leave the position, and return its step."""
+        step = self.segment.steps[self._next]
+        self.position.left_at = clock.monotonic()
+        self.before = self.position
+        self._position = None
+        self._next += 1
+        return step
+
+    def rename(self, performed: Step) -> None:
+        """Give the newest step the elements that it acted on today, if they are known
+        and a reviewer has accepted that its target changed.
+        """
+        step = self.newest_step
+        review = self.allowances.review
+        if not (step and review and performed.elements and review.has_changed(step)):
+            return
+        steps = list(self.segment.steps)
+        named = step.model_copy(update={"elements": performed.elements})
+        steps[self._next - 1] = named
+        self.segment = self.segment.model_copy(update={"steps": tuple(steps)})
+
+    def forget_frame(self) -> None:
+        """Note that something is done, so that no earlier frame is handed on."""
+        if self._position:
+            self._position.frame = None
+
+    def remake(self) -> None:
+        """Make the gate again, as masks were added."""
+        self._position = None
+
+    def replace_steps(self, until: int, performed: Sequence[RecordedStep]) -> None:
+        """Put the steps that a reviewer has performed in the place of the recorded ones
+        from here to a number.
+        """
+        first = self._next
+        before = self.segment.steps[:first]
+        after = self.segment.steps[until:]
+        steps = (*before, *performed, *after)
+        self.segment = self.segment.model_copy(update={"steps": steps})
+        self._by_hand = range(first, first + len(performed))
+        self._position = None
+        self.position.opened_at = clock.monotonic()
+
+    def difference(self, seen: Pixels) -> Mismatch | None:
+        """Return what differs from the gate: from its screen, from what was accepted,
+        or from what must blink.
+        """
+        position = self.position
+        made = self.allowances.with_accepted(position.gate, seen, self.due_at)
+        mismatch = made.mismatch(seen, self.acted_on, position.passing_now())
+        return mismatch or position.blinks.note(seen)
+
+    def shows_end(self, seen: Pixels) -> bool:
+        """Return whether a screen is the recorded end, once all steps were
+        performed.
+        """
+        return self.due is None and self.difference(seen) is None
+
+    def compare(self, frame: FrameRef, load: Callable[[], Pixels]) -> Mismatch | None:
+        """Return how a frame differs from the gate. A frame to which it was open is not
+        compared again.
+        """
+        position = self.position
+        if frame == position.opening:
+            return None
+        seen = load()
+        mismatch = self.difference(seen)
+        if mismatch is None:
+            position.opening = frame
+            position.seen = seen
+            self.life.announce(
+                GateOpened(self.screen, position.gate, seen, self.due_at)
+            )
+            return None
+        position.opening = None
+        position.seen = None
+        # A screen that was as recorded, and is as before the step again, has changed.
+        if position.opened_at:
+            return mismatch
+        return explained(mismatch, position.gate, seen, self.acted_on)
+
+    def learn(self, seen: Pixels) -> bool:
+        """Open the gate to a screen as far as a rehearsal may; return whether it is."""
+        position = self.position
+        learned = self.allowances.with_learned(position.gate, seen, self.acted_on)
+        if learned:
+            position.gate = learned
+        return learned is not None
+
+    def locations(self) -> dict[int, tuple[str, Screen]]:
+        """Return each position from here on, by its number: its name and its screen."""
+        names = [f"before {caption}" for caption in self.captions()]
+        names.append(_AT_END)
+        locations = {}
+        for number, screen in enumerate(self.segment.screens):
+            if number >= self._next:
+                locations[number] = (names[number], screen)
+        return locations
+
+    def captions(self) -> list[str]:
+        """Return the caption of each step, such as `step 3: click "Pay" (button)`."""
+        return [
+            f"step {number}: {format_caption(step.action, step.elements)}"
+            for number, step in enumerate(self.segment.steps, 1)
+        ]
+
+    def is_open(self, number: int, seen: Pixels) -> bool:
+        """Return whether the gate after so many recorded steps is open to a screen, but
+        for what was accepted.
+        """
+        made = gate_to(self.segment, number, self.allowances.masks, self._earlier)
+        due_at = self.segment.points_at(number)
+        made = self.allowances.with_accepted(made, seen, due_at)
+        return made.mismatch(seen) is None
+
+    def unknown_parts(self, transient: Pixels) -> list[Region]:
+        """Return where a transient frame differs from all that this segment shows
+        there.
+
+        A slow program shows an earlier screen with a part of a later one: of the next
+        gate's, or of the one after it. What comes on its own, such as a notification,
+        may come at another step than when it was recorded. It shows a step's target for
+        longer in other colours and with another border: pressed, or losing the focus.
+        """
+        left_out = self.position.gate.ignored
+        beside = self._screens_beside()
+        if not unknown_parts(transient, beside, left_out):
+            return []
+        known = [*beside, *self._screens_passing()]
+        targets: list[Point] = []
+        for number in range(self._next):
+            targets += self.segment.points_at(number)
+        regions = []
+        for part in unknown_parts(transient, known, left_out):
+            shown_before = (
+                is_recoloured(part, targets, screen, transient) for screen in beside
+            )
+            if not any(shown_before):
+                regions.append(part)
+        for screen in self.segment.screens:
+            if not regions:
+                break
+            shown = [*known, screen.pixels()]
+            unlike = unknown_parts(transient, shown, left_out)
+            regions = [part for part in regions if any(map(part.meets, unlike))]
+        return regions
+
+    def _screens_beside(self) -> list[Pixels]:
+        """Return the recorded screens before and after the newest step, also as a
+        reviewer has accepted them.
+        """
+        beside = [self.position.gate.expected]
+        if self.before:
+            beside.append(self.before.gate.expected)
+        review = self.allowances.review
+        accepted = [review.known(screen) for screen in beside] if review else []
+        return beside + accepted
+
+    def _screens_passing(self) -> list[Pixels]:
+        """Return what was seen to pass at any step, and the screen after the next
+        gate's.
+        """
+        screens: list[Screen] = []
+        for step in self.segment.steps:
+            screens += step.transients
+        after = self._next + 1
+        screens += self.segment.screens[after : after + 1]
+        return [screen.pixels() for screen in screens]

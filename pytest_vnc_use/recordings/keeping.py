@@ -1,0 +1,214 @@
+"""What is stored of a test: which recorded segment is replayed, and what takes the
+recording's place once the test has passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from pytest_vnc_use.errors import RecordingError
+from pytest_vnc_use.recordings import AGAIN, RECORD_IT
+from pytest_vnc_use.recordings.build import Meter
+from pytest_vnc_use.recordings.closed import Circumstances
+from pytest_vnc_use.recordings.course import Allowances
+from pytest_vnc_use.recordings.format import Evidence, Live, Recording, Screen, Segment
+from pytest_vnc_use.recordings.segment_run import SegmentRun
+from pytest_vnc_use.recordings.store import AFTER, BEFORE, Key, load, save
+
+
+class KeptRecording:
+    """The recording of a test: as it was when the test began, and as it is written.
+
+    Args:
+        key: The test, and its file.
+        recording: What is replayed; None where the test is recorded as a new one.
+        circumstances: On what the test runs.
+        is_reviewed: Whether a reviewer may change it.
+        remedy: What can be done if there is no recording.
+    """
+
+    def __init__(
+        self,
+        key: Key,
+        recording: Recording | None,
+        circumstances: Circumstances | None = None,
+        *,
+        is_reviewed: bool = False,
+        remedy: str = RECORD_IT,
+    ) -> None:
+        former = recording
+        if former is None:
+            with suppress(RecordingError):  # what cannot be read is replaced
+                former = load(key.path)
+        self.key = key
+        self.recording = recording
+        self.masks = former.masks if former else ()
+        """The masks of the file: a new recording has them too."""
+        self.circumstances = replace(
+            circumstances or Circumstances(), test=key.node_id, recording=recording
+        )
+        self._remedy = remedy
+        self._text = b""
+        if is_reviewed and key.path.exists():
+            self._text = key.path.read_bytes()
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """The recorded segments; none where the test is recorded as a new one."""
+        return self.recording.segments if self.recording else ()
+
+    def segment_of(self, task: str, number: int) -> Segment | None:
+        """Return the recorded segment of the run with this number, counted from 0, if
+        it is of this task.
+        """
+        segments = self.segments[number:]
+        is_there = bool(segments) and segments[0].task == task
+        return segments[0] if is_there else None
+
+    def evidence(self, *, with_ends: bool) -> list[tuple[Evidence, Screen | None]]:
+        """Return what was judged, each with the recorded end of its segment if those
+        may still be shown.
+        """
+        if self.recording is None:
+            return []
+        evidence: list[tuple[Evidence, Screen | None]] = [
+            (answer, None) for answer in self.recording.claims
+        ]
+        for segment in self.segments:
+            end = segment.end if with_ends else None
+            evidence += [(answer, end) for answer in segment.evidence]
+        return evidence
+
+    def check_size(self, width: int, height: int) -> None:
+        """Raise RecordingError if a screen of so many pixels has another size than the
+        recorded ones.
+        """
+        recorded = self.recording.screen_size if self.recording else None
+        if recorded not in (None, (width, height)):
+            raise RecordingError(
+                f"{str(self.key.path)!r} was recorded on a screen of"
+                f" {'x'.join(map(str, recorded))} pixels, but this one has"
+                f" {width}x{height}: give the desktop that size (--vnc-screen-size), or"
+                f" {AGAIN}"
+            )
+
+    def format_missing(self, task: str, number: int) -> str:
+        """Return what is wrong where the run with this number has no segment."""
+        path = repr(str(self.key.path))
+        if self.recording is None:
+            return (
+                f"there is no recording of {self.key.test!r} at {path}: {self._remedy}"
+            )
+        segments = self.segments[number:]
+        there = repr(segments[0].task) if segments else "nothing"
+        return (
+            f"{path} has no recording of the task {task!r}; at this place it has"
+            f" {there}; record the test again with --vnc-record=auto or rewrite, and a"
+            " planner, or with --vnc-record=manual"
+        )
+
+    def forget(self) -> None:
+        """Release the screens."""
+        self.recording = None
+        self.circumstances.recording = None
+
+    def accept(self, runs: Iterable[SegmentRun], allowances: Allowances) -> Path | None:
+        """Write what a reviewer has accepted; return the file if it changed. Raises as
+        `store.save` does, and RecordingError if the file was changed meanwhile.
+        """
+        recording = self.recording
+        if recording is None or allowances.review is None:
+            return None
+        replayed = [run.replayed for run in runs if run.replayed]
+        segments = (*replayed, *recording.segments[len(replayed) :])
+        accepted = allowances.review.accepted(
+            recording.model_copy(update={"segments": segments})
+        )
+        if accepted == recording:
+            return None
+        path = self.key.path
+        if path.read_bytes() != self._text:
+            raise RecordingError(
+                f"{str(path)!r} has changed since this test began, so what was accepted"
+                " is not written: run the test again"
+            )
+        return path if save(path, accepted) else None
+
+    def write(
+        self,
+        runs: Sequence[SegmentRun],
+        claims: Sequence[Evidence],
+        allowances: Allowances,
+        *,
+        redacts: bool,
+        proposed_in: Path | None = None,
+    ) -> Path | None:
+        """Write the runs, and the claims before them, as `RecordedTest.write` says.
+        Raises as `store.save` does.
+        """
+        results = [run.result() for run in runs]
+        segments = tuple(segment for segment in results if segment)
+        screens = [answer.screen for answer in claims]
+        screens += [segment.end for segment in segments]
+        if not screens or len(segments) < len(runs):
+            return None
+        height, width = screens[0].pixels().shape
+        previous = self.recording
+        if previous and not any(run.is_live for run in runs):
+            follows = previous.after
+            machine = previous.machine
+        else:
+            follows = self.circumstances.follows
+            machine = self.circumstances.machine
+        made = Recording(
+            test=self.key.test,
+            after=follows,
+            parameters=self.key.parameters,
+            secrets=self.key.secrets,
+            screen_size=(width, height),
+            machine=machine,
+            masks=allowances.masks,
+            claims=tuple(claims),
+            last_segment=previous.last_segment if previous else 0,
+            last_step=previous.last_step if previous else 0,
+            segments=segments,
+        )
+        is_redacted = redacts and made.types_secrets
+        made = made.model_copy(update={"redacts": is_redacted})
+        if allowances.review:
+            made = allowances.review.accepted(made)
+        path = self.key.path
+        if proposed_in:
+            path = proposed_in / AFTER
+        if made == previous or not save(path, made):
+            return None
+        if proposed_in:
+            (proposed_in / BEFORE).write_bytes(self.key.path.read_bytes())
+        return path
+
+
+def saved_by(
+    runs: Iterable[tuple[Live | None, Meter]],
+) -> tuple[float, float | None] | None:
+    """Return the seconds and dollars that replayed runs saved, from each run's figures
+    when recorded and now.
+
+    None for no run, or if a recording has no figures. Dollars are None if they are not
+    known for each of the runs.
+    """
+    seconds = 0.0
+    dollars: float | None = 0.0
+    count = 0
+    for then, now in runs:
+        if then is None:
+            return None
+        count += 1
+        seconds += then.seconds - now.seconds
+        if dollars is None or then.dollars is None or now.dollars is None:
+            dollars = None
+        else:
+            dollars += then.dollars - now.dollars
+    return (seconds, dollars) if count else None

@@ -1,0 +1,473 @@
+"""Recording on the page: a user's input from there becomes the steps of a manual run,
+their answers its verdicts.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from pytest_vnc_use import clock
+from pytest_vnc_use.agent import leasing
+from pytest_vnc_use.agent.act import around, no_elements
+from pytest_vnc_use.backends.pixels import Pixels, boxes_of, encode_png, pixels_in
+from pytest_vnc_use.backends.screen import Framebuffer
+from pytest_vnc_use.backends.typed_secrets import RedactingController
+from pytest_vnc_use.deadline import uncounted
+from pytest_vnc_use.demonstrate.gestures import DemonstratedAction, Motion
+from pytest_vnc_use.demonstrate.session import INEXACT, ManualSession, recorded_steps
+from pytest_vnc_use.errors import ActionError, ProductFailed
+from pytest_vnc_use.recordings.format import MANUAL, Screen, Segment
+from pytest_vnc_use.recordings.moving import stable_screen
+from pytest_vnc_use.runs.redactor import Redactor
+from pytest_vnc_use.runs.transcript import format_caption
+from pytest_vnc_use.types import (
+    Frame,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
+    Move,
+    Region,
+    Report,
+    Scroll,
+    TypeText,
+    Verdict,
+)
+from pytest_vnc_use.types.actions import points
+from pytest_vnc_use.types.elements import ElementsOf
+from pytest_vnc_use.types.keys import key_of, parse_key
+from pytest_vnc_use.types.protocols import Controller
+from pytest_vnc_use.types.verdicts import USER_VERDICT, end_state_claim
+from pytest_vnc_use.ui.link import Link, Watcher
+
+NOT_RECORDED = "{}, so nothing is recorded"
+NOT_DONE = NOT_RECORDED.format("the user answered that the task is not done")
+NOT_HOLDING = NOT_RECORDED.format("the user answered that the claim does not hold")
+
+
+DoneTask = tuple[Sequence[DemonstratedAction], dict[str, Any] | None]
+"""What a user did in a task, and the page's answer at its end; None before the end."""
+
+
+class PageUser:
+    """The user at the page, who does the tasks of a test by hand, and is its Judge.
+
+    `secrets` are those that the test declares and that may be typed; `ambient` hides
+    all others. With `asks_claims` the user may write claims, which `claims` has then.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        test: str,
+        *,
+        secrets: Mapping[str, str],
+        ambient: Redactor,
+        elements_of: ElementsOf = no_elements,
+        asks_claims: bool = False,
+        notice: str = "",
+    ) -> None:
+        self._link, self._test = link, test
+        self._secrets = secrets
+        self._declared = Redactor(secrets)
+        self._ambient = ambient
+        self._elements_of = elements_of
+        self._asks_claims = asks_claims
+        self._notice = notice
+        self._verdicts: dict[str, tuple[str, Region | None]] = {}
+        self.claims: tuple[str, ...] = ()
+        self.masks: tuple[Region, ...] = ()
+        """What the user drew in the newest task, to be masked."""
+        self.no_undo = "no test is run again here"
+        """Why the user cannot undo a step; "" if they can."""
+        self.repeats: Sequence[DoneTask] = ()
+        """What is repeated of the attempt before, whose last step was undone."""
+        self.undone: list[DoneTask] | None = None
+        """What the next attempt repeats, once the user has undone a step."""
+        self._done: list[DoneTask] = []
+
+    def record(
+        self, task: str, claims: Sequence[str], controller: Controller, watcher: Watcher
+    ) -> Segment | str:
+        """Let the user do the task; return what they did, or why nothing is recorded (a
+        `Show`, recordings/manual.py).
+
+        `watcher` shows the screen. Raises DesktopError, and SettingsError where what
+        was done cannot be recorded.
+        """
+        shown = [self._hide(claim) for claim in claims]
+        facts: dict[str, Any] = {
+            "claims": shown,
+            "asks_claims": self._asks_claims,
+            "no_undo": self.no_undo,
+        }
+        repeats = (
+            self.repeats[len(self._done)]
+            if len(self._done) < len(self.repeats)
+            else ((), None)
+        )
+        answer, session, end = self._session(
+            task, controller, watcher, *repeats, notice=self._notice, **facts
+        )
+        self._done.append((tuple(map(replace, session.demonstration.steps)), answer))
+        if answer["kind"] == "undo":
+            self.undone = [*self._done[:-1], (self._done[-1][0][:-1], None)]
+            return "a step was undone"
+        if answer["kind"] != "done" or answer.get("is_done") == "fails":
+            return (
+                NOT_RECORDED.format(answer["text"]) if answer.get("text") else NOT_DONE
+            )
+        self._keep(task, answer)
+        return self._recorded(task, session, end)
+
+    def continue_by_hand(
+        self, task: str, due: Sequence[str], controller: Controller, watcher: Watcher
+    ) -> Segment | str:
+        """Let the user continue a replay that waits at a closed gate; return what they
+        did, or why they did not.
+
+        `due` are the recorded steps that are left. Raises as `record` does.
+        """
+        facts: dict[str, Any] = {
+            "claims": [],
+            "asks_claims": False,
+            "by_hand": [self._hide(step) for step in due],
+        }
+        answer, session, end = self._session(
+            task, controller, watcher, (), None, notice="", **facts
+        )
+        if answer["kind"] != "done":
+            return str(answer.get("text", "")) or "it was not continued by hand"
+        return self._recorded(task, session, end)
+
+    def _recorded(self, task: str, session: ManualSession, end: Screen) -> Segment:
+        steps = recorded_steps(
+            session.demonstration.steps, self._declared, self._ambient
+        )
+        return Segment(task=task, planner=MANUAL, steps=steps, end=end)
+
+    def _session(
+        self,
+        task: str,
+        controller: Controller,
+        watcher: Watcher,
+        repeats: Sequence[DemonstratedAction],
+        answered: dict[str, Any] | None,
+        **facts: Any,
+    ) -> tuple[dict[str, Any], ManualSession, Screen]:
+        """Have the page show the desktop, and take its input; return its answer, the
+        session and the screen then.
+
+        First repeat actions; if these were all of a task, it was `answered`.
+        """
+        desktop = leasing.vnc_behind(controller)
+        hidden = controller if isinstance(controller, RedactingController) else None
+        shown: list[str] = []
+        noticed = str(facts["notice"])
+        cropped: dict[int, Screen] = {}
+        repeating = (
+            f"repeating {len(repeats)} {'step' if len(repeats) == 1 else 'steps'} on a"
+            " fresh desktop"
+        )
+
+        def show(actions: Sequence[DemonstratedAction]) -> None:
+            steps = [self._caption(action) for action in actions]
+            if steps != shown:
+                shown[:] = steps
+                update_page()
+
+        def notify(problem: str) -> None:
+            update_page(f"after step {len(shown)}: {problem}" if shown else problem)
+
+        def update_page(notice: str | None = None) -> None:
+            nonlocal noticed
+            noticed, crops = noticed if notice is None else notice, {}
+            for index, action in enumerate(session.demonstration.steps):
+                if action.screen and cropped.get(index) is not action.screen:
+                    cropped[index], crops[str(index)] = action.screen, _crop(action)
+            self._link.send(
+                type="recorded",
+                id=number,
+                steps=shown,
+                notice=self._hide(noticed),
+                crops=crops,
+            )
+
+        session = ManualSession(
+            desktop, notify, self._elements_of, hidden and hidden.over(desktop), show
+        )
+        inbox = _Inbox(session, desktop.size, self._secrets, notify, watcher.hurry)
+        screen = (
+            _RedactedScreen(hidden.over(desktop), session.lock, desktop.screen)
+            if hidden
+            else desktop.screen
+        )
+        stable_screen(desktop)  # so that moving parts are known from the start
+        question = {
+            "about": "record",
+            "test": self._test,
+            "task": self._hide(task),
+            "secrets": sorted(self._secrets),
+            "steps": [],
+            "crops": {},
+            **facts,
+        }
+        with (
+            _shown(watcher, screen),
+            self._link.asking(inbox.receive, **question) as number,
+        ):
+            if repeats:
+                inbox.is_closed = True
+                update_page(repeating)
+                is_repeated = session.repeat(repeats)
+                inbox.is_closed = False
+                if is_repeated:
+                    update_page("")
+                if is_repeated and answered:
+                    inbox.receive(answered)
+            end = session.run()
+        return inbox.answer, session, end
+
+    def judge(
+        self, claim: str, frame: Frame, *, timeout_s: float, report: Report
+    ) -> Verdict:
+        """Return the verdict that the user gave when the task was done, else ask.
+        Raises ProductFailed for a denial.
+        """
+        answered = self._verdicts.pop(self._hide(claim), None) or self._ask(
+            claim, frame
+        )
+        if answered[0] == "fails":
+            raise ProductFailed(f"{NOT_HOLDING}\n  claim: {claim}")
+        if answered[0] == "holds":
+            return Verdict(
+                claim, "holds", f"{USER_VERDICT}it holds", answered[1], frame.ref
+            )
+        return Verdict(
+            claim,
+            "unsure",
+            f"{USER_VERDICT}the question was not answered",
+            answered[1],
+            frame.ref,
+        )
+
+    def _ask(self, claim: str, frame: Frame) -> tuple[str, None]:
+        image = base64.b64encode(frame.png).decode()
+        with uncounted():
+            kind, _ = self._link.put_question(
+                about="claim", test=self._test, claim=self._hide(claim), image=image
+            )
+        return kind, None
+
+    def _keep(self, task: str, answer: Mapping[str, Any]) -> None:
+        """Keep the answers of the page's form: verdicts, masks, and the user's
+        claims.
+        """
+        regions = {
+            str(claim): Region(*map(int, box))
+            for claim, box in answer.get("regions", {}).items()
+        }
+        for claim, verdict in answer.get("verdicts", {}).items():
+            self._verdicts[str(claim)] = str(verdict), regions.get(str(claim))
+        self._verdicts[self._hide(end_state_claim(task))] = (
+            str(answer.get("is_done")),
+            None,
+        )
+        self.masks = tuple(Region(*map(int, box)) for box in answer.get("masks", ()))
+        self.claims = tuple(
+            filter(None, (str(claim).strip() for claim in answer.get("claims", ())))
+        )
+
+    def _caption(self, action: DemonstratedAction) -> str:
+        done = action.action
+        if isinstance(done, TypeText):
+            done = TypeText(self._hide(done.text))
+        return self._hide(format_caption(done, action.elements)) + (
+            "" if action.is_exact else INEXACT
+        )
+
+    def _hide(self, text: str) -> str:
+        return self._ambient.hide(self._declared.hide(text))
+
+
+def _crop(action: DemonstratedAction) -> str:
+    """Return an image of the place that an action acts on, which has no name; "" where
+    it acts on none.
+    """
+    if (
+        any(action.elements)
+        or not action.screen
+        or not (places := points(action.action))
+    ):
+        return ""
+    pixels = action.screen.pixels()
+    seen = around(places[0], (pixels.shape[1], pixels.shape[0])).part_of(pixels)
+    return base64.b64encode(encode_png(np.ascontiguousarray(seen))).decode()
+
+
+@contextmanager
+def _shown(watcher: Watcher, screen: Framebuffer | _RedactedScreen) -> Iterator[None]:
+    before, watcher.screen = watcher.screen, lambda: cast("Framebuffer", screen)
+    try:
+        yield
+    finally:
+        watcher.screen = before
+
+
+class _Inbox:
+    """What a page sends while a task is recorded: events for the session, and the
+    answer that ends it.
+    """
+
+    def __init__(
+        self,
+        session: ManualSession,
+        size: tuple[int, int],
+        secrets: Mapping[str, str],
+        notify: Callable[[str], None],
+        on_input: Callable[[], None],
+    ) -> None:
+        self._session, self._size, self._secrets = session, size, secrets
+        self._notify, self._on_input = notify, on_input
+        self.answer: dict[str, Any] = {"kind": "no"}
+        self._delay_s = math.inf
+        """The least time from an event by the page's clock to its arrival by this one:
+        how far the clocks are apart.
+        """
+        self.is_closed = False
+        """Whether input is dropped, while steps are repeated."""
+
+    def receive(self, message: dict[str, Any]) -> None:
+        """Take in a message of a page."""
+        at_s = clock.monotonic()
+        if message["type"] == "answer":
+            self.answer = message
+            self._session.receive(None, at_s)
+            return
+        if self.is_closed:
+            return
+        # an event that arrives late did not happen late: a click may not become a held
+        # button
+        if "at" in message:
+            self._delay_s = min(self._delay_s, at_s - message["at"] / 1000)
+            at_s = message["at"] / 1000 + self._delay_s
+        self._on_input()
+        try:
+            for motion in self._motions(*message["event"]):
+                self._session.receive(motion, at_s)
+        except (ActionError, KeyError) as exc:  # KeyError: no secret of this test
+            self._notify(f"not done: {exc}")
+
+    def _motions(self, kind: str, *values: Any) -> Iterator[Motion]:
+        """Yield the motions of a page's event. Raises ActionError for an unknown
+        key.
+        """
+        match kind, values:
+            case "move", [x, y]:
+                yield Move(*self._at(x, y))
+            case "down", [x, y, button]:
+                yield MouseDown(*self._at(x, y), button)
+            case "up", [x, y, button]:
+                yield MouseUp(*self._at(x, y), button)
+            case "scroll", [x, y, direction]:
+                yield Scroll(*self._at(x, y), direction, 1)
+            case "key", [key, code, is_chord, phase]:
+                name = key_name(key, code, is_chord=is_chord)
+                if phase == "up":
+                    yield KeyUp(name)
+                elif phase == "down" or not self._session.is_behind:
+                    yield KeyDown(name)
+            case "unknown", [key]:
+                raise ActionError(
+                    f"the browser does not report the character of the key {key!r}."
+                    " Use Type text…"
+                )
+            case "chord", [keys]:
+                names = [key_of(parse_key(key)) for key in keys]
+                yield from map(KeyDown, names)
+                yield from map(KeyUp, reversed(names))
+            case "text", [text]:
+                yield from _typed(text)
+            case "secret", [name]:
+                yield TypeText(self._secrets[name])
+            case _:
+                pass  # no event of this version's page
+
+    def _at(self, x: float, y: float) -> tuple[int, int]:
+        width, height = self._size
+        return min(max(int(x), 0), width - 1), min(max(int(y), 0), height - 1)
+
+
+def key_name(key: str, code: str, *, is_chord: bool) -> str:
+    """Return the name of a browser's key: of what it makes (`key`), or of its place
+    (`code`) where only that tells it.
+
+    The place tells left from right, the number pad's Enter, and letters and digits of a
+    chord on a keyboard that makes others. Raises ActionError if no key has such a name.
+    """
+    if key in ("Shift", "Control", "Alt", "Meta", "OS") or code == "NumpadEnter":
+        key = code or key
+    elif (
+        is_chord
+        and len(key) == 1
+        and not key.isascii()
+        and code[:-1] in ("Key", "Digit")
+    ):
+        key = code[-1].lower()
+    return key if len(key) == 1 else key_of(parse_key(key))
+
+
+def _typed(text: str) -> Iterator[Motion]:
+    """Yield what types a text: an Enter and a tab are separate keys."""
+    for number, text_line in enumerate(text.replace("\r\n", "\n").split("\n")):
+        if number:
+            yield KeyDown("return")
+        for column, piece in enumerate(text_line.split("\t")):
+            if column:
+                yield KeyDown("tab")
+            if piece:
+                yield TypeText(piece)
+
+
+class _RedactedScreen:
+    """A desktop's live pixels without typed secrets, as a Framebuffer gives them; none
+    while `lock` is held.
+    """
+
+    def __init__(
+        self, controller: Controller, lock: threading.Lock, screen: Framebuffer
+    ) -> None:
+        self._controller, self._lock, self._screen = controller, lock, screen
+        self._last: Pixels | None = None
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return self._screen.size
+
+    def wait_drawn(self, timestamp: float, timeout_s: float) -> bool:
+        return self._screen.wait_drawn(timestamp, timeout_s)
+
+    def regions_since(
+        self, timestamp: float
+    ) -> tuple[float, list[tuple[Region, Pixels]]]:
+        taken_s = clock.monotonic()
+        with self._lock:
+            pixels = pixels_in(self._controller.raw_frame())
+        last, self._last = self._last, pixels
+        height, width = pixels.shape
+        if last is None or last.shape != pixels.shape or timestamp < 0:
+            return taken_s, [(Region(0, 0, width, height), pixels)]
+        return taken_s, [(box, box.part_of(pixels)) for box in boxes_of(last != pixels)]
+
+    def part(self, part: Region) -> Pixels:
+        assert self._last is not None
+        seen: Pixels = part.part_of(self._last)
+        return seen

@@ -1,0 +1,223 @@
+"""The message of a drift: what differs, why that may be, and what can be done."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from PIL import Image, ImageDraw
+
+from pytest_vnc_use.errors import RecordingDrifted
+from pytest_vnc_use.recordings.closed import Circumstances
+from pytest_vnc_use.recordings.course import Course
+from pytest_vnc_use.recordings.format import (
+    DynamicRegion,
+    RecordedStep,
+    Screen,
+    Segment,
+    dynamic_region,
+)
+from pytest_vnc_use.recordings.images import Pixels, frame_of
+from pytest_vnc_use.recordings.replay import Replay
+from pytest_vnc_use.types import Click, Frame, Region
+from support.memory_desktop import PaintedController, replayed
+
+SIZE = (400, 300)
+WINDOW, CLOCK, LAMP = (20, 20, 220, 140), (330, 8), Region(300, 200, 316, 216)
+PLAIN = np.full((300, 400), 0x305070, np.uint32)
+
+
+def window(
+    *lines: str, clock: str = "10:35", back: str = "#ffffff", ink: str = "#000000"
+) -> Pixels:
+    """Draw a desktop with a clock and a window, which covers a fifth of it."""
+    image = Image.new("RGB", SIZE, "#305070")
+    draw = ImageDraw.Draw(image)
+    draw.text(CLOCK, clock, "#ffffff")
+    draw.rectangle(WINDOW, back, ink)
+    for number, text in enumerate(lines):
+        draw.text((40, 40 + 30 * number), text, ink)
+    levels = np.asarray(image).astype(np.uint32)
+    pixels: Pixels = levels @ np.array([1 << 16, 1 << 8, 1], np.uint32)
+    return pixels
+
+
+class Shown(PaintedController):
+    """A desktop that shows one screen before the first action, and another after it."""
+
+    def __init__(self, *screens: Pixels) -> None:
+        super().__init__()
+        self._screens = screens
+
+    def frame(self) -> Frame:
+        return frame_of(self._screens[len(self.performed)])
+
+
+def drift(
+    recorded: Sequence[Pixels],
+    shown: Sequence[Pixels],
+    *parts: DynamicRegion,
+    at: tuple[int, int] = (380, 280),
+) -> list[str]:
+    """Return the lines of the drift of a click from one screen to the other one."""
+    before, after = (
+        Screen(pixels=lambda pixels=pixels: pixels, dynamic=parts)  # type: ignore[misc]
+        for pixels in recorded
+    )
+    step = RecordedStep(action=Click(*at), screen=before)
+    run = Segment(task="Click", steps=(step,), end=after)
+    circumstances = Circumstances(test="test_it.py::test_it")
+    desktop = Shown(*shown)
+    replay = Replay(desktop, Course(run), watch_s=0.0, circumstances=circumstances)
+    with pytest.raises(RecordingDrifted) as drifted:
+        replayed(replay)
+    return str(drifted.value).splitlines()
+
+
+OPEN, PAID = window("Total 3.00", "open"), window("Total 6.00", "paid")
+HANGS = "If the program hangs, or ignores the step"
+HALF = window("Total 6.00", "open")
+OTHER = window("Total 6.01", "open")
+
+
+@pytest.mark.parametrize(
+    ("seen", "ends"),
+    [
+        (HALF, r"; nothing changed there after step 1 of 1, click at \(380, 280\)"),
+        (
+            OTHER,
+            r"; nothing changed from \(40, 7\d\) to \(6\d, 8\d\) after step 1 of 1, ",
+        ),
+    ],
+    ids=["half drawn", "half drawn and another"],
+)
+def test_drift_names_regions_that_step_left_unchanged(seen: Pixels, ends: str) -> None:
+    first, *remedies = drift([OPEN, PAID], [OPEN, seen])
+    assert first.startswith("drift at the end: a different effect of step 1 of 1, ")
+    assert re.search(ends, first)
+    assert any(line.startswith(HANGS) for line in remedies)
+    assert remedies[-1].startswith("  cua-vnc mask test_it.py::test_it ")
+
+
+def test_drift_with_another_effect_names_no_hang() -> None:
+    first, *remedies = drift([OPEN, PAID], [OPEN, window("Total 6.00", "void")])
+    assert "nothing changed" not in first
+    assert not any(line.startswith(HANGS) for line in remedies)
+
+
+DARK = {"back": "#202020", "ink": "#e0e0e0"}
+
+
+@pytest.mark.parametrize("clock", ["10:35", "11:48"])
+def test_drift_of_small_window_in_other_theme_is_named(clock: str) -> None:
+    dark = window("Total 3.00", "open", clock=clock, **DARK)
+    first, *remedies = drift([OPEN, PAID], [dark, dark])
+    assert first.startswith(
+        "drift: other colours nearly everywhere from (20, 20) to (221, 141), as in"
+        " another theme, before step 1 of 1, "
+    )
+    assert any("start it with the recorded theme" in line for line in remedies)
+
+
+def test_drift_of_other_window_is_no_theme() -> None:
+    other = window("Another", "window", "with other", **DARK)
+    first, *_ = drift([OPEN, PAID], [other, other])
+    assert "theme" not in first
+
+
+def test_drift_of_clock_on_first_screen_offers_mask() -> None:
+    later = window("Total 3.00", "open", clock="11:48")
+    first, *remedies = drift([OPEN, PAID], [later, later])
+    assert first.startswith("drift before step 1 of 1, click at (380, 280): the first")
+    assert any("faketime -f '2026-01-15 10:00:00'" in line for line in remedies)
+    command, *regions = remedies[-1].rsplit(maxsplit=1)
+    assert command == "  cua-vnc mask test_it.py::test_it"
+    left, top, right, bottom = map(int, regions[0].split(","))
+    assert left <= CLOCK[0] < right <= SIZE[0]
+    assert top <= CLOCK[1] < bottom <= CLOCK[1] + 20
+
+
+def test_drift_without_window_asks_for_program() -> None:
+    blank = PLAIN.copy()
+    first, *remedies = drift([OPEN, PAID], [blank, blank])
+    assert first.startswith(
+        "drift before step 1 of 1, click at (380, 280): the program's window is not"
+        " there, from (20, "
+    )
+    assert any("vnc_desktop.logs()['program']" in line for line in remedies)
+    assert not any("mask" in line for line in remedies)
+
+
+def test_drift_of_lamp_that_blinks_no_more_offers_mask() -> None:
+    shades = (np.full((16, 16), shade, np.uint32) for shade in (0x305070, 0xFF0000))
+    lamp = dynamic_region(LAMP, "blinks", *shades)
+    first, *remedies = drift([OPEN, PAID], [OPEN, PAID], lamp)
+    assert first == (
+        "drift before step 1 of 1, click at (380, 280): the blinking region has not"
+        " shown all of its 2 recorded variants from (300, 200) to (316, 216)"
+    )
+    assert remedies[-1] == "  cua-vnc mask test_it.py::test_it 300,200,316,216"
+
+
+LATE, CLOCK_STOPS = "wait longer", "faketime"
+
+
+@pytest.mark.parametrize(
+    ("seen", "at", "advice"),
+    [
+        (
+            window("Book", clock="11:48"),
+            (380, 280),
+            [LATE, CLOCK_STOPS, "cua-vnc mask"],
+        ),
+        (window("Reserve"), (380, 280), [LATE, "cua-vnc mask"]),
+        (window("Reserve"), (50, 45), []),
+        (window("Reserve", clock="11:48"), (50, 45), [LATE]),
+    ],
+    ids=["clock", "renamed label", "renamed button", "clock and renamed button"],
+)
+def test_drift_of_first_screen_has_advice_that_fits(
+    seen: Pixels, at: tuple[int, int], advice: Sequence[str]
+) -> None:
+    _, *remedies = drift([window("Book"), PAID], [seen, PAID], at=at)
+    text = "\n".join(remedies)
+    known = (LATE, CLOCK_STOPS, "cua-vnc mask")
+    assert [word for word in known if word in text] == advice
+
+
+def framed(colour: int, letter: str = "A", thick_px: int = 1) -> Pixels:
+    """Draw a field with a border in a window, and a letter in the field."""
+    screen = window("Name")
+    outer = Region(40, 60, 200, 92)
+    inner = Region(40 + thick_px, 60 + thick_px, 200 - thick_px, 92 - thick_px)
+    outer.part_of(screen)[:] = colour
+    inner.part_of(screen)[:] = 0xFFFFFF
+    image = Image.new("1", (12, 14))
+    ImageDraw.Draw(image).text((1, 1), letter, 1)
+    Region(100, 70, 112, 84).part_of(screen)[np.asarray(image)] = 0
+    return screen
+
+
+@pytest.mark.parametrize(
+    ("seen", "masks"),
+    [
+        (
+            framed(0x8D8D8D),
+            ["40,60,200,61", "40,91,200,92", "40,61,41,91", "199,61,200,91"],
+        ),
+        (
+            framed(0x8D8D8D, thick_px=2),
+            ["40,60,200,62", "40,90,200,92", "40,62,42,90", "198,62,200,90"],
+        ),
+        (framed(0x8D8D8D, "B"), ["21,58,220,94"]),
+        (framed(0x767676, "B"), ["93,71,115,83"]),
+    ],
+    ids=["border", "wider border", "border and letter", "letter"],
+)
+def test_drift_of_border_offers_mask_of_its_sides(
+    seen: Pixels, masks: Sequence[str]
+) -> None:
+    lines = drift([window("Name"), framed(0x767676)], [window("Name"), seen])
+    assert lines[-1] == f"  cua-vnc mask test_it.py::test_it {' '.join(masks)}"
