@@ -13,7 +13,8 @@ from pathlib import Path
 from pytest_vnc_use.cli import Commands
 from pytest_vnc_use.errors import RecordingError, SettingsError
 from pytest_vnc_use.recordings.changes import format_accepted
-from pytest_vnc_use.recordings.gates import mask_of
+from pytest_vnc_use.recordings.format import Recording, named_screens
+from pytest_vnc_use.recordings.masks import format_concerned
 from pytest_vnc_use.recordings.store import (
     DIRECTORY,
     FILE,
@@ -34,7 +35,7 @@ def add(commands: Commands) -> None:
         help="Mask a region of the screen in a test's recordings",
         description=(
             "Write masks into the recordings of a test, or list them. Replays ignore"
-            " changes in a mask."
+            " changes in a mask. Print which gates and claims that concerns."
         ),
     )
     mask.add_argument(
@@ -51,6 +52,15 @@ def add(commands: Commands) -> None:
         type=_region,
         metavar="LEFT,TOP,RIGHT,BOTTOM",
         help="Regions in pixels, right and bottom exclusive (default: list the masks)",
+    )
+    mask.add_argument(
+        "--at",
+        default="",
+        metavar="GATE",
+        help=(
+            "Mask only the screen before this step, such as s7, or at the end, such as"
+            " end1 (default: each screen of the test)"
+        ),
     )
     mask.set_defaults(command=_mask)
     recordings = commands.add_parser(
@@ -109,33 +119,36 @@ def _region(text: str) -> Region:
 
 
 def _mask(arguments: argparse.Namespace) -> int:
+    regions = arguments.regions
     for path in recordings_of(arguments.test):
         try:
-            is_new = bool(arguments.regions) and add_masks(path, arguments.regions)
+            is_new = bool(regions) and add_masks(path, regions, arguments.at)
         except OSError as exc:
             raise SettingsError(f"{str(path)!r} cannot be written: {exc}") from exc
         if (recording := load(path)) is None:
             raise RecordingError(f"there is no recording at {str(path)!r}")
-        width, height = recording.screen_size
-        share = float(mask_of(recording.masks, (height, width)).mean())
-        what = (
-            ("masked; " if is_new else "was masked already; ")
-            if arguments.regions
-            else ""
-        )
-        print(f"{path}: {what}{share:.1%} of the screen is not compared")
-        for mask in () if arguments.regions else recording.masks:
-            print(f"  {mask.left},{mask.top},{mask.right},{mask.bottom}")
-        for claim in (
-            claim
-            for run in recording.segments
-            for claim in run.claims_hidden_by(recording.masks)
-        ):
-            print(
-                f"  unsure until it is judged again: {claim!r}; run the test once with"
-                " --vnc-record=auto and a judge"
-            )
+        if regions:
+            done = "masked" if is_new else "was masked already"
+            concerned = format_concerned(recording, regions, arguments.at)
+            print(f"{path}: {done} at {concerned}")
+        else:
+            _print_masks(path, recording)
     return 0
+
+
+def _print_masks(path: Path, recording: Recording) -> None:
+    """Print the masks of a recording, each as it is given to the command."""
+    print(path)
+    for mask in recording.masks:
+        concerned = format_concerned(recording, [mask])
+        print(f"  {_format_region(mask)}  {concerned}")
+    for named in named_screens(recording):
+        for mask in named.screen.masks:
+            print(f"  {_format_region(mask)} --at {named.name}")
+
+
+def _format_region(region: Region) -> str:
+    return f"{region.left},{region.top},{region.right},{region.bottom}"
 
 
 def _diff(arguments: argparse.Namespace) -> int:

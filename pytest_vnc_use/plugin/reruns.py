@@ -404,8 +404,8 @@ def _last_drift(run: Path) -> Drift | None:
 def _advice(drift: Drift, key: Key) -> str:
     """Return the remedy."""
     # numpy, which the test's agent has imported
-    from pytest_vnc_use.recordings.drift import mask_command
     from pytest_vnc_use.recordings.gates import mask_of
+    from pytest_vnc_use.recordings.masks import mask_command
 
     mask = ""
     if drift.masks:

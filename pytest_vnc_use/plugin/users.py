@@ -37,7 +37,12 @@ _NO_WORKER = (
     "a worker of pytest-xdist has no terminal, so run the test with -n 0 to answer"
 )
 _NO_TERMINAL = "stdin is no terminal, or CI is set: run pytest at one to answer"
-_ANSWERS = {"y": Answer("accept"), "m": Answer("mask"), "c": Answer("model")}
+_ANSWERS = {
+    "y": Answer("accept"),
+    "m": Answer("mask"),
+    "g": Answer("mask_gate"),
+    "c": Answer("model"),
+}
 _IMAGES = ("recorded", "now", "difference")
 
 
@@ -180,7 +185,8 @@ def _lines(question: Question) -> Iterator[str]:
     if not question.moved:
         keys.append("y  this screen is right, continue")
     if question.masks:
-        keys.append(f"m  mask its {question.masked_px:,} px")
+        keys.append(f"m  mask its {question.masked_px:,} px in the test")
+        keys.append("g  mask it at this gate alone")
     if "model" not in question.refused:
         keys.append("c  let the model continue")
     keys += ["b  it is a bug", "anything else: no"]

@@ -48,6 +48,7 @@ from pytest_vnc_use.recordings.life import (
     ReviewerAnswered,
     SegmentEvent,
 )
+from pytest_vnc_use.recordings.masks import format_concerned, joined
 from pytest_vnc_use.recordings.targets import why_moved
 from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.runs.transcript import format_caption
@@ -69,8 +70,9 @@ class Question:
     """What a reviewer decides: whether a screen is right now; with a `claim`, whether
     it holds there.
 
-    `boxes` is what differs. `masks` are what "mask" would hide; there are none where
-    that is not offered. `acts` are the recorded actions within the changed cells;
+    `boxes` is what differs. `masks` are what a mask would hide, `masked_px` pixels;
+    there are none where that is not offered. `concerned` says which gates and claims
+    that concerns, by the answer. `acts` are the recorded actions within the changed cells;
     `moved` says which of their targets have moved, and then the screen cannot be
     accepted. `images` are the files of the recorded screen, of the one now, and of the
     difference. `refused` says of an answer why it is not possible.
@@ -82,6 +84,7 @@ class Question:
     images: tuple[Path, Path, Path]
     masks: tuple[Region, ...] = ()
     masked_px: int = 0
+    concerned: Mapping[str, str] = field(default_factory=dict)
     acts: tuple[str, ...] = ()
     moved: tuple[str, ...] = ()
     claim: str = ""
@@ -96,6 +99,8 @@ class Answer:
     text: str = ""
 
 
+MASKING = ("mask", "mask_gate")
+"""The kinds of answers that add masks."""
 NO = Answer("no")
 OVER = "the task is over: only its last screen is left to check"
 NO_MODEL = "no planner is set (--vnc-planner=gemini)"
@@ -222,8 +227,8 @@ class Reviewer:
         match answer.kind:
             case "accept":
                 answer = NO if question.moved else answer
-            case "mask":
-                answer = answer if question.masks else NO
+            case "mask" | "mask_gate":
+                answer = answer if answer.kind in question.concerned else NO
             case "model" | "hand":  # it holds for this test alone
                 is_refused = bool(question.claim) or answer.kind in question.refused
                 return NO if is_refused else answer
@@ -248,8 +253,12 @@ class Review:
     test: str
     directory: RunDirectory | None = None
     """The run directory of the newest run, for the images of a question."""
+    recording: Recording | None = None
+    """What is replayed; None where nothing can be masked."""
     masks: tuple[Region, ...] = ()
-    """The masks that the reviewer added."""
+    """The masks that the reviewer added to the test."""
+    masks_at: dict[str, tuple[Region, ...]] = field(default_factory=dict)
+    """The masks that the reviewer added to one screenshot, by its `Screen.gate`."""
     bug: str | None = None
     """The reviewer's text about a bug; None while there is none."""
     moved: str = ""
@@ -346,16 +355,17 @@ class Review:
         frame: Frame,
         mismatch: Mismatch,
         run: Segment,
-        due: Sequence[Point],
+        number: int,
         *,
         is_over: bool = False,
     ) -> Answer:
-        """Return the answer about a screen that a gate is closed to: one that holds
-        already, or the reviewer's.
+        """Return the answer about a screen that the gate after so many steps of a run
+        is closed to: one that holds already, or the reviewer's.
 
         Once the task `is_over`, it cannot be continued.
         """
         seen = pixels_in(frame)
+        screen = run.screens[number]
         changes = changes_of(gate, seen, mismatch.boxes)
         acts, moved = self._acts(changes, run, seen)
         self.moved = moved[0] if moved else ""
@@ -363,18 +373,13 @@ class Review:
         for kind in ("bug", "no"):
             for answer, _ in held:
                 if answer.kind == kind:
-                    return self._take(answer, ())
-        parts: list[Region] = []
-        for answer, box in held:
-            match answer.kind:
-                case "mask":
-                    parts += parts_around(box, gate, seen)
-                case "accept" | "bug" | "no" | "model" | "hand":
-                    pass  # returned above, or never held
-                case _:
-                    assert_never(answer.kind)
-        if parts:
-            return self._take(Answer("mask"), parts)
+                    return answer
+        masking = [(answer, box) for answer, box in held if answer.kind in MASKING]
+        for answer, box in masking:
+            self._mask(answer.kind, screen, parts_around(box, gate, seen))
+        if masking:
+            return masking[-1][0]
+        due = run.points_at(number)
         masks = () if moved else offered_masks(mismatch, gate, seen, due)
         question = Question(
             self.test,
@@ -383,14 +388,35 @@ class Review:
             self._images(gate, frame, mismatch.boxes, [point for _, point in acts]),
             masks,
             int(mask_of(masks, seen.shape).sum()),
+            self._concerned(masks, screen),
             tuple(text for text, _ in acts),
             tuple(moved),
             refused={"model": OVER, "hand": OVER} if is_over else self.refused,
         )
-        return self._take(
-            self.reviewer.ask(question, changes, tuple(point for _, point in acts)),
-            masks,
-        )
+        covered = tuple(point for _, point in acts)
+        answer = self.reviewer.ask(question, changes, covered)
+        self._mask(answer.kind, screen, masks)
+        return answer
+
+    def _concerned(self, masks: Sequence[Region], screen: Screen) -> dict[str, str]:
+        """Return which gates and claims masks would concern, by the answer that adds
+        them; nothing where none are offered.
+        """
+        if not masks or self.recording is None:
+            return {}
+        concerned = {"mask": format_concerned(self.recording, masks)}
+        if screen.gate:
+            at_gate = format_concerned(self.recording, masks, screen.gate)
+            concerned["mask_gate"] = at_gate
+        return concerned
+
+    def _mask(self, kind: AnswerKind, screen: Screen, masks: Sequence[Region]) -> None:
+        """Add masks where the answer asks for it: to the test, or to one screenshot."""
+        if kind == "mask":
+            self.masks = joined(self.masks, masks)
+        elif kind == "mask_gate":
+            added = self.masks_at.get(screen.gate, ())
+            self.masks_at[screen.gate] = joined(added, masks)
 
     def _held(
         self, changes: Iterable[Change], gate: Gate, seen: Pixels
@@ -412,17 +438,6 @@ class Review:
                     held.append((earlier.answer, change.box))
                     break
         return held
-
-    def _take(self, answer: Answer, masks: Sequence[Region]) -> Answer:
-        match answer.kind:
-            case "mask":
-                added = [mask for mask in masks if mask not in self.masks]
-                self.masks = (*self.masks, *added)
-            case "accept" | "bug" | "no" | "model" | "hand":
-                pass
-            case _:
-                assert_never(answer.kind)
-        return answer
 
     def _acts(
         self, changes: Sequence[Change], run: Segment, seen: Pixels
@@ -550,14 +565,13 @@ class Review:
             if screen is taken_over:
                 accepted += self.replaced
             fields: dict[str, object] = {"history": (*screen.history, *accepted)}
+            if added := self.masks_at.get(screen.gate):
+                fields["masks"] = joined(screen.masks, added)
             if painted_in := changes or passed.get(id(screen), []):
                 fields["pixels"] = lambda: painted(screen.pixels(), painted_in)
             return screen.model_copy(update=fields)
 
-        masks = (
-            *recording.masks,
-            *(mask for mask in self.masks if mask not in recording.masks),
-        )
+        masks = joined(recording.masks, self.masks)
         return with_screens(recording, with_changes).model_copy(update={"masks": masks})
 
     def _accepted_beside(self, evidence: Evidence, run: Segment) -> list[Change]:

@@ -17,6 +17,7 @@ from pytest_vnc_use.recordings.format import (
     Recording,
     Screen,
     Segment,
+    named_screens,
 )
 from pytest_vnc_use.recordings.images import Pixels, differing
 from pytest_vnc_use.runs.transcript import format_caption
@@ -128,6 +129,9 @@ def _lines_of(recording: Recording) -> Iterator[str]:
         yield f"secret: {name}"
     for mask in recording.masks:
         yield f"mask: {mask}"
+    for named in named_screens(recording):
+        for mask in named.screen.masks:
+            yield f"mask at {named.name}: {mask}"
     yield from claim_lines(recording.claims)
     for segment in recording.segments:
         yield f"task: {segment.task}"

@@ -21,6 +21,7 @@ from pytest_vnc_use.recordings.drift import (
     WAIT_LONGER,
     difference,
     machine_of,
+    offered_masks,
     remedies,
 )
 from pytest_vnc_use.recordings.format import Recording
@@ -32,6 +33,7 @@ from pytest_vnc_use.recordings.life import (
     ReviewerAnswered,
     State,
 )
+from pytest_vnc_use.recordings.masks import format_offer
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.triage import format_program_state
 from pytest_vnc_use.types import FrameRef
@@ -175,17 +177,22 @@ class ClosedGates:
         if review and review.bug is not None:
             bug = review.bug or "it is a bug"
             return ProductFailed(f"{bug} (according to the reviewer)\n{message}")
+        gate = course.position.gate
+        masks = offered_masks(mismatch, gate, seen, course.due_at)
         lines = remedies(
             mismatch,
-            course.position.gate,
+            gate,
             seen,
             course.segment,
-            self._circumstances.test,
             acted_on=course.acted_on,
-            due_at=course.due_at,
+            masks=masks,
             moved=review.moved if review else "",
             unasked=review.unasked if review else "",
         )
+        recording = self._circumstances.recording
+        if masks and recording:
+            test = self._circumstances.test
+            lines += format_offer(recording, masks, course.screen.gate, test)
         if course.position.longer_wait_s and WAIT_LONGER not in lines:
             lines.append(WAIT_LONGER)
         drift = RecordingDrifted("\n".join([message, *lines]))
@@ -212,7 +219,7 @@ class ClosedGates:
             position.frame or desktop.frame(),
             replace(mismatch, problem=self.message(mismatch)),
             course.segment,
-            course.due_at,
+            course.number,
             is_over=life.has_been(State.FINISHED),
         )
         answered = ReviewerAnswered(answer.kind, answer.text)
@@ -224,9 +231,9 @@ class ClosedGates:
             answered = ReviewerAnswered("model", steps=steps)
         life.announce(answered)
         match answered.kind:
-            case "accept" | "mask":
+            case "accept" | "mask" | "mask_gate":
                 life.move(State.ACCEPTED)
-                if answered.kind == "mask":
+                if answered.kind != "accept":
                     course.remake()
                 course.position.look_again()
                 return True

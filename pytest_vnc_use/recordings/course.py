@@ -47,8 +47,8 @@ def gate_to(
     masks: tuple[Region, ...] = (),
     earlier: Screen | None = None,
 ) -> Gate:
-    """Return the gate to the screen after so many steps of a segment; `earlier` is the
-    screen before its first.
+    """Return the gate to the screen after so many steps of a segment, with more masks
+    than that screen has; `earlier` is the screen before the segment's first.
     """
     screen = segment.screens[number]
     screen_before = earlier
@@ -71,7 +71,7 @@ def gate_to(
         screen.dynamic,
         before=screen_before.pixels() if screen_before else None,
         parts_before=screen_before.dynamic if screen_before else (),
-        masks=(*masks, *screen.redacted),
+        masks=(*masks, *screen.masks, *screen.redacted),
         targets=targets,
         step=step,
         pressed=pressed,
@@ -99,9 +99,16 @@ class Allowances:
 
     @property
     def masks(self) -> tuple[Region, ...]:
-        """The regions that no comparison looks at, with those that a reviewer added."""
+        """The regions of each screen that no comparison looks at, with those that a
+        reviewer added.
+        """
         added = self.review.masks if self.review else ()
         return (*self.recorded_masks, *added)
+
+    def masks_on(self, screen: Screen) -> tuple[Region, ...]:
+        """Return `masks`, with those that a reviewer added to this screenshot alone."""
+        added = self.review.masks_at.get(screen.gate, ()) if self.review else ()
+        return (*self.masks, *added)
 
     def widened(self, made: Gate, screen: Screen) -> Gate:
         """Return the gate to a screen, with what other screens have taught."""
@@ -278,12 +285,15 @@ class Course:
         newest step.
         """
         if self._position is None:
-            made = gate_to(
-                self.segment, self._next, self.allowances.masks, self._earlier
-            )
+            made = self._gate_to(self._next)
             made = self.allowances.widened(made, self.screen)
             self._position = Position(made, [*self._passing_by(made)])
         return self._position
+
+    def _gate_to(self, number: int) -> Gate:
+        """Return the gate to the screen after so many steps, with all masks."""
+        masks = self.allowances.masks_on(self.segment.screens[number])
+        return gate_to(self.segment, number, masks, self._earlier)
 
     def _passing_by(self, made: Gate) -> Iterator[tuple[float, DynamicRegion]]:
         """Yield what may still be there of what the recording saw come and go, and
@@ -417,7 +427,7 @@ class Course:
         """Return whether the gate after so many recorded steps is open to a screen, but
         for what was accepted.
         """
-        made = gate_to(self.segment, number, self.allowances.masks, self._earlier)
+        made = self._gate_to(number)
         due_at = self.segment.points_at(number)
         made = self.allowances.with_accepted(made, seen, due_at)
         return made.mismatch(seen) is None

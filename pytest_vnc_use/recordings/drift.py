@@ -7,7 +7,6 @@ digit. Of a control's border it covers the border only.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -279,12 +278,6 @@ def _edges(screen: Pixels) -> Mask:
     return marked
 
 
-def mask_command(test: str, masks: Iterable[Region]) -> str:
-    """Return the command that hides these regions from all comparisons of a test."""
-    regions = (f"{mask.left},{mask.top},{mask.right},{mask.bottom}" for mask in masks)
-    return shlex.join(["cua-vnc", "mask", test, *regions])
-
-
 def is_maskable(masks: Iterable[Region], shape: tuple[int, ...]) -> bool:
     """Return whether masks leave enough of the screen to propose them."""
     return _share_of(masks, shape) <= MAX_OFFERED_SHARE
@@ -438,17 +431,16 @@ def remedies(
     gate: Gate,
     seen: Pixels,
     run: Segment,
-    test: str,
     *,
     acted_on: Pixels | None = None,
-    due_at: Sequence[Point] = (),
+    masks: Sequence[Region] = (),
     moved: str = "",
     unasked: str = "",
 ) -> list[str]:
     """Return what can be done about a gate that stayed closed, a line each: accept,
-    record again, mask, or repair.
+    record again, or repair.
 
-    The next step acts at the points `due_at`. `moved` is the target that has moved, so
+    `masks` are those that are offered too. `moved` is the target that has moved, so
     that nothing can be accepted; `unasked` is why no reviewer was asked.
     """
     lines: list[str] = []
@@ -475,10 +467,9 @@ def remedies(
             lines.append(_LATE)
         if not is_maskable(_few(mismatch), seen.shape):
             lines.append(_NO_MASK)
-    masks = offered_masks(mismatch, gate, seen, due_at)
     if masks and gate.is_first and _may_be_clock(masks, gate.expected, seen):
         lines.append(_CLOCK)
-    return lines + _about_masks(masks, seen, run, test)
+    return lines
 
 
 def _is_of_targets(mismatch: Mismatch, gate: Gate, seen: Pixels, run: Segment) -> bool:
@@ -511,25 +502,3 @@ def _ink_columns(part: Pixels) -> int:
     colours, counts = np.unique(part, return_counts=True)
     columns = np.flatnonzero((part != colours[counts.argmax()]).any(axis=0))
     return int(np.ptp(columns)) + 1 if columns.size else 0
-
-
-def _about_masks(
-    masks: Sequence[Region], seen: Pixels, run: Segment, test: str
-) -> list[str]:
-    """Return how to mask these regions, and what that takes away; nothing without
-    masks.
-    """
-    if not masks:
-        return []
-    claims = run.claims_hidden_by(masks)
-    lost = ""
-    if claims:
-        lost = (
-            f"; {claims[0]!r} must then be judged again, with --vnc-record=auto and a"
-            " judge"
-        )
-    hidden_px = int(mask_of(masks, seen.shape).sum())
-    return [
-        f"If that region changes on its own, mask it ({hidden_px:,} px{lost}):",
-        f"  {mask_command(test, masks)}",
-    ]

@@ -4,7 +4,7 @@ shows its evidence again; a new answer is kept with its evidence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,10 +28,12 @@ from pytest_vnc_use.recordings.gates import (
     Gate,
     Mismatch,
     evidence_gate,
+    mask_of,
 )
 from pytest_vnc_use.recordings.images import Pixels, differing, frame_of, pixels_in
 from pytest_vnc_use.recordings.life import GateClosed
 from pytest_vnc_use.recordings.moving import STABLE_S, screen_of, stable_screen
+from pytest_vnc_use.recordings.same_text import really_differing
 from pytest_vnc_use.recordings.segment_run import SegmentRun
 from pytest_vnc_use.types import (
     REDACTED_COLOUR,
@@ -48,10 +50,6 @@ from pytest_vnc_use.types.verdicts import USER_VERDICT, check_answer
 UNJUDGED = (
     "have it judged again with --vnc-record=auto or rewrite and a judge (--vnc-planner,"
     " or --vnc-judge)"
-)
-ONLY_MASKED = (
-    "it holds by what a mask hides {}, which no replay compares, and not by the rest:"
-    ' {}; make the mask smaller ("masks" in the recording), or claim what is beside it'
 )
 _BLINKS_S = 4.0
 """The longest wait for all variants of a blinking part."""
@@ -101,8 +99,8 @@ class RecordedJudge:
         """Return the recorded verdict, else the live judge's. Without a live judge,
         answer `unsure` at once.
 
-        A verdict by what a mask hides could not be replayed, so the judge is asked
-        again without that.
+        A verdict by what a mask hides can only be replayed while it is the same there,
+        so the judge is asked again without that, and the answer kept if it is the same.
         """
         evidence, problem, frame = self._find_evidence(claim, frame, reading=False)
         if evidence and evidence.verdict != "read":
@@ -114,8 +112,7 @@ class RecordedJudge:
             return Verdict(claim, "unsure", f"{problem}; {UNJUDGED}", frame=frame.ref)
         live = self.live()
         verdict = _ask(live, claim, frame, timeout_s, report)
-        hides = self._mask_over(verdict)
-        if hides is None:
+        if not self._is_under_mask(verdict):
             return verdict
         masked = self._without_masks(frame)
         again = _ask(live, claim, masked, timeout_s, report)
@@ -124,24 +121,21 @@ class RecordedJudge:
             hidden = self.hide(claim)
             self.compared[hidden] = replace(self.compared[hidden], frame=masked)
             return replace(again, frame=verdict.frame, usage=usage)
-        if not verdict.holds:
-            return replace(verdict, usage=usage)
-        reason = ONLY_MASKED.format(hides, again.reason)
-        return replace(verdict, kind="unsure", reason=reason, usage=usage)
+        return replace(verdict, usage=usage)
 
-    def _mask_over(self, verdict: Verdict) -> Region | None:
-        """Return a mask over what a judge's verdict is about; None for none, and where
-        a user judged.
+    def _is_under_mask(self, verdict: Verdict) -> bool:
+        """Return whether a mask hides something that a judge's verdict is about; not
+        where a user judged.
         """
         if verdict.kind == "unsure" or verdict.reason.startswith(USER_VERDICT):
-            return None
+            return False
         by = Evidence(
             claim=verdict.claim,
             verdict="holds",
             region=verdict.region,
             screen=Screen(),
         )
-        return next(filter(by.is_about, self.allowances.masks), None)
+        return any(map(by.is_about, self.allowances.masks))
 
     def _without_masks(self, frame: Frame) -> Frame:
         """Return a frame on which the masks are redacted: what a judge sees there, a
@@ -228,7 +222,8 @@ class RecordedJudge:
         review = self.allowances.review
         if review is None or nearest.mismatch is None:
             return NO
-        made = evidence_gate(evidence.screen, self.allowances.masks)
+        screen = evidence.screen
+        made = evidence_gate(screen, self.allowances.masks_on(screen))
         asked = replace(nearest.mismatch, problem=problem)
         return review.ask_claim(evidence, made, nearest.frame, asked)
 
@@ -243,30 +238,40 @@ class RecordedJudge:
         looked at again, as a gate does. Each blinking part in the evidence's region
         must show all its variants again.
         """
-        if hidden := self._hidden_region(evidence):
-            why = f"the claim's region is masked or always changing, {hidden}"
-            return Mismatch(f"{why}, so it cannot be compared", hidden), frame
-        mismatch, seen = self._stable_difference(evidence, end, frame)
-        if mismatch:
-            return mismatch, seen
-        return self._await_blinks(evidence), frame
-
-    def _hidden_region(self, evidence: Evidence) -> Region | None:
-        """Return a region that no comparison looks at and that a claim is about.
-
-        Evidence without a region may be about any such region, except those no larger
-        than a caret. The end of a task is about the whole screen.
-        """
-        if evidence.is_end:
-            return None
         changing = [
             part.region
             for part in evidence.screen.dynamic
             if part.kind == "always_changing"
         ]
-        for region in (*self.allowances.masks, *changing):
-            if evidence.is_about(region):
-                return region
+        if hidden := _region_of(evidence, changing):
+            why = f"the claim's region is always changing, {hidden}"
+            return Mismatch(f"{why}, so it cannot be compared", hidden), frame
+        mismatch, seen = self._stable_difference(evidence, end, frame)
+        if mismatch:
+            return mismatch, seen
+        if hidden := self._hidden_difference(evidence, pixels_in(seen)):
+            why = f"the claim's region is masked, and differs there, {hidden}"
+            return Mismatch(f"{why}, so it cannot be compared", hidden), frame
+        return self._await_blinks(evidence), frame
+
+    def _hidden_difference(self, evidence: Evidence, seen: Pixels) -> Region | None:
+        """Return a mask that a claim is about, and that hides a difference from the
+        screen on which it was judged; None for none.
+
+        Where the screen is the same under a mask too, the mask hides nothing.
+        """
+        screen = evidence.screen
+        masks = (*self.allowances.masks_on(screen), *screen.masks)
+        if (mask := _region_of(evidence, masks)) is None:
+            return None
+        carets = [part.region for part in screen.dynamic if part.kind == "caret"]
+        left_out = mask_of((*screen.redacted, *carets), seen.shape)
+        differs = really_differing(screen.pixels(), seen, left_out)
+        if evidence.region:
+            differs &= mask_of([evidence.region], seen.shape)
+        for mask in masks:
+            if evidence.is_about(mask) and mask.part_of(differs).any():
+                return mask
         return None
 
     def _stable_difference(
@@ -334,7 +339,7 @@ class RecordedJudge:
         seen = pixels_in(frame)
         rehearsal = self.allowances.rehearsal
         review = self.allowances.review
-        made = evidence_gate(screen, self.allowances.masks)
+        made = evidence_gate(screen, self.allowances.masks_on(screen))
         if rehearsal and rehearsal.accepts(screen, made, seen):
             return None
         mismatch = made.mismatch(seen)
@@ -353,6 +358,17 @@ def _ask(
     with causes.users_errors("judge", live):
         answer = live.judge(claim, frame, timeout_s=timeout_s, report=report)
     return check_answer(live, answer, Verdict)
+
+
+def _region_of(evidence: Evidence, regions: Iterable[Region]) -> Region | None:
+    """Return the first of these regions that a claim is about; None for none.
+
+    Evidence without a region may be about any, except those no larger than a caret. The
+    end of a task is about none: it is compared without them.
+    """
+    if evidence.is_end:
+        return None
+    return next(filter(evidence.is_about, regions), None)
 
 
 def _passing(made: Gate, end: Pixels, about: Region) -> list[DynamicRegion]:
@@ -425,7 +441,8 @@ class Answers:
             f"the evidence for {claim!r} is not on the screen again: {mismatch.problem}"
         )
         if run:
-            gate = evidence_gate(evidence.screen, self._allowances.masks)
+            screen = evidence.screen
+            gate = evidence_gate(screen, self._allowances.masks_on(screen))
             seen = run.directory.store(compared.frame)
             run.life.announce(
                 GateClosed(gate, mismatch, problem, seen, is_healed, claim)

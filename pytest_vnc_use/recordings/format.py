@@ -191,16 +191,24 @@ class Screen(Drawn):
 
     `appeared_s` is when it was there, in whole seconds after the action before it; 0 if
     that is not known. `dynamic` are the regions that always change, `redacted` those
-    over which a typed secret is redacted. Nothing else changed in the `stable_s`
-    seconds before. `history` are the changes of it that were accepted, the oldest
-    first.
+    over which a typed secret is redacted, `masks` those that no comparison with this
+    screen looks at. Nothing else changed in the `stable_s` seconds before. `history`
+    are the changes of it that were accepted, the oldest first.
     """
 
     dynamic: tuple[DynamicRegion, ...] = ()
     redacted: tuple[Region, ...] = ()
+    masks: tuple[Region, ...] = ()
     stable_s: float = Field(default=0.0, ge=0, le=MAX_STABLE_S)
     appeared_s: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     history: tuple[Accepted, ...] = ()
+
+    @property
+    def gate(self) -> str:
+        """The name of its image, such as `s7` or `end1`, which names the gates that
+        compare with it; "" before it is written.
+        """
+        return self.image.removesuffix(".webp")
 
 
 class RecordedStep(_Identified):
@@ -368,23 +376,12 @@ class Segment(_Identified):
         """
         return _SERVER.sub("", name)
 
-    def claims_hidden_by(self, masks: Sequence[Region]) -> list[str]:
-        """Return the claims that masks leave without evidence: these must be judged
-        again, the end not.
-        """
-        return [
-            evidence.claim
-            for evidence in self.claims
-            if evidence.claim != end_state_claim(self.task)
-            and any(map(evidence.is_about, masks))
-        ]
-
 
 class Recording(_Part):
     """All tasks of one test, a segment each.
 
     `after` is the test that had the desktop before, where tests share one. `masks` come
-    from the user: no comparison looks at these parts of the screen. `claims` were
+    from the user: no comparison looks at these parts of any screen. `claims` were
     judged before the first run. Where `redacts` is true, typed secrets are redacted in
     the images. `machine` is what drew the screens, such as the font of a generic family.
     `last_segment` and `last_step` are the highest numbers that ids ever had (see
@@ -472,11 +469,13 @@ class Recording(_Part):
                         f"({x}, {y}) is not on a screen of {width} x {height} pixels"
                     )
         regions = []
+        masks = [*self.masks]
         for screen in screens(self):
             regions += [part.region for part in screen.dynamic]
             regions += screen.redacted
+            masks += screen.masks
         whole = Region(0, 0, width, height)
-        for region in (*self.masks, *regions):
+        for region in (*masks, *regions):
             if (
                 region.left >= region.right
                 or region.top >= region.bottom
@@ -486,7 +485,7 @@ class Recording(_Part):
                     "a region must be on the screen, its right and bottom beyond left"
                     f" and top, got {region}"
                 )
-        if whole in self.masks:
+        if whole in masks:
             raise ValueError(
                 f"a mask must leave something to compare, {whole} is the whole screen"
             )
@@ -534,11 +533,13 @@ def numbered(recording: Recording) -> Recording:
 
 
 class NamedScreen(NamedTuple):
-    """A screen of a recording, with the name of its image without `.webp`."""
+    """A screen of a recording, with the name of its image without `.webp`. `of` is what
+    it belongs to.
+    """
 
     name: str
     screen: Screen
-    is_evidence: bool = False
+    of: Literal["gate", "transient", "claim"] = "gate"
 
 
 def named_screens(recording: Recording) -> Iterator[NamedScreen]:
@@ -546,16 +547,18 @@ def named_screens(recording: Recording) -> Iterator[NamedScreen]:
     give.
     """
     for number, evidence in enumerate(recording.claims, 1):
-        yield NamedScreen(f"claim{number}", evidence.screen, is_evidence=True)
+        yield NamedScreen(f"claim{number}", evidence.screen, of="claim")
     for segment in recording.segments:
         for step in segment.steps:
             yield NamedScreen(step.id, step.screen)
             for number, screen in enumerate(step.transients, 1):
-                yield NamedScreen(f"{step.id}-transient{number}", screen)
+                yield NamedScreen(
+                    f"{step.id}-transient{number}", screen, of="transient"
+                )
         yield NamedScreen(f"end{segment.number}", segment.end)
         for number, evidence in enumerate(segment.claims, 1):
             name = f"{segment.id}-claim{number}"
-            yield NamedScreen(name, evidence.screen, is_evidence=True)
+            yield NamedScreen(name, evidence.screen, of="claim")
 
 
 def screens(recording: Recording) -> Iterator[Screen]:

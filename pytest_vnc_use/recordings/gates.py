@@ -327,8 +327,9 @@ def mask_of(regions: Iterable[Region], shape: tuple[int, ...]) -> Mask:
 
 
 def evidence_gate(screen: Screen, masks: Sequence[Region] = ()) -> Gate:
-    """Return the gate to the screen of some evidence."""
-    judged = gate(screen.pixels(), screen.dynamic, masks=(*masks, *screen.redacted))
+    """Return the gate to the screen of some evidence, with more masks than its own."""
+    hidden = (*masks, *screen.masks, *screen.redacted)
+    judged = gate(screen.pixels(), screen.dynamic, masks=hidden)
     return replace(judged, whole="the screen differs from the judged one")
 
 

@@ -139,8 +139,10 @@ class GateClosed:
     claim: str = ""
 
 
-AnswerKind = Literal["accept", "mask", "bug", "model", "hand", "no"]
-"""What a reviewer may answer at a closed gate; "no" too where none could be asked."""
+AnswerKind = Literal["accept", "mask", "mask_gate", "bug", "model", "hand", "no"]
+"""What a reviewer may answer at a closed gate: "mask" on each screen of the test,
+"mask_gate" at this gate alone; "no" too where no user could be asked.
+"""
 
 
 @dataclass(frozen=True)

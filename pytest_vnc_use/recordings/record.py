@@ -291,6 +291,7 @@ class RecordedTest:
             share = _REHEARSED_SHARE
         if self._allowances.review:
             self._allowances.review.directory = run.directory
+            self._allowances.review.recording = self._kept.recording
         may_continue = self.mode != "replay" or self.is_reviewed
         return Replay(
             desktop,

@@ -59,8 +59,8 @@ from pytest_vnc_use.recordings.format import (
     numbered,
     with_screens,
 )
-from pytest_vnc_use.recordings.gates import mask_of
 from pytest_vnc_use.recordings.images import Pixels, pixels_of, shows, size_of, webp_of
+from pytest_vnc_use.recordings.masks import with_masks
 from pytest_vnc_use.runs.directory import write_atomically
 from pytest_vnc_use.runs.json_lines import load_json
 from pytest_vnc_use.types import JsonObject, Region
@@ -86,8 +86,6 @@ _SWAPPED = "~"
 it, and git ignores it for many users.
 """
 _MAX_VALUE = 300
-MAX_MASKED = 0.5
-"""The largest share of a screen that masks may hide."""
 RESTORE = f"take it back from version control, or {AGAIN}"
 
 
@@ -453,7 +451,7 @@ class _WrittenImages:
         """Return the recording with the names and digests of its images."""
         named = [*enumerate(named_screens(recording))]
         # A claim may be judged on any screen: then it has no image of its own.
-        named.sort(key=lambda numbered: numbered[1].is_evidence)
+        named.sort(key=lambda numbered: numbered[1].of == "claim")
         written = {number: self._written(screen) for number, screen in named}
         in_order = iter(sorted(written))
         return with_screens(recording, lambda screen: written[next(in_order)])
@@ -481,11 +479,11 @@ class _WrittenImages:
                 image = self._add(name, pixels, named)
             yield variant.model_copy(update=image)
 
-    def _add(self, name: str, pixels: Pixels, of: NamedScreen) -> dict[str, str]:
+    def _add(self, name: str, pixels: Pixels, screen: NamedScreen) -> dict[str, str]:
         """Return the file and the digest of an image, which is encoded if it is new."""
         shown = (pixels.shape, hashlib.sha256(pixels.tobytes()).digest())
         same = self._files.get(shown)
-        if same and of.is_evidence:
+        if same and screen.of == "claim":
             return {"image": same, "digest": ""}
         file = f"{name}.webp"
         content = self._former.get(file, b"")
@@ -534,40 +532,20 @@ def _beside(directory: Path, kind: str) -> Path:
     return directory.with_name(f"{directory.name}.{kind}{_SWAPPED}")
 
 
-def add_masks(path: Path, masks: Sequence[Region]) -> bool:
-    """Add masks to a recording's file, whose images stay; return whether it changed.
-    Raises as `load` and `save` do.
+def add_masks(path: Path, masks: Sequence[Region], gate: str = "") -> bool:
+    """Add masks to a recording's file, of all its screens or of those of one gate; its
+    images stay. Return whether it changed. Raises as `load` and `save` do.
     """
     with _locked(path):
         try:
             recording = read_recording(path)
         except FileNotFoundError as exc:
             raise RecordingError(f"there is no recording at {str(path)!r}") from exc
-        new = [mask for mask in masks if mask not in recording.masks]
-        if not new:
+        masked = with_masks(recording, masks, gate)
+        if masked == recording:
             return False
-        _check_masks(path, recording, new)
-        text = text_of(recording.model_copy(update={"masks": (*recording.masks, *new)}))
-        write_atomically(path, text.encode(), opener=None)
+        write_atomically(path, text_of(masked).encode(), opener=None)
         return True
-
-
-def _check_masks(path: Path, recording: Recording, new: Sequence[Region]) -> None:
-    """Raise RecordingError where new masks are not on the screen, or hide too much."""
-    width, height = recording.screen_size
-    for mask in new:
-        if not mask.is_part_of(Region(0, 0, width, height)):
-            raise RecordingError(
-                f"the region {mask} is not on the screen of {str(path)!r}, which is"
-                f" {width}x{height}"
-            )
-    hidden = mask_of((*recording.masks, *new), (height, width))
-    share = float(hidden.mean())
-    if share > MAX_MASKED:
-        raise RecordingError(
-            f"the masks of {str(path)!r} would hide {share:.0%} of the screen, the"
-            f" maximum is {MAX_MASKED:.0%}: mask only what changes on its own"
-        )
 
 
 def recordings_of(test: str) -> list[Path]:

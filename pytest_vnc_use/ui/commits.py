@@ -67,5 +67,6 @@ def _facts_of(name: str, group: ChangedScreens) -> dict[str, Any]:
         "claim": "",
         "diff": "",
         "masked_px": 0,
+        "concerned": {},
         "refused": {},
     }

@@ -115,7 +115,7 @@ class JobDrift:
         Raises RecordingError.
         """
         recording, screen, gate, due = self.opened()
-        review = Review(reviewer, self.test, directory)
+        review = Review(reviewer, self.test, directory, recording)
         answer = Answer("accept")
         if mismatch := review.with_accepted(gate, self.seen, due).mismatch(self.seen):
             mismatch = explained(mismatch, gate, self.seen)
@@ -124,7 +124,7 @@ class JobDrift:
                 frame_of(self.seen),
                 replace(mismatch, problem=self.problem),
                 recording.segments[self.run],
-                due,
+                self.step,
             )
         if answer.kind == "accept":
             if still := review.with_accepted(gate, self.seen, due).mismatch(self.seen):
@@ -135,6 +135,9 @@ class JobDrift:
             save(self.path, review.accepted(recording))
         elif answer.kind == "mask":
             add_masks(self.path, review.masks)
+        elif answer.kind == "mask_gate":
+            for gate_name, masks in review.masks_at.items():
+                add_masks(self.path, masks, gate_name)
         return review, answer
 
 
@@ -347,6 +350,8 @@ class CiReview:
                 "refused:"
                 f" {answer.text or 'its target has moved, so record the test again'}"
             )
+        if kind == "mask_gate":
+            return "masked at this gate"
         return "accepted" if kind == "accept" else "masked"
 
     def close(self) -> None:

@@ -85,6 +85,7 @@ _FILES = {
         )
     },
 }
+_ANSWERS_TO_REVIEW = ("accept", "mask", "mask_gate", "bug", "no")
 _PAGE = Path(__file__).with_name("page")
 
 
@@ -322,7 +323,7 @@ class Desk:
         if (
             isinstance(self.review, CiReview)
             and number in self.review.groups
-            and answer["kind"] in ("accept", "mask", "bug", "no")
+            and answer["kind"] in _ANSWERS_TO_REVIEW
         ):
             async with self._reviewing:  # two pages may answer
                 await asyncio.to_thread(

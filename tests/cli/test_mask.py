@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.cli import main
-from pytest_vnc_use.recordings.store import FILE, load
+from pytest_vnc_use.errors import RecordingError
+from pytest_vnc_use.recordings.store import FILE, add_masks, load
 from pytest_vnc_use.types import Region
 from support.paths import EXAMPLES
 
@@ -56,6 +57,46 @@ def test_mask_test_name_selects_recordings(directory: Path) -> None:
     )
 
 
+def test_mask_at_gate_names_gate_and_claims(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    test = "test_shop.py::test_basket"
+    file = directory / "test_basket" / FILE
+    images = {path: path.read_bytes() for path in file.parent.glob("*.webp")}
+    assert main(["mask", test, "1,2,30,40", "--at", "s2"]) == 0
+    assert main(["mask", test, "1,2,1430,400", "--at", "end1"]) == 0
+    assert main(["mask", test, "5,6,70,80"]) == 0
+    assert main(["mask", test, "5,6,70,80"]) == 0
+    assert main(["mask", test]) == 0
+    claim = "; the claim 'the basket shows 2 apples and a total of 3.00' is unsure"
+    lines = capsys.readouterr().out.splitlines()
+    for line, ending in zip(
+        lines,
+        (
+            ": masked at s2",
+            f": masked at end1{claim} where it differs",
+            f": masked at all 9 gates{claim} where it differs",
+            f": was masked already at all 9 gates{claim} where it differs",
+            str(file),
+            f"  5,6,70,80  all 9 gates{claim} where it differs",
+            "  1,2,30,40 --at s2",
+            "  1,2,1430,400 --at end1",
+            "  1,2,1430,400 --at t1-claim1",
+        ),
+        strict=True,
+    ):
+        assert line.endswith(ending)
+    recording = load(file)
+    assert recording
+    assert recording.masks == (Region(5, 6, 70, 80),)
+    step = recording.segments[0].steps[1]
+    assert (step.id, step.screen.masks) == ("s2", (Region(1, 2, 30, 40),))
+    with pytest.raises(RecordingError, match="no gate 's99': it has s1, s2, s3, "):
+        add_masks(file, [Region(1, 2, 30, 40)], "s99")
+    unchanged = {path: path.read_bytes() for path in file.parent.glob("*.webp")}
+    assert unchanged == images
+
+
 def test_mask_invalid_prints_problem_and_writes_nothing(
     directory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -68,7 +109,7 @@ def test_mask_invalid_prints_problem_and_writes_nothing(
         (
             "test_shop.py::test_basket",
             "0,0,1440,451",
-            "would hide 50% of the screen, the maximum is 50%",
+            "would hide 50% of the screen s1, the maximum is 50%",
         ),
         (
             "no/recording.json",

@@ -32,6 +32,7 @@ from pytest_vnc_use.recordings.format import (
     Recording,
     Screen,
     Segment,
+    named_screens,
 )
 from pytest_vnc_use.recordings.gates import mask_of
 from pytest_vnc_use.recordings.images import (
@@ -140,6 +141,24 @@ def test_accepted_and_masked_changes_are_asked_once(recorded: Tills) -> None:
     assert recording.masks
     assert User().review(recorded, "wrong total") == ""
     assert files_of(recorded) == after
+
+
+@pytest.mark.slow
+def test_mask_at_gate_hides_nothing_elsewhere(recorded: Tills) -> None:
+    user = User("mask_gate", "accept", "accept")
+    assert user.review(recorded, "wrong total") == ""
+    recording = recorded.recording
+    masked = {
+        named.name: named.screen.masks
+        for named in named_screens(recording)
+        if named.screen.masks
+    }
+    first = user.questions[0]
+    assert recording.masks == ()
+    assert list(masked.values()) == [first.masks]
+    assert first.concerned["mask_gate"] in masked
+    assert first.concerned["mask"].startswith("all 5 gates")
+    assert User().review(recorded, "wrong total") == ""
 
 
 def test_answer_after_recording_changed_is_not_written(recorded: Tills) -> None:
@@ -389,7 +408,7 @@ def test_accepted_end_stays_one_image_with_evidence_beside_it(tmp_path: Path) ->
     gate = gate_to(done, 0)
     differs = gate.mismatch(now)
     assert differs
-    assert review.ask(gate, frame_of(now), differs, done, ()).kind == "accept"
+    assert review.ask(gate, frame_of(now), differs, done, 0).kind == "accept"
     review.note(end, gate, now, ())
     (segment,) = review.accepted(recording).segments
     shown = [claim.screen.pixels() for claim in segment.claims]
@@ -415,13 +434,13 @@ def test_answer_not_offered_is_no(
         Segment(task="Click", steps=steps, end=screen),
         User("model", "mask"),
     )
-    review = Review(user.reviewer, "test_it", RunDirectory.create(tmp_path, "run"))
+    directory = RunDirectory.create(tmp_path, "run")
+    recording = Recording(test="test_it", screen_size=(200, 100), segments=(run,))
+    review = Review(user.reviewer, "test_it", directory, recording)
     gate = gate_to(run, 1)
     differs = gate.mismatch(now)
     assert differs
-    answers = [
-        review.ask(gate, frame_of(now), differs, run, [at]).kind for _ in range(2)
-    ]
+    answers = [review.ask(gate, frame_of(now), differs, run, 1).kind for _ in range(2)]
     assert answers == ["no", "mask" if is_offered else "no"]
     assert [bool(question.masks) for question in user.questions] == [is_offered] * 2
 
@@ -436,15 +455,17 @@ def test_difference_one_pixel_wider_is_asked_once(
     screen, user = Screen(pixels=lambda: before), User(answer)
     step = RecordedStep(action=Click(150, 20), screen=screen)
     run = Segment(task="Click", steps=(step, step), end=screen)
-    gate, review = gate_to(run, 1), Review(user.reviewer, "test_it")
-    review.directory = RunDirectory.create(tmp_path, "run")
+    gate = gate_to(run, 1)
+    directory = RunDirectory.create(tmp_path, "run")
+    recording = Recording(test="test_it", screen_size=(200, 100), segments=(run,))
+    review = Review(user.reviewer, "test_it", directory, recording)
     differs = gate.mismatch(now)
     assert differs
     (box,) = differs.boxes
     narrow = replace(differs, boxes=(replace(box, left=box.left + 1),))
     for mismatch in (narrow, differs):
         if review.with_accepted(gate, now).mismatch(now):
-            assert review.ask(gate, frame_of(now), mismatch, run, []).kind == answer
+            assert review.ask(gate, frame_of(now), mismatch, run, 1).kind == answer
     assert len(user.questions) == 1
 
 
@@ -497,7 +518,7 @@ def test_accepted_screen_is_asked_again_for_other_target(tmp_path: Path) -> None
     gate = gate_to(runs[0], 0)
     differs = gate.mismatch(now)
     assert differs
-    answer = reviews[0].ask(gate, frame_of(now), differs, runs[0], [(60, 60)])
+    answer = reviews[0].ask(gate, frame_of(now), differs, runs[0], 0)
     assert answer.kind == "accept"
     opened = [
         review.with_accepted(

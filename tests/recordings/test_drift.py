@@ -15,6 +15,7 @@ from pytest_vnc_use.recordings.course import Course
 from pytest_vnc_use.recordings.format import (
     DynamicRegion,
     RecordedStep,
+    Recording,
     Screen,
     Segment,
     dynamic_region,
@@ -63,12 +64,18 @@ def drift(
 ) -> list[str]:
     """Return the lines of the drift of a click from one screen to the other one."""
     before, after = (
-        Screen(pixels=lambda pixels=pixels: pixels, dynamic=parts)  # type: ignore[misc]
-        for pixels in recorded
+        Screen(
+            pixels=lambda pixels=pixels: pixels,  # type: ignore[misc]
+            image=f"{name}.webp",
+            digest="0" * 12,
+            dynamic=parts,
+        )
+        for name, pixels in zip(("s1", "end1"), recorded, strict=True)
     )
-    step = RecordedStep(action=Click(*at), screen=before)
-    run = Segment(task="Click", steps=(step,), end=after)
-    circumstances = Circumstances(test="test_it.py::test_it")
+    step = RecordedStep(id="s1", action=Click(*at), screen=before)
+    run = Segment(id="t1", task="Click", steps=(step,), end=after)
+    recording = Recording(test="test_it", screen_size=SIZE, segments=(run,))
+    circumstances = Circumstances(test="test_it.py::test_it", recording=recording)
     desktop = Shown(*shown)
     replay = Replay(desktop, Course(run), watch_s=0.0, circumstances=circumstances)
     with pytest.raises(RecordingDrifted) as drifted:
@@ -98,7 +105,12 @@ def test_drift_names_regions_that_step_left_unchanged(seen: Pixels, ends: str) -
     assert first.startswith("drift at the end: a different effect of step 1 of 1, ")
     assert re.search(ends, first)
     assert any(line.startswith(HANGS) for line in remedies)
-    assert remedies[-1].startswith("  cua-vnc mask test_it.py::test_it ")
+    assert remedies[-4].endswith("in the test (all 2 gates):")
+    assert remedies[-3].startswith("  cua-vnc mask test_it.py::test_it ")
+    assert remedies[-2:] == [
+        "or at this gate only (end1):",
+        f"{remedies[-3]} --at end1",
+    ]
 
 
 def test_drift_with_another_effect_names_no_hang() -> None:
@@ -132,7 +144,7 @@ def test_drift_of_clock_on_first_screen_offers_mask() -> None:
     first, *remedies = drift([OPEN, PAID], [later, later])
     assert first.startswith("drift before step 1 of 1, click at (380, 280): the first")
     assert any("faketime -f '2026-01-15 10:00:00'" in line for line in remedies)
-    command, *regions = remedies[-1].rsplit(maxsplit=1)
+    command, *regions = remedies[-3].rsplit(maxsplit=1)
     assert command == "  cua-vnc mask test_it.py::test_it"
     left, top, right, bottom = map(int, regions[0].split(","))
     assert left <= CLOCK[0] < right <= SIZE[0]
@@ -158,7 +170,7 @@ def test_drift_of_lamp_that_blinks_no_more_offers_mask() -> None:
         "drift before step 1 of 1, click at (380, 280): the blinking region has not"
         " shown all of its 2 recorded variants from (300, 200) to (316, 216)"
     )
-    assert remedies[-1] == "  cua-vnc mask test_it.py::test_it 300,200,316,216"
+    assert remedies[-3] == "  cua-vnc mask test_it.py::test_it 300,200,316,216"
 
 
 LATE, CLOCK_STOPS = "wait longer", "faketime"
@@ -220,4 +232,4 @@ def test_drift_of_border_offers_mask_of_its_sides(
     seen: Pixels, masks: Sequence[str]
 ) -> None:
     lines = drift([window("Name"), framed(0x767676)], [window("Name"), seen])
-    assert lines[-1] == f"  cua-vnc mask test_it.py::test_it {' '.join(masks)}"
+    assert lines[-3] == f"  cua-vnc mask test_it.py::test_it {' '.join(masks)}"

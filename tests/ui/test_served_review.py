@@ -14,7 +14,7 @@ import pytest
 from pytest_vnc_use.cli import main
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.recordings.accept import user_name
-from pytest_vnc_use.recordings.format import Recording
+from pytest_vnc_use.recordings.format import Recording, named_screens
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.ui.review import CiReview
 from support.desks import Served, received
@@ -162,6 +162,20 @@ def test_accepted_drift_opens_its_gate(
             "is not the one that CI compared with" in line for line in review.left_out
         )
         assert len(review.left_out) == 2
+
+
+def test_mask_at_gate_of_job_is_of_that_gate(recorded: list[Path]) -> None:
+    assert " 2 failed" in run("replay", RED, ci="true")
+    with closing(CiReview(Path("runs"))) as review:
+        ((number, group),) = review.groups.items()
+        assert group.question
+        assert group.question.concerned == {"mask": "all 3 gates", "mask_gate": "s2"}
+        review.answer(number, "mask_gate", "")
+        assert results_of(review) == {"masked at this gate"}
+    for file in recorded:
+        masked = [*named_screens(read(file))][1]
+        assert (masked.name, masked.screen.masks) == ("s2", group.question.masks)
+        assert read(file).masks == ()
 
 
 def test_unchanged_screen_of_job_offers_no_mask(recorded: list[Path]) -> None:

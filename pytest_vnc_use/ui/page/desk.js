@@ -269,8 +269,9 @@ function renderQuestion() {
   $("now-name").textContent = isOfCommit ? "after" : "now";
   $("bug-send").textContent = isOfCi ? "Note it" : "Fail the test";
   for (const kind of ["accept", "bug", "no"]) answer(kind).hidden = isOfCommit;
-  answer("mask").hidden = !question.masked_px;
-  answer("mask").textContent = `Mask it (${question.masked_px.toLocaleString("en")} px)`;
+  for (const kind of ["mask", "mask_gate"]) answer(kind).hidden = !(kind in question.concerned);
+  answer("mask").textContent = `Mask it in the test (${question.masked_px.toLocaleString("en")} px)`;
+  $("question-masks").textContent = Object.entries(question.concerned).map(([kind, gates]) => `${answer(kind).textContent}: ${gates}.`).join(" ");
   const rejected = Object.entries(question.refused);
   for (const kind of ["hand", "model"]) {
     answer(kind).hidden = isOfCi || Boolean(question.claim);
