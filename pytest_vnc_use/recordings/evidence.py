@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.backends.pixels import boxes_of
@@ -55,14 +55,33 @@ _BLINKS_S = 4.0
 """The longest wait for all variants of a blinking part."""
 
 
+class KnownAnswer(NamedTuple):
+    """A recorded answer, and what else counts as its screen, as in its recording.
+    Masks are no evidence.
+
+    `end` is the recorded end of its segment, if nothing acted on the desktop since:
+    what passed by between the two may still be there, outside the claim's region.
+    """
+
+    evidence: Evidence
+    allowances: Allowances
+    end: Screen | None = None
+
+    @property
+    def gate(self) -> Gate:
+        """The gate to the screen of the evidence."""
+        screen = self.evidence.screen
+        return evidence_gate(screen, self.allowances.masks_on(screen))
+
+
 @dataclass(frozen=True)
 class Compared:
-    """What a claim was compared with: the `frame` that was looked at last, its
-    `evidence` if there is any, and how the frame differs from that.
+    """What a claim was compared with: the `frame` that was looked at last, the `known`
+    answer if there is any, and how the frame differs from its evidence.
     """
 
     frame: Frame
-    evidence: Evidence | None = None
+    known: KnownAnswer | None = None
     mismatch: Mismatch | None = None
 
 
@@ -72,11 +91,9 @@ class RecordedJudge:
     and on no other.
 
     Args:
-        evidence: What was judged. Beside it is the recorded end of its segment, if
-            nothing acted on the desktop since: what passed by between the two may still
-            be there, outside the claim's region.
+        known: What was judged.
         live: Answers everything else; without it the verdict is unsure.
-        allowances: What else counts as the same screen. Masks are no evidence.
+        masks: What its evidence should not be about.
         controller: Watches what blinks.
         hide: Takes secrets out of a claim.
         compared: Gets for each claim what it was compared with.
@@ -84,9 +101,9 @@ class RecordedJudge:
         watched: The replay whose end has been watched for that time; None for none.
     """
 
-    evidence: Sequence[tuple[Evidence, Screen | None]]
+    known: Sequence[KnownAnswer]
     live: Callable[[], Judge] | None
-    allowances: Allowances
+    masks: Sequence[Region]
     controller: Callable[[], Controller]
     hide: Callable[[str], str]
     compared: dict[str, Compared]
@@ -135,16 +152,16 @@ class RecordedJudge:
             region=verdict.region,
             screen=Screen(),
         )
-        return any(map(by.is_about, self.allowances.masks))
+        return any(map(by.is_about, self.masks))
 
     def _without_masks(self, frame: Frame) -> Frame:
         """Return a frame on which the masks are redacted: what a judge sees there, a
         replay can compare.
         """
         pixels = pixels_in(frame).copy()
-        for mask in self.allowances.masks:
+        for mask in self.masks:
             mask.part_of(pixels)[:] = REDACTED_COLOUR
-        redacted = (*frame.redacted, *self.allowances.masks)
+        redacted = (*frame.redacted, *self.masks)
         return replace(
             frame_of(pixels),
             taken_at=frame.taken_at,
@@ -188,21 +205,21 @@ class RecordedJudge:
         hidden = self.hide(claim)
         nearest = Compared(frame)
         self.compared[hidden] = nearest
-        for evidence, end in self.evidence:
-            is_reading = evidence.verdict == "read"
-            if evidence.claim != hidden or is_reading != reading:
+        for known in self.known:
+            is_reading = known.evidence.verdict == "read"
+            if known.evidence.claim != hidden or is_reading != reading:
                 continue
-            mismatch, compared = self._mismatch(evidence, end, frame)
-            nearest = Compared(compared, evidence, mismatch)
+            mismatch, compared = self._mismatch(known, frame)
+            nearest = Compared(compared, known, mismatch)
             self.compared[hidden] = nearest
             if mismatch is None:
-                return evidence, "", compared
-        if nearest.evidence is None or nearest.mismatch is None:
+                return known.evidence, "", compared
+        if nearest.known is None or nearest.mismatch is None:
             return None, "it has no recorded verdict, and no judge is configured", frame
         where = f"drift from the recorded evidence: {nearest.mismatch.problem}"
         # After a model has continued, the judge is asked.
         if nearest.mismatch.boxes and not self.live:
-            answer = self._ask_reviewer(nearest.evidence, nearest, where)
+            answer = _ask_reviewer(nearest.known, nearest, where)
             if answer.kind == "bug":
                 bug = answer.text or "it is a bug"
                 raise ProductFailed(
@@ -210,25 +227,13 @@ class RecordedJudge:
                 )
             if answer.kind == "accept":
                 self.compared[hidden] = replace(nearest, mismatch=None)
-                return nearest.evidence, "", nearest.frame
+                return nearest.known.evidence, "", nearest.frame
             if answer.text:
                 where += f"; the reviewer was not asked: {answer.text}"
         return None, f"{where}; no judge is configured", nearest.frame
 
-    def _ask_reviewer(
-        self, evidence: Evidence, nearest: Compared, problem: str
-    ) -> Answer:
-        """Return whether a claim holds, by a reviewer; no where there is none."""
-        review = self.allowances.review
-        if review is None or nearest.mismatch is None:
-            return NO
-        screen = evidence.screen
-        made = evidence_gate(screen, self.allowances.masks_on(screen))
-        asked = replace(nearest.mismatch, problem=problem)
-        return review.ask_claim(evidence, made, nearest.frame, asked)
-
     def _mismatch(
-        self, evidence: Evidence, end: Screen | None, frame: Frame
+        self, known: KnownAnswer, frame: Frame
     ) -> tuple[Mismatch | None, Frame]:
         """Return the difference from the evidence, and the frame that shows it; a later
         one than `frame` may.
@@ -238,6 +243,7 @@ class RecordedJudge:
         looked at again, as a gate does. Each blinking part in the evidence's region
         must show all its variants again.
         """
+        evidence = known.evidence
         changing = [
             part.region
             for part in evidence.screen.dynamic
@@ -246,42 +252,22 @@ class RecordedJudge:
         if hidden := _region_of(evidence, changing):
             why = f"the claim's region is always changing, {hidden}"
             return Mismatch(f"{why}, so it cannot be compared", hidden), frame
-        mismatch, seen = self._stable_difference(evidence, end, frame)
+        mismatch, seen = self._stable_difference(known, frame)
         if mismatch:
             return mismatch, seen
-        if hidden := self._hidden_difference(evidence, pixels_in(seen)):
+        if hidden := _hidden_difference(known, pixels_in(seen)):
             why = f"the claim's region is masked, and differs there, {hidden}"
             return Mismatch(f"{why}, so it cannot be compared", hidden), frame
         return self._await_blinks(evidence), frame
 
-    def _hidden_difference(self, evidence: Evidence, seen: Pixels) -> Region | None:
-        """Return a mask that a claim is about, and that hides a difference from the
-        screen on which it was judged; None for none.
-
-        Where the screen is the same under a mask too, the mask hides nothing.
-        """
-        screen = evidence.screen
-        masks = (*self.allowances.masks_on(screen), *screen.masks)
-        if (mask := _region_of(evidence, masks)) is None:
-            return None
-        carets = [part.region for part in screen.dynamic if part.kind == "caret"]
-        left_out = mask_of((*screen.redacted, *carets), seen.shape)
-        differs = really_differing(screen.pixels(), seen, left_out)
-        if evidence.region:
-            differs &= mask_of([evidence.region], seen.shape)
-        for mask in masks:
-            if evidence.is_about(mask) and mask.part_of(differs).any():
-                return mask
-        return None
-
     def _stable_difference(
-        self, evidence: Evidence, end: Screen | None, frame: Frame
+        self, known: KnownAnswer, frame: Frame
     ) -> tuple[Mismatch | None, Frame]:
         """Return the difference once the screen has stayed so for its time."""
-        mismatch = self._other(evidence, end, frame)
+        mismatch = _other(known, frame)
         seen = frame
         controller = self.controller()
-        stable_s = self._stable_s(evidence, frame)
+        stable_s = self._stable_s(known.evidence, frame)
         changed_at = clock.monotonic() - stable_s
         is_open_late = mismatch is None and controller.changed_since(changed_at)
         if not is_open_late and not _is_moving(mismatch, frame):
@@ -296,7 +282,7 @@ class RecordedJudge:
             if not controller.wait_changed(seen.taken_at, rest_s) and not mismatch:
                 break
             seen = controller.frame()
-            mismatch = self._other(evidence, end, seen)
+            mismatch = _other(known, seen)
         return mismatch, seen
 
     def _stable_s(self, evidence: Evidence, frame: Frame) -> float:
@@ -329,26 +315,56 @@ class RecordedJudge:
             controller.wait_changed(clock.monotonic(), LOOK_FOR_BLINK_S)
         return missing
 
-    def _other(
-        self, evidence: Evidence, end: Screen | None, frame: Frame
-    ) -> Mismatch | None:
-        """Return where a frame differs from the judged one. In a rehearsal, what may be
-        learnt does not count.
-        """
-        screen = evidence.screen
-        seen = pixels_in(frame)
-        rehearsal = self.allowances.rehearsal
-        review = self.allowances.review
-        made = evidence_gate(screen, self.allowances.masks_on(screen))
-        if rehearsal and rehearsal.accepts(screen, made, seen):
-            return None
-        mismatch = made.mismatch(seen)
-        if mismatch and mismatch.boxes and end and evidence.region:
-            passing = _passing(made, end.pixels(), evidence.region)
-            mismatch = made.mismatch(seen, passing=passing)
-        if mismatch and review and review.keeps(evidence, made, seen):
-            return None
-        return mismatch
+
+def _ask_reviewer(known: KnownAnswer, nearest: Compared, problem: str) -> Answer:
+    """Return whether a claim holds, by a reviewer; no where there is none."""
+    review = known.allowances.review
+    if review is None or nearest.mismatch is None:
+        return NO
+    asked = replace(nearest.mismatch, problem=problem)
+    return review.ask_claim(known.evidence, known.gate, nearest.frame, asked)
+
+
+def _hidden_difference(known: KnownAnswer, seen: Pixels) -> Region | None:
+    """Return a mask that a claim is about, and that hides a difference from the screen
+    on which it was judged; None for none.
+
+    Where the screen is the same under a mask too, the mask hides nothing.
+    """
+    evidence = known.evidence
+    screen = evidence.screen
+    masks = (*known.allowances.masks_on(screen), *screen.masks)
+    if _region_of(evidence, masks) is None:
+        return None
+    carets = [part.region for part in screen.dynamic if part.kind == "caret"]
+    left_out = mask_of((*screen.redacted, *carets), seen.shape)
+    differs = really_differing(screen.pixels(), seen, left_out)
+    if evidence.region:
+        differs &= mask_of([evidence.region], seen.shape)
+    for mask in masks:
+        if evidence.is_about(mask) and mask.part_of(differs).any():
+            return mask
+    return None
+
+
+def _other(known: KnownAnswer, frame: Frame) -> Mismatch | None:
+    """Return where a frame differs from the judged one. In a rehearsal, what may be
+    learnt does not count.
+    """
+    evidence = known.evidence
+    seen = pixels_in(frame)
+    rehearsal = known.allowances.rehearsal
+    review = known.allowances.review
+    made = known.gate
+    if rehearsal and rehearsal.accepts(evidence.screen, made, seen):
+        return None
+    mismatch = made.mismatch(seen)
+    if mismatch and mismatch.boxes and known.end and evidence.region:
+        passing = _passing(made, known.end.pixels(), evidence.region)
+        mismatch = made.mismatch(seen, passing=passing)
+    if mismatch and review and review.keeps(evidence, made, seen):
+        return None
+    return mismatch
 
 
 def _ask(
@@ -395,9 +411,8 @@ class Answers:
     before the first run is in `before`, the rest with its run.
     """
 
-    def __init__(self, allowances: Allowances) -> None:
+    def __init__(self) -> None:
         self.before: list[Evidence] = []
-        self._allowances = allowances
         self._compared: dict[str, Compared] = {}
         """What each claim was compared with, from the judge until its answer is
         kept.
@@ -407,8 +422,9 @@ class Answers:
 
     def judge(
         self,
-        evidence: Sequence[tuple[Evidence, Screen | None]],
+        known: Sequence[KnownAnswer],
         live: Callable[[], Judge] | None,
+        masks: Sequence[Region],
         controller: Callable[[], Controller],
         hide: Callable[[str], str],
         run: SegmentRun | None,
@@ -418,9 +434,9 @@ class Answers:
         """
         self._controller = controller
         return RecordedJudge(
-            evidence,
+            known,
             live,
-            self._allowances,
+            masks,
             controller=controller,
             hide=hide,
             compared=self._compared,
@@ -433,19 +449,17 @@ class Answers:
         return that; "" if it is, or there is none.
         """
         compared = self._compared.get(claim)
-        evidence = compared.evidence if compared else None
-        if compared is None or evidence is None or compared.mismatch is None:
+        known = compared.known if compared else None
+        if compared is None or known is None or compared.mismatch is None:
             return ""
         mismatch = compared.mismatch
         problem = (
             f"the evidence for {claim!r} is not on the screen again: {mismatch.problem}"
         )
         if run:
-            screen = evidence.screen
-            gate = evidence_gate(screen, self._allowances.masks_on(screen))
             seen = run.directory.store(compared.frame)
             run.life.announce(
-                GateClosed(gate, mismatch, problem, seen, is_healed, claim)
+                GateClosed(known.gate, mismatch, problem, seen, is_healed, claim)
             )
         return problem
 
@@ -464,9 +478,8 @@ class Answers:
         if compared is None:
             return
         answers = run.claims if run else self.before
-        evidence = compared.evidence
-        if evidence and compared.mismatch is None:
-            answers.append(_recorded_answer(evidence, run))
+        if compared.known and compared.mismatch is None:
+            answers.append(_recorded_answer(compared.known.evidence, run))
             return
         is_unsure = isinstance(judged, Verdict) and judged.kind == "unsure"
         if is_unsure or not is_recorded or self._controller is None:

@@ -11,22 +11,27 @@ from pathlib import Path
 
 from pytest_vnc_use.errors import RecordingError
 from pytest_vnc_use.recordings import AGAIN, RECORD_IT
+from pytest_vnc_use.recordings.accept import Review
 from pytest_vnc_use.recordings.build import Meter
 from pytest_vnc_use.recordings.closed import Circumstances
 from pytest_vnc_use.recordings.course import Allowances
-from pytest_vnc_use.recordings.format import Evidence, Live, Recording, Screen, Segment
+from pytest_vnc_use.recordings.evidence import KnownAnswer
+from pytest_vnc_use.recordings.format import Evidence, Live, Recording, Segment
+from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.recordings.segment_run import SegmentRun
 from pytest_vnc_use.recordings.store import AFTER, BEFORE, Key, load, save
 
 
 class KeptRecording:
-    """The recording of a test: as it was when the test began, and as it is written.
+    """A recording that a test replays or makes: as it was when the test began, with the
+    runs of its segments, and as it is written.
 
     Args:
         key: The test, and its file.
         recording: What is replayed; None where the test is recorded as a new one.
         circumstances: On what the test runs.
-        is_reviewed: Whether a reviewer may change it.
+        rehearsal: Learns from the replay.
+        review: Has a reviewer accept what differs.
         remedy: What can be done if there is no recording.
     """
 
@@ -36,7 +41,8 @@ class KeptRecording:
         recording: Recording | None,
         circumstances: Circumstances | None = None,
         *,
-        is_reviewed: bool = False,
+        rehearsal: Rehearsal | None = None,
+        review: Review | None = None,
         remedy: str = RECORD_IT,
     ) -> None:
         former = recording
@@ -45,14 +51,19 @@ class KeptRecording:
                 former = load(key.path)
         self.key = key
         self.recording = recording
-        self.masks = former.masks if former else ()
-        """The masks of the file: a new recording has them too."""
+        self.runs: list[SegmentRun] = []
+        """The runs of its segments, in order."""
+        # A new recording has the masks of the file too.
+        masks = former.masks if former else ()
+        self.allowances = Allowances(masks, rehearsal, review)
         self.circumstances = replace(
             circumstances or Circumstances(), test=key.node_id, recording=recording
         )
         self._remedy = remedy
         self._text = b""
-        if is_reviewed and key.path.exists():
+        if review:
+            review.recording = recording
+        if review and key.path.exists():
             self._text = key.path.read_bytes()
 
     @property
@@ -60,27 +71,26 @@ class KeptRecording:
         """The recorded segments; none where the test is recorded as a new one."""
         return self.recording.segments if self.recording else ()
 
-    def segment_of(self, task: str, number: int) -> Segment | None:
-        """Return the recorded segment of the run with this number, counted from 0, if
-        it is of this task.
-        """
-        segments = self.segments[number:]
+    def segment_of(self, task: str) -> Segment | None:
+        """Return the recorded segment of the next run, if it is of this task."""
+        segments = self.segments[len(self.runs) :]
         is_there = bool(segments) and segments[0].task == task
         return segments[0] if is_there else None
 
-    def evidence(self, *, with_ends: bool) -> list[tuple[Evidence, Screen | None]]:
+    def answers(self, *, with_ends: bool) -> list[KnownAnswer]:
         """Return what was judged, each with the recorded end of its segment if those
         may still be shown.
         """
         if self.recording is None:
             return []
-        evidence: list[tuple[Evidence, Screen | None]] = [
-            (answer, None) for answer in self.recording.claims
+        answers = [
+            KnownAnswer(evidence, self.allowances) for evidence in self.recording.claims
         ]
         for segment in self.segments:
             end = segment.end if with_ends else None
-            evidence += [(answer, end) for answer in segment.evidence]
-        return evidence
+            for evidence in segment.evidence:
+                answers.append(KnownAnswer(evidence, self.allowances, end))
+        return answers
 
     def check_size(self, width: int, height: int) -> None:
         """Raise RecordingError if a screen of so many pixels has another size than the
@@ -96,7 +106,9 @@ class KeptRecording:
             )
 
     def format_missing(self, task: str, number: int) -> str:
-        """Return what is wrong where the run with this number has no segment."""
+        """Return what is wrong where the run with this number, counted from 0, has no
+        segment.
+        """
         path = repr(str(self.key.path))
         if self.recording is None:
             return (
@@ -112,21 +124,21 @@ class KeptRecording:
 
     def forget(self) -> None:
         """Release the screens."""
+        self.runs.clear()
         self.recording = None
         self.circumstances.recording = None
 
-    def accept(self, runs: Iterable[SegmentRun], allowances: Allowances) -> Path | None:
+    def accept(self) -> Path | None:
         """Write what a reviewer has accepted; return the file if it changed. Raises as
         `store.save` does, and RecordingError if the file was changed meanwhile.
         """
         recording = self.recording
-        if recording is None or allowances.review is None:
+        review = self.allowances.review
+        if recording is None or review is None:
             return None
-        replayed = [run.replayed for run in runs if run.replayed]
+        replayed = [run.replayed for run in self.runs if run.replayed]
         segments = (*replayed, *recording.segments[len(replayed) :])
-        accepted = allowances.review.accepted(
-            recording.model_copy(update={"segments": segments})
-        )
+        accepted = review.accepted(recording.model_copy(update={"segments": segments}))
         if accepted == recording:
             return None
         path = self.key.path
@@ -139,9 +151,7 @@ class KeptRecording:
 
     def write(
         self,
-        runs: Sequence[SegmentRun],
         claims: Sequence[Evidence],
-        allowances: Allowances,
         *,
         redacts: bool,
         proposed_in: Path | None = None,
@@ -149,6 +159,8 @@ class KeptRecording:
         """Write the runs, and the claims before them, as `RecordedTest.write` says.
         Raises as `store.save` does.
         """
+        runs = self.runs
+        allowances = self.allowances
         results = [run.result() for run in runs]
         segments = tuple(segment for segment in results if segment)
         screens = [answer.screen for answer in claims]

@@ -18,7 +18,7 @@ from pytest_vnc_use.recordings import ALWAYS_WRITES, RECORD_IT, Mode
 from pytest_vnc_use.recordings.accept import Review
 from pytest_vnc_use.recordings.build import SegmentBuilder
 from pytest_vnc_use.recordings.closed import Circumstances
-from pytest_vnc_use.recordings.course import Allowances, Course
+from pytest_vnc_use.recordings.course import Course
 from pytest_vnc_use.recordings.evidence import Answers
 from pytest_vnc_use.recordings.format import MANUAL, Segment
 from pytest_vnc_use.recordings.images import pixels_in
@@ -126,12 +126,12 @@ class RecordedTest:
             key,
             recording,
             circumstances,
-            is_reviewed=review is not None,
+            rehearsal=rehearsal,
+            review=review,
             remedy=remedy,
         )
-        self._allowances = Allowances(self._kept.masks, rehearsal, review)
-        self._answers = Answers(self._allowances)
-        self._transients = UnknownTransients(rehearsal)
+        self._answers = Answers()
+        self._transients = UnknownTransients()
         self._runs: list[SegmentRun] = []
         self._queued = 0
         """How many tasks begin from now on, one right after the other."""
@@ -143,14 +143,14 @@ class RecordedTest:
     @property
     def is_reviewed(self) -> bool:
         """Return whether a reviewer is asked about what differs."""
-        return self._allowances.review is not None
+        return self._kept.allowances.review is not None
 
     @property
     def masks(self) -> tuple[Region, ...]:
         """The parts of the screen that no comparison looks at. They are redacted too
         once a secret was typed.
         """
-        return self._allowances.masks
+        return self._kept.allowances.masks
 
     @property
     def transients(self) -> list[str]:
@@ -175,7 +175,7 @@ class RecordedTest:
 
     def add_masks(self, masks: Iterable[Region]) -> None:
         """Add what a user has drawn to the masks."""
-        self._allowances.recorded_masks += tuple(masks)
+        self._kept.allowances.recorded_masks += tuple(masks)
 
     def queue_tasks(self, count: int) -> None:
         """Note that so many tasks begin one right after the other: the gates of each
@@ -187,7 +187,7 @@ class RecordedTest:
         """Return the segment that is recorded for the test's next run, if it is of this
         task.
         """
-        return self._kept.segment_of(task, len(self._runs))
+        return self._kept.segment_of(task)
 
     def begin(
         self,
@@ -220,10 +220,12 @@ class RecordedTest:
         stable = partial(stable_screen, desktop, watch_s)
         builder = SegmentBuilder(started.task, name, directory, stable)
         first = State.READY if segment else State.RECORDING
-        run = SegmentRun(started, directory, emit, builder, first, self._listeners())
+        listeners = self._listeners(self._kept)
+        run = SegmentRun(started, directory, emit, builder, first, listeners)
         self._queued = max(0, self._queued - 1)
         run.is_followed = self._queued > 0
         self._runs.append(run)
+        self._kept.runs.append(run)
 
         if self._show:
             user = self._by_hand(run, self._show, desktop)
@@ -231,7 +233,7 @@ class RecordedTest:
         if segment is None:
             return planner, desktop
         earlier = before.replay.course.last_screen if before and before.replay else None
-        course = Course(segment, self._allowances, earlier, run.life)
+        course = Course(segment, self._kept.allowances, earlier, run.life)
         run.replay = self._replay(run, course, planner, desktop, released)
         return run.replay, run.replay
 
@@ -264,9 +266,9 @@ class RecordedTest:
             raise RecordingError(missing)
         return segment
 
-    def _listeners(self) -> list[Listener]:
+    def _listeners(self, kept: KeptRecording) -> list[Listener]:
         """Return what else receives what happens to a segment."""
-        others = (self._allowances.rehearsal, self._allowances.review)
+        others = (kept.allowances.rehearsal, kept.allowances.review)
         return [self, *(listener for listener in others if listener)]
 
     @staticmethod
@@ -287,11 +289,11 @@ class RecordedTest:
     ) -> Replay:
         settings = run.started.settings
         share = 1.0
-        if self._allowances.rehearsal:
+        allowances = course.allowances
+        if allowances.rehearsal:
             share = _REHEARSED_SHARE
-        if self._allowances.review:
-            self._allowances.review.directory = run.directory
-            self._allowances.review.recording = self._kept.recording
+        if allowances.review:
+            allowances.review.directory = run.directory
         may_continue = self.mode != "replay" or self.is_reviewed
         return Replay(
             desktop,
@@ -380,8 +382,9 @@ class RecordedTest:
         run = self._newest
         is_left = run is None or self._acts_unseen
         return self._answers.judge(
-            self._kept.evidence(with_ends=not is_left),
+            self._kept.answers(with_ends=not is_left),
             None if self.mode == "replay" else live,
+            self.masks,
             controller,
             hide,
             run,
@@ -434,13 +437,11 @@ class RecordedTest:
         `proposed_in`, beside the text of the recording. Raises as `store.save` does.
         """
         if self.is_reviewed and not self._records:
-            return self._kept.accept(self._runs, self._allowances)
+            return self._kept.accept()
         if not self._records or self._unrecorded:
             return None
         return self._kept.write(
-            self._runs,
             self._answers.before,
-            self._allowances,
             redacts=self.redacts,
             proposed_in=proposed_in,
         )
@@ -479,7 +480,7 @@ class RecordedTest:
                 continue
             if written:
                 run.life.move(State.KEPT)
-            elif self._allowances.rehearsal:
+            elif self._kept.allowances.rehearsal:
                 run.life.move(State.REHEARSED)
             elif unrecorded:
                 run.life.move(State.NOT_RECORDED)

@@ -22,7 +22,6 @@ from pytest_vnc_use.recordings.life import (
     SegmentEvent,
     State,
 )
-from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.types import (
@@ -297,10 +296,9 @@ class UnknownTransients:
     region once. A rehearsal learns them in place of a report.
     """
 
-    def __init__(self, rehearsal: Rehearsal | None) -> None:
+    def __init__(self) -> None:
         self.messages: list[str] = []
         self._regions: list[Region] = []
-        self._rehearsal = rehearsal
 
     def note_step(self, run: SegmentRun, event: StepFinished) -> None:
         """Report what came by after a replayed step."""
@@ -319,14 +317,15 @@ class UnknownTransients:
         if run.replay is None:
             return
         course = run.replay.course
+        rehearsal = course.allowances.rehearsal
         for frame in passed:
             for region in course.unknown_parts(run.load(frame)):
                 if region in self._regions:
                     continue
                 self._regions.append(region)
-                if self._rehearsal and course.newest_step:
+                if rehearsal and course.newest_step:
                     transient = Screen(pixels=partial(run.load, frame))
-                    self._rehearsal.note_transient(course.newest_step, transient)
+                    rehearsal.note_transient(course.newest_step, transient)
                     continue
                 problem = (
                     f"{when} the screen showed an unrecorded transient frame, {region}"

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_vnc_use.errors import Inconclusive
 from pytest_vnc_use.recordings.course import Allowances
-from pytest_vnc_use.recordings.evidence import Compared, RecordedJudge
+from pytest_vnc_use.recordings.evidence import Compared, KnownAnswer, RecordedJudge
 from pytest_vnc_use.recordings.format import Evidence, Screen
 from pytest_vnc_use.recordings.images import Pixels, frame_of, pixels_in
 from pytest_vnc_use.recordings.store import add_masks
@@ -108,9 +108,9 @@ def test_claim_is_unsure_where_mask_hides_difference(
     for x, y in (*spots, under_mask_of_screen):
         seen[y : y + 5, x : x + 5] = 0x800000
     judge = RecordedJudge(
-        [(evidence, None)],
+        [KnownAnswer(evidence, Allowances((mask,)))],
         None,
-        Allowances((mask,)),
+        [mask],
         PaintedController,
         str,
         {},
@@ -125,7 +125,7 @@ def test_claim_is_unsure_where_mask_hides_difference(
 def test_judge_is_asked_without_mask_that_hides_claim(left: int) -> None:
     masks = (Region(left, 110, 470, 170),)
     compared: dict[str, Compared] = {}
-    judge = RecordedJudge([], Sees, Allowances(masks), PaintedController, str, compared)
+    judge = RecordedJudge([], Sees, masks, PaintedController, str, compared)
     frame = frame_of(drawn("2 apples", (60, 130), (800, 400)))
     verdict = judge.judge(CLAIM, frame, timeout_s=9, report=lambda _: None)
     assert verdict.kind == "holds"
@@ -211,7 +211,8 @@ def test_evidence_waits_for_what_moves_now(
     judged = Evidence(
         claim=CLAIM, verdict="holds", region=box, screen=Screen(pixels=lambda: SAVED)
     )
-    judge = RecordedJudge([(judged, None)], None, Allowances(), Blinking, str, {})
+    known = KnownAnswer(judged, Allowances())
+    judge = RecordedJudge([known], None, (), Blinking, str, {})
     seen = SAVED.copy()
     box.part_of(seen)[:] = 0
     frame = replace(frame_of(seen), moving=moving)
@@ -256,9 +257,9 @@ def test_evidence_without_what_passed_at_end(
     )
     recorded_end = Screen(pixels=lambda: PASSING) if end is not None else None
     judge = RecordedJudge(
-        [(judged, recorded_end)],
+        [KnownAnswer(judged, Allowances(), recorded_end)],
         None,
-        Allowances(),
+        (),
         controller=PaintedController,
         hide=str,
         compared={},
