@@ -30,6 +30,7 @@ from pytest_vnc_use.errors import (
 from pytest_vnc_use.plain_text import without_query
 from pytest_vnc_use.planners.local.callables import as_planner
 from pytest_vnc_use.planners.local.scripted import Reenactment
+from pytest_vnc_use.recordings.names import check_name
 from pytest_vnc_use.runs.transcript import format_run_failure, only_waiting
 from pytest_vnc_use.runs.uitask_trace import read_execution, secrets_of
 from pytest_vnc_use.safety.rules import Policy
@@ -255,13 +256,15 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         check: bool | None = None,
         run_id: str | None = None,
         votes: int | None = None,
+        recording: str = "",
     ) -> RunResult:
         """Perform a task; in a test, judge it when it is done.
 
         The fixture's agent has each claim of `expect` judged, or without any, that the
         task is done; with None, the test's body alone checks it. Another agent keeps
         `expect` in the run directory and judges nothing: the outcome says how the run
-        ended, not that the task was achieved. `limits`, `policy`, `planner`, `check`
+        ended, not that the task was achieved. `recording` is the name of a recording
+        that this task has in all tests. `limits`, `policy`, `planner`, `check`
         and `votes` hold for this run instead of the agent's. `approver` is asked if an
         action waits for a user; without one the run returns as `WAITING`. Raises
         TaskFailed if a claim or the end does not hold, or the judge is unsure, or if
@@ -278,8 +281,13 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
             )
         for claim in expect or ():
             claims.check_asked(claim, votes=1)
+        if recording and not self._session.test_id:
+            raise SettingsError(
+                f"recording={recording!r} works in a test only, whose directory has it"
+            )
+        check_name(recording)
         is_judged = self._session.test_id and expect is not None
-        if is_judged and (why := self._why_unjudged(task, expect or ())):
+        if is_judged and (why := self._why_unjudged(task, expect or (), recording)):
             raise SettingsError(NO_JUDGE.format(task, why))
         if self._session.test_id and check is False:
             raise SettingsError(
@@ -302,6 +310,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
                     policy,
                     own_planner,
                     approver,
+                    recording,
                 ),
                 check,
                 votes,
@@ -460,11 +469,15 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
                 raise kind(format_run_failure(why, result))
         self.failed_task = None
 
-    def _why_unjudged(self, task: str, expect: Sequence[str]) -> str:
+    def _why_unjudged(self, task: str, expect: Sequence[str], recording: str) -> str:
         """Return why no judge can decide a task and its claims; "" if one can."""
         hide = self._session.secrets.declared.hide
         recorded_test = self._session.recorded_test
-        segment = recorded_test.segment_of(hide(task)) if recorded_test else None
+        segment = None
+        if recorded_test:
+            segment = recorded_test.segment_of(hide(task), recording)
+        if segment and recording:
+            return ""  # its claims are compared as it begins
         if recorded_test and segment:
             why = segment.why_unjudged([hide(claim) for claim in expect])
             if not why or recorded_test.mode == "replay":

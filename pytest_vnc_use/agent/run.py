@@ -57,9 +57,10 @@ def run_task(
     policy: Policy | None,
     planner: Planner | None,
     approver: Approver | None,
+    recording: str,
 ) -> RunResult:
-    """Run a task from its start. `policy` and `planner` hold for this run. Raises
-    InfraError, SettingsError.
+    """Run a task from its start. `policy` and `planner` hold for this run, `recording`
+    is the name of the recording to replay. Raises InfraError, SettingsError.
     """
     settings = session.settings
     directory = RunDirectory.create(
@@ -76,6 +77,7 @@ def run_task(
         limits=limits or Limits(settings.max_steps, settings.max_seconds),
         expect=tuple(expect or ()),
         body_checks=expect is None,
+        recording=recording,
         settings={**to_json(settings), "server": without_query(settings.server)},
         custom_policy=policy is not None or session.has_custom_policy,
         custom_judge=session.models.custom_judge is not None,

@@ -29,6 +29,7 @@ from pytest_vnc_use.types import (
     Judged,
     ModelRequest,
     Reading,
+    RecordingAwaited,
     RunEvent,
     RunStarted,
     Step,
@@ -42,6 +43,9 @@ from pytest_vnc_use.types.protocols import (
     Planner,
     RunObserver,
 )
+
+_PASSING = (ModelRequest, GateAwaited, RecordingAwaited, DirectoryCreated)
+"""The events of which nothing is kept."""
 
 
 class Session:
@@ -166,8 +170,7 @@ class Session:
         event = self.budget.receive(event)
         if isinstance(event, StepFinished):
             self.review_context = self.review_context.after(event.step)
-        # Of these nothing is kept.
-        is_passing = isinstance(event, (ModelRequest, GateAwaited, DirectoryCreated))
+        is_passing = isinstance(event, _PASSING)
         if self._logger and not is_passing:
             self._logger.observe(event)
         for observer in self.observers:

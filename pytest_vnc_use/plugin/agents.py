@@ -39,6 +39,7 @@ from pytest_vnc_use.recordings.accept import NO_MODEL, NO_PAGE, Review, Reviewer
 from pytest_vnc_use.recordings.closed import Circumstances
 from pytest_vnc_use.recordings.format import Recording, Segment
 from pytest_vnc_use.recordings.keeping import KeptRecording
+from pytest_vnc_use.recordings.named import NamedRecordings, check_use
 from pytest_vnc_use.recordings.record import RecordedTest
 from pytest_vnc_use.recordings.store import Key, load_of
 from pytest_vnc_use.settings.layers import absolute_files
@@ -132,13 +133,23 @@ def judge_of(item: pytest.Item, settings: Settings) -> Judge | None:
 
 def check_recording(item: pytest.Item, settings: Settings) -> None:
     """Raise RecordingError where the recording to replay is not of the markers' tasks,
-    or of another screen than the desktop that is started will have.
+    or of another screen than the desktop that is started will have; SettingsError where
+    a named one has another task or other claims.
 
     Tasks of a fixture or the body are compared when they begin.
     """
     state = state_of(item)
-    if state.rehearsal or not state.marked.specs:
+    if state.rehearsal or not state.marked.specs or settings.record == "off":
         return
+    named = _named(item, settings)
+    hide = secrets_of(item.config).hide
+    for spec in state.marked.specs:
+        if not spec.recording:
+            continue
+        key = named.key(spec.recording, item.path.resolve())
+        if recording := named.load(key):
+            claims = None if spec.body_checks else [*map(hide, spec.expect)]
+            check_use(key, recording.segments[0], hide(spec.task), claims)
     key = key_of(item, markers.declared_secrets(item))
     has_planner = bool(settings.planner)
     if _mode(key, settings, has_planner=has_planner) != "replay":
@@ -146,9 +157,9 @@ def check_recording(item: pytest.Item, settings: Settings) -> None:
     kept = KeptRecording(key, load_of(key))
     if kept.recording is None:
         return
-    hide = secrets_of(item.config).hide
     recorded = [segment.task for segment in kept.segments]
-    for number, spec in enumerate(state.marked.specs):
+    own = [spec for spec in state.marked.specs if not spec.recording]
+    for number, spec in enumerate(own):
         task = hide(spec.task)
         if task not in recorded:
             raise RecordingError(kept.format_missing(task, number))
@@ -189,7 +200,7 @@ def check_judge(
 def _check_recorded_ends(item: pytest.Item, recording: Recording) -> None:
     """Raise SettingsError for a task whose claims its recording does not vouch for."""
     hide = secrets_of(item.config).hide
-    specs = state_of(item).marked.specs
+    specs = [spec for spec in state_of(item).marked.specs if not spec.recording]
     for spec, segment in zip(specs, recording.segments, strict=False):
         if spec.body_checks or segment.task != hide(spec.task):
             continue
@@ -223,6 +234,7 @@ def recorded_test_of(
             rehearsal=state.rehearsal,
             redacts=redacts,
             circumstances=Circumstances(desktop),
+            named=_named(item, settings),
         )
     no_model = _why_no_model(item, key, settings, planner, judge)
     mode = _mode(key, settings, has_planner=not no_model)
@@ -250,13 +262,29 @@ def recorded_test_of(
         show,
         review=review,
         redacts=redacts,
-        circumstances=Circumstances(desktop, settings, state.follows),
-        remedy=f"{remedy}. {left_over}" if left_over else remedy,
+        circumstances=Circumstances(
+            desktop,
+            settings,
+            state.follows,
+            remedy=f"{remedy}. {left_over}" if left_over else remedy,
+        ),
+        named=_named(item, settings),
     )
     if redacts and not recorded_test.redacts:
         text = NOT_REDACTED.format(key.path, AGAIN)
         warnings.warn(text, stacklevel=2)
     return recorded_test
+
+
+def _named(item: pytest.Item, settings: Settings) -> NamedRecordings:
+    """Return where the test finds named recordings."""
+    again = settings.rerecord
+    if state_of(item).rehearsal:
+        again = ()
+    config = item.config
+    return NamedRecordings(
+        config.rootpath.resolve(), again, config.stash.get(costs.ACCOUNT, None)
+    )
 
 
 def _why_no_model(

@@ -49,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.session_max_tokens,
         settings.session_max_dollars,
     )
-    if any(limits):
+    if any(limits) or settings.rerecord:
         config.stash[ACCOUNT] = _account(config)
 
 

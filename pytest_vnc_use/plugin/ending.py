@@ -133,7 +133,7 @@ def pytest_runtest_teardown(
     before the last report is made.
     """
     has_passed = False
-    written = None
+    written: Sequence[Path] = ()
     try:
         result = yield
         has_passed = state_of(item).reported.call is Call.PASSED
@@ -141,7 +141,7 @@ def pytest_runtest_teardown(
         recorded_test = state_of(item).recorded_test
         if recorded_test:
             written = _finish(item, recorded_test, has_passed=has_passed)
-    if written and isinstance(item, pytest.Function):
+    if has_passed and written and isinstance(item, pytest.Function):
         reruns.rehearse(item, nextitem, written)
     return result
 
@@ -151,9 +151,9 @@ def _finish(
     recorded_test: RecordedTest,
     *,
     has_passed: bool,
-) -> Path | None:
-    """Write the recording of a test that has passed, and release it. Return the file of
-    a new one, which is rehearsed.
+) -> Sequence[Path]:
+    """Write the recording of a test that has passed, and the named ones whose task is
+    done, and release them. Return the files of new ones, which are rehearsed.
     """
     state = state_of(item)
     proposed_in = None
@@ -179,12 +179,15 @@ def _finish(
     elif finished.written:
         # The test may have left the working directory, or removed it.
         start = item.config.invocation_params.dir
-        directory = os.path.relpath(finished.written.parent.parent, start)
+        directories = [
+            os.path.relpath(path.parent.parent, start) for path in finished.written
+        ]
         how = "written to"
         if recorded_test.is_reviewed:
             how = "updated with what was accepted in"
-        state.add_note("recording", f"{how} {directory}")
-    return None if recorded_test.is_reviewed else finished.written
+        places = " and ".join(dict.fromkeys(directories))
+        state.add_note("recording", f"{how} {places}")
+    return () if recorded_test.is_reviewed else finished.written
 
 
 def _note_unwritten(

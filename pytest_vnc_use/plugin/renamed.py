@@ -25,6 +25,7 @@ from pytest_vnc_use.plugin.markers import authored_name
 from pytest_vnc_use.plugin.state import COLLECTED, state_of
 from pytest_vnc_use.recordings.store import (
     DIRECTORY,
+    SHARED,
     Key,
     directory_name,
     read_recording,
@@ -135,7 +136,8 @@ def _left_behind(
     """Return the recording in directories that may serve the test, and that no test
     uses any more; None without one, or if several fit equally well.
     """
-    tasks = tuple(spec.task for spec in state_of(item).marked.specs)
+    specs = state_of(item).marked.specs
+    tasks = tuple(spec.task for spec in specs if not spec.recording)
     tests = item.session.stash.get(COLLECTED, item.session.items)
     collected = [key_of(test) for test in tests]
     used = {other.path for other in collected}
@@ -144,7 +146,7 @@ def _left_behind(
     fitting = []
     for directory in directories:
         for path in recordings_in(directory):
-            if path in used:
+            if path in used or path.parents[1].name == SHARED:
                 continue
             # one that cannot be read serves no test
             with suppress(OSError, UnicodeError, RecordingError):

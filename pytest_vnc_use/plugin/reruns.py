@@ -174,9 +174,9 @@ def reused_desktop_reason(settings: Settings) -> str:
 def rehearse(
     item: pytest.Function,
     nextitem: pytest.Item | None,
-    path: Path,
+    paths: Sequence[Path],
 ) -> None:
-    """Rehearse the recording that the test has just written to `path`, and note the
+    """Rehearse the recordings that the test has just written to `paths`, and note the
     results on the test.
     """
     state = state_of(item)
@@ -189,7 +189,7 @@ def rehearse(
         return
     figures: list[RehearsalFigures] = []
     try:
-        _replay(item, nextitem, path, settings, figures)
+        _replay(item, nextitem, paths, settings, figures)
     except (OSError, VncUseError) as exc:
         state.add_note("rehearsal", f"not rehearsed to the end: {plain(str(exc))}")
     except KeyboardInterrupt:
@@ -214,11 +214,11 @@ def _summary(figures: Sequence[RehearsalFigures]) -> str:
 def _replay(
     item: pytest.Function,
     nextitem: pytest.Item | None,
-    path: Path,
+    paths: Sequence[Path],
     settings: Settings,
     figures: list[RehearsalFigures],
 ) -> None:
-    """Replay the recording as often as the settings say, or until it does not repeat;
+    """Replay the recordings as often as the settings say, or until one does not repeat;
     write the learnt variants.
 
     Raises RecordingError, RunDirectoryUnwritable, OSError.
@@ -233,10 +233,9 @@ def _replay(
     rehearsed = state.rehearsed
     timer = item.config.stash.get(_TIMER, None)
     is_shown = settings.record == "manual" or item.config.get_verbosity() >= 1
-    original = load(path)
-    assert original is not None
-    recording = original
-    written = path.read_bytes()
+    originals = {path: recording for path in paths if (recording := load(path))}
+    written = {path: path.read_bytes() for path in originals}
+    recordings = originals
     for number in range(1, settings.rehearse + 1):
         if is_shown:
             text = (
@@ -244,7 +243,7 @@ def _replay(
                 " to see that it repeats"
             )
             terminal.print_line(item.config, text)
-        rehearsal = Rehearsal(recording)
+        rehearsal = Rehearsal(recordings)
         started_at = clock.monotonic()
         attempt = _attempt_at(item)
         state_of(attempt).rehearsal = rehearsal
@@ -267,11 +266,14 @@ def _replay(
             seconds=seconds,
         )
         figures.append(repeated)
-        recording = rehearsal.learnt()
-    # another process may have recorded it since
-    is_newest = path.read_bytes() == written
-    if recording is not original and is_newest:
-        save(path, recording)
+        recordings = {
+            path: rehearsal.learnt(recording) for path, recording in recordings.items()
+        }
+    for path, recording in recordings.items():
+        # another process may have recorded it since
+        is_newest = path.read_bytes() == written[path]
+        if recording is not originals[path] and is_newest:
+            save(path, recording)
 
 
 def _run(

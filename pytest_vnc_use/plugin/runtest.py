@@ -140,6 +140,7 @@ def run_tasks(
                 limits=Limits(settings.max_steps, settings.max_seconds),
                 policy=policy,
                 votes=settings.votes,
+                recording=spec.recording,
             )
         except RecordingDrifted as drift:
             if drift.at_end and is_last:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeGuard
 
 from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.recordings.names import check_name, is_name
 from pytest_vnc_use.settings.layers import read_value
 from pytest_vnc_use.settings.variables import VARIABLES
 from pytest_vnc_use.types.actions import SecretText
@@ -40,6 +41,10 @@ class TaskSpec:
     """True if the marker has `expect=None`: the body alone checks, and nothing is
     judged.
     """
+    recording: str = ""
+    """The name of the recording that this task has in all tests; "" for the test's
+    own.
+    """
 
     @property
     def arguments(self) -> dict[str, object]:
@@ -49,6 +54,7 @@ class TaskSpec:
         arguments = dict(self.settings)
         arguments["expect"] = None if self.body_checks else self.expect
         arguments["secrets"] = tuple(self.secrets)
+        arguments["recording"] = self.recording
         return arguments
 
 
@@ -59,11 +65,12 @@ def task_spec(args: tuple[object, ...], kwargs: Mapping[str, object]) -> TaskSpe
     arguments = dict(kwargs)
     expect = arguments.pop("expect", ())
     names = arguments.pop("secrets", ())
+    recording = check_name(arguments.pop("recording", ""))
     for name in sorted(arguments):
         if name not in MARKER_SETTINGS:
             raise SettingsError(
                 f"vnc_task has no argument {name!r}. It supports task, expect,"
-                f" secrets, {', '.join(MARKER_SETTINGS)}"
+                f" secrets, recording, {', '.join(MARKER_SETTINGS)}"
             )
     if len(args) != 1 or not _is_text(args[0]):
         raise SettingsError(f"vnc_task needs exactly one task as text, got {args!r}")
@@ -76,7 +83,8 @@ def task_spec(args: tuple[object, ...], kwargs: Mapping[str, object]) -> TaskSpe
     for name in _texts(names, rule):
         value = VARIABLES.get(name, "")  # the use of an empty one fails
         secrets[name] = SecretText.of(name, value)
-    return TaskSpec(args[0], claims, _settings(arguments), secrets, body_checks)
+    settings = _settings(arguments)
+    return TaskSpec(args[0], claims, settings, secrets, body_checks, recording)
 
 
 def _settings(arguments: Mapping[str, object]) -> dict[str, object]:
@@ -91,7 +99,13 @@ def _settings(arguments: Mapping[str, object]) -> dict[str, object]:
             raise SettingsError(
                 f"vnc_task(app=…) must be a command line in one string, got {value!r}"
             )
-        read_value(name, value, f"vnc_task({name}=…)")
+        try:
+            read_value(name, value, f"vnc_task({name}=…)")
+        except SettingsError as exc:
+            if name == "record" and is_name(value):
+                hint = f"The name of a recording is recording={value!r}"
+                raise SettingsError(f"{exc}. {hint}") from exc
+            raise
         settings[name] = value
     return settings
 

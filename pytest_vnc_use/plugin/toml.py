@@ -8,6 +8,7 @@ name = "basket"
 task = "Sign in as alice and add two {fruit} to the basket"   # or several, performed in order
 expect = ["the basket shows 2 {fruit}"]  # or false: on purpose, no judge is asked about the end state
 max_steps = 20              # also: max_seconds, max_tokens, max_dollars, votes, planner, model, policy, app
+recording = "sign_in"                    # shared by tests; a list if there are several tasks
 secrets = ["SHOP_PASSWORD"]              # names of environment variables; <secret:SHOP_PASSWORD> in the task
 parameters = { fruit = ["apples", "pears"] }                  # one test for each, or each combination
 """
@@ -46,7 +47,15 @@ Mistake = tuple[int | None, str, str]
 what is wrong with its value.
 """
 _FILE_KEYS = (*MARKER_SETTINGS, "secrets", "test")
-_TEST_KEYS = (*MARKER_SETTINGS, "secrets", "name", "task", "expect", "parameters")
+_TEST_KEYS = (
+    *MARKER_SETTINGS,
+    "secrets",
+    "name",
+    "task",
+    "expect",
+    "parameters",
+    "recording",
+)
 _HEADER = re.compile(r"\s*\[\[\s*test\s*\]\]")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
@@ -204,11 +213,27 @@ def _specs(
     expect = table.get("expect", ())
     # `false` applies to all tasks, claims are of the last one
     arguments["expect"] = None if expect is False else ()
+    names = _recordings(table)
     for task in tasks:
+        arguments["recording"] = names.pop(0)
         yield task_spec((task,), arguments)
+    arguments["recording"] = names.pop(0)
     if expect:
         arguments["expect"] = [_fill(claim, values) for claim in _listed(expect)]
     yield task_spec((last_task,), arguments)
+
+
+def _recordings(table: Table) -> list[str]:
+    """Return the name of each task's recording, "" for none. Raises SettingsError."""
+    count = len(_listed(table["task"]))
+    names = table.get("recording", [""] * count)
+    names = _listed(names)
+    if len(names) != count:
+        raise SettingsError(
+            f"'recording' must have a name for each of the {count} tasks, \"\" for none,"
+            f" got {got(names)}"
+        )
+    return names
 
 
 def _check_names(table: Table) -> None:
@@ -302,6 +327,8 @@ def _problem(
     match key:
         case "name" if not _is_name(value):
             return f"must be letters, digits, spaces, - and _, got {got(value)}"
+        case "recording" if not _is_text(value or "none"):
+            return f"must be a name, or a list of names, got {got(value)}"
         case "task" if not value or not _is_text(value):
             return f"must be text, or a list of texts, got {got(value)}"
         case "expect" if value is not False and not _is_text(value):

@@ -290,6 +290,16 @@ class Review:
     _used: dict[int, list[Change]] = field(default_factory=dict)
     """What was accepted on each screen of the recording, by the screen's `id`."""
 
+    def beside(self) -> Review:
+        """Return the review of another recording that the same test replays."""
+        return Review(
+            self.reviewer,
+            self.test,
+            refused=self.refused,
+            hand=self.hand,
+            choose=self.choose,
+        )
+
     def with_accepted(
         self, gate: Gate, seen: Pixels, due: Sequence[Point] = ()
     ) -> Gate:

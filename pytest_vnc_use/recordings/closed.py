@@ -15,6 +15,7 @@ from typing_extensions import assert_never
 
 from pytest_vnc_use.errors import ProductFailed, RecordingDrifted, TaskFailed
 from pytest_vnc_use.plain_text import line
+from pytest_vnc_use.recordings import RECORD_IT
 from pytest_vnc_use.recordings.accept import Review
 from pytest_vnc_use.recordings.course import Course
 from pytest_vnc_use.recordings.drift import (
@@ -50,6 +51,7 @@ class Circumstances:
         follows: The test that had the shared desktop before; "" for none.
         test: The node id of the test.
         recording: The test's recording; None if there is none.
+        remedy: What can be done if there is none.
     """
 
     desktop: Desktop | None = None
@@ -57,6 +59,7 @@ class Circumstances:
     follows: str = ""
     test: str = ""
     recording: Recording | None = None
+    remedy: str = RECORD_IT
 
     @cached_property
     def machine(self) -> dict[str, str]:

@@ -468,16 +468,17 @@ class Answers:
         claim: str,
         judged: Verdict | Reading,
         run: SegmentRun | None,
+        answers: list[Evidence],
         *,
         is_recorded: bool,
     ) -> None:
-        """Keep an answer: with the recorded evidence if that gave it, else with new
-        evidence, if the test `is_recorded`. Raises DesktopError.
+        """Keep an answer, given after a run, among others: with the recorded evidence if
+        that gave it, else with new evidence, if the test `is_recorded`. Raises
+        DesktopError.
         """
         compared = self._compared.pop(claim, None)
         if compared is None:
             return
-        answers = run.claims if run else self.before
         if compared.known and compared.mismatch is None:
             answers.append(_recorded_answer(compared.known.evidence, run))
             return

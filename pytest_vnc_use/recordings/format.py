@@ -384,6 +384,7 @@ class Recording(_Part):
     from the user: no comparison looks at these parts of any screen. `claims` were
     judged before the first run. Where `redacts` is true, typed secrets are redacted in
     the images. `machine` is what drew the screens, such as the font of a generic family.
+    `uses` are the named recordings that the test replays beside it, in their order.
     `last_segment` and `last_step` are the highest numbers that ids ever had (see
     `numbered`).
     """
@@ -397,6 +398,7 @@ class Recording(_Part):
     redacts: bool = False
     screen_size: tuple[_Length, _Length]
     machine: dict[str, str] = {}
+    uses: tuple[str, ...] = ()
     masks: tuple[Region, ...] = ()
     claims: tuple[Evidence, ...] = ()
     last_segment: int = Field(default=0, ge=0)

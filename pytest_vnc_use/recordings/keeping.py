@@ -9,14 +9,17 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from filelock import BaseFileLock
+
 from pytest_vnc_use.errors import RecordingError
-from pytest_vnc_use.recordings import AGAIN, RECORD_IT
+from pytest_vnc_use.recordings import AGAIN
 from pytest_vnc_use.recordings.accept import Review
 from pytest_vnc_use.recordings.build import Meter
 from pytest_vnc_use.recordings.closed import Circumstances
 from pytest_vnc_use.recordings.course import Allowances
 from pytest_vnc_use.recordings.evidence import KnownAnswer
 from pytest_vnc_use.recordings.format import Evidence, Live, Recording, Segment
+from pytest_vnc_use.recordings.named import rename_hint
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.recordings.segment_run import SegmentRun
 from pytest_vnc_use.recordings.store import AFTER, BEFORE, Key, load, save
@@ -32,7 +35,7 @@ class KeptRecording:
         circumstances: On what the test runs.
         rehearsal: Learns from the replay.
         review: Has a reviewer accept what differs.
-        remedy: What can be done if there is no recording.
+        lock: Held until the recording is written; None where no other process waits.
     """
 
     def __init__(
@@ -43,7 +46,7 @@ class KeptRecording:
         *,
         rehearsal: Rehearsal | None = None,
         review: Review | None = None,
-        remedy: str = RECORD_IT,
+        lock: BaseFileLock | None = None,
     ) -> None:
         former = recording
         if former is None:
@@ -59,7 +62,7 @@ class KeptRecording:
         self.circumstances = replace(
             circumstances or Circumstances(), test=key.node_id, recording=recording
         )
-        self._remedy = remedy
+        self._lock = lock
         self._text = b""
         if review:
             review.recording = recording
@@ -105,15 +108,26 @@ class KeptRecording:
                 f" {AGAIN}"
             )
 
+    def check_redaction(self, *, is_redacted: bool) -> None:
+        """Raise RecordingError if its secrets are redacted, and this test's are not, or
+        the other way round.
+        """
+        recording = self.recording
+        if recording and recording.types_secrets and recording.redacts != is_redacted:
+            setting = "false" if recording.redacts else "true"
+            raise RecordingError(
+                f"{str(self.key.path)!r} was recorded with vnc_show_secrets={setting}:"
+                f" set that, or {AGAIN}"
+            )
+
     def format_missing(self, task: str, number: int) -> str:
         """Return what is wrong where the run with this number, counted from 0, has no
         segment.
         """
         path = repr(str(self.key.path))
         if self.recording is None:
-            return (
-                f"there is no recording of {self.key.test!r} at {path}: {self._remedy}"
-            )
+            remedy = rename_hint(self.key, task) or self.circumstances.remedy
+            return f"there is no recording of {self.key.test!r} at {path}: {remedy}"
         segments = self.segments[number:]
         there = repr(segments[0].task) if segments else "nothing"
         return (
@@ -123,7 +137,9 @@ class KeptRecording:
         )
 
     def forget(self) -> None:
-        """Release the screens."""
+        """Release the screens, and let another process make the recording."""
+        if self._lock:
+            self._lock.release()
         self.runs.clear()
         self.recording = None
         self.circumstances.recording = None
@@ -151,13 +167,14 @@ class KeptRecording:
 
     def write(
         self,
-        claims: Sequence[Evidence],
+        claims: Sequence[Evidence] = (),
+        uses: Sequence[KeptRecording] = (),
         *,
         redacts: bool,
         proposed_in: Path | None = None,
     ) -> Path | None:
-        """Write the runs, and the claims before them, as `RecordedTest.write` says.
-        Raises as `store.save` does.
+        """Write the runs, the claims before them, and which named recordings the test
+        uses, as `RecordedTest.write` says. Raises as `store.save` does.
         """
         runs = self.runs
         allowances = self.allowances
@@ -165,6 +182,8 @@ class KeptRecording:
         segments = tuple(segment for segment in results if segment)
         screens = [answer.screen for answer in claims]
         screens += [segment.end for segment in segments]
+        for other in uses:
+            screens += [segment.end for segment in other.segments]
         if not screens or len(segments) < len(runs):
             return None
         height, width = screens[0].pixels().shape
@@ -182,6 +201,7 @@ class KeptRecording:
             secrets=self.key.secrets,
             screen_size=(width, height),
             machine=machine,
+            uses=tuple(other.key.name for other in uses),
             masks=allowances.masks,
             claims=tuple(claims),
             last_segment=previous.last_segment if previous else 0,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.errors import RecordingError, VncUseError
-from pytest_vnc_use.recordings import ALWAYS_WRITES, RECORD_IT, Mode
+from pytest_vnc_use.recordings import ALWAYS_WRITES, Mode
 from pytest_vnc_use.recordings.accept import Review
 from pytest_vnc_use.recordings.build import SegmentBuilder
 from pytest_vnc_use.recordings.closed import Circumstances
@@ -26,6 +26,7 @@ from pytest_vnc_use.recordings.keeping import KeptRecording, saved_by
 from pytest_vnc_use.recordings.life import LAST, Listener, Moved, SegmentEvent, State
 from pytest_vnc_use.recordings.manual import ManualRun, Show
 from pytest_vnc_use.recordings.moving import STABLE_S, stable_screen
+from pytest_vnc_use.recordings.named import NamedRecordings, check_use, hold
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.recordings.segment_run import SegmentRun, UnknownTransients
@@ -60,15 +61,15 @@ class Finished:
     """What is left of a test at its end.
 
     Args:
-        written: The file of its recording, or of the proposal; None if it has not
-            changed.
-        problem: Why the file could not be written; "" if it could.
+        written: The files of its recording and of named ones, or of proposals, that
+            have changed.
+        problem: Why a file could not be written; "" if all could.
         unrecorded: Why the test cannot be recorded, such as that a task of it ended as
             denied; "" if it can.
         saved: The seconds and dollars that its replays saved, see `saved_by`.
     """
 
-    written: Path | None = None
+    written: tuple[Path, ...] = ()
     problem: str = ""
     unrecorded: str = ""
     saved: tuple[float, float | None] | None = None
@@ -76,17 +77,17 @@ class Finished:
 
 class RecordedTest:
     """A RunObserver that gives an agent the segment to replay, and collects the
-    recording of the test.
+    recording of the test, and the named ones that it uses.
 
     Args:
         key: The test, and the file of its recording.
-        mode: What happens, see `mode_of`.
+        mode: What happens, see `mode_of`. A named recording is replayed in each mode.
         show: Has a user do each task, in the mode `manual`.
-        rehearsal: Holds the recording to replay, and learns from the replay.
+        rehearsal: Holds the recordings to replay, and learns from the replay.
         review: Has a reviewer accept what differs.
         redacts: Whether the settings want typed secrets redacted.
         circumstances: On what the test runs.
-        remedy: What can be done if there is no recording to replay.
+        named: Where the named recordings are.
 
     Raises:
         RecordingError: The recording is unusable.
@@ -102,11 +103,11 @@ class RecordedTest:
         review: Review | None = None,
         redacts: bool = True,
         circumstances: Circumstances | None = None,
-        remedy: str = RECORD_IT,
+        named: NamedRecordings | None = None,
     ) -> None:
         recording = None
-        if rehearsal:
-            recording = rehearsal.recording
+        if rehearsal and key.path in rehearsal.recordings:
+            recording = rehearsal.recordings[key.path]
         elif mode in ("auto", "replay"):
             recording = load_of(key)
         self.key = key
@@ -122,14 +123,16 @@ class RecordedTest:
         self.healed_in: Path | None = None
         """The run directory of the first of them."""
         self._show = show
-        self._kept = KeptRecording(
+        self._own = KeptRecording(
             key,
             recording,
             circumstances,
             rehearsal=rehearsal,
             review=review,
-            remedy=remedy,
         )
+        self._named = named or NamedRecordings(key.module.parent)
+        self._others: list[KeptRecording] = []
+        """The named recordings, one for each run of one, in order."""
         self._answers = Answers()
         self._transients = UnknownTransients()
         self._runs: list[SegmentRun] = []
@@ -143,14 +146,17 @@ class RecordedTest:
     @property
     def is_reviewed(self) -> bool:
         """Return whether a reviewer is asked about what differs."""
-        return self._kept.allowances.review is not None
+        return self._own.allowances.review is not None
 
     @property
     def masks(self) -> tuple[Region, ...]:
         """The parts of the screen that no comparison looks at. They are redacted too
         once a secret was typed.
         """
-        return self._kept.allowances.masks
+        masks = [*self._own.allowances.masks]
+        for kept in self._others:
+            masks += kept.allowances.masks
+        return tuple(masks)
 
     @property
     def transients(self) -> list[str]:
@@ -170,12 +176,12 @@ class RecordedTest:
     @property
     def _unrecorded(self) -> str:
         """Why the test cannot be recorded, by its newest run that cannot be."""
-        reasons = [run.unrecorded for run in self._runs if run.unrecorded]
+        reasons = [run.unrecorded for run in self._own.runs if run.unrecorded]
         return reasons[-1] if reasons else ""
 
     def add_masks(self, masks: Iterable[Region]) -> None:
         """Add what a user has drawn to the masks."""
-        self._kept.allowances.recorded_masks += tuple(masks)
+        self._own.allowances.recorded_masks += tuple(masks)
 
     def queue_tasks(self, count: int) -> None:
         """Note that so many tasks begin one right after the other: the gates of each
@@ -183,11 +189,52 @@ class RecordedTest:
         """
         self._queued = count
 
-    def segment_of(self, task: str) -> Segment | None:
+    def segment_of(self, task: str, name: str = "") -> Segment | None:
         """Return the segment that is recorded for the test's next run, if it is of this
-        task.
+        task; or of a named recording. Raises RecordingError.
         """
-        return self._kept.segment_of(task)
+        if not name:
+            return self._own.segment_of(task)
+        recording = self._named.load(self._named.key(name, self.key.module))
+        return recording.segments[0] if recording else None
+
+    def _recording(self, name: str, emit: Callable[[RunEvent], None]) -> KeptRecording:
+        """Return the test's own recording, or a named one for a run of it. If this
+        process is to make it, no other does meanwhile. Raises RecordingError.
+        """
+        own = self._own
+        if not name:
+            return own
+        key = self._named.key(name, self.key.module)
+        rehearsal = own.allowances.rehearsal
+        recording = None
+        lock = None
+        if rehearsal and key.path in rehearsal.recordings:
+            recording = rehearsal.recordings[key.path]
+        else:  # this test has not recorded it, so it learns nothing into it
+            rehearsal = None
+            recording = self._named.load(key)
+        if recording is None and self._records:
+            lock = hold(key, emit)
+            recording = self._named.load(key)
+        review = own.allowances.review
+        kept = KeptRecording(
+            key,
+            recording,
+            own.circumstances,
+            rehearsal=rehearsal,
+            review=review.beside() if review else None,
+            lock=lock,
+        )
+        self._others.append(kept)
+        return kept
+
+    def _recording_of(self, run: SegmentRun) -> KeptRecording:
+        """Return the recording of a run."""
+        for kept in self._others:
+            if run in kept.runs:
+                return kept
+        return self._own
 
     def begin(
         self,
@@ -208,32 +255,31 @@ class RecordedTest:
             before.leave()
         elif self.mode in ALWAYS_WRITES:
             check_writable(self.key.path)
-        if self._records and self._kept.recording is None:
+        kept = self._recording(started.recording, emit)
+        if self._records and kept.recording is None:
             # The desktop may be gone once the recording is written.
-            _ = self._kept.circumstances.machine
+            _ = kept.circumstances.machine
 
-        segment = None
-        if not self._show:
-            segment = self._segment_to_replay(started.task, desktop)
+        segment = self._segment_to_replay(kept, started, desktop)
         name = MANUAL if self._show else planner.name
         watch_s = max(STABLE_S, started.settings["watch_seconds"])
         stable = partial(stable_screen, desktop, watch_s)
         builder = SegmentBuilder(started.task, name, directory, stable)
         first = State.READY if segment else State.RECORDING
-        listeners = self._listeners(self._kept)
+        listeners = self._listeners(kept)
         run = SegmentRun(started, directory, emit, builder, first, listeners)
         self._queued = max(0, self._queued - 1)
         run.is_followed = self._queued > 0
         self._runs.append(run)
-        self._kept.runs.append(run)
+        kept.runs.append(run)
 
-        if self._show:
+        if self._show and segment is None:
             user = self._by_hand(run, self._show, desktop)
             return user, user
         if segment is None:
             return planner, desktop
         earlier = before.replay.course.last_screen if before and before.replay else None
-        course = Course(segment, self._kept.allowances, earlier, run.life)
+        course = Course(segment, kept.allowances, earlier, run.life)
         run.replay = self._replay(run, course, planner, desktop, released)
         return run.replay, run.replay
 
@@ -253,16 +299,22 @@ class RecordedTest:
             return None, clock.monotonic()
         return replay.clicks.released if replay else None
 
-    def _segment_to_replay(self, task: str, desktop: Controller) -> Segment | None:
+    def _segment_to_replay(
+        self, kept: KeptRecording, started: RunStarted, desktop: Controller
+    ) -> Segment | None:
         """Return the segment to replay; None where none is recorded. Raises
-        RecordingError, DesktopError.
+        RecordingError, SettingsError, DesktopError.
         """
-        segment = self.segment_of(task)
+        if kept.key.name and kept.segments:
+            expect = None if started.body_checks else started.expect
+            check_use(kept.key, kept.segments[0], started.task, expect)
+            kept.check_redaction(is_redacted=self.redacts)
+        segment = kept.segment_of(started.task)
         if segment:
             height, width = pixels_in(desktop.raw_frame()).shape
-            self._kept.check_size(width, height)
+            kept.check_size(width, height)
         elif self.mode == "replay":
-            missing = self._kept.format_missing(task, len(self._runs))
+            missing = kept.format_missing(started.task, len(kept.runs))
             raise RecordingError(missing)
         return segment
 
@@ -294,14 +346,15 @@ class RecordedTest:
             share = _REHEARSED_SHARE
         if allowances.review:
             allowances.review.directory = run.directory
-        may_continue = self.mode != "replay" or self.is_reviewed
+        # A user who records by hand performs what has no recording, and no more.
+        may_continue = self.mode in ("auto", "rewrite") or self.is_reviewed
         return Replay(
             desktop,
             course,
             planner if may_continue else None,
             limit_s=settings["gate_seconds"] * share,
             watch_s=settings["watch_seconds"],
-            circumstances=self._kept.circumstances,
+            circumstances=self._recording_of(run).circumstances,
             released=released,
         )
 
@@ -366,7 +419,12 @@ class RecordedTest:
         if problem and is_healed and run is None:
             # There is no run directory for the images before the first run.
             self.healed.append(problem)
-        self._answers.keep(claim, judged, run, is_recorded=self._records)
+        answers = self._answers.before
+        if run and (claim in run.expected or run in self._own.runs):
+            answers = run.claims
+        elif self._own.runs:
+            answers = self._own.runs[-1].claims
+        self._answers.keep(claim, judged, run, answers, is_recorded=self._records)
 
     def judge(
         self,
@@ -381,8 +439,11 @@ class RecordedTest:
         """
         run = self._newest
         is_left = run is None or self._acts_unseen
+        known = self._own.answers(with_ends=not is_left)
+        for kept in self._others:
+            known += kept.answers(with_ends=not is_left)
         return self._answers.judge(
-            self._kept.answers(with_ends=not is_left),
+            known,
             None if self.mode == "replay" else live,
             self.masks,
             controller,
@@ -430,58 +491,109 @@ class RecordedTest:
         self._transients.note_end(run, desktop)
 
     def write(self, proposed_in: Path | None = None) -> Path | None:
-        """Write the recording where it has changed; return the file if it changed.
+        """Write the test's own recording where it has changed; return the file if it
+        changed.
 
         Nothing is written where there is nothing to record, or a run is not recorded.
         In place of the recording, a proposal is written into the run directory
         `proposed_in`, beside the text of the recording. Raises as `store.save` does.
         """
         if self.is_reviewed and not self._records:
-            return self._kept.accept()
+            return self._own.accept()
         if not self._records or self._unrecorded:
             return None
-        return self._kept.write(
+        return self._own.write(
             self._answers.before,
+            self._others,
             redacts=self.redacts,
             proposed_in=proposed_in,
         )
 
+    def _write_named(
+        self, kept: KeptRecording, *, is_proposed: bool, has_passed: bool
+    ) -> Path | None:
+        """Write a named recording where it has changed, whatever became of the test
+        after its task; return the file if it changed. Raises as `store.save` does.
+        """
+        run = kept.runs[0] if kept.runs else None
+        if run is None or not run.life.has_been(State.FINISHED):
+            return None
+        if self.is_reviewed and not self._records:
+            return kept.accept()
+        is_vouched = has_passed or run.confirmed_by != "body"
+        if not (self._records and run.is_live and is_vouched) or run.unrecorded:
+            return None
+        path = kept.write(
+            redacts=self.redacts,
+            proposed_in=run.directory.path if is_proposed else None,
+        )
+        if path and not is_proposed:
+            self._named.note_recorded(kept.key)
+        return path
+
     def finish(self, proposed_in: Path | None = None, *, has_passed: bool) -> Finished:
-        """End the test: write its recording as `write` does if it has passed, and
-        release its screens, because others may keep the test, or its error, and thereby
-        this object.
+        """End the test: write its recording as `write` does if it has passed, and the
+        named ones whose task is done, and release their screens, because others may
+        keep the test, or its error, and thereby this object.
 
         What is still open has failed with the test.
         """
-        finished = Finished()
+        written: list[Path] = []
+        problems: list[str] = []
+
+        def keep(write: Callable[[], Path | None]) -> None:
+            try:
+                path = write()
+            except (OSError, UnicodeError, VncUseError) as exc:
+                # UnicodeError: the name of the test's file is not text
+                problems.append(str(exc))
+            else:
+                written.extend([path] if path else [])
+
+        for kept in self._others:
+            is_proposed = proposed_in is not None
+            keep(
+                partial(
+                    self._write_named,
+                    kept,
+                    is_proposed=is_proposed,
+                    has_passed=has_passed,
+                )
+            )
+        finished = Finished(tuple(written), "; ".join(problems))
         if has_passed:
-            finished = self._write_passed(proposed_in)
-        for run in self._runs:
-            run.leave(has_passed=False)
+            if not problems:
+                keep(partial(self.write, proposed_in))
+            finished = Finished(
+                tuple(written),
+                "; ".join(problems),
+                self._unrecorded,
+                self._saved(),
+            )
+        self._end_lives(has_passed=has_passed, is_written=bool(written))
+        for kept in (self._own, *self._others):
+            kept.forget()
         self._runs.clear()
+        self._others.clear()
         self._answers.before.clear()
-        self._kept.forget()
         return finished
 
-    def _write_passed(self, proposed_in: Path | None) -> Finished:
-        unrecorded = self._unrecorded
+    def _saved(self) -> tuple[float, float | None] | None:
+        """Return what the replays saved, see `saved_by`."""
         figures = []
         for run in self._runs:
             if run.is_replayed and run.replayed:
                 figures.append((run.replayed.live, run.meter))
-        saved = saved_by(figures)
-        try:
-            written = self.write(proposed_in)
-        except (OSError, UnicodeError, VncUseError) as exc:
-            # UnicodeError: the name of the test's file is not text
-            return Finished(problem=str(exc), unrecorded=unrecorded, saved=saved)
+        return saved_by(figures)
+
+    def _end_lives(self, *, has_passed: bool, is_written: bool) -> None:
+        """Move each segment to its last state."""
         for run in self._runs:
-            if run.life.state is not State.PASSED:
-                continue
-            if written:
+            is_over = has_passed and run.life.state is State.PASSED
+            if is_over and is_written:
                 run.life.move(State.KEPT)
-            elif self._kept.allowances.rehearsal:
+            elif is_over and self._own.allowances.rehearsal:
                 run.life.move(State.REHEARSED)
-            elif unrecorded:
+            elif is_over and self._unrecorded:
                 run.life.move(State.NOT_RECORDED)
-        return Finished(written, unrecorded=unrecorded, saved=saved)
+            run.leave(has_passed=False)

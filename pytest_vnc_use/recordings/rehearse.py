@@ -7,8 +7,9 @@ remembers the variants of that part.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, product
+from pathlib import Path
 
 import numpy as np
 
@@ -51,12 +52,12 @@ _LINE = 0.5
 
 
 class Rehearsal:
-    """The differences that one replay of a recording teaches. `learnt` returns the
-    recording with them.
+    """The differences that one replay of new recordings teaches, by their files.
+    `learnt` returns a recording with them.
     """
 
-    def __init__(self, recording: Recording) -> None:
-        self.recording = recording
+    def __init__(self, recordings: Mapping[Path, Recording]) -> None:
+        self.recordings = recordings
         self._parts: dict[int, tuple[DynamicRegion, ...]] = {}
         """The learnt parts by the `id` of each screen of the recording, which stays
         alive with it.
@@ -65,8 +66,9 @@ class Rehearsal:
         """The learnt transient frames by the `id` of each step."""
         self._known: list[DynamicRegion] = []
         """The unstable parts of all screens."""
-        for screen in screens(recording):
-            self._known += _unstable(screen.dynamic)
+        for recording in recordings.values():
+            for screen in screens(recording):
+                self._known += _unstable(screen.dynamic)
 
     def widened(self, gate: Gate, screen: Screen) -> Gate:
         """Return the gate to a screen that also accepts the unstable parts of other
@@ -144,18 +146,18 @@ class Rehearsal:
         parts = chain.from_iterable(self._parts.values())
         return [*dict.fromkeys(part.region for part in parts)]
 
-    def learnt(self) -> Recording:
-        """Return the recording with everything learnt; the recording itself if nothing
-        was learnt.
+    def learnt(self, recording: Recording) -> Recording:
+        """Return one of the recordings with everything learnt; the recording itself if
+        nothing was learnt.
         """
         if not any(self._parts.values()) and not self._transients:
-            return self.recording
+            return recording
 
         segments = []
-        for segment in self.recording.segments:
+        for segment in recording.segments:
             steps = tuple(map(self._with_transients, segment.steps))
             segments.append(segment.model_copy(update={"steps": steps}))
-        learnt = self.recording.model_copy(update={"segments": tuple(segments)})
+        learnt = recording.model_copy(update={"segments": tuple(segments)})
         return with_screens(learnt, self._with_parts)
 
     def _with_transients(self, step: RecordedStep) -> RecordedStep:

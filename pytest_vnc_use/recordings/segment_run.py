@@ -256,7 +256,7 @@ class SegmentRun:
             return None
         replayed = None if self.is_live else self.replayed
         claims = tuple(self.claims)
-        confirmed_by = self._confirmed_by()
+        confirmed_by = self.confirmed_by
         if replayed and not self.expected:
             others = (claim for claim in claims if claim not in replayed.claims)
             claims = (*replayed.claims, *others)
@@ -277,8 +277,9 @@ class SegmentRun:
             return None
         return self.meter.live()
 
-    def _confirmed_by(self) -> str:
-        """Return who has vouched for the end: the judge, a user, or the test's body."""
+    @property
+    def confirmed_by(self) -> str:
+        """Who has vouched for the end: the judge, a user, or the test's body."""
         expected = self.expected
         held = {
             evidence.claim: evidence

@@ -26,7 +26,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -67,6 +67,8 @@ from pytest_vnc_use.types import JsonObject, Region
 
 DIRECTORY = "__vnc_recordings__"
 FILE = "recording.json"
+SHARED = "shared"
+"""The directory of the recordings that have a name, in the place of a test file's."""
 BEFORE = Path("proposed", "before.json")
 """In a run directory, the text of the recording that was replayed."""
 AFTER = Path("proposed", "after", FILE)
@@ -95,12 +97,35 @@ class Key:
 
     A recording also belongs to its tasks and its screen's size. `test` is pytest's name
     for the test; `module` is its file. The names of parameters and secrets are sorted.
+
+    A recording that several tests share has the test `shared::NAME`, and `shared` in
+    the place of the file.
     """
 
     module: Path
     test: str
     parameters: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
+
+    @classmethod
+    def of_name(cls, name: str, module: Path, root: Path) -> Key:
+        """Return the key of a named recording: the nearest one in the directories from
+        a test file's up to the root; where there is none, the one of the first.
+        """
+        beside = cls(module.parent / SHARED, f"{SHARED}::{name}")
+        for directory in module.parents:
+            key = replace(beside, module=directory / SHARED)
+            if key.path.exists():
+                return key
+            if directory == root:
+                break
+        return beside
+
+    @property
+    def name(self) -> str:
+        """The name that several tests know a recording by; "" for a test's own."""
+        module, _, name = self.test.partition("::")
+        return name if module == SHARED else ""
 
     @property
     def path(self) -> Path:
@@ -592,12 +617,21 @@ def _is_of(path: Path, called: str) -> bool:
     return path.parent.name == directory_name(called) or is_below
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def writer_lock(path: Path) -> FileLock:
+    """Return the lock of the process that makes the recording at `path`."""
+    return FileLock(_lock_file(path, "made"), mode=0o600)
+
+
+def _lock_file(path: Path, what: str) -> Path:
     # A path that is no text names no file, and reading it says so.
     whole = str(path.absolute()).encode("utf-8", "surrogatepass")
     name = hashlib.sha256(whole).hexdigest()[:16]
-    lock = Path(tempfile.gettempdir(), f"vnc-use-recording-{name}.lock")
+    return Path(tempfile.gettempdir(), f"vnc-use-recording-{name}-{what}.lock")
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    lock = _lock_file(path, "written")
     with acquire(FileLock(lock, mode=0o600), _LOCK_S):
         try:
             _recover(path.parent)

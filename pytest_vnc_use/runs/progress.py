@@ -24,6 +24,7 @@ from pytest_vnc_use.types import (
     ModelExchange,
     ModelRequest,
     Proposal,
+    RecordingAwaited,
     RunEnded,
     RunEvent,
     RunStarted,
@@ -104,6 +105,9 @@ class LiveLine:
                 self._recorded = ""
                 if event.recorded_s:
                     self._recorded = f", {event.recorded_s:.0f} s when recorded"
+            case RecordingAwaited():
+                self._runs = True
+                self._activity = f"waits for who records {event.name!r}"
             case ModelRequest():
                 self._asks = True
                 self._activity = (

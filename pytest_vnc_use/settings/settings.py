@@ -366,6 +366,12 @@ class Settings:
         " replay in CI)",
         "MODE",
     )
+    rerecord: tuple[str, ...] = _setting(
+        (),
+        _items,
+        "Names of recordings to record again, each in the first test that uses it",
+        "NAME",
+    )
     healed: str = _setting(
         "pass",
         _one_of("pass", "fail"),

@@ -51,6 +51,7 @@ from pytest_vnc_use.types.frames import (
     FrameRef as FrameRef,
     GateAwaited as GateAwaited,
     RawFrame as RawFrame,
+    RecordingAwaited as RecordingAwaited,
     Region as Region,
     Settled as Settled,
     SettledReason as SettledReason,

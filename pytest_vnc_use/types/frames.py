@@ -174,6 +174,17 @@ class GateAwaited:
     kind: Literal["gate_awaited"] = "gate_awaited"
 
 
+@dataclass(frozen=True)
+class RecordingAwaited:
+    """A wait for another process of the session, which records the name.
+
+    Observers receive it; the trace does not.
+    """
+
+    name: str
+    kind: Literal["recording_awaited"] = "recording_awaited"
+
+
 REDACTED_COLOUR = 0x777A93
 """The colour over a field in which a secret was typed, `0xRRGGBB`. No comparison reads
 pixels that have it.

@@ -21,6 +21,7 @@ from pytest_vnc_use.types.frames import (
     Drift,
     FrameRef,
     GateAwaited,
+    RecordingAwaited,
     SettledReason,
     Transient,
 )
@@ -299,7 +300,8 @@ class RunStarted:
     `custom_policy` is true if the user gave a policy object, `custom_judge` if the user
     gave a judge: a run directory cannot hold these. `secrets` and `functions` are names
     only. `body_checks` is true if the user wrote `expect=None`: then no judge is asked
-    about the end state.
+    about the end state. `recording` is the name of the recording that several tests
+    share; "" for the test's own.
     """
 
     run_id: str
@@ -317,6 +319,7 @@ class RunStarted:
     secrets: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
     body_checks: bool = False
+    recording: str = ""
     kind: Literal["run"] = "run"
 
 
@@ -410,6 +413,7 @@ RunEvent = Union[
     Drift,
     Transient,
     GateAwaited,
+    RecordingAwaited,
     DirectoryCreated,
     RunEnded,
 ]

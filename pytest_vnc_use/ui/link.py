@@ -36,6 +36,7 @@ from pytest_vnc_use.types import (
     ModelExchange,
     ModelRequest,
     Proposal,
+    RecordingAwaited,
     RunEnded,
     RunEvent,
     RunStarted,
@@ -330,6 +331,8 @@ class Watcher:
                 if event.recorded_s:
                     doing += f", it took {event.recorded_s:.0f} s when recorded"
                 self._send_facts(doing=doing)
+            case RecordingAwaited():
+                self._send_facts(doing=f"waits for who records {event.name!r}")
             case ModelRequest():
                 self._send_facts(
                     doing=(

@@ -67,13 +67,13 @@ def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_finish_of_passed_test_writes_and_then_saves(tmp_path: Path) -> None:
     file = Key(tmp_path / "test_it.py", "test_it").path
     first = finish(tmp_path)
-    assert (first.written, first.saved) == (file, None)
+    assert (first.written, first.saved) == ((file,), None)
     recording = load(file)
     assert recording is not None
     (segment,) = recording.segments
     assert [step.action for step in segment.steps] == [KeyCombo(("a",))]
     again = finish(tmp_path)
-    assert again.written is None
+    assert again.written == ()
     assert again.saved is not None
 
 
@@ -84,7 +84,7 @@ def test_finish_of_failed_test_writes_nothing(tmp_path: Path) -> None:
 
 def test_finish_of_task_given_up_tells_why_unrecorded(tmp_path: Path) -> None:
     finished = finish(tmp_path, end=Decision("gave_up", "no idea"))
-    assert finished.written is None
+    assert finished.written == ()
     assert finished.unrecorded == (
         f"the task {TASK!r} ended as gave_up, and only a task that is done can be"
         " replayed"
@@ -95,5 +95,5 @@ def test_finish_with_unwritable_directory_tells_problem(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     finished = finish(tmp_path, proposed_in=file)
-    assert finished.written is None
+    assert finished.written == ()
     assert str(file) in finished.problem

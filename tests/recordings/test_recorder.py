@@ -307,9 +307,11 @@ def replayed(tills: Tills, *till: str, rehearsal: Rehearsal | None = None) -> li
 
 def rehearsed(tills: Tills, *till: str) -> None:
     """Rehearse the recording of a till, and write what that taught."""
-    rehearsal = Rehearsal(tills.recording)
+    path = tills.key.path
+    recording = tills.recording
+    rehearsal = Rehearsal({path: recording})
     replayed(tills, *till, rehearsal=rehearsal)
-    save(tills.key.path, rehearsal.learnt())
+    save(path, rehearsal.learnt(recording))
 
 
 def unstable(recording: Recording) -> list[DynamicRegion]:
@@ -377,8 +379,7 @@ def outline(box: Region, colour: int) -> list[tuple[Region, int]]:
 def opened(
     expected: Pixels, seen: Pixels, caret: DynamicRegion | None = None
 ) -> Gate | None:
-    rehearsal = Rehearsal(Recording(test="t", screen_size=(800, 400)))
-    return rehearsal.with_learned(gate(expected, [caret] if caret else []), seen)
+    return Rehearsal.with_learned(gate(expected, [caret] if caret else []), seen)
 
 
 def test_opened_border_23_levels_off_is_four_parts() -> None:

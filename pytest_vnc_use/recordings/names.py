@@ -1,0 +1,24 @@
+"""The names of recordings that several tests share."""
+
+from __future__ import annotations
+
+import re
+from typing import TypeGuard
+
+from pytest_vnc_use.errors import SettingsError
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
+
+
+def is_name(value: object) -> TypeGuard[str]:
+    """Return whether a value may be the name of a recording."""
+    return isinstance(value, str) and bool(_NAME.fullmatch(value))
+
+
+def check_name(value: object) -> str:
+    """Return the name of a recording, "" for none. Raises SettingsError."""
+    if value == "" or is_name(value):
+        return str(value)
+    raise SettingsError(
+        f"recording must be a name of letters, digits, - and _, got {value!r}"
+    )

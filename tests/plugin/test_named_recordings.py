@@ -1,0 +1,190 @@
+"""Recordings that tests share by name, in whole sessions on a screen in this process:
+each click paints a square.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use.recordings.format import Recording
+from pytest_vnc_use.recordings.store import load
+from support.forked_python import run_python
+from support.served_screen import served_screen
+
+BLUE, RED = 0x2070B0, 0xC02020
+CONFTEST = """
+import pytest
+from pytest_vnc_use.planners import finish
+from pytest_vnc_use.types import Click
+from support.judges import Says
+
+@pytest.fixture
+def vnc_planner():
+    def decide(observation):
+        with open("asked.txt", "a") as file:
+            file.write(observation.task + "\\n")
+        if observation.turns:
+            return finish()
+        return Click(30, 40) if observation.task.startswith("Sign") else Click(90, 40)
+    return decide
+
+@pytest.fixture
+def vnc_judge():
+    return Says()
+
+@pytest.fixture
+def signed_in(vnc_agent):
+    vnc_agent.run("Sign in", recording="sign_in")
+"""
+TESTS = """
+import pytest
+
+@pytest.mark.vnc_task("Open the settings")
+def test_settings(signed_in, vnc_agent):
+    vnc_agent.verify("it says so")
+
+@pytest.mark.vnc_task("Sign in", recording="sign_in")
+@pytest.mark.vnc_task("Open the help", expect="help is shown")
+def test_help(vnc_agent): pass
+
+@pytest.mark.vnc_task("Sign in", recording="sign_in")
+def test_sign_in(vnc_agent): pass
+"""
+SHARED = Path("__vnc_recordings__/shared/sign_in/recording.json")
+
+
+@pytest.fixture(autouse=True)
+def _project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("pytest.ini").write_text("[pytest]\n")
+    Path("conftest.py").write_text(CONFTEST)
+    Path("test_app.py").write_text(TESTS)
+
+
+def session(
+    mode: str, *options: str, colour: int = BLUE, ci: str = ""
+) -> tuple[str, str, list[str]]:
+    """Return the output and the last line of a session, and the tasks for which its
+    planner was asked.
+    """
+    Path("asked.txt").unlink(missing_ok=True)
+    with served_screen(colour, resets=True) as screen:
+        done = run_python(
+            "pytest",
+            "-p",
+            "no:cacheprovider",
+            f"--vnc-server={screen.address}",
+            f"--vnc-record={mode}",
+            "-ovnc_gate_seconds=1",
+            *options,
+            cwd=Path.cwd(),
+            env={**os.environ, "CI": ci},
+            timeout=400,
+        )
+    asked = Path("asked.txt")
+    tasks = asked.read_text().splitlines() if asked.exists() else []
+    output = done.stdout + done.stderr
+    return output, done.stdout.splitlines()[-1], [*dict.fromkeys(tasks)]
+
+
+def read(path: Path) -> Recording:
+    recording = load(path)
+    assert recording
+    return recording
+
+
+def own(test: str) -> Recording:
+    return read(Path(f"__vnc_recordings__/test_app/{test}/recording.json"))
+
+
+def test_named_task_is_recorded_once_for_all_tests() -> None:
+    output, summary, asked = session("auto")
+    assert " 3 passed" in summary, output
+    assert asked == ["Sign in", "Open the settings", "Open the help"]
+    shared = read(SHARED)
+    assert [segment.task for segment in shared.segments] == ["Sign in"]
+    for test, tasks in (
+        ("test_settings", ["Open the settings"]),
+        ("test_help", ["Open the help"]),
+        ("test_sign_in", []),
+    ):
+        recording = own(test)
+        assert recording.uses == ("sign_in",)
+        assert [segment.task for segment in recording.segments] == tasks
+    written = SHARED.read_bytes()
+    output, summary, asked = session("replay")
+    assert " 3 passed" in summary, output
+    assert (asked, SHARED.read_bytes()) == ([], written)
+
+
+def test_named_recording_used_otherwise_is_settings_error() -> None:
+    assert " 1 passed" in session("auto", "test_app.py::test_sign_in")[1]
+    for argument, problem in (
+        ('"Sign out"', "has the task 'Sign in', but this test uses it with 'Sign out'"),
+        ('"Sign in", expect="a"', "has expect [], but this test uses it with ['a']"),
+        ('"Sign in", expect=None', "has expect [], but this test uses it with None"),
+    ):
+        text = TESTS.replace('"Sign in"', argument)
+        Path("test_app.py").write_text(text)
+        output, summary, _ = session("replay", "test_app.py::test_sign_in")
+        assert " 1 failed" in summary
+        assert problem in output
+        assert "take another name, or record it again with --vnc-rerecord" in output
+    Path("test_app.py").write_text(TESTS.replace('recording="', 'record="'))
+    output, _, _ = session("replay")
+    assert "The name of a recording is recording='sign_in'" in output
+
+
+def test_rerecord_records_in_first_test_only() -> None:
+    assert " 3 passed" in session("auto")[1]
+    before = SHARED.with_name("end1.webp").read_bytes()
+    output, summary, asked = session("auto", "--vnc-rerecord=sign_in", colour=RED)
+    assert " 3 passed" in summary, output
+    assert SHARED.with_name("end1.webp").read_bytes() != before
+    assert asked.count("Sign in") == 1
+
+
+def test_named_recording_of_failed_test_stays() -> None:
+    text = TESTS + "    assert False\n"
+    Path("test_app.py").write_text(text.replace("(vnc_agent): pass", "(vnc_agent):", 2))
+    Path("test_app.py").write_text(
+        TESTS.replace(
+            "def test_sign_in(vnc_agent): pass", "def test_sign_in(vnc_agent): assert 0"
+        )
+    )
+    assert " 1 failed" in session("auto", "test_app.py::test_sign_in")[1]
+    assert SHARED.exists()
+    assert not Path("__vnc_recordings__/test_app").exists()
+
+
+def test_named_recording_is_found_in_directory_above() -> None:
+    assert " 3 passed" in session("auto")[1]
+    below = Path("below")
+    below.mkdir()
+    shutil.copy("test_app.py", below / "test_below.py")
+    output, summary, asked = session("auto", "below/test_below.py::test_settings")
+    assert " 1 passed" in summary, output
+    assert asked == ["Open the settings"]
+    assert not (below / SHARED).exists()
+
+
+def test_renamed_recording_prints_move_command() -> None:
+    assert " 3 passed" in session("auto")[1]
+    Path("test_app.py").write_text(TESTS.replace("sign_in", "login"))
+    Path("conftest.py").write_text(CONFTEST.replace('"sign_in"', '"login"'))
+    output, _, _ = session("replay", "test_app.py::test_login")
+    command = "mv __vnc_recordings__/shared/sign_in __vnc_recordings__/shared/login"
+    assert command in output
+
+
+@pytest.mark.slow
+def test_workers_record_a_name_once() -> None:
+    output, summary, asked = session("auto", "-n2", "-ovnc_rehearse=0")
+    assert " 3 passed" in summary, output
+    lines = Path("asked.txt").read_text().splitlines()
+    assert lines.count("Sign in") == 2, "one action, and that it is done"
+    assert session("replay", "-n2")[1].count("3 passed")
