@@ -5,6 +5,7 @@ what a commit changes, and who accepted changes.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from collections.abc import Iterator
 from contextlib import closing
@@ -15,9 +16,11 @@ from pytest_vnc_use.errors import RecordingError, SettingsError
 from pytest_vnc_use.recordings.changes import format_accepted
 from pytest_vnc_use.recordings.format import Recording, named_screens
 from pytest_vnc_use.recordings.masks import format_concerned
+from pytest_vnc_use.recordings.names import name_in
 from pytest_vnc_use.recordings.store import (
     DIRECTORY,
     FILE,
+    Key,
     add_masks,
     load,
     read_recording,
@@ -64,9 +67,23 @@ def add(commands: Commands) -> None:
     )
     mask.set_defaults(command=_mask)
     recordings = commands.add_parser(
-        "recordings", help="Print what a commit changes in recordings, or who accepted"
+        "recordings",
+        help="List named recordings, or print what a commit changes, or who accepted",
     )
-    kinds = recordings.add_subparsers(required=True, metavar="diff|log")
+    kinds = recordings.add_subparsers(required=True, metavar="list|diff|log")
+    named = kinds.add_parser(
+        "list",
+        help="List the recordings that have a name, with the tests that use them",
+    )
+    named.add_argument(
+        "directory",
+        nargs="?",
+        type=Path,
+        default=Path(),
+        metavar="DIRECTORY",
+        help="Directory with the tests (default: .)",
+    )
+    named.set_defaults(command=_list)
     diff = kinds.add_parser(
         "diff",
         help="Print what a commit changes in recordings, as Markdown",
@@ -149,6 +166,30 @@ def _print_masks(path: Path, recording: Recording) -> None:
 
 def _format_region(region: Region) -> str:
     return f"{region.left},{region.top},{region.right},{region.bottom}"
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    directory = arguments.directory.resolve()
+    users: dict[Path, list[str]] = {}
+    for path in _paths(str(directory)):
+        recording = read_recording(path)
+        if name_in(recording.test):
+            users.setdefault(path, [])
+        module = path.parents[3] / recording.test.partition("::")[0]
+        for name in dict.fromkeys(recording.uses):
+            used = Key.of_name(name, module, directory).path
+            test = os.path.relpath(path.parents[3] / recording.test)
+            users.setdefault(used, []).append(test)
+    for path, tests in users.items():
+        count = f"{len(tests)} test{'' if len(tests) == 1 else 's'}"
+        recorded = read_recording(path) if path.exists() else None
+        task = repr(recorded.segments[0].task) if recorded else "not recorded"
+        print(f"{os.path.relpath(path.parent)}: {task}, {count}")
+        for test in tests:
+            print(f"  {test}")
+    if not users:
+        print("no recording has a name")
+    return 0
 
 
 def _diff(arguments: argparse.Namespace) -> int:

@@ -23,9 +23,9 @@ import pytest
 from pytest_vnc_use.errors import RecordingError
 from pytest_vnc_use.plugin.markers import authored_name
 from pytest_vnc_use.plugin.state import COLLECTED, state_of
+from pytest_vnc_use.recordings.names import SHARED
 from pytest_vnc_use.recordings.store import (
     DIRECTORY,
-    SHARED,
     Key,
     directory_name,
     read_recording,

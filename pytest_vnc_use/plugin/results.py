@@ -368,6 +368,7 @@ class _ResultsCollector:
         repeated = [test for test in tests if not test.result.is_unrepeated]
         yield from _counted("recording", _texts(repeated, "rehearsal"))
         yield from _counted("recording", _texts(tests, "recording"))
+        yield from _counted("test", _texts(tests, "drifted"))
         yield from _saved([test.notes for test in tests if "saved_s" in test.notes])
         attempts = []
         for test in tests:

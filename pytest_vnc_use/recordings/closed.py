@@ -35,6 +35,7 @@ from pytest_vnc_use.recordings.life import (
     State,
 )
 from pytest_vnc_use.recordings.masks import format_offer
+from pytest_vnc_use.recordings.names import name_in
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.triage import format_program_state
 from pytest_vnc_use.types import FrameRef
@@ -67,6 +68,11 @@ class Circumstances:
         if self.desktop is None or self.settings is None:
             return {}
         return machine_of(self.desktop, self.settings)
+
+    @property
+    def name(self) -> str:
+        """The name of the recording, if several tests share it; else ""."""
+        return name_in(self.recording.test) if self.recording else ""
 
     @property
     def unlike(self) -> str:
@@ -153,14 +159,17 @@ class ClosedGates:
         """Return the message of a drift, in one line."""
         location = self._course.location
         problem = mismatch.problem
+        drift = "drift"
+        if name := self._circumstances.name:
+            drift = f"drift in {name!r}"
         # pytest's summary shows the start of the line only
         match mismatch.kind:
             case "difference" | "variants" | "no_window":
-                text = f"drift {location}: {problem}"
+                text = f"{drift} {location}: {problem}"
             case "recoloured":
-                text = f"drift: {problem}, {location}"
+                text = f"{drift}: {problem}, {location}"
             case "unchanged":
-                text = f"drift: {problem}"
+                text = f"{drift}: {problem}"
         if self._course.position.gate.is_first:
             text = f"{self._circumstances.unlike}{text}"
         if waited_s := self._course.position.longer_wait_s:

@@ -16,8 +16,8 @@ from filelock import BaseFileLock, Timeout
 from pytest_vnc_use.deadline import acquire, uncounted
 from pytest_vnc_use.errors import RecordingError, SettingsError
 from pytest_vnc_use.recordings.format import Recording, Segment
+from pytest_vnc_use.recordings.names import SHARED
 from pytest_vnc_use.recordings.store import (
-    SHARED,
     Key,
     load,
     read_recording,

@@ -159,6 +159,15 @@ class RecordedTest:
         return tuple(masks)
 
     @property
+    def drifted_in(self) -> str:
+        """The name of the recording in which the newest run drifted; "" if it is the
+        test's own, or none did.
+        """
+        run = self._newest
+        has_drifted = run is not None and run.life.has_been(State.DRIFTED)
+        return self._recording_of(run).key.name if run and has_drifted else ""
+
+    @property
     def transients(self) -> list[str]:
         """Messages about transient frames of a replay that its recording does not
         have.

@@ -61,14 +61,13 @@ from pytest_vnc_use.recordings.format import (
 )
 from pytest_vnc_use.recordings.images import Pixels, pixels_of, shows, size_of, webp_of
 from pytest_vnc_use.recordings.masks import with_masks
+from pytest_vnc_use.recordings.names import SHARED, name_in
 from pytest_vnc_use.runs.directory import write_atomically
 from pytest_vnc_use.runs.json_lines import load_json
 from pytest_vnc_use.types import JsonObject, Region
 
 DIRECTORY = "__vnc_recordings__"
 FILE = "recording.json"
-SHARED = "shared"
-"""The directory of the recordings that have a name, in the place of a test file's."""
 BEFORE = Path("proposed", "before.json")
 """In a run directory, the text of the recording that was replayed."""
 AFTER = Path("proposed", "after", FILE)
@@ -124,8 +123,7 @@ class Key:
     @property
     def name(self) -> str:
         """The name that several tests know a recording by; "" for a test's own."""
-        module, _, name = self.test.partition("::")
-        return name if module == SHARED else ""
+        return name_in(self.test)
 
     @property
     def path(self) -> Path:

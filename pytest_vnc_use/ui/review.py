@@ -63,7 +63,7 @@ from pytest_vnc_use.runs.directory import FinishedTest, RunDirectory, read_finis
 from pytest_vnc_use.runs.json_lines import COPY_AGAIN
 from pytest_vnc_use.runs.trace import Trace, read_trace
 from pytest_vnc_use.runs.transcript import format_caption
-from pytest_vnc_use.types import Drift, StepFinished
+from pytest_vnc_use.types import Drift, RunStarted, StepFinished
 from pytest_vnc_use.types.actions import Point, points
 from pytest_vnc_use.ui.link import facts_of
 
@@ -76,17 +76,27 @@ MAX_UNPACKED = 4_000_000_000
 @dataclass(eq=False)
 class JobDrift:
     """One gate that stayed closed in CI: the recording's file and text then, the place
-    in it, and what was seen.
+    in it, and what was seen, by which tests: several in a named recording.
     """
 
-    test: str
+    tests: list[str]
     problem: str
     path: Path
     text: bytes
     run: int
     step: int
     seen: Pixels
+    name: str = ""
+    """The name of the recording, if several tests share it."""
     diff = ""
+
+    @property
+    def test(self) -> str:
+        """The test, or the recording that several share, with their number."""
+        count = len(self.tests)
+        if not self.name:
+            return self.tests[0]
+        return f"{self.name}, in {count} test{'' if count == 1 else 's'}"
 
     def opened(self) -> tuple[Recording, Screen, Gate, tuple[Point, ...]]:
         """Return the recording as it is now, the gate's screen in it, the gate, and
@@ -154,6 +164,11 @@ class Heal:
     healed: Recording
     diff: str
 
+    @property
+    def tests(self) -> list[str]:
+        """The one test."""
+        return [self.test]
+
     def ask(self, reviewer: Reviewer, directory: RunDirectory) -> tuple[Review, Answer]:
         """Have the reviewer accept or reject the proposal; return a review, and the
         answer. Raises RecordingError.
@@ -213,7 +228,7 @@ class CiReview:
         except SettingsError:
             self.close()
             raise
-        locations = set[tuple[Path, int, int]]()
+        locations: dict[tuple[Path, int, int, str], JobDrift | Heal] = {}
         newest: dict[tuple[Path, str], FinishedTest] = {}
         unrepeated = set[tuple[Path, str]]()
         for path in directories:
@@ -232,14 +247,20 @@ class CiReview:
                         heal.problem += (
                             "; what the model did did not repeat in its rehearsal"
                         )
-                    if (place := (heal.path, -1, -1)) not in locations:
-                        locations.add(place)
+                    if (place := (heal.path, -1, -1, "")) not in locations:
+                        locations[place] = heal
                         group = self.groups[f"heal {len(locations)}"] = Group([heal])
                         group.question = self._question(heal)
                 for drift in _drifts_of(path):
-                    if (place := (drift.path, drift.run, drift.step)) not in locations:
-                        locations.add(place)
+                    shown = ""
+                    if drift.name:  # several tests may meet it
+                        shown = hashlib.sha256(drift.seen.tobytes()).hexdigest()
+                    place = (drift.path, drift.run, drift.step, shown)
+                    if place not in locations:
+                        locations[place] = drift
                         self._add(drift)
+                    elif drift.name:
+                        locations[place].tests.extend(drift.tests)
             except (VncUseError, OSError) as exc:
                 self.left_out.append(f"{path.name}: {exc}")
 
@@ -309,6 +330,7 @@ class CiReview:
             tests = [
                 {
                     "test": drift.test,
+                    "replayed": drift.tests,
                     "problem": drift.problem,
                     "result": group.results.get(drift.test, ""),
                 }
@@ -366,7 +388,7 @@ def _drifts_of(path: Path) -> Iterator[JobDrift]:
     if not trace.started.test_id or not last:
         return
     drift = last[-1]
-    file = _file_of(trace.started.test_id)
+    file = _file_of(trace.started)
     text = read_regular(file)
     recording = load(file)
     assert recording
@@ -380,9 +402,9 @@ def _drifts_of(path: Path) -> Iterator[JobDrift]:
             continue
         screen = (run.steps[done].screen if done < len(run.steps) else run.end).pixels()
         if screen.shape == recorded.shape and bool((screen == recorded).all()):
-            yield JobDrift(
-                trace.started.test_id, drift.problem, file, text, number, done, seen
-            )
+            tests = [trace.started.test_id]
+            name = trace.started.recording
+            yield JobDrift(tests, drift.problem, file, text, number, done, seen, name)
             return
     raise RunDirectoryError(
         f"{trace.started.test_id}: the recording is not the one that CI compared with"
@@ -394,7 +416,7 @@ def _heals_of(path: Path) -> Iterator[Heal]:
     if not (path / AFTER).exists():
         return
     trace, text = read_trace(path), read_regular(path / BEFORE)
-    test, file = trace.started.test_id, _file_of(trace.started.test_id)
+    test, file = trace.started.test_id, _file_of(trace.started)
     healed, recording = load(path / AFTER), load(file)
     assert healed
     assert recording
@@ -479,13 +501,15 @@ def _done_before(trace: Trace, drift: Drift) -> int:
     return done
 
 
-def _file_of(test: str) -> Path:
-    """Return the recording of a test of CI. Raises RecordingError,
-    RunDirectoryError.
-    """
+def _file_of(started: RunStarted) -> Path:
+    """Return the recording of a run of CI. Raises RecordingError, RunDirectoryError."""
+    test = started.test_id
     module, _, name = test.partition("::")
     path = Key(Path(module).resolve(), f"{Path(module).name}::{name}").path
-    path = path if path.exists() else recordings_of(test)[0]
+    if started.recording:
+        path = Key.of_name(started.recording, Path(module).resolve(), Path.cwd()).path
+    elif not path.exists():
+        path = recordings_of(test)[0]
     if not path.resolve().is_relative_to(Path.cwd()):
         raise RunDirectoryError(
             f"{test!r} is not a test of this directory. Start `cua-vnc ui` where pytest"

@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from pytest_vnc_use.cli import main
 from pytest_vnc_use.recordings.format import Recording
 from pytest_vnc_use.recordings.store import load
+from pytest_vnc_use.ui.review import CiReview
 from support.forked_python import run_python
 from support.served_screen import served_screen
 
@@ -131,7 +134,7 @@ def test_named_recording_used_otherwise_is_settings_error() -> None:
         text = TESTS.replace('"Sign in"', argument)
         Path("test_app.py").write_text(text)
         output, summary, _ = session("replay", "test_app.py::test_sign_in")
-        assert " 1 failed" in summary
+        assert " 1 error" in summary
         assert problem in output
         assert "take another name, or record it again with --vnc-rerecord" in output
     Path("test_app.py").write_text(TESTS.replace('recording="', 'record="'))
@@ -149,16 +152,57 @@ def test_rerecord_records_in_first_test_only() -> None:
 
 
 def test_named_recording_of_failed_test_stays() -> None:
-    text = TESTS + "    assert False\n"
-    Path("test_app.py").write_text(text.replace("(vnc_agent): pass", "(vnc_agent):", 2))
-    Path("test_app.py").write_text(
-        TESTS.replace(
-            "def test_sign_in(vnc_agent): pass", "def test_sign_in(vnc_agent): assert 0"
-        )
+    text = TESTS.replace(
+        "test_sign_in(vnc_agent): pass", "test_sign_in(vnc_agent): 1/0"
     )
+    Path("test_app.py").write_text(text)
     assert " 1 failed" in session("auto", "test_app.py::test_sign_in")[1]
     assert SHARED.exists()
     assert not Path("__vnc_recordings__/test_app").exists()
+
+
+def test_drift_of_named_recording_is_one_difference() -> None:
+    assert " 3 passed" in session("auto")[1]
+    output, summary, _ = session("replay", colour=RED, ci="true")
+    assert " 2 failed, 1 error" in summary, output
+    assert "drift in 'sign_in' at the end: a different effect of step 1" in output
+    assert "vnc-use: 3 tests drifted in the recording 'sign_in'" in output
+    with closing(CiReview(Path("runs"))) as review:
+        ((number, group),) = review.groups.items()
+        (drift,) = group.drifts
+        assert drift.test == "sign_in, in 3 tests"
+        assert len(drift.tests) == 3
+        review.answer(number, "accept", "")
+        assert group.results == {drift.test: "accepted"}
+    assert len(read(SHARED).history) == 1
+    assert " 1 passed" in session("replay", "test_app.py::test_sign_in", colour=RED)[1]
+
+
+def test_recordings_list_prints_users(capsys: pytest.CaptureFixture[str]) -> None:
+    assert " 3 passed" in session("auto")[1]
+    shutil.copytree(SHARED.parent, SHARED.parent.with_name("sign_out"))
+    assert main(["recordings", "list"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "__vnc_recordings__/shared/sign_in: 'Sign in', 3 tests",
+        "  test_app.py::test_help",
+        "  test_app.py::test_settings",
+        "  test_app.py::test_sign_in",
+        "__vnc_recordings__/shared/sign_out: 'Sign in', 0 tests",
+    ]
+
+
+def test_heal_of_named_recording_in_ci_is_proposed() -> None:
+    assert " 3 passed" in session("auto")[1]
+    before = SHARED.read_bytes()
+    test = "test_app.py::test_sign_in"
+    output, summary, _ = session("auto", test, colour=RED, ci="true")
+    assert " 1 passed" in summary, output
+    assert SHARED.read_bytes() == before
+    with closing(CiReview(Path("runs"))) as review:
+        ((number, _),) = review.groups.items()
+        review.answer(number, "accept", "")
+    assert SHARED.read_bytes() != before
+    assert " 1 passed" in session("replay", test, colour=RED)[1]
 
 
 def test_named_recording_is_found_in_directory_above() -> None:
@@ -183,7 +227,7 @@ def test_renamed_recording_prints_move_command() -> None:
 
 @pytest.mark.slow
 def test_workers_record_a_name_once() -> None:
-    output, summary, asked = session("auto", "-n2", "-ovnc_rehearse=0")
+    output, summary, _ = session("auto", "-n2", "-ovnc_rehearse=0")
     assert " 3 passed" in summary, output
     lines = Path("asked.txt").read_text().splitlines()
     assert lines.count("Sign in") == 2, "one action, and that it is done"

@@ -45,7 +45,7 @@ function card(group, canReplay, choose, replay) {
   review.dataset.key = `review ${group.id}`;
   review.disabled = group.tests.every(({ result }) => /^(accepted|masked)/.test(result));
   controls.append(review);
-  const accepted = group.tests.filter(({ result }) => /^(accepted|masked)/.test(result)).map(({ test }) => test);
+  const accepted = group.tests.filter(({ result }) => /^(accepted|masked)/.test(result)).flatMap(({ replayed }) => replayed);
   if (accepted.length) {
     const again = createElement("button", "Replay here");
     again.title = "Replay these tests on this machine, and ask about what comes after that gate";
