@@ -250,8 +250,9 @@ def note_recording(state: ItemState, report: pytest.TestReport) -> None:
     if recorded_test is None:
         return
     call = state.reported.call
-    if report.failed and (name := recorded_test.drifted_in):
-        state.notes["drifted"] = f"drifted in the recording {name!r}: accept it once"
+    name = recorded_test.drifted_in
+    if report.failed and name and "drifted" not in state.notes:
+        state.add_note("drifted", f"drifted in the recording {name!r}: accept it once")
     if report.when == "call":
         if recorded_test.transients:
             state.notes["transient"] = [line(text) for text in recorded_test.transients]

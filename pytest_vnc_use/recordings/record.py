@@ -189,8 +189,10 @@ class RecordedTest:
         return reasons[-1] if reasons else ""
 
     def add_masks(self, masks: Iterable[Region]) -> None:
-        """Add what a user has drawn to the masks."""
-        self._own.allowances.recorded_masks += tuple(masks)
+        """Add what a user has drawn in the newest run to the masks of its recording."""
+        if self._newest:
+            allowances = self._recording_of(self._newest).allowances
+            allowances.recorded_masks += tuple(masks)
 
     def queue_tasks(self, count: int) -> None:
         """Note that so many tasks begin one right after the other: the gates of each

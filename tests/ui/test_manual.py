@@ -109,6 +109,43 @@ def pay(user: User) -> None:
         user.click(click.x, click.y)
 
 
+NAMED = f"""{HEAD}
+@pytest.mark.vnc_task("Enter alice", recording="enter")
+@pytest.mark.vnc_task("Pay for two apples", expect=None)
+def test_till(vnc_desktop):
+    assert vnc_desktop.read_file("total.txt") == "alice pays 5.00"
+
+@pytest.mark.vnc_task("Enter alice", recording="enter")
+@pytest.mark.vnc_task("Pay for two apples", expect=None)
+def test_again(vnc_desktop):
+    assert vnc_desktop.read_file("total.txt") == "alice pays 5.00"
+"""
+
+
+@pytest.mark.slow
+def test_named_task_is_done_by_hand_once(
+    start: Callable[..., Recorder], tmp_path: Path
+) -> None:
+    session = start(NAMED, "manual", "-ovnc_rehearse=1")
+    mask = [700, 300, 710, 340]
+    with session.user() as user:
+        enter(user, "alice")
+        user.done(masks=[mask])
+    for _ in range(2):
+        with session.user() as user:
+            pay(user)
+            user.done()
+    done = session.ended()
+    assert done.code == 0, done.out
+    shared = file_in(tmp_path).parents[2] / "shared" / "enter" / "recording.json"
+    named = load(shared)
+    assert named
+    assert named.masks == (Region(*mask),)
+    assert named.segments[0].confirmed_by == "user"
+    own = recording(tmp_path)
+    assert (own.uses, own.masks, len(own.segments)) == (("enter",), (), 1)
+
+
 @pytest.mark.slow
 def test_end_that_user_vouched_for_replays(
     start: Callable[..., Recorder], tmp_path: Path
