@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
+from pytest_vnc_use.recordings.store import Key, load, save
 from support.forked_python import ForkedPython
 from support.till_project import PLANS, TASK, TEST, Project, Reviewed, review
 from support.tills import TILL
@@ -91,6 +92,27 @@ def test_answers_hold_for_all_tests_bug_is_product(project: Project) -> None:
     )
     assert "2 failed: 2 product" in ended.out
     assert files_of(project) == before
+
+
+@pytest.mark.slow
+def test_named_recording_is_accepted_though_test_fails(project: Project) -> None:
+    key = Key.of_name("pay", project.path / "test_till.py", project.path)
+    own = load(project.path / "__vnc_recordings__/test_till/test_till/recording.json")
+    assert own
+    save(key.path, own.model_copy(update={"test": key.test}))
+    marker = TASK.replace("expect=None", 'expect=None, recording="pay"').strip()
+    project.write(
+        "test_till.py",
+        f"import pytest\n\n{marker}\ndef test_till(): assert 0, 'later'\n\n"
+        f"{marker}\ndef test_other(): pass\n",
+    )
+    ended = reviewed(project, "spelling", YES, options="")
+    assert (ended.code, len(ended.questions)) == (1, 1), ended.out
+    assert "drift in 'pay' before step" in ended.questions[0]
+    assert " 1 failed, 1 passed" in ended.out
+    accepted = load(key.path)
+    assert accepted
+    assert len(accepted.history) == 1
 
 
 def test_change_without_terminal_is_not_asked(project: Project) -> None:
