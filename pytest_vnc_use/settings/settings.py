@@ -369,7 +369,7 @@ class Settings:
     rerecord: tuple[str, ...] = _setting(
         (),
         _items,
-        "Names of recordings to record again, each in the first test that uses it",
+        "Named recordings to record again, comma-separated",
         "NAME",
     )
     healed: str = _setting(

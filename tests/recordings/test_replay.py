@@ -118,9 +118,10 @@ def test_drift_before_later_step_ends_with_mask_command(recorded: Tills) -> None
         == "--vnc-record=accept --vnc-ui"
     )
     mask = (
-        r"If that region .* mask it \(([\d,]+) px\):\n  cua-vnc mask (\S+) ([\d, ]+)$"
+        r"If that region .* mask it \(([\d,]+) px\) in the test \(all 5 gates\):"
+        r"\n  cua-vnc mask (\S+) ([\d, ]+)$"
     )
-    command = re.match(mask, "\n".join(remedies[-2:]))
+    command = re.match(mask, "\n".join(remedies[-4:-2]))
     assert command, remedies
     assert command[2] == recorded.key.node_id
     regions = [Region(*map(int, text.split(","))) for text in command[3].split()]
