@@ -132,13 +132,14 @@ class Suite:
         results, _ = session(self.repository, *options, environment=self.environment)
         return failed(results)
 
-    def by_hand(self, mode: str, tests: Sequence[str]) -> dict[str, str]:
+    def by_hand(self, mode: str, tests: Sequence[str], *options: str) -> dict[str, str]:
         """Return the tests that fail with a user at the page, each with its message."""
         if not tests:
             return {}
         user = BrowserUser(self.flows, self.clicked, self.false)
         self.users.append(user)
-        return failed(user.session(self.repository, mode, tests, self.environment))
+        arguments = [*options, *tests]
+        return failed(user.session(self.repository, mode, arguments, self.environment))
 
     def cost(self, recorded: int) -> str:
         """Return what was done and written since the last commit, as cells."""
@@ -161,8 +162,11 @@ class Suite:
     def record(self, tests: Sequence[str], at_once: int) -> str:
         """Record all tests, and commit them; return what it cost."""
         self.install("unchanged", OLD, [])
+        # The first records the sign-in, which the sessions that follow replay.
+        first, *others = tests
+        self.check("recorded by hand", self.by_hand("manual", [first]))
         with ThreadPoolExecutor(at_once) as pool:
-            parts = [tests[part::at_once] for part in range(at_once)]
+            parts = [others[part::at_once] for part in range(at_once)]
             for failing in pool.map(partial(self.by_hand, "manual"), parts):
                 self.check("recorded by hand", failing)
         cost = self.cost(len(tests))
@@ -184,9 +188,13 @@ class Suite:
         self.flows = {**FLOWS, **change.flows}
         due = [test for test in tests if change.tests in test]
         asked = [test for test in due if test not in change.flows]
+        if change.rerecord:
+            first, *asked = asked
+            option = f"--vnc-rerecord={change.rerecord}"
+            self.check(name, self.by_hand("manual", [first], option))
         again = [*self.by_hand("accept", asked), *change.flows]
         self.check(f"{name}, recorded again", self.by_hand("manual", again))
-        cost = self.cost(len(again))
+        cost = self.cost(len(again) + bool(change.rerecord))
         self.check(name, self.replay([*asked, *change.flows]))
         return row(name, cost)
 

@@ -175,6 +175,7 @@ class Change:
 
     `tests` are the words by which the tests are found that may meet it. `flows` are
     done from now on, and their tests are recorded again even if they still pass.
+    `rerecord` is the named recording that the first test records again.
     """
 
     tests: str
@@ -182,6 +183,7 @@ class Change:
     of_tests: Sequence[Edit] = ()
     version: str = OLD
     flows: Mapping[str, Flow] = field(default_factory=dict)
+    rerecord: str = ""
 
 
 @dataclass(frozen=True)
@@ -220,6 +222,7 @@ CHANGES: Mapping[str, Change] = {
     "the reworded sign-in": Change(
         "test_web",
         of_tests=[Edit(WEB_TESTS, "Sign in with the", "Sign in to the shop with the")],
+        rerecord="sign_in",
     ),
     "an inserted step, a customer's city": Change(
         "test_customer_is_added",

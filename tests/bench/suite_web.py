@@ -34,6 +34,7 @@ START_S = 60
 pytestmark = pytest.mark.vnc_task(
     "Sign in with the password <secret:SHOP_PASSWORD>",
     expect="the products are listed",
+    recording="sign_in",
     secrets=["SHOP_PASSWORD"],
 )
 
