@@ -582,12 +582,20 @@ class RecordedTest:
                 self._saved(),
             )
         self._end_lives(has_passed=has_passed, is_written=bool(written))
+        self._release()
+        return finished
+
+    def discard(self) -> None:
+        """End an attempt at the test that is made again: nothing is written."""
+        self._end_lives(has_passed=False, is_written=False)
+        self._release()
+
+    def _release(self) -> None:
         for kept in (self._own, *self._others):
             kept.forget()
         self._runs.clear()
         self._others.clear()
         self._answers.before.clear()
-        return finished
 
     def _saved(self) -> tuple[float, float | None] | None:
         """Return what the replays saved, see `saved_by`."""

@@ -37,7 +37,7 @@ class Presses:
         return Decision("act", proposals=(Proposal(KeyCombo(("a",))),))
 
 
-def use_name(directory: Path, test: str) -> dict[str, int]:
+def use_name(directory: Path, test: str, *, is_undone: bool = False) -> dict[str, int]:
     """Run a test that uses the name, in the mode `auto`; return how often its planner
     was asked, and how many files it wrote.
     """
@@ -61,6 +61,9 @@ def use_name(directory: Path, test: str) -> dict[str, int]:
         ) as agent:
             agent.run(TASK, expect=None, recording=NAME)
             agent.end_body()
+        if is_undone:
+            recorded_test.discard()
+            return {"asked": planner.asked, "written": 0}
         finished = recorded_test.finish(has_passed=True)
     assert finished.problem == ""
     return {"asked": planner.asked, "written": len(finished.written)}
@@ -79,6 +82,17 @@ def read_line(process: Popen[str]) -> dict[str, int]:
     assert process.stdout
     line: dict[str, int] = json.loads(process.stdout.readline())
     return line
+
+
+def test_discarded_attempt_writes_no_named_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record, "STABLE_S", 0.0)
+    file = Key.of_name(NAME, tmp_path / "test_it.py", tmp_path).path
+    use_name(tmp_path, "test_one", is_undone=True)
+    assert not file.exists()
+    assert use_name(tmp_path, "test_one")["written"] == 2
+    assert file.exists()
 
 
 @pytest.mark.slow
