@@ -183,7 +183,8 @@ class KeptRecording:
         screens = [answer.screen for answer in claims]
         screens += [segment.end for segment in segments]
         for other in uses:
-            screens += [segment.end for segment in other.segments]
+            done = [run.ended for run in other.runs]
+            screens += [segment.end for segment in done if segment]
         if not screens or len(segments) < len(runs):
             return None
         height, width = screens[0].pixels().shape
