@@ -27,11 +27,13 @@ def give_up(observation):
 """
 SHOP = """\
 #!/bin/sh
-# Asks for a name once, and then for none.
-token=$XDG_CONFIG_HOME/token
-[ -f $token ] || { read name; echo "token of $name" >$token; }
-echo "hello $(cat $token)"
-sleep 1000
+# Asks for a name once, and then for none. xterm ignores SIGHUP, a shell does not.
+xterm -e sh -c '
+    token=$XDG_CONFIG_HOME/token
+    [ -f $token ] || { read name; echo "token of $name" >$token; }
+    echo "hello $(cat $token)"
+    sleep 1000
+'
 """
 
 
@@ -53,7 +55,7 @@ def save_home(
         "run",
         "Sign in as alice",
         "--vnc=xvnc",
-        "--app=xterm -e ./shop.sh",
+        "--app=./shop.sh",
         f"--planner=plans:{planner}",
         f"--save-home={directory}",
         cwd=project,
@@ -76,9 +78,7 @@ def test_saved_home_starts_program_signed_in(project: Path) -> None:
     texts = [path.read_bytes() for path in (project / run_dir).rglob("*.*")]
     assert texts
     assert not any(b"token of alice" in text for text in texts)
-    settings = Settings(
-        server="xvnc", app=f"xterm -e {project}/shop.sh", home=str(home)
-    )
+    settings = Settings(server="xvnc", app=str(project / "shop.sh"), home=str(home))
     desktop = leasing.lease_desktop(settings)
     try:
         assert desktop.read_file(".config/token") == "token of alice\n"
