@@ -12,9 +12,11 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vnc_use.agent.credentials import SERVER_KEY_VARIABLE, desktop_password
+from pytest_vnc_use.desktops.home import check_home
 from pytest_vnc_use.desktops.supervised_session import withhold
 from pytest_vnc_use.errors import DesktopRefused, SettingsError
 from pytest_vnc_use.plain_text import line
@@ -44,6 +46,7 @@ START_SETTINGS = (
     "start_seconds",
     "container_engine",
     "container_args",
+    "home",
     "app",
     "exec",
 )
@@ -62,6 +65,8 @@ CONNECTION_SETTINGS = (
     "start_seconds",
 )
 """The settings that decide how a controller connects."""
+HOME_SERVERS = ("xvnc", "qt")
+"""The servers on which a program can start with a home."""
 _MAX_PORT = 65_535
 _warned: set[str] = set()
 """The servers of which the user was warned in this process."""
@@ -112,6 +117,7 @@ def lease_desktop(
     home at a path that follows from `name`. Raises DesktopError, SettingsError.
     """
     command = program_of(settings)
+    _check_home(settings)
     desktop = (
         _external_desktop(settings, holder)
         if is_external(settings)
@@ -150,6 +156,22 @@ def program_of(settings: Settings) -> list[str]:
             " program yourself"
         )
     return command
+
+
+def _check_home(settings: Settings) -> None:
+    """Raise SettingsError if no program on this desktop can start with `home`."""
+    if not settings.home or not settings.server:
+        return
+    if settings.server in HOME_SERVERS:
+        check_home(Path(settings.home))
+        return
+    remedy = "let a fixture write the files with vnc_desktop.write_file"
+    if not is_external(settings):
+        remedy = "put the files into the image"
+    raise SettingsError(
+        f"vnc_home={settings.home!r} works with the servers xvnc and qt only, got"
+        f" {settings.server!r}. Pass -o vnc_home= or remove it, and {remedy}"
+    )
 
 
 def external_servers(settings: Settings) -> list[str]:
@@ -194,6 +216,7 @@ def start_desktop(settings: Settings, name: str = "") -> Desktop:
     desktop_options: dict[str, Any] = {
         "pinned": settings.rendering == "pinned",
         "name": name,
+        "home": Path(settings.home) if settings.home else None,
     }
     match settings.server:
         case "":

@@ -103,6 +103,10 @@ _ABOUT_APP = (
     "the program under test; it starts in its own directory, so write files of this"
     " project with a slash"
 )
+_ABOUT_HOME = (
+    "# tokens of programs that are signed in; without any, comment this out and commit"
+    " it"
+)
 _OF_PROGRAM = 'assert vnc_desktop.read_file("orders.csv") == "apples;2"'
 _OF_SERVER = (
     'assert "apples;2" in open("orders.csv").read()  # or ask its server, or database'
@@ -531,7 +535,7 @@ class Project:
         """
         kept = {
             name: self._ini.options.get(f"vnc_{name}")
-            for name in ("server", "exec", "qt_host_network")
+            for name in ("server", "exec", "qt_host_network", "home")
         }
         target = {"server": self._target.server, "app": self._target.app}
         return build.settings_of(
@@ -596,24 +600,35 @@ class Project:
 
     def _changed_gitignore(self) -> str | None:
         text = read_text(self._directory / ".gitignore") or ""
-        present = {entry.strip().strip("/") for entry in text.splitlines()}
-        missing = [
+        # A user who commits a home turns its line into a comment.
+        present = {entry.strip("/# \t") for entry in text.splitlines()}
+        added = []
+        outputs = [
             entry
             for entry in ("runs/", "report.html")
             if entry.strip("/") not in present
         ]
-        if not missing:
+        if outputs:
+            added += ["# runs and reports of pytest-vnc-use", *outputs]
+        home = self._home_in_project()
+        if home and home not in present:
+            added += [_ABOUT_HOME, f"/{home}/"]
+        if not added:
             return None
         end = "\r\n" if "\r\n" in text else "\n"
         gap = end if text and not text.endswith("\n") else ""
-        return (
-            text
-            + gap
-            + "".join(
-                f"{entry}{end}"
-                for entry in ("# runs and reports of pytest-vnc-use", *missing)
-            )
-        )
+        return text + gap + "".join(f"{line}{end}" for line in added)
+
+    def _home_in_project(self) -> str:
+        """Return the path of vnc_home in this directory; empty without one, for one
+        elsewhere, or one that is committed.
+        """
+        home = str(self._ini.options.get("vnc_home", ""))
+        path = os.path.relpath(self._directory / home, self._directory)
+        if path == "." or path.startswith(".."):
+            return ""
+        is_committed = _output(["git", "ls-files", "--", path], self._directory)
+        return "" if is_committed else Path(path).as_posix()
 
     def _subdirectory(self) -> str:
         """Return the project's path in its git repository, such as `web/app`; empty at

@@ -9,11 +9,16 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pytest_vnc_use.agent import build, credentials, leasing
 from pytest_vnc_use.agent.agent import Again, VncUseAgent
+from pytest_vnc_use.agent.connection import Connection
+from pytest_vnc_use.agent.models import Models
+from pytest_vnc_use.agent.session import Session
 from pytest_vnc_use.cli import Commands
 from pytest_vnc_use.cli.options import (
     DESKTOP_OPTIONS,
@@ -24,6 +29,8 @@ from pytest_vnc_use.cli.options import (
     secrets_of,
     settings_of,
 )
+from pytest_vnc_use.desktops.home import check_new
+from pytest_vnc_use.desktops.started import StartedDesktop
 from pytest_vnc_use.errors import (
     AgentFailed,
     InfraError,
@@ -39,6 +46,7 @@ from pytest_vnc_use.runs.progress import LiveLine, can_show
 from pytest_vnc_use.runs.redactor import Secrets
 from pytest_vnc_use.runs.transcript import line, only_waiting, plain, step_line
 from pytest_vnc_use.runs.uitask_trace import read_execution, secrets_of as secrets_in
+from pytest_vnc_use.settings.layers import absolute_desktop
 from pytest_vnc_use.settings.settings import FIELDS, Settings
 from pytest_vnc_use.triage import MAX_ERROR, sanitize
 from pytest_vnc_use.types import (
@@ -50,7 +58,7 @@ from pytest_vnc_use.types import (
     RunStarted,
     StepFinished,
 )
-from pytest_vnc_use.types.protocols import Approver
+from pytest_vnc_use.types.protocols import Approver, Desktop
 from pytest_vnc_use.types.wire import host_and_port
 
 EXIT_CODES = {
@@ -91,6 +99,17 @@ def add(commands: Commands) -> None:
     )
     add_options(run, {**DESKTOP_OPTIONS, **RUN_OPTIONS})
     add_secret(run)
+    run.add_argument(
+        "--save-home",
+        metavar="DIR",
+        help=(
+            "Start --app on --vnc xvnc or qt and, if the task is done, keep its home in"
+            " DIR, new or empty"
+        ),
+    )
+    run.add_argument(
+        "--app", metavar="COMMAND", help="Program to start, with --save-home"
+    )
     run.set_defaults(command=_run)
     for name, about in (
         ("approve", "Perform the action for which a run waits, and continue"),
@@ -135,6 +154,13 @@ def add(commands: Commands) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    if arguments.save_home:
+        return _run_to_save_home(arguments)
+    if arguments.app:
+        raise SettingsError(
+            f"--app={arguments.app!r} needs --save-home. On a running desktop, start the"
+            " program yourself"
+        )
     approver = terminal_approver()
     ask = approver is not None or arguments.wait_for_approval
     settings, secrets = (
@@ -153,6 +179,76 @@ def _run(arguments: argparse.Namespace) -> int:
     return drive(
         agent, run, arguments.expect, printer, _options_again(arguments, settings)
     )
+
+
+def _run_to_save_home(arguments: argparse.Namespace) -> int:
+    """Run a task on a new desktop, and keep the home of the program if it is done."""
+    values = {"app": arguments.app}
+    settings = absolute_desktop(settings_of(arguments, values), Path.cwd())
+    kept_home = Path(arguments.save_home)
+    if settings.server not in leasing.HOME_SERVERS or not settings.app:
+        raise SettingsError(
+            "--save-home needs a program that it can end: --app and --vnc=xvnc or"
+            f" --vnc=qt, got --app={settings.app!r} and --vnc={settings.server!r}"
+        )
+    if arguments.wait_for_approval:
+        raise SettingsError(
+            "--wait-for-approval needs a running desktop: the one of --save-home ends"
+            " with this command. Remove it, and allow the action in a --policy"
+        )
+    check_new(kept_home)
+    secrets = secrets_of(arguments.secret)
+    # Without a home, programs store data about their user outside it.
+    with TemporaryDirectory() as empty:
+        started = replace(settings, home=settings.home or empty)
+        desktop = leasing.lease_desktop(started, "cua-vnc run")
+    assert isinstance(desktop, StartedDesktop)
+    try:
+        code = _drive_at(desktop, settings, secrets, arguments)
+        if code:
+            print("the home is not kept: the task is not done", file=sys.stderr)
+            return code
+        desktop.keep_home(kept_home)
+    finally:
+        desktop.stop()
+    print(
+        f"the home is kept in {plain(str(kept_home))}. If the program is signed in, it"
+        " holds tokens: add it to .gitignore",
+        file=sys.stderr,
+    )
+    return code
+
+
+def _drive_at(
+    desktop: Desktop,
+    settings: Settings,
+    secrets: Mapping[str, str],
+    arguments: argparse.Namespace,
+) -> int:
+    """Run the task on a desktop that was started for it; return the exit code."""
+    settings = leasing.settings_at(settings, desktop.server)
+    approver = terminal_approver()
+    printer = StepPrinter(settings, secrets)
+    declared = credentials.build_secrets(settings, secrets, desktop.password)
+    connection = Connection(
+        settings, declared, password=desktop.password, desktop=desktop
+    )
+    session = Session(
+        settings,
+        declared,
+        connection,
+        Models(None, None),
+        observers=[printer],
+        can_ask=approver is not None,
+    )
+    agent = VncUseAgent.of(session)
+    run = partial(
+        agent.run,
+        arguments.sentence or arguments.task,
+        expect=arguments.expect,
+        approver=approver,
+    )
+    return drive(agent, run, arguments.expect, printer, None)
 
 
 def _continue_run(arguments: argparse.Namespace) -> int:
@@ -343,13 +439,13 @@ def drive(
     run: Callable[[], RunResult],
     claims: Sequence[str],
     printer: StepPrinter,
-    again_options: Sequence[str],
+    again_options: Sequence[str] | None,
 ) -> int:
     """Run, judge, and print the results; the outcome and the run directory come last,
     whatever happens.
 
     `printer` is one of the agent's observers. A command that continues the run needs
-    `again_options`.
+    `again_options`; with None, none can.
 
     Returns the exit code. Raises VncUseError for wrong usage.
     """
@@ -363,8 +459,10 @@ def drive(
         )
     except KeyboardInterrupt:
         message = "interrupted before the run started"
-        for run_dir in agent.runs[-1:]:
-            command = _command("resume", run_dir.name, again_options)
+        if agent.runs and again_options is None:
+            message = "the run is interrupted, and its desktop has ended"
+        elif agent.runs and again_options is not None:
+            command = _command("resume", agent.runs[-1].name, again_options)
             message = f"the run is interrupted. Continue it:\n  {command}"
         return _report_break(agent, "interrupted", message, CTRL_C)
     except VncUseError:
@@ -392,7 +490,7 @@ def _conclude(
     agent: VncUseAgent,
     result: RunResult,
     claims: Sequence[str],
-    again_options: Sequence[str],
+    again_options: Sequence[str] | None,
 ) -> int:
     """Judge the claims of a run that is done, and print the results."""
     verdicts = (
@@ -404,7 +502,7 @@ def _conclude(
         print(line(verdict))
     if result.message:
         print(line(result.message))
-    if result.outcome is Outcome.WAITING:
+    if result.outcome is Outcome.WAITING and again_options is not None:
         step = len(result.steps) + 1
         print(f"step {step} waits for approval. Approve or deny it:")
         for name in ("approve", "deny"):

@@ -37,8 +37,8 @@ _LISTENS = "0A"
 
 
 class QtDesktop(StartedDesktop):
-    """A Qt program with `QT_QPA_PLATFORM=vnc`, in an empty working directory; it is
-    ready when it greets over VNC.
+    """A Qt program with `QT_QPA_PLATFORM=vnc`, in a working directory that is empty or a
+    copy of `home`; it is ready when it greets over VNC.
 
     The program is the desktop: with an empty `command` there is no screen until
         `launch()`.
@@ -75,6 +75,7 @@ class QtDesktop(StartedDesktop):
         may_be_open: bool = False,
         pinned: bool = True,
         name: str = "",
+        home: Path | None = None,
     ) -> None:
         check_linux("qt", "because PySide6 brings Qt's VNC platform there only")
         check_size(size)
@@ -83,6 +84,7 @@ class QtDesktop(StartedDesktop):
             {**(environment or {}), **_COMMON, "QT_QPA_PLATFORM": "offscreen"},
             pinned=pinned,
             name=name,
+            home=home,
         )
         self._timeout_s = start_timeout_s
         self._network = str(self._session.directory / "vnc") if is_closed else ""

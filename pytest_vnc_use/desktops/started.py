@@ -8,12 +8,13 @@ import errno
 import os
 import re
 import shlex
+import signal
 import socket
 import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,6 +22,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pytest_vnc_use.deadline import Deadline
+from pytest_vnc_use.desktops.home import keep_home, set_times
 from pytest_vnc_use.desktops.supervised_session import Process, SupervisedSession
 from pytest_vnc_use.errors import (
     CommandMissing,
@@ -39,14 +41,12 @@ from pytest_vnc_use.types.protocols import CommandResult, Controller
 MAX_BYTES = 64 * 2**20
 """The size of the largest file that is read, in bytes."""
 _POLL_S = 0.1
-_CHANGED_S = 1577880000
-"""The time of all files when a program starts, as file dialogs show it: noon of 1
-January 2020, UTC.
-"""
 TOO_LARGE = (
     "look at it there, with vnc_desktop.run(['grep', …]) or ['tail', '-n', '100', …]"
 )
 """The advice about a file that is larger."""
+_QUITS_S = 10.0
+"""The time that a program has to write what it keeps, before it is ended."""
 _MAX_LISTED = 1000
 """The maximum number of files in a list of the directory's files."""
 _FILE_ERRORS = frozenset(
@@ -435,10 +435,18 @@ class StartedDesktop(ReachedDesktop):
     _session: SupervisedSession
 
     def __init__(
-        self, environment: Mapping[str, str], *, pinned: bool, name: str
+        self,
+        environment: Mapping[str, str],
+        *,
+        pinned: bool,
+        name: str,
+        home: Path | None,
     ) -> None:
-        super().__init__(SupervisedSession(environment, pinned=pinned, name=name))
+        super().__init__(
+            SupervisedSession(environment, pinned=pinned, name=name, start_home=home)
+        )
         self._files = _LocalReach(self._session)
+        set_times(self._files.path)
 
     def _reach(self, request: str) -> Reach:
         self._check_not_stopped(request)
@@ -454,6 +462,19 @@ class StartedDesktop(ReachedDesktop):
         self._kept = self.program_exit_reason(), self.exit_reason(), self.logs()
         self._session.stop()
 
+    def keep_home(self, directory: Path) -> None:
+        """End the program under test and keep its home in `directory`, which must be
+        new or empty. Raises DesktopError, SettingsError.
+        """
+        self._check_not_stopped(f"keep the home in {str(directory)!r}")
+        if self._program and not self._program.end:
+            # After SIGHUP Chromium writes its cookies, after SIGTERM it does not
+            # (156, measured); and its helpers must live longer than it.
+            os.kill(self._program.pid, signal.SIGHUP)
+            self._program.wait(_QUITS_S)
+        self._session.end_program()
+        keep_home(self._session.home, directory)
+
     def _start_program(
         self,
         command: Sequence[str],
@@ -467,14 +488,7 @@ class StartedDesktop(ReachedDesktop):
         """
         self._program = None
         self._session.end_program()
-        for directory, names, files in os.walk(self._files.path):
-            for name in (*names, *files, "."):
-                with suppress(OSError):  # it was removed, or belongs to another user
-                    os.utime(
-                        os.path.join(directory, name),  # noqa: PTH118
-                        (_CHANGED_S, _CHANGED_S),
-                        follow_symlinks=False,
-                    )
+        set_times(self._files.path)
         with starting(command[0]):
             self._program = self._session.start(
                 "program", command, environment or {}, network=network

@@ -39,6 +39,7 @@ from typing import IO, Any
 from weakref import WeakSet
 
 from pytest_vnc_use.desktops import supervisor
+from pytest_vnc_use.desktops.home import IN_HOME, copy_home
 from pytest_vnc_use.errors import DesktopError, SettingsError
 from pytest_vnc_use.types.protocols import CommandResult
 
@@ -140,25 +141,35 @@ def inheritable() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in _WITHHELD}
 
 
-def make_environment(directory: Path, home: Path, *, pinned: bool) -> dict[str, str]:
+def make_environment(
+    directory: Path,
+    home: Path,
+    *,
+    pinned: bool,
+    is_copy: bool = False,
+) -> dict[str, str]:
     """Return the environment of a new user: with new directories in `directory`,
     without a bus.
 
-    Fonts, packages of Python and caches of the tester, which are in a home directory
-    too, stay as they are. With `pinned` programs draw in it as on every other machine;
-    raises SettingsError where DejaVu is not installed.
+    If the home `is_copy`, it also has what programs store about their user. Fonts,
+    packages of Python and caches of the tester, which are in a home directory too, stay
+    as they are. With `pinned` programs draw in it as on every other machine; raises
+    SettingsError where DejaVu is not installed.
     """
     profile = directory / "profile"
     paths = {variable: profile / name for variable, name in _PROFILE.items()}
+    if is_copy:
+        paths |= {variable: home / name for variable, name in IN_HOME.items()}
     for path in (profile, *paths.values()):
-        path.mkdir(mode=0o700)
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
     # there may be no home
     fonts = Path(
         os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share"),  # noqa: PTH111
         "fonts",
     )
-    if os.path.isdir(fonts):  # noqa: PTH112  # Path.is_dir raises where it may not look
-        (paths["XDG_DATA_HOME"] / "fonts").symlink_to(fonts)
+    fonts_link = paths["XDG_DATA_HOME"] / "fonts"
+    if os.path.isdir(fonts) and not os.path.lexists(fonts_link):  # noqa: PTH112  # Path.is_dir raises where it may not look
+        fonts_link.symlink_to(fonts)
     inherited = {
         "XDG_CACHE_HOME": os.path.expanduser("~/.cache"),  # noqa: PTH111  # without a home it stays as it is
         "PYTHONUSERBASE": site.getuserbase(),
@@ -186,10 +197,12 @@ def make_environment(directory: Path, home: Path, *, pinned: bool) -> dict[str, 
             " set vnc_rendering = system, with which recordings fit this machine only"
         )
     for version in ("gtk-3.0", "gtk-4.0"):
-        settings = paths["XDG_CONFIG_HOME"] / version
-        settings.mkdir(mode=0o700)
-        (settings / "settings.ini").touch(mode=0o600)
-        (settings / "settings.ini").write_text(_GTK_SETTINGS, encoding="utf-8")
+        settings = paths["XDG_CONFIG_HOME"] / version / "settings.ini"
+        settings.parent.mkdir(mode=0o700, exist_ok=True)
+        # that of a copied home, which may be a link
+        settings.unlink(missing_ok=True)
+        settings.touch(mode=0o600)
+        settings.write_text(_GTK_SETTINGS, encoding="utf-8")
     return {
         name: value for name, value in environment.items() if name not in _UNSET
     } | _SET
@@ -296,11 +309,11 @@ class SupervisedSession:
     them, also after this process.
 
     `environment` is added to that of a new user, or with `as_tester` to this process's;
-    with `pinned` the new user's programs draw as on every other machine. Sessions of
-    the same `name` have their home at the same path, one after the other; without a
-    name that path is random. Remains of earlier sessions are removed first. A session
-    belongs to the process that made it: in a forked child it counts as stopped. Linux
-    only.
+    with `pinned` the new user's programs draw as on every other machine. The home is a
+    copy of `start_home`, or empty. Sessions of the same `name` have their home at the
+    same path, one after the other; without a name that path is random. Remains of
+    earlier sessions are removed first. A session belongs to the process that made it:
+    in a forked child it counts as stopped. Linux only.
     """
 
     def __init__(
@@ -310,6 +323,7 @@ class SupervisedSession:
         as_tester: bool = False,
         pinned: bool = False,
         name: str = "",
+        start_home: Path | None = None,
     ) -> None:
         self.directory, self._lock = _make_locked_directory(name)
         self._processes: dict[str, Process] = {}
@@ -334,11 +348,17 @@ class SupervisedSession:
             self.home, self._logs = self.directory / "Home", self.directory / "logs"
             for directory in (self.home, self._logs):
                 directory.mkdir(mode=0o700)
-            base = (
-                inheritable()
-                if as_tester
-                else make_environment(self.directory, self.home, pinned=pinned)
-            )
+            if start_home:
+                copy_home(start_home, self.home)
+            if as_tester:
+                base = inheritable()
+            else:
+                base = make_environment(
+                    self.directory,
+                    self.home,
+                    pinned=pinned,
+                    is_copy=start_home is not None,
+                )
             self.environment = {**base, **environment}
             remove_leftovers()
         except BaseException:

@@ -53,6 +53,7 @@ class XvncDesktop(StartedDesktop):
     Ready means: the VNC server greets, the window manager reports that it runs, and the
     program has changed the screen. `size` is in pixels. `environment` is added to that
     of the program; with `pinned=False` programs draw as this machine's user has set.
+    The programs' home is a copy of the directory `home`, or empty.
 
     The VNC server listens only on a unix socket in a private directory. So no other
     program can take its port first, and no other machine or user can reach it. It still
@@ -76,6 +77,7 @@ class XvncDesktop(StartedDesktop):
         start_timeout_s: float = 20.0,
         pinned: bool = True,
         name: str = "",
+        home: Path | None = None,
     ) -> None:
         check_linux("xvnc", "because TigerVNC's X server is made for it")
         check_size(size)
@@ -84,7 +86,7 @@ class XvncDesktop(StartedDesktop):
                 "TigerVNC's X server is not installed (neither 'Xtigervnc' nor 'Xvnc'"
                 " is on PATH): apt-get install tigervnc-standalone-server"
             )
-        super().__init__(environment or {}, pinned=pinned, name=name)
+        super().__init__(environment or {}, pinned=pinned, name=name, home=home)
         self._timeout_s = start_timeout_s
         self._screen: VNCController | None = None
         # 8 characters: VNC's password check uses no more

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -38,13 +39,15 @@ def lease_for_test(
     request: pytest.FixtureRequest,
     settings: Settings,
     command: str | Sequence[str],
+    home: str | Path,
 ) -> Iterator[Desktop]:
-    """Yield the desktop of the requesting test, with the program `command`, within the
-    scope of the settings.
+    """Yield the desktop of the requesting test, with the program `command` and its
+    `home`, within the scope of the settings.
     """
     item = request.node
     if isinstance(command, (list, tuple)):
         command = shlex.join(map(str, command))
+    settings = replace(settings, home=str(home))
     settings = absolute_desktop(settings, request.config.invocation_params.dir)
     settings = replace(settings, app=str(command))
     name, _ = markers.authored_name(item)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pytest_vnc_use.agent.agent import VncUseAgent
     from pytest_vnc_use.settings.settings import Settings
     from pytest_vnc_use.types.protocols import Desktop, Judge, Planner
@@ -54,11 +56,20 @@ def vnc_app(vnc_settings: Settings) -> str | Sequence[str]:
 
 
 @pytest.fixture
+def vnc_home(vnc_settings: Settings) -> str | Path:
+    """Return the directory that is copied into the program's HOME, "" for an empty one.
+    Override if a test has to make it first.
+    """
+    return vnc_settings.home
+
+
+@pytest.fixture
 def vnc_desktop(
     _vnc_plugins: None,
     request: pytest.FixtureRequest,
     vnc_settings: Settings,
     vnc_app: str | Sequence[str],
+    vnc_home: str | Path,
 ) -> Iterator[Desktop]:
     """Return the test's desktop, with `.server`, `.read_file(name)`, `.write_file(name,
     text)` and `.run(command)`.
@@ -69,7 +80,7 @@ def vnc_desktop(
     """
     from pytest_vnc_use.plugin import desktops
 
-    yield from desktops.lease_for_test(request, vnc_settings, vnc_app)
+    yield from desktops.lease_for_test(request, vnc_settings, vnc_app, vnc_home)
 
 
 @pytest.fixture

@@ -92,7 +92,7 @@ def environment_layer(
 
 
 _FILES = ("policy", "prices", "runs_dir", "results", "tls")
-_DESKTOP = ("app", "exec", "server", "tls", "container_args")
+_DESKTOP = ("app", "home", "exec", "server", "tls", "container_args")
 
 
 def absolute_files(settings: Settings, base: Path) -> Settings:
@@ -126,7 +126,7 @@ def absolute_text(name: str, text: str, base: Path) -> str:
             return policy_path(base, text)
         case "tls" if text in ("auto", "require", "off") or text.startswith("sha256:"):
             return text
-        case "prices" | "runs_dir" | "results" | "tls":
+        case "prices" | "runs_dir" | "results" | "tls" | "home":
             return str(base / text)
         case "app" | "exec":
             return absolute_command(text, base)

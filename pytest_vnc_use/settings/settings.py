@@ -189,6 +189,11 @@ class Settings:
         "COMMAND",
     )
     # What a started desktop is like: programs and recordings depend on it.
+    home: str = _setting(
+        "",
+        str,
+        "Directory copied into the program's HOME before it starts, on xvnc and qt",
+    )
     screen_size: tuple[int, int] = _setting(
         (1440, 900), _size, "Size of a started desktop", "WxH"
     )

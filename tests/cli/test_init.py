@@ -437,3 +437,44 @@ def test_init_asks_missing_answers_and_checks_desktop(
         assert text in done.stdout
     assert f"ok    server: '{tigervnc.address}' speaks RFB 3.8" in done.stdout
     assert "note   nothing resets an external desktop" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("existing", "added"),
+    [
+        ("", "/tests/home/"),
+        ("tests/home", ""),
+        ("# /tests/home/", ""),
+    ],
+)
+def test_home_in_settings_is_added_to_gitignore(
+    tmp_path: Path, existing: str, added: str
+) -> None:
+    ini = "[pytest]\nvnc_home = tests/home\n"
+    (tmp_path / "pytest.ini").write_text(ini, encoding="utf-8")
+    (tmp_path / ".gitignore").write_text(f"runs/\nreport.html\n{existing}\n")
+    target = read_target("mousepad", "", tmp_path)
+    text = Project(tmp_path, target, TASK).plan(ci="none", policy=False)[".gitignore"]
+    if not added:
+        assert text is None
+        return
+    assert text is not None
+    about, line = text.splitlines()[-2:]
+    assert line == added
+    assert "comment this out and commit" in about
+
+
+def test_committed_or_external_home_is_not_ignored(tmp_path: Path) -> None:
+    require("git")
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "a.txt").touch()
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    subprocess.run(["git", "add", "home"], cwd=tmp_path, check=True)
+    target = read_target("mousepad", "", tmp_path)
+    for home in ("home", "../home", "/srv/home", "."):
+        ini = f"[pytest]\nvnc_home = {home}\n"
+        (tmp_path / "pytest.ini").write_text(ini, encoding="utf-8")
+        project = Project(tmp_path, target, TASK)
+        text = project.plan(ci="none", policy=False)[".gitignore"]
+        assert text is not None
+        assert text.endswith("report.html\n")
