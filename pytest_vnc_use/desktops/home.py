@@ -86,12 +86,14 @@ def copy_home(source: Path, home: Path) -> None:
     """Copy what is in `source` into `home`, with modes; links stay links. Raises
     SettingsError.
 
-    Sockets, pipes and locks are left out.
+    Directories become writable. Sockets, pipes and locks are left out.
     """
     try:
         _copy(source, home, _is_of_running)
-        # It has the mode of `source` now.
-        home.chmod(0o700)
+        # Else what is in them could not be removed with the desktop.
+        for directory, _, _ in os.walk(home):
+            mode = Path(directory).stat().st_mode
+            Path(directory).chmod(stat.S_IMODE(mode) | 0o700)
     except OSError as exc:
         raise SettingsError(
             f"vnc_home={str(source)!r} cannot be copied: {_first_reason(exc)}. Make"

@@ -13,6 +13,7 @@ import pytest
 from pytest_vnc_use.desktops.home import copy_home, keep_home
 from pytest_vnc_use.desktops.qt import QtDesktop
 from pytest_vnc_use.desktops.started import StartedDesktop
+from pytest_vnc_use.desktops.supervised_session import SupervisedSession
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.errors import SettingsError
 from support.vnc_servers import require
@@ -69,6 +70,21 @@ def test_start_home_has_fixed_times_modes_and_links(
     )
     desktop.write_file(".config/shop/token", "of bob")
     assert (home / ".config" / "shop" / "token").read_text() == "of alice"
+
+
+def test_read_only_directory_of_home_is_removed_at_stop(tmp_path: Path) -> None:
+    """Root removes it anyway."""
+    (tmp_path / "home" / "cache").mkdir(parents=True)
+    (tmp_path / "home" / "cache" / "token").touch(mode=0o400)
+    (tmp_path / "home" / "cache").chmod(0o500)
+    session = SupervisedSession(start_home=tmp_path / "home")
+    copy = session.home / "cache"
+    try:
+        assert copy.stat().st_mode & 0o777 == 0o700
+        assert (copy / "token").stat().st_mode & 0o777 == 0o400
+    finally:
+        session.stop()
+    assert not session.directory.exists()
 
 
 def test_pinned_theme_replaces_that_of_start_home(
