@@ -14,7 +14,7 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -470,7 +470,8 @@ class StartedDesktop(ReachedDesktop):
         if self._program and not self._program.end:
             # After SIGHUP Chromium writes its cookies, after SIGTERM it does not
             # (156, measured); and its helpers must live longer than it.
-            os.kill(self._program.pid, signal.SIGHUP)
+            with suppress(OSError):  # it has ended, or belongs to another user
+                os.kill(self._program.pid, signal.SIGHUP)
             self._program.wait(_QUITS_S)
         self._session.end_program()
         keep_home(self._session.home, directory)
