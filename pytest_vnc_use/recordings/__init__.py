@@ -8,7 +8,8 @@ replayed, and writes what takes its place; `segment_run` has one segment with it
 `replay` decides, `waiting` waits, `course` compares, and `closed` says what follows
 where a gate stays closed; `evidence` has what was judged.
 
-`store` has the files. `build` makes a segment of a live run, `manual` one of a run by
+`store` has the files, `named` those that several tests share, `masks` what is not
+compared. `build` makes a segment of a live run, `manual` one of a run by
 hand, `rehearse` learns. `drift` has the messages about a closed gate, `accept` asks a
 reviewer, and `targets` finds what moved. `images` and `same_text` compare pixels, and
 `moving` finds dynamic regions.
