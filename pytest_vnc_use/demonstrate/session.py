@@ -496,7 +496,8 @@ def _without_secrets(
         name = hidden.partition("<secret:")[2].partition(">")[0]
         raise SettingsError(
             f"step {number} types the value of {name!r}, so nothing is written. Declare"
-            f" it: --secret {name}, or secrets={name!r} in the marker"
+            f" it: secrets={name!r} in the marker, or for all tests --vnc-secret={name}"
+            f" (cua-vnc: --secret {name})"
         )
     return replace(action, text=text)
 

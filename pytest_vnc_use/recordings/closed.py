@@ -202,6 +202,8 @@ class ClosedGates:
             unasked=review.unasked if review else "",
         )
         recording = self._circumstances.recording
+        if name := self._circumstances.name:
+            lines.append(f"Record {name!r} again: --vnc-rerecord={name} beside that.")
         if masks and recording:
             test = self._circumstances.test
             lines += format_offer(recording, masks, course.screen.gate, test)

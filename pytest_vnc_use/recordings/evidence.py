@@ -49,7 +49,7 @@ from pytest_vnc_use.types.verdicts import USER_VERDICT, check_answer
 
 UNJUDGED = (
     "have it judged again with --vnc-record=auto or rewrite and a judge (--vnc-planner,"
-    " or --vnc-judge)"
+    " or --vnc-judge), or by hand, with its region marked, with --vnc-record=manual"
 )
 _BLINKS_S = 4.0
 """The longest wait for all variants of a blinking part."""

@@ -17,6 +17,7 @@ from pytest_vnc_use.recordings.format import (
     with_screens,
 )
 from pytest_vnc_use.recordings.gates import mask_of
+from pytest_vnc_use.recordings.names import name_in
 from pytest_vnc_use.types import Region
 from pytest_vnc_use.types.verdicts import end_state_claim
 
@@ -105,8 +106,9 @@ def format_offer(
     hidden_px = int(mask_of(masks, (height, width)).sum())
     in_test = format_concerned(recording, masks)
     at_gate = format_concerned(recording, masks, gate)
+    where = "all its tests" if name_in(recording.test) else "the test"
     return [
-        f"If that region changes on its own, mask it ({hidden_px:,} px) in the test"
+        f"If that region changes on its own, mask it ({hidden_px:,} px) in {where}"
         f" ({in_test}):",
         f"  {mask_command(test, masks)}",
         f"or at this gate only ({at_gate}):",

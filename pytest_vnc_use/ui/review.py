@@ -90,6 +90,11 @@ class JobDrift:
     """The name of the recording, if several tests share it."""
     diff = ""
 
+    def is_at(self, other: JobDrift) -> bool:
+        """Return whether another drift is at the same gate of the same recording."""
+        here = (self.path, self.run, self.step)
+        return here == (other.path, other.run, other.step)
+
     @property
     def test(self) -> str:
         """The test, or the recording that several share, with their number."""
@@ -228,7 +233,7 @@ class CiReview:
         except SettingsError:
             self.close()
             raise
-        locations: dict[tuple[Path, int, int, str], JobDrift | Heal] = {}
+        locations = set[tuple[Path, int, int]]()
         newest: dict[tuple[Path, str], FinishedTest] = {}
         unrepeated = set[tuple[Path, str]]()
         for path in directories:
@@ -247,20 +252,16 @@ class CiReview:
                         heal.problem += (
                             "; what the model did did not repeat in its rehearsal"
                         )
-                    if (place := (heal.path, -1, -1, "")) not in locations:
-                        locations[place] = heal
+                    if (place := (heal.path, -1, -1)) not in locations:
+                        locations.add(place)
                         group = self.groups[f"heal {len(locations)}"] = Group([heal])
                         group.question = self._question(heal)
                 for drift in _drifts_of(path):
-                    shown = ""
-                    if drift.name:  # several tests may meet it
-                        shown = hashlib.sha256(drift.seen.tobytes()).hexdigest()
-                    place = (drift.path, drift.run, drift.step, shown)
-                    if place not in locations:
-                        locations[place] = drift
+                    place = (drift.path, drift.run, drift.step)
+                    # of a named recording several tests may meet it
+                    if drift.name or place not in locations:
+                        locations.add(place)
                         self._add(drift)
-                    elif drift.name:
-                        locations[place].tests.extend(drift.tests)
             except (VncUseError, OSError) as exc:
                 self.left_out.append(f"{path.name}: {exc}")
 
@@ -298,6 +299,10 @@ class CiReview:
             )
             digest.update(b"".join([repr(box).encode(), *pixels]))
         group = self.groups.setdefault(digest.hexdigest()[:16], Group())
+        for other in group.drifts:
+            if isinstance(other, JobDrift) and other.is_at(drift):
+                other.tests += drift.tests
+                return
         group.drifts.append(drift)
         if group.question is None:
             group.question = self._question(drift)

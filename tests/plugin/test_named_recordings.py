@@ -167,6 +167,7 @@ def test_drift_of_named_recording_is_one_difference() -> None:
     assert " 2 failed, 1 error" in summary, output
     assert "drift in 'sign_in' at the end: a different effect of step 1" in output
     assert "vnc-use: 3 tests drifted in the recording 'sign_in'" in output
+    assert "Record 'sign_in' again: --vnc-rerecord=sign_in beside that." in output
     with closing(CiReview(Path("runs"))) as review:
         ((number, group),) = review.groups.items()
         (drift,) = group.drifts

@@ -109,6 +109,39 @@ def pay(user: User) -> None:
         user.click(click.x, click.y)
 
 
+IN_FIXTURE = """
+import pytest
+
+@pytest.fixture
+def entered(vnc_agent):
+    vnc_agent.run("Enter <secret:TILL_NAME>", recording="enter")
+
+def test_till(entered): pass
+"""
+
+
+@pytest.mark.slow
+def test_secret_of_all_tests_is_typed_by_hand_in_fixture(
+    start: Callable[..., Recorder], tmp_path: Path
+) -> None:
+    session = start(
+        IN_FIXTURE,
+        "manual",
+        "--vnc-secret=TILL_NAME",
+        "-ovnc_rehearse=1",
+        TILL_NAME=SECRET,
+    )
+    with session.user() as user:
+        enter(user, SECRET)
+        user.done()
+    done = session.ended()
+    assert done.code == 0, done.out
+    named = load(file_in(tmp_path).parents[2] / "shared/enter/recording.json")
+    assert named
+    assert TypeText("<secret:TILL_NAME>") in [step.action for step in named.steps]
+    assert named.redacts
+
+
 NAMED = f"""{HEAD}
 @pytest.mark.vnc_task("Enter alice", recording="enter")
 @pytest.mark.vnc_task("Pay for two apples", expect=None)
