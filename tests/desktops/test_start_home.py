@@ -16,7 +16,7 @@ from pytest_vnc_use.desktops.started import StartedDesktop
 from pytest_vnc_use.desktops.supervised_session import SupervisedSession
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.errors import SettingsError
-from support.vnc_servers import require
+from support.vnc_servers import require, wait_for
 
 pytestmark = [
     pytest.mark.desktop,
@@ -27,6 +27,7 @@ pytestmark = [
 WRITES_AT_HANGUP = """
 trap 'echo signed in >$XDG_CONFIG_HOME/token; exit' HUP
 trap '' TERM
+touch $HOME/ready
 xterm &
 while :; do sleep 0.1; done
 """
@@ -145,6 +146,7 @@ def test_keep_home_lets_program_quit_first(
     desktop = start(
         XvncDesktop, ["sh", "-c", WRITES_AT_HANGUP], home=tmp_path / "empty"
     )
+    wait_for(lambda: desktop.run(["ls", "ready"]).exit_code == 0, "the program")
     desktop.keep_home(tmp_path / "kept")
     token = tmp_path / "kept" / ".config" / "token"
     assert token.read_text() == "signed in\n"
