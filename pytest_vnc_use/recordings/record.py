@@ -228,6 +228,9 @@ class RecordedTest:
         if recording is None and self._records:
             lock = hold(key, emit)
             recording = self._named.load(key)
+            if recording:  # another process has made it meanwhile
+                lock.release()
+                lock = None
         review = own.allowances.review
         kept = KeptRecording(
             key,

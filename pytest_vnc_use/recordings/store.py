@@ -616,8 +616,10 @@ def _is_of(path: Path, called: str) -> bool:
 
 
 def writer_lock(path: Path) -> FileLock:
-    """Return the lock of the process that makes the recording at `path`."""
-    return FileLock(_lock_file(path, "made"), mode=0o600)
+    """Return the lock of the process that makes the recording at `path`. A test may
+    end in another thread than the one that ran its task.
+    """
+    return FileLock(_lock_file(path, "made"), mode=0o600, thread_local=False)
 
 
 def _lock_file(path: Path, what: str) -> Path:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from subprocess import PIPE, Popen
 
 import pytest
 
 from pytest_vnc_use.recordings import record
+from pytest_vnc_use.recordings.format import Recording
 from pytest_vnc_use.recordings.named import NamedRecordings
 from pytest_vnc_use.recordings.record import RecordedTest
-from pytest_vnc_use.recordings.store import Key, load
+from pytest_vnc_use.recordings.store import Key, load, writer_lock
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Decision, KeyCombo, Observation, Proposal
 from support.agents import agent_of
@@ -37,15 +40,14 @@ class Presses:
         return Decision("act", proposals=(Proposal(KeyCombo(("a",))),))
 
 
-def use_name(directory: Path, test: str, *, is_undone: bool = False) -> dict[str, int]:
-    """Run a test that uses the name, in the mode `auto`; return how often its planner
-    was asked, and how many files it wrote.
-    """
+@contextmanager
+def using(
+    named: NamedRecordings, test: str, planner: Presses
+) -> Iterator[RecordedTest]:
+    """Run a test that uses the name, in the mode `auto`, up to the end of its body."""
+    directory = named.root
     key = Key(directory / "test_it.py", f"test_it.py::{test}")
-    planner = Presses()
-    recorded_test = RecordedTest(
-        key, "auto", redacts=False, named=NamedRecordings(directory)
-    )
+    recorded_test = RecordedTest(key, "auto", redacts=False, named=named)
     with served_screen() as screen:
         settings = Settings(
             server=screen.address,
@@ -54,16 +56,19 @@ def use_name(directory: Path, test: str, *, is_undone: bool = False) -> dict[str
             step_delay=0.0,
         )
         with agent_of(
-            settings,
-            planner=planner,
-            recorded_test=recorded_test,
-            test_id=f"test_it.py::{test}",
+            settings, planner=planner, recorded_test=recorded_test, test_id=key.test
         ) as agent:
             agent.run(TASK, expect=None, recording=NAME)
             agent.end_body()
-        if is_undone:
-            recorded_test.discard()
-            return {"asked": planner.asked, "written": 0}
+        yield recorded_test
+
+
+def use_name(directory: Path, test: str) -> dict[str, int]:
+    """Run a test that uses the name to its end; return how often its planner was asked,
+    and how many files it wrote.
+    """
+    planner = Presses()
+    with using(NamedRecordings(directory), test, planner) as recorded_test:
         finished = recorded_test.finish(has_passed=True)
     assert finished.problem == ""
     return {"asked": planner.asked, "written": len(finished.written)}
@@ -89,10 +94,35 @@ def test_discarded_attempt_writes_no_named_recording(
 ) -> None:
     monkeypatch.setattr(record, "STABLE_S", 0.0)
     file = Key.of_name(NAME, tmp_path / "test_it.py", tmp_path).path
-    use_name(tmp_path, "test_one", is_undone=True)
+    with using(NamedRecordings(tmp_path), "test_one", Presses()) as recorded_test:
+        recorded_test.discard()
     assert not file.exists()
     assert use_name(tmp_path, "test_one")["written"] == 2
     assert file.exists()
+
+
+class RecordedMeanwhile(NamedRecordings):
+    """Named recordings of which the first look finds none: another process makes it."""
+
+    looks = 0
+
+    def load(self, key: Key) -> Recording | None:
+        RecordedMeanwhile.looks += 1
+        return None if RecordedMeanwhile.looks == 1 else super().load(key)
+
+
+def test_process_that_waited_lets_next_one_replay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record, "STABLE_S", 0.0)
+    use_name(tmp_path, "test_one")
+    planner = Presses()
+    with using(RecordedMeanwhile(tmp_path), "test_other", planner) as recorded_test:
+        assert planner.asked == 0
+        path = Key.of_name(NAME, tmp_path / "test_it.py", tmp_path).path
+        with writer_lock(path).acquire(timeout=0):
+            pass
+        recorded_test.finish(has_passed=True)
 
 
 @pytest.mark.slow
