@@ -239,14 +239,14 @@ def recorded_test_of(
     no_model = _why_no_model(item, key, settings, planner, judge)
     mode = _mode(key, settings, has_planner=not no_model)
     review = None
-    typed = {**secrets_of(item.config).from_options, **secrets}
+    typed_secrets = {**secrets_of(item.config).from_options, **secrets}
     if settings.record == "accept":
-        review = _review(item, settings, typed, desktop)
+        review = _review(item, settings, typed_secrets, desktop)
         if no_model:
             review.refused["model"] = no_model
     show = None
     if mode == "manual":
-        show = users.show_of(item, settings, typed, desktop)
+        show = users.show_of(item, settings, typed_secrets, desktop)
     left_over = ""
     if settings.record != "off" and settings.record not in ALWAYS_WRITES:
         left_over = move_hint(item, key)

@@ -243,7 +243,7 @@ def _replay(
                 " to see that it repeats"
             )
             terminal.print_line(item.config, text)
-        rehearsal = Rehearsal(recordings)
+        rehearsal = Rehearsal(recordings.values())
         started_at = clock.monotonic()
         attempt = _attempt_at(item)
         state_of(attempt).rehearsal = rehearsal

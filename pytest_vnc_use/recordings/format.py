@@ -535,13 +535,11 @@ def numbered(recording: Recording) -> Recording:
 
 
 class NamedScreen(NamedTuple):
-    """A screen of a recording, with the name of its image without `.webp`. `of` is what
-    it belongs to.
-    """
+    """A screen of a recording, with the name of its image without `.webp`."""
 
     name: str
     screen: Screen
-    of: Literal["gate", "transient", "claim"] = "gate"
+    kind: Literal["gate", "transient", "claim"] = "gate"
 
 
 def named_screens(recording: Recording) -> Iterator[NamedScreen]:
@@ -549,18 +547,18 @@ def named_screens(recording: Recording) -> Iterator[NamedScreen]:
     give.
     """
     for number, evidence in enumerate(recording.claims, 1):
-        yield NamedScreen(f"claim{number}", evidence.screen, of="claim")
+        yield NamedScreen(f"claim{number}", evidence.screen, kind="claim")
     for segment in recording.segments:
         for step in segment.steps:
             yield NamedScreen(step.id, step.screen)
             for number, screen in enumerate(step.transients, 1):
                 yield NamedScreen(
-                    f"{step.id}-transient{number}", screen, of="transient"
+                    f"{step.id}-transient{number}", screen, kind="transient"
                 )
         yield NamedScreen(f"end{segment.number}", segment.end)
         for number, evidence in enumerate(segment.claims, 1):
             name = f"{segment.id}-claim{number}"
-            yield NamedScreen(name, evidence.screen, of="claim")
+            yield NamedScreen(name, evidence.screen, kind="claim")
 
 
 def screens(recording: Recording) -> Iterator[Screen]:

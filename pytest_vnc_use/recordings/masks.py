@@ -72,7 +72,7 @@ def _at(recording: Recording, gate: str) -> list[NamedScreen]:
     screens = [*named_screens(recording)]
     images = {named.screen.image for named in screens if named.name == gate}
     if not images:
-        gates = [named.name for named in screens if named.of == "gate"]
+        gates = [named.name for named in screens if named.kind == "gate"]
         raise RecordingError(
             f"{recording.test!r} has no gate {gate!r}: it has {', '.join(gates)}"
         )
@@ -86,7 +86,7 @@ def format_concerned(
     `all 9 gates; the claim 'the total is 3.00' is unsure where it differs`.
     """
     concerned = _at(recording, gate) if gate else [*named_screens(recording)]
-    gates = [named.name for named in concerned if named.of == "gate"]
+    gates = [named.name for named in concerned if named.kind == "gate"]
     text = f"all {len(gates)} gates"
     if gate:
         text = " and ".join(gates)

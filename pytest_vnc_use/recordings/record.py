@@ -8,7 +8,7 @@ A test calls `begin` for each task, `watch_end` before anything else looks or ac
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -106,8 +106,8 @@ class RecordedTest:
         named: NamedRecordings | None = None,
     ) -> None:
         recording = None
-        if rehearsal and key.path in rehearsal.recordings:
-            recording = rehearsal.recordings[key.path]
+        if rehearsal and key.test in rehearsal.recordings:
+            recording = rehearsal.recordings[key.test]
         elif mode in ("auto", "replay"):
             recording = load_of(key)
         self.key = key
@@ -220,8 +220,8 @@ class RecordedTest:
         rehearsal = own.allowances.rehearsal
         recording = None
         lock = None
-        if rehearsal and key.path in rehearsal.recordings:
-            recording = rehearsal.recordings[key.path]
+        if rehearsal and key.test in rehearsal.recordings:
+            recording = rehearsal.recordings[key.test]
         else:  # this test has not recorded it, so it learns nothing into it
             rehearsal = None
             recording = self._named.load(key)
@@ -552,38 +552,32 @@ class RecordedTest:
 
         What is still open has failed with the test.
         """
+        writes: list[Callable[[], Path | None]] = []
+        for kept in self._others:
+            write = partial(
+                self._write_named,
+                kept,
+                is_proposed=proposed_in is not None,
+                has_passed=has_passed,
+            )
+            writes.append(write)
+        if has_passed:
+            writes.append(partial(self.write, proposed_in))
         written: list[Path] = []
-        problems: list[str] = []
-
-        def keep(write: Callable[[], Path | None]) -> None:
+        problem = ""
+        for write in writes:
             try:
                 path = write()
             except (OSError, UnicodeError, VncUseError) as exc:
                 # UnicodeError: the name of the test's file is not text
-                problems.append(str(exc))
-            else:
-                written.extend([path] if path else [])
-
-        for kept in self._others:
-            is_proposed = proposed_in is not None
-            keep(
-                partial(
-                    self._write_named,
-                    kept,
-                    is_proposed=is_proposed,
-                    has_passed=has_passed,
-                )
-            )
-        finished = Finished(tuple(written), "; ".join(problems))
+                problem = str(exc)
+                break
+            if path:
+                written.append(path)
+        finished = Finished(tuple(written), problem)
         if has_passed:
-            if not problems:
-                keep(partial(self.write, proposed_in))
-            finished = Finished(
-                tuple(written),
-                "; ".join(problems),
-                self._unrecorded,
-                self._saved(),
-            )
+            unrecorded = self._unrecorded
+            finished = replace(finished, unrecorded=unrecorded, saved=self._saved())
         self._end_lives(has_passed=has_passed, is_written=bool(written))
         self._release()
         return finished

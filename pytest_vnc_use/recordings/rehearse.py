@@ -7,9 +7,8 @@ remembers the variants of that part.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, product
-from pathlib import Path
 
 import numpy as np
 
@@ -52,12 +51,17 @@ _LINE = 0.5
 
 
 class Rehearsal:
-    """The differences that one replay of new recordings teaches, by their files.
-    `learnt` returns a recording with them.
+    """The differences that one replay of new recordings teaches. `learnt` returns a
+    recording with them.
+
+    Args:
+        recordings: What is rehearsed; in CI some are proposals, in other files than
+            those of the tests.
     """
 
-    def __init__(self, recordings: Mapping[Path, Recording]) -> None:
-        self.recordings = recordings
+    def __init__(self, recordings: Iterable[Recording]) -> None:
+        self.recordings = {recording.test: recording for recording in recordings}
+        """Each by its test, or its name as in `shared::sign_in`."""
         self._parts: dict[int, tuple[DynamicRegion, ...]] = {}
         """The learnt parts by the `id` of each screen of the recording, which stays
         alive with it.
@@ -66,7 +70,7 @@ class Rehearsal:
         """The learnt transient frames by the `id` of each step."""
         self._known: list[DynamicRegion] = []
         """The unstable parts of all screens."""
-        for recording in recordings.values():
+        for recording in self.recordings.values():
             for screen in screens(recording):
                 self._known += _unstable(screen.dynamic)
 

@@ -474,7 +474,7 @@ class _WrittenImages:
         """Return the recording with the names and digests of its images."""
         named = [*enumerate(named_screens(recording))]
         # A claim may be judged on any screen: then it has no image of its own.
-        named.sort(key=lambda numbered: numbered[1].of == "claim")
+        named.sort(key=lambda numbered: numbered[1].kind == "claim")
         written = {number: self._written(screen) for number, screen in named}
         in_order = iter(sorted(written))
         return with_screens(recording, lambda screen: written[next(in_order)])
@@ -506,7 +506,7 @@ class _WrittenImages:
         """Return the file and the digest of an image, which is encoded if it is new."""
         shown = (pixels.shape, hashlib.sha256(pixels.tobytes()).digest())
         same = self._files.get(shown)
-        if same and screen.of == "claim":
+        if same and screen.kind == "claim":
             return {"image": same, "digest": ""}
         file = f"{name}.webp"
         content = self._former.get(file, b"")

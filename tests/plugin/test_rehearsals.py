@@ -136,3 +136,18 @@ def test_new_recordings_are_replayed_twice(
     junit = (project.path / "junit.xml").read_text(encoding="utf-8")
     assert 'name="vnc_rehearsal" value="repeated in 2 rehearsals"' in junit
     assert "did not repeat, in rehearsal 1" in junit
+
+
+def test_heal_in_ci_is_rehearsed_before_its_review(recorded: Project) -> None:
+    before = recorded.file.read_bytes()
+    ended = recorded.run(
+        "--vnc-record=auto",
+        "-ovnc_rehearse=1",
+        "-ovnc_gate_seconds=2",
+        till="--fault='moved button'",
+        ci="true",
+    )
+    assert ended.code == 0, ended.out
+    assert "proposed, as CI is set" in ended.out
+    assert "1 recording repeated in 1 rehearsal" in ended.out
+    assert recorded.file.read_bytes() == before

@@ -309,7 +309,7 @@ def rehearsed(tills: Tills, *till: str) -> None:
     """Rehearse the recording of a till, and write what that taught."""
     path = tills.key.path
     recording = tills.recording
-    rehearsal = Rehearsal({path: recording})
+    rehearsal = Rehearsal([recording])
     replayed(tills, *till, rehearsal=rehearsal)
     save(path, rehearsal.learnt(recording))
 
