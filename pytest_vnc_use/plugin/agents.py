@@ -133,27 +133,21 @@ def judge_of(item: pytest.Item, settings: Settings) -> Judge | None:
 
 def check_recording(item: pytest.Item, settings: Settings) -> None:
     """Raise RecordingError where the recording to replay is not of the markers' tasks,
-    or of another screen than the desktop that is started will have; SettingsError where
-    a named one has another task or other claims.
+    or of another screen than the desktop that is started will have, or where a named
+    one is missing; SettingsError where that has another task or other claims.
 
     Tasks of a fixture or the body are compared when they begin.
     """
     state = state_of(item)
     if state.rehearsal or not state.marked.specs or settings.record == "off":
         return
-    named = _named(item, settings)
-    hide = secrets_of(item.config).hide
-    for spec in state.marked.specs:
-        if not spec.recording:
-            continue
-        key = named.key(spec.recording, item.path.resolve())
-        if recording := named.load(key):
-            claims = None if spec.body_checks else [*map(hide, spec.expect)]
-            check_use(key, recording.segments[0], hide(spec.task), claims)
     key = key_of(item, markers.declared_secrets(item))
     has_planner = bool(settings.planner)
-    if _mode(key, settings, has_planner=has_planner) != "replay":
+    mode = _mode(key, settings, has_planner=has_planner)
+    _check_named(item, settings, mode)
+    if mode != "replay":
         return
+    hide = secrets_of(item.config).hide
     kept = KeptRecording(key, load_of(key))
     if kept.recording is None:
         return
@@ -165,6 +159,22 @@ def check_recording(item: pytest.Item, settings: Settings) -> None:
             raise RecordingError(kept.format_missing(task, number))
     if settings.server in _STARTED:
         kept.check_size(*settings.screen_size)
+
+
+def _check_named(item: pytest.Item, settings: Settings, mode: Mode) -> None:
+    named = _named(item, settings)
+    hide = secrets_of(item.config).hide
+    for spec in state_of(item).marked.specs:
+        if not spec.recording:
+            continue
+        key = named.key(spec.recording, item.path.resolve())
+        recording = named.load(key)
+        task = hide(spec.task)
+        if recording:
+            claims = None if spec.body_checks else [*map(hide, spec.expect)]
+            check_use(key, recording.segments[0], task, claims)
+        elif mode == "replay":
+            raise RecordingError(KeptRecording(key, None).format_missing(task, 0))
 
 
 def check_judge(

@@ -233,7 +233,11 @@ def _replay(
     rehearsed = state.rehearsed
     timer = item.config.stash.get(_TIMER, None)
     is_shown = settings.record == "manual" or item.config.get_verbosity() >= 1
-    originals = {path: recording for path in paths if (recording := load(path))}
+    originals = {}
+    for path in paths:
+        original = load(path)
+        assert original is not None
+        originals[path] = original
     written = {path: path.read_bytes() for path in originals}
     recordings = originals
     for number in range(1, settings.rehearse + 1):

@@ -554,13 +554,13 @@ class RecordedTest:
         """
         writes: list[Callable[[], Path | None]] = []
         for kept in self._others:
-            write = partial(
+            write_named = partial(
                 self._write_named,
                 kept,
                 is_proposed=proposed_in is not None,
                 has_passed=has_passed,
             )
-            writes.append(write)
+            writes.append(write_named)
         if has_passed:
             writes.append(partial(self.write, proposed_in))
         written: list[Path] = []

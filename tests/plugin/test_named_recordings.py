@@ -221,7 +221,8 @@ def test_renamed_recording_prints_move_command() -> None:
     assert " 3 passed" in session("auto")[1]
     Path("test_app.py").write_text(TESTS.replace("sign_in", "login"))
     Path("conftest.py").write_text(CONFTEST.replace('"sign_in"', '"login"'))
-    output, _, _ = session("replay", "test_app.py::test_login")
+    output, summary, _ = session("replay", "test_app.py::test_login")
+    assert " 1 error" in summary, "before the desktop"
     command = "mv __vnc_recordings__/shared/sign_in __vnc_recordings__/shared/login"
     assert command in output
 
