@@ -143,9 +143,8 @@ def check_recording(item: pytest.Item, settings: Settings) -> None:
         return
     key = key_of(item, markers.declared_secrets(item))
     has_planner = bool(settings.planner)
-    mode = _mode(key, settings, has_planner=has_planner)
-    _check_named(item, settings, mode)
-    if mode != "replay":
+    _check_named(item, settings)
+    if _mode(key, settings, has_planner=has_planner) != "replay":
         return
     hide = secrets_of(item.config).hide
     kept = KeptRecording(key, load_of(key))
@@ -161,7 +160,7 @@ def check_recording(item: pytest.Item, settings: Settings) -> None:
         kept.check_size(*settings.screen_size)
 
 
-def _check_named(item: pytest.Item, settings: Settings, mode: Mode) -> None:
+def _check_named(item: pytest.Item, settings: Settings) -> None:
     named = _named(item, settings)
     hide = secrets_of(item.config).hide
     for spec in state_of(item).marked.specs:
@@ -173,7 +172,7 @@ def _check_named(item: pytest.Item, settings: Settings, mode: Mode) -> None:
         if recording:
             claims = None if spec.body_checks else [*map(hide, spec.expect)]
             check_use(key, recording.segments[0], task, claims)
-        elif mode == "replay":
+        elif settings.record in ("replay", "accept"):
             raise RecordingError(KeptRecording(key, None).format_missing(task, 0))
 
 
