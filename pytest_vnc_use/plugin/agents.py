@@ -30,6 +30,7 @@ from pytest_vnc_use.plugin.state import state_of
 from pytest_vnc_use.recordings import (
     AGAIN,
     ALWAYS_WRITES,
+    ANSWER_IT,
     RECORD_IT,
     TAKE_OUT,
     Mode,
@@ -154,7 +155,8 @@ def check_recording(item: pytest.Item, settings: Settings) -> None:
     own = [spec for spec in state.marked.specs if not spec.recording]
     for number, spec in enumerate(own):
         task = hide(spec.task)
-        if task not in recorded:
+        is_asked = settings.record == "accept" and kept.reworded(task, number)
+        if task not in recorded and not is_asked:
             raise RecordingError(kept.format_missing(task, number))
     if settings.server in _STARTED:
         kept.check_size(*settings.screen_size)
@@ -169,10 +171,10 @@ def _check_named(item: pytest.Item, settings: Settings) -> None:
         key = named.key(spec.recording, item.path.resolve())
         recording = named.load(key)
         task = hide(spec.task)
-        if recording:
+        if recording and settings.record != "accept":
             claims = None if spec.body_checks else [*map(hide, spec.expect)]
             check_use(key, recording.segments[0], task, claims)
-        elif settings.record in ("replay", "accept"):
+        elif recording is None and settings.record in ("replay", "accept"):
             raise RecordingError(KeptRecording(key, None).format_missing(task, 0))
 
 
@@ -193,7 +195,7 @@ def check_judge(
     mode = _mode(key, settings, has_planner=has_judge)
     recording = load_of(key) if mode in ("auto", "replay") else None
     if recording:
-        if mode == "replay":
+        if mode == "replay" and settings.record != "accept":
             _check_recorded_ends(item, recording)
         return
     if settings.record in ("replay", "accept"):
@@ -215,7 +217,7 @@ def _check_recorded_ends(item: pytest.Item, recording: Recording) -> None:
             continue
         claims = [hide(claim) for claim in spec.expect]
         if problem := segment.why_unjudged(claims):
-            problem = f"{problem}, and a replay asks no judge"
+            problem = f"{problem}, and a replay asks no judge: {ANSWER_IT}"
             raise SettingsError(NO_JUDGE.format(spec.task, problem))
 
 

@@ -171,6 +171,11 @@ def _lines(question: Question) -> Iterator[str]:
     """Yield the question, and the keys that answer it."""
     yield f"\n\n{question.test}"
     yield question.problem
+    if question.is_new_claim:
+        yield f"  {'now':<10} {question.images[0]}"
+        yield f"Does this hold on the screen now: {question.claim!r}?"
+        yield "  y  it holds    b  it does not hold    anything else: no"
+        return
     for name, image in zip(_IMAGES, question.images, strict=True):
         yield f"  {name:<10} {image}"
     if question.claim:

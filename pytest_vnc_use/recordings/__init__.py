@@ -34,6 +34,7 @@ RECORD_IT = (
     " do it yourself with --vnc-record=manual, and keep what that writes under version"
     " control"
 )
+ANSWER_IT = "answer it yourself with --vnc-record=accept"
 TAKE_OUT = (
     "leave it out of this session, as --vnc-record=replay overrules record='off' of its"
     " marker; or take that out, and "

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from typing_extensions import assert_never
@@ -75,13 +76,14 @@ class Question:
     that concerns, by the answer. `acts` are the recorded actions within the changed cells;
     `moved` says which of their targets have moved, and then the screen cannot be
     accepted. `images` are the files of the recorded screen, of the one now, and of the
-    difference. `refused` says of an answer why it is not possible.
+    difference; of a claim that was not judged before, only of the one now. `refused`
+    says of an answer why it is not possible.
     """
 
     test: str
     problem: str
     boxes: tuple[Region, ...]
-    images: tuple[Path, Path, Path]
+    images: tuple[Path, ...]
     masks: tuple[Region, ...] = ()
     masked_px: int = 0
     concerned: Mapping[str, str] = field(default_factory=dict)
@@ -89,6 +91,11 @@ class Question:
     moved: tuple[str, ...] = ()
     claim: str = ""
     refused: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_new_claim(self) -> bool:
+        """Return whether its claim was not judged before on a screen to compare."""
+        return bool(self.claim) and not self.boxes
 
 
 @dataclass(frozen=True)
@@ -203,6 +210,10 @@ class Reviewer:
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         self.answered: list[_Answered] = []
+        self.judged: dict[tuple[str, str], Answer] = {}
+        """The answers about claims that had no evidence, by the claim and the digest of
+        the screen.
+        """
 
     @property
     def accepted(self) -> list[_Answered]:
@@ -287,6 +298,10 @@ class Review:
     """
     replaced: list[Accepted] = field(default_factory=list)
     """Who let what take the place of recorded steps."""
+    former_tasks: dict[str, str] = field(default_factory=dict)
+    """The recorded text of each task whose text has changed, by the claim that it is
+    done.
+    """
     _used: dict[int, list[Change]] = field(default_factory=dict)
     """What was accepted on each screen of the recording, by the screen's `id`."""
 
@@ -532,6 +547,30 @@ class Review:
         if answer.kind == "accept":
             self._used[id(evidence.screen)] = changes
         return answer
+
+    def ask_new_claim(self, claim: str, frame: Frame, problem: str) -> Answer:
+        """Return whether a claim that has no evidence holds on a screen: "accept" if it
+        does, "bug" if not. It is asked once a session for each screen.
+        """
+        asked = claim, frame.ref.digest
+        answer = self.reviewer.judged.get(asked)
+        if answer is None:
+            former = self.former_tasks.get(claim)
+            if former is not None:
+                problem = f"the recording is of the task {former!r}"
+            directory = self._directory_of_images()
+            image = directory.path / "screens" / f"{directory.store(frame).digest}.png"
+            question = Question(self.test, problem, (), (image,), claim=claim)
+            answer = self.reviewer.ask(question, ())
+            self.reviewer.judged[asked] = answer
+        return answer
+
+    def _directory_of_images(self) -> RunDirectory:
+        """Return the run directory; before the first run, a temporary one."""
+        if self.directory is None:
+            self._temporary = TemporaryDirectory(prefix="vnc-use-accept-")
+            self.directory = RunDirectory.create(Path(self._temporary.name), "claims")
+        return self.directory
 
     def accepted(self, recording: Recording) -> Recording:
         """Return the recording with what was accepted, with who accepted it and when,

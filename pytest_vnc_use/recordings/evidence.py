@@ -12,7 +12,8 @@ from pytest_vnc_use import clock
 from pytest_vnc_use.backends.pixels import boxes_of
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import Inconclusive, ProductFailed, causes
-from pytest_vnc_use.recordings.accept import NO, Answer
+from pytest_vnc_use.recordings import ANSWER_IT
+from pytest_vnc_use.recordings.accept import NO, Answer, Review
 from pytest_vnc_use.recordings.course import Allowances, Course
 from pytest_vnc_use.recordings.format import (
     DynamicRegion,
@@ -48,9 +49,10 @@ from pytest_vnc_use.types.protocols import Controller, Judge, Reader
 from pytest_vnc_use.types.verdicts import USER_VERDICT, check_answer
 
 UNJUDGED = (
-    "have it judged again with --vnc-record=auto or rewrite and a judge (--vnc-planner,"
-    " or --vnc-judge), or by hand, with its region marked, with --vnc-record=manual"
+    f"{ANSWER_IT}, or have it judged again with --vnc-record=auto and a judge"
+    " (--vnc-planner, or --vnc-judge)"
 )
+_NO_JUDGE = "no judge is configured"
 _BLINKS_S = 4.0
 """The longest wait for all variants of a blinking part."""
 
@@ -84,6 +86,13 @@ class Compared:
     known: KnownAnswer | None = None
     mismatch: Mismatch | None = None
 
+    @property
+    def is_changed(self) -> bool:
+        """Return whether the screen has changed since the claim was judged: a reviewer
+        was asked whether it still holds.
+        """
+        return self.mismatch is not None and bool(self.mismatch.boxes)
+
 
 @dataclass(eq=False)
 class RecordedJudge:
@@ -99,6 +108,7 @@ class RecordedJudge:
         compared: Gets for each claim what it was compared with.
         watch_s: How long a screen must stay, in seconds.
         watched: The replay whose end has been watched for that time; None for none.
+        review: Has a user answer what has no evidence, where there is no live judge.
     """
 
     known: Sequence[KnownAnswer]
@@ -109,12 +119,13 @@ class RecordedJudge:
     compared: dict[str, Compared]
     watch_s: float = STABLE_S
     watched: Course | None = None
+    review: Review | None = None
 
     def judge(
         self, claim: str, frame: Frame, *, timeout_s: float, report: Report
     ) -> Verdict:
-        """Return the recorded verdict, else the live judge's. Without a live judge,
-        answer `unsure` at once.
+        """Return the recorded verdict, else the live judge's. Without a live judge, a
+        reviewer answers; without one the verdict is unsure at once.
 
         A verdict by what a mask hides can only be replayed while it is the same there,
         so the judge is asked again without that, and the answer kept if it is the same.
@@ -126,7 +137,7 @@ class RecordedJudge:
             )
             return Verdict(claim, evidence.verdict, reason, evidence.region, frame.ref)
         if self.live is None:
-            return Verdict(claim, "unsure", f"{problem}; {UNJUDGED}", frame=frame.ref)
+            return self._by_user(claim, frame, problem)
         live = self.live()
         verdict = _ask(live, claim, frame, timeout_s, report)
         if not self._is_under_mask(verdict):
@@ -139,6 +150,32 @@ class RecordedJudge:
             self.compared[hidden] = replace(self.compared[hidden], frame=masked)
             return replace(again, frame=verdict.frame, usage=usage)
         return replace(verdict, usage=usage)
+
+    def _by_user(self, claim: str, frame: Frame, problem: str) -> Verdict:
+        """Return the verdict of a reviewer on what has no evidence; unsure where there
+        is none, or they were asked whether a change of the screen matters.
+
+        They see what a replay can compare: the screen without masks.
+        """
+        hidden = self.hide(claim)
+        nearest = self.compared[hidden]
+        if self.review is None or nearest.is_changed:
+            reason = f"{problem}; {_NO_JUDGE}; {UNJUDGED}"
+            return Verdict(claim, "unsure", reason, frame=frame.ref)
+        shown = self._without_masks(frame) if self.masks else frame
+        answer = self.review.ask_new_claim(hidden, shown, problem)
+        self.compared[hidden] = replace(nearest, frame=shown)
+        match answer.kind:
+            case "accept":
+                reason = f"{USER_VERDICT}it holds"
+                return Verdict(claim, "holds", reason, frame=frame.ref)
+            case "bug":
+                reason = f"{USER_VERDICT}{answer.text or 'it does not hold'}"
+                return Verdict(claim, "fails", reason, frame=frame.ref)
+            case _:
+                why = answer.text or "the question was not answered"
+                reason = f"{problem}; {why}; {UNJUDGED}"
+                return Verdict(claim, "unsure", reason, frame=frame.ref)
 
     def _is_under_mask(self, verdict: Verdict) -> bool:
         """Return whether a mask hides something that a judge's verdict is about; not
@@ -193,7 +230,8 @@ class RecordedJudge:
                 )
             return check_answer(reader, reading, Reading)
         raise Inconclusive(
-            f"extract: no planner can read {question!r}: {problem}; {UNJUDGED}"
+            f"extract: no planner can read {question!r}: {problem}; {_NO_JUDGE};"
+            f" {UNJUDGED}"
         )
 
     def _find_evidence(
@@ -215,10 +253,10 @@ class RecordedJudge:
             if mismatch is None:
                 return known.evidence, "", compared
         if nearest.known is None or nearest.mismatch is None:
-            return None, "it has no recorded verdict, and no judge is configured", frame
+            return None, "it has no recorded verdict", frame
         where = f"drift from the recorded evidence: {nearest.mismatch.problem}"
         # After a model has continued, the judge is asked.
-        if nearest.mismatch.boxes and not self.live:
+        if nearest.is_changed and not self.live:
             answer = _ask_reviewer(nearest.known, nearest, where)
             if answer.kind == "bug":
                 bug = answer.text or "it is a bug"
@@ -230,7 +268,7 @@ class RecordedJudge:
                 return nearest.known.evidence, "", nearest.frame
             if answer.text:
                 where += f"; the reviewer was not asked: {answer.text}"
-        return None, f"{where}; no judge is configured", nearest.frame
+        return None, where, nearest.frame
 
     def _mismatch(
         self, known: KnownAnswer, frame: Frame
@@ -428,6 +466,7 @@ class Answers:
         controller: Callable[[], Controller],
         hide: Callable[[str], str],
         run: SegmentRun | None,
+        review: Review | None,
     ) -> Judge:
         """Return the judge of recorded evidence, after a run or before the first; its
         arguments are those of `RecordedJudge`.
@@ -442,6 +481,7 @@ class Answers:
             compared=self._compared,
             watch_s=run.started.settings["watch_seconds"] if run else STABLE_S,
             watched=run.watched if run else None,
+            review=review,
         )
 
     def announce(self, claim: str, run: SegmentRun | None, *, is_healed: bool) -> str:

@@ -352,6 +352,16 @@ class Segment(_Identified):
         )
         return self.claims if self.confirmed_by == "body" else (*self.claims, done)
 
+    def reworded(self, task: str) -> Segment:
+        """Return the segment as it is replayed for a task with another text: nobody has
+        vouched for its end yet.
+        """
+        former = end_state_claim(self.task)
+        others = tuple(answer for answer in self.claims if answer.claim != former)
+        return self.model_copy(
+            update={"task": task, "confirmed_by": "body", "claims": others}
+        )
+
     def why_unjudged(self, claims: Sequence[str]) -> str:
         """Return why the recording judges not all these claims, or without any, not the
         end; "" if it does.

@@ -80,6 +80,15 @@ class KeptRecording:
         is_there = bool(segments) and segments[0].task == task
         return segments[0] if is_there else None
 
+    def reworded(self, task: str, number: int) -> Segment | None:
+        """Return the segment for the run with this number, counted from 0, if its task
+        may be another text of the recorded one: no other segment has that text.
+        """
+        segments = self.segments[number:]
+        tasks = [segment.task for segment in self.segments]
+        is_other = bool(segments) and task not in tasks
+        return segments[0].reworded(task) if is_other else None
+
     def answers(self, *, with_ends: bool) -> list[KnownAnswer]:
         """Return what was judged, each with the recorded end of its segment if those
         may still be shown.
@@ -130,10 +139,13 @@ class KeptRecording:
             return f"there is no recording of {self.key.test!r} at {path}: {remedy}"
         segments = self.segments[number:]
         there = repr(segments[0].task) if segments else "nothing"
+        own = ""
+        if self.reworded(task, number):
+            own = " if it is the same in other words, say so with --vnc-record=accept;"
         return (
             f"{path} has no recording of the task {task!r}; at this place it has"
-            f" {there}; record the test again with --vnc-record=auto or rewrite, and a"
-            " planner, or with --vnc-record=manual"
+            f" {there};{own} record the test again with --vnc-record=auto or rewrite,"
+            " and a planner, or with --vnc-record=manual"
         )
 
     def forget(self) -> None:
@@ -144,17 +156,23 @@ class KeptRecording:
         self.recording = None
         self.circumstances.recording = None
 
-    def accept(self) -> Path | None:
-        """Write what a reviewer has accepted; return the file if it changed. Raises as
-        `store.save` does, and RecordingError if the file was changed meanwhile.
+    def accept(self, claims: Sequence[Evidence] = ()) -> Path | None:
+        """Write what a reviewer has accepted, and what they answered before the first
+        run among `claims`; return the file if it changed. Raises as `store.save` does,
+        and RecordingError if the file was changed meanwhile.
         """
         recording = self.recording
         review = self.allowances.review
         if recording is None or review is None:
             return None
-        replayed = [run.replayed for run in self.runs if run.replayed]
-        segments = (*replayed, *recording.segments[len(replayed) :])
-        accepted = review.accepted(recording.model_copy(update={"segments": segments}))
+        reviewed = [run.reviewed() for run in self.runs]
+        replayed = [segment for segment in reviewed if segment]
+        fields: dict[str, object] = {
+            "segments": (*replayed, *recording.segments[len(replayed) :])
+        }
+        if any(not answer.screen.image for answer in claims):
+            fields["claims"] = tuple(claims)
+        accepted = review.accepted(recording.model_copy(update=fields))
         if accepted == recording:
             return None
         path = self.key.path

@@ -15,6 +15,7 @@ from filelock import BaseFileLock, Timeout
 
 from pytest_vnc_use.deadline import acquire, uncounted
 from pytest_vnc_use.errors import RecordingError, SettingsError
+from pytest_vnc_use.recordings import ANSWER_IT
 from pytest_vnc_use.recordings.format import Recording, Segment
 from pytest_vnc_use.recordings.names import SHARED
 from pytest_vnc_use.recordings.store import (
@@ -108,8 +109,9 @@ def check_use(
         if was != now:
             raise SettingsError(
                 f"The recording {key.name!r} has {what} {was!r}, but this test uses it"
-                f" with {now!r}. One name is one task: take another name, or record it"
-                f" again with --vnc-rerecord={key.name}"
+                f" with {now!r}. One name is one task: take another name; or if all its"
+                f" tests have it so now, {ANSWER_IT}, or record it again with"
+                f" --vnc-rerecord={key.name}"
             )
 
 

@@ -38,6 +38,7 @@ from pytest_vnc_use.types import (
     Extracted,
     Judged,
     ModelExchange,
+    Outcome,
     Reading,
     Region,
     RunEnded,
@@ -47,6 +48,7 @@ from pytest_vnc_use.types import (
     Verdict,
 )
 from pytest_vnc_use.types.protocols import Controller, Judge, Planner
+from pytest_vnc_use.types.verdicts import end_state_claim
 
 _REHEARSED_SHARE = 0.8
 """The share of the limit of a gate that a rehearsal waits: what needs more would drift
@@ -142,6 +144,22 @@ class RecordedTest:
         """True if something acted on the desktop since the newest run began, outside
         its controller.
         """
+
+    @property
+    def _review(self) -> Review | None:
+        """The review of the newest run's recording."""
+        kept = self._recording_of(self._newest) if self._newest else self._own
+        return kept.allowances.review
+
+    @property
+    def is_reworded(self) -> bool:
+        """Return whether the newest run's task has another text than its recording: the
+        reviewer says at its end whether it is done.
+        """
+        run = self._newest
+        if run is None or self._review is None:
+            return False
+        return end_state_claim(run.started.task) in self._review.former_tasks
 
     @property
     def is_reviewed(self) -> bool:
@@ -319,11 +337,19 @@ class RecordedTest:
         """Return the segment to replay; None where none is recorded. Raises
         RecordingError, SettingsError, DesktopError.
         """
-        if kept.key.name and kept.segments:
+        if kept.key.name and kept.segments and not self.is_reviewed:
             expect = None if started.body_checks else started.expect
             check_use(kept.key, kept.segments[0], started.task, expect)
+        if kept.key.name:
             kept.check_redaction(is_redacted=self.redacts)
         segment = kept.segment_of(started.task)
+        review = kept.allowances.review
+        if segment is None and review:
+            number = len(kept.runs)
+            segment = kept.reworded(started.task, number)
+            if segment:
+                former = kept.segments[number].task
+                review.former_tasks[end_state_claim(started.task)] = former
         if segment:
             height, width = pixels_in(desktop.raw_frame()).shape
             kept.check_size(width, height)
@@ -418,6 +444,8 @@ class RecordedTest:
             run.end_run(event.outcome)
             if self._records:
                 run.record(event.outcome)
+            elif self.is_reviewed and event.outcome is Outcome.DONE:
+                run.complete()
         elif run.is_live:
             if self._records:
                 run.builder.observe(event)
@@ -434,11 +462,13 @@ class RecordedTest:
             # There is no run directory for the images before the first run.
             self.healed.append(problem)
         answers = self._answers.before
-        if run and (claim in run.expected or run in self._own.runs):
+        of_run = [*run.expected, end_state_claim(run.started.task)] if run else []
+        if run and (claim in of_run or run in self._own.runs):
             answers = run.claims
         elif self._own.runs:
             answers = self._own.runs[-1].claims
-        self._answers.keep(claim, judged, run, answers, is_recorded=self._records)
+        is_recorded = self._records or self.is_reviewed
+        self._answers.keep(claim, judged, run, answers, is_recorded=is_recorded)
 
     def judge(
         self,
@@ -463,6 +493,7 @@ class RecordedTest:
             controller,
             hide,
             run,
+            self._review,
         )
 
     def watch_end(self, *, acts: bool = False) -> None:
@@ -513,7 +544,7 @@ class RecordedTest:
         `proposed_in`, beside the text of the recording. Raises as `store.save` does.
         """
         if self.is_reviewed and not self._records:
-            return self._own.accept()
+            return self._own.accept(self._answers.before)
         if not self._records or self._unrecorded:
             return None
         return self._own.write(

@@ -246,6 +246,13 @@ class SegmentRun:
         is_right = state in (State.FINISHED, State.MOVED_ON)
         self.life.move(State.PASSED if has_passed and is_right else State.REPORTED)
 
+    def reviewed(self) -> Segment | None:
+        """Return the replayed segment; with what was judged at its end, if a reviewer
+        has answered what had no evidence.
+        """
+        is_new = any(not answer.screen.image for answer in self.claims)
+        return self.result() if is_new else self.replayed
+
     def result(self) -> Segment | None:
         """Return the segment with what was judged at its end; None if it is not
         recorded.

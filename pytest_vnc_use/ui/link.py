@@ -12,7 +12,7 @@ import json
 import queue
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -61,6 +61,10 @@ FINISH_S = 15.0
 GONE = {"type": "answer", "kind": "no", "text": "the page's server has ended"}
 MAX_PARTS = 8
 """The most rectangles of one frame; more become the box around them."""
+
+
+_BY_VERDICT: Mapping[str, AnswerKind] = {"holds": "accept", "fails": "bug"}
+"""What a user's answer about a claim without evidence is."""
 
 
 class Link:
@@ -154,7 +158,11 @@ class Link:
             base64.b64encode(Path(image).read_bytes()).decode()
             for image in question.images
         ]
-        kind, text = self.put_question(**facts_of(question, hide), images=images)
+        facts = facts_of(question, hide)
+        if question.is_new_claim:
+            verdict, _ = self.put_question(**facts, about="claim", image=images[0])
+            return Answer(_BY_VERDICT.get(verdict, "no"))
+        kind, text = self.put_question(**facts, images=images)
         return Answer(kind, text) if kind in get_args(AnswerKind) else NO  # type: ignore[arg-type]  # it is one of them
 
     def put_question(self, **question: Any) -> tuple[str, str]:

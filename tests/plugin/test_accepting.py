@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 import pytest
 
-from pytest_vnc_use.recordings.store import Key, load, save
+from pytest_vnc_use.recordings.store import Key, add_masks, load, save
+from pytest_vnc_use.types import Region
 from support.forked_python import ForkedPython
 from support.till_project import PLANS, TASK, TEST, Project, Reviewed, review
 from support.tills import TILL
@@ -55,16 +56,20 @@ def files_of(project: Project) -> dict[str, bytes]:
     }
 
 
+def app_of(fault: str) -> str:
+    fault_option = [f"--fault={fault}"] if fault else []
+    return shlex.join([sys.executable, str(TILL), *fault_option])
+
+
 def reviewed(
     project: Project,
     fault: str,
     *answers: str | Callable[[ForkedPython], object],
     options: str = ONE,
 ) -> Reviewed:
-    app = shlex.join([sys.executable, str(TILL), f"--fault={fault}"])
     desktop = [
         "--vnc-server=qt",
-        f"--vnc-app={app}",
+        f"--vnc-app={app_of(fault)}",
         "--vnc-screen-size=800x400",
         "-ovnc_gate_seconds=2",
     ]
@@ -158,3 +163,89 @@ def test_model_is_offered_if_judge_is_available(project: Project) -> None:
     assert (
         "inconclusive: drift before step 2 of 4, click at (140, 224): " in ended.out
     ), "Ctrl-C is no answer"
+
+
+PAID = '@pytest.mark.vnc_task("{}", expect={})\ndef test_till(): ...\n'
+WORDS = "Enter alice, add two apples and pay"
+
+
+def written(project: Project, task: str, expect: object) -> None:
+    project.write("test_till.py", f"import pytest\n\n{PAID.format(task, repr(expect))}")
+
+
+def replayed(project: Project, *options: str) -> tuple[int, str]:
+    ended = project.run("--vnc-record=replay", ONE, "-ovnc_gate_seconds=2", *options)
+    return ended.code, ended.out
+
+
+@pytest.mark.slow
+def test_new_claim_and_reworded_task_are_answered_by_reviewer(project: Project) -> None:
+    written(project, WORDS, "alice has paid")
+    code, out = replayed(project)
+    assert (code, "answer it yourself with --vnc-record=accept" in out) == (1, True)
+    assert "no user or judge" in out or "no verdict on 'alice has paid'" in out, out
+    before = files_of(project)
+
+    refused = reviewed(project, "", "n\n")
+    assert (refused.code, len(refused.questions)) == (1, 1), refused.out
+    assert "Does this hold on the screen now: 'alice has paid'?" in refused.out
+    assert "1 failed: 1 inconclusive" in refused.out
+    wrong = reviewed(project, "", BUG)
+    assert "1 failed: 1 product" in wrong.out, wrong.out
+    assert "the word is misspelt" in wrong.out
+    assert files_of(project) == before
+
+    assert reviewed(project, "", YES).code == 0
+    assert replayed(project)[0] == 0
+
+    written(project, WORDS, "alice has paid 5.00")  # reworded
+    assert reviewed(project, "", YES).code == 0
+    assert replayed(project)[0] == 0
+    made = load(project.file)
+    assert made
+    assert [answer.claim for answer in made.segments[0].claims] == [
+        "alice has paid 5.00"
+    ]
+
+    written(project, "Alice buys two apples", "alice has paid 5.00")
+    code, out = replayed(project)
+    assert (code, "say so with --vnc-record=accept" in out) == (1, True), out
+    ended = reviewed(project, "", YES)
+    assert (ended.code, len(ended.questions)) == (0, 1), ended.out
+    assert f"the recording is of the task {WORDS!r}" in ended.questions[0]
+    assert replayed(project)[0] == 0
+    changed = load(project.file)
+    assert changed
+    assert changed.segments[0].task == "Alice buys two apples"
+    assert [step.id for step in changed.steps] == [step.id for step in made.steps]
+    assert files_of(project).keys() == before.keys()
+
+
+@pytest.mark.slow
+def test_end_without_judge_is_answered_by_reviewer(project: Project) -> None:
+    written(project, WORDS, ())
+    code, out = replayed(project)
+    assert (code, "no user or judge confirmed its recording's end" in out) == (1, True)
+    refused = reviewed(project, "", BUG)
+    assert "1 failed: 1 agent" in refused.out, refused.out
+    ended = reviewed(project, "", YES)
+    assert (ended.code, len(ended.questions)) == (0, 1), ended.out
+    assert replayed(project)[0] == 0
+    made = load(project.file)
+    assert made
+    assert made.segments[0].confirmed_by == "user"
+
+
+@pytest.mark.slow
+def test_claim_that_mask_covers_is_answered_by_reviewer(project: Project) -> None:
+    written(project, WORDS, "alice has paid")
+    assert reviewed(project, "", YES).code == 0
+    whole = Region(0, 110, 800, 170)  # with the total
+    assert add_masks(project.file, [whole])
+    code, out = replayed(project, "--vnc-app=" + app_of("wrong total"))
+    assert (code, "the claim's region is masked, and differs there" in out) == (1, True)
+    ended = reviewed(project, "wrong total", YES)
+    assert (ended.code, len(ended.questions)) == (0, 1), ended.out
+    assert "is masked" in ended.questions[0]
+    assert replayed(project, "--vnc-app=" + app_of("wrong total"))[0] == 0
+    assert replayed(project)[0] == 0

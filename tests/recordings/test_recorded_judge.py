@@ -50,7 +50,10 @@ def test_other_evidence_without_judge_is_unsure(judged: Tills) -> None:
     assert (unknown.kind, verdict.kind) == ("unsure", "unsure")
     assert "it has no recorded verdict" in unknown.reason
     assert "the screen differs from the judged one" in verdict.reason
-    assert "no judge is configured; have it judged again" in verdict.reason
+    assert (
+        "no judge is configured; answer it yourself with --vnc-record=accept"
+        in verdict.reason
+    )
     drift = read_trace(result.run_dir).drifts[0]
     load = RunDirectory(result.run_dir).load_png
     assert load(drift.recorded) != load(drift.seen)

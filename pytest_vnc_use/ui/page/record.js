@@ -437,6 +437,7 @@ export function renderClaim(asked, sender) {
     return;
   }
   $("claim-text").textContent = asked.claim;
+  $("claim-problem").textContent = asked.problem ?? "";
   if ($("claim").dataset.id !== asked.id) $("claim-image").src = `data:image/png;base64,${asked.image}`;
   $("claim").dataset.id = asked.id;
   document.querySelectorAll("[data-verdict]").forEach((choice) => {
