@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -22,6 +23,7 @@ from pytest_vnc_use.recordings.store import (
     FILE,
     Key,
     add_masks,
+    first_gate,
     load,
     read_recording,
     recordings_in,
@@ -70,7 +72,7 @@ def add(commands: Commands) -> None:
         "recordings",
         help="List named recordings, or print what a commit changes, or who accepted",
     )
-    kinds = recordings.add_subparsers(required=True, metavar="list|diff|log")
+    kinds = recordings.add_subparsers(required=True, metavar="list|edit|diff|log")
     named = kinds.add_parser(
         "list",
         help="List the recordings that have a name, with the tests that use them",
@@ -84,6 +86,29 @@ def add(commands: Commands) -> None:
         help="Directory with the tests (default: .)",
     )
     named.set_defaults(command=_list)
+    edit = kinds.add_parser(
+        "edit",
+        help="Replay a test, and insert, replace or skip steps by hand on the page",
+        description=(
+            "Serve the page of `cua-vnc ui`, and replay a test up to a step. There you"
+            " act, and say with which recorded step it continues. The recording is"
+            " written if the test passes."
+        ),
+    )
+    edit.add_argument("test", metavar="TEST", help="Node ID of a test")
+    edit.add_argument(
+        "--at",
+        default="",
+        metavar="GATE",
+        help=(
+            "Stop before this step, such as s7 (of a named recording sign_in/s7), or at"
+            " the end, such as end1 (default: before the first)"
+        ),
+    )
+    edit.add_argument(
+        "--options", default="", metavar="TEXT", help="More options for pytest"
+    )
+    edit.set_defaults(command=_edit)
     diff = kinds.add_parser(
         "diff",
         help="Print what a commit changes in recordings, as Markdown",
@@ -120,6 +145,15 @@ def add(commands: Commands) -> None:
         help="Node IDs, files or directories (default: .)",
     )
     log.set_defaults(command=_log)
+
+
+def _edit(arguments: argparse.Namespace) -> int:
+    from pytest_vnc_use.cli.ui import serve_edit
+
+    test = arguments.test
+    first = first_gate(test)
+    options = shlex.split(arguments.options)
+    return serve_edit(test, arguments.at or first, options)
 
 
 def _region(text: str) -> Region:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -149,4 +150,28 @@ def _ui(arguments: argparse.Namespace) -> int:
             desk.waiting.close()
         if desk.review:
             desk.review.close()
+    return 0
+
+
+def serve_edit(test: str, gate: str, options: Sequence[str]) -> int:
+    """Serve the page on which a user acts at a gate of a test that is replayed, until
+    that ends and the page is closed.
+    """
+    check_user("cua-vnc recordings edit needs", "Edit where you have a browser")
+    from pytest_vnc_use.ui.runner import PytestRunner
+    from pytest_vnc_use.ui.server import Desk, DeskServer
+
+    runner = PytestRunner([test], options)
+    desk = Desk(runner)
+    try:
+        server = DeskServer(desk)
+        runner.connect(server.session_url, desk.session_token)
+        print(f"act at {server.url}", flush=True)
+        server.end_when_idle()
+        desk.edit(test, gate)
+        server.run()
+    except KeyboardInterrupt:
+        print("ended")
+    finally:
+        runner.close()
     return 0

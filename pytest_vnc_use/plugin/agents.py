@@ -38,7 +38,7 @@ from pytest_vnc_use.recordings import (
 )
 from pytest_vnc_use.recordings.accept import NO_MODEL, NO_PAGE, Review, Reviewer
 from pytest_vnc_use.recordings.closed import Circumstances
-from pytest_vnc_use.recordings.format import Recording, Segment
+from pytest_vnc_use.recordings.format import Recording
 from pytest_vnc_use.recordings.keeping import KeptRecording
 from pytest_vnc_use.recordings.named import NamedRecordings, check_use
 from pytest_vnc_use.recordings.record import RecordedTest
@@ -46,7 +46,6 @@ from pytest_vnc_use.recordings.store import Key, load_of
 from pytest_vnc_use.settings.layers import absolute_files
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types.protocols import (
-    Controller,
     Desktop,
     Judge,
     Planner,
@@ -342,17 +341,7 @@ def _review(
         review.refused["hand"] = NO_PAGE
         return review
     user = users.user_of(item, settings, secrets, desktop)
-
-    def continue_by_hand(
-        task: str,
-        due: Sequence[str],
-        controller: Controller,
-    ) -> Segment | str:
-        assert desk.watcher is not None, "the agent of the test has one"
-        return user.continue_by_hand(task, due, controller, desk.watcher)
-
-    review.hand = continue_by_hand
-    review.choose = partial(desk.choose, item.nodeid)
+    review.user = users.UserInReplay(desk, user)
     return review
 
 

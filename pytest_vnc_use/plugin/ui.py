@@ -4,23 +4,20 @@ what `cua-vnc ui` starts.
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vnc_use.backends.pixels import encode_png
-from pytest_vnc_use.deadline import uncounted
 from pytest_vnc_use.errors import SettingsError, install_hint
 from pytest_vnc_use.interactive import check_user
 from pytest_vnc_use.plugin.redaction import secrets_of
+from pytest_vnc_use.plugin.renamed import key_of
 from pytest_vnc_use.plugin.state import attached_to, result_of, state_of, workerinput_of
 from pytest_vnc_use.plugin.terminal import print_line
 from pytest_vnc_use.triage import sanitize
@@ -37,7 +34,6 @@ from pytest_vnc_use.ui.runner import VARIABLE
 if TYPE_CHECKING:
     from pytest_vnc_use.agent.agent import VncUseAgent
     from pytest_vnc_use.recordings.accept import Answer, Question
-    from pytest_vnc_use.recordings.format import Screen
     from pytest_vnc_use.types import FrameRef
     from pytest_vnc_use.ui.page_user import PageUser
 
@@ -115,7 +111,10 @@ class DeskPlugin:
         """List the tests."""
         if self._runs_tests:
             tests = [item.nodeid for item in session.items]
-            self.link.send(type="collected", tests=tests)
+            recorded = [
+                item.nodeid for item in session.items if key_of(item).path.exists()
+            ]
+            self.link.send(type="collected", tests=tests, recorded=recorded)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Note that a test starts."""
@@ -186,30 +185,6 @@ class DeskPlugin:
         """Put a question of `--vnc-record=accept` to the user at the page."""
         hide = secrets_of(self._config).hide
         return self.link.ask(question, hide)
-
-    def choose(
-        self,
-        test: str,
-        title: str,
-        choices: Mapping[int, tuple[str, Screen]],
-    ) -> int | None:
-        """Have the user choose where a recording continues; return the number of the
-        choice, None for none.
-        """
-        hide = secrets_of(self._config).hide
-        facts = []
-        for number, (text, screen) in choices.items():
-            png = encode_png(screen.pixels())
-            image = base64.b64encode(png).decode()
-            facts.append((number, hide(text), image))
-        with uncounted():
-            kind, _ = self.link.put_question(
-                about="choice",
-                test=test,
-                title=title,
-                choices=facts,
-            )
-        return int(kind) if kind.isdecimal() else None
 
 
 def _interrupt() -> None:

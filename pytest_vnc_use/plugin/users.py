@@ -17,7 +17,13 @@ from pytest_vnc_use.plugin.modes import ONE_USER
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.reruns import REPEATED, UNDONE, reused_desktop_reason
 from pytest_vnc_use.plugin.state import SETTINGS, state_of
-from pytest_vnc_use.recordings.accept import NO, Answer, Question
+from pytest_vnc_use.recordings.accept import (
+    NO,
+    Answer,
+    ByHand,
+    Locations,
+    Question,
+)
 from pytest_vnc_use.recordings.format import Segment
 from pytest_vnc_use.recordings.manual import Show
 from pytest_vnc_use.runs.redactor import Redactor
@@ -108,6 +114,22 @@ def show_of(
         return done
 
     return show
+
+
+class UserInReplay:
+    """A `ReplayUser`: the user at the page, in one test."""
+
+    def __init__(self, desk: DeskPlugin, user: PageUser) -> None:
+        self._desk = desk
+        self.show = user.show
+        self.stops_before = user.stops_before
+        self.choose = user.choose
+        self._user = user
+
+    def take_over(self, task: str, due: Locations, desktop: Controller) -> ByHand | str:
+        """Have the user act, as `PageUser.take_over` says."""
+        assert self._desk.watcher is not None, "the agent of the test has one"
+        return self._user.take_over(task, due, desktop, self._desk.watcher)
 
 
 class UserJudge:

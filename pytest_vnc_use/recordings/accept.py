@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from typing_extensions import assert_never
@@ -50,6 +51,7 @@ from pytest_vnc_use.recordings.life import (
     SegmentEvent,
 )
 from pytest_vnc_use.recordings.masks import format_concerned, joined
+from pytest_vnc_use.recordings.store import Key
 from pytest_vnc_use.recordings.targets import why_moved
 from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.runs.transcript import format_caption
@@ -104,6 +106,43 @@ class Answer:
 
     kind: AnswerKind
     text: str = ""
+
+
+Locations = Mapping[int, tuple[str, Screen]]
+"""Where a replay can go on, by the number of steps before: its name, as `before step 3:
+click "Pay" (button)`, and the recorded screen.
+"""
+
+
+class ByHand(NamedTuple):
+    """What a user at the page did by hand: the steps, and the number of the location
+    with which they want the replay to continue; None for the one whose screen is shown.
+    """
+
+    done: Segment
+    until: int | None = None
+
+
+class ReplayUser(Protocol):
+    """A user at the page, who may act by hand in a replay."""
+
+    def show(self, key: Key, segment: Segment) -> None:
+        """Show what is replayed from now on."""
+
+    def stops_before(self, screen: Screen) -> bool:
+        """Return whether they want to act once this recorded screen is shown; they are
+        asked once.
+        """
+
+    def take_over(self, task: str, due: Locations, desktop: Controller) -> ByHand | str:
+        """Have them act, with the locations that are left, the next one first; return
+        what they did, or why they did nothing. Raises DesktopError, SettingsError.
+        """
+
+    def choose(self, title: str, now: Frame, choices: Locations) -> int | None:
+        """Have them choose where to continue from the screen now; return the number of
+        the choice, None for none.
+        """
 
 
 MASKING = ("mask", "mask_gate")
@@ -282,20 +321,8 @@ class Review:
         default_factory=lambda: {"model": NO_MODEL, "hand": NO_PAGE}
     )
     """Why an answer is not possible in this test, by its kind."""
-    hand: Callable[[str, Sequence[str], Controller], Segment | str] = (
-        lambda task, due, desktop: NO_PAGE
-    )
-    """Have the reviewer continue a task by hand, of which the recorded steps `due` are
-    left.
-
-    Return the steps, and the screen after them, or why there are none.
-    """
-    choose: Callable[[str, Mapping[int, tuple[str, Screen]]], int | None] = (
-        lambda title, choices: None
-    )
-    """Have the reviewer choose from texts and recorded screens; return the number of
-    the choice, None for none.
-    """
+    user: ReplayUser | None = None
+    """The user at the page, who may act by hand; None for a reviewer elsewhere."""
     replaced: list[Accepted] = field(default_factory=list)
     """Who let what take the place of recorded steps."""
     former_tasks: dict[str, str] = field(default_factory=dict)
@@ -311,8 +338,7 @@ class Review:
             self.reviewer,
             self.test,
             refused=self.refused,
-            hand=self.hand,
-            choose=self.choose,
+            user=self.user,
         )
 
     def with_accepted(

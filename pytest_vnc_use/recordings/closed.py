@@ -16,7 +16,7 @@ from typing_extensions import assert_never
 from pytest_vnc_use.errors import ProductFailed, RecordingDrifted, TaskFailed
 from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.recordings import RECORD_IT
-from pytest_vnc_use.recordings.accept import Review
+from pytest_vnc_use.recordings.accept import ReplayUser, Review
 from pytest_vnc_use.recordings.course import Course
 from pytest_vnc_use.recordings.drift import (
     WAIT_LONGER,
@@ -38,7 +38,7 @@ from pytest_vnc_use.recordings.masks import format_offer
 from pytest_vnc_use.recordings.names import name_in
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.triage import format_program_state
-from pytest_vnc_use.types import FrameRef
+from pytest_vnc_use.types import Frame, FrameRef
 from pytest_vnc_use.types.protocols import Controller, Desktop, Planner
 
 
@@ -214,13 +214,18 @@ class ClosedGates:
         return drift
 
     def ask_reviewer(self, mismatch: Mismatch | None, desktop: Controller) -> bool:
-        """Have a difference from the gate reviewed, where that can be asked; return
-        whether to look again. Raises DesktopError, SettingsError.
+        """Have a difference from the gate reviewed, where that can be asked, or have a
+        user act who wants the replay to stop here; return whether to look again. Raises
+        DesktopError, SettingsError.
         """
         course = self._course
         review = course.allowances.review
         life = course.life
-        if review is None or mismatch is None or not mismatch.boxes:
+        if review is None:
+            return False
+        if mismatch is None:
+            return self._stop(review, desktop)
+        if not mismatch.boxes:
             return False
         if life.state is State.BUG:
             return False
@@ -237,8 +242,8 @@ class ClosedGates:
             is_over=life.has_been(State.FINISHED),
         )
         answered = ReviewerAnswered(answer.kind, answer.text)
-        if answer.kind == "hand":
-            answered = self._continue_by_hand(review, desktop)
+        if answer.kind == "hand" and review.user:
+            answered = self._continue_by_hand(review.user, desktop)
         elif answer.kind == "model" and self._planner:
             self.live = self._planner
             steps = f"{self.live.name} continued {course.location}"
@@ -262,39 +267,62 @@ class ClosedGates:
                 assert_never(answered.kind)
         return False
 
-    def _continue_by_hand(
-        self, review: Review, desktop: Controller
-    ) -> ReviewerAnswered:
-        """Have the reviewer perform steps, which replace recorded ones up to the gate
-        that is then open.
+    def _stop(self, review: Review, desktop: Controller) -> bool:
+        """Have the user act at an open gate, if they want the replay to stop there;
+        return whether they did.
+        """
+        course = self._course
+        user = review.user
+        if user is None or course.life.state is not State.WAITING:
+            return False
+        if not user.stops_before(course.screen):
+            return False
+        answered = self._continue_by_hand(user, desktop)
+        if answered.kind == "hand":
+            course.life.announce(answered)
+        course.life.move(State.BY_USER)
+        course.position.look_again()
+        return True
 
-        Where none or several are, the reviewer chooses. Return what came of it. Raises
+    def _continue_by_hand(
+        self, user: ReplayUser, desktop: Controller
+    ) -> ReviewerAnswered:
+        """Have the user perform steps, which replace recorded ones up to the location
+        that they want, or else to the one whose screen is then shown.
+
+        Where none or several are shown, they choose. Return what came of it. Raises
         DesktopError, SettingsError.
         """
         course = self._course
-        due = course.captions()[course.number :]
-        performed = review.hand(course.segment.task, due, desktop)
-        desktop.transient_frames()  # what passed meanwhile, the reviewer saw
+        due = course.locations()
+        by_hand = user.take_over(course.segment.task, due, desktop)
+        desktop.transient_frames()  # what passed meanwhile, the user saw
         course.position.frame = None
         course.position.opening = None
-        if isinstance(performed, str):
-            return ReviewerAnswered("no", performed)
-        until = self._continues_at(review, pixels_in(desktop.frame()))
+        if isinstance(by_hand, str):
+            return ReviewerAnswered("no", by_hand)
+        until = by_hand.until
         if until is None:
+            until = self._continues_at(user, desktop.frame())
+        if until not in due:
             return ReviewerAnswered(
                 "no", "it was not chosen where the recording continues"
             )
-        count = len(performed.steps)
         number = course.number
-        course.replace_steps(until, performed.steps)
-        steps = f"{count} by hand for {until - number} recorded from step {number + 1}"
+        count = len(by_hand.done.steps)
+        course.replace_steps(until, by_hand.done.steps)
+        steps = ""
+        if count or until > number:
+            replaced = f"{until - number} recorded from step {number + 1}"
+            steps = f"{count} by hand for {replaced}"
         return ReviewerAnswered("hand", steps=steps)
 
-    def _continues_at(self, review: Review, seen: Pixels) -> int | None:
+    def _continues_at(self, user: ReplayUser, now: Frame) -> int | None:
         """Return the number of steps after which the recording continues; None if that
         was not chosen.
         """
         due = self._course.locations()
+        seen = pixels_in(now)
         choices = {
             number: location
             for number, location in due.items()
@@ -305,5 +333,4 @@ class ClosedGates:
         title = "The screen is not as recorded anywhere"
         if choices:
             title = "Several recorded screens are shown"
-        chosen = review.choose(title, choices or due)
-        return chosen if chosen in due else None
+        return user.choose(title, now, choices or due)

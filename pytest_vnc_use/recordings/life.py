@@ -35,7 +35,7 @@ class State(Enum):
     PASSED = "nothing of it is left to check"
     DRIFTED = "a gate stayed closed, and no user has accepted the screen"
     ACCEPTED = "a reviewer accepts the screen, or masks what differs"
-    BY_USER = "a reviewer continues by hand, and their steps replace recorded ones"
+    BY_USER = "a user at the page acts by hand, and their steps are recorded"
     BY_MODEL = "a planner continues, and its steps are recorded"
     BUG = "a reviewer says that the product has a bug"
     REPORTED = "an error reports the drift, or how the run ended otherwise"
@@ -55,7 +55,14 @@ FIRST = (State.RECORDING, State.READY)
 MOVES: Mapping[State, tuple[State, ...]] = {
     State.RECORDING: (State.FINISHED, State.REPORTED),
     State.READY: (State.WAITING, State.REPORTED),
-    State.WAITING: (State.ACTING, State.AT_END, State.DRIFTED, State.REPORTED),
+    State.WAITING: (
+        State.ACTING,
+        State.AT_END,
+        State.DRIFTED,
+        # A user at the page wants it to stop at this gate, which is open.
+        State.BY_USER,
+        State.REPORTED,
+    ),
     State.ACTING: (State.WAITING, State.REPORTED),
     # The end is watched before the run ends, or while the test's body runs.
     State.AT_END: (State.WATCHING, State.FINISHED, State.DRIFTED, State.REPORTED),

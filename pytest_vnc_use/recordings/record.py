@@ -313,6 +313,9 @@ class RecordedTest:
         earlier = before.replay.course.last_screen if before and before.replay else None
         course = Course(segment, kept.allowances, earlier, run.life)
         run.replay = self._replay(run, course, planner, desktop, released)
+        review = kept.allowances.review
+        if review and review.user:
+            review.user.show(kept.key, segment)
         return run.replay, run.replay
 
     @property

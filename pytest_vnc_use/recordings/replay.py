@@ -259,7 +259,9 @@ class Replay(ForwardingController):
         mismatch = self._waiter.await_gate()
         while self._ask_reviewer(mismatch):
             course.life.move(State.WAITING)
-            mismatch = None if course.is_shown else self._waiter.await_gate()
+            if course.is_shown:
+                return None
+            mismatch = self._waiter.await_gate()
         if mismatch or course.due:
             return mismatch
         course.life.move(State.AT_END)

@@ -597,6 +597,17 @@ def recordings_of(test: str) -> list[Path]:
     return selected
 
 
+def first_gate(test: str) -> str:
+    """Return the name of the first gate of a test's recording, such as `s1`. Raises
+    RecordingError, FileNotFoundError.
+    """
+    path = recordings_of(test)[0]
+    segments = read_recording(path).segments
+    if not segments:
+        raise RecordingError(f"{str(path)!r} has no task whose steps could be edited")
+    return segments[0].screens[0].gate
+
+
 def recordings_in(directory: Path, module: str = "*") -> list[Path]:
     """Return the recordings in a `__vnc_recordings__`, by default of all test files; also
     those that an older version wrote.

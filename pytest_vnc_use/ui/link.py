@@ -93,6 +93,8 @@ class Link:
         self._questions = 0
         self._listeners: dict[str, Callable[[dict[str, Any]], None]] = {}
         self._passed: set[str] = set()
+        self._stops: set[tuple[str, str]] = set()
+        """Each test with the name of a gate at which its replay is to stop."""
         self.is_open, self.is_paused, self.watched = True, False, 0
         """`watched` is 0 while no page looks, else another number each time that pages
         need whole screens.
@@ -151,6 +153,25 @@ class Link:
                 )
         finally:  # Stop interrupts it
             self.send(type="test", test=test, is_waiting=False)
+
+    def stop_before(self, test: str, gate: str, *, on: bool = True) -> None:
+        """Have a test's replay stop at a gate, or no more."""
+        with self._changed:
+            self._stops.discard((test, gate))
+            if on:
+                self._stops.add((test, gate))
+        self.send(type="stops", test=test, stops=self.stops_of(test))
+
+    def stops_of(self, test: str) -> list[str]:
+        """Return the names of the gates at which a test's replay is to stop."""
+        return [gate for of_test, gate in sorted(self._stops) if of_test == test]
+
+    def take_stop(self, test: str, gate: str) -> bool:
+        """Return whether a test's replay is to stop at a gate; it does so once."""
+        stops = (test, gate) in self._stops
+        if stops:
+            self.stop_before(test, gate, on=False)
+        return stops
 
     def ask(self, question: Question, hide: Callable[[str], str]) -> Answer:
         """Return a reviewer's answer; no if the desk is gone."""
@@ -223,6 +244,9 @@ class Link:
                 listener(GONE)
 
     def _obey(self, message: dict[str, Any]) -> None:
+        if message["type"] == "stop_before":
+            self.stop_before(message["test"], message["gate"], on=message["on"])
+            return
         with self._changed:
             match message["type"]:
                 case "watch":

@@ -24,8 +24,10 @@ from pytest_vnc_use.deadline import uncounted
 from pytest_vnc_use.demonstrate.gestures import DemonstratedAction, Motion
 from pytest_vnc_use.demonstrate.session import INEXACT, ManualSession, recorded_steps
 from pytest_vnc_use.errors import ActionError, ProductFailed
+from pytest_vnc_use.recordings.accept import ByHand, Locations
 from pytest_vnc_use.recordings.format import MANUAL, Screen, Segment
 from pytest_vnc_use.recordings.moving import stable_screen
+from pytest_vnc_use.recordings.store import Key
 from pytest_vnc_use.runs.redactor import Redactor
 from pytest_vnc_use.runs.transcript import format_caption
 from pytest_vnc_use.types import (
@@ -93,6 +95,8 @@ class PageUser:
         self.undone: list[DoneTask] | None = None
         """What the next attempt repeats, once the user has undone a step."""
         self._done: list[DoneTask] = []
+        self._recording = ""
+        """The name of the recording that is replayed; "" for the test's own."""
 
     def record(
         self, task: str, claims: Sequence[str], controller: Controller, watcher: Watcher
@@ -128,25 +132,88 @@ class PageUser:
         self._keep(task, answer)
         return self._recorded(task, session, end)
 
-    def continue_by_hand(
-        self, task: str, due: Sequence[str], controller: Controller, watcher: Watcher
-    ) -> Segment | str:
-        """Let the user continue a replay that waits at a closed gate; return what they
-        did, or why they did not.
+    def take_over(
+        self, task: str, due: Locations, controller: Controller, watcher: Watcher
+    ) -> ByHand | str:
+        """Let the user act in a replay that waits at a gate; return what they did and
+        where it continues, or why they did nothing.
 
-        `due` are the recorded steps that are left. Raises as `record` does.
+        `due` are the locations that are left. Raises as `record` does.
         """
         facts: dict[str, Any] = {
             "claims": [],
             "asks_claims": False,
-            "by_hand": [self._hide(step) for step in due],
+            "by_hand": self._facts_of(due),
         }
         answer, session, end = self._session(
             task, controller, watcher, (), None, notice="", **facts
         )
         if answer["kind"] != "done":
             return str(answer.get("text", "")) or "it was not continued by hand"
-        return self._recorded(task, session, end)
+        if stop := answer.get("stop"):
+            self._link.stop_before(self._test, str(stop))
+        until = answer.get("until")
+        return ByHand(
+            self._recorded(task, session, end), None if until is None else int(until)
+        )
+
+    def choose(self, title: str, now: Frame, choices: Locations) -> int | None:
+        """Have the user choose where a recording continues from the screen now; return
+        the number of the choice, None for none.
+        """
+        with uncounted():
+            kind, _ = self._link.put_question(
+                about="choice",
+                test=self._test,
+                title=title,
+                now=base64.b64encode(now.png).decode(),
+                choices=self._facts_of(choices),
+            )
+        return int(kind) if kind.isdecimal() else None
+
+    def _facts_of(self, locations: Locations) -> list[dict[str, Any]]:
+        """Return what the page shows of locations in a replay."""
+        facts = []
+        for number, (name, screen) in locations.items():
+            image = base64.b64encode(encode_png(screen.pixels())).decode()
+            facts.append(
+                {
+                    "number": number,
+                    "text": self._hide(name),
+                    "gate": self.gate_name(screen),
+                    "image": image,
+                }
+            )
+        return facts
+
+    def gate_name(self, screen: Screen) -> str:
+        """Return the name of a gate of what is replayed: `s7`, or `sign_in/s7` in a
+        named recording.
+        """
+        return f"{self._recording}/{screen.gate}" if self._recording else screen.gate
+
+    def show(self, key: Key, segment: Segment) -> None:
+        """Show the recorded steps of a replay that begins."""
+        self._recording = key.name
+        captions = [
+            format_caption(step.action, step.elements) for step in segment.steps
+        ]
+        names = [*captions, "the end"]
+        plan = []
+        for name, screen in zip(names, segment.screens, strict=True):
+            image = key.path.with_name(screen.image).read_bytes()
+            plan.append(
+                {
+                    "gate": self.gate_name(screen),
+                    "text": self._hide(name),
+                    "image": base64.b64encode(image).decode(),
+                }
+            )
+        self._link.send(type="test", test=self._test, plan=plan)
+
+    def stops_before(self, screen: Screen) -> bool:
+        """Return whether the user wants to act once a recorded screen is shown."""
+        return self._link.take_stop(self._test, self.gate_name(screen))
 
     def _recorded(self, task: str, session: ManualSession, end: Screen) -> Segment:
         steps = recorded_steps(

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from pytest_vnc_use.errors import SettingsError, install_hint
+from pytest_vnc_use.errors import RecordingError, SettingsError, install_hint
+from pytest_vnc_use.recordings.store import first_gate
 from pytest_vnc_use.ui.approve import WaitingRuns
 from pytest_vnc_use.ui.commits import CommitReview
 from pytest_vnc_use.ui.review import CiReview
@@ -85,6 +86,9 @@ _FILES = {
         )
     },
 }
+_LARGE = ("steps", "plan")
+"""What a page has of a test only once, and not with each change."""
+ACCEPT = "--vnc-record=accept"
 _ANSWERS_TO_REVIEW = ("accept", "mask", "mask_gate", "bug", "no")
 _PAGE = Path(__file__).with_name("page")
 
@@ -143,6 +147,8 @@ class Desk:
         self._reviewing = asyncio.Lock()
         self._looking: asyncio.Task[None] | None = None
         self.is_paused = False
+        self._edited: dict[str, str] = {}
+        """The test that is edited, and the gate at which its replay stops."""
         self.on_idle: Callable[[], None] = lambda: None
         """Called when neither a page nor a session is left."""
         self._leaving: asyncio.Task[None] | None = None
@@ -281,7 +287,8 @@ class Desk:
     async def _obey(self, message: dict[str, Any]) -> None:
         match message["type"]:
             case "run" if self.runner and not self.runner.is_running:
-                options = ["--vnc-record=accept"] if message.get("accept") else []
+                self._edited = {}
+                options = [ACCEPT] if message.get("accept") else []
                 self.runner.run([str(test) for test in message["tests"]], options)
                 self._send_session()
             case "stop":
@@ -294,6 +301,10 @@ class Desk:
                 await self._pause(bool(message["on"]))
             case "next":
                 await self._to_sessions({"type": "next", "test": message["test"]})
+            case "stop_before":
+                await self._to_sessions(message)
+            case "edit" if self.runner and not self.runner.is_running:
+                self.edit(str(message["test"]))
             case "answer":
                 await self._answer(message["id"], {"text": "", **message})
             case "input" if asker := self.questions.get(message["id"], (None, None))[0]:
@@ -302,6 +313,20 @@ class Desk:
                 self._watch()
             case _:
                 pass  # nothing that a page of this version sends
+
+    def edit(self, test: str, gate: str = "") -> None:
+        """Replay a test, and have the user act at one of its gates, without one at the
+        first.
+        """
+        assert self.runner
+        try:
+            self._edited = {"test": test, "gate": gate or first_gate(test)}
+        except (OSError, RecordingError) as exc:
+            test_facts = self._test(test)
+            self._change(test_facts, message=str(exc))
+            return
+        self.runner.run([test], [ACCEPT])
+        self._send_session()
 
     async def _pause(self, on: bool) -> None:
         self.is_paused = on
@@ -398,6 +423,9 @@ class Desk:
         try:
             await _send(websocket, {"type": "pause", "on": self.is_paused})
             await _send(websocket, {"type": "watch", "on": bool(self.pages)})
+            if self._edited:
+                stop = {"type": "stop_before", "on": True, **self._edited}
+                await _send(websocket, stop)
             while True:
                 received = await websocket.receive()
                 if received["type"] == "websocket.disconnect":
@@ -454,15 +482,11 @@ class Desk:
                 self._send_session()
             case "collected":
                 for test in message["tests"]:
-                    self.tests.setdefault(
-                        test,
-                        {
-                            "id": test,
-                            "state": "",
-                            "steps": [],
-                            **self.last_results.get(test, {}),
-                        },
-                    )
+                    facts = {"id": test, "state": "", "steps": []}
+                    facts |= self.last_results.get(test, {})
+                    self.tests.setdefault(test, facts)
+                    is_recorded = test in message["recorded"]
+                    self.tests[test]["is_recorded"] = is_recorded
                 self.broadcast(
                     {
                         "type": "tests",
@@ -475,6 +499,8 @@ class Desk:
                 if not self.pages and (self._leaving is None or self._leaving.done()):
                     after_s = 0.0 if self._is_absent else self.absent_s
                     self._leaving = asyncio.create_task(self._leave(after_s, NO_PAGE))
+            case "stops":
+                self._change(self._test(message["test"]), stops=message["stops"])
             case "recorded" if message["id"] in self.questions:
                 question = self.questions[message["id"]][1]
                 question |= {"steps": message["steps"], "notice": message["notice"]}
@@ -496,7 +522,7 @@ class Desk:
             case "test":
                 test = self._test(message["test"])
                 if message.get("state") == "running":
-                    test |= dict.fromkeys(test.keys() - {"id"}, "")
+                    test |= dict.fromkeys(test.keys() - {"id", "is_recorded"}, "")
                     message |= {"steps": [], "session": id(websocket)}
                 self._change(
                     test,
@@ -512,7 +538,7 @@ class Desk:
 
     def _change(self, test: dict[str, Any], **changes: Any) -> None:
         test |= changes
-        facts = {name: value for name, value in test.items() if name != "steps"}
+        facts = {name: value for name, value in test.items() if name not in _LARGE}
         self.broadcast({"type": "test", **facts, **changes})
 
     def _watch(self) -> None:

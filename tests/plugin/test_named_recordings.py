@@ -136,7 +136,7 @@ def test_named_recording_used_otherwise_is_settings_error() -> None:
         output, summary, _ = session("replay", "test_app.py::test_sign_in")
         assert " 1 error" in summary
         assert problem in output
-        assert "take another name, or record it again with --vnc-rerecord" in output
+        assert "take another name; or if all its tests have it so now" in output
     Path("test_app.py").write_text(TESTS.replace('recording="', 'record="'))
     output, _, _ = session("replay")
     assert "The name of a recording is recording='sign_in'" in output

@@ -5,9 +5,9 @@ or continues by hand.
 from __future__ import annotations
 
 import getpass
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,8 @@ from pytest_vnc_use.recordings.accept import (
     NO,
     NO_MODEL,
     Answer,
+    ByHand,
+    Locations,
     Question,
     Review,
     Reviewer,
@@ -560,41 +562,54 @@ class Changed(PaintedController):
         )  # type: ignore[call-overload]
 
 
+@dataclass
+class AtPage:
+    """A user at the page who does a step by hand, or none, after which the desktop has
+    a shade. `stop` is the gate at which they want to act, and where they then continue:
+    None for where the screen is shown.
+    """
+
+    shade: int
+    choice: int | None = None
+    stop: tuple[Screen, int | None] | None = None
+    acts: bool = True
+    offered: list[list[int]] = field(default_factory=list)
+    due: list[str] = field(default_factory=list)
+
+    def show(self, key: Key, segment: Segment) -> None:
+        pass
+
+    def stops_before(self, screen: Screen) -> bool:
+        return self.stop is not None and screen is self.stop[0]
+
+    def take_over(self, task: str, due: Locations, desktop: Controller) -> ByHand:
+        assert isinstance(desktop, Changed)
+        self.due = [name for name, _ in due.values()]
+        until = self.stop[1] if self.stop else None
+        self.stop = None
+        desktop.other_than_painted = self.shade
+        steps: tuple[RecordedStep, ...] = ()
+        if self.acts:
+            steps = (RecordedStep(action=BY_HAND, screen=screen(CHANGED)),)
+        return ByHand(Segment(task="", steps=steps, end=screen(self.shade)), until)
+
+    def choose(self, title: str, now: Frame, choices: Locations) -> int | None:
+        self.offered.append([*choices])
+        return self.choice
+
+
 def reviewed(
     tmp_path: Path, shade: int, choice: int | None
 ) -> tuple[Review, list[list[int]]]:
     """Return a review by a user who continues by hand until a screen is shown, and the
     choices that were offered.
     """
-    offered = []
-
-    def hand(task: str, due: Sequence[str], desktop: Controller) -> Segment | str:
-        assert isinstance(desktop, Changed)
-        assert [*due] == [
-            "step 1: click at (1, 1)",
-            "step 2: click at (2, 2)",
-            "step 3: click at (3, 3)",
-        ]
-        desktop.other_than_painted = shade
-        return Segment(
-            task="",
-            steps=(RecordedStep(action=BY_HAND, screen=screen(CHANGED)),),
-            end=screen(shade),
-        )
-
-    def choose(title: str, choices: Mapping[int, tuple[str, Screen]]) -> int | None:
-        offered.append([*choices])
-        return choice
-
+    user = AtPage(shade, choice)
     review = Review(
-        Reviewer(lambda question: Answer("hand")),
-        "test_it",
-        refused={},
-        hand=hand,
-        choose=choose,
+        Reviewer(lambda question: Answer("hand")), "test_it", refused={}, user=user
     )
     review.directory = RunDirectory.create(tmp_path, "run")
-    return review, offered
+    return review, user.offered
 
 
 @pytest.mark.parametrize(
@@ -632,6 +647,46 @@ def test_replay_without_choice_drifts(tmp_path: Path) -> None:
     ):
         replayed(Replay(Changed(), course_of(review)))
     assert seen == [[0, 1, 2, 3]]
+
+
+@pytest.mark.parametrize(
+    ("stop", "acts", "actions", "history"),
+    [
+        ((1, 1), True, [FIRST, BY_HAND, SECOND, THIRD], ["1 by hand for 0"]),
+        ((1, None), True, [FIRST, BY_HAND, SECOND, THIRD], ["1 by hand for 0"]),
+        ((1, 2), False, [FIRST, THIRD], ["0 by hand for 1"]),
+        ((1, 2), True, [FIRST, BY_HAND, THIRD], ["1 by hand for 1"]),
+        ((0, 0), False, [FIRST, SECOND, THIRD], []),
+    ],
+    ids=["insert", "insert where shown", "skip", "replace", "nothing"],
+)
+def test_user_acts_where_replay_stops(
+    tmp_path: Path,
+    stop: tuple[int, int | None],
+    acts: bool,
+    actions: list[Action],
+    history: list[str],
+) -> None:
+    review, offered = reviewed(tmp_path, SAME, 1)
+    user = review.user
+    assert isinstance(user, AtPage)
+    number, until = stop
+    user.stop = RUN.screens[number], until
+    user.acts = acts
+    desktop = Changed()
+    desktop.other_than_painted = SHADES[FIRST]
+    user.shade = [SHADES[FIRST], SAME][number]
+    replay = Replay(desktop, course_of(review), watch_s=0.0)
+    assert replayed(replay) == actions
+    performed = [action for action in desktop.performed if not isinstance(action, Wait)]
+    assert performed == [action for action in actions if action != BY_HAND]
+    assert len(user.due) == 4 - number
+    assert user.due[-1] == "at the end"
+    assert offered == ([[1, 2]] if until is None else [])
+    kept = [step for step in replay.course.segment.steps if step.action != BY_HAND]
+    assert all(any(step is one for one in STEPS_DUE) for step in kept)
+    noted = [each.steps.partition(" recorded")[0] for each in review.replaced]
+    assert noted == history
 
 
 def course_of(review: Review) -> Course:

@@ -205,12 +205,8 @@ def test_steps_by_hand_become_part_of_recording(project: Project) -> None:
             for click in ADDING:
                 user.click(*click)
         choice = page.asked("choice")
-        assert [number for number, *_ in choice["choices"]] == [
-            1,
-            2,
-            3,
-            4,
-        ], "the button has moved on all screens"
+        offered = [each["number"] for each in choice["choices"]]
+        assert offered == [1, 2, 3, 4], "the button has moved on all screens"
         page.send(type="answer", id=choice["id"], kind="3")
         for _ in range(2):  # the button has no focus any more once it is paid
             question = page.asked(None)
@@ -309,9 +305,10 @@ def test_drift_is_continued_by_keyboard(
         (image, image, image),
         refused=refused,
     )
+    png = base64.b64encode(PNG).decode()
     choices = [
-        [1, "before step 2", ""],
-        [2, "at the end", base64.b64encode(PNG).decode()],
+        {"number": 1, "text": "before step 2", "image": ""},
+        {"number": 2, "text": "at the end", "image": png},
     ]
     page = browser.new_page(viewport={"width": 360, "height": 740})
     page.goto(served.server.url)
@@ -336,7 +333,7 @@ def test_drift_is_continued_by_keyboard(
         press("Continue by hand…")
         assert answer.result(WITHIN_S).kind == "hand"
         choice = pool.submit(
-            link.put_question, about="choice", title="Where?", choices=choices
+            link.put_question, about="choice", title="Where?", now=png, choices=choices
         )
         page.get_by_role("button", name="at the end").locator("img").wait_for()
         press("at the end")
@@ -350,7 +347,10 @@ def test_drift_is_continued_by_keyboard(
         "steps": ["click"],
     }
     link.send(type="test", test="test_it", state="running")
-    left = ["step 2: press return"]
+    left = [
+        {"number": 1, "text": "step 2: press return", "gate": "s2", "image": png},
+        {"number": 2, "text": "at the end", "gate": "end1", "image": png},
+    ]
     for more, button, kind in (
         ({"by_hand": left}, "Continue the replay", "done"),
         ({"no_undo": ""}, "Undo", "undo"),
@@ -359,7 +359,8 @@ def test_drift_is_continued_by_keyboard(
             events.put, about="record", notice="", crops={}, **facts, **more
         ):
             page.get_by_role("button", name=button).wait_for()
-            assert page.get_by_text(left[0]).is_visible() == ("by_hand" in more)
+            due = page.get_by_text("step 2: press return")
+            assert due.is_visible() == ("by_hand" in more)
             press(button)
             assert events.get(timeout=WITHIN_S)["kind"] == kind
     page.get_by_text("Undo: a fresh desktop starts").wait_for()
@@ -400,3 +401,62 @@ def test_crashed_worker_is_shown(tmp_path: Path, browser: Any) -> None:
         page.get_by_text(
             "crashed while running 'test_workers.py::test_killed'"
         ).wait_for()
+
+
+@pytest.mark.parametrize(
+    ("stop", "key", "answer", "added", "dropped"),
+    [
+        ("s3", "F5", {}, 1, 0),
+        ("s3", "", {"until": 3}, 0, 1),
+        ("", "", {"stop": "s4"}, 0, 0),
+    ],
+    ids=["insert", "skip", "stop again"],
+)
+def test_recording_is_edited_at_a_step(
+    project: Project,
+    stop: str,
+    key: str,
+    answer: dict[str, Any],
+    added: int,
+    dropped: int,
+) -> None:
+    # without an assertion on the file: it would miss the sum of the recorded steps
+    project.write("test_till.py", TEST.partition("    assert")[0] + "    pass\n")
+    before = load(project.file)
+    images = {path.name: path.read_bytes() for path in project.file.parent.iterdir()}
+    assert before
+    text = shlex.join([*options(), "-ovnc_gate_seconds=2"])
+    at = ["--at", stop] if stop else []
+    command = ["recordings", "edit", "test_till.py::test_till", *at]
+    command.append(f"--options={text}")
+    with (
+        started(project, "pytest_vnc_use.cli", *command) as (process, url),
+        Page(url) as page,
+    ):
+        question = page.asked("record")
+        due = [each["gate"] for each in question["by_hand"]]
+        first = int((stop or "s1").removeprefix("s"))
+        assert due == [*(f"s{number}" for number in range(first, 5)), "end1"]
+        user = User(page)
+        if key:
+            user.press(key)
+        user.done(**answer)
+        while "stop" in answer and question["id"] in page.questions:
+            page.read()
+        if "stop" in answer:
+            question = page.asked("record")
+            assert [each["gate"] for each in question["by_hand"]] == ["s4", "end1"]
+            page.send(type="answer", id=question["id"], kind="done")
+        page.answer(*[{"kind": "accept"}] * 4)
+        assert page.states["test_till.py::test_till"] == "passed"
+    after = load(project.file)
+    assert after
+    kept = [step.id for step in before.steps]
+    if dropped:
+        kept.remove("s3")
+    assert [step.id for step in after.steps if step.id in kept] == kept
+    assert len(after.steps) == len(kept) + added
+    if added == dropped == 0:
+        assert project.file.read_bytes() == images["recording.json"]
+    for name in images.keys() - {"recording.json", "s3.webp", "s4.webp", "end1.webp"}:
+        assert project.file.with_name(name).read_bytes() == images[name]

@@ -182,6 +182,7 @@ function renderTests(all) {
     choose.append(createElement("span", state || "not run", { className: `mark ${state}` }), names.join("::"));
     row.append(choose);
     if (session.can_run) row.append(runButton(names.join("::"), [test.id]));
+    if (session.can_run && test.is_recorded) row.append(editButton(names.join("::"), test.id));
     rows.push(row);
   }
   $("tests").replaceChildren(...rows);
@@ -191,6 +192,14 @@ function runButton(name, ids) {
   const button = createElement("button", "Run", { disabled: session.is_running, onclick: () => run(ids) });
   button.setAttribute("aria-label", `Run ${name}`);
   button.dataset.key = `run ${ids[0]}`;
+  return button;
+}
+
+function editButton(name, id) {
+  const button = createElement("button", "Edit", {
+    disabled: session.is_running, title: "Replay it, and act before its first step or another one", onclick: () => { followsRunning = true; send({ type: "edit", test: id }); } });
+  button.setAttribute("aria-label", `Edit ${name}`);
+  button.dataset.key = `edit ${id}`;
   return button;
 }
 
@@ -212,6 +221,7 @@ function renderScreen() {
   $("others").replaceChildren(...running().filter(({ id }) => id !== selected).map(thumbnail));
   listSteps($("steps"), steps.map(({ number, caption, error, is_done, crop }) => (
     { number, text: `${caption}${error ? `: ${error}` : ""}${is_done ? "" : " …"}`, crop: crop ?? "" })));
+  renderPlan(test, steps.length);
   const facts = test ? [
     ["result", test.state], ["triage", test.triage], ["message", test.message], ["claim", test.claim],
     ["verdict", test.verdict], ["reason", test.reason], ["seconds", test.seconds],
@@ -219,6 +229,24 @@ function renderScreen() {
   ] : [];
   const shown = facts.filter(([, value]) => value !== undefined && value !== "");
   $("result").replaceChildren(...shown.flatMap(([name, value]) => [createElement("dt", name), createElement("dd", String(value))]));
+}
+
+/** Show the recorded steps that a replay has not reached, each with a button that has it stop there. */
+function renderPlan(test, done) {
+  const plan = test?.state === "running" && test.plan ? test.plan.slice(done) : [];
+  $("plan").hidden = !plan.length;
+  const facts = `${test?.id} ${done} ${plan.length} ${test?.stops}`;
+  if ($("plan").dataset.facts === facts) return;
+  $("plan").dataset.facts = facts;
+  $("plan-steps").replaceChildren(...plan.map(({ gate, text, image }) => {
+    const on = !(test.stops ?? []).includes(gate);
+    const button = createElement("button", on ? "Stop before it" : "Will stop before it", { onclick: () => send({ type: "stop_before", test: test.id, gate, on }) });
+    button.setAttribute("aria-pressed", String(!on));
+    button.dataset.key = `stop ${gate}`;
+    const item = createElement("li", "");
+    item.append(Object.assign(new Image(), { src: `data:image/webp;base64,${image}`, alt: "" }), createElement("p", text), button);
+    return item;
+  }));
 }
 
 function thumbnail(test) {
@@ -293,9 +321,10 @@ function renderChoice(question) {
   if ($("choice").open && $("choice").dataset.id === question.id) return;
   $("choice").dataset.id = question.id;
   $("choice-heading").textContent = question.title;
-  const choices = [...question.choices, ["no", "Nowhere: the test fails", ""]];
-  $("choices").replaceChildren(...choices.map(([kind, text, image]) => {
-    const button = createElement("button", text, { onclick: () => send({ type: "answer", id: question.id, kind: String(kind) }) });
+  const choices = [...question.choices, { number: "no", text: "Nowhere: the test fails" }];
+  $("choice-now").src = `data:image/png;base64,${question.now}`;
+  $("choices").replaceChildren(...choices.map(({ number, text, image }) => {
+    const button = createElement("button", text, { onclick: () => send({ type: "answer", id: question.id, kind: String(number) }) });
     if (image) button.prepend(Object.assign(new Image(), { src: `data:image/png;base64,${image}`, alt: "" }));
     return button;
   }));

@@ -63,9 +63,10 @@ function start(asked) {
   $("record-test").textContent = asked.test;
   $("record-task").textContent = asked.by_hand ? `By hand, then the replay continues: ${asked.task}` : asked.task;
   $("record-done").textContent = asked.by_hand ? "Continue the replay" : "Done…";
+  $("record-discard").textContent = asked.by_hand ? "Leave" : "Discard";
   $("record-region").hidden = $("record-undo").hidden = Boolean(asked.by_hand);
   $("record-by-hand").hidden = !asked.by_hand;
-  $("record-due").replaceChildren(...(asked.by_hand ?? []).map((text) => createElement("li", text)));
+  $("record-due").replaceChildren(...(asked.by_hand ?? []).map(due));
   $("record-no-undo").textContent = asked.no_undo ? `Undo is off: ${asked.no_undo}.` : "";
   const names = asked.secrets.map((name) => menuItem(name, () => sendInput("secret", name)));
   $("record-secrets").replaceChildren(...names);
@@ -73,6 +74,21 @@ function start(asked) {
   renderRegions();
   renderForm();
   keys.focus({ preventScroll: true });
+}
+
+/** A place where the replay can go on: its recorded screen, and what the user may want of it. The first one is here. */
+function due({ number, text, gate, image }, index, all) {
+  const item = createElement("li");
+  const controls = createElement("div", "", { className: "controls" });
+  const choice = (label, title, facts) => controls.append(createElement("button", label, { title, onclick: () => (
+    send({ type: "answer", kind: "done", id: question.id, ...facts })) }));
+  choice("Continue with it", index ? "The steps before it are left out, and its screen is waited for" : "Its screen is waited for", { until: number });
+  if (index) choice("Stop before it", "The replay continues where its screen is shown, and stops again before this step", { stop: gate });
+  else if (all.length > 1) choice("Skip it", "It is left out, and the screen of the next one is waited for", { until: all[1].number });
+  const shot = new Image();
+  Object.assign(shot, { src: `data:image/png;base64,${image}`, alt: `recorded ${text}`, title: "Larger", onclick: () => shot.classList.toggle("large") });
+  item.append(shot, createElement("p", text), controls);
+  return item;
 }
 
 function leave() {
@@ -426,6 +442,7 @@ $("record-undo").onclick = () => {
   send({ type: "answer", kind: "undo", id: question.id });
 };
 $("record-discard").onclick = () => {
+  if (question.by_hand) return send({ type: "answer", kind: "no", id: question.id });
   if (!confirm("Discard this recording? What you did is lost, and nothing is written.")) return;
   send({ type: "answer", kind: "no", id: question.id, text: "the recording was discarded" });
 };
