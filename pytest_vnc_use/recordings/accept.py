@@ -102,10 +102,13 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """A reviewer's answer, with the text about a bug, or why no user could be asked."""
+    """A reviewer's answer, with the text about a bug, or why no user could be asked; for
+    a claim that holds, where on the screen they see that.
+    """
 
     kind: AnswerKind
     text: str = ""
+    region: Region | None = None
 
 
 Locations = Mapping[int, tuple[str, Screen]]

@@ -168,7 +168,7 @@ class RecordedJudge:
         match answer.kind:
             case "accept":
                 reason = f"{USER_VERDICT}it holds"
-                return Verdict(claim, "holds", reason, frame=frame.ref)
+                return Verdict(claim, "holds", reason, answer.region, frame.ref)
             case "bug":
                 reason = f"{USER_VERDICT}{answer.text or 'it does not hold'}"
                 return Verdict(claim, "fails", reason, frame=frame.ref)

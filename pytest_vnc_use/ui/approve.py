@@ -111,7 +111,7 @@ class PageApprover:
                 trace, request, str(trace.started.settings.get("policy") or "")
             )
             with uncounted():
-                kind, _ = self._link.put_question(**question)
+                kind = self._link.put_question(**question)["kind"]
             if kind == "always" and change and not change.write():
                 continue
             if is_allowed := kind in ("allow", "always"):

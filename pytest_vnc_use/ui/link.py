@@ -12,7 +12,7 @@ import json
 import queue
 import struct
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -37,6 +37,7 @@ from pytest_vnc_use.types import (
     ModelRequest,
     Proposal,
     RecordingAwaited,
+    Region,
     RunEnded,
     RunEvent,
     RunStarted,
@@ -89,7 +90,7 @@ class Link:
         self._on_stop = on_stop
         self._outgoing: queue.SimpleQueue[str | bytes | None] = queue.SimpleQueue()
         self._changed = threading.Condition()
-        self._answers: dict[str, tuple[str, str]] = {}
+        self._answers: dict[str, Mapping[str, Any]] = {}
         self._questions = 0
         self._listeners: dict[str, Callable[[dict[str, Any]], None]] = {}
         self._passed: set[str] = set()
@@ -181,14 +182,17 @@ class Link:
         ]
         facts = facts_of(question, hide)
         if question.is_new_claim:
-            verdict, _ = self.put_question(**facts, about="claim", image=images[0])
-            return Answer(_BY_VERDICT.get(verdict, "no"))
-        kind, text = self.put_question(**facts, images=images)
-        return Answer(kind, text) if kind in get_args(AnswerKind) else NO  # type: ignore[arg-type]  # it is one of them
+            answer = self.put_question(**facts, about="claim", image=images[0])
+            kind = _BY_VERDICT.get(answer["kind"], "no")
+            return Answer(kind, region=region_of(answer.get("region")))
+        answer = self.put_question(**facts, images=images)
+        if answer["kind"] not in get_args(AnswerKind):
+            return NO
+        return Answer(answer["kind"], answer["text"])
 
-    def put_question(self, **question: Any) -> tuple[str, str]:
-        """Put a question to the pages; return the kind of the answer and its text, "no"
-        if the desk is gone.
+    def put_question(self, **question: Any) -> Mapping[str, Any]:
+        """Put a question to the pages; return the answer, with its `kind` and its
+        `text`: "no" if the desk is gone.
         """
         self._questions += 1
         number = f"{id(self)}-{self._questions}"
@@ -197,7 +201,7 @@ class Link:
             self.on_unseen()
         with self._changed:
             self._changed.wait_for(lambda: number in self._answers or not self.is_open)
-            return self._answers.pop(number, ("no", ""))
+            return self._answers.pop(number, GONE)
 
     @contextmanager
     def asking(
@@ -257,7 +261,7 @@ class Link:
                 case "next":
                     self._passed.add(message["test"])
                 case "answer":
-                    self._answers[message["id"]] = message["kind"], message["text"]
+                    self._answers[message["id"]] = message
                 case "stop":
                     self._on_stop()
             self._changed.notify_all()
@@ -267,6 +271,11 @@ class Link:
         with self._changed:
             self._changed.wait_for(lambda: self.watched, timeout_s)
             return self.watched
+
+
+def region_of(box: Sequence[float] | None) -> Region | None:
+    """Return a region that a page has sent; None for none."""
+    return Region(*map(int, box)) if box else None
 
 
 def facts_of(question: Question, hide: Callable[[str], str] = str) -> dict[str, Any]:

@@ -48,7 +48,7 @@ from pytest_vnc_use.types.elements import ElementsOf
 from pytest_vnc_use.types.keys import key_of, parse_key
 from pytest_vnc_use.types.protocols import Controller
 from pytest_vnc_use.types.verdicts import USER_VERDICT, end_state_claim
-from pytest_vnc_use.ui.link import Link, Watcher
+from pytest_vnc_use.ui.link import Link, Watcher, region_of
 
 NOT_RECORDED = "{}, so nothing is recorded"
 NOT_DONE = NOT_RECORDED.format("the user answered that the task is not done")
@@ -162,13 +162,14 @@ class PageUser:
         the number of the choice, None for none.
         """
         with uncounted():
-            kind, _ = self._link.put_question(
+            answer = self._link.put_question(
                 about="choice",
                 test=self._test,
                 title=title,
                 now=base64.b64encode(now.png).decode(),
                 choices=self._facts_of(choices),
             )
+        kind = str(answer["kind"])
         return int(kind) if kind.isdecimal() else None
 
     def _facts_of(self, locations: Locations) -> list[dict[str, Any]]:
@@ -326,13 +327,13 @@ class PageUser:
             frame.ref,
         )
 
-    def _ask(self, claim: str, frame: Frame) -> tuple[str, None]:
+    def _ask(self, claim: str, frame: Frame) -> tuple[str, Region | None]:
         image = base64.b64encode(frame.png).decode()
         with uncounted():
-            kind, _ = self._link.put_question(
+            answer = self._link.put_question(
                 about="claim", test=self._test, claim=self._hide(claim), image=image
             )
-        return kind, None
+        return str(answer["kind"]), region_of(answer.get("region"))
 
     def _keep(self, task: str, answer: Mapping[str, Any]) -> None:
         """Keep the answers of the page's form: verdicts, masks, and the user's

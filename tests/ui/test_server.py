@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -478,9 +478,9 @@ window.requestAnimationFrame = (draw) => { window.draw = draw; };
 def test_page_drawing_late_shows_second_choice(served: Served, browser: Any) -> None:
     link = served.link()
 
-    def choose(title: str, button: str) -> Future[tuple[str, str]]:
-        choices = [[title, button, ""]]
-        question = {"about": "choice", "title": title, "choices": choices}
+    def choose(title: str, button: str) -> Future[Mapping[str, Any]]:
+        choices = [{"number": title, "text": button, "image": ""}]
+        question = {"about": "choice", "title": title, "now": "", "choices": choices}
         return pool.submit(link.put_question, **question)
 
     with ThreadPoolExecutor() as pool, browser.new_page() as page:
@@ -491,12 +491,12 @@ def test_page_drawing_late_shows_second_choice(served: Served, browser: Any) -> 
         page.get_by_role("heading", name="first").wait_for()
         page.evaluate(DRAW_LATER)
         page.get_by_role("button", name="before step 2").click()
-        assert first.result(WITHIN_S)[0] == "first"
+        assert first.result(WITHIN_S)["kind"] == "first"
         second = choose("second", "at the end")
         page.wait_for_function("() => window.questions === 2", polling=50)
         page.evaluate("() => window.draw()")
         page.get_by_role("button", name="at the end").click()
-        assert second.result(WITHIN_S)[0] == "second"
+        assert second.result(WITHIN_S)["kind"] == "second"
 
 
 @pytest.mark.browser

@@ -455,12 +455,50 @@ export function renderClaim(asked, sender) {
   }
   $("claim-text").textContent = asked.claim;
   $("claim-problem").textContent = asked.problem ?? "";
-  if ($("claim").dataset.id !== asked.id) $("claim-image").src = `data:image/png;base64,${asked.image}`;
+  if ($("claim").dataset.id !== asked.id) {
+    $("claim-image").src = `data:image/png;base64,${asked.image}`;
+    showClaimBox(null);
+  }
   $("claim").dataset.id = asked.id;
   document.querySelectorAll("[data-verdict]").forEach((choice) => {
-    choice.onclick = () => sender({ type: "answer", kind: choice.dataset.verdict, id: asked.id });
+    choice.onclick = () => sender({ type: "answer", kind: choice.dataset.verdict, id: asked.id, region: claimBox });
   });
   if (!$("claim").open) $("claim").showModal();
 }
 
+// Where the screen shows it: drawn on the image.
+
+let claimBox = null; // [left, top, right, bottom] in pixels of the screen; null for none
+let claimFrom = null;
+
+function showClaimBox(box) {
+  claimBox = box;
+  $("claim-box").hidden = $("claim-whole").hidden = !box;
+  if (!box) return;
+  const { naturalWidth: width, naturalHeight: height } = $("claim-image");
+  const [left, top, right, bottom] = box;
+  Object.assign($("claim-box").style, {
+    left: `${(100 * left) / width}%`, top: `${(100 * top) / height}%`, width: `${(100 * (right - left)) / width}%`, height: `${(100 * (bottom - top)) / height}%`,
+  });
+}
+
+function drawClaimBox(event) {
+  const image = $("claim-image");
+  const area = image.getBoundingClientRect();
+  const inside = (value, size) => Math.min(Math.max(Math.floor(value), 0), size - 1);
+  const x = inside(((event.clientX - area.left) * image.naturalWidth) / area.width, image.naturalWidth);
+  const y = inside(((event.clientY - area.top) * image.naturalHeight) / area.height, image.naturalHeight);
+  if (event.type === "pointerdown") {
+    event.preventDefault();
+    image.setPointerCapture(event.pointerId);
+    claimFrom = [x, y];
+  }
+  if (!claimFrom) return;
+  const [fromX, fromY] = claimFrom;
+  showClaimBox([Math.min(fromX, x), Math.min(fromY, y), Math.max(fromX, x) + 1, Math.max(fromY, y) + 1]);
+  if (event.type === "pointerup") claimFrom = null;
+}
+
+for (const type of ["pointerdown", "pointermove", "pointerup"]) $("claim-image").addEventListener(type, drawClaimBox);
+$("claim-whole").onclick = () => showClaimBox(null);
 $("claim").oncancel = (event) => event.preventDefault(); // a question is answered by a button
