@@ -90,8 +90,8 @@ def planner_of(
     settings: Settings,
     functions: Sequence[Callable[..., object]],
 ) -> Planner:
-    """Return the planner that the settings name, or none if the test is only replayed
-    or a user performs the tasks.
+    """Return the planner that the settings name, or NoPlanner if the test is only
+    replayed or a user performs the tasks.
 
     A test with a recording is only replayed if the key is missing. A test without a
     task needs no planner until it requests one.
@@ -121,7 +121,7 @@ def planner_of(
         raise
 
 
-def judge_of(item: pytest.Item, settings: Settings) -> Judge | None:
+def user_judge_of(item: pytest.Item, settings: Settings) -> Judge | None:
     """Return the user at the page if a user performs the tasks and no judge is
     configured; else None.
     """

@@ -128,7 +128,7 @@ def vnc_judge(
     """
     from pytest_vnc_use.plugin import agents
 
-    return agents.judge_of(request.node, vnc_settings)
+    return agents.user_judge_of(request.node, vnc_settings)
 
 
 @pytest.fixture

@@ -112,7 +112,7 @@ class Answer:
 
 
 Locations = Mapping[int, tuple[str, Screen]]
-"""Where a replay can go on, by the number of steps before: its name, as `before step 3:
+"""Where a replay can continue, by the number of steps before: its name, as `before step 3:
 click "Pay" (button)`, and the recorded screen.
 """
 

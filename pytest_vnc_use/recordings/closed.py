@@ -20,9 +20,9 @@ from pytest_vnc_use.recordings.accept import ReplayUser, Review
 from pytest_vnc_use.recordings.course import Course
 from pytest_vnc_use.recordings.drift import (
     WAIT_LONGER,
-    difference,
     machine_of,
     offered_masks,
+    other_machine,
     remedies,
 )
 from pytest_vnc_use.recordings.format import Recording
@@ -103,7 +103,7 @@ class Circumstances:
             problem = f"{problem}; {state}" if state else problem
         differs = ""
         if self.recording:
-            differs = difference(self.recording.machine, self.machine)
+            differs = other_machine(self.recording.machine, self.machine)
         return f"{differs} {problem}" if differs else problem
 
 

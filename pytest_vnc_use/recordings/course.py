@@ -258,12 +258,12 @@ class Course:
         return steps[-1].screen if steps else self._earlier
 
     @property
-    def is_shown(self) -> bool:
+    def is_by_hand(self) -> bool:
         """Whether a reviewer has performed the next step already."""
         return self._next in self._by_hand
 
     @property
-    def was_shown(self) -> bool:
+    def was_by_hand(self) -> bool:
         """Whether a reviewer had performed the newest step already."""
         return self._next - 1 in self._by_hand
 

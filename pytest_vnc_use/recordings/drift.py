@@ -158,7 +158,7 @@ def machine_of(desktop: Desktop, settings: Settings) -> dict[str, str]:
     return facts
 
 
-def difference(recorded: Mapping[str, str], now: Mapping[str, str]) -> str:
+def other_machine(recorded: Mapping[str, str], now: Mapping[str, str]) -> str:
     """Return in a sentence or two how this machine differs from the recording's; "" if
     nothing is known to.
     """

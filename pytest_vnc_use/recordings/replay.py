@@ -2,8 +2,8 @@
 first: what decides.
 
 Before each step, and at the end, the screen must be as recorded (a gate, see `gates`).
-If a gate stays closed, the live planner takes over. Without a live planner the run ends
-with RecordingDrifted, and nothing more is done.
+If a gate stays closed, a reviewer is asked, or the live planner takes over. Without
+either the run ends with RecordingDrifted, and nothing more is done.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Replay(ForwardingController):
     the recorded screens. A step takes four calls: `decide` returns it, `perform` does
     it, `settle` waits for the gate to the next screen, and `frame` returns the screen
     that opened it, or the last one where it stayed closed; then `decide` stops the
-    replay. Before the first step, `frame` waits.
+    replay. Before the first step, and after a call of a function, `frame` waits.
 
     Args:
         desktop: What the steps are performed on.
@@ -208,9 +208,9 @@ class Replay(ForwardingController):
         if self.is_live:
             return self.desktop.frame()
         course = self.course
-        if self._arrive() and not course.is_shown:
+        if self._arrive() and not course.is_by_hand:
             self._pass_gate()
-        if course.is_shown:
+        if course.is_by_hand:
             return frame_of(course.screen.pixels())
         frame = course.position.frame
         course.position.frame = None
@@ -223,7 +223,7 @@ class Replay(ForwardingController):
         step = self.course.newest_step
         if self.course.life.state is not State.ACTING or step is None:
             return self.frame()
-        if self.course.was_shown:
+        if self.course.was_by_hand:
             return frame_of(step.screen.pixels())
         return self.desktop.frame()
 
@@ -236,16 +236,16 @@ class Replay(ForwardingController):
         course = self.course
         started_at = clock.monotonic()
         self._arrive()
-        if course.is_shown:
+        if course.is_by_hand:
             return Settled("settled", 0.0)
         mismatch = self._pass_gate()
-        if mismatch is None and course.due and not course.is_shown:
+        if mismatch is None and course.due and not course.is_by_hand:
             self._waiter.await_effect()
         return Settled("settled", clock.monotonic() - started_at)
 
     def perform(self, action: DesktopAction) -> None:
         """Perform an action on the desktop, unless a reviewer has done so."""
-        if not self.course.was_shown:
+        if not self.course.was_by_hand:
             self.course.forget_frame()
             self.clicks.perform(action)
 
@@ -259,7 +259,7 @@ class Replay(ForwardingController):
         mismatch = self._waiter.await_gate()
         while self._ask_reviewer(mismatch):
             course.life.move(State.WAITING)
-            if course.is_shown:
+            if course.is_by_hand:
                 return None
             mismatch = self._waiter.await_gate()
         if mismatch or course.due:
@@ -273,7 +273,7 @@ class Replay(ForwardingController):
         """
         mismatch = self._waiter.watch_end()
         while self._ask_reviewer(mismatch):
-            if self.course.is_shown:
+            if self.course.is_by_hand:
                 self.course.life.move(State.WAITING)
                 return None
             mismatch = self._waiter.watch_end()

@@ -23,7 +23,7 @@ from pytest_vnc_use.desktops.external import ExternalDesktop
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.errors import RecordingError
 from pytest_vnc_use.recordings.build import Meter
-from pytest_vnc_use.recordings.drift import difference, machine_of
+from pytest_vnc_use.recordings.drift import machine_of, other_machine
 from pytest_vnc_use.recordings.format import (
     Evidence,
     Live,
@@ -358,10 +358,10 @@ FONTS = {"sans-serif": "DejaVu Sans", "serif": "DejaVu Serif"}
 
 
 def test_difference_names_what_both_know() -> None:
-    assert difference(FONTS, {"serif": "DejaVu Serif"}) == ""
+    assert other_machine(FONTS, {"serif": "DejaVu Serif"}) == ""
     recorded = {**FONTS, "xterm": "379-1", "nano": "7.2-1"}
     assert (
-        difference(recorded, {"serif": "Gelasio", "xterm": "398-1"})
+        other_machine(recorded, {"serif": "Gelasio", "xterm": "398-1"})
         == "Fonts differ from the recording's machine: serif is now Gelasio, was DejaVu"
         " Serif. This machine differs from the recording's: xterm is now 398-1, was"
         " 379-1."

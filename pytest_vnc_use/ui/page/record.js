@@ -76,7 +76,7 @@ function start(asked) {
   keys.focus({ preventScroll: true });
 }
 
-/** A place where the replay can go on: its recorded screen, and what the user may want of it. The first one is here. */
+/** A place where the replay can continue: its recorded screen, and what the user may want of it. The first one is here. */
 function due({ number, text, gate, image }, index, all) {
   const item = createElement("li");
   const controls = createElement("div", "", { className: "controls" });
