@@ -353,8 +353,8 @@ class Segment(_Identified):
         return self.claims if self.confirmed_by == "body" else (*self.claims, done)
 
     def reworded(self, task: str) -> Segment:
-        """Return the segment as it is replayed for a task with another text, whose end
-        nobody has judged.
+        """Return the segment as it is replayed for a task with another text: its end
+        was not judged for that.
         """
         former = end_state_claim(self.task)
         others = tuple(answer for answer in self.claims if answer.claim != former)
