@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import signal
 import sys
 from collections.abc import Callable
@@ -249,3 +250,49 @@ def test_claim_that_mask_covers_is_answered_by_reviewer(project: Project) -> Non
     assert "is masked" in ended.questions[0]
     assert replayed(project, "--vnc-app=" + app_of("wrong total"))[0] == 0
     assert replayed(project)[0] == 0
+
+
+@pytest.mark.slow
+def test_named_recording_is_reworded_for_all_its_tests(project: Project) -> None:
+    own = load(project.file)
+    assert own
+    key = Key.of_name("pay", project.path / "test_till.py", project.path)
+    save(key.path, own.model_copy(update={"test": key.test}))
+
+    def write(task: str, expect: object) -> None:
+        marker = f"@pytest.mark.vnc_task({task!r}, expect={expect!r}, recording='pay')"
+        tests = [f"{marker}\ndef test_{name}(): pass\n" for name in ("till", "other")]
+        project.write("test_till.py", "import pytest\n\n" + "\n".join(tests))
+
+    write("Alice pays for two apples", ["alice has paid"])
+    code, out = replayed(project)
+    assert (code, "One name is one task" in out) == (1, True), out
+    assert "answer it yourself with --vnc-record=accept" in out
+    ended = reviewed(project, "", YES, YES, options="")
+    assert (ended.code, len(ended.questions)) == (0, 2), ended.out
+    asked = [question.splitlines()[-2] for question in ended.questions]
+    assert "'alice has paid'" in asked[0]
+    assert "Alice pays for two apples" in asked[1]
+    made = load(key.path)
+    assert made
+    assert made.segments[0].task == "Alice pays for two apples"
+    again = project.run("--vnc-record=replay", "-ovnc_gate_seconds=2")
+    assert " 2 passed" in again.out, again.out
+
+
+@pytest.mark.slow
+def test_claim_without_task_is_answered_by_reviewer(project: Project) -> None:
+    shutil.rmtree(project.path / "__vnc_recordings__")
+    project.write("conftest.py", PLANS + JUDGE)
+    body = "def test_till(vnc_agent):\n    vnc_agent.verify({!r})\n"
+    project.write("test_till.py", body.format("the till is open"))
+    assert project.run("--vnc-record=auto", ONE).code == 0
+    (project.path / "conftest.py").unlink()
+    project.write("test_till.py", body.format("no apple is sold"))
+    assert "1 inconclusive" in replayed(project)[1]
+    ended = reviewed(project, "", YES)
+    assert (ended.code, len(ended.questions)) == (0, 1), ended.out
+    assert replayed(project)[0] == 0
+    made = load(project.file)
+    assert made
+    assert [answer.claim for answer in made.claims] == ["no apple is sold"]
