@@ -40,6 +40,7 @@ from suite_changes import (
     OLD,
     PASSWORD,
     Edit,
+    Flow,
 )
 from suite_user import BrowserUser, Clicked
 
@@ -132,14 +133,14 @@ class Suite:
         results, _ = session(self.repository, *options, environment=self.environment)
         return failed(results)
 
-    def by_hand(self, mode: str, tests: Sequence[str], *options: str) -> dict[str, str]:
+    def by_hand(self, mode: str, tests: Sequence[str]) -> dict[str, str]:
         """Return the tests that fail with a user at the page, each with its message."""
         if not tests:
             return {}
         user = BrowserUser(self.flows, self.clicked, self.false)
         self.users.append(user)
-        arguments = [*options, *tests]
-        return failed(user.session(self.repository, mode, arguments, self.environment))
+        command = ["-m", "pytest", f"--vnc-record={mode}", "--vnc-ui", *tests]
+        return failed(user.session(self.repository, command, self.environment))
 
     def cost(self, recorded: int) -> str:
         """Return what was done and written since the last commit, as cells."""
@@ -187,16 +188,24 @@ class Suite:
             apply(self.repository, edit)
         self.flows = {**FLOWS, **change.flows}
         due = [test for test in tests if change.tests in test]
-        asked = [test for test in due if test not in change.flows]
-        if change.rerecord:
-            first, *asked = asked
-            option = f"--vnc-rerecord={change.rerecord}"
-            self.check(name, self.by_hand("manual", [first], option))
+        for test, (gate, flow) in change.inserted.items():
+            self.check(f"{name}, edited", self.edited(test, gate, flow))
+        others = [test for test in due if test not in change.inserted]
+        asked = [test for test in others if test not in change.flows]
         again = [*self.by_hand("accept", asked), *change.flows]
         self.check(f"{name}, recorded again", self.by_hand("manual", again))
-        cost = self.cost(len(again) + bool(change.rerecord))
-        self.check(name, self.replay([*asked, *change.flows]))
+        cost = self.cost(len(again))
+        self.check(name, self.replay([*due, *change.flows]))
         return row(name, cost)
+
+    def edited(self, test: str, gate: str, flow: Flow) -> dict[str, str]:
+        """Insert steps before a gate of a test; return it, with its message, if it
+        then fails.
+        """
+        user = BrowserUser(self.flows, self.clicked, self.false, flow)
+        self.users.append(user)
+        edit = ["-m", "pytest_vnc_use.cli", "recordings", "edit", test, "--at", gate]
+        return failed(user.session(self.repository, edit, self.environment))
 
     def find(self, names: Sequence[str]) -> str:
         """Return a table of which bugs are seen, and which a user waves through."""

@@ -61,13 +61,18 @@ class BrowserUser:
 
     A difference is accepted, unless an element that the recording clicks has moved: then
     the user continues by hand. Claims are answered truthfully: those of tests in
-    `false` do not hold.
+    `false` do not hold. `inserted` is done where a replay stops for the user.
     """
 
     def __init__(
-        self, flows: Mapping[str, Flow], clicked: Clicked, false: Sequence[str]
+        self,
+        flows: Mapping[str, Flow],
+        clicked: Clicked,
+        false: Sequence[str],
+        inserted: Flow = (),
     ) -> None:
         self._flows = flows
+        self._inserted = inserted
         self._clicked = clicked
         self._false = false
         self._directory = Path()
@@ -77,27 +82,27 @@ class BrowserUser:
     def session(
         self,
         repository: Path,
-        mode: str,
-        tests: Sequence[str],
+        arguments: Sequence[str],
         environment: Mapping[str, str],
     ) -> Sequence[ItemResult]:
-        """Run pytest on the tests, and answer on its page until it ends."""
+        """Start Python with these arguments, and answer on its page until the session
+        of pytest has ended.
+        """
         # Of this session alone, so that its programs are found.
         self._directory = Path(tempfile.mkdtemp(dir=repository.parent))
         results = self._directory / "results.json"
         log = self._directory / "log.txt"
-        command = [sys.executable, "-m", "pytest", f"--vnc-results={results}"]
-        options = [f"--vnc-record={mode}", "--vnc-ui", *tests]
         env = {
             **os.environ,
             **environment,
             "CI": "",
             "TMPDIR": str(self._directory),
+            "PYTEST_ADDOPTS": f"--vnc-results={results}",
         }
         with (
             log.open("w") as output,
             subprocess.Popen(
-                [*command, *options],
+                [sys.executable, *arguments],
                 cwd=repository,
                 env=env,
                 stdin=subprocess.DEVNULL,
@@ -108,14 +113,16 @@ class BrowserUser:
             browser.new_page(viewport={"width": 1300, "height": 1000}) as page,
         ):
             try:
-                self._attend(page, process, log)
+                self._attend(page, process, log, results)
             finally:
                 process.terminate()
         if not results.exists():
             raise UserStuck(f"pytest left no results:\n{log.read_text()}")
         return read_results(results).tests
 
-    def _attend(self, page: Any, process: subprocess.Popen[bytes], log: Path) -> None:
+    def _attend(
+        self, page: Any, process: subprocess.Popen[bytes], log: Path, results: Path
+    ) -> None:
         questions: dict[str, dict[str, Any]] = {}
 
         def receive(payload: str | bytes) -> None:
@@ -138,7 +145,8 @@ class BrowserUser:
             page.wait_for_timeout(POLL_MS)
         page.goto(url[0])
         answered: set[str] = set()
-        while process.poll() is None:
+        # `recordings edit` serves its page for longer.
+        while process.poll() is None and not results.exists():
             page.wait_for_timeout(POLL_MS)
             for number in questions.keys() - answered:
                 answered.add(number)
@@ -191,7 +199,15 @@ class BrowserUser:
         is_sign_in = "password" in question["task"]
         flow = SIGN_IN if is_sign_in else self._flows[question["test"]]
         steps = [place for place, (kind, _) in enumerate(flow) if kind != "see"]
-        due = question.get("by_hand", steps)
+        if self._inserted:
+            for act in self._inserted:
+                self._act(page, question, act)
+            self._inserted = ()
+            self.answers += 1
+            page.get_by_role("button", name="Continue with it").first.click()
+            return
+        # the last place is the end
+        due = question["by_hand"][:-1] if "by_hand" in question else steps
         first = steps[-len(due)] if due else len(flow)
         for act in flow[first:]:
             self._act(page, question, act)
