@@ -285,6 +285,8 @@ class Reviewer:
             case "model" | "hand":  # it holds for this test alone
                 is_refused = bool(question.claim) or answer.kind in question.refused
                 return NO if is_refused else answer
+            case "no" if answer.text:  # no user was asked, so no later one has answered
+                return answer
             case "bug" | "no":
                 pass
             case _:

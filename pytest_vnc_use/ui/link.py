@@ -12,7 +12,7 @@ import json
 import queue
 import struct
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -283,7 +283,8 @@ def facts_of(question: Question, hide: Callable[[str], str] = str) -> dict[str, 
     return {
         "test": question.test,
         "problem": hide(question.problem),
-        "boxes": [[box.left, box.top, box.right, box.bottom] for box in question.boxes],
+        "boxes": _corners(question.boxes),
+        "masks": _corners(question.masks),
         "masked_px": question.masked_px,
         "concerned": {kind: hide(text) for kind, text in question.concerned.items()},
         "acts": [hide(act) for act in question.acts],
@@ -291,6 +292,12 @@ def facts_of(question: Question, hide: Callable[[str], str] = str) -> dict[str, 
         "claim": hide(question.claim),
         "refused": {kind: hide(why) for kind, why in question.refused.items()},
     }
+
+
+def _corners(regions: Iterable[Region]) -> list[list[int]]:
+    return [
+        [region.left, region.top, region.right, region.bottom] for region in regions
+    ]
 
 
 class Watcher:

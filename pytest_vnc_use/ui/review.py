@@ -19,6 +19,7 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from difflib import unified_diff
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -66,8 +67,13 @@ from pytest_vnc_use.runs.transcript import format_caption
 from pytest_vnc_use.types import Drift, RunStarted, StepFinished
 from pytest_vnc_use.types.actions import Point, points
 from pytest_vnc_use.ui.link import facts_of
+from pytest_vnc_use.ui.rounds import Rounds, difference_of
 
 _VERDICT = "a model's verdict"
+_NOTE = (
+    "Accept changes the one gate that CI reached in each test. Replay these then runs"
+    " the tests, up to the next difference."
+)
 _HEAD_BYTES = 1_000
 MAX_UNPACKED = 4_000_000_000
 """The most bytes that a zip of run directories may unpack to."""
@@ -204,6 +210,8 @@ class Group:
 
     drifts: list[JobDrift | Heal] = field(default_factory=list)
     question: Question | None = None
+    differences: frozenset[str] = frozenset()
+    """What `difference_of` returns of each difference; none of a heal."""
     results: dict[str, str] = field(default_factory=dict)
 
 
@@ -217,6 +225,7 @@ class CiReview:
         self.groups: dict[str, Group] = {}
         self.left_out: list[str] = []
         """Why a drift cannot be shown, a line each."""
+        self.rounds = Rounds(Path(self._temporary.name, "rounds"))
         self._directory = RunDirectory.create(
             Path(self._temporary.name, "questions"), "review"
         )
@@ -264,6 +273,10 @@ class CiReview:
                         self._add(drift)
             except (VncUseError, OSError) as exc:
                 self.left_out.append(f"{path.name}: {exc}")
+        for number, group in self.groups.items():
+            assert group.question
+            tests = chain.from_iterable(drift.tests for drift in group.drifts)
+            self.rounds.add(number, group.question, group.differences, tests)
 
     def _unpacked(self, source: Path) -> Path:
         target = Path(self._temporary.name, "runs")
@@ -292,13 +305,10 @@ class CiReview:
         if not boxes:
             self.left_out.append(f"{drift.test}: {drift.problem}")
             return
-        digest = hashlib.sha256(repr(drift.seen.shape).encode())
-        for box in boxes:
-            pixels = (
-                box.part_of(screen).tobytes() for screen in (gate.expected, drift.seen)
-            )
-            digest.update(b"".join([repr(box).encode(), *pixels]))
-        group = self.groups.setdefault(digest.hexdigest()[:16], Group())
+        differences = [difference_of(box, gate.expected, drift.seen) for box in boxes]
+        number = hashlib.sha256("".join(differences).encode()).hexdigest()[:16]
+        group = self.groups.setdefault(number, Group())
+        group.differences = frozenset(differences)
         for other in group.drifts:
             if isinstance(other, JobDrift) and other.is_at(drift):
                 other.tests += drift.tests
@@ -319,17 +329,15 @@ class CiReview:
 
     def image(self, name: str) -> Path | None:
         """Return the file of an image that a group shows."""
-        names = {
-            path.name: path
-            for group in self.groups.values()
-            if group.question
-            for path in group.question.images
-        }
-        return names.get(name)
+        for group in self.rounds.groups.values():
+            for path in group.question.images:
+                if path.name == name:
+                    return path
+        return None
 
     def facts(self) -> dict[str, Any]:
         """Return what the page shows."""
-        groups = []
+        groups = self.rounds.group_facts()
         for number, group in self.groups.items():
             assert group.question
             tests = [
@@ -344,22 +352,34 @@ class CiReview:
             images = [f"image/{path.name}" for path in group.question.images]
             facts = {
                 **facts_of(group.question),
-                "diff": group.drifts[0].diff,
+                "diff": (diff := group.drifts[0].diff),
+                "note": "" if diff else _NOTE,
                 "urls": images,
             }
             groups.append({**facts, "id": number, "about": "ci", "tests": tests})
-        return {"type": "groups", "groups": groups, "left_out": self.left_out}
+        return {
+            "type": "groups",
+            "groups": groups,
+            "rounds": self.rounds.facts(),
+            "left_out": [*self.rounds.left_out(), *self.left_out],
+        }
 
     def answer(self, number: str, kind: AnswerKind, text: str) -> None:
         """Write one answer into the recordings of a group; what was refused is noted
-        beside its test.
+        beside its test. About a group of a round, note it.
         """
+        if number not in self.groups:
+            self.rounds.answer(number, kind, text)
+            return
         group = self.groups[number]
         reviewer = Reviewer(lambda question: Answer(kind, text))
         for drift in group.drifts:
             if group.results.get(drift.test, "").startswith(("accepted", "masked")):
                 continue
-            group.results[drift.test] = self._written(drift, reviewer, kind, text)
+            result = self._written(drift, reviewer, kind, text)
+            group.results[drift.test] = result
+            if not result.startswith("refused"):
+                self.rounds.answer(number, kind, text)
 
     def _written(
         self, drift: JobDrift | Heal, reviewer: Reviewer, kind: AnswerKind, text: str

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -60,6 +61,11 @@ class PytestRunner:
         """
         wanted = [test for test in tests if not test.startswith("-")]
         self._start([*self._options, *options, *(wanted or self._paths)])
+
+    @property
+    def can_distribute(self) -> bool:
+        """Whether pytest-xdist can run several tests at once."""
+        return find_spec("xdist") is not None
 
     def collect(self) -> None:
         """List the tests, without running one."""

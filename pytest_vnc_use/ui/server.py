@@ -25,6 +25,7 @@ from pytest_vnc_use.recordings.store import first_gate
 from pytest_vnc_use.ui.approve import WaitingRuns
 from pytest_vnc_use.ui.commits import CommitReview
 from pytest_vnc_use.ui.review import CiReview
+from pytest_vnc_use.ui.rounds import Rounds
 from pytest_vnc_use.ui.runner import PytestRunner
 
 try:
@@ -252,11 +253,37 @@ class Desk:
             "tests": list(self.tests.values()),
             "questions": open_questions,
             "can_run": self.runner is not None,
+            "can_distribute": self.runner is not None and self.runner.can_distribute,
         }
         return json.dumps({"type": "state", **state, **self._session()})
 
     def _send_session(self) -> None:
-        self.broadcast({"type": "session", **self._session()})
+        session = self._session()
+        rounds = self._rounds
+        if rounds and rounds.replayed and not session["is_running"]:
+            rounds.end(self.tests)
+            self._send_groups()
+        self.broadcast({"type": "session", **session})
+
+    @property
+    def _rounds(self) -> Rounds | None:
+        return self.review.rounds if isinstance(self.review, CiReview) else None
+
+    def _send_groups(self) -> None:
+        if self.review:
+            self.broadcast(self.review.facts())
+
+    def _start_round(self, rounds: Rounds, runner: PytestRunner, at_once: int) -> None:
+        """Replay the tests that may come further now, with nobody waited for."""
+        tests = rounds.start()
+        for test in tests:
+            self._change(self._test(test), state="", triage="", message="")
+        options = ["--vnc-record=accept"]
+        if at_once > 1:
+            options += ["-n", str(at_once)]
+        runner.run(tests, options)
+        self._send_groups()
+        self._send_session()
 
     def _session(self) -> dict[str, Any]:
         is_running = bool(self.sessions) or bool(self.runner and self.runner.is_running)
@@ -291,6 +318,10 @@ class Desk:
                 options = [ACCEPT] if message.get("accept") else []
                 self.runner.run([str(test) for test in message["tests"]], options)
                 self._send_session()
+            case "replay" if self.runner and not self.runner.is_running:
+                if self._rounds and self._rounds.due:
+                    at_once = int(message["at_once"])
+                    self._start_round(self._rounds, self.runner, at_once)
             case "stop":
                 if self.runner and self.runner.is_running:
                     self.runner.stop()
@@ -347,14 +378,14 @@ class Desk:
     async def _answer(self, number: str, answer: dict[str, Any]) -> None:
         if (
             isinstance(self.review, CiReview)
-            and number in self.review.groups
+            and number in self.review.rounds.groups
             and answer["kind"] in _ANSWERS_TO_REVIEW
         ):
             async with self._reviewing:  # two pages may answer
                 await asyncio.to_thread(
                     self.review.answer, number, answer["kind"], answer["text"]
                 )
-            self.broadcast(self.review.facts())
+            self._send_groups()
             return
         websocket, question = self.questions.pop(number, (None, None))
         if question is None:
@@ -492,6 +523,15 @@ class Desk:
                         "type": "tests",
                         "tests": [self.tests[test] for test in message["tests"]],
                     }
+                )
+            case "question" if (
+                self._rounds and self._rounds.replayed and "about" not in message
+            ):
+                answer = self._rounds.ask(message)
+                reply = {"kind": answer.kind, "text": answer.text, "id": message["id"]}
+                self._send_groups()
+                asyncio.create_task(  # noqa: RUF006  # ends soon
+                    _send(websocket, {"type": "answer", **reply})
                 )
             case "question":
                 self.questions[message["id"]] = websocket, message

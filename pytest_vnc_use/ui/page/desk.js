@@ -1,12 +1,12 @@
 import { fillDiff, renderApprovals, renderResult, showAll } from "./approve.js";
 import { renderClaim, renderRecord } from "./record.js";
-import { renderGroups } from "./review.js";
+import { canAccept, nextOpen, renderGroups, renderRounds } from "./review.js";
 import { crop, drawFrame, listSteps, screenOf, show } from "./screens.js";
 
 const $ = (id) => document.getElementById(id);
 const tests = new Map();
 const questions = new Map();
-const session = { can_run: false, is_running: false, is_paused: false, problem: "" };
+const session = { can_run: false, can_distribute: false, is_running: false, is_paused: false, problem: "" };
 const STARTS = "its desktop and program start, please wait"; // what a test does before its first task
 let selected = "";
 let socket = null;
@@ -155,6 +155,7 @@ function render() {
   renderChoice(open.find(({ about }) => about === "choice"));
   renderQuestion();
   renderGroups(ci, session.can_run && !session.is_running, (id) => { chosen = id; schedule(); }, (ids) => send({ type: "run", tests: ids, accept: true }));
+  renderRounds(ci.rounds, session.can_run && !session.is_running, session.can_distribute, (count) => { followsRunning = true; send({ type: "replay", at_once: count }); });
   const approvals = open.filter(({ about }) => about === "approval");
   renderApprovals(approvals, (id, kind) => send({ type: "answer", id, kind }));
   if (focused && document.activeElement === document.body) { // its list was rendered again
@@ -270,7 +271,7 @@ function renderQuestion() {
   if ($("question").dataset.id === question.id) return;
   $("question").dataset.id = question.id;
   const isOfCommit = question.about === "commit"; // no user answers
-  const isOfCi = isOfCommit || question.about === "ci";
+  const isOfCi = isOfCommit || question.about === "ci" || question.about === "round";
   const isHeal = Boolean(question.diff);
   $("question-heading").textContent = question.claim ? `Does this hold now: ${question.claim}` : isHeal ? "A model continued this test in CI" : isOfCommit ? "The recorded screen changed" : "The screen differs from its recording";
   $("question-diff").hidden = !isHeal;
@@ -305,7 +306,7 @@ function renderQuestion() {
     answer(kind).hidden = isOfCi || Boolean(question.claim);
     answer(kind).disabled = kind in question.refused;
   }
-  $("question-refused").textContent = isOfCi || question.claim ? "" : rejected.map(([kind, why]) => `${answer(kind).textContent}: ${why}.`).join(" ");
+  $("question-refused").textContent = isOfCi || question.claim ? (question.note ?? "") : rejected.map(([kind, why]) => `${answer(kind).textContent}: ${why}.`).join(" ");
   $("bug").hidden = true;
   $("bug-text").value = "";
   $("question").setAttribute("closedby", isOfCi ? "closerequest" : "none"); // a second Escape closes despite `oncancel`
@@ -370,8 +371,41 @@ $("question").oncancel = (event) => { // a question of a test that waits is answ
   $("later").onclick();
 };
 setInterval(() => $("pair").classList.toggle("off"), 600);
+
+/** Accept the group that is selected, in the dialog or by the focus, and go to the next; or ask what the bug is. */
+function answerGroup(key) {
+  const isShown = $("question").open;
+  const id = isShown ? $("question").dataset.id : document.activeElement?.closest("#groups > li")?.dataset.key?.slice("group ".length);
+  const group = ci.groups.find((each) => each.id === id && each.about !== "commit");
+  const next = nextOpen(ci.groups, id);
+  if (isShown && !group) return; // a test that waits is answered by a button
+  if (!group) return focusGroup(next?.id);
+  if (key === "b" || (group.diff && !isShown)) { // what a model did is read before it is accepted
+    chosen = id;
+    render();
+    if (key === "b") document.querySelector('[data-answer="bug"]').click();
+    return;
+  }
+  if (!canAccept(group)) return;
+  send({ type: "answer", id, kind: "accept", text: "" });
+  if (isShown) chosen = next?.id ?? "";
+  else focusGroup(next?.id);
+  schedule();
+}
+
+function focusGroup(id) {
+  document.querySelector(`#groups > li[data-key="group ${id}"]`)?.focus();
+}
+
 document.onkeydown = (event) => {
-  if (event.target.matches("input, textarea") || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+  if (event.target.matches("input, textarea") || event.ctrlKey || event.metaKey || event.altKey) return;
+  const isOfGroup = $("question").open || !document.querySelector("dialog[open]");
+  if (isOfGroup && (event.key === "a" || event.key === "b")) {
+    event.preventDefault(); // else the letter is typed into the text of a bug
+    answerGroup(event.key);
+    return;
+  }
+  if (document.querySelector("dialog[open]")) return;
   if (event.key === "p") $("pause").click();
   if (event.key === "n") $("next").click();
 };

@@ -6,6 +6,31 @@ import { crop } from "./screens.js";
 
 const $ = (id) => document.getElementById(id);
 
+const isAccepted = ({ result }) => /^(accepted|masked)/.test(result);
+export const canAccept = (group) => !group.moved.length && !group.tests.every(isAccepted);
+const isOpen = ({ about, tests }) => about !== "commit" && tests.some(({ result }) => !result);
+
+/** Return the first group without an answer after another one, else the first; undefined if there is none. */
+export function nextOpen(groups, id) {
+  const number = groups.findIndex((group) => group.id === id);
+  return [...groups.slice(number + 1), ...groups.slice(0, Math.max(number, 0))].find(isOpen);
+}
+
+/** Show how far the rounds are; `start` starts the next one, with so many tests at once. */
+export function renderRounds(rounds, canReplay, canDistribute, start) {
+  $("rounds").hidden = !rounds;
+  if (!rounds) return;
+  const { number, is_running, due, passed, left, bugs } = rounds;
+  const round = is_running ? `Round ${number} runs. ` : number ? `After round ${number}: ` : "";
+  const counts = [`${passed} ${passed === 1 ? "test passes" : "tests pass"} now`, `${left} left`, `${bugs} with a bug`];
+  $("rounds-text").textContent = `${round}${counts.join(", ")}.`;
+  $("replay-these").textContent = due ? `Replay these (${due} ${due === 1 ? "test" : "tests"})` : "Replay these";
+  $("replay-these").disabled = !canReplay || !due;
+  $("at-once").disabled = !canDistribute;
+  $("no-xdist").hidden = canDistribute;
+  $("replay-these").onclick = () => start(canDistribute ? Math.max(1, Math.trunc($("at-once").valueAsNumber) || 1) : 1);
+}
+
 /** Show the groups; `choose` opens the question of a group, `replay` runs its tests here. */
 export function renderGroups({ groups, left_out, revisions = "", texts = [] }, canReplay, choose, replay) {
   $("ci").hidden = !groups.length && !left_out.length && !revisions;
@@ -29,13 +54,18 @@ function text({ test, diff, accepted }) {
 
 function card(group, canReplay, choose, replay) {
   const item = createElement("li");
-  const shot = createElement("div");
-  shot.className = "shot";
-  const image = Object.assign(new Image(), { src: group.urls[1], alt: "what the run showed", onload: () => crop(image, group.boxes, false, group.boxes) });
-  shot.append(image);
+  const shots = createElement("div");
+  shots.className = "shots";
+  if (group.about === "commit") shots.append(shot(group, 1, "what the run showed"));
+  else {
+    item.tabIndex = 0; // so that a key can answer it
+    item.dataset.key = `group ${group.id}`;
+    shots.append(figure(shot(group, 0, "the recorded screen"), "recorded"), figure(shot(group, 1, "what the run showed"), "now"));
+  }
   const facts = createElement("div");
-  const count = group.tests.length;
-  facts.append(createElement("h3", group.diff ? "1 test that a model continued" : `${count} ${group.about === "commit" ? "screen" : "test"}${count === 1 ? "" : "s"}`), createElement("p", group.problem));
+  facts.className = "facts";
+  facts.append(createElement("h3", heading(group)), createElement("p", group.problem));
+  facts.append(...group.acts.map((act) => createElement("p", `The recording acts there: ${act}`)));
   const tests = createElement("ul");
   tests.append(...group.tests.map(({ test, result }) => createElement("li", result ? `${test}: ${result}` : test)));
   const controls = createElement("div");
@@ -43,10 +73,10 @@ function card(group, canReplay, choose, replay) {
   const review = createElement("button", group.about === "commit" ? "Look…" : "Review…");
   review.onclick = () => choose(group.id);
   review.dataset.key = `review ${group.id}`;
-  review.disabled = group.tests.every(({ result }) => /^(accepted|masked)/.test(result));
+  review.disabled = group.tests.every(isAccepted);
   controls.append(review);
-  const accepted = group.tests.filter(({ result }) => /^(accepted|masked)/.test(result)).flatMap(({ replayed }) => replayed);
-  if (accepted.length) {
+  const accepted = group.tests.filter(isAccepted).flatMap(({ replayed }) => replayed);
+  if (accepted.length && group.about === "ci") {
     const again = createElement("button", "Replay here");
     again.title = "Replay these tests on this machine, and ask about what comes after that gate";
     again.disabled = !canReplay;
@@ -55,8 +85,31 @@ function card(group, canReplay, choose, replay) {
     controls.append(again);
   }
   facts.append(tests, controls);
-  item.append(shot, facts);
+  item.append(shots, facts);
   return item;
+}
+
+function heading(group) {
+  const count = group.tests.length;
+  const tests = `${count} ${group.about === "commit" ? "screen" : "test"}${count === 1 ? "" : "s"}`;
+  if (group.claim) return `Does this hold now: ${group.claim} (${tests}, round ${group.round})`;
+  if (group.diff) return "1 test that a model continued";
+  return group.about === "round" ? `${tests}, round ${group.round}` : tests;
+}
+
+/** An image of a group, cut to its differences. */
+function shot(group, number, alt) {
+  const element = createElement("div");
+  element.className = "shot";
+  const image = Object.assign(new Image(), { src: group.urls[number], alt, onload: () => crop(image, group.boxes, false, group.boxes) });
+  element.append(image);
+  return element;
+}
+
+function figure(content, caption) {
+  const element = createElement("figure");
+  element.append(createElement("figcaption", caption), content);
+  return element;
 }
 
 function createElement(name, text = "") {

@@ -1,0 +1,355 @@
+"""The rounds of `cua-vnc ui --review`: after another version of a program, two tests are
+replayed until each difference was accepted, or called a bug.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pytest_vnc_use.backends.pixels import encode_png
+from pytest_vnc_use.recordings.accept import Answer, Question
+from pytest_vnc_use.recordings.images import Pixels
+from pytest_vnc_use.types import Region
+from pytest_vnc_use.ui.link import facts_of
+from pytest_vnc_use.ui.review import CiReview
+from pytest_vnc_use.ui.rounds import UNANSWERED, Rounds
+from pytest_vnc_use.ui.runner import PytestRunner
+from support.desks import Served
+from support.forked_python import made_once, run_python
+from support.paths import PROGRAMS, TESTS
+from support.vnc_servers import require_package
+
+require_package("starlette")
+LONG_MS = 120_000
+PRESSES = """
+import pytest
+
+@pytest.mark.vnc_task("Press one, then two", expect=None)
+def test_press(vnc_agent): pass
+
+@pytest.mark.vnc_task("Press one, then two", expect=None)
+def test_again(vnc_agent): pass
+"""
+CLAIMS = """
+import pytest
+
+@pytest.mark.vnc_task("Press one, then two", expect=None)
+@pytest.mark.parametrize("name", ["press", "again"])
+def test_it(vnc_agent, name):
+    vnc_agent.verify("the title is right")
+"""
+CONFTEST = """
+import pytest
+from pytest_vnc_use.planners import finish
+from pytest_vnc_use.types import Click
+from support.judges import Says
+
+STEPS = [Click(80, 100), Click(80, 180)]
+
+@pytest.fixture
+def vnc_planner():
+    return lambda observation: STEPS[len(observation.turns)] if len(observation.turns) < 2 else finish()
+
+@pytest.fixture
+def vnc_judge():
+    return Says(region=None)
+"""
+
+
+def options(*texts: str) -> list[str]:
+    clicks = Path("clicks.txt").absolute()
+    program = [sys.executable, str(PROGRAMS / "counter.py"), f"--clicks={clicks}"]
+    return [
+        "-p",
+        "no:pytest-vnc",
+        "-p",
+        "no:cacheprovider",
+        "--vnc-server=qt",
+        f"--vnc-app={shlex.join([*program, *texts])}",
+        "--vnc-screen-size=400x300",
+        "-ovnc_gate_seconds=1",
+    ]
+
+
+def run(mode: str, *texts: str, ci: str = "") -> str:
+    """Return the last line of a session with the program that has these texts."""
+    environment = {"VNC_USE_REHEARSE": "0", **os.environ, "CI": ci}
+    command = ["pytest", f"--vnc-record={mode}", *options(*texts)]
+    done = run_python(*command, cwd=Path.cwd(), env=environment, timeout=400)
+    return done.stdout.splitlines()[-1]
+
+
+def clicks() -> list[str]:
+    return Path("clicks.txt").read_text("utf-8").split()
+
+
+NEW_TITLE = "--title=Counter 2"
+NEW_TEXTS = (NEW_TITLE, "--one=the first")
+
+
+@pytest.fixture
+def recorded(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Recordings of two tests in the working directory."""
+    tests = request.param
+
+    def record(directory: Path) -> Path:
+        monkeypatch.chdir(directory)
+        Path("test_counter.py").write_text(tests)
+        Path("conftest.py").write_text(CONFTEST)
+        Path("pytest.ini").write_text("[pytest]\n")
+        assert " 2 passed" in run("auto")
+        shutil.rmtree("runs")
+        return directory
+
+    path = os.pathsep.join([str(TESTS), *sys.path])
+    monkeypatch.setenv("PYTHONPATH", path)
+    name = "counter_claims" if tests == CLAIMS else "counter"
+    once = made_once(tmp_path_factory, name, record)
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(once, tmp_path, dirs_exist_ok=True)
+    Path("clicks.txt").unlink(missing_ok=True)
+
+
+@pytest.fixture
+def reviewed(
+    recorded: None, served: Served, browser: Any
+) -> Iterator[Callable[..., Any]]:
+    """`reviewed(*texts)`: the page that reviews a CI job with the program that has
+    these texts.
+    """
+    open_pages: list[Any] = []
+
+    def review(*texts: str) -> Any:
+        assert " 2 failed" in run("replay", *texts, ci="true")
+        Path("clicks.txt").unlink(missing_ok=True)
+        runner = PytestRunner([], options(*texts))
+        runner.connect(served.server.session_url, served.desk.session_token)
+        served.desk.runner = runner
+        served.desk.review = CiReview(Path("runs"))
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        open_pages.append(page)
+        page.goto(served.server.url)
+        return page
+
+    yield review
+    for page in open_pages:
+        page.close()
+    assert served.desk.runner
+    served.desk.runner.close()
+    assert served.desk.review
+    served.desk.review.close()
+
+
+def replay(page: Any, number: int, result: str) -> None:
+    """Replay on the page what is due, and wait for the result of that round."""
+    page.get_by_role("button", name="Replay these (2 tests)").click()
+    page.get_by_text(f"After round {number}: {result}").wait_for(timeout=LONG_MS)
+
+
+@pytest.mark.desktop
+@pytest.mark.browser
+@pytest.mark.slow
+@pytest.mark.parametrize("recorded", [PRESSES], indirect=True)
+def test_rounds_accepted_by_key_make_tests_pass(
+    reviewed: Callable[..., Any], violations: Callable[[Any], int]
+) -> None:
+    page = reviewed(*NEW_TEXTS)
+    page.get_by_text("0 tests pass now, 2 left, 0 with a bug.").wait_for()
+    cards = page.locator("#groups > li")
+    assert cards.count() == 1
+    assert page.get_by_role("button", name="Replay these").is_disabled()
+    page.keyboard.press("a")  # no difference is selected yet
+    assert cards.first.evaluate("card => card === document.activeElement")
+    page.keyboard.press("a")
+    replay(page, 1, "0 tests pass now, 2 left")
+    assert clicks() == ["one", "one"], "what nobody accepted is not acted on"
+    assert cards.count() == 2
+    assert "2 tests, round 1" in cards.first.inner_text()
+    assert violations(page) == 0
+    cards.first.get_by_role("button", name="Review…").click()
+    page.get_by_text("Accept and Mask write nothing yet").wait_for()
+    page.keyboard.press("a")
+    page.get_by_role("dialog").wait_for(state="hidden")
+    page.get_by_role("spinbutton", name="at once").fill("2")
+    replay(page, 2, "2 tests pass now, 0 left, 0 with a bug.")
+    assert clicks().count("two") == 2
+    assert " 2 passed" in run("replay", *NEW_TEXTS)
+
+
+@pytest.mark.desktop
+@pytest.mark.browser
+@pytest.mark.slow
+@pytest.mark.parametrize("recorded", [PRESSES], indirect=True)
+def test_bug_ends_rounds_of_its_tests(reviewed: Callable[..., Any]) -> None:
+    page = reviewed(*NEW_TEXTS)
+    page.get_by_role("button", name="Review…").click()
+    page.get_by_text("Accept changes the one gate that CI reached").wait_for()
+    page.get_by_role("button", name="Accept: the screen now is right").click()
+    replay(page, 1, "0 tests pass now, 2 left")
+    page.locator("#groups > li").first.focus()
+    page.keyboard.press("b")
+    page.keyboard.type("a bad status")
+    page.keyboard.press("Enter")
+    page.get_by_text("0 tests pass now, 0 left, 2 with a bug.").wait_for()
+    page.get_by_text("test_again: a bug: a bad status").wait_for()
+    assert page.get_by_role("button", name="Replay these").is_disabled()
+
+
+@pytest.mark.desktop
+@pytest.mark.browser
+@pytest.mark.slow
+@pytest.mark.parametrize("recorded", [CLAIMS], indirect=True)
+def test_claim_is_shown_once_for_equal_screens(reviewed: Callable[..., Any]) -> None:
+    page = reviewed(NEW_TITLE)
+    page.locator("#groups > li").first.focus()
+    page.keyboard.press("a")
+    replay(page, 1, "0 tests pass now, 2 left")
+    cards = page.locator("#groups > li")
+    assert cards.count() == 2
+    title = "Does this hold now: the title is right (2 tests, round 1)"
+    assert cards.first.get_by_role("heading").inner_text() == title
+    cards.first.get_by_role("button", name="Review…").click()
+    page.get_by_role("button", name="Yes, it holds").click()
+    replay(page, 2, "2 tests pass now")
+    assert " 2 passed" in run("replay", NEW_TITLE)
+
+
+SCREEN = np.full((100, 200), 0xFFFFFF, np.uint32)
+TITLE, STATUS = Region(10, 10, 30, 20), Region(10, 70, 40, 80)
+OFFERED = {"mask": "all 3 gates", "mask_gate": "s2"}
+
+
+def painted(*regions: Region, colour: int = 0x2070B0) -> Pixels:
+    screen = SCREEN.copy()
+    for region in regions:
+        region.part_of(screen)[:] = colour
+    return screen
+
+
+def asked(now: Pixels, *boxes: Region, test: str = "test_it", **more: Any) -> Any:
+    """Return a question as a session sends it."""
+    image = Path("image.png")
+    question = Question(test, "it differs", boxes, (image, image, image), **more)
+    images = [
+        b64encode(encode_png(screen)).decode() for screen in (SCREEN, now, painted())
+    ]
+    return {"images": images, **facts_of(question)}
+
+
+@pytest.fixture
+def rounds(tmp_path: Path) -> Rounds:
+    return Rounds(tmp_path / "rounds")
+
+
+def name_of(rounds: Rounds, number: int) -> str:
+    return [*rounds.groups][number]
+
+
+def shown(rounds: Rounds) -> Any:
+    """Return what the page shows of the group that was added last."""
+    name = name_of(rounds, -1)
+    return next(facts for facts in rounds.group_facts() if facts["id"] == name)
+
+
+def test_action_that_was_not_shown_is_asked_about(rounds: Rounds) -> None:
+    rounds.start()
+    question = asked(painted(TITLE), TITLE, acts=("step 1, click at (20, 15)",))
+    assert rounds.ask(question) == UNANSWERED
+    (number,) = rounds.groups
+    rounds.answer(number, "accept", "")
+    assert rounds.ask(question) == Answer("accept")
+    assert rounds.ask(asked(painted(TITLE), TITLE)) == Answer("accept")
+    other = asked(painted(TITLE), TITLE, acts=("step 2, click at (25, 15)",))
+    assert rounds.ask(other) == UNANSWERED
+    assert shown(rounds)["acts"] == ["step 2, click at (25, 15)"]
+    rounds.answer(name_of(rounds, 1), "accept", "")
+    assert rounds.ask(other) == Answer("accept")
+
+
+def test_only_new_difference_of_question_is_grouped(rounds: Rounds) -> None:
+    rounds.start()
+    rounds.ask(asked(painted(TITLE), TITLE, concerned=OFFERED))
+    rounds.answer(name_of(rounds, 0), "accept", "")
+    both = asked(painted(TITLE, STATUS), TITLE, STATUS, concerned=OFFERED)
+    assert rounds.ask(both) == UNANSWERED
+    rounds.ask(asked(painted(STATUS), STATUS, test="test_other", concerned=OFFERED))
+    group = shown(rounds)
+    assert len(rounds.groups) == 2
+    assert [test["test"] for test in group["tests"]] == ["test_it", "test_other"]
+    assert group["boxes"] == [[10, 70, 40, 80]]
+    assert group["concerned"] == {}, "a mask would hide what was accepted too"
+    rounds.answer(name_of(rounds, 1), "bug", "a bad status")
+    assert rounds.ask(both) == Answer("bug", "a bad status")
+    assert rounds.ask(asked(painted(TITLE), TITLE)) == Answer("accept")
+
+
+def test_moved_target_is_never_accepted(rounds: Rounds) -> None:
+    rounds.start()
+    question = asked(painted(TITLE), TITLE, moved=("the target of step 1",))
+    rounds.ask(question)
+    rounds.answer(name_of(rounds, 0), "accept", "")
+    rounds.ask(asked(painted(TITLE), TITLE))
+    rounds.answer(name_of(rounds, 1), "accept", "")
+    assert rounds.ask(question) == UNANSWERED
+
+
+@pytest.mark.parametrize("kind", ["mask", "mask_gate"])
+def test_mask_holds_for_what_it_shows_next(rounds: Rounds, kind: Any) -> None:
+    rounds.start()
+    clock = replace(TITLE, right=60)
+    more = {"masks": (clock,), "concerned": OFFERED}
+    rounds.ask(asked(painted(TITLE), TITLE, **more))
+    rounds.answer(name_of(rounds, 0), kind, "")
+    later = painted(clock, colour=0xC02020)
+    assert rounds.ask(asked(later, clock, **more)) == Answer(kind)
+    assert rounds.ask(asked(later, clock)) == UNANSWERED, "no mask is offered"
+    other = asked(later, clock, test="test_other", **more)
+    assert rounds.ask(other) == UNANSWERED
+    outside = asked(painted(STATUS), STATUS, **more)
+    assert rounds.ask(outside) == UNANSWERED
+
+
+def test_claims_and_screens_are_answered_apart(rounds: Rounds) -> None:
+    rounds.start()
+    first = asked(painted(TITLE), TITLE, claim="it is a title")
+    rounds.ask(asked(painted(TITLE), TITLE))
+    rounds.answer(name_of(rounds, 0), "accept", "")
+    assert rounds.ask(first) == UNANSWERED
+    assert rounds.ask({**first, "test": "test_other"}) == UNANSWERED
+    assert shown(rounds)["claim"] == "it is a title"
+    assert len(shown(rounds)["tests"]) == 2
+    second = asked(painted(TITLE), TITLE, claim="it is blue")
+    third = asked(painted(TITLE, STATUS), TITLE, STATUS, claim="it is a title")
+    rounds.answer(name_of(rounds, 1), "accept", "")
+    assert rounds.ask(first) == Answer("accept")
+    assert rounds.ask(second) == rounds.ask(third) == UNANSWERED
+    assert len(rounds.groups) == 4
+
+
+def test_test_that_failed_otherwise_is_left_out(rounds: Rounds) -> None:
+    rounds.start()
+    for name in ("test_it", "test_stopped"):
+        rounds.ask(asked(painted(TITLE), TITLE, test=name))
+    ended = {"state": "failed", "triage": "inconclusive", "message": "drift"}
+    rounds.end({"test_it": ended, "test_stopped": {"state": ""}})
+    rounds.answer(name_of(rounds, 0), "accept", "")
+    assert rounds.start() == ["test_it"]
+    rounds.end({"test_it": {**ended, "state": "error", "message": "no desktop"}})
+    assert rounds.left_out() == ["test_it: no desktop"]
+    assert rounds.due == []
