@@ -126,10 +126,10 @@ class RoundGroup:
         return False
 
     def is_part_of(self, asked: Asked) -> bool:
-        """Return whether a question has all differences of this group; of a claim, the
-        same ones.
+        """Return whether a question has all differences of this group, which are none of
+        what a model did in CI; of a claim, the same ones.
         """
-        if asked.facts["claim"]:
+        if asked.facts["claim"] or not self.differences:
             return self.differences == asked.differences
         return self.differences <= asked.differences
 

@@ -274,7 +274,7 @@ class Desk:
             self.broadcast(self.review.facts())
 
     def _start_round(self, rounds: Rounds, runner: PytestRunner, at_once: int) -> None:
-        """Replay the tests that may come further now, with nobody waited for."""
+        """Replay the tests that may come further now; no user is asked."""
         tests = rounds.start()
         for test in tests:
             self._change(self._test(test), state="", triage="", message="")

@@ -196,8 +196,13 @@ def test_rounds_accepted_by_key_make_tests_pass(
 @pytest.mark.browser
 @pytest.mark.slow
 @pytest.mark.parametrize("recorded", [PRESSES], indirect=True)
-def test_bug_ends_rounds_of_its_tests(reviewed: Callable[..., Any]) -> None:
+def test_bug_ends_rounds_of_its_tests(
+    reviewed: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "xdist", None)  # as where it is not installed
     page = reviewed(*NEW_TEXTS)
+    page.get_by_text("More than one at once needs pytest-xdist").wait_for()
+    assert page.get_by_role("spinbutton", name="at once").is_disabled()
     page.get_by_role("button", name="Review…").click()
     page.get_by_text("Accept changes the one gate that CI reached").wait_for()
     page.get_by_role("button", name="Accept: the screen now is right").click()
@@ -224,7 +229,8 @@ def test_claim_is_shown_once_for_equal_screens(reviewed: Callable[..., Any]) -> 
     assert cards.count() == 2
     title = "Does this hold now: the title is right (2 tests, round 1)"
     assert cards.first.get_by_role("heading").inner_text() == title
-    cards.first.get_by_role("button", name="Review…").click()
+    cards.first.focus()
+    page.keyboard.press("a")
     page.get_by_role("button", name="Yes, it holds").click()
     replay(page, 2, "2 tests pass now")
     assert " 2 passed" in run("replay", NEW_TITLE)
@@ -353,3 +359,15 @@ def test_test_that_failed_otherwise_is_left_out(rounds: Rounds) -> None:
     rounds.end({"test_it": {**ended, "state": "error", "message": "no desktop"}})
     assert rounds.left_out() == ["test_it: no desktop"]
     assert rounds.due == []
+
+
+def test_bug_of_model_in_ci_is_of_no_screen(rounds: Rounds, tmp_path: Path) -> None:
+    image = tmp_path / "image.png"
+    heal = Question("test_it", "it was healed", (), (image, image, image))
+    rounds.add("heal 1", heal, (), ["test_it"])
+    rounds.answer("heal 1", "bug", "it moved")
+    assert rounds.facts()["bugs"] == 1
+    rounds.answer("heal 1", "accept", "")
+    assert rounds.start() == ["test_it"]
+    rounds.answer("heal 1", "bug", "it moved")
+    assert rounds.ask(asked(painted(TITLE), TITLE)) == UNANSWERED

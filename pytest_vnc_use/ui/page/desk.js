@@ -380,7 +380,8 @@ function answerGroup(key) {
   const next = nextOpen(ci.groups, id);
   if (isShown && !group) return; // a test that waits is answered by a button
   if (!group) return focusGroup(next?.id);
-  if (key === "b" || (group.diff && !isShown)) { // what a model did is read before it is accepted
+  const isRead = group.claim || group.diff; // before it is accepted
+  if (key === "b" || (isRead && !isShown)) {
     chosen = id;
     render();
     if (key === "b") document.querySelector('[data-answer="bug"]').click();

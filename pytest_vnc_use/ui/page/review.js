@@ -52,8 +52,13 @@ function text({ test, diff, accepted }) {
   return item;
 }
 
+/** Return the card of a group; one that is as before stays, with its images. */
 function card(group, canReplay, choose, replay) {
+  const known = JSON.stringify([group, canReplay]);
+  const before = [...$("groups").children].find((item) => item.dataset.facts === known);
+  if (before) return before;
   const item = createElement("li");
+  item.dataset.facts = known;
   const shots = createElement("div");
   shots.className = "shots";
   if (group.about === "commit") shots.append(shot(group, 1, "what the run showed"));
