@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from difflib import unified_diff
 from itertools import chain
@@ -364,12 +364,19 @@ class CiReview:
             "left_out": [*self.rounds.left_out(), *self.left_out],
         }
 
-    def answer(self, number: str, kind: AnswerKind, text: str) -> None:
+    def answer(
+        self,
+        number: str,
+        kind: AnswerKind,
+        text: str,
+        shown: Collection[str] | None = None,
+    ) -> None:
         """Write one answer into the recordings of a group; what was refused is noted
-        beside its test. About a group of a round, note it.
+        beside its test. About a group of a round, note it, with the actions that were
+        `shown`.
         """
         if number not in self.groups:
-            self.rounds.answer(number, kind, text)
+            self.rounds.answer(number, kind, text, shown)
             return
         group = self.groups[number]
         reviewer = Reviewer(lambda question: Answer(kind, text))

@@ -164,6 +164,8 @@ class LastReplay:
     @property
     def is_bug(self) -> bool:
         """Whether the product has a bug, as the test or a reviewer says."""
+        if self.state == "passed":
+            return False
         return self.triage == "product" or any(
             stop.kind == "bug" for stop in self.stops
         )
@@ -325,12 +327,23 @@ class Rounds:
         recorded, now, difference = files
         return recorded, now, difference
 
-    def answer(self, name: str, kind: AnswerKind, text: str) -> None:
-        """Note a reviewer's answer about a group; nothing is written."""
+    def answer(
+        self,
+        name: str,
+        kind: AnswerKind,
+        text: str,
+        shown: Collection[str] | None = None,
+    ) -> None:
+        """Note a reviewer's answer about a group; nothing is written. Where the page has
+        not `shown` an action that another test would perform there, it is not answered.
+        """
         group = self.groups[name]
-        is_refused = kind == "accept" and bool(group.question.moved)
+        question = group.question
+        is_refused = kind == "accept" and bool(question.moved)
         if kind in MASKING:
-            is_refused = kind not in group.question.concerned
+            is_refused = kind not in question.concerned
+        if kind in _ACCEPTING and shown is not None:
+            is_refused |= not set(question.acts).issubset(shown)
         if not is_refused:
             group.answer = Answer(kind, text)
 

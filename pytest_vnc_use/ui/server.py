@@ -337,7 +337,7 @@ class Desk:
             case "edit" if self.runner and not self.runner.is_running:
                 self.edit(str(message["test"]))
             case "answer":
-                await self._answer(message["id"], {"text": "", **message})
+                await self._answer(message["id"], {"text": "", "acts": [], **message})
             case "input" if asker := self.questions.get(message["id"], (None, None))[0]:
                 await _send(asker, message)
             case "whole":
@@ -383,7 +383,11 @@ class Desk:
         ):
             async with self._reviewing:  # two pages may answer
                 await asyncio.to_thread(
-                    self.review.answer, number, answer["kind"], answer["text"]
+                    self.review.answer,
+                    number,
+                    answer["kind"],
+                    answer["text"],
+                    answer["acts"],
                 )
             self._send_groups()
             return

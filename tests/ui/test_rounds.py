@@ -284,8 +284,12 @@ def test_action_that_was_not_shown_is_asked_about(rounds: Rounds) -> None:
     other = asked(painted(TITLE), TITLE, acts=("step 2, click at (25, 15)",))
     assert rounds.ask(other) == UNANSWERED
     assert shown(rounds)["acts"] == ["step 2, click at (25, 15)"]
-    rounds.answer(name_of(rounds, 1), "accept", "")
-    assert rounds.ask(other) == Answer("accept")
+    late = asked(painted(TITLE), TITLE, acts=("step 3, click at (12, 12)",))
+    assert rounds.ask(late) == UNANSWERED, "it joins the group that a page shows"
+    rounds.answer(name_of(rounds, 1), "accept", "", other["acts"])
+    assert rounds.ask(other) == UNANSWERED
+    rounds.answer(name_of(rounds, 1), "accept", "", shown(rounds)["acts"])
+    assert rounds.ask(other) == rounds.ask(late) == Answer("accept")
 
 
 def test_only_new_difference_of_question_is_grouped(rounds: Rounds) -> None:

@@ -12,6 +12,7 @@ let selected = "";
 let socket = null;
 let ci = { groups: [], left_out: [] };
 let finished = ""; // what the page says once the command has ended
+let acts = []; // what the dialog says that the recording does there
 let chosen = ""; // the group of CI's drifts that the dialog shows
 let followsRunning = true; // the large screen shows the newest running test until the user selects one
 
@@ -278,8 +279,9 @@ function renderQuestion() {
   fillDiff($("question-diff"), question.diff ?? "");
   $("question-test").textContent = isOfCi ? question.tests.map(({ test }) => test).join("\n") : question.test;
   $("question-problem").textContent = question.problem;
-  const acts = [...question.acts.map((act) => `The recording acts there: ${act}`), ...question.moved.map((target) => `It cannot be accepted: ${target}.`)];
-  $("question-acts").replaceChildren(...acts.map((act) => createElement("li", act)));
+  acts = question.acts;
+  const hints = [...acts.map((act) => `The recording acts there: ${act}`), ...question.moved.map((target) => `It cannot be accepted: ${target}.`)];
+  $("question-acts").replaceChildren(...hints.map((hint) => createElement("li", hint)));
   ["recorded", "now", "difference"].forEach((id, number) => {
     $(id).onload = () => cropped($(id), question.boxes);
     $(id).src = isOfCi ? question.urls[number] : `data:image/png;base64,${question.images[number]}`;
@@ -337,7 +339,7 @@ const isWhole = () => $("whole").getAttribute("aria-pressed") === "true";
 const cropped = (image, boxes) => crop(image, boxes, isWhole(), image.id === "difference" ? [] : boxes);
 
 function reply(kind, text = "") {
-  send({ type: "answer", id: $("question").dataset.id, kind, text });
+  send({ type: "answer", id: $("question").dataset.id, kind, text, acts });
   chosen = "";
   schedule();
 }
@@ -388,7 +390,7 @@ function answerGroup(key) {
     return;
   }
   if (!canAccept(group)) return;
-  send({ type: "answer", id, kind: "accept", text: "" });
+  send({ type: "answer", id, kind: "accept", acts: isShown ? acts : group.acts });
   if (isShown) chosen = next?.id ?? "";
   else focusGroup(next?.id);
   schedule();
