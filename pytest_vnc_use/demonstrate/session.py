@@ -91,7 +91,8 @@ class ManualSession:
     """A session that performs a user's events on a desktop, and keeps the actions that
     they make.
 
-    `notify` gets a message for the user, `show` the actions so far after each change.
+    `notify` gets a message for the user, `show` the actions so far after each change,
+    and `keep` the same whenever the user does nothing, so that it may take a while.
     `controller` acts on the same desktop, and captures what may be recorded of it; it
     performs under `lock`.
     """
@@ -103,6 +104,7 @@ class ManualSession:
         elements_of: ElementsOf = no_elements,
         controller: Controller | None = None,
         show: Callable[[Sequence[DemonstratedAction]], None] = lambda _: None,
+        keep: Callable[[Sequence[DemonstratedAction]], None] = lambda _: None,
     ) -> None:
         self.demonstration = Demonstration()
         self.lock = threading.Lock()
@@ -110,6 +112,7 @@ class ManualSession:
         self._desktop = desktop
         self._notify = notify
         self._show = show
+        self._keep = keep
         self._controller = controller or desktop
         self._size = desktop.size
         self._next_capture_at = 0.0
@@ -121,7 +124,7 @@ class ManualSession:
         """Whether the newest frame shows more change, since the growing action started,
         than its echo.
         """
-        self._at_hand: deque[_Pixels] = deque()
+        self._at_hand: deque[FramePixels] = deque()
         self._acted_at: float | None = None
         """When the user's newest action was performed; None before the first."""
         self._answered_s = 0.0
@@ -167,8 +170,9 @@ class ManualSession:
         performed on.
 
         What differs elsewhere than around the action, and is no effect of the one
-        before, is waited for and then left alone. Return whether all were performed:
-        the first whose screen does not come is not, and the user continues there.
+        before, is waited for and then left alone: each screen is captured again. Return
+        whether all were performed: the first whose screen does not come is not, and the
+        user continues there.
         """
         # a user makes no waits, and each was looked at
         steps = tuple(
@@ -183,9 +187,10 @@ class ManualSession:
                     f"step {number + 1} was not repeated: {problem}. Continue from here"
                 )
                 return False
+            screen = self._await_screen(action.action, self._screen)
             self._perform(action.action)  # type: ignore[arg-type]  # as above
             self._note_acted()
-            self.demonstration.steps.append(action)
+            self.demonstration.steps.append(replace(action, screen=screen))
             self._show(self.demonstration.steps)
             self._desktop.wait(AGAIN_S)  # no two clicks become one
         return True
@@ -214,6 +219,7 @@ class ManualSession:
                 self._next_capture_at = clock.monotonic() + _CAPTURE_INTERVAL_S
                 self._note_change()
                 self._hover()
+                self._keep(self.demonstration.steps)
             try:
                 # what is done and looked at counts in the run's limit
                 with uncounted():
@@ -413,10 +419,10 @@ class ManualSession:
             return True
         return bool(frame.moving) and not self._controller.changed_since(frame.taken_at)
 
-    def _pixels_of(self, frame: Frame) -> _Pixels:
-        self._at_hand.append(_Pixels(frame))
+    def _pixels_of(self, frame: Frame) -> FramePixels:
+        self._at_hand.append(FramePixels(frame))
         if len(self._at_hand) > _AT_HAND:
-            self._at_hand.popleft().frame = None
+            self._at_hand.popleft().release()
         return self._at_hand[-1]
 
     def _check_size(self) -> None:
@@ -427,18 +433,24 @@ class ManualSession:
             )
 
 
-class _Pixels:
+class FramePixels:
     """The pixels of a frame. Those of the newest are at hand; of all others, which are
     many, only the PNG is kept.
     """
 
     def __init__(self, frame: Frame) -> None:
-        self.frame: Frame | None = frame
-        self._png = frame.png
+        self.frame = Frame(frame.ref, frame.png)
+        """The image alone."""
+        self._at_hand: Frame | None = frame
 
     def __call__(self) -> Pixels:
-        frame = self.frame
-        return pixels_in(frame) if frame else pixels_of(self._png)
+        """Return them; decoded, if they are not at hand."""
+        frame = self._at_hand
+        return pixels_in(frame) if frame else pixels_of(self.frame.png)
+
+    def release(self) -> None:
+        """Keep only the PNG."""
+        self._at_hand = None
 
 
 def recorded_steps(

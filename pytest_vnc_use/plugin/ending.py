@@ -48,6 +48,7 @@ _NOT_RECORDED = (
     "nothing was recorded, as the test failed. Correct it, and record it again: with"
     " `pass` as its body the steps are recorded, and its assertions can be added later"
 )
+_KEPT = "nothing was recorded, as the test failed. {}"
 _HEALED = "was healed (vnc_healed = fail)"
 _TRANSIENT = "showed an unrecorded transient frame (--vnc-transients=fail)"
 _ACCEPT_HEALS = "the change is intended, set vnc_healed = pass"
@@ -177,6 +178,11 @@ def _finish(
         state.add_note("unrecorded", reason)
     if finished.problem:
         _note_unwritten(state, recorded_test, finished.problem)
+    elif has_passed and finished.written and recorded_test.mode == "manual":
+        # numpy, which the test's agent has imported
+        from pytest_vnc_use.demonstrate import draft
+
+        draft.remove(_runs_dir(state), item.nodeid)
     if finished.written and proposed_in:
         _note_proposal(item)
     elif finished.written:
@@ -260,7 +266,8 @@ def note_recording(state: ItemState, report: pytest.TestReport) -> None:
         if recorded_test.transients:
             state.notes["transient"] = [line(text) for text in recorded_test.transients]
         if report.failed and recorded_test.mode in ALWAYS_WRITES:
-            report.sections.append(("recording", _NOT_RECORDED))
+            text = _format_unrecorded(state, recorded_test, report.nodeid)
+            report.sections.append(("recording", text))
     # pytest-rerunfailures drops the report on the teardown of an attempt that failed
     is_last = report.when == "teardown" or call is Call.FAILED
     if recorded_test.healed and is_last:
@@ -269,3 +276,20 @@ def note_recording(state: ItemState, report: pytest.TestReport) -> None:
         state.notes[name] = [line(text) for text in recorded_test.healed]
     if report.when == "teardown":
         state.recorded_test = None
+
+
+def _format_unrecorded(state: ItemState, recorded_test: RecordedTest, test: str) -> str:
+    """Return how to record a test that failed."""
+    if recorded_test.mode != "manual":
+        return _NOT_RECORDED
+    # numpy, which the test's agent has imported
+    from pytest_vnc_use.demonstrate import draft
+
+    kept = draft.format_kept(_runs_dir(state), test)
+    return _KEPT.format(kept) if kept else _NOT_RECORDED
+
+
+def _runs_dir(state: ItemState) -> Path:
+    """Return where the runs of a test are, which has an agent."""
+    assert state.settings is not None
+    return Path(state.settings.runs_dir)

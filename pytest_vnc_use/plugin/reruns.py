@@ -41,7 +41,7 @@ from pytest_vnc_use.plugin.state import (
     state_of,
 )
 from pytest_vnc_use.report.results import RehearsalFigures
-from pytest_vnc_use.runs.directory import read_trace, to_json
+from pytest_vnc_use.runs.directory import DRAFT_FILE, read_trace, to_json
 from pytest_vnc_use.settings.settings import Settings
 
 try:
@@ -50,14 +50,14 @@ except ImportError:  # pytest 8 has no subtests
     failed_subtests_key = pytest.StashKey()
 
 if TYPE_CHECKING:
+    from pytest_vnc_use.demonstrate.draft import DoneTask
     from pytest_vnc_use.recordings.store import Key
     from pytest_vnc_use.types import Drift, Region
-    from pytest_vnc_use.ui.page_user import DoneTask
 
 _FRESH_SERVERS = ("qt", "xvnc")
 """The servers that are started here, beside containers."""
 UNDONE: pytest.StashKey[Sequence[DoneTask]] = pytest.StashKey()
-"""The tasks that the user has performed in this attempt, without the step that they
+"""The tasks that the user has performed in this attempt, without the steps that they
 have undone.
 """
 REPEATED: pytest.StashKey[Sequence[DoneTask]] = pytest.StashKey()
@@ -132,10 +132,10 @@ def pytest_runtest_protocol(
     nextitem: pytest.Item | None,
 ) -> bool | None:
     """With --vnc-record=manual, rerun a test on a fresh desktop each time that its user
-    undoes a step.
+    undoes steps.
 
     The user's other steps are repeated. Only the last attempt is reported, and leaves
-    run directories.
+    run directories, but for one that has the draft.
     """
     is_manual = item.config.stash[SETTINGS].record == "manual"
     if not is_manual or not needs_desktop(item):
@@ -144,17 +144,20 @@ def pytest_runtest_protocol(
         return None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     attempt = _attempt_at(item)
+    undone_runs: list[Path] = []
     try:
         runtestprotocol(attempt, nextitem=nextitem)
         while UNDONE in attempt.stash and not item.session.shouldstop:
             undone = attempt.stash[UNDONE]
             _forget_subtests(attempt)
-            for run in state_of(attempt).runs or ():
-                shutil.rmtree(run, ignore_errors=True)
+            undone_runs += state_of(attempt).runs or ()
             attempt = _attempt_at(item)
             attempt.stash[REPEATED] = undone
             runtestprotocol(attempt, nextitem=nextitem)
     finally:  # after Ctrl-C too: the summary then says which test did not end
+        for run in undone_runs:
+            if not (run / DRAFT_FILE).exists():
+                shutil.rmtree(run, ignore_errors=True)
         for report in attempt.reports:
             item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)

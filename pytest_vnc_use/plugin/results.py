@@ -239,6 +239,7 @@ class _ResultsCollector:
             if self._settings.record in ALWAYS_WRITES:
                 suffix = "; nothing was recorded of it"
             yield f"{text} interrupted{suffix}"
+        yield from self._drafts()
         yield from lines(counted)
         for reliability in results.reliability:
             yield from reliability_lines(reliability)
@@ -252,6 +253,17 @@ class _ResultsCollector:
             yield from self._write_pages(results)
         except (OSError, RunDirectoryError) as exc:
             yield f"the report could not be written: {exc}"
+
+    def _drafts(self) -> Iterator[str]:
+        """Yield which tests are not recorded, but have steps by hand that are kept."""
+        if self._settings.record != "manual":
+            return
+        # numpy, which the agents of the tests have imported
+        from pytest_vnc_use.demonstrate import draft
+
+        for test in self._tests:
+            if kept := draft.format_kept(self._runs_dir, test):
+                yield f"{test}: {kept}"
 
     def _write_pages(self, results: SessionResults) -> Iterator[str]:
         """Make room, write the pages of this session beside its runs, and yield a line

@@ -40,6 +40,7 @@ from pytest_vnc_use.plugin.state import (
 from pytest_vnc_use.plugin.tasks import TaskSpec
 from pytest_vnc_use.report.results import RunFigures, figures_of
 from pytest_vnc_use.runs.directory import (
+    DRAFT_FILE,
     FinishedTest,
     drop_screenshots,
     keep_logs,
@@ -376,7 +377,7 @@ def _keep_result(
     runs = dict.fromkeys(state_of(item).runs or ())
     for run in filter(Path.is_dir, runs):
         try:
-            if ended.screenshots:
+            if ended.screenshots and not (run / DRAFT_FILE).exists():
                 drop_screenshots(run)
             write_finished_test(run, ended)
         except (OSError, RunDirectoryUnwritable) as exc:

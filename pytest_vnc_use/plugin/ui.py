@@ -134,6 +134,8 @@ class DeskPlugin:
         if report.failed and not message:
             message = report.longreprtext
         hide = secrets_of(self._config).hide
+        if report.passed:  # it is recorded
+            self.link.send(type="test", test=report.nodeid, draft="")
         self.link.send(
             type="test",
             test=report.nodeid,

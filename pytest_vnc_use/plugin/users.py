@@ -4,13 +4,17 @@ the questions of `--vnc-record=accept`: at the page, or on the terminal.
 
 from __future__ import annotations
 
+import base64
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_vnc_use.agent import build, credentials
+from pytest_vnc_use.deadline import uncounted
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.interactive import has_user
 from pytest_vnc_use.plugin.modes import ONE_USER
@@ -33,6 +37,7 @@ from pytest_vnc_use.types import Frame, Report, Verdict
 from pytest_vnc_use.types.protocols import Controller, Desktop
 
 if TYPE_CHECKING:
+    from pytest_vnc_use.demonstrate.draft import Draft
     from pytest_vnc_use.plugin.ui import DeskPlugin
     from pytest_vnc_use.ui.page_user import PageUser
 
@@ -49,6 +54,7 @@ _ANSWERS = {
     "g": Answer("mask_gate"),
     "c": Answer("model"),
 }
+_CONTINUE = "Continue it: its steps are repeated"
 _IMAGES = ("recorded", "now", "difference")
 
 
@@ -88,22 +94,33 @@ def show_of(
     if hasattr(item.config, "workerinput"):
         raise SettingsError(ONE_USER)
     from pytest_vnc_use.plugin import ui  # the libraries of the extra `ui`
+    from pytest_vnc_use.ui.corrections import Corrections
 
     desk = ui.desk_of(item.config)
     user = user_of(item, settings, secrets, desktop)
     desk.user = user
+    user.corrections = Corrections(item.path, item.nodeid.partition("::")[0])
+    draft = user.keep_draft(Path(settings.runs_dir))
     if item.config.stash[SETTINGS].record == "manual":
         user.no_undo = reused_desktop_reason(settings)
     else:
         user.no_undo = "it needs --vnc-record=manual"
-    user.repeats = item.stash.get(REPEATED, ())
+    draft.repeat(item.stash.get(REPEATED, ()))
+    is_offered = REPEATED not in item.stash
 
     def show(
         task: str,
         claims: Sequence[str],
         controller: Controller,
     ) -> Segment | str:
+        nonlocal is_offered
         assert desk.watcher is not None, "the agent of the test has one"
+        runs = state_of(item).runs
+        assert runs, "the task has begun"
+        draft.begin(runs[-1], len(runs))
+        if is_offered:
+            is_offered = False
+            _offer(desk, item, draft)
         done = user.record(task, claims, controller, desk.watcher)
         if user.undone is not None:
             item.stash[UNDONE] = user.undone
@@ -130,6 +147,30 @@ class UserInReplay:
         """Have the user act, as `PageUser.take_over` says."""
         assert self._desk.watcher is not None, "the agent of the test has one"
         return self._user.take_over(task, due, desktop, self._desk.watcher)
+
+
+def _offer(desk: DeskPlugin, item: pytest.Item, draft: Draft) -> None:
+    """Have the user continue the draft that an earlier session has left, if there is
+    one, or start again.
+    """
+    found = draft.find()
+    if found is None:
+        return
+    at = datetime.fromtimestamp(found.kept_at).astimezone()
+    steps = "1 step" if found.steps == 1 else f"{found.steps} steps"
+    task = secrets_of(item.config).hide(found.tasks[-1].task)
+    image = base64.b64encode(found.png).decode()
+    with uncounted():
+        answer = desk.link.put_question(
+            about="choice",
+            test=item.nodeid,
+            title="This recording was interrupted",
+            text=f"It was interrupted on {at:%Y-%m-%d at %H:%M}, after {steps}: {task}",
+            choices=[{"number": "continue", "text": _CONTINUE, "image": image}],
+            none="Start again",
+        )
+    if answer["kind"] == "continue":
+        draft.repeat(found.tasks, found.problem)
 
 
 class UserJudge:

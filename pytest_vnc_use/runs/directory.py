@@ -10,6 +10,7 @@ old data.
       checkpoints.sqlite  the graph's file, which this module never opens
       logs/               the output of the desktop's processes, <role>.txt
       result.json         how the test ended that made the run
+      draft.json          what a user has done by hand, until it is recorded; see demonstrate/draft.py
 
 An event's `at_s` is the time since the run started, in seconds. The checkpoints of a
 run that has ended are removed: it cannot be continued. `result.json` is written once
@@ -261,6 +262,7 @@ _MAX_LOG_BYTES = 400_000
 RESULT_FORMAT = "pytest-vnc-use result"
 RESULT_VERSION = 1
 RESULT_FILE = "result.json"
+DRAFT_FILE = "draft.json"
 FINE = frozenset({"passed", "skipped", "xfailed", "xpassed"})
 """The results with which pytest itself passes."""
 
@@ -399,7 +401,8 @@ def make_room(runs_dir: Path, megabytes: int, keep: Collection[Path]) -> str:
     "" if nothing was removed.
 
     The oldest runs of tests that did not fail go first, then the oldest of those that
-    did. A run stays if it is one of `keep`, or if no test has ended that made it.
+    did. A run stays if it is one of `keep`, if no test has ended that made it, or if it
+    has a draft.
     """
     sizes: dict[Path, int] = {}
     for path in sorted(runs_dir.iterdir()):
@@ -420,7 +423,9 @@ def make_room(runs_dir: Path, megabytes: int, keep: Collection[Path]) -> str:
     )
     for path in sizes:
         with suppress(RunDirectoryError):  # a directory that is not understood stays
-            if path.resolve() not in kept_paths and (ended := read_finished_test(path)):
+            if path.resolve() in kept_paths or (path / DRAFT_FILE).exists():
+                continue
+            if ended := read_finished_test(path):
                 finished_runs.append(
                     (
                         ended.is_bad,

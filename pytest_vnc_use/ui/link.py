@@ -222,6 +222,7 @@ class Link:
             yield number
         finally:
             del self._listeners[number]
+            self.send(type="answered", id=number)  # also without a page
 
     def _send_all(self) -> None:
         try:

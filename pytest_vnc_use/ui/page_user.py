@@ -9,7 +9,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -21,9 +21,15 @@ from pytest_vnc_use.backends.pixels import Pixels, boxes_of, encode_png, pixels_
 from pytest_vnc_use.backends.screen import Framebuffer
 from pytest_vnc_use.backends.typed_secrets import RedactingController
 from pytest_vnc_use.deadline import uncounted
+from pytest_vnc_use.demonstrate.draft import DoneTask, Draft, text_of_kept
 from pytest_vnc_use.demonstrate.gestures import DemonstratedAction, Motion
 from pytest_vnc_use.demonstrate.session import INEXACT, ManualSession, recorded_steps
-from pytest_vnc_use.errors import ActionError, ProductFailed
+from pytest_vnc_use.errors import (
+    ActionError,
+    ProductFailed,
+    RunDirectoryUnwritable,
+    SettingsError,
+)
 from pytest_vnc_use.recordings.accept import ByHand, Locations
 from pytest_vnc_use.recordings.format import MANUAL, Screen, Segment
 from pytest_vnc_use.recordings.moving import stable_screen
@@ -48,15 +54,16 @@ from pytest_vnc_use.types.elements import ElementsOf
 from pytest_vnc_use.types.keys import key_of, parse_key
 from pytest_vnc_use.types.protocols import Controller
 from pytest_vnc_use.types.verdicts import USER_VERDICT, end_state_claim
+from pytest_vnc_use.ui.corrections import Corrections
 from pytest_vnc_use.ui.link import Link, Watcher, region_of
 
 NOT_RECORDED = "{}, so nothing is recorded"
 NOT_DONE = NOT_RECORDED.format("the user answered that the task is not done")
 NOT_HOLDING = NOT_RECORDED.format("the user answered that the claim does not hold")
-
-
-DoneTask = tuple[Sequence[DemonstratedAction], dict[str, Any] | None]
-"""What a user did in a task, and the page's answer at its end; None before the end."""
+_CORRECTED = (
+    "the text of a claim was corrected, so nothing is recorded yet: {}. Then run this"
+    " test with --vnc-record=manual again, and continue the draft"
+)
 
 
 class PageUser:
@@ -90,11 +97,12 @@ class PageUser:
         """What the user drew in the newest task, to be masked."""
         self.no_undo = "no test is run again here"
         """Why the user cannot undo a step; "" if they can."""
-        self.repeats: Sequence[DoneTask] = ()
-        """What is repeated of the attempt before, whose last step was undone."""
-        self.undone: list[DoneTask] | None = None
+        self.undone: Sequence[DoneTask] | None = None
         """What the next attempt repeats, once the user has undone a step."""
-        self._done: list[DoneTask] = []
+        self.draft: Draft | None = None
+        """The draft of the test, if one is kept."""
+        self.corrections: Corrections | None = None
+        """The claims in the test's file, if they may be corrected."""
         self._recording = ""
         """The name of the recording that is replayed; "" for the test's own."""
 
@@ -108,29 +116,73 @@ class PageUser:
         was done cannot be recorded.
         """
         shown = [self._hide(claim) for claim in claims]
+        draft = self.draft
+        due = draft.due(self._hide(task)) if draft else DoneTask(1, task)
+        notices = [self._notice, draft.problem if draft else ""]
         facts: dict[str, Any] = {
             "claims": shown,
             "asks_claims": self._asks_claims,
             "no_undo": self.no_undo,
+            "has_draft": draft is not None,
+            "places": {},
         }
-        repeats = (
-            self.repeats[len(self._done)]
-            if len(self._done) < len(self.repeats)
-            else ((), None)
-        )
+        if self.corrections:
+            facts["places"] = {c: self.corrections.place_of(c) for c in shown}
+        answered = due.answer if _is_answered(due, shown) else None
         answer, session, end = self._session(
-            task, controller, watcher, *repeats, notice=self._notice, **facts
+            task,
+            controller,
+            watcher,
+            due.steps,
+            answered,
+            notice=". ".join(filter(None, notices)),
+            **facts,
         )
-        self._done.append((tuple(map(replace, session.demonstration.steps)), answer))
-        if answer["kind"] == "undo":
-            self.undone = [*self._done[:-1], (self._done[-1][0][:-1], None)]
+        steps = session.demonstration.steps
+        if draft and answer["kind"] == "undo":
+            self.undone = draft.undone(steps, int(answer.get("keep", len(steps) - 1)))
             return "a step was undone"
+        if draft and answer["kind"] == "discard":
+            draft.discard()
+            self._send_draft()
+        elif draft and answer["kind"] == "done":
+            draft.end(steps, answer)
+            self._send_draft()
         if answer["kind"] != "done" or answer.get("is_done") == "fails":
             return (
                 NOT_RECORDED.format(answer["text"]) if answer.get("text") else NOT_DONE
             )
+        # those of a draft are in the test by now
+        corrected = {
+            claim: new
+            for claim, new in answer.get("corrected", {}).items()
+            if claim in shown
+        }
+        if self.corrections and corrected:
+            texts = [self.corrections.format(*pair) for pair in corrected.items()]
+            raise SettingsError(_CORRECTED.format("; ".join(texts)))
         self._keep(task, answer)
         return self._recorded(task, session, end)
+
+    def keep_draft(self, runs_dir: Path) -> Draft:
+        """Keep what the user does as a draft of the test's recording; return it."""
+        self.draft = Draft(runs_dir, self._test, self._declared, self._ambient)
+        return self.draft
+
+    def _keep_draft(self, actions: Sequence[DemonstratedAction]) -> None:
+        """Keep what was done so far, and say so on the page. Raises
+        RunDirectoryUnwritable.
+        """
+        if self.draft is None:
+            return
+        before = self.draft.count
+        self.draft.keep(actions)
+        if self.draft.count != before:
+            self._send_draft()
+
+    def _send_draft(self) -> None:
+        text = text_of_kept(self.draft.count) if self.draft else ""
+        self._link.send(type="test", test=self._test, draft=text)
 
     def take_over(
         self, task: str, due: Locations, controller: Controller, watcher: Watcher
@@ -252,6 +304,12 @@ class PageUser:
                 shown[:] = steps
                 update_page()
 
+        def keep(actions: Sequence[DemonstratedAction]) -> None:
+            try:
+                self._keep_draft(actions)
+            except RunDirectoryUnwritable as exc:
+                notify(f"what you do is not kept as a draft: {exc}")
+
         def notify(problem: str) -> None:
             update_page(f"after step {len(shown)}: {problem}" if shown else problem)
 
@@ -270,7 +328,12 @@ class PageUser:
             )
 
         session = ManualSession(
-            desktop, notify, self._elements_of, hidden and hidden.over(desktop), show
+            desktop,
+            notify,
+            self._elements_of,
+            hidden and hidden.over(desktop),
+            show,
+            keep,
         )
         inbox = _Inbox(session, desktop.size, self._secrets, notify, watcher.hurry)
         screen = (
@@ -297,11 +360,16 @@ class PageUser:
                 update_page(repeating)
                 is_repeated = session.repeat(repeats)
                 inbox.is_closed = False
+                if self.draft:
+                    self.draft.note_repeated(session.demonstration.steps)
                 if is_repeated:
-                    update_page("")
+                    update_page(str(facts["notice"]))
                 if is_repeated and answered:
                     inbox.receive(answered)
-            end = session.run()
+            try:
+                end = session.run()
+            finally:  # after Ctrl-C too
+                keep(session.demonstration.steps)
         return inbox.answer, session, end
 
     def judge(
@@ -364,6 +432,16 @@ class PageUser:
 
     def _hide(self, text: str) -> str:
         return self._ambient.hide(self._declared.hide(text))
+
+
+def _is_answered(due: DoneTask, claims: Sequence[str]) -> bool:
+    """Return whether the answer at the end of a task that is repeated is one to these
+    claims, and says that all holds.
+    """
+    answer = due.answer
+    if not answer or answer.get("is_done") != "holds":
+        return False
+    return answer.get("verdicts") == dict.fromkeys(claims, "holds")
 
 
 def _crop(action: DemonstratedAction) -> str:

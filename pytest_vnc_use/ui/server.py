@@ -545,6 +545,8 @@ class Desk:
                     self._leaving = asyncio.create_task(self._leave(after_s, NO_PAGE))
             case "stops":
                 self._change(self._test(message["test"]), stops=message["stops"])
+            case "answered" if self.questions.pop(message["id"], None):
+                self.broadcast(message)
             case "recorded" if message["id"] in self.questions:
                 question = self.questions[message["id"]][1]
                 question |= {"steps": message["steps"], "notice": message["notice"]}

@@ -109,6 +109,14 @@ class Page:
             self.read()
         return asked[0]
 
+    def choose(self, kind: str) -> dict[str, Any]:
+        """Answer the question whether a draft is continued, and return it."""
+        choice = self.asked("choice")
+        self.send(type="answer", id=choice["id"], kind=kind)
+        while choice["id"] in self.questions:
+            self.read()
+        return choice
+
     def answer(self, *answers: Mapping[str, str]) -> list[dict[str, Any]]:
         """Answer the drifts of a session one after the other, all others with no;
         return the questions at its end.
@@ -181,11 +189,17 @@ class User:
         answers = {"is_done": is_done, "verdicts": verdicts, **answers}
         self._answer("done", **answers)
 
-    def undo(self) -> None:
-        self._answer("undo")
+    def undo(self, keep: int | None = None) -> None:
+        """Undo all steps but the first; without a number, the last one."""
+        count = len(self.page.questions[self.id]["steps"])
+        self._answer("undo", keep=count - 1 if keep is None else keep)
 
     def discard(self) -> None:
-        self._answer("no", text="the recording was discarded")
+        self._answer("discard", text="the recording was discarded")
+
+    def leave(self) -> None:
+        """Leave the task as it is: something else stops it."""
+        self._is_answered = True
 
     def _answer(self, kind: str, **answer: Any) -> None:
         self._is_answered = True
@@ -223,11 +237,15 @@ class Recorder:
         self._stdout.close()
 
     @cached_property
-    def page(self) -> Page:
+    def url(self) -> str:
         lines, url = read_url(self._stdout)
         self._output += "".join(lines)
         assert url, f"nobody was asked to do a task:\n{self._output}"
-        return Page(url)
+        return url
+
+    @cached_property
+    def page(self) -> Page:
+        return Page(self.url)
 
     def user(self, verdict: str = "holds") -> User:
         return User(self.page, verdict)

@@ -4,10 +4,7 @@ names, and the till.
 
 from __future__ import annotations
 
-import shlex
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +15,7 @@ from pytest_vnc_use.recordings.store import load, save
 from pytest_vnc_use.report.results import read_results
 from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.types import REDACTED_COLOUR, Action, Click, Region, TypeText
-from support import vnc_servers
 from support.page_user import Recorder, User
-from support.tills import TILL
 from support.vnc_servers import require_package
 
 require_package("starlette")
@@ -46,40 +41,6 @@ def test_called(vnc_agent):
 ENDED = CLAIMED.replace(', expect="the till says paid"', "")
 SECRET = "w0nder-land"
 PAYING = (Click(130, 224), Click(150, 224), Click(380, 224))
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., Recorder]]:
-    """`start(source, record, …)`: pytest on a test's source, with this mode of
-    recording.
-    """
-    vnc_servers.require_pyside()
-    (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
-    with ExitStack() as stack:
-
-        def started(
-            source: str, record: str, *options: str, **environment: str
-        ) -> Recorder:
-            (tmp_path / "test_till.py").write_text(source, encoding="utf-8")
-            app = f"--vnc-app={shlex.quote(sys.executable)} {shlex.quote(str(TILL))}"
-            desktop = [
-                "--vnc-server=qt",
-                app,
-                "--vnc-screen-size=800x400",
-                f"--vnc-record={record}",
-            ]
-            command = [
-                "pytest",
-                "-p",
-                "no:pytest-vnc",
-                "-p",
-                "no:cacheprovider",
-                *desktop,
-                *options,
-            ]
-            return stack.enter_context(Recorder(*command, cwd=tmp_path, **environment))
-
-        yield started
 
 
 def file_in(directory: Path) -> Path:

@@ -226,7 +226,8 @@ function renderScreen() {
   renderPlan(test, steps.length);
   const facts = test ? [
     ["result", test.state], ["triage", test.triage], ["message", test.message], ["claim", test.claim],
-    ["verdict", test.verdict], ["reason", test.reason], ["seconds", test.seconds],
+    ["verdict", test.verdict], ["reason", test.reason], ["draft", test.state === "running" ? "" : test.draft],
+    ["seconds", test.seconds],
     ["cost", test.dollars ? `$${test.dollars.toFixed(4)}` : ""],
   ] : [];
   const shown = facts.filter(([, value]) => value !== undefined && value !== "");
@@ -315,7 +316,7 @@ function renderQuestion() {
   if (!$("question").open) $("question").showModal();
 }
 
-/** Ask where the recording continues after steps by hand. */
+/** Ask where the recording continues: after steps by hand, or with a draft. */
 function renderChoice(question) {
   if (!question) {
     if ($("choice").open) $("choice").close();
@@ -324,8 +325,10 @@ function renderChoice(question) {
   if ($("choice").open && $("choice").dataset.id === question.id) return;
   $("choice").dataset.id = question.id;
   $("choice-heading").textContent = question.title;
-  const choices = [...question.choices, { number: "no", text: "Nowhere: the test fails" }];
-  $("choice-now").src = `data:image/png;base64,${question.now}`;
+  $("choice-text").textContent = question.text ?? "Where does the recording continue?";
+  const choices = [...question.choices, { number: "no", text: question.none ?? "Nowhere: the test fails" }];
+  $("choice-now").parentElement.hidden = !question.now;
+  $("choice-now").src = `data:image/png;base64,${question.now ?? ""}`;
   $("choices").replaceChildren(...choices.map(({ number, text, image }) => {
     const button = createElement("button", text, { onclick: () => send({ type: "answer", id: question.id, kind: String(number) }) });
     if (image) button.prepend(Object.assign(new Image(), { src: `data:image/png;base64,${image}`, alt: "" }));

@@ -13,7 +13,8 @@ const WHEEL_CLICK_PX = 100;
 const COMPOSES = new Set(["Dead", "Process", "Unidentified", "Compose"]);
 
 let question = null;
-let undone = ""; // the test whose last step was undone, until its fresh desktop is there
+let undone = ""; // the test in which steps were undone, until its fresh desktop is there
+let kept = 0; // how many steps are repeated then
 let send = () => {};
 let canvas = null;
 let regions = []; // [{ box: [left, top, right, bottom], claim }]: a mask without a claim
@@ -35,7 +36,7 @@ export function renderRecord(asked, sender, isRunning) {
   if (!asked) {
     if (question) leave();
     question = null;
-    if (undone) $("record-notice").textContent = "Undo: a fresh desktop starts, on which all steps but the last one are repeated.";
+    if (undone) $("record-notice").textContent = `Undo: a fresh desktop starts${kept ? `, on which ${stepsUpTo(kept)}` : ""}.`;
     return Boolean(undone);
   }
   if (question?.id !== asked.id) start(asked);
@@ -44,10 +45,28 @@ export function renderRecord(asked, sender, isRunning) {
   if ($("record-notice").textContent !== asked.notice) $("record-notice").textContent = asked.notice;
   $("record-undo").disabled = Boolean(asked.no_undo) || !asked.steps.length;
   const captions = asked.steps.length ? asked.steps : ["Nothing yet: click into the program and do the task."];
-  listSteps($("record-steps"), captions.map((text, index) => ({ number: index + 1, text, crop: asked.crops[index] ?? "" })));
+  listSteps($("record-steps"), captions.map((text, index) => ({
+    number: index + 1, text, crop: asked.crops[index] ?? "", button: undoButton(asked, index + 1) })));
   $("record-steps").classList.toggle("empty", !asked.steps.length);
   $("record-steps").lastElementChild.scrollIntoView({ block: "nearest" });
   return true;
+}
+
+const stepsUpTo = (number) => (number === 1 ? "step 1 is repeated" : `steps 1 to ${number} are repeated`);
+
+/** Return the button by which all steps after one are undone; none for the last, and where undo is off. */
+function undoButton(asked, number) {
+  const later = asked.steps.length - number;
+  if (asked.no_undo || asked.by_hand || later < 1) return undefined;
+  return {
+    textContent: "Undo to here", className: "small", onclick: () => undo(number),
+    title: `On a fresh desktop ${stepsUpTo(number)}; ${later === 1 ? "the step after it is" : `the ${later} steps after it are`} undone`,
+  };
+}
+
+function undo(keep) {
+  [undone, kept] = [question.test, keep];
+  send({ type: "answer", kind: "undo", keep, id: question.id });
 }
 
 function start(asked) {
@@ -390,15 +409,44 @@ $("region").onsubmit = (event) => {
 // The end.
 
 function renderForm() {
-  const prompts = [["is_done", `Is this done: ${question.task}`, "Yes", "No"]];
-  question.claims.forEach((claim, number) => prompts.push([`claim-${number}`, claim, "It holds", "It does not"]));
-  $("record-questions").replaceChildren(...prompts.map(([name, text, yes, no]) => {
-    const fieldset = createElement("fieldset");
-    fieldset.append(createElement("legend", text), radio(name, "holds", yes), radio(name, "fails", no));
-    return fieldset;
-  }));
+  const isDone = createElement("fieldset");
+  const lost = question.has_draft ? "nothing is recorded, and your steps are kept as a draft" : "nothing is recorded";
+  isDone.append(createElement("legend", `Is this done: ${question.task}`), radio("is_done", "holds", "Yes"), radio("is_done", "fails", "No"));
+  whenItFails(isDone, `The test fails: the task was not done; ${lost}.`);
+  $("record-questions").replaceChildren(isDone, ...question.claims.map(claimFields));
   $("record-claims-label").hidden = !question.asks_claims;
   $("record-claims").value = "";
+}
+
+/** Return the question about a claim, whose text may be corrected where a draft keeps the answer. */
+function claimFields(claim, number) {
+  const fieldset = createElement("fieldset", "", { ariaLabel: claim });
+  const text = createElement("textarea", "", { value: claim, rows: 2, readOnly: !question.has_draft, ariaLabel: "The claim, which you may correct" });
+  fieldset.append(text, radio(`claim-${number}`, "holds", "It holds"), radio(`claim-${number}`, "fails", "It does not"));
+  if (!question.has_draft) return fieldset;
+  whenItFails(fieldset, "The test fails as product, nothing is recorded, and your steps are kept as a draft.");
+  const hint = createElement("p", "", { className: "hint", hidden: true });
+  hint.setAttribute("role", "status");
+  text.oninput = () => {
+    hint.hidden = claimNow(number) === claim;
+    hint.textContent = `You correct the claim: nothing is recorded now. Your steps and answers are kept as a draft. Write the new text into ${question.places[claim]}, run the test again, and continue the draft.`;
+  };
+  fieldset.append(hint);
+  return fieldset;
+}
+
+/** Say in a question what follows, once its answer is chosen that lets the test fail. */
+function whenItFails(fieldset, text) {
+  const hint = createElement("p", text, { className: "hint", hidden: true });
+  hint.setAttribute("role", "status");
+  fieldset.append(hint);
+  fieldset.addEventListener("change", () => { hint.hidden = fieldset.querySelector(":checked")?.value !== "fails"; });
+}
+
+/** Return the text of a claim as it is in the form; one that was emptied is as it was. */
+function claimNow(number) {
+  const text = $("record-questions").querySelectorAll("textarea")[number].value;
+  return text.replace(/\s+/g, " ").trim() || question.claims[number];
 }
 
 function radio(name, value, text) {
@@ -424,27 +472,29 @@ $("record-form").onkeydown = (event) => event.key === "Escape" && openForm(false
 $("record-answers").onsubmit = (event) => {
   event.preventDefault();
   const isAnswered = [...$("record-questions").children].every((fieldset) => fieldset.querySelector(":checked"));
-  if (!isAnswered && !confirm("A question is not answered, which counts as unsure: the test fails, and what you did is lost. Continue?")) return;
+  const lost = question.has_draft ? "nothing is recorded. Your steps are kept as a draft" : "what you did is lost";
+  if (!isAnswered && !confirm(`A question is not answered, which counts as unsure: the test fails, and ${lost}. Continue?`)) return;
   const answers = new FormData($("record-answers"));
+  const pairs = question.claims.map((claim, number) => [claim, claimNow(number)]).filter(([claim, now]) => claim !== now);
+  const corrected = Object.fromEntries(pairs);
+  const now = (claim) => corrected[claim] ?? claim;
   send({
     type: "answer", kind: "done", id: question.id,
     is_done: answers.get("is_done") ?? "unsure",
-    verdicts: Object.fromEntries(question.claims.map((claim, number) => [claim, answers.get(`claim-${number}`) ?? "unsure"])),
+    verdicts: Object.fromEntries(question.claims.map((claim, number) => [now(claim), answers.get(`claim-${number}`) ?? "unsure"])),
+    corrected,
     claims: $("record-claims").value.split("\n"),
     masks: regions.filter(({ claim }) => !claim).map(({ box }) => box),
-    regions: Object.fromEntries(regions.filter(({ claim }) => claim).map(({ box, claim }) => [claim, box])),
+    regions: Object.fromEntries(regions.filter(({ claim }) => claim).map(({ box, claim }) => [now(claim), box])),
   });
   openForm(false);
 };
 $("record-undo").title = "Repeat all steps but the last one on a fresh desktop";
-$("record-undo").onclick = () => {
-  undone = question.test;
-  send({ type: "answer", kind: "undo", id: question.id });
-};
+$("record-undo").onclick = () => undo(question.steps.length - 1);
 $("record-discard").onclick = () => {
   if (question.by_hand) return send({ type: "answer", kind: "no", id: question.id });
-  if (!confirm("Discard this recording? What you did is lost, and nothing is written.")) return;
-  send({ type: "answer", kind: "no", id: question.id, text: "the recording was discarded" });
+  if (!confirm(`Discard this recording? What you did is lost${question.has_draft ? ", no draft is kept" : ""}, and nothing is written.`)) return;
+  send({ type: "answer", kind: "discard", id: question.id, text: "the recording was discarded" });
 };
 
 /** Ask whether a claim holds on a screen. */

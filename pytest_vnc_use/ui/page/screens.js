@@ -50,10 +50,10 @@ export function crop(image, boxes, isWhole, marked) {
   }
 }
 
-/** Show steps, each with a number, a text and the image of a place, in a list; an item that is as before stays. */
+/** Show steps, each with a number, a text, the image of a place and perhaps a button, in a list; an item that is as before stays. */
 export function listSteps(list, steps) {
-  steps.forEach(({ number, text, crop }, index) => {
-    const facts = `${number} ${text} ${crop}`;
+  steps.forEach(({ number, text, crop, button }, index) => {
+    const facts = `${number} ${text} ${crop} ${button?.title ?? ""}`;
     const before = list.children[index];
     if (before?.dataset.facts === facts) return;
     const item = document.createElement("li");
@@ -61,6 +61,7 @@ export function listSteps(list, steps) {
     item.dataset.facts = facts;
     item.setAttribute("value", number);
     if (crop) item.append(Object.assign(new Image(), { src: `data:image/png;base64,${crop}`, alt: "the place on the screen" }));
+    if (button) item.append(" ", Object.assign(document.createElement("button"), button));
     if (before) before.replaceWith(item);
     else list.append(item);
   });

@@ -1,0 +1,412 @@
+"""The draft of a recording by hand: what a user has done so far in the tasks of a test,
+kept in the run directory of its newest run.
+
+Whatever stops the recording leaves `draft.json` there, with the screens that it names.
+It is written whole each time, once a step is finished: a text at the end may still
+grow, and become a secret. It goes once the recording is written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from pytest_vnc_use import clock
+from pytest_vnc_use.backends.pixels import frame_of
+from pytest_vnc_use.demonstrate.gestures import DemonstratedAction
+from pytest_vnc_use.demonstrate.session import FramePixels, recorded_steps
+from pytest_vnc_use.errors import RunDirectoryError, SettingsError
+from pytest_vnc_use.recordings.format import (
+    DynamicRegion,
+    Repeatable,
+    Screen,
+)
+from pytest_vnc_use.runs.directory import DRAFT_FILE, RunDirectory, write_atomically
+from pytest_vnc_use.runs.json_lines import from_json, read_json, to_json
+from pytest_vnc_use.runs.redactor import Redactor
+from pytest_vnc_use.types import (
+    SECRET_MARK,
+    Action,
+    Frame,
+    FrameRef,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
+    Region,
+    TypeText,
+)
+from pytest_vnc_use.types.elements import Elements
+
+_FORMAT: Literal["pytest-vnc-use draft"] = "pytest-vnc-use draft"
+_CHANGED = (
+    "An earlier recording of this test is not continued: its task {} was {!r}. Start"
+    " again"
+)
+_NO_SECRET = (
+    "Step {} is not repeated: it types the secret {!r}, which this test does not"
+    " declare. Continue from there"
+)
+
+
+@dataclass(frozen=True)
+class DoneTask:
+    """What a user did in a task, the page's answer at its end (None before it), and the
+    number of its run in the test.
+    """
+
+    number: int
+    task: str
+    steps: Sequence[DemonstratedAction] = ()
+    answer: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class _Moving:
+    """A region that changes on its own. What else it showed is not kept: the screens of
+    repeated steps are captured again.
+    """
+
+    region: Region
+    is_caret: bool = False
+
+
+@dataclass(frozen=True)
+class _KeptStep:
+    action: Repeatable
+    elements: Elements
+    screen: FrameRef
+    moving: tuple[_Moving, ...] = ()
+
+
+@dataclass(frozen=True)
+class _KeptTask:
+    number: int
+    task: str
+    steps: tuple[_KeptStep, ...]
+    answer: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class _File:
+    test: str
+    kept_at: float
+    tasks: tuple[_KeptTask, ...]
+    format: Literal["pytest-vnc-use draft"] = _FORMAT
+    version: Literal[1] = 1
+
+
+@dataclass(frozen=True)
+class Found:
+    """A draft that an earlier session has left: when it was written, its tasks, the
+    screen before its last step, and why it cannot be repeated to its end.
+    """
+
+    kept_at: float
+    tasks: tuple[DoneTask, ...]
+    png: bytes = field(repr=False)
+    problem: str = ""
+
+    @property
+    def steps(self) -> int:
+        """The number of steps."""
+        return sum(len(task.steps) for task in self.tasks)
+
+
+class Draft:
+    """The draft of a test, as one attempt at its recording writes it.
+
+    `repeats` is what is repeated first. Until the user does something that is not in
+    it, the draft that has it stays as it is.
+    """
+
+    def __init__(
+        self, runs_dir: Path, test: str, declared: Redactor, ambient: Redactor
+    ) -> None:
+        self._runs_dir = runs_dir
+        self._test = test
+        self._declared = declared
+        self._ambient = ambient
+        self._repeats: dict[int, DoneTask] = {}
+        self._done: dict[int, DoneTask] = {}
+        self._directory: RunDirectory | None = None
+        self._number = 0
+        self._task = ""
+        self._kept: list[Action] = []
+        self._is_closed = False
+        """Whether nothing more is written: it would hold a secret, or was discarded."""
+        self.count = 0
+        """The number of steps that are kept."""
+        self.problem = ""
+        """Why what was kept is not repeated, or not all of it; "" if it is."""
+
+    def find(self) -> Found | None:
+        """Return the newest draft of the test that an earlier session has left; None
+        without one that can be read.
+        """
+        for path in _drafts_of(self._runs_dir, self._test):
+            with suppress(RunDirectoryError):
+                found = self._read(path)
+                return found if found.steps else None
+        return None
+
+    def repeat(self, tasks: Sequence[DoneTask], problem: str = "") -> None:
+        """Have these tasks repeated, each when it begins."""
+        self._repeats = {task.number: task for task in tasks}
+        self.problem = problem
+
+    def begin(self, run_dir: Path, number: int) -> None:
+        """Note the run of the task that begins, and its number in the test."""
+        self._directory = RunDirectory(run_dir)
+        self._number = number
+        self._kept = []
+
+    def due(self, task: str) -> DoneTask:
+        """Return what is repeated of the task that begins.
+
+        Where the test has another task there now, it and all after it are not repeated.
+        """
+        self._task = task
+        new = DoneTask(self._number, task)
+        if not self._repeats:
+            return new
+        due = self._repeats.get(self._number) or self._next()
+        if (due.number, due.task) == (self._number, task):
+            return due
+        self.problem = _CHANGED.format(due.number, due.task)
+        self._repeats = {
+            number: earlier
+            for number, earlier in self._repeats.items()
+            if number < self._number
+        }
+        return new
+
+    def _next(self) -> DoneTask:
+        """Return the next task that was kept, or the last."""
+        later = [number for number in self._repeats if number > self._number]
+        return self._repeats[min(later, default=max(self._repeats))]
+
+    def note_repeated(self, steps: Sequence[DemonstratedAction]) -> None:
+        """Note what was repeated: it is in a draft already."""
+        self._kept = [step.action for step in steps]
+
+    def keep(self, steps: Sequence[DemonstratedAction]) -> None:
+        """Write the finished steps of the task that is done, if there are new ones.
+        Raises RunDirectoryUnwritable.
+        """
+        finished = _finished(steps)
+        actions = [step.action for step in finished]
+        if actions and actions != self._kept:
+            self._kept = actions
+            self._write(finished, None)
+
+    def end(self, steps: Sequence[DemonstratedAction], answer: dict[str, Any]) -> None:
+        """Write the task, which has ended with the page's answer. Raises
+        RunDirectoryUnwritable.
+        """
+        self._write(steps, answer)
+
+    def undone(
+        self, steps: Sequence[DemonstratedAction], keep: int
+    ) -> Sequence[DoneTask]:
+        """Keep only the first steps of the task that is done; return what the next
+        attempt repeats. Raises RunDirectoryUnwritable.
+        """
+        self._write(_without_held(steps[:keep]), None)
+        return tuple(self._tasks())
+
+    def discard(self) -> None:
+        """Remove all drafts of the test."""
+        remove(self._runs_dir, self._test)
+        self.count = 0
+        self._is_closed = True
+
+    def _tasks(self) -> Iterator[DoneTask]:
+        """Yield what was done, and what is to be repeated later, in order."""
+        tasks = {**self._repeats, **self._done}
+        for number in sorted(tasks):
+            if number in self._done or number > self._number:
+                yield tasks[number]
+
+    def _write(
+        self, steps: Sequence[DemonstratedAction], answer: dict[str, Any] | None
+    ) -> None:
+        self._done[self._number] = DoneTask(
+            self._number, self._task, tuple(map(replace, steps)), answer
+        )
+        if self._is_closed or self._directory is None:
+            return
+        try:
+            tasks = tuple(map(self._kept_task, self._tasks()))
+        except SettingsError:  # the end of the task reports it
+            self._is_closed = True
+            return
+        content = _File(self._test, clock.epoch(), tasks)
+        target = self._directory.path / DRAFT_FILE
+        is_first = not target.exists()
+        text = json.dumps(to_json(content), ensure_ascii=False)
+        write_atomically(target, text.encode("utf-8", "replace"))
+        self.count = sum(len(task.steps) for task in tasks)
+        if is_first:
+            remove(self._runs_dir, self._test, but=target)
+
+    def _kept_task(self, done: DoneTask) -> _KeptTask:
+        """Store the screens of a task; return it without secrets. Raises SettingsError
+        where one would be written.
+        """
+        assert self._directory
+        actions = map(replace, done.steps)
+        steps = []
+        for step in recorded_steps(actions, self._declared, self._ambient):
+            ref = self._directory.store(_frame_of(step.screen))
+            moving = tuple(
+                _Moving(part.region, part.kind == "caret")
+                for part in step.screen.dynamic
+            )
+            steps.append(_KeptStep(step.action, step.elements, ref, moving))
+        answer = done.answer and self._hidden(done.answer)
+        return _KeptTask(done.number, done.task, tuple(steps), answer)
+
+    def _hidden(self, answer: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the page's answer without secrets in what the user can write."""
+
+        def hide(text: object) -> str:
+            return self._ambient.hide(self._declared.hide(str(text)))
+
+        hidden = {
+            key: answer[key]
+            for key in ("type", "kind", "is_done", "masks")
+            if key in answer
+        }
+        for key in ("verdicts", "corrected"):
+            texts = answer.get(key, {})
+            hidden[key] = {hide(claim): hide(text) for claim, text in texts.items()}
+        regions = answer.get("regions", {})
+        hidden["regions"] = {hide(claim): box for claim, box in regions.items()}
+        return hidden
+
+    def _read(self, path: Path) -> Found:
+        """Return a draft with its screens. Raises RunDirectoryError if it is damaged."""
+        file: _File = from_json(_File, read_json(path, "a draft"))
+        directory = RunDirectory(path.parent)
+        tasks = []
+        problem = ""
+        png = b""
+        for kept in file.tasks:
+            if problem:
+                break
+            steps = []
+            for number, step in enumerate(kept.steps, 1):
+                frame = Frame(step.screen, directory.load_png(step.screen))
+                png = frame.png
+                action, missing = self._revealed(step.action)
+                if missing:
+                    problem = _NO_SECRET.format(number, missing)
+                    break
+                screen = _screen_of(frame, step.moving)
+                steps.append(DemonstratedAction(action, screen, step.elements))
+            answer = kept.answer or {}
+            # the user answers the last one again, unless only a claim's text was wrong
+            is_final = kept is not file.tasks[-1] or answer.get("corrected")
+            is_answered = bool(answer and is_final and not problem)
+            task = DoneTask(
+                kept.number,
+                kept.task,
+                _without_held(steps),
+                answer if is_answered else None,
+            )
+            tasks.append(task)
+        return Found(file.kept_at, tuple(tasks), png, problem)
+
+    def _revealed(self, action: Action) -> tuple[Action, str]:
+        """Return an action with the values of its secrets, and the name of one that the
+        test does not declare.
+        """
+        if not isinstance(action, TypeText):
+            return action, ""
+        text = self._declared.reveal(action.text)
+        missing = SECRET_MARK.search(text)
+        return replace(action, text=text), missing[1] if missing else ""
+
+
+def _frame_of(screen: Screen) -> Frame:
+    pixels = screen.pixels
+    return pixels.frame if isinstance(pixels, FramePixels) else frame_of(pixels())
+
+
+def _screen_of(frame: Frame, moving: Sequence[_Moving]) -> Screen:
+    parts = tuple(
+        DynamicRegion(
+            **vars(part.region), kind="caret" if part.is_caret else "always_changing"
+        )
+        for part in moving
+    )
+    return Screen(dynamic=parts, pixels=FramePixels(frame))
+
+
+def _finished(steps: Sequence[DemonstratedAction]) -> Sequence[DemonstratedAction]:
+    """Return the steps but for texts at the end: they may grow, and become a secret."""
+    count = len(steps)
+    while count and isinstance(steps[count - 1].action, TypeText):
+        count -= 1
+    return steps[:count]
+
+
+def _without_held(
+    steps: Sequence[DemonstratedAction],
+) -> Sequence[DemonstratedAction]:
+    """Return the steps up to where a key or a button went down that none of them
+    releases: it would stay down.
+    """
+    held: dict[str, int] = {}
+    for number, step in enumerate(steps):
+        match step.action:
+            case KeyDown(key):
+                held[key] = number
+            case KeyUp(key):
+                held.pop(key, None)
+            case MouseDown(button=button):
+                held[f"button {button}"] = number
+            case MouseUp(button=button):
+                held.pop(f"button {button}", None)
+    return steps[: min(held.values(), default=len(steps))]
+
+
+def _drafts_of(runs_dir: Path, test: str) -> Iterator[Path]:
+    """Yield the drafts of a test, the newest first."""
+    for path in sorted(runs_dir.glob(f"*/{DRAFT_FILE}"), reverse=True):
+        with suppress(RunDirectoryError, OSError):
+            content = read_json(path, "a draft")
+            if isinstance(content, dict) and content.get("test") == test:
+                yield path
+
+
+def format_kept(runs_dir: Path, test: str) -> str:
+    """Return what is kept of a test, and how to continue; "" without a draft."""
+    for path in _drafts_of(runs_dir, test):
+        with suppress(RunDirectoryError):
+            file: _File = from_json(_File, read_json(path, "a draft"))
+            return text_of_kept(sum(len(task.steps) for task in file.tasks))
+    return ""
+
+
+def text_of_kept(count: int) -> str:
+    """Return how to continue a draft of so many steps; "" for none."""
+    if not count:
+        return ""
+    kept, them = ("step is", "it") if count == 1 else ("steps are", "them")
+    return (
+        f"{count} {kept} kept: run this test with --vnc-record=manual again to continue"
+        f" {them}"
+    )
+
+
+def remove(runs_dir: Path, test: str, but: Path | None = None) -> None:
+    """Remove all drafts of a test, or all but one."""
+    for path in _drafts_of(runs_dir, test):
+        if path != but:
+            path.unlink(missing_ok=True)
