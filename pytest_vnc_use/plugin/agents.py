@@ -26,6 +26,7 @@ from pytest_vnc_use.plugin import costs, ending, markers, terminal, users
 from pytest_vnc_use.plugin.observer import ItemObserver
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.renamed import key_of, move_hint
+from pytest_vnc_use.plugin.reruns import reused_desktop_reason
 from pytest_vnc_use.plugin.state import state_of
 from pytest_vnc_use.recordings import (
     AGAIN,
@@ -341,7 +342,8 @@ def _review(
         review.refused["hand"] = NO_PAGE
         return review
     user = users.user_of(item, settings, secrets, desktop)
-    review.user = users.UserInReplay(desk, user)
+    no_undo = reused_desktop_reason(settings)
+    review.user = users.UserInReplay(item, desk, user, no_undo)
     return review
 
 

@@ -131,14 +131,16 @@ def pytest_runtest_protocol(
     item: pytest.Item,
     nextitem: pytest.Item | None,
 ) -> bool | None:
-    """With --vnc-record=manual, rerun a test on a fresh desktop each time that its user
-    undoes steps.
+    """Where a user acts at the page, rerun a test on a fresh desktop each time that
+    they undo steps.
 
     The user's other steps are repeated. Only the last attempt is reported, and leaves
     run directories, but for one that has the draft.
     """
-    is_manual = item.config.stash[SETTINGS].record == "manual"
-    if not is_manual or not needs_desktop(item):
+    mode = item.config.stash[SETTINGS].record
+    has_page = item.config.pluginmanager.has_plugin("vnc_use_ui")
+    may_undo = mode == "manual" or (mode == "accept" and has_page)
+    if not may_undo or not needs_desktop(item):
         return None
     if not isinstance(item, pytest.Function):
         return None

@@ -136,7 +136,12 @@ def show_of(
 class UserInReplay:
     """A `ReplayUser`: the user at the page, in one test."""
 
-    def __init__(self, desk: DeskPlugin, user: PageUser) -> None:
+    def __init__(
+        self, item: pytest.Item, desk: DeskPlugin, user: PageUser, no_undo: str
+    ) -> None:
+        user.no_undo = no_undo
+        user.repeats = {done.task: done for done in item.stash.get(REPEATED, ())}
+        self._item = item
         self._desk = desk
         self.show = user.show
         self.stops_before = user.stops_before
@@ -146,7 +151,11 @@ class UserInReplay:
     def take_over(self, task: str, due: Locations, desktop: Controller) -> ByHand | str:
         """Have the user act, as `PageUser.take_over` says."""
         assert self._desk.watcher is not None, "the agent of the test has one"
-        return self._user.take_over(task, due, desktop, self._desk.watcher)
+        done = self._user.take_over(task, due, desktop, self._desk.watcher)
+        if self._user.undone is not None:
+            self._item.stash[UNDONE] = self._user.undone
+            pytest.skip("a step was undone, so the test is run again")
+        return done
 
 
 def _offer(desk: DeskPlugin, item: pytest.Item, draft: Draft) -> None:

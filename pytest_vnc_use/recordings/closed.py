@@ -214,8 +214,8 @@ class ClosedGates:
         return drift
 
     def ask_reviewer(self, mismatch: Mismatch | None, desktop: Controller) -> bool:
-        """Have a difference from the gate reviewed, where that can be asked, or have a
-        user act who wants the replay to stop here; return whether to look again. Raises
+        """Have a user act who wants the replay to stop here, or have a difference from
+        the gate reviewed, where that can be asked; return whether to look again. Raises
         DesktopError, SettingsError.
         """
         course = self._course
@@ -223,9 +223,9 @@ class ClosedGates:
         life = course.life
         if review is None:
             return False
-        if mismatch is None:
-            return self._stop(review, desktop)
-        if not mismatch.boxes:
+        if self._stop(review, desktop):
+            return True
+        if mismatch is None or not mismatch.boxes:
             return False
         if life.state is State.BUG:
             return False
@@ -268,8 +268,8 @@ class ClosedGates:
         return False
 
     def _stop(self, review: Review, desktop: Controller) -> bool:
-        """Have the user act at an open gate, if they want the replay to stop there;
-        return whether they did.
+        """Have the user act at a gate, if they want the replay to stop there; return
+        whether they were asked.
         """
         course = self._course
         user = review.user

@@ -9,6 +9,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -99,6 +100,12 @@ class PageUser:
         """Why the user cannot undo a step; "" if they can."""
         self.undone: Sequence[DoneTask] | None = None
         """What the next attempt repeats, once the user has undone a step."""
+        self.repeats: dict[str, DoneTask] = {}
+        """What is repeated of the attempt before in a replay, by the gate at which the
+        user acted.
+        """
+        self._handed: dict[str, DoneTask] = {}
+        """What the user did in this replay, by the gate."""
         self.draft: Draft | None = None
         """The draft of the test, if one is kept."""
         self.corrections: Corrections | None = None
@@ -195,11 +202,23 @@ class PageUser:
         facts: dict[str, Any] = {
             "claims": [],
             "asks_claims": False,
+            "no_undo": self.no_undo,
             "by_hand": self._facts_of(due),
         }
+        _, here = next(iter(due.values()))
+        gate = self.gate_name(here)
+        new = DoneTask(len(self._handed), gate)
+        former = self.repeats.pop(gate, new)
         answer, session, end = self._session(
-            task, controller, watcher, (), None, notice="", **facts
+            task, controller, watcher, former.steps, former.answer, notice="", **facts
         )
+        steps = tuple(map(replace, session.demonstration.steps))
+        if answer["kind"] == "undo":
+            kept = steps[: int(answer["keep"])]
+            self._handed[gate] = replace(new, steps=kept)
+            self.undone = tuple(self._handed.values())
+            return "a step was undone"
+        self._handed[gate] = replace(new, steps=steps, answer=answer)
         if answer["kind"] != "done":
             return str(answer.get("text", "")) or "it was not continued by hand"
         if stop := answer.get("stop"):
@@ -266,7 +285,8 @@ class PageUser:
 
     def stops_before(self, screen: Screen) -> bool:
         """Return whether the user wants to act once a recorded screen is shown."""
-        return self._link.take_stop(self._test, self.gate_name(screen))
+        gate = self.gate_name(screen)
+        return gate in self.repeats or self._link.take_stop(self._test, gate)
 
     def _recorded(self, task: str, session: ManualSession, end: Screen) -> Segment:
         steps = recorded_steps(

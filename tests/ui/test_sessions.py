@@ -23,7 +23,7 @@ import pytest
 from pytest_vnc_use.backends.pixels import encode_png
 from pytest_vnc_use.recordings.accept import Answer, Question
 from pytest_vnc_use.recordings.store import load
-from pytest_vnc_use.types import Click, Region, TypeText
+from pytest_vnc_use.types import Click, KeyCombo, Region, TypeText
 from support.desks import WITHIN_S, Served
 from support.forked_python import ForkedPython, made_once
 from support.page_user import Page, User
@@ -460,3 +460,36 @@ def test_recording_is_edited_at_a_step(
         assert project.file.read_bytes() == images["recording.json"]
     for name in images.keys() - {"recording.json", "s3.webp", "s4.webp", "end1.webp"}:
         assert project.file.with_name(name).read_bytes() == images[name]
+
+
+def test_steps_by_hand_in_replay_are_undone(project: Project) -> None:
+    project.write("test_till.py", TEST.partition("    assert")[0] + "    pass\n")
+    runs = [*project.path.glob("runs/*/trace.jsonl")]
+    text = shlex.join([*options(), "-ovnc_gate_seconds=2"])
+    command = ["recordings", "edit", "test_till.py::test_till", "--at", "s3"]
+    command.append(f"--options={text}")
+    with (
+        started(project, "pytest_vnc_use.cli", *command) as (_, url),
+        Page(url) as page,
+    ):
+        user = User(page)
+        for number, key in enumerate(("F5", "F6", "F7"), 1):
+            user.press(key)
+            user.until(lambda asked, count=number: len(asked["steps"]) == count)
+        assert user.question["no_undo"] == ""
+        page.send(type="answer", id=user.id, kind="undo", keep=1)
+        while user.id in page.questions:
+            page.read()
+        again = User(page)
+        again.until(lambda asked: len(asked["steps"]) == 1 and not asked["notice"])
+        again.press("F8")
+        again.until(lambda asked: len(asked["steps"]) == 2)
+        again.done()
+        page.answer()
+        assert page.states["test_till.py::test_till"] == "passed"
+    after = load(project.file)
+    assert after
+    actions = [step.action for step in after.steps]
+    assert actions[2:4] == [KeyCombo(("f5",)), KeyCombo(("f8",))]
+    assert len(actions) == 6
+    assert len([*project.path.glob("runs/*/trace.jsonl")]) == len(runs) + 1

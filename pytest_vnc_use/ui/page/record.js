@@ -57,7 +57,7 @@ const stepsUpTo = (number) => (number === 1 ? "step 1 is repeated" : `steps 1 to
 /** Return the button by which all steps after one are undone; none for the last, and where undo is off. */
 function undoButton(asked, number) {
   const later = asked.steps.length - number;
-  if (asked.no_undo || asked.by_hand || later < 1) return undefined;
+  if (asked.no_undo || later < 1) return undefined;
   return {
     textContent: "Undo to here", className: "small", onclick: () => undo(number),
     title: `On a fresh desktop ${stepsUpTo(number)}; ${later === 1 ? "the step after it is" : `the ${later} steps after it are`} undone`,
@@ -83,7 +83,7 @@ function start(asked) {
   $("record-task").textContent = asked.by_hand ? `By hand, then the replay continues: ${asked.task}` : asked.task;
   $("record-done").textContent = asked.by_hand ? "Continue the replay" : "Done…";
   $("record-discard").textContent = asked.by_hand ? "Leave" : "Discard";
-  $("record-region").hidden = $("record-undo").hidden = Boolean(asked.by_hand);
+  $("record-region").hidden = Boolean(asked.by_hand);
   $("record-by-hand").hidden = !asked.by_hand;
   $("record-due").replaceChildren(...(asked.by_hand ?? []).map(due));
   $("record-no-undo").textContent = asked.no_undo ? `Undo is off: ${asked.no_undo}.` : "";
