@@ -42,15 +42,12 @@ from pytest_vnc_use.types import (
 )
 from pytest_vnc_use.types.elements import Elements
 
-_FORMAT: Literal["pytest-vnc-use draft"] = "pytest-vnc-use draft"
 _CHANGED = (
     "An earlier recording of this test is not continued: its task {} was {!r}. Start"
     " again"
 )
-_NO_SECRET = (
-    "Step {} is not repeated: it types the secret {!r}, which this test does not"
-    " declare. Continue from there"
-)
+_NOT_REPEATED = "Step {} is not repeated: {}. Continue from there"
+_NO_SECRET = "it types the secret {!r}, which this test does not declare"
 
 
 @dataclass(frozen=True)
@@ -96,7 +93,7 @@ class _File:
     test: str
     kept_at: float
     tasks: tuple[_KeptTask, ...]
-    format: Literal["pytest-vnc-use draft"] = _FORMAT
+    format: Literal["pytest-vnc-use draft"] = "pytest-vnc-use draft"
     version: Literal[1] = 1
 
 
@@ -120,8 +117,8 @@ class Found:
 class Draft:
     """The draft of a test, as one attempt at its recording writes it.
 
-    `repeats` is what is repeated first. Until the user does something that is not in
-    it, the draft that has it stays as it is.
+    What an earlier attempt has left stays as it is until the user has repeated it, and
+    does more.
     """
 
     def __init__(
@@ -137,6 +134,8 @@ class Draft:
         self._number = 0
         self._task = ""
         self._kept: list[Action] = []
+        self._stored: list[Path] = []
+        """The screens that were stored for the draft alone."""
         self._is_closed = False
         """Whether nothing more is written: it would hold a secret, or was discarded."""
         self.count = 0
@@ -220,8 +219,10 @@ class Draft:
         return tuple(self._tasks())
 
     def discard(self) -> None:
-        """Remove all drafts of the test."""
+        """Remove all drafts of the test, and the screens that were stored for it."""
         remove(self._runs_dir, self._test)
+        for screen in self._stored:
+            screen.unlink(missing_ok=True)
         self.count = 0
         self._is_closed = True
 
@@ -258,11 +259,11 @@ class Draft:
         """Store the screens of a task; return it without secrets. Raises SettingsError
         where one would be written.
         """
-        assert self._directory
-        actions = map(replace, done.steps)
+        finished = done.steps if done.answer else _finished(done.steps)
+        actions = map(replace, finished)
         steps = []
         for step in recorded_steps(actions, self._declared, self._ambient):
-            ref = self._directory.store(_frame_of(step.screen))
+            ref = self._store(_frame_of(step.screen))
             moving = tuple(
                 _Moving(part.region, part.kind == "caret")
                 for part in step.screen.dynamic
@@ -270,6 +271,13 @@ class Draft:
             steps.append(_KeptStep(step.action, step.elements, ref, moving))
         answer = done.answer and self._hidden(done.answer)
         return _KeptTask(done.number, done.task, tuple(steps), answer)
+
+    def _store(self, frame: Frame) -> FrameRef:
+        assert self._directory, "a task has begun"
+        screen = self._directory.path / "screens" / f"{frame.ref.digest}.png"
+        if not screen.exists():
+            self._stored.append(screen)
+        return self._directory.store(frame)
 
     def _hidden(self, answer: Mapping[str, Any]) -> dict[str, Any]:
         """Return the page's answer without secrets in what the user can write."""
@@ -299,15 +307,15 @@ class Draft:
         for kept in file.tasks:
             if problem:
                 break
-            steps = []
-            for number, step in enumerate(kept.steps, 1):
-                frame = Frame(step.screen, directory.load_png(step.screen))
-                png = frame.png
-                action, missing = self._revealed(step.action)
-                if missing:
-                    problem = _NO_SECRET.format(number, missing)
+            steps: list[DemonstratedAction] = []
+            for step in kept.steps:
+                try:
+                    action = self._revealed(step.action)
+                    png = directory.load_png(step.screen)
+                except (SettingsError, RunDirectoryError) as exc:
+                    problem = _NOT_REPEATED.format(len(steps) + 1, exc)
                     break
-                screen = _screen_of(frame, step.moving)
+                screen = _screen_of(Frame(step.screen, png), step.moving)
                 steps.append(DemonstratedAction(action, screen, step.elements))
             answer = kept.answer or {}
             # the user answers the last one again, unless only a claim's text was wrong
@@ -322,15 +330,16 @@ class Draft:
             tasks.append(task)
         return Found(file.kept_at, tuple(tasks), png, problem)
 
-    def _revealed(self, action: Action) -> tuple[Action, str]:
-        """Return an action with the values of its secrets, and the name of one that the
-        test does not declare.
+    def _revealed(self, action: Action) -> Action:
+        """Return an action with the values of its secrets. Raises SettingsError for one
+        that the test does not declare.
         """
         if not isinstance(action, TypeText):
-            return action, ""
+            return action
         text = self._declared.reveal(action.text)
-        missing = SECRET_MARK.search(text)
-        return replace(action, text=text), missing[1] if missing else ""
+        if missing := SECRET_MARK.search(text):
+            raise SettingsError(_NO_SECRET.format(missing[1]))
+        return replace(action, text=text)
 
 
 def _frame_of(screen: Screen) -> Frame:

@@ -134,7 +134,8 @@ class PageUser:
             "places": {},
         }
         if self.corrections:
-            facts["places"] = {c: self.corrections.place_of(c) for c in shown}
+            places = map(self.corrections.place_of, shown)
+            facts["places"] = dict(zip(shown, places, strict=True))
         answered = due.answer if _is_answered(due, shown) else None
         answer, session, end = self._session(
             task,

@@ -144,6 +144,18 @@ def test_secret_is_revealed_or_missing(begin: Begin, tmp_path: Path) -> None:
     assert "Step 2 is not repeated: it types the secret 'SHOP'" in draft.problem
 
 
+def test_steps_before_missing_screen_are_found(begin: Begin, tmp_path: Path) -> None:
+    begin().keep(done(CLICK, ENTER, CLICK))
+    newest = max(
+        tmp_path.glob("*/screens/*.png"), key=lambda path: path.stat().st_mtime_ns
+    )
+    newest.unlink()
+    assert actions(begin) == [CLICK, ENTER]
+    draft = found(begin)
+    assert draft
+    assert draft.problem.startswith("Step 3 is not repeated: the screen")
+
+
 def test_secret_in_pieces_stops_draft(begin: Begin) -> None:
     draft = begin()
     draft.keep(done(CLICK))
@@ -205,9 +217,19 @@ def test_run_with_draft_outlives_limit(begin: Begin, tmp_path: Path) -> None:
     assert (draft.exists(), large.exists()) == (True, False)
 
 
-def test_discarded_draft_stays_away(begin: Begin) -> None:
+def test_discarded_draft_leaves_nothing(begin: Begin, tmp_path: Path) -> None:
     draft = begin()
     draft.keep(done(CLICK))
+    assert len([*tmp_path.glob("*/screens/*.png")]) == 1
     draft.discard()
     draft.keep(done(CLICK, CLICK))
     assert actions(begin) == []
+    assert [*tmp_path.glob("*/screens/*.png")] == []
+
+
+def test_undone_text_is_repeated_but_not_written(begin: Begin) -> None:
+    draft = begin()
+    draft.keep(done(CLICK, TypeText("ali"), ENTER))
+    (task,) = draft.undone(done(CLICK, TypeText("ali"), ENTER), 2)
+    assert [step.action for step in task.steps] == [CLICK, TypeText("ali")]
+    assert actions(begin) == [CLICK]

@@ -135,7 +135,7 @@ def test_killed_session_is_continued(start: Start, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_denied_claim_keeps_steps(start: Start, tmp_path: Path) -> None:
-    session = start(CLAIMED, "manual")
+    session = start(CLAIMED, "manual", "--vnc-artifacts=off")
     with session.user("fails") as user:
         enter(user)
         add(user)
@@ -144,6 +144,7 @@ def test_denied_claim_keeps_steps(start: Start, tmp_path: Path) -> None:
     assert message(tmp_path).startswith("product: the user answered that the claim")
     how = "4 steps are kept: run this test with --vnc-record=manual again to continue"
     assert done.out.count(how) == 2, "below the failure, and at the end"
+    assert [*tmp_path.glob("runs/*/screens/*.png")], "the draft's are kept"
     session = start(CLAIMED, "manual")
     session.page.choose("continue")
     with session.user() as user:
