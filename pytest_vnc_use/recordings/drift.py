@@ -90,6 +90,8 @@ _LONG_PX = 20
 """The least length of a border's side. Letters are shorter, and an O is a ring too."""
 _COVERED = 0.75
 """The least share of a border's side that differs: its corners may be round."""
+_BLOCK_PX = 18
+"""The least height of a button."""
 _ROWS_PX = 2
 """The largest gap between the rows of one line of text, as below the dot of an i."""
 _RECOLOURED_SHARE = 0.75
@@ -293,7 +295,7 @@ def cell_around(box: Region, recorded: Pixels, seen: Pixels) -> Region:
     there next may be wider.
 
     It ends at a border, or at a gap wider than the line is high. On no plain background
-    it is the box and its edge.
+    it is the box and its edge. A button whose edges changed is a cell of its own.
 
         │ Total: 3.0[0]  │      [ ] is the box of the difference, the digit that changed
         │(Total: 3.00   )│      ( ) is the cell: the line, and the blank beside it
@@ -306,6 +308,8 @@ def cell_around(box: Region, recorded: Pixels, seen: Pixels) -> Region:
         if background is None:
             return ring
         ink |= screen != background
+    if block := _block_around(ink, box):
+        return block.grown(1, width, height)
 
     # first over the gaps between the rows of one line, then what these have made wider
     for gap_px in (_ROWS_PX, 0):
@@ -330,6 +334,22 @@ def cell_around(box: Region, recorded: Pixels, seen: Pixels) -> Region:
         top=box.top - _blank_until(rows[: box.top][::-1], _ROWS_PX),
         bottom=box.bottom + _blank_until(rows[box.bottom :], _ROWS_PX),
     )
+
+
+def _block_around(ink: Mask, box: Region) -> Region | None:
+    """Return the block that a box is part of, such as a button: it has ink all along
+    its four sides, as no word has. None if there is none.
+    """
+    rows = grown_ends(lines_beside(ink, box, 0), box.top, box.bottom, 0)
+    block = replace(box, top=rows[0], bottom=rows[1])
+    columns = grown_ends(lines_beside(ink, block, 1), box.left, box.right, 0)
+    block = replace(block, left=columns[0], right=columns[1])
+    inside = block.part_of(ink)
+    height, width = inside.shape
+    if height < _BLOCK_PX or width < height:
+        return None
+    sides = (inside[0], inside[-1], inside[:, 0], inside[:, -1])
+    return block if all(side.mean() >= _COVERED for side in sides) else None
 
 
 def _background_around(box: Region, ring: Region, screen: Pixels) -> int | None:

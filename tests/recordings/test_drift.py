@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
+from pytest_vnc_use.backends.pixels import boxes_of
 from pytest_vnc_use.errors import RecordingDrifted
 from pytest_vnc_use.recordings.closed import Circumstances
 from pytest_vnc_use.recordings.course import Course
+from pytest_vnc_use.recordings.drift import cell_around
 from pytest_vnc_use.recordings.format import (
     DynamicRegion,
     RecordedStep,
@@ -223,7 +225,7 @@ def framed(colour: int, letter: str = "A", thick_px: int = 1) -> Pixels:
             framed(0x8D8D8D, thick_px=2),
             ["40,60,200,62", "40,90,200,92", "40,62,42,90", "198,62,200,90"],
         ),
-        (framed(0x8D8D8D, "B"), ["21,58,220,94"]),
+        (framed(0x8D8D8D, "B"), ["39,59,201,93"]),
         (framed(0x767676, "B"), ["93,71,115,83"]),
     ],
     ids=["border", "wider border", "border and letter", "letter"],
@@ -233,3 +235,28 @@ def test_drift_of_border_offers_mask_of_its_sides(
 ) -> None:
     lines = drift([window("Name"), framed(0x767676)], [window("Name"), seen])
     assert lines[-3] == f"  cua-vnc mask test_it.py::test_it {' '.join(masks)}"
+
+
+@pytest.mark.parametrize("edge", ["#007bff", "#767676"], ids=["filled", "bordered"])
+def test_cell_of_button_that_grew_is_the_button(edge: str) -> None:
+    def form(typed: str, label: str) -> Pixels:
+        image = Image.new("RGB", (400, 200), "white")
+        draw = ImageDraw.Draw(image)
+        draw.rectangle((20, 80, 180, 110), outline="gray")
+        draw.text((26, 88), typed, fill="black")
+        fill = edge if edge == "#007bff" else "#efefef"
+        right = 206 + round(draw.textlength(label))
+        draw.rectangle((188, 80, right, 110), fill=fill, outline=edge)
+        draw.text((196, 88), label, fill="white" if fill == edge else "black")
+        levels = np.asarray(image).astype(np.uint32)
+        pixels: Pixels = levels @ np.array([1 << 16, 1 << 8, 1], np.uint32)
+        return pixels
+
+    cells = set()
+    for typed in ("", "w0nder", "w0nder-land"):
+        recorded = form(typed, "Log in")
+        now = form(typed, "Sign in here")
+        (box,) = boxes_of(recorded != now)
+        cells.add(cell_around(box, recorded, now))
+    (cell,) = cells
+    assert (cell.left, cell.top, cell.bottom) == (187, 79, 112)
