@@ -213,7 +213,7 @@ def _page(request: CodegenRequest) -> Iterator[tuple[Link, str]]:
             "",
             lambda: os.kill(os.getpid(), signal.SIGINT),
         )
-        link.send(type="collected", tests=[request.key.test])
+        link.send(type="collected", tests=[request.key.test], recorded=[])
         try:
             yield link, server.url
         except VncUseError as exc:

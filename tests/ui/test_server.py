@@ -124,7 +124,7 @@ def test_ended_session_is_shown_on_late_page(served: Served) -> None:
     link, cookie = served.link(), served.cookie()
     with served.page(cookie) as page:
         received(page, "state")
-        link.send(type="collected", tests=["test_it"])
+        link.send(type="collected", tests=["test_it"], recorded=[])
         assert [test["id"] for test in received(page, "tests")["tests"]] == ["test_it"]
         link.send(type="test", test="test_it", state="running")
         assert received(page, "test")["state"] == "running"
