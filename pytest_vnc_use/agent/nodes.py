@@ -45,6 +45,7 @@ from pytest_vnc_use.runs.directory import (
 from pytest_vnc_use.runs.transcript import seen_by_live, transcript
 from pytest_vnc_use.safety.rules import deny_unasked
 from pytest_vnc_use.same_screen import same_screen
+from pytest_vnc_use.settings.fallbacks import LOCAL_AGENT
 from pytest_vnc_use.settings.settings import TIMING
 from pytest_vnc_use.triage import crash_of, format_program_end
 from pytest_vnc_use.types import (
@@ -129,6 +130,9 @@ class Run:
         self._stopped_before = False
         self._screen_moved_on = False
         self._model_s = 0.0
+        self._limits_requests = False
+        """Whether no request follows the last step, as a local agent counts requests.
+        """
         self._turns: list[Turn] = [*trace.turns] if trace else []
         self._open_step: int | None = None
         """The number of a step that was unfinished at a crash."""
@@ -164,6 +168,8 @@ class Run:
             )
             self._limit_s += session.recorded_test.longer_waits_s
             self._deadline = Deadline(self._limit_s, self._deadline.spent_s)
+        is_local = session.settings.toolset == LOCAL_AGENT
+        self._limits_requests = is_local and self.planner is session.planner
         session.connection.messages.begin(
             self.directory.path,
             self.directory.started_at,
@@ -390,7 +396,7 @@ class Run:
 
     def _next(self, pending: list[dict[str, Any]], *, steps: int) -> CUAState:
         """Return the state for the pending calls, with a ruling on the first."""
-        if pending and steps >= self.limits.steps:
+        if steps >= self.limits.steps and (pending or self._limits_requests):
             why = f"the limit of {self.limits.steps} steps was reached"
             return self._end(Outcome.STEP_LIMIT, why)
         ruling = None

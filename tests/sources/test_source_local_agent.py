@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_vnc_use import Outcome, VncUseAgent
+from pytest_vnc_use import Outcome, RunResult, VncUseAgent
 from pytest_vnc_use.agent import build, providers
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.chat.chat_completions import chat_service
@@ -81,6 +82,53 @@ def test_call_means_action() -> None:
     assert [
         (*each, *actions) for each, actions in zip(called, found, strict=True)
     ] == CALLS
+
+
+BOX = {**SAVE, "box": [500, 500]}
+MEANT: list[tuple[str, Any, Action]] = [
+    ("click_element", {**BOX, "button": "right"}, replace(MIDDLE, button="right")),
+    ("click_element", {**BOX, "button": "left"}, MIDDLE),
+    ("click_element", {**BOX, "clicks": 2}, replace(MIDDLE, count=2)),
+    ("type_text", {"text": "a", "press_enter": True}, TypeText("a", press_enter=True)),
+    ("type_text", {"text": "a", "box": [500, 500]}, TypeText("a", 719, 449)),
+    (
+        "scroll_at_position",
+        {"box": [500, 500], "direction": "up"},
+        Scroll(719, 449, "up", 1),
+    ),
+]
+IGNORED: list[tuple[str, Any, Action]] = [
+    ("observe_screen", {"region": [1, 2]}, TakeScreenshot()),
+    ("click_element", {**BOX, "button": "big"}, MIDDLE),
+    ("click_element", {**BOX, "clicks": 9}, MIDDLE),
+    ("press_key", {"key": "tab", "label": "x"}, KeyCombo(("tab",))),
+    ("type_text", {"text": "a", "press_enter": "maybe"}, TypeText("a")),
+]
+NOTES = (
+    "region=[1, 2]",
+    "button='big'",
+    "clicks=9",
+    "label='x'",
+    "press_enter='maybe'",
+)
+
+
+def test_further_argument_is_taken_or_ignored_with_note() -> None:
+    named = [(tool, args) for tool, args, _ in (*MEANT, *IGNORED)]
+    script = [*(calls(each) for each in named), said("Done.")]
+    with chat(script, **LOCAL) as conversation:
+        found = [conversation.actions() for _ in named]
+        conversation.decide()
+        results = [
+            json.loads(request.of("tool")[-1]["content"])
+            for request in conversation.server.requests[1:]
+        ]
+    assert found == [[action] for _, _, action in (*MEANT, *IGNORED)]
+    assert all(result["ok"] for result in results)
+    assert [result.get("note") for result in results] == [
+        *[None] * len(MEANT),
+        *[f"ignored: {ignored}" for ignored in NOTES],
+    ]
 
 
 ERRORS: list[tuple[str, str, Any]] = [
@@ -319,6 +367,44 @@ def test_variables_prune_history(
         *_, last = server.requests
     kept = sum("<think>" in message["content"] for message in last.of("assistant"))
     assert (len(last.images), kept) == (images, thoughts)
+
+
+def run_of(script: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[RunResult, ChatServer]:
+    with ChatServer(script) as server:
+        monkeypatch.setenv("LMSTUDIO_ENDPOINT", f"{server.url}/chat/completions")
+        monkeypatch.setenv("AGENT_STEP_DELAY", "0")
+        with VncUseAgent(
+            settings=build.settings_of(LOCAL),
+            controller=PaintedController(),
+        ) as agent:
+            return agent.run("Look"), server
+
+
+@pytest.mark.parametrize(("given", "requests"), [("", 10), ("3", 3)])
+def test_max_steps_counts_requests(
+    given: str, requests: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGENT_MAX_STEPS", given)
+    result, server = run_of(lambda request: LOOK, monkeypatch)
+    assert (len(server.requests), len(result.steps)) == (requests, requests)
+    assert result.outcome is Outcome.STEP_LIMIT
+
+
+def test_words_in_last_request_end_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENT_MAX_STEPS", "2")
+    result, _ = run_of([LOOK, said("It is open.")], monkeypatch)
+    assert (result.outcome, result.message) == (Outcome.DONE, "It is open.")
+
+
+def test_unchanged_screen_is_dumped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_of([LOOK, LOOK, said("It is the same.")], monkeypatch)
+    assert sorted(file.name for file in (tmp_path / "dumps").iterdir()) == [
+        "screen_0001.png",
+        "screen_0002.png",
+        "screen_0003.png",
+    ]
 
 
 def test_wrong_variable_of_option_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

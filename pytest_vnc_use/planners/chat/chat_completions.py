@@ -170,9 +170,7 @@ class OpenAICompatible:
         if self._log and (
             not observation.turns or self._shows_screen(observation.turns[-1])
         ):
-            self._log.dump(
-                observation.frame.digest, observation.load_png(observation.frame)
-            )
+            self._log.dump(observation.load_png(observation.frame))
 
         def note(request: JsonObject, attempt: Attempt[Decision]) -> Attempt[Decision]:
             if self._log:
@@ -650,16 +648,13 @@ class AgentLog:
         self, directory: str = "dumps", prefix: str = "screen_", start: int = 1
     ) -> None:
         self._directory, self._prefix, self._next = Path(directory), prefix, start
-        self._dumped = ""
         self._log = Path(f"agent_run_{clock.utc_now():%Y%m%d_%H%M%S}.log").resolve()
 
-    def dump(self, digest: str, png: bytes) -> None:
-        """Write the next screenshot, unless it is the same as the last."""
-        if digest == self._dumped:
-            return
+    def dump(self, png: bytes) -> None:
+        """Write the next screenshot."""
         self._directory.mkdir(parents=True, exist_ok=True)
         (self._directory / f"{self._prefix}{self._next:04d}.png").write_bytes(png)
-        self._dumped, self._next = digest, self._next + 1
+        self._next += 1
 
     def note(self, request: JsonObject, attempt: Attempt[Any]) -> None:
         """Add a request and its response to the log."""

@@ -16,6 +16,7 @@ from pytest_vnc_use.errors import ActionError
 from pytest_vnc_use.planners.common import prompts
 from pytest_vnc_use.planners.common.arguments import (
     DIRECTIONS,
+    FLAGS,
     GRID,
     PIXELS_PER_WHEEL_CLICK,
     Arguments,
@@ -481,6 +482,7 @@ VNC_COMMAND = Table(
     text_ends="gave_up",
 )
 
+CLICK_COUNTS = {"1": 1, "2": 2, "3": 3}
 LABEL: JsonObject = {**TEXT, "description": "what is there, in a few words"}
 BOX: JsonObject = {
     "type": "array",
@@ -524,14 +526,18 @@ def _click_element(args: Arguments) -> Action:
         raise Unreadable(
             "'label' is missing: say in a few words what you click", "missing_label"
         )
-    return Click(*_box_centre(args))
+    button = args.further("button", BUTTONS) or "left"
+    count = args.further("clicks", CLICK_COUNTS) or 1
+    return Click(*_box_centre(args), button=button, count=count)
 
 
 def _type_ascii(args: Arguments) -> Action:
     text = args.get("text")
     if not isinstance(text, str) or not text:
         raise Unreadable("'text' must not be empty", "empty_text")
-    return TypeText(text)
+    x, y = _box_centre(args) if args.has("box") else (None, None)
+    press_enter = args.further("press_enter", FLAGS) or False
+    return TypeText(text, x, y, press_enter=press_enter)
 
 
 def _press_known_key(args: Arguments) -> Action:
@@ -551,7 +557,8 @@ def _press_known_key(args: Arguments) -> Action:
 
 def _scroll_down(args: Arguments) -> Action:
     x, y = _box_centre(args)
-    return Scroll(x, y, "down", wheel_clicks(args.number("amount") / 120))
+    direction = args.further("direction", DIRECTIONS) or "down"
+    return Scroll(x, y, direction, wheel_clicks(args.number("amount") / 120))
 
 
 LOCAL_AGENT = Table(

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Literal, Union
+from typing import Any, Literal, TypeVar, Union
 
 from pytest_vnc_use.types import (
     PIXELS_PER_WHEEL_CLICK as PIXELS_PER_WHEEL_CLICK,
@@ -22,6 +22,7 @@ from pytest_vnc_use.types import (
 from pytest_vnc_use.types.actions import Point
 from pytest_vnc_use.types.keys import split_combination
 
+T = TypeVar("T")
 MAX_WHEEL_CLICKS = 50
 MAX_WAIT_S = 60.0
 
@@ -99,7 +100,7 @@ class Arguments:
         """Return the argument as true or false. Raises Unreadable if it is neither."""
         if (value := self.get(name)) is None:
             return default
-        flag = _FLAGS.get(str(value).strip().lower())
+        flag = FLAGS.get(str(value).strip().lower())
         if flag is None:
             raise Unreadable(f"{name!r} must be true or false, got {value!r:.100}")
         return flag
@@ -113,6 +114,15 @@ class Arguments:
         if (value := self.get(*names)) is None:
             return float(self.defaults[names[0]]) if default is None else default
         return number_of(names[0], value)
+
+    def further(self, name: str, choices: Mapping[str, T]) -> T | None:
+        """Return what an argument means that the tool does not declare; None if it was
+        not given, or means nothing.
+        """
+        meant = choices.get(str(self.values.get(name)).strip().lower())
+        if meant is not None:
+            self._asked[name] = None
+        return meant
 
     def direction(self, *names: str) -> Direction:
         """Return the direction under the first of these names that was given. Raises
@@ -187,6 +197,18 @@ class Arguments:
             name: value for name, value in corners.items() if value is not None
         } or None
 
+    def unread(self) -> str:
+        """Return the arguments that were given and that the reader did not look up, as
+        `name=value`; "" if there are none.
+        """
+        present = [
+            name
+            for name, value in self.values.items()
+            if value not in (None, "", [], {})
+        ]
+        unread = [name for name in present if name not in (*self._asked, *REASONS)]
+        return ", ".join(f"{name}={self.values[name]!r:.60}" for name in unread)
+
     def check(
         self,
         call: str,
@@ -198,15 +220,8 @@ class Arguments:
         `calls` are the names of all calls. `takes` are the arguments of this one, for
         the message (default: the names that were looked up).
         """
-        present = [
-            name
-            for name, value in self.values.items()
-            if value not in (None, "", [], {})
-        ]
-        unread = [name for name in present if name not in (*self._asked, *REASONS)]
-        if unread:
+        if unknown := self.unread():
             names = ", ".join(takes or self._asked) or "none"
-            unknown = ", ".join(f"{name}={self.values[name]!r:.60}" for name in unread)
             with_button = f"{self.values.get('button')}_click"
             hint = f"; there is {with_button}" if with_button in calls else ""
             raise Unreadable(
@@ -252,7 +267,7 @@ def read_action(
     return (InvalidAction(name, problem),)
 
 
-_FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
 def number_of(name: str, value: Any) -> float:

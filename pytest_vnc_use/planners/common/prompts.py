@@ -266,7 +266,9 @@ def problem_of(step: Step) -> str:
 
 
 def typed_result(step: Step) -> str:
-    """Return the result of a step as a JSON object: `ok`, and the type of an error."""
+    """Return the result of a step as a JSON object: `ok`, the type of an error, and a
+    note.
+    """
     problem = problem_of(step)
     result: dict[str, object] = {"ok": not problem}
     if problem:
@@ -277,9 +279,11 @@ def typed_result(step: Step) -> str:
         result["error"] = {"type": kind, "message": problem}
     elif step.output:
         result["output"] = step.output
-    return json.dumps(
-        {**result, **({"note": step.note} if step.note else {})}, ensure_ascii=False
-    )
+    ignored = step.proposal.as_proposed.get("ignored")
+    notes = [f"ignored: {ignored}" if ignored else "", step.note]
+    if note := "; ".join(filter(None, notes)):
+        result["note"] = note
+    return json.dumps(result, ensure_ascii=False)
 
 
 def format_result(step: Step) -> str:

@@ -179,7 +179,9 @@ class Table:
     """How an answer without a call ends the run; None if the model is asked once more.
     """
     typed_errors: bool = False
-    """Whether results are JSON objects, with the type of an error."""
+    """Whether results are JSON objects, with the type of an error, and a note on what
+    was ignored.
+    """
 
 
 class Toolset:
@@ -304,6 +306,8 @@ class Toolset:
             meant = row.read(args)
             if isinstance(meant, EndOfRun):
                 return meant
+            if table.typed_errors:
+                return (_without(args.unread(), proposal(call, meant)),)
             args.check(call.name, self._names, (*row.required, *row.optional))
             if isinstance(meant, CallFunction) and meant.name in self._missing:
                 raise Unreadable(self._missing[meant.name])
@@ -388,6 +392,16 @@ def proposal(call: FunctionCall, action: Action) -> Proposal:
         intent = str(call.args.get("intent") or "")
     arguments = copy.deepcopy(dict(call.args))
     return Proposal(action, intent, {"name": call.name, "args": arguments})
+
+
+def _without(ignored: str, proposed: Proposal) -> Proposal:
+    """Return the proposal with the arguments that it ignores, for a note to the
+    model.
+    """
+    if not ignored:
+        return proposed
+    as_proposed = {**proposed.as_proposed, "ignored": ignored}
+    return replace(proposed, as_proposed=as_proposed)
 
 
 def reject_call(
