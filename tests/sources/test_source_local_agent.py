@@ -369,7 +369,9 @@ def test_variables_prune_history(
     assert (len(last.images), kept) == (images, thoughts)
 
 
-def run_of(script: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[RunResult, ChatServer]:
+def run_of(
+    script: Any, monkeypatch: pytest.MonkeyPatch
+) -> tuple[RunResult, ChatServer]:
     with ChatServer(script) as server:
         monkeypatch.setenv("LMSTUDIO_ENDPOINT", f"{server.url}/chat/completions")
         monkeypatch.setenv("AGENT_STEP_DELAY", "0")
