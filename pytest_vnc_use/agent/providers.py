@@ -227,7 +227,7 @@ def _service_planner(
         "functions": functions,
     }
     if settings.planner == "gemini":
-        fixed["opens_windows"] = bool(settings.cdp)
+        fixed["has_devtools"] = bool(settings.cdp)
     provider = PROVIDERS[settings.planner]
     kind = provider.class_of(provider.planner)
     planner: Planner = kind(**fixed, **_options(settings, kind, fixed))

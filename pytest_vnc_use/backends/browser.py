@@ -182,14 +182,6 @@ class Browser:
                 )
             _wait_loaded(page, deadline)
 
-    def open_window(self, url: str) -> None:
-        """Open a URL in a new window, and wait for it as `navigate` does."""
-        deadline = Deadline(self._timeout_s)
-        with self._visible_page(deadline) as page:
-            made = page.call("Target.createTarget", url=url, newWindow=True)
-        with self._devtools.open(PageTarget(made["targetId"], url), deadline) as page:
-            _wait_loaded(page, deadline)
-
     def back(self) -> None:
         """Go to the page before, and wait for it as `navigate` does. Raises ActionError
         if there is none.

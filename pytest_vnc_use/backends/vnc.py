@@ -172,6 +172,10 @@ class VNCController:
         """The times when visible actions started; a change of the screen answers those
         before it.
         """
+        self._is_emptied = False
+        """Whether an action left the browser on an empty page, which may be all that
+        the screen shows.
+        """
         self._unconfirmed_action = ""
         self._reconnected = False
         self._closed = threading.Event()
@@ -327,6 +331,7 @@ class VNCController:
         screen, server = self._screen, self._connection.server
         if (
             watch.blank_s is not None
+            and not self._is_emptied
             and screen.only_colour(0.0)
             and not watch.program_exit_reason()
         ):
@@ -594,8 +599,6 @@ class VNCController:
                 self.key_down(key)
             case act.KeyUp(key):
                 self.key_up(key)
-            case act.OpenUrl(in_new_window=True):
-                raise ActionError("only DevTools can open a new window. Set vnc_cdp")
             case act.OpenUrl(url):
                 self.open_url(url)
             case act.TraverseHistory(direction):
@@ -622,14 +625,13 @@ class VNCController:
             browser = self._browser()
             if isinstance(action, act.TraverseHistory):
                 browser.traverse(action.direction)
-            elif action.in_new_window:
-                browser.open_window(action.url)
             else:
                 browser.navigate(action.url)
         except CommandRefused:
             return False
         except DesktopError as exc:
             raise ActionError(str(exc)) from exc
+        self._is_emptied = action == act.OpenUrl(act.EMPTY_PAGE)
         return True
 
     def wait(self, duration_s: float) -> None:

@@ -128,8 +128,7 @@ def _parts(action: Action, elements: Elements) -> Iterator[CaptionPart]:
         case KeyUp(key=key):
             yield from _quoted("release ", key)
         case OpenUrl(url=url):
-            new = "in a new window " if action.in_new_window else ""
-            yield from _quoted(f"open {new}the URL ", _quote(url))
+            yield from _quoted("open the URL ", _quote(url))
         case TraverseHistory(direction=direction):
             yield CaptionPart(f"go {direction} in the browser's history")
         case Wait(duration_s=duration_s):

@@ -37,7 +37,7 @@ from pytest_vnc_use.types import (
     TraverseHistory,
     TypeText,
 )
-from pytest_vnc_use.types.actions import Point, points
+from pytest_vnc_use.types.actions import EMPTY_PAGE, Point, points
 from pytest_vnc_use.types.keys import key_set, on_us_keyboard
 
 Keys = frozenset[str]
@@ -447,7 +447,7 @@ _PRESET_RULES = (
 )
 _EMPTY_PAGES = (
     "",
-    "about:blank",
+    EMPTY_PAGE,
     "about:home",
     "about:newtab",
     "chrome://newtab/",
@@ -484,8 +484,8 @@ class Preset:
         one; "" if it does not.
         """
         if isinstance(action, OpenUrl):
-            is_empty_window = action == OpenUrl("about:blank", in_new_window=True)
-            return "" if is_empty_window or self.lists(action.url) else self.titles[0]
+            is_listed = action.url == EMPTY_PAGE or self.lists(action.url)
+            return "" if is_listed else self.titles[0]
         page = context.page_url()
         is_listed = page in _EMPTY_PAGES or (
             page.startswith("http") and self.lists(page)

@@ -146,16 +146,16 @@ class KeyUp:
     kind: Literal["key_up"] = "key_up"
 
 
+EMPTY_PAGE = "about:blank"
+
+
 @dataclass(frozen=True)
 class OpenUrl:
     """Open a URL in the focused browser with the keys that a user presses: ctrl+l, the
     URL, enter.
-
-    With `in_new_window` the browser, asked through DevTools, opens a window for it.
     """
 
     url: str
-    in_new_window: bool = False
     kind: Literal["open_url"] = "open_url"
 
 

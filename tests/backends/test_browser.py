@@ -25,7 +25,6 @@ from pytest_vnc_use.backends.elements import (
     elements_function,
 )
 from pytest_vnc_use.backends.vnc import VNCController
-from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.desktops.external import ExternalDesktop
 from pytest_vnc_use.errors import ActionError, DesktopError, SettingsError, TaskFailed
 from pytest_vnc_use.types import (
@@ -333,7 +332,7 @@ def test_url_of_step_waits_for_no_browser(
     assert waited == [0, 5], "it may be starting"
 
 
-def test_addresses_history_and_windows_by_devtools_or_keys(
+def test_addresses_and_history_by_devtools_or_keys(
     desktop: VncServer,
     browser: Browser,
     controller: VNCController,
@@ -352,15 +351,10 @@ def test_addresses_history_and_windows_by_devtools_or_keys(
         # DevTools do not take that: it is typed
         acting.perform(OpenUrl(pages.address.removeprefix("http://")))
         browser.wait_for_text("Apples")
-    by_devtools.perform(OpenUrl("about:blank", in_new_window=True))
+    by_devtools.perform(OpenUrl("about:blank"))
     assert by_devtools.page_url() == "about:blank"
-    with browser._visible_page(Deadline(10.0)) as page:
-        page.call("Page.close")
+    by_devtools.perform(TraverseHistory("back"))
     browser.wait_for_text("Apples")
-    with pytest.raises(
-        ActionError, match=r"only DevTools can open a new window\. Set vnc_cdp"
-    ):
-        controller.perform(OpenUrl("about:blank", in_new_window=True))
     gone = Browser(f"127.0.0.1:{vnc_servers.free_port()}")
     with pytest.raises(ActionError, match="no browser answers at"):
         connected(desktop, browser=lambda: gone).perform(TraverseHistory("back"))

@@ -66,9 +66,9 @@ EVIL = 'a"\x1b[31m\u202e\n# b'
         ),
         (KeyCombo(("ctrl", "shift", "p")), (BUTTON,), "press ctrl+shift+p"),
         (
-            OpenUrl("about:blank", in_new_window=True),
+            OpenUrl("about:blank"),
             (),
-            'open in a new window the URL "about:blank"',
+            'open the URL "about:blank"',
         ),
         (
             CallFunction("order_count", {"user": "al", "days": 3}),

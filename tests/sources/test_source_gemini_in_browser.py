@@ -4,6 +4,7 @@ end, and what goes back.
 
 from __future__ import annotations
 
+import json
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -17,6 +18,7 @@ from pytest_vnc_use.types import (
     CallFunction,
     Click,
     Drag,
+    InvalidAction,
     KeyCombo,
     Move,
     OpenUrl,
@@ -61,7 +63,7 @@ def urls_of(conversation: Conversation) -> list[str]:
 
 
 FUNCTIONS: list[tuple[str, dict[str, Any], Action]] = [
-    ("open_web_browser", {}, OpenUrl("about:blank", in_new_window=True)),
+    ("open_web_browser", {}, OpenUrl("about:blank")),
     ("navigate", {"url": "https://news.example"}, OpenUrl("https://news.example")),
     ("go_back", {}, TraverseHistory("back")),
     ("go_forward", {}, TraverseHistory("forward")),
@@ -106,7 +108,7 @@ def test_function_means_action() -> None:
     named = [(name, args) for name, args, _ in FUNCTIONS]
     assert {name for name, _ in named} == set(OLDER)
     with conversation_of(
-        [calls(*named, signed=False)], opens_windows=True
+        [calls(*named, signed=False)], has_devtools=True
     ) as conversation:
         found = conversation.actions()
     assert [
@@ -135,10 +137,10 @@ def test_request_names_environment_model_and_rules() -> None:
     assert [rule for rule in RULES if rule not in prompt] == []
 
 
-def test_browser_opens_once_and_answers_blank_page() -> None:
+def test_window_is_emptied_once_and_answer_is_blank_page() -> None:
     twice = calls(("open_web_browser", {}), ("open_web_browser", {}), signed=False)
     with conversation_of(
-        [twice, call("open_web_browser"), DONE], opens_windows=True
+        [twice, call("open_web_browser"), DONE], has_devtools=True
     ) as conversation:
         opened = [
             *conversation.actions(url="https://shop.example/"),
@@ -147,7 +149,7 @@ def test_browser_opens_once_and_answers_blank_page() -> None:
         conversation.decide()
         assert urls_of(conversation) == ["about:blank"] * 3
     assert opened == [
-        OpenUrl("about:blank", in_new_window=True),
+        OpenUrl("about:blank"),
         TakeScreenshot(),
         TakeScreenshot(),
     ]
@@ -172,6 +174,7 @@ def test_browser_without_devtools_opens_nothing() -> None:
         [response] = conversation.server.requests[-1].function_responses
     assert response["response"]["url"] == "about:blank"
     assert "do not call this again" in response["response"]["output"]
+    assert "needs vnc_cdp" in response["response"]["output"]
 
 
 def test_done_beside_other_call_is_refused() -> None:
@@ -195,6 +198,22 @@ def test_browser_state_is_offered_with_devtools() -> None:
         conversation.decide()
         [response] = conversation.server.requests[-1].function_responses
     assert response["response"]["output"] == "x" * 20_000
+
+
+def test_browser_state_without_devtools_answers_what_is_missing() -> None:
+    with conversation_of([call("get_browser_state"), DONE]) as conversation:
+        [action] = conversation.actions()
+        assert isinstance(action, InvalidAction)
+        assert "needs vnc_cdp" in action.problem
+        assert "get_browser_state" in json.dumps(
+            conversation.server.requests[0].body["tools"]
+        )
+    excluded = {"excluded_actions": ["get_browser_state"]}
+    with conversation_of([DONE], **excluded) as conversation:
+        conversation.decide()
+        assert "get_browser_state" not in json.dumps(
+            conversation.server.requests[0].body["tools"]
+        )
 
 
 @pytest.mark.parametrize(

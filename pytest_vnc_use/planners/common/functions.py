@@ -55,6 +55,14 @@ VERIFY = Declaration(
 )
 """The function that the agent itself answers, if there is a judge."""
 
+BROWSER_STATE = Declaration(
+    "get_browser_state",
+    "Return the URL, the title and the whole visible text of the page that the browser"
+    " shows.",
+    {"type": "object", "properties": {}, "required": []},
+)
+"""The function of an agent in a browser, where no desktop offers it."""
+
 
 def declare(function: Callable[..., Any]) -> Declaration:
     """Return the declaration of a function whose parameters all have type hints.

@@ -31,7 +31,8 @@ from pytest_vnc_use.planners.common.arguments import (
     split_keys,
     wheel_clicks,
 )
-from pytest_vnc_use.planners.common.prompts import TOO_EARLY
+from pytest_vnc_use.planners.common.functions import BROWSER_STATE
+from pytest_vnc_use.planners.common.prompts import NO_DEVTOOLS, TOO_EARLY
 from pytest_vnc_use.planners.common.toolset import DONE, GIVE_UP, FunctionCall
 from pytest_vnc_use.types import (
     Action,
@@ -56,9 +57,7 @@ from pytest_vnc_use.types import (
     TypeText,
     Wait,
 )
-
-NO_PAGE = "about:blank"
-"""The URL of a new window, and in an answer where no browser has reported another."""
+from pytest_vnc_use.types.actions import EMPTY_PAGE
 
 SAFETY_DECISION = ("safety_decision", "safetyDecision")
 GO = frozenset({"allow", "allowed", "regular"})
@@ -93,15 +92,15 @@ class FunctionNames:
     the model is offered.
 
     `search_page` is the URL that `search` opens; without one the browser's shortcut for
-    it is pressed. With `opens_windows`, `open_web_browser` opens a window; without, it
-    changes nothing.
+    it is pressed. With `opens_browser`, `open_web_browser` empties the window; without,
+    it changes nothing.
     """
 
     functions: Collection[str] = ()
     excluded: Collection[str] = ()
     offered: Collection[str] = ()
     search_page: str = ""
-    opens_windows: bool = False
+    opens_browser: bool = False
 
 
 # frozen
@@ -149,6 +148,8 @@ def _read_action(
         return InvalidAction(
             name, f"{name!r} is excluded in this run; use another action"
         )
+    if name == BROWSER_STATE.name:
+        return InvalidAction(name, NO_DEVTOOLS.format(name=name))
     meant = MADE_UP.get(name, name)
     if name == DONE.name:
         return InvalidAction(name, TOO_EARLY)
@@ -161,10 +162,10 @@ def _read_action(
         action = OpenUrl(names.search_page)
     if (
         meant == "open_web_browser"
-        and names.opens_windows
+        and names.opens_browser
         and isinstance(action, TakeScreenshot)
     ):
-        action = OpenUrl(NO_PAGE, in_new_window=True)
+        action = OpenUrl(EMPTY_PAGE)
     excluding = excluding_name(meant, action, names.excluded)
     if excluding is None:
         return action

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from pytest_vnc_use.errors import AnswerRefused, SettingsError
 from pytest_vnc_use.planners.common import prompts
-from pytest_vnc_use.planners.common.functions import declare_all
+from pytest_vnc_use.planners.common.functions import BROWSER_STATE, declare_all
 from pytest_vnc_use.planners.common.http import (
     ApiKey,
     Attempt,
@@ -51,7 +51,6 @@ from pytest_vnc_use.planners.common.turns import (
     removed_of,
 )
 from pytest_vnc_use.planners.gemini.calls import (
-    NO_PAGE,
     PREDEFINED_FUNCTIONS,
     FunctionNames,
     can_detect_injection,
@@ -73,6 +72,7 @@ from pytest_vnc_use.types import (
     Usage,
     ignore_report,
 )
+from pytest_vnc_use.types.actions import EMPTY_PAGE
 
 if TYPE_CHECKING:
     from google.genai import types
@@ -119,9 +119,9 @@ class GeminiComputerUse(ServicePlanner[ModelAnswer[FunctionCall]]):
     docstrings and type hints; the model may call them by name, and the agent performs
     the call. `keep_screenshots` is 3 by default; the older tool format and a browser
     get all of the newest turns. `search_page` is what `search` opens; with
-    `opens_windows` the function `open_web_browser` opens a window, once. `base_url` and
-    `api_key` default to GOOGLE_GEMINI_BASE_URL and GOOGLE_API_KEY. Raises
-    SettingsError, and KeyMissing if no key is set.
+    `has_devtools` the function `open_web_browser` empties the browser's window, once.
+    `base_url` and `api_key` default to GOOGLE_GEMINI_BASE_URL and GOOGLE_API_KEY.
+    Raises SettingsError, and KeyMissing if no key is set.
     """
 
     provider = "gemini"
@@ -141,7 +141,7 @@ class GeminiComputerUse(ServicePlanner[ModelAnswer[FunctionCall]]):
         include_initial_screenshot: bool = True,
         keep_screenshots: int | None = None,
         search_page: str = "",
-        opens_windows: bool = False,
+        has_devtools: bool = False,
         system_instruction: str | None = None,
         max_output_tokens: int = 8192,
         backoff: Backoff | None = None,
@@ -165,19 +165,22 @@ class GeminiComputerUse(ServicePlanner[ModelAnswer[FunctionCall]]):
             functions, taken=(*PREDEFINED_FUNCTIONS, DONE.name, GIVE_UP.name)
         )
         functions_of_user = [declaration.name for declaration in declared]
+        if self._in_browser and BROWSER_STATE.name not in functions_of_user:
+            declared = (*declared, BROWSER_STATE)
         excluded = check_excluded(
-            excluded_actions or (), [*PREDEFINED_FUNCTIONS, *functions_of_user]
+            excluded_actions or (),
+            [*PREDEFINED_FUNCTIONS, *(declaration.name for declaration in declared)],
         )
         declarations = [
             declaration for declaration in declared if declaration.name not in excluded
         ]
         names = [declaration.name for declaration in declarations]
         self._names = FunctionNames(
-            functions=frozenset(names),
+            functions=frozenset(functions_of_user) - excluded,
             excluded=excluded,
             offered=(*offered_names(environment, excluded, older=older), *names),
             search_page=search_page or (SEARCH_PAGE if self._in_browser else ""),
-            opens_windows=opens_windows and self._in_browser,
+            opens_browser=has_devtools and self._in_browser,
         )
         computer: dict[str, Any] = {"environment": f"ENVIRONMENT_{environment.upper()}"}
         if left_out := filter_supported(sorted(excluded), environment, older=older):
@@ -248,7 +251,7 @@ class GeminiComputerUse(ServicePlanner[ModelAnswer[FunctionCall]]):
         proposals: list[Proposal] = []
         for call in answer.calls:
             names = replace(
-                self._names, opens_windows=self._names.opens_windows and not opened
+                self._names, opens_browser=self._names.opens_browser and not opened
             )
             proposals.append(read_proposal(call, observation.frame, names))
             opened = opened or call.name == "open_web_browser"
@@ -327,12 +330,12 @@ class GeminiComputerUse(ServicePlanner[ModelAnswer[FunctionCall]]):
         screen after it if it is sent.
         """
         opens = self._in_browser and call.name == "open_web_browser"
-        result = {
-            "error" if prompts.problem_of(step) else "output": prompts.format_result(
-                step
-            )
-        }
-        result["url"] = NO_PAGE if opens else step.url
+        kind = "error" if prompts.problem_of(step) else "output"
+        result = {kind: prompts.format_result(step)}
+        if opens and kind == "output" and not self._names.opens_browser:
+            needs = prompts.NO_DEVTOOLS.format(name=call.name)
+            result[kind] = f"{needs}; {result[kind]}"
+        result["url"] = EMPTY_PAGE if opens else step.url
         if step.proposal.confirmation is not None and step.ruling.kind == "allow":
             result["safety_acknowledgement"] = "true"
         return _function_response(call.name, result, png, call.id)
