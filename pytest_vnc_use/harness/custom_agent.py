@@ -7,6 +7,9 @@ from __future__ import annotations
 import base64
 import inspect
 import json
+import logging
+import os
+import sys
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from pytest_vnc_use.backends.browser import Browser
 from pytest_vnc_use.errors import ActionError, VncUseError
+from pytest_vnc_use.errors.causes import named
 from pytest_vnc_use.harness.mouse_actions import (
     MouseClickAction,
     MouseDragAction,
@@ -40,16 +44,23 @@ from pytest_vnc_use.types import (
 if TYPE_CHECKING:
     from pytest_vnc_use.harness.desk import HarnessDesktop
 
+_log = logging.getLogger(__name__)
 P = ParamSpec("P")
 R = TypeVar("R")
 EXECUTION_FILE, PARTIAL_EXECUTION_FILE, ERROR_FILE = FINAL, PARTIAL, ERROR
 
 
+def _is_in_test() -> bool:
+    """Return whether a test of a session with this plugin runs in this process."""
+    has_plugin = "pytest_vnc_use.plugin" in sys.modules
+    return has_plugin and "PYTEST_CURRENT_TEST" in os.environ
+
+
 def record_action(
     method: Callable[Concatenate[Any, P], R],
 ) -> Callable[Concatenate[Any, P], R]:
-    """Record a method of an Agent as one action, with its arguments, once it has
-    succeeded.
+    """Record a method of an Agent as one action, with its arguments, and its error if
+    it failed.
 
     The actions that it calls are a part of it and are not recorded themselves. Where a
     class plans a test, each of them is a step of the run instead.
@@ -60,13 +71,18 @@ def record_action(
     def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
         bound = signature.bind(self, *args, **kwargs)
         bound.apply_defaults()
+        _, *arguments = bound.arguments.items()
+        is_recorded = not self._depth and not self._is_planning
         self._depth += 1
         try:
             result = method(self, *args, **kwargs)
+        except Exception as exc:
+            if is_recorded:
+                self._record(method.__name__, dict(arguments), named(exc))
+            raise
         finally:
             self._depth -= 1
-        if not self._depth and not self._is_planning:
-            _, *arguments = bound.arguments.items()
+        if is_recorded:
             self._record(method.__name__, dict(arguments))
         return result
 
@@ -78,11 +94,11 @@ class Agent(ABC):
     """A custom agent, for a desktop at `vnc_scheme://vnc_host:vnc_port` with DevTools
     at `cdp_port`.
 
-    A subclass may be a dataclass too; its `__post_init__` calls
-    `super().__post_init__()`. The scheme `vnc` stands for a server without WebSockets,
-    and 0 as `cdp_port` for no DevTools. The VNC password comes from the environment, as
-    for `cua-vnc`. `secrets` maps names to values: `<secret:NAME>` is typed as the
-    value, and only the name is written.
+    A subclass may be a dataclass too; if its `__post_init__` does not call
+    `super().__post_init__()`, the first action connects. The scheme `vnc` stands for a
+    server without WebSockets, and 0 as `cdp_port` for no DevTools. The VNC password
+    comes from the environment, as for `cua-vnc`. `secrets` maps names to values:
+    `<secret:NAME>` is typed as the value, and only the name is written.
 
     `pytest --vnc-planner=module:MyAgent` has the class plan tests: each test gets a new
     agent, made with a temporary `output_dir` and, where it has such a field, the
@@ -96,6 +112,10 @@ class Agent(ABC):
     vnc_port: int = 5902
     cdp_port: int = 9222
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    error: BaseException | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
+    """The error that ended the newest run; None if none did."""
     _desk: HarnessDesktop | None = field(
         default=None, init=False, repr=False, compare=False
     )
@@ -106,7 +126,12 @@ class Agent(ABC):
         default=None, init=False, repr=False, compare=False
     )
     _depth: int = field(default=0, init=False, repr=False, compare=False)
-    _is_planning: bool = field(default=False, init=False, repr=False, compare=False)
+    _is_planning: bool = field(
+        default_factory=lambda: current_acting() is not None,
+        init=False,
+        repr=False,
+        compare=False,
+    )
 
     success_sentinel = ">code#1</"
     """The text in the page's HTML by which `check_task_success` knows that the task is
@@ -115,9 +140,7 @@ class Agent(ABC):
 
     def __post_init__(self) -> None:
         """Make the output directory, and connect. Raises DesktopError."""
-        self.output_dir = Path(self.output_dir)
-        self.output_dir.mkdir(parents=True, exist_ok=True)
-        self._is_planning = current_acting() is not None
+        self.output_dir = self._made_output_dir()
         if not self._is_planning:
             self._hands()
 
@@ -132,14 +155,17 @@ class Agent(ABC):
         as done.
 
         The actions are in `partial_execution.json` while it runs and in
-        `execution.json` at the end. An exception is raised again after its traceback is
-        in `error.txt`. With `record`, what client and server send is in `recording/`.
-        In any case the connection is closed at the end; a later action opens another
-        one.
+        `execution.json` at the end. After an exception it returns False: the exception
+        is in `error`, its traceback in `error.txt`. While a test of a session with this
+        plugin runs, it is raised again, so that no test passes by it. With `record`,
+        what client and server send is in `recording/`. In any case the connection is
+        closed at the end; a later action opens another one.
         """
+        directory = self._made_output_dir()
         for name in (EXECUTION_FILE, PARTIAL_EXECUTION_FILE, ERROR_FILE):
-            (self.output_dir / name).unlink(missing_ok=True)
+            (directory / name).unlink(missing_ok=True)
         self._records = ()
+        self.error = None
         try:
             try:
                 if record:
@@ -147,11 +173,16 @@ class Agent(ABC):
                 done = any(self.act() for _ in range(max_steps))
             finally:
                 self.close()
-        except BaseException:  # whatever it was, Ctrl-C too
-            self._write(ERROR_FILE, Redactor(self.secrets).hide(traceback.format_exc()))
-            raise
+        except BaseException as exc:  # whatever it was, Ctrl-C too
+            self.error = exc
+            text = Redactor(self.secrets).hide(traceback.format_exc())
+            self._write(ERROR_FILE, text)
+            if _is_in_test() or not isinstance(exc, Exception):
+                raise
+            _log.error("%s", text)  # its traceback may hold secrets
+            return False
         self._write_records(EXECUTION_FILE)
-        (self.output_dir / PARTIAL_EXECUTION_FILE).unlink(missing_ok=True)
+        (directory / PARTIAL_EXECUTION_FILE).unlink(missing_ok=True)
         return done
 
     @record_action
@@ -265,8 +296,9 @@ class Agent(ABC):
                 {**record, "server_bytes": None} for record in self._records
             )
             # so is that of an earlier run
-            (self.output_dir / EXECUTION_FILE).unlink(missing_ok=True)
-            self._connect(self.output_dir / "recording")
+            directory = self._made_output_dir()
+            (directory / EXECUTION_FILE).unlink(missing_ok=True)
+            self._connect(directory / "recording")
 
     def stop_recording(self) -> None:
         """End the recording and its connection; a second call does nothing.
@@ -310,14 +342,16 @@ class Agent(ABC):
             self._hands().perform(action)
         self._pointer = pointer or self._pointer
 
-    def _record(self, name: str, arguments: Mapping[str, Any]) -> None:
+    def _record(self, name: str, arguments: Mapping[str, Any], error: str = "") -> None:
         screen = self._desk.screen() if self._desk else {}
-        params = Redactor(self.secrets).hide_json(to_json(arguments))
+        redactor = Redactor(self.secrets)
         record = {
             "action": name,
-            "params": params,
+            "params": redactor.hide_json(to_json(arguments)),
             "task_marked_complete": self.check_task_success(),
         }
+        if error:
+            record["error"] = redactor.hide(error)
         self._records = (*self._records, record | screen)
         self._write_records(PARTIAL_EXECUTION_FILE)
 
@@ -328,7 +362,16 @@ class Agent(ABC):
         self._write(name, f"[\n{lines}\n]\n")
 
     def _write(self, name: str, text: str) -> None:
-        write_atomically(self.output_dir / name, text.encode("utf-8", "replace"))
+        path = self._made_output_dir() / name
+        write_atomically(path, text.encode("utf-8", "replace"))
+
+    def _made_output_dir(self) -> Path:
+        """Return the output directory, which exists then, whatever `__post_init__` a
+        subclass has.
+        """
+        directory = Path(self.output_dir)
+        directory.mkdir(parents=True, exist_ok=True)
+        return directory
 
     @classmethod
     def as_planner(cls) -> HarnessPlanner:

@@ -1,17 +1,17 @@
 """The actions of a run in the format of UiPath's computer-use harness: `execution.json`
 in the run directory.
 
-It is a list of the actions that were performed, in order: `[{"action": …, "params": …},
-…]`. Source: github.com/UiPath/uipath_enterprise_benchmark,
-DeterministicBenchmark/eval/uitask, `record_action` and `reenact` in computer_use/act.py
-and the types in tools/pointer.py. The harness has no names for the middle button, keys
-held down, URLs and functions: these are written as the action's `kind` and fields, and
-the harness skips them.
+It is a list of the actions, in order: `[{"action": …, "params": …}, …]`. Source:
+github.com/UiPath/uipath_enterprise_benchmark, DeterministicBenchmark/eval/uitask,
+`record_action` and `reenact` in computer_use/act.py and the types in tools/pointer.py.
+The harness has no names for the middle button, keys held down, URLs and functions:
+these are written as the action's `kind` and fields, and the harness skips them.
 
 Each record also has the step's number, the planner's name for the action, its intent,
-and the screenshot after it. An action that was denied or failed is left out.
-`task_marked_complete` is always null, "not checked": the run's verdicts state whether
-the task is done. A run that ended as done has a last record `finish`.
+and the screenshot after it. An action that was denied or failed has its `error`, and is
+not performed again. `task_marked_complete` is always null, "not checked": the run's
+verdicts state whether the task is done. A run that ended as done has a last record
+`finish`.
 
 During a run, the file is named `partial_execution.json`, and is whole and valid after
 every step. A kill or a crash leaves it so; a crash also leaves its traceback in
@@ -200,9 +200,7 @@ class ExecutionLog:
                 self._params = decision.params
             case StepFinished(step=step):
                 if (lines := self._lines_so_far()) is not None:
-                    lines.pop(step.number, None)
-                    if not step.error:
-                        lines[step.number] = _lines_of(_records(step))
+                    lines[step.number] = _lines_of(_records(step))
                     self._write_partial()
             case RunEnded():
                 self._end(event)
@@ -279,6 +277,8 @@ def _records(step: Step) -> list[dict[str, Any]]:
         _record(*name_and_params) | record
         for name_and_params in records_for(proposal.action)
     ]
+    if step.error:
+        records = [{**record, "error": step.error} for record in records]
     if proposal.confirmation and records:
         records[0]["confirmation"] = to_json(proposal.confirmation)
     return records
@@ -349,12 +349,14 @@ def _records_in(file: Path) -> list[dict[str, Any]]:
 
 
 def actions_of(records: Sequence[Any]) -> Iterator[tuple[Mapping[str, Any], Action]]:
-    """Yield each action in order, with its record. Raises RunDirectoryError that names
-    the record.
+    """Yield each action that was performed, in order, with its record. Raises
+    RunDirectoryError that names the record.
     """
     pointer: Point | None = None
     for number, record in enumerate(records, start=1):
         try:
+            if record.get("error"):
+                continue
             actions = _read(record["action"], record["params"], pointer)
         except (LookupError, TypeError, ValueError, RunDirectoryError) as exc:
             reason = f"{type(exc).__name__}: {exc}"

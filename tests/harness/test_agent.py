@@ -67,9 +67,13 @@ def test_run_counts_calls_of_act_and_keeps_actions(agent: Steps) -> None:
 
     agent.steps = [look] * 3
     assert agent.run(2, record=False) is False
-    assert (agent.acted, seen) == (2, [2, 4])
+    assert (agent.acted, seen) == (2, [3, 6])
     records = actions_in(agent.output_dir / "execution.json")
-    assert [record["action"] for record in records] == ["wait", "greet"] * 2
+    assert [record["action"] for record in records] == [
+        *("wait", "greet", "mouse_move"),
+        *("wait", "greet", "mouse_move"),
+    ]
+    assert "must be on the screen" in records[2]["error"]
     assert records[1] == {
         "action": "greet",
         "params": {"name": "", "often": 2},

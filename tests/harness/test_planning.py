@@ -99,6 +99,21 @@ def test_actions_of_class_become_steps(
     assert threads() == []
 
 
+def test_class_without_super_post_init_plans(
+    desk: VncUseAgent, controller: PaintedController
+) -> None:
+    class Plain(Agent):
+        def __post_init__(self) -> None:
+            self.text = "hello"
+
+        def act(self) -> bool:
+            self.type_text(self.text)
+            return True
+
+    assert run(desk, Plain).outcome is Outcome.DONE
+    assert controller.performed == [TypeText("hello")]
+
+
 def test_rejected_action_raises_in_act_and_ends_run(
     desk: VncUseAgent, controller: PaintedController, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -222,7 +222,9 @@ def test_partial_trace_is_whole_at_every_step(tmp_path: Path) -> None:
     for event in (failed, done, RunEnded(Outcome.DONE, "ordered")):
         log.observe(event)
     assert [file.name for file in tmp_path.iterdir()] == ["execution.json"]
-    click, keys, finish_ = written(tmp_path)
+    click, keys, failed_, finish_ = written(tmp_path)
+    assert failed_["error"] == "there is no tool"
+    assert len(read_execution(tmp_path).steps) == 2
     fields = {
         "number": 1,
         "name": "left_click",

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 from PIL import Image
 
 from pytest_vnc_use import harness
+from pytest_vnc_use.errors import ActionError
 from pytest_vnc_use.harness import (
     Agent,
     MouseButton,
@@ -26,7 +29,7 @@ from pytest_vnc_use.harness import (
 )
 from pytest_vnc_use.harness.screenshots import write_screenshots
 from pytest_vnc_use.runs.uitask_trace import read_execution
-from pytest_vnc_use.types import KeyDown
+from pytest_vnc_use.types import KeyDown, TypeText
 from support.harness_agents import actions_in, client_messages, place
 from support.served_screen import ServedScreen, served_screen
 
@@ -206,6 +209,80 @@ def test_execution_lists_actions_with_params(run: tuple[Path, ServedScreen]) -> 
     ]
     # a drag with the right button is three
     assert len(read_execution(directory).steps) == len(SENT) - len(without) + 2
+
+
+BATCH = """
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from pytest_vnc_use.harness import Agent, MouseClickAction, Position
+
+@dataclass(kw_only=True)
+class MyAgent(Agent):
+    at: int
+
+    def __post_init__(self):
+        self.greeting = "hello"
+
+    def act(self):
+        self.type_text(self.greeting)
+        self.mouse_click(MouseClickAction(position=Position(self.at, 20)))
+        return True
+
+for name, at in (("off", 4000), ("on", 10)):
+    agent = MyAgent(
+        output_dir=Path(sys.argv[2]) / name,
+        vnc_scheme="vnc",
+        vnc_port=int(sys.argv[1]),
+        at=at,
+    )
+    print(name, agent.run(max_steps=3), type(agent.error).__name__)
+"""
+
+
+def test_batch_continues_after_error(tmp_path: Path) -> None:
+    script = tmp_path / "batch.py"
+    script.write_text(BATCH, encoding="utf-8")
+    with served_screen() as screen:
+        port = str(place(screen)["vnc_port"])
+        done = subprocess.run(
+            [sys.executable, script, port, tmp_path],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+    assert done.stdout.splitlines() == ["off False ActionError", "on True NoneType"]
+    error = (tmp_path / "off" / "error.txt").read_text(encoding="utf-8")
+    assert "ActionError: " in error
+    assert "ActionError: " in done.stderr
+    assert not (tmp_path / "on" / "error.txt").exists()
+    typed, failed = actions_in(tmp_path / "off" / "partial_execution.json")
+    assert "error" not in typed
+    assert failed["action"] == "mouse_click"
+    assert failed["params"]["action"]["position"] == {"x": 4000, "y": 20}
+    assert "must be on the screen" in failed["error"]
+    assert [step.action for step in read_execution(tmp_path / "off").steps] == [
+        TypeText("hello")
+    ]
+
+
+class Failing(Agent):
+    """An agent that goes on after an action that fails, and then has an error."""
+
+    def act(self) -> bool:
+        with pytest.raises(ActionError):
+            self.press_keys(["no such key"])
+        raise KeyError(self.secrets["PIN"])
+
+
+def test_error_in_test_is_raised(tmp_path: Path) -> None:
+    with served_screen() as screen:
+        agent = Failing(output_dir=tmp_path, secrets={"PIN": SECRET}, **place(screen))
+        with pytest.raises(KeyError):
+            agent.run(max_steps=1)
+    assert isinstance(agent.error, KeyError)
+    assert SECRET not in (tmp_path / "error.txt").read_text(encoding="utf-8")
 
 
 def test_utilities_answer(tmp_path: Path) -> None:
