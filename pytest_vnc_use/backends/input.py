@@ -61,6 +61,8 @@ _FETCH_S = 10.0
 """The time in which a program fetches a pasted text. It is waited for by an event, so
 only a busy program needs it.
 """
+_FETCH_AGAIN_S = 0.5
+"""The same where no program fetched the text that was offered before."""
 EFFECT = SettleRules(first_change_s=0.3, stable_s=0.1, limit_s=2.0, any_change=True)
 """The wait between a click or a shortcut and the next keys, because keys could overtake
 it.
@@ -270,6 +272,8 @@ class Keyboard:
         self._quirks = quirks
         self.held: list[int] = []
         """The keysyms that are down, in the order in which they were pressed."""
+        self._unfetched_since = -1
+        """The number of texts that were fetched when an offer failed."""
 
     def press(self, keysym: int) -> None:
         """Press a key and keep it pressed."""
@@ -363,11 +367,13 @@ class Keyboard:
         self._screen.mark_started()
         started_s = clock.monotonic()
         self.strike(chord)
+        limit_s = _FETCH_AGAIN_S if before == self._unfetched_since else _FETCH_S
         if not self._screen.wait_until(
-            lambda: protocol.fetched_texts > before, _FETCH_S
+            lambda: protocol.fetched_texts > before, limit_s
         ):
+            self._unfetched_since = before
             raise ActionError(
-                f"no program fetched the text from the clipboard within {_FETCH_S} s"
+                f"no program fetched the text from the clipboard within {limit_s} s"
                 f" after {'ctrl+v' if chord == PASTE else 'shift+insert'}. Focus a text"
                 " field first"
             )

@@ -454,6 +454,26 @@ def test_text_by_clipboard(
         connected(x11vnc, type_by="clipboard")
 
 
+def test_paste_without_program_waits_once(tmp_path: Path) -> None:
+    def seconds_until_error() -> float:
+        started_at = clock.monotonic()
+        with pytest.raises(ActionError, match="no program fetched the text"):
+            controller.type_text("Ω")
+        return clock.monotonic() - started_at
+
+    with (
+        vnc_servers.tigervnc((800, 500)) as server,
+        closing(connect(server.address)) as controller,
+    ):
+        assert seconds_until_error() > 5
+        assert seconds_until_error() < 3
+        with xterm(server, f"cat > {tmp_path}/typed"):
+            controller.click(50, 50)
+            controller.type_text("Ω", press_enter=True)
+            assert_becomes((tmp_path / "typed").read_text, "Ω\n")
+        assert seconds_until_error() > 5, "programs fetch, so a busy one may be late"
+
+
 DRAGGED = """data:text/html,<div role=button aria-label=Item draggable=true id=item>item</div><br>
 <div role=button aria-label=Gift id=gift>none</div><script>
 item.ondragstart = () => { for (const end = performance.now() + 1200; performance.now() < end;) {} };
