@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -35,6 +35,12 @@ from pytest_vnc_use.types import POLICY_PRESETS, Region, RulingKind
 from pytest_vnc_use.types.keys import key_set, unknown_keys
 
 tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+
+_UNMATCHED: Mapping[Unmatched, str] = {
+    "allow": "allowed, as others",
+    "deny": "denied, others are allowed",
+    "ask": "asked of a user, others are allowed",
+}
 
 
 def _regex(value: Any) -> re.Pattern[str]:
@@ -249,10 +255,9 @@ def explain(policy: Policy) -> str:
             for title, text in zip(preset.titles, lists, strict=True)
         ]
         lines = [*preset_lines[:2], *lines, *preset_lines[2:]]
-    answer = "denied" if policy.unmatched == "deny" else "asked of a user"
+    answer = _UNMATCHED[policy.unmatched]
     unmatched_line = (
-        f"no rule matches: an action that the model wants confirmed is {answer}, others"
-        " are allowed"
+        f"no rule matches: an action that the model wants confirmed is {answer}"
     )
     return "\n".join([*lines, f"{unmatched_line}; {no}"])
 

@@ -41,7 +41,7 @@ from pytest_vnc_use.types.actions import EMPTY_PAGE, Point, points
 from pytest_vnc_use.types.keys import key_set, on_us_keyboard
 
 Keys = frozenset[str]
-Unmatched = Literal["deny", "ask"]
+Unmatched = Literal["allow", "deny", "ask"]
 OnDeny = Literal["end", "continue"]
 
 BLOCKED = "blocked by the model's service"

@@ -187,6 +187,12 @@ def test_policy_explained(documented: Policy) -> None:
     )
 
 
+def test_policy_that_allows_unmatched_explained() -> None:
+    assert "the model wants confirmed is allowed, as others" in explain(
+        Policy(unmatched="allow")
+    )
+
+
 SCREEN = FrameRef("0" * 64, 1440, 900)
 ALLOWED, ASKED = Ruling("allow", "harmless"), Ruling("ask", "no rule matches")
 

@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use import Outcome, VncUseAgent, safety
+from pytest_vnc_use import Outcome, Policy, VncUseAgent, safety
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.cli import main
 from pytest_vnc_use.errors import AuthenticationFailed, SettingsError
 from pytest_vnc_use.planners.gemini import GeminiComputerUse, denorm, denorm_x, denorm_y
 from pytest_vnc_use.runs.directory import read_trace
+from pytest_vnc_use.safety.policy_file import load_policy
 from pytest_vnc_use.types import (
     Click,
     Frame,
@@ -412,6 +413,30 @@ def test_desktop_of_one_colour_is_driven_with_password(
             pytest.raises(AuthenticationFailed),
         ):
             agent.run(task="Open the basket")
+
+
+ALLOWING = """
+[[rule]]
+name = "whatever the model wants confirmed"
+decision = "allow"
+action = "*"
+"""
+
+
+@pytest.mark.parametrize("policy", ["file", "unmatched"])
+def test_policy_allows_all_without_user(
+    policy: str, replies: list[Reply], service: GeminiServer, tmp_path: Path
+) -> None:
+    replies += [RISKY, DONE]
+    (tmp_path / "policy.toml").write_text(ALLOWING, encoding="utf-8")
+    policies = {
+        "file": load_policy(tmp_path / "policy.toml"),
+        "unmatched": Policy(unmatched="allow"),
+    }
+    controller = PaintedController()
+    with agent_of(controller, hitl_mode=False, policy=policies[policy]) as agent:
+        assert agent.run(task="Buy").outcome is Outcome.DONE
+    assert controller.performed == [Click(160, 100)]
 
 
 @pytest.mark.parametrize(
