@@ -25,7 +25,7 @@ from websockets.sync.client import connect
 from pytest_vnc_use.backends.screen import Framebuffer
 from pytest_vnc_use.cli import main
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.recordings.accept import NO, Answer, Question
+from pytest_vnc_use.recordings.accept import Answer, Question
 from pytest_vnc_use.report.results import (
     RESULTS,
     ItemResult,
@@ -48,7 +48,7 @@ from pytest_vnc_use.types import (
     Verdict,
 )
 from pytest_vnc_use.ui import server
-from pytest_vnc_use.ui.link import Link, Watcher
+from pytest_vnc_use.ui.link import GONE, Link, Watcher
 from pytest_vnc_use.ui.server import CLOSED, NO_PAGE, Desk, DeskServer
 from support.desks import COOKIE, WITHIN_S, Served, received
 from support.forked_python import run_python
@@ -415,7 +415,7 @@ def test_dead_desk_stops_no_test(served: Served, tmp_path: Path) -> None:
     link = served.link()
     with asking(link, tmp_path) as answers:
         served.end()
-        assert answers.get(timeout=WITHIN_S) == NO
+        assert answers.get(timeout=WITHIN_S) == Answer("no", GONE["text"])
     link.is_paused = True
     link.wait_while_paused("test_it")
     link.send(type="test", test="test_it", state="passed")
@@ -437,7 +437,7 @@ def test_failing_listener_ends_questions(served: Served, tmp_path: Path) -> None
         with link.asking(fail, about="record", test="test_it") as number:
             received(page, "question")
             page.send(json.dumps({"type": "input", "id": number, "event": []}))
-            assert answers.get(timeout=WITHIN_S) == NO
+            assert answers.get(timeout=WITHIN_S) == Answer("no", GONE["text"])
             assert [kinds.get(timeout=WITHIN_S) for _ in range(2)] == [
                 "input",
                 "answer",
