@@ -14,7 +14,12 @@ from typing import Literal
 from pytest_vnc_use.agent.budget import Budget, CostLimits, Ledger, load_prices
 from pytest_vnc_use.agent.credentials import desktop_password
 from pytest_vnc_use.agent.leasing import connect_to, settings_at
-from pytest_vnc_use.agent.providers import counted_in, model_of, model_that_judges
+from pytest_vnc_use.agent.providers import (
+    counted_in,
+    model_of,
+    model_that_judges,
+    reads_text,
+)
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.errors.causes import named
 from pytest_vnc_use.safety.policy_file import load_policy
@@ -29,7 +34,7 @@ from pytest_vnc_use.settings.settings import (
     Settings,
 )
 from pytest_vnc_use.settings.variables import from_file, use_named_env_file
-from pytest_vnc_use.types import Action
+from pytest_vnc_use.types import Action, Frame
 from pytest_vnc_use.types.elements import ASK_S, AskAfter, Element, Elements, ElementsOf
 from pytest_vnc_use.types.protocols import (
     Desktop,
@@ -144,6 +149,34 @@ def desktop_functions(
 
         return (*functions, elements_function(elements_in_view, size))
     return functions
+
+
+def with_text(
+    settings: Settings,
+    functions: Mapping[str, Callable[..., object]],
+    screen: Callable[[], Frame],
+) -> Mapping[str, Callable[..., object]]:
+    """Return the functions; where text is read for the model, `list_elements` answers
+    with that of the screen if no element is listed.
+    """
+    if not reads_text(settings):
+        return functions
+    from pytest_vnc_use import ocr
+    from pytest_vnc_use.backends.elements import NONE_LISTED, elements_function
+    from pytest_vnc_use.backends.pixels import pixels_in
+
+    def look() -> tuple[list[Element], tuple[int, int]]:
+        frame = screen()
+        return ocr.texts_of(pixels_in(frame)), (frame.ref.width, frame.ref.height)
+
+    list_texts = elements_function(look, counted_in(settings))
+    list_known = functions.get("list_elements", lambda: NONE_LISTED[0])
+
+    def list_elements() -> str:
+        listed = str(list_known())
+        return list_texts() if listed.startswith(NONE_LISTED) else listed
+
+    return {**functions, "list_elements": list_elements}
 
 
 def elements_asker(settings: Settings, desktop: Desktop) -> ElementsOf:

@@ -21,7 +21,7 @@ from pytest_vnc_use.agent.act import (
     cut_names,
     recorded_or_shown,
 )
-from pytest_vnc_use.agent.build import elements_asker
+from pytest_vnc_use.agent.build import elements_asker, with_text
 from pytest_vnc_use.agent.claims import answer_question
 from pytest_vnc_use.agent.session import Session
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
@@ -183,7 +183,7 @@ class Run:
             "verify": self._verify,
             "get_timing": timing.get_timing,
             "configure": timing.configure,
-            **session.functions,
+            **with_text(session.settings, session.functions, session.controller.frame),
         }
         self.actor = Actor(
             acting,

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from pytest_vnc_use.agent.credentials import SERVER_KEY_VARIABLE, fetch_key
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.common.arguments import Coordinates
-from pytest_vnc_use.planners.common.functions import VERIFY
+from pytest_vnc_use.planners.common.functions import LIST_ELEMENTS, VERIFY
 from pytest_vnc_use.planners.local.callables import named_planner
 from pytest_vnc_use.planners.local.scripted import NoJudge
 from pytest_vnc_use.settings.fallbacks import (
@@ -240,8 +240,11 @@ def _chat_planner(
     from pytest_vnc_use.planners.chat.chat_completions import AgentLog, OpenAICompatible
 
     offered: Sequence[Any] = functions
-    if _offers_verify(settings, functions):
-        offered = (*functions, VERIFY)
+    names = _names_of(functions)
+    if _offers_verify(settings) and VERIFY.name not in names:
+        offered = (*offered, VERIFY)
+    if reads_text(settings) and LIST_ELEMENTS.name not in names:
+        offered = (*offered, LIST_ELEMENTS)
     log = None
     if settings.toolset == LOCAL_AGENT:
         directory = local_agent_value("AGENT_DUMP_DIR")
@@ -261,14 +264,25 @@ def _chat_planner(
     return OpenAICompatible(**fixed, **_options(settings, OpenAICompatible, fixed))
 
 
-def _offers_verify(
-    settings: Settings, functions: Sequence[Callable[..., object]]
-) -> bool:
+def _names_of(functions: Sequence[Callable[..., object]]) -> set[str]:
+    return {getattr(function, "__name__", "") for function in functions}
+
+
+def _offers_verify(settings: Settings) -> bool:
     """Return whether the model may ask the judge about the screen."""
-    if settings.toolset not in ("commands", "vnc_command"):
+    return settings.toolset in ("commands", "vnc_command") and bool(judge_of(settings))
+
+
+def reads_text(settings: Settings) -> bool:
+    """Return whether text is read off the screen for the model: for one toolset alone,
+    and with the extra `[ocr]`.
+    """
+    if not settings.base_url or settings.toolset != "vnc_command":
         return False
-    names = {getattr(function, "__name__", "") for function in functions}
-    return VERIFY.name not in names and bool(judge_of(settings))
+    # with numpy: collecting needs this module, not it
+    from pytest_vnc_use import ocr
+
+    return ocr.is_installed()
 
 
 def model_of(settings: Settings) -> str:

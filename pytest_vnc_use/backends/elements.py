@@ -29,6 +29,8 @@ MAX_READ = 10_000
 redacted, it is cut shorter.
 """
 MAX_ELEMENTS = 150
+NONE_LISTED = ("there are no elements in view", "the elements cannot be listed")
+"""How an answer of `list_elements` begins that names none."""
 Size = tuple[int, int]
 _PROBE = Path(__file__).with_name("accessibility_probe.py")
 _PYTHON = "/usr/bin/python3"
@@ -142,7 +144,7 @@ def elements_function(
         try:
             elements, screen = look()
         except DesktopError as exc:
-            return f"the elements cannot be listed: {' '.join(str(exc).split())}"
+            return f"{NONE_LISTED[1]}: {' '.join(str(exc).split())}"
         units = [
             model / pixels
             for model, pixels in zip(model_size(*screen), screen, strict=True)
@@ -162,7 +164,7 @@ def elements_function(
             if len(elements) > MAX_ELEMENTS
             else []
         )
-        return "\n".join([*lines, *more]) or "there are no elements in view"
+        return "\n".join([*lines, *more]) or NONE_LISTED[0]
 
     return list_elements
 

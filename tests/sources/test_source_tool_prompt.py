@@ -291,8 +291,16 @@ def test_elements_have_name_and_box() -> None:
         == "link 'second' (x=100, y=400, w=76, h=28)\nbutton 'a, b' (x=0, y=0, w=18,"
         " h=18)"
     )
+
+
+def test_elements_without_source_are_neither_offered_nor_recommended() -> None:
+    asked = call("vnc_command", action="detect_elements")
     with chat([asked], toolset="vnc_command") as conversation:
-        assert "they need vnc_elements, or vnc_cdp" in str(conversation.actions())
+        problem = str(conversation.actions())
+        [request] = conversation.server.requests
+    assert "they need vnc_elements, or vnc_cdp" in problem
+    assert "or pytest-vnc-use[ocr], which reads text off any screen" in problem
+    assert "detect_elements" not in json.dumps(request.body)
 
 
 def test_timing_and_display_are_configured_at_runtime() -> None:

@@ -332,7 +332,9 @@ class OpenAICompatible:
             return prompts.typed_result(step)
         name, output = step.proposal.as_proposed.get("name"), step.output
         if name == "detect_elements":
-            output = _ELEMENT.sub(_with_size, output)
+            sent = self._sent(observation)
+            scale = sent[0] / observation.frame.width if sent else 1.0
+            output = _ELEMENT.sub(partial(_with_size, scale=scale), output)
         if name == "get_timing" and output and (sent := self._sent(observation)):
             output = f"{output}\nscreenshot: {sent[0]} x {sent[1]} pixels"
         return prompts.format_result(replace(step, output=output))
@@ -487,9 +489,12 @@ def _typed(call: FunctionCall, declarations: Sequence[Declaration]) -> FunctionC
     return replace(call, args=args)
 
 
-def _with_size(element: re.Match[str]) -> str:
-    """Return a listed element as its name with x, y, w and h."""
-    left, top, right, bottom = map(int, element.groups()[1:])
+def _with_size(element: re.Match[str], scale: float) -> str:
+    """Return a listed element as its name with x, y, w and h, in pixels of the
+    screenshot that was sent.
+    """
+    corners = [round(int(number) * scale) for number in element.groups()[1:]]
+    left, top, right, bottom = corners
     return f"{element[1]} (x={left}, y={top}, w={right - left}, h={bottom - top})"
 
 

@@ -440,8 +440,9 @@ VNC_COMMAND = Table(
             ms={**NUMBER, "default": 500},
         ),
         "detect_elements": tool(
-            "List what can be clicked, as text: its name, with x, y, w, h.",
+            "List what can be clicked, or read, as text: its name, with x, y, w, h.",
             lambda _: CallFunction("list_elements", {}),
+            needs="list_elements",
         ),
         "configure": tool(
             "Set in params: step_delay_ms, the wait after each step;"
@@ -469,7 +470,7 @@ VNC_COMMAND = Table(
     answered={
         "list_elements": (
             "elements are not available: they need vnc_elements, or vnc_cdp for those"
-            " of a page"
+            " of a page, or pytest-vnc-use[ocr], which reads text off any screen"
         ),
         "configure": "",
         "get_timing": "",

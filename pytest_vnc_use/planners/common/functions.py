@@ -54,6 +54,14 @@ VERIFY = Declaration(
     },
 )
 """The function that the agent itself answers, if there is a judge."""
+LIST_ELEMENTS = Declaration(
+    "list_elements",
+    "List what is in view.",
+    {"type": "object", "properties": {}, "required": []},
+)
+"""The function that the agent answers with text read off the screen, if nothing else
+lists what is there.
+"""
 
 BROWSER_STATE = Declaration(
     "get_browser_state",

@@ -116,9 +116,15 @@ MAX_LINE_LENGTH = 200
 def vnc_command_rules(offered: Collection[str]) -> tuple[str, ...]:
     """Return the rules and the strategy of an agent with a tool prompt."""
     verify = "verify" in offered
+    detect = "detect_elements" in offered
     check = "ask verify" if verify else "take a screenshot"
+    find = ""
+    again = "look again where its target is"
+    if detect:
+        find = " find the target with detect_elements;"
+        again = "find its target again with detect_elements"
     costs = [
-        "Costs: detect_elements is free, as text",
+        *(["detect_elements is free, as text"] if detect else []),
         *(["verify costs little, as text"] if verify else []),
         "screenshot costs most, as an image",
         "action_queue is one turn for up to 20 actions.",
@@ -140,9 +146,13 @@ def vnc_command_rules(offered: Collection[str]) -> tuple[str, ...]:
             if verify
             else []
         ),
-        (
-            "To aim exactly, call detect_elements: it names what can be clicked, with"
-            " place and size, without an image."
+        *(
+            [
+                "To aim exactly, call detect_elements: it names what can be clicked,"
+                " with place and size, without an image."
+            ]
+            if detect
+            else []
         ),
         (
             "At the end call task_complete or task_failed, alone in an answer; never"
@@ -162,12 +172,9 @@ def vnc_command_rules(offered: Collection[str]) -> tuple[str, ...]:
             " the menu, which has the text then."
         ),
         "To scroll, click an empty part of the content first, then pagedown or scroll.",
-        "Strategy: plan the steps; find the target with detect_elements; queue the"
-        " actions of a step; then "
-        + check
-        + ". If a click missed, find its target again with detect_elements. Call"
-        " task_failed only if you are really stuck.",
-        "; ".join(costs),
+        f"Strategy: plan the steps;{find} queue the actions of a step; then {check}. If"
+        f" a click missed, {again}. Call task_failed only if you are really stuck.",
+        f"Costs: {'; '.join(costs)}",
     )
 
 

@@ -96,7 +96,8 @@ class Tool:
     """One row: its description, the arguments as JSON schemas, and what a call means.
 
     A schema may have a `default`. `shows_screen`: a screenshot follows, where not every
-    turn ends with one.
+    turn ends with one. `needs` is the agent's function that it calls: without it the
+    row is not offered.
     """
 
     description: str
@@ -105,6 +106,7 @@ class Tool:
     optional: JsonObject
     ends: bool = False
     shows_screen: bool = False
+    needs: str = ""
 
     @property
     def defaults(self) -> JsonObject:
@@ -133,6 +135,7 @@ def tool(
     *,
     ends: bool = False,
     shows_screen: bool = False,
+    needs: str = "",
     **optional: JsonObject,
 ) -> Tool:
     """Return a row; other keywords are optional arguments."""
@@ -143,6 +146,7 @@ def tool(
         optional,
         ends,
         shows_screen,
+        needs,
     )
 
 
@@ -227,7 +231,7 @@ class Toolset:
         rows = [
             (name, row)
             for name, row in table.rows.items()
-            if name not in self._excluded
+            if name not in self._excluded and row.needs not in self._missing
         ]
         single = [table.describe(rows)] if table.describe else []
         singles = [row.declaration(name) for name, row in rows if not row.ends]
