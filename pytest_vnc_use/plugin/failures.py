@@ -16,6 +16,7 @@ from pytest_vnc_use.errors import (
     InfraError,
     ProductFailed,
     ProgramCrashed,
+    RecordingDrifted,
     SettingsError,
     VncUseError,
     causes,
@@ -41,6 +42,8 @@ from pytest_vnc_use.triage import (
 
 _OF_TOOL = ("infra", SETTINGS)
 """What the product has not caused."""
+_OF_DRIFT = (RecordingDrifted, ProductFailed)
+"""What a drift raises."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -135,13 +138,19 @@ def _classify(
     triage = rule.triage or SETTINGS
     if isinstance(error, pytest.xfail.Exception) and triage not in _OF_TOOL:
         return  # the test expects this, by `pytest.xfail` or by `run=False`
+    words = _drift_in_words(item)
     if isinstance(error, VncUseError):
         locations = _locations(item, error)
         text = format_failure(error, ended, locations, hide).strip()
+        if words and isinstance(error, _OF_DRIFT) and not ended:
+            first, end, others = text.partition("\n")
+            text = f"{first}; {words}{end}{others}"
         report.longrepr = _representation(item, f"{triage}: {text}", error)
     else:
         _show_beside(item, report, error, ended)
         text = _text_of(report)
+        if words:
+            _add_section(report, "drift in words", words)
     message, _, _ = text.partition("\n")
     if tool:
         before = f"the tool failed before, and the test continued: {causes.named(tool)}"
@@ -154,6 +163,16 @@ def _classify(
     if state.reported.failure is None:
         shown = line(sanitize(message, hide))
         state.reported.failure = FailureTriage(triage, rule.when, shown)
+
+
+def _drift_in_words(item: pytest.Item) -> str:
+    """Return what differs in the drift of a test's newest run, in words; "" for none."""
+    if not state_of(item).runs:
+        return ""
+    # with numpy and Pillow, which a session without a failure does not need
+    from pytest_vnc_use.plugin.drift_words import drift_in_words
+
+    return drift_in_words(item)
 
 
 def _representation(

@@ -20,7 +20,7 @@ from pytest_vnc_use.recordings.build import SegmentBuilder
 from pytest_vnc_use.recordings.closed import Circumstances
 from pytest_vnc_use.recordings.course import Course
 from pytest_vnc_use.recordings.evidence import Answers
-from pytest_vnc_use.recordings.format import MANUAL, Segment
+from pytest_vnc_use.recordings.format import MANUAL, RecordedStep, Segment
 from pytest_vnc_use.recordings.images import pixels_in
 from pytest_vnc_use.recordings.keeping import KeptRecording, saved_by
 from pytest_vnc_use.recordings.life import LAST, Listener, Moved, SegmentEvent, State
@@ -184,6 +184,12 @@ class RecordedTest:
         run = self._newest
         has_drifted = run is not None and run.life.has_been(State.DRIFTED)
         return self._recording_of(run).key.name if run and has_drifted else ""
+
+    @property
+    def due(self) -> RecordedStep | None:
+        """The next step of the newest run's replay; None at its end, or without one."""
+        replay = self._newest.replay if self._newest else None
+        return replay.course.due if replay else None
 
     @property
     def transients(self) -> list[str]:

@@ -1,0 +1,163 @@
+"""A drift in words: what the text that differs was and is, for the message of a failed
+test. Pixels remain the evidence.
+
+Names come from the browser or from accessibility where the recording has them. Other
+lines are read off both screens, where the extra `[ocr]` is installed.
+
+    recorded  │ Total: 12.25 │      the line of text around the difference, in both
+    now       │ Total: 12.26 │      ─▶  "12.25" is now "12.26" (read by OCR)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pytest_vnc_use import ocr
+from pytest_vnc_use.agent.build import elements_asker
+from pytest_vnc_use.backends.pixels import Pixels, box_of, pixels_of
+from pytest_vnc_use.deadline import Deadline
+from pytest_vnc_use.plain_text import cut, plain
+from pytest_vnc_use.plugin.redaction import secrets_of
+from pytest_vnc_use.plugin.state import desktop_of, state_of
+from pytest_vnc_use.recordings.drift import cell_around
+from pytest_vnc_use.runs.directory import RunDirectory, read_trace
+from pytest_vnc_use.types import Region
+
+READ_S = 0.5
+"""The longest time that a failed test waits for its words."""
+SURE = 0.95
+"""How sure each character must be that is reported, from 0 to 1."""
+_MAX_TEXTS = 4
+"""The most differences of a drift that are read."""
+_MAX_LENGTH = 80
+_MARGIN_PX = 4
+"""The plain margin around a line that is read."""
+_BULLETS = "。•●○■□▪◦·"
+"""What a bullet is read as, at the beginning of an item."""
+
+
+def drift_in_words(item: pytest.Item) -> str:
+    """Return the texts that differ in the drift that failed a test, such as `"12.25" is
+    now "12.26" (read by OCR)`; "" where none is known for sure within `READ_S`.
+    """
+    state = state_of(item)
+    if not state.runs or not ocr.is_installed():
+        return ""
+    sentences: list[str] = []
+    deadline = Deadline(READ_S)
+    work = partial(_collect, item, state.runs[-1], deadline, sentences)
+    # Words are only reported: whatever happens, the test fails as it did.
+    with suppress(Exception):
+        ocr.import_reader()
+        deadline.call(work)
+    return secrets_of(item.config).hide("; ".join(map(plain, sentences)))
+
+
+def _collect(
+    item: pytest.Item, run_dir: Path, deadline: Deadline, sentences: list[str]
+) -> None:
+    """Add a sentence for each text that differs, as long as there is time."""
+    drifts = [drift for drift in read_trace(run_dir).drifts if not drift.healed]
+    if not drifts:
+        return
+    drift = drifts[-1]
+    boxes = [*drift.boxes]
+    for sentence, box in _names(item, boxes):
+        sentences.append(sentence)
+        boxes = [other for other in boxes if not other.is_part_of(box)]
+    directory = RunDirectory.open(run_dir)
+    recorded = pixels_of(directory.load_png(drift.recorded))
+    seen = pixels_of(directory.load_png(drift.seen))
+    for sentence in texts_between(recorded, seen, boxes[:_MAX_TEXTS]):
+        if not deadline.remaining_s:
+            return
+        if sentence not in sentences:
+            sentences.append(sentence)
+
+
+def _names(item: pytest.Item, boxes: Iterable[Region]) -> Iterator[tuple[str, Region]]:
+    """Yield a sentence and the box of each target of the next step that has another
+    name now.
+    """
+    state = state_of(item)
+    step = state.recorded_test.due if state.recorded_test else None
+    if step is None or state.settings is None or not any(step.elements):
+        return
+    now = elements_asker(state.settings, desktop_of(item))(step.action)
+    if callable(now):
+        return
+    for was, element in zip(step.elements, now, strict=False):
+        if was is None or element is None or not (was.name and element.name):
+            continue
+        if was.name != element.name and any(map(element.box.meets, boxes)):
+            sentence = _sentence(was.name, element.name, f"name of the {element.role}")
+            yield sentence, element.box
+
+
+def texts_between(
+    recorded: Pixels, seen: Pixels, boxes: Iterable[Region]
+) -> Iterator[str]:
+    """Yield a sentence for each line of text that both screens show for sure, and that
+    differs.
+    """
+    for box in boxes:
+        cell = cell_around(box, recorded, seen)
+        crops = [_line_in(cell.part_of(screen)) for screen in (recorded, seen)]
+        if crops[0] is None or crops[1] is None:
+            continue
+        before, now = _different_words(ocr.line_of(crops[0]), ocr.line_of(crops[1]))
+        if before and now:
+            yield _sentence(before, now, "read by OCR")
+
+
+def _line_in(cell: Pixels) -> Pixels | None:
+    """Return what is drawn in a cell, with a plain margin; None where nothing is, or
+    where it is cut off at the cell's edge.
+    """
+    colours, counts = np.unique(cell, return_counts=True)
+    background = colours[counts.argmax()]
+    ink = cell != background
+    edges = ink[0], ink[-1], ink[:, 0], ink[:, -1]
+    if not ink.any() or any(edge.any() for edge in edges):
+        return None
+    drawn = box_of(ink).part_of(cell)
+    return np.pad(drawn, _MARGIN_PX, constant_values=background)
+
+
+def _different_words(before: ocr.Line, now: ocr.Line) -> tuple[str, str]:
+    """Return the words of two lines between the first and the last that differ; empty
+    where a character of them is unsure.
+    """
+    words = [*_words(before)], [*_words(now)]
+    for end in (0, -1):
+        while all(words) and words[0][end].text == words[1][end].text:
+            for of_line in words:
+                del of_line[end]
+    if any(min(word.sure) < SURE for word in (*words[0], *words[1])):
+        return "", ""
+    texts = [" ".join(word.text for word in of_line) for of_line in words]
+    # Icons are read as punctuation.
+    if not all(any(map(str.isalnum, text)) for text in texts):
+        return "", ""
+    return texts[0].lstrip(_BULLETS), texts[1].lstrip(_BULLETS)
+
+
+def _words(line: ocr.Line) -> Iterator[ocr.Line]:
+    """Yield the words of a line."""
+    start = 0
+    for word in line.text.split():
+        start = line.text.index(word, start)
+        end = start + len(word)
+        yield ocr.Line(word, line.sure[start:end])
+        start = end
+
+
+def _sentence(before: str, now: str, source: str) -> str:
+    texts = cut(before, _MAX_LENGTH), cut(now, _MAX_LENGTH)
+    return f'"{texts[0]}" is now "{texts[1]}" ({source})'
