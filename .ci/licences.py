@@ -15,7 +15,7 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-EXTRAS = ("anthropic", "container", "mcp", "openai", "playwright", "ui")
+EXTRAS = ("anthropic", "container", "mcp", "ocr", "openai", "playwright", "ui")
 """The extras that belong to a user's tests. `demo`, `test` and `dev` are for those who
 work on the project.
 """
