@@ -23,7 +23,7 @@ from pytest_vnc_use.recordings.store import (
     FILE,
     Key,
     add_masks,
-    first_gate,
+    gates_of,
     load,
     read_recording,
     recordings_in,
@@ -151,9 +151,14 @@ def _edit(arguments: argparse.Namespace) -> int:
     from pytest_vnc_use.cli.ui import serve_edit
 
     test = arguments.test
-    first = first_gate(test)
-    options = shlex.split(arguments.options)
-    return serve_edit(test, arguments.at or first, options)
+    gates = gates_of(test)
+    gate = arguments.at or gates[0]
+    # one of a named recording is known once the test replays that
+    if "/" not in gate and gate not in gates:
+        raise SettingsError(
+            f"the recording of {test!r} has no gate {gate!r}; it has {', '.join(gates)}"
+        )
+    return serve_edit(test, gate, shlex.split(arguments.options))
 
 
 def _region(text: str) -> Region:

@@ -597,15 +597,17 @@ def recordings_of(test: str) -> list[Path]:
     return selected
 
 
-def first_gate(test: str) -> str:
-    """Return the name of the first gate of a test's recording, such as `s1`. Raises
-    RecordingError, FileNotFoundError.
+def gates_of(test: str) -> list[str]:
+    """Return the names of the gates of a test's recording in order, such as `s1` and
+    `end1`. Raises RecordingError, FileNotFoundError.
     """
     path = recordings_of(test)[0]
-    segments = read_recording(path).segments
-    if not segments:
+    gates: list[str] = []
+    for segment in read_recording(path).segments:
+        gates += [screen.gate for screen in segment.screens]
+    if not gates:
         raise RecordingError(f"{str(path)!r} has no task whose steps could be edited")
-    return segments[0].screens[0].gate
+    return gates
 
 
 def recordings_in(directory: Path, module: str = "*") -> list[Path]:

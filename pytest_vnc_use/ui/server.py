@@ -21,7 +21,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pytest_vnc_use.errors import RecordingError, SettingsError, install_hint
-from pytest_vnc_use.recordings.store import first_gate
+from pytest_vnc_use.recordings.store import gates_of
 from pytest_vnc_use.ui.approve import WaitingRuns
 from pytest_vnc_use.ui.commits import CommitReview
 from pytest_vnc_use.ui.review import CiReview
@@ -351,7 +351,7 @@ class Desk:
         """
         assert self.runner
         try:
-            self._edited = {"test": test, "gate": gate or first_gate(test)}
+            self._edited = {"test": test, "gate": gate or gates_of(test)[0]}
         except (OSError, RecordingError) as exc:
             test_facts = self._test(test)
             self._change(test_facts, message=str(exc))
