@@ -51,15 +51,24 @@ _NO_SECRET = "it types the secret {!r}, which this test does not declare"
 
 
 @dataclass(frozen=True)
+class Marked:
+    """A region that a user has marked: the evidence of a claim, without one a mask."""
+
+    region: Region
+    claim: str = ""
+
+
+@dataclass(frozen=True)
 class DoneTask:
-    """What a user did in a task, the page's answer at its end (None before it), and the
-    number of its run in the test.
+    """What a user did in a task, what they marked, the page's answer at its end (None
+    before it), and the number of its run in the test.
     """
 
     number: int
     task: str
     steps: Sequence[DemonstratedAction] = ()
     answer: dict[str, Any] | None = None
+    marked: tuple[Marked, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -86,6 +95,7 @@ class _KeptTask:
     task: str
     steps: tuple[_KeptStep, ...]
     answer: dict[str, Any] | None = None
+    marked: tuple[Marked, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -138,6 +148,8 @@ class Draft:
         """The screens that were stored for the draft alone."""
         self._is_closed = False
         """Whether nothing more is written: it would hold a secret, or was discarded."""
+        self.marked: tuple[Marked, ...] = ()
+        """What the user has marked in the task that is done."""
         self.count = 0
         """The number of steps that are kept."""
         self.problem = ""
@@ -163,6 +175,7 @@ class Draft:
         self._directory = RunDirectory(run_dir)
         self._number = number
         self._kept = []
+        self.marked = ()
 
     def due(self, task: str) -> DoneTask:
         """Return what is repeated of the task that begins.
@@ -175,6 +188,7 @@ class Draft:
             return new
         due = self._repeats.get(self._number) or self._next()
         if (due.number, due.task) == (self._number, task):
+            self.marked = due.marked
             return due
         self.problem = _CHANGED.format(due.number, due.task)
         self._repeats = {
@@ -188,6 +202,13 @@ class Draft:
         """Return the next task that was kept, or the last."""
         later = [number for number in self._repeats if number > self._number]
         return self._repeats[min(later, default=max(self._repeats))]
+
+    def mark(self, marked: tuple[Marked, ...]) -> None:
+        """Note what the user has marked. It is written with the next step, or the
+        end.
+        """
+        self.marked = marked
+        self._kept = []
 
     def note_repeated(self, steps: Sequence[DemonstratedAction]) -> None:
         """Note what was repeated: it is in a draft already."""
@@ -237,7 +258,7 @@ class Draft:
         self, steps: Sequence[DemonstratedAction], answer: dict[str, Any] | None
     ) -> None:
         self._done[self._number] = DoneTask(
-            self._number, self._task, tuple(map(replace, steps)), answer
+            self._number, self._task, tuple(map(replace, steps)), answer, self.marked
         )
         if self._is_closed or self._directory is None:
             return
@@ -270,7 +291,11 @@ class Draft:
             )
             steps.append(_KeptStep(step.action, step.elements, ref, moving))
         answer = done.answer and self._hidden(done.answer)
-        return _KeptTask(done.number, done.task, tuple(steps), answer)
+        marked = tuple(
+            replace(mark, claim=self._ambient.hide(self._declared.hide(mark.claim)))
+            for mark in done.marked
+        )
+        return _KeptTask(done.number, done.task, tuple(steps), answer, marked)
 
     def _store(self, frame: Frame) -> FrameRef:
         assert self._directory, "a task has begun"
@@ -326,6 +351,7 @@ class Draft:
                 kept.task,
                 _without_held(steps),
                 answer if is_answered else None,
+                kept.marked,
             )
             tasks.append(task)
         return Found(file.kept_at, tuple(tasks), png, problem)

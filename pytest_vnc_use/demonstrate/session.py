@@ -43,6 +43,7 @@ from pytest_vnc_use.types import (
     MouseDown,
     MouseUp,
     Move,
+    Region,
     Scroll,
     TypeText,
 )
@@ -165,9 +166,11 @@ class ManualSession:
         self._check_size()
         return screen
 
-    def repeat(self, actions: Sequence[DemonstratedAction]) -> bool:
+    def repeat(
+        self, actions: Sequence[DemonstratedAction], masks: tuple[Region, ...] = ()
+    ) -> bool:
         """Perform actions of an earlier session again, each on the screen that it was
-        performed on.
+        performed on, but for masks.
 
         What differs elsewhere than around the action, and is no effect of the one
         before, is waited for and then left alone: each screen is captured again. Return
@@ -181,7 +184,7 @@ class ManualSession:
         )
         segment = Segment(task="", steps=steps, end=Screen())
         for number, action in enumerate(actions):
-            problem = self._await_gate(gate_to(segment, number))
+            problem = self._await_gate(gate_to(segment, number, masks))
             if problem:
                 self._notify(
                     f"step {number + 1} was not repeated: {problem}. Continue from here"

@@ -22,11 +22,12 @@ from pytest_vnc_use.backends.pixels import Pixels, boxes_of, encode_png, pixels_
 from pytest_vnc_use.backends.screen import Framebuffer
 from pytest_vnc_use.backends.typed_secrets import RedactingController
 from pytest_vnc_use.deadline import uncounted
-from pytest_vnc_use.demonstrate.draft import DoneTask, Draft, text_of_kept
+from pytest_vnc_use.demonstrate.draft import DoneTask, Draft, Marked, text_of_kept
 from pytest_vnc_use.demonstrate.gestures import DemonstratedAction, Motion
 from pytest_vnc_use.demonstrate.session import INEXACT, ManualSession, recorded_steps
 from pytest_vnc_use.errors import (
     ActionError,
+    Inconclusive,
     ProductFailed,
     RunDirectoryUnwritable,
     SettingsError,
@@ -61,6 +62,10 @@ from pytest_vnc_use.ui.link import Link, Watcher, region_of
 NOT_RECORDED = "{}, so nothing is recorded"
 NOT_DONE = NOT_RECORDED.format("the user answered that the task is not done")
 NOT_HOLDING = NOT_RECORDED.format("the user answered that the claim does not hold")
+_LEFT = (
+    "{} by hand came to nothing, and their effect is still on the screen, so the replay ends"
+    " here and nothing is written: {}. Replay the test again"
+)
 _CORRECTED = (
     "the text of a claim was corrected, so nothing is recorded yet: {}. Then run this"
     " test with --vnc-record=manual again, and continue the draft"
@@ -141,8 +146,7 @@ class PageUser:
             task,
             controller,
             watcher,
-            due.steps,
-            answered,
+            replace(due, answer=answered),
             notice=". ".join(filter(None, notices)),
             **facts,
         )
@@ -211,7 +215,7 @@ class PageUser:
         new = DoneTask(len(self._handed), gate)
         former = self.repeats.pop(gate, new)
         answer, session, end = self._session(
-            task, controller, watcher, former.steps, former.answer, notice="", **facts
+            task, controller, watcher, former, notice="", **facts
         )
         steps = tuple(map(replace, session.demonstration.steps))
         if answer["kind"] == "undo":
@@ -221,7 +225,11 @@ class PageUser:
             return "a step was undone"
         self._handed[gate] = replace(new, steps=steps, answer=answer)
         if answer["kind"] != "done":
-            return str(answer.get("text", "")) or "it was not continued by hand"
+            why = str(answer.get("text", "")) or "it was not continued by hand"
+            if steps:
+                count = "1 step" if len(steps) == 1 else f"{len(steps)} steps"
+                raise Inconclusive(_LEFT.format(count, why))
+            return why
         if stop := answer.get("stop"):
             self._link.stop_before(self._test, str(stop))
         until = answer.get("until")
@@ -300,15 +308,15 @@ class PageUser:
         task: str,
         controller: Controller,
         watcher: Watcher,
-        repeats: Sequence[DemonstratedAction],
-        answered: dict[str, Any] | None,
+        due: DoneTask,
         **facts: Any,
     ) -> tuple[dict[str, Any], ManualSession, Screen]:
         """Have the page show the desktop, and take its input; return its answer, the
         session and the screen then.
 
-        First repeat actions; if these were all of a task, it was `answered`.
+        First repeat what is `due`; if that was all of a task, it has an answer.
         """
+        repeats = due.steps
         desktop = leasing.vnc_behind(controller)
         hidden = controller if isinstance(controller, RedactingController) else None
         shown: list[str] = []
@@ -357,6 +365,8 @@ class PageUser:
             keep,
         )
         inbox = _Inbox(session, desktop.size, self._secrets, notify, watcher.hurry)
+        if self.draft:
+            inbox.on_marked = self.draft.mark
         screen = (
             _RedactedScreen(hidden.over(desktop), session.lock, desktop.screen)
             if hidden
@@ -370,6 +380,10 @@ class PageUser:
             "secrets": sorted(self._secrets),
             "steps": [],
             "crops": {},
+            "marked": [
+                {"box": list(vars(mark.region).values()), "claim": mark.claim}
+                for mark in due.marked
+            ],
             **facts,
         }
         with (
@@ -379,14 +393,15 @@ class PageUser:
             if repeats:
                 inbox.is_closed = True
                 update_page(repeating)
-                is_repeated = session.repeat(repeats)
+                masks = [mark.region for mark in due.marked if not mark.claim]
+                is_repeated = session.repeat(repeats, tuple(masks))
                 inbox.is_closed = False
                 if self.draft:
                     self.draft.note_repeated(session.demonstration.steps)
                 if is_repeated:
                     update_page(str(facts["notice"]))
-                if is_repeated and answered:
-                    inbox.receive(answered)
+                if is_repeated and due.answer:
+                    inbox.receive(due.answer)
             try:
                 end = session.run()
             finally:  # after Ctrl-C too
@@ -511,6 +526,8 @@ class _Inbox:
         """
         self.is_closed = False
         """Whether input is dropped, while steps are repeated."""
+        self.on_marked: Callable[[tuple[Marked, ...]], object] = lambda marked: None
+        """Called with the regions that the user has marked, when these change."""
 
     def receive(self, message: dict[str, Any]) -> None:
         """Take in a message of a page."""
@@ -518,6 +535,10 @@ class _Inbox:
         if message["type"] == "answer":
             self.answer = message
             self._session.receive(None, at_s)
+            return
+        kind, *values = message["event"]
+        if kind == "marked":
+            self.on_marked(tuple(map(_marked, values)))
             return
         if self.is_closed:
             return
@@ -571,6 +592,10 @@ class _Inbox:
     def _at(self, x: float, y: float) -> tuple[int, int]:
         width, height = self._size
         return min(max(int(x), 0), width - 1), min(max(int(y), 0), height - 1)
+
+
+def _marked(sent: Mapping[str, Any]) -> Marked:
+    return Marked(Region(*map(int, sent["box"])), str(sent["claim"]))
 
 
 def key_name(key: str, code: str, *, is_chord: bool) -> str:

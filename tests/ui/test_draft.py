@@ -320,8 +320,10 @@ def test_undo_to_second_step_repeats_two(start: Start, tmp_path: Path) -> None:
         for x in (130, 150, 170):  # one apple too many
             user.click(x, 224)
         await_steps(user, 5)
+        user.event("marked", {"box": [0, 0, 40, 20], "claim": ""})
         user.undo(keep=2)
     with session.user() as user:
+        assert user.question["marked"] == [{"box": [0, 0, 40, 20], "claim": ""}]
         await_repeated(user, 2)
         add(user)
         pay(user)

@@ -462,6 +462,24 @@ def test_recording_is_edited_at_a_step(
         assert project.file.with_name(name).read_bytes() == images[name]
 
 
+def test_edit_that_is_left_after_a_step_writes_nothing(project: Project) -> None:
+    before = project.file.read_bytes()
+    text = shlex.join([*options(), "-ovnc_gate_seconds=2"])
+    command = ["recordings", "edit", "test_till.py::test_till", "--at", "s3"]
+    command.append(f"--options={text}")
+    with (
+        started(project, "pytest_vnc_use.cli", *command) as (_, url),
+        Page(url) as page,
+    ):
+        user = User(page)
+        user.click(140, 224)
+        user.until(lambda asked: len(asked["steps"]) == 1)
+        page.send(type="answer", id=user.id, kind="no", text="the user left it")
+        page.answer()
+        assert page.states["test_till.py::test_till"] == "failed"
+    assert project.file.read_bytes() == before
+
+
 def test_steps_by_hand_in_replay_are_undone(project: Project) -> None:
     project.write("test_till.py", TEST.partition("    assert")[0] + "    pass\n")
     runs = [*project.path.glob("runs/*/trace.jsonl")]

@@ -275,9 +275,10 @@ function renderQuestion() {
   const isOfCommit = question.about === "commit"; // no user answers
   const isOfCi = isOfCommit || question.about === "ci" || question.about === "round";
   const isHeal = Boolean(question.diff);
-  $("question-heading").textContent = question.claim ? `Does this hold now: ${question.claim}` : isHeal ? "A model continued this test in CI" : isOfCommit ? "The recorded screen changed" : "The screen differs from its recording";
+  $("question-heading").textContent = question.claim ? `Does this hold now: ${question.claim}` : isHeal ? "A model continued this test in CI" : isOfCommit ? "The recorded screen changed" : `The screen differs from its recording${question.boxes.length > 1 ? `, in ${question.boxes.length} places` : ""}`;
   $("question-diff").hidden = !isHeal;
   fillDiff($("question-diff"), question.diff ?? "");
+  $("whole").setAttribute("aria-pressed", String(Boolean(question.claim)));
   $("question-test").textContent = isOfCi ? question.tests.map(({ test }) => test).join("\n") : question.test;
   $("question-problem").textContent = question.problem;
   acts = question.acts;

@@ -71,7 +71,7 @@ function undo(keep) {
 
 function start(asked) {
   leave();
-  [regions, question] = [[], asked];
+  [regions, question] = [[...(asked.marked ?? [])], asked];
   $("record").dataset.id = asked.id;
   canvas = screenOf(asked.test).canvas;
   canvas.onpointerdown = press;
@@ -389,6 +389,7 @@ function renderRegions() {
     const item = createElement("li", `${region.claim ? `Evidence of “${region.claim}”` : "Mask"}: ${region.box.join(", ")} `);
     item.append(createElement("button", "Remove", { onclick: () => {
       regions = regions.filter((other) => other !== region);
+      sendInput("marked", ...regions);
       renderRegions();
     } }));
     return item;
@@ -401,6 +402,7 @@ $("record-region").onclick = () => markRegion(!isMarking());
 $("region").onsubmit = (event) => {
   event.preventDefault();
   regions.push({ box: drawnBox(), claim: $("region-kind").value });
+  sendInput("marked", ...regions);
   corners.forEach((input) => { input.value = ""; });
   markRegion(false);
   renderRegions();
@@ -429,7 +431,7 @@ function claimFields(claim, number) {
   hint.setAttribute("role", "status");
   text.oninput = () => {
     hint.hidden = claimNow(number) === claim;
-    hint.textContent = `You correct the claim: nothing is recorded now. Your steps and answers are kept as a draft. Write the new text into ${question.places[claim]}, run the test again, and continue the draft.`;
+    hint.textContent = `You correct the claim: nothing is recorded now. Your steps are kept as a draft. Write the new text into ${question.places[claim]}, run the test again, and continue the draft.`;
   };
   fieldset.append(hint);
   return fieldset;
@@ -492,7 +494,11 @@ $("record-answers").onsubmit = (event) => {
 $("record-undo").title = "Repeat all steps but the last one on a fresh desktop";
 $("record-undo").onclick = () => undo(question.steps.length - 1);
 $("record-discard").onclick = () => {
-  if (question.by_hand) return send({ type: "answer", kind: "no", id: question.id });
+  if (question.by_hand) {
+    const count = question.steps.length;
+    if (count && !confirm(`Leave? Your ${count === 1 ? "step is" : `${count} steps are`} lost, and the test ends here, as what they did is still on the screen.`)) return;
+    return send({ type: "answer", kind: "no", id: question.id, text: "the user left it" });
+  }
   if (!confirm(`Discard this recording? What you did is lost${question.has_draft ? ", no draft is kept" : ""}, and nothing is written.`)) return;
   send({ type: "answer", kind: "discard", id: question.id, text: "the recording was discarded" });
 };
