@@ -384,9 +384,22 @@ class CiReview:
             if group.results.get(drift.test, "").startswith(("accepted", "masked")):
                 continue
             result = self._written(drift, reviewer, kind, text)
+            if result.startswith(("accepted", "masked")):
+                self._note_written(drift)
             group.results[drift.test] = result
             if not result.startswith("refused"):
                 self.rounds.answer(number, kind, text)
+
+    def _note_written(self, drift: JobDrift | Heal) -> None:
+        """Note that this review has changed a recording: its other drifts are those of
+        the new text. What a model proposes replaces the whole, so it stays refused.
+        """
+        new = read_regular(drift.path)
+        for group in self.groups.values():
+            for other in group.drifts:
+                is_same = other.path == drift.path and other.text == drift.text
+                if isinstance(other, JobDrift) and is_same and other is not drift:
+                    other.text = new
 
     def _written(
         self, drift: JobDrift | Heal, reviewer: Reviewer, kind: AnswerKind, text: str
