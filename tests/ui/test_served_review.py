@@ -21,7 +21,7 @@ from support.desks import Served, received
 from support.forked_python import made_once, run_python
 from support.served_screen import served_screen
 
-BLUE, RED, WHITE = 0x2070B0, 0xC02020, 0xFFFFFF
+BLUE, RED, GREEN, WHITE = 0x2070B0, 0xC02020, 0x20C020, 0xFFFFFF
 TESTS = """
 import pytest
 
@@ -242,3 +242,22 @@ def test_directory_without_runs_is_refused(tmp_path: Path) -> None:
     for source in (tmp_path, tmp_path / "empty.zip"):
         with pytest.raises(SettingsError):
             CiReview(source)
+
+
+def test_two_changes_at_one_gate_of_named_recording_are_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    named = TESTS.replace('"Click twice"', '"Click twice", recording="clicks"')
+    Path("test_squares.py").write_text(named)
+    Path("conftest.py").write_text(CONFTEST)
+    assert " 2 passed" in run("auto")
+    shutil.rmtree("runs")
+    for test, colour in (("not test_again", RED), ("test_again", GREEN)):
+        monkeypatch.setenv("PYTEST_ADDOPTS", f"-k '{test}'")
+        assert " 1 failed" in run("replay", colour, ci="true")
+    with closing(CiReview(Path("runs"))) as review:
+        assert len(review.groups) == 2
+        for number in review.groups:
+            review.answer(number, "accept", "")
+        assert results_of(review) == {"accepted"}
