@@ -151,13 +151,16 @@ def _edit(arguments: argparse.Namespace) -> int:
     from pytest_vnc_use.cli.ui import serve_edit
 
     test = arguments.test
-    gates = gates_of(test)
-    gate = arguments.at or gates[0]
+    gate = arguments.at
     # one of a named recording is known once the test replays that
-    if "/" not in gate and gate not in gates:
-        raise SettingsError(
-            f"the recording of {test!r} has no gate {gate!r}; it has {', '.join(gates)}"
-        )
+    if "/" not in gate:
+        gates = gates_of(test)
+        gate = gate or gates[0]
+        if gate not in gates:
+            raise SettingsError(
+                f"the recording of {test!r} has no gate {gate!r}; it has"
+                f" {', '.join(gates)}"
+            )
     return serve_edit(test, gate, shlex.split(arguments.options))
 
 

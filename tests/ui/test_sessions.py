@@ -22,7 +22,7 @@ import pytest
 
 from pytest_vnc_use.backends.pixels import encode_png
 from pytest_vnc_use.recordings.accept import Answer, Question
-from pytest_vnc_use.recordings.store import load
+from pytest_vnc_use.recordings.store import Key, load, save
 from pytest_vnc_use.types import Click, KeyCombo, Region, TypeText
 from support.desks import WITHIN_S, Served
 from support.forked_python import ForkedPython, made_once
@@ -403,6 +403,19 @@ def test_crashed_worker_is_shown(tmp_path: Path, browser: Any) -> None:
         ).wait_for()
 
 
+@contextmanager
+def editing(project: Project, *at: str) -> Iterator[Page]:
+    """Yield the page of `cua-vnc recordings edit`."""
+    text = shlex.join([*options(), "-ovnc_gate_seconds=2"])
+    command = ["recordings", "edit", "test_till.py::test_till", *at]
+    command.append(f"--options={text}")
+    with (
+        started(project, "pytest_vnc_use.cli", *command) as (_, url),
+        Page(url) as page,
+    ):
+        yield page
+
+
 @pytest.mark.parametrize(
     ("stop", "key", "answer", "added", "dropped"),
     [
@@ -425,14 +438,8 @@ def test_recording_is_edited_at_a_step(
     before = load(project.file)
     images = {path.name: path.read_bytes() for path in project.file.parent.iterdir()}
     assert before
-    text = shlex.join([*options(), "-ovnc_gate_seconds=2"])
     at = ["--at", stop] if stop else []
-    command = ["recordings", "edit", "test_till.py::test_till", *at]
-    command.append(f"--options={text}")
-    with (
-        started(project, "pytest_vnc_use.cli", *command) as (_, url),
-        Page(url) as page,
-    ):
+    with editing(project, *at) as page:
         question = page.asked("record")
         due = [each["gate"] for each in question["by_hand"]]
         first = int((stop or "s1").removeprefix("s"))
@@ -464,13 +471,7 @@ def test_recording_is_edited_at_a_step(
 
 def test_edit_that_is_left_after_a_step_writes_nothing(project: Project) -> None:
     before = project.file.read_bytes()
-    text = shlex.join([*options(), "-ovnc_gate_seconds=2"])
-    command = ["recordings", "edit", "test_till.py::test_till", "--at", "s3"]
-    command.append(f"--options={text}")
-    with (
-        started(project, "pytest_vnc_use.cli", *command) as (_, url),
-        Page(url) as page,
-    ):
+    with editing(project, "--at", "s3") as page:
         user = User(page)
         user.click(140, 224)
         user.until(lambda asked: len(asked["steps"]) == 1)
@@ -483,13 +484,7 @@ def test_edit_that_is_left_after_a_step_writes_nothing(project: Project) -> None
 def test_steps_by_hand_in_replay_are_undone(project: Project) -> None:
     project.write("test_till.py", TEST.partition("    assert")[0] + "    pass\n")
     runs = [*project.path.glob("runs/*/trace.jsonl")]
-    text = shlex.join([*options(), "-ovnc_gate_seconds=2"])
-    command = ["recordings", "edit", "test_till.py::test_till", "--at", "s3"]
-    command.append(f"--options={text}")
-    with (
-        started(project, "pytest_vnc_use.cli", *command) as (_, url),
-        Page(url) as page,
-    ):
+    with editing(project, "--at", "s3") as page:
         user = User(page)
         for number, key in enumerate(("F5", "F6", "F7"), 1):
             user.press(key)
@@ -511,3 +506,25 @@ def test_steps_by_hand_in_replay_are_undone(project: Project) -> None:
     assert actions[2:4] == [KeyCombo(("f5",)), KeyCombo(("f8",))]
     assert len(actions) == 6
     assert len([*project.path.glob("runs/*/trace.jsonl")]) == len(runs) + 1
+
+
+def test_named_recording_is_edited_in_a_test(project: Project) -> None:
+    own = load(project.file)
+    assert own
+    key = Key.of_name("pay", project.path / "test_till.py", project.path)
+    save(key.path, own.model_copy(update={"test": key.test}))
+    shutil.rmtree(project.file.parent)
+    named = TEST.partition("    assert")[0] + "    pass\n"
+    named = named.replace("expect=None", 'expect=None, recording="pay"')
+    project.write("test_till.py", named)
+    with editing(project, "--at", "pay/s3") as page:
+        user = User(page)
+        gates = [each["gate"] for each in user.question["by_hand"]]
+        assert gates == ["pay/s3", "pay/s4", "pay/end1"]
+        user.press("F5")
+        user.done()
+        page.answer()
+        assert page.states["test_till.py::test_till"] == "passed"
+    after = load(key.path)
+    assert after
+    assert [step.id for step in after.steps] == ["s1", "s2", "s5", "s3", "s4"]
