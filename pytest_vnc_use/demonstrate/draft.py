@@ -62,6 +62,8 @@ class Marked:
 class DoneTask:
     """What a user did in a task, what they marked, the page's answer at its end (None
     before it), and the number of its run in the test.
+
+    In a replay, `task` is the gate at which they acted.
     """
 
     number: int

@@ -28,8 +28,9 @@ from pytest_vnc_use.recordings.accept import (
     Locations,
     Question,
 )
-from pytest_vnc_use.recordings.format import Segment
+from pytest_vnc_use.recordings.format import Screen, Segment
 from pytest_vnc_use.recordings.manual import Show
+from pytest_vnc_use.recordings.store import Key
 from pytest_vnc_use.runs.redactor import Redactor
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.triage import sanitize
@@ -134,7 +135,9 @@ def show_of(
 
 
 class UserInReplay:
-    """A `ReplayUser`: the user at the page, in one test."""
+    """A `ReplayUser`: the user at the page, in one attempt at a test. If they undo
+    steps, the test is run again.
+    """
 
     def __init__(
         self, item: pytest.Item, desk: DeskPlugin, user: PageUser, no_undo: str
@@ -143,10 +146,19 @@ class UserInReplay:
         user.repeats = {done.task: done for done in item.stash.get(REPEATED, ())}
         self._item = item
         self._desk = desk
-        self.show = user.show
-        self.stops_before = user.stops_before
-        self.choose = user.choose
         self._user = user
+
+    def show(self, key: Key, segment: Segment) -> None:
+        """Show what is replayed from now on."""
+        self._user.show(key, segment)
+
+    def stops_before(self, screen: Screen) -> bool:
+        """Return whether the user wants to act once a recorded screen is shown."""
+        return self._user.stops_before(screen)
+
+    def choose(self, title: str, now: Frame, choices: Locations) -> int | None:
+        """Have the user choose where the recording continues."""
+        return self._user.choose(title, now, choices)
 
     def take_over(self, task: str, due: Locations, desktop: Controller) -> ByHand | str:
         """Have the user act, as `PageUser.take_over` says."""

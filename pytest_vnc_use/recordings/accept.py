@@ -334,6 +334,8 @@ class Review:
     """The recorded text of each task whose text has changed, by the claim that it is
     done.
     """
+    _temporary: TemporaryDirectory[str] | None = None
+    """The directory for images of claims that are judged before the first run."""
     _used: dict[int, list[Change]] = field(default_factory=dict)
     """What was accepted on each screen of the recording, by the screen's `id`."""
 

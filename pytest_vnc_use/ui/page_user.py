@@ -63,8 +63,8 @@ NOT_RECORDED = "{}, so nothing is recorded"
 NOT_DONE = NOT_RECORDED.format("the user answered that the task is not done")
 NOT_HOLDING = NOT_RECORDED.format("the user answered that the claim does not hold")
 _LEFT = (
-    "{} by hand came to nothing, and their effect is still on the screen, so the replay ends"
-    " here and nothing is written: {}. Replay the test again"
+    "{} by hand came to nothing, and their effect is still on the screen, so the replay"
+    " ends here and nothing is written: {}. Replay the test again"
 )
 _CORRECTED = (
     "the text of a claim was corrected, so nothing is recorded yet: {}. Then run this"

@@ -350,9 +350,10 @@ class CiReview:
                 for drift in group.drifts
             ]
             images = [f"image/{path.name}" for path in group.question.images]
+            diff = group.drifts[0].diff
             facts = {
                 **facts_of(group.question),
-                "diff": (diff := group.drifts[0].diff),
+                "diff": diff,
                 "note": "" if diff else _NOTE,
                 "urls": images,
             }

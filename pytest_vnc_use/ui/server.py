@@ -353,8 +353,7 @@ class Desk:
         try:
             self._edited = {"test": test, "gate": gate or gates_of(test)[0]}
         except (OSError, RecordingError) as exc:
-            test_facts = self._test(test)
-            self._change(test_facts, message=str(exc))
+            self._change(self._test(test), message=str(exc))
             return
         self.runner.run([test], [ACCEPT])
         self._send_session()
