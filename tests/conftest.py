@@ -31,6 +31,7 @@ from support.forked_python import (
 )
 from support.gemini_server import GeminiServer
 from support.paths import PAD, PAD_LINE, TESTS
+from support.playwright_browser import chromium
 from support.qt_desktop import QtDesktop
 from support.vnc_servers import VncServer
 
@@ -143,6 +144,13 @@ def pad() -> Iterator[QtDesktop]:
     desktop = QtDesktop(PAD)
     yield desktop
     desktop.stop()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Yield Chromium under Playwright, of which a process can have one at a time."""
+    with chromium() as browser:
+        yield browser
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from pytest_vnc_use.backends.devtools import DevTools
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.report.results import ItemResult, read_results
-from support.desks import chromium
 from support.page_user import URL
+from support.playwright_browser import chromium
 
 LIMIT_S = 120
 POLL_MS = 100

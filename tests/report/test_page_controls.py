@@ -16,19 +16,12 @@ from pytest_vnc_use.report.pages import write_report
 from pytest_vnc_use.runs.directory import FinishedTest, write_finished_test
 from pytest_vnc_use.types import Click, Drift, Outcome, Region, RunEnded
 from pytest_vnc_use.types.elements import Element
-from support.desks import chromium
 from support.vnc_servers import require_package
 
 JENKINS = (
     "sandbox allow-same-origin; default-src 'none'; img-src 'self'; style-src 'self'"
 )
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture

@@ -5,10 +5,9 @@ from __future__ import annotations
 import http.client
 import json
 import queue
-import shutil
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,7 +17,7 @@ from pytest_vnc_use.backends.typed_secrets import RedactingController
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.recordings.format import Segment
 from pytest_vnc_use.runs.redactor import Redactor
-from support.vnc_servers import require, require_package
+from support.vnc_servers import require_package
 
 require_package("starlette")
 from pytest_vnc_use.ui.link import Link, Watcher  # noqa: E402
@@ -134,25 +133,6 @@ class Recording:
         self.watcher.close()
         self.link.close()
         self.server.end()
-
-
-@contextmanager
-def chromium() -> Iterator[Any]:
-    """Chromium under Playwright, whose driver does not even start in a bare system."""
-    found = next(
-        filter(
-            None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
-        ),
-        "",
-    )
-    if not found:
-        require("chromium")
-    with require_package("playwright.sync_api").sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"]
-        )
-        yield browser
-        browser.close()
 
 
 def received(page: ClientConnection, kind: str) -> Any:

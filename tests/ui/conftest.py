@@ -10,16 +10,10 @@ from typing import Any
 import pytest
 
 from support import vnc_servers
-from support.desks import Served, chromium
+from support.desks import Served
 from support.page_user import Recorder
 from support.tills import TILL
 from support.vnc_servers import require_package
-
-
-@pytest.fixture(scope="package")
-def browser() -> Iterator[Any]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture
