@@ -16,6 +16,7 @@ import numpy as np
 
 from pytest_vnc_use.backends.pixels import APART_PX
 from pytest_vnc_use.errors import VncUseError
+from pytest_vnc_use.interactive import is_ci
 from pytest_vnc_use.recordings import AGAIN
 from pytest_vnc_use.recordings.format import Segment
 from pytest_vnc_use.recordings.gates import Gate, Mismatch, mask_of
@@ -42,6 +43,10 @@ _REMEDIES = (
         " with a planner;"
     ),
     "--vnc-record=auto lets a planner continue from here.",
+)
+_REVIEW = (
+    "After a CI job, review its run directories on your machine:"
+    " cua-vnc ui --review RUNS."
 )
 _ON = (
     "or do the steps from here by hand on the page: --vnc-record=accept --vnc-ui,"
@@ -478,6 +483,8 @@ def remedies(
         lines.append(_ON)
     else:
         lines += _REMEDIES
+    if is_ci():
+        lines.append(_REVIEW)
     if not is_unchanged:
         lines.append(_BUG)
     if mismatch.kind == "difference" and mismatch.boxes:

@@ -121,6 +121,17 @@ def test_drift_with_another_effect_names_no_hang() -> None:
     assert not any(line.startswith(HANGS) for line in remedies)
 
 
+REVIEW = "After a CI job, review its run directories on your machine"
+
+
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_drift_in_ci_names_review(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", value)
+    _, *remedies = drift([OPEN, PAID], [OPEN, OTHER])
+    names_review = any(line.startswith(REVIEW) for line in remedies)
+    assert names_review == (value == "true")
+
+
 DARK = {"back": "#202020", "ink": "#e0e0e0"}
 
 
