@@ -37,12 +37,13 @@ from pytest_vnc_use.recordings import (
     Mode,
     mode_of,
 )
-from pytest_vnc_use.recordings.accept import NO_MODEL, NO_PAGE, Review, Reviewer
 from pytest_vnc_use.recordings.closed import Circumstances
 from pytest_vnc_use.recordings.format import Recording
 from pytest_vnc_use.recordings.keeping import KeptRecording
 from pytest_vnc_use.recordings.named import NamedRecordings, check_use
+from pytest_vnc_use.recordings.question import NO_MODEL, NO_PAGE
 from pytest_vnc_use.recordings.record import RecordedTest
+from pytest_vnc_use.recordings.reviewer import ReviewedTest, Reviewer
 from pytest_vnc_use.recordings.store import Key, load_of
 from pytest_vnc_use.settings.layers import absolute_files
 from pytest_vnc_use.settings.settings import Settings
@@ -249,12 +250,10 @@ def recorded_test_of(
         )
     no_model = _why_no_model(item, key, settings, planner, judge)
     mode = _mode(key, settings, has_planner=not no_model)
-    review = None
+    reviewed = None
     typed_secrets = {**secrets_of(item.config).from_options, **secrets}
     if settings.record == "accept":
-        review = _review(item, settings, typed_secrets, desktop)
-        if no_model:
-            review.refused["model"] = no_model
+        reviewed = _reviewed(item, settings, typed_secrets, desktop, no_model)
     show = None
     if mode == "manual":
         show = users.show_of(item, settings, typed_secrets, desktop)
@@ -272,7 +271,7 @@ def recorded_test_of(
         key,
         mode,
         show,
-        review=review,
+        reviewed=reviewed,
         redacts=redacts,
         circumstances=Circumstances(
             desktop,
@@ -322,29 +321,29 @@ def _why_no_model(
     return NO_JUDGE_TO_CONTINUE
 
 
-def _review(
+def _reviewed(
     item: pytest.Item,
     settings: Settings,
     secrets: Mapping[str, str],
     desktop: Desktop,
-) -> Review:
-    """Return the review of a test for `--vnc-record=accept`. At the page the reviewer
-    may continue by hand too.
+    no_model: str,
+) -> ReviewedTest:
+    """Return the test with its reviewer for `--vnc-record=accept`. At the page the
+    reviewer may continue by hand too; `no_model` is why no model can.
     """
     reviewer = item.config.stash.get(_REVIEWER, None)
     if reviewer is None:
         reviewer = Reviewer(partial(users.answer, item.config))
         item.config.stash[_REVIEWER] = reviewer
-    review = Review(reviewer, item.nodeid)
-    review.refused = {}
+    refused = {"model": no_model} if no_model else {}
     desk: DeskPlugin | None = item.config.pluginmanager.get_plugin("vnc_use_ui")
     if desk is None:
-        review.refused["hand"] = NO_PAGE
-        return review
-    user = users.user_of(item, settings, secrets, desktop)
+        refused["hand"] = NO_PAGE
+        return ReviewedTest(reviewer, item.nodeid, refused=refused)
+    page_user = users.user_of(item, settings, secrets, desktop)
     no_undo = reused_desktop_reason(settings)
-    review.user = users.UserInReplay(item, desk, user, no_undo)
-    return review
+    user = users.UserInReplay(item, desk, page_user, no_undo)
+    return ReviewedTest(reviewer, item.nodeid, refused=refused, user=user)
 
 
 def agent_of_test(

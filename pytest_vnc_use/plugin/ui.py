@@ -33,7 +33,7 @@ from pytest_vnc_use.ui.runner import VARIABLE
 
 if TYPE_CHECKING:
     from pytest_vnc_use.agent.agent import VncUseAgent
-    from pytest_vnc_use.recordings.accept import Answer, Question
+    from pytest_vnc_use.recordings.question import Answer, Question
     from pytest_vnc_use.types import FrameRef
     from pytest_vnc_use.ui.page_user import PageUser
 

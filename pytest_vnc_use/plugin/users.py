@@ -21,15 +21,9 @@ from pytest_vnc_use.plugin.modes import ONE_USER
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.reruns import REPEATED, UNDONE, reused_desktop_reason
 from pytest_vnc_use.plugin.state import SETTINGS, state_of
-from pytest_vnc_use.recordings.accept import (
-    NO,
-    Answer,
-    ByHand,
-    Locations,
-    Question,
-)
 from pytest_vnc_use.recordings.format import Screen, Segment
-from pytest_vnc_use.recordings.manual import Show
+from pytest_vnc_use.recordings.manual import ByHand, Locations, Show
+from pytest_vnc_use.recordings.question import NO, Answer, Question
 from pytest_vnc_use.recordings.store import Key
 from pytest_vnc_use.runs.redactor import Redactor
 from pytest_vnc_use.settings.settings import Settings
@@ -268,15 +262,15 @@ def _lines(question: Question) -> Iterator[str]:
         return
     for act in question.acts:
         yield f"  The recording acts there: {act}"
-    for target in question.moved:
+    for target in question.offer.moved:
         yield f"  Record the test again: {target}"
     keys = []
-    if not question.moved:
+    if question.offers("accept"):
         keys.append("y  this screen is right, continue")
-    if question.masks:
-        keys.append(f"m  mask its {question.masked_px:,} px in the test")
+    if question.offer.masks:
+        keys.append(f"m  mask its {question.offer.masked_px:,} px in the test")
         keys.append("g  mask it at this gate alone")
-    if "model" not in question.refused:
+    if question.offers("model"):
         keys.append("c  let the model continue")
     keys += ["b  it is a bug", "anything else: no"]
     yield "  " + "    ".join(keys)

@@ -16,7 +16,6 @@ from typing_extensions import assert_never
 from pytest_vnc_use.errors import ProductFailed, RecordingDrifted, TaskFailed
 from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.recordings import RECORD_IT
-from pytest_vnc_use.recordings.accept import ReplayUser, Review
 from pytest_vnc_use.recordings.course import Course
 from pytest_vnc_use.recordings.drift import (
     WAIT_LONGER,
@@ -34,6 +33,7 @@ from pytest_vnc_use.recordings.life import (
     ReviewerAnswered,
     State,
 )
+from pytest_vnc_use.recordings.manual import ReplayUser
 from pytest_vnc_use.recordings.masks import format_offer
 from pytest_vnc_use.recordings.names import name_in
 from pytest_vnc_use.settings.settings import Settings
@@ -125,6 +125,16 @@ class ClosedGates:
         self._planner = planner
         self.live = None if course.allowances.review else planner
         """The planner that continues at the next closed gate; None for none."""
+        self._bug = ""
+        """The reviewer's text about a bug."""
+        self._moved = ""
+        """Which target of the newest screen has moved, so that it cannot be accepted; ""
+        if none has.
+        """
+        self._unasked = ""
+        """Why no user could be asked about the newest screen; "" if that was
+        possible.
+        """
 
     def close(self, mismatch: Mismatch, seen: FrameRef) -> str:
         """Announce a drift, let the live planner take over, and return the message.
@@ -184,10 +194,9 @@ class ClosedGates:
         line for each remedy.
         """
         course = self._course
-        review = course.allowances.review
         message += f"\n  task: {line(course.segment.task)}"
-        if review and review.bug is not None:
-            bug = review.bug or "it is a bug"
+        if course.life.has_been(State.BUG):
+            bug = self._bug or "it is a bug"
             return ProductFailed(f"{bug} (according to the reviewer)\n{message}")
         gate = course.position.gate
         masks = offered_masks(mismatch, gate, seen, course.due_at)
@@ -198,8 +207,8 @@ class ClosedGates:
             course.segment,
             acted_on=course.acted_on,
             masks=masks,
-            moved=review.moved if review else "",
-            unasked=review.unasked if review else "",
+            moved=self._moved,
+            unasked=self._unasked,
         )
         recording = self._circumstances.recording
         if name := self._circumstances.name:
@@ -223,7 +232,8 @@ class ClosedGates:
         life = course.life
         if review is None:
             return False
-        if self._stop(review, desktop):
+        user = review.test.user
+        if user and self._stop(user, desktop):
             return True
         if mismatch is None or not mismatch.boxes:
             return False
@@ -241,9 +251,10 @@ class ClosedGates:
             course.number,
             is_over=life.has_been(State.FINISHED),
         )
+        self._moved = answer.moved
         answered = ReviewerAnswered(answer.kind, answer.text)
-        if answer.kind == "hand" and review.user:
-            answered = self._continue_by_hand(review.user, desktop)
+        if answer.kind == "hand" and user:
+            answered = self._continue_by_hand(user, desktop)
         elif answer.kind == "model" and self._planner:
             self.live = self._planner
             steps = f"{self.live.name} continued {course.location}"
@@ -260,20 +271,22 @@ class ClosedGates:
                 life.move(State.BY_USER)
                 return True
             case "bug":
+                self._bug = answered.text
                 life.move(State.BUG)
-            case "model" | "no":
+            case "no":
+                self._unasked = answered.text
+            case "model":
                 pass
             case _:
                 assert_never(answered.kind)
         return False
 
-    def _stop(self, review: Review, desktop: Controller) -> bool:
+    def _stop(self, user: ReplayUser, desktop: Controller) -> bool:
         """Have the user act at a gate, if they want the replay to stop there; return
         whether they were asked.
         """
         course = self._course
-        user = review.user
-        if user is None or course.life.state is not State.WAITING:
+        if course.life.state is not State.WAITING:
             return False
         if not user.stops_before(course.screen):
             return False

@@ -13,7 +13,7 @@ from pytest_vnc_use.backends.pixels import boxes_of
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import Inconclusive, ProductFailed, causes
 from pytest_vnc_use.recordings import ANSWER_IT
-from pytest_vnc_use.recordings.accept import NO, Answer, Review
+from pytest_vnc_use.recordings.accept import Review
 from pytest_vnc_use.recordings.course import Allowances, Course
 from pytest_vnc_use.recordings.format import (
     DynamicRegion,
@@ -34,6 +34,7 @@ from pytest_vnc_use.recordings.gates import (
 from pytest_vnc_use.recordings.images import Pixels, differing, frame_of, pixels_in
 from pytest_vnc_use.recordings.life import GateClosed
 from pytest_vnc_use.recordings.moving import STABLE_S, screen_of, stable_screen
+from pytest_vnc_use.recordings.question import NO, Answer
 from pytest_vnc_use.recordings.same_text import really_differing
 from pytest_vnc_use.recordings.segment_run import SegmentRun
 from pytest_vnc_use.types import (

@@ -21,6 +21,7 @@ from pytest_vnc_use.recordings.evidence import KnownAnswer
 from pytest_vnc_use.recordings.format import Evidence, Live, Recording, Segment
 from pytest_vnc_use.recordings.named import rename_hint
 from pytest_vnc_use.recordings.rehearse import Rehearsal
+from pytest_vnc_use.recordings.reviewer import ReviewedTest
 from pytest_vnc_use.recordings.segment_run import SegmentRun
 from pytest_vnc_use.recordings.store import AFTER, BEFORE, Key, load, save
 
@@ -34,7 +35,7 @@ class KeptRecording:
         recording: What is replayed; None where the test is recorded as a new one.
         circumstances: On what the test runs.
         rehearsal: Learns from the replay.
-        review: Has a reviewer accept what differs.
+        reviewed: Has a reviewer accept what differs.
         lock: Held until the recording is written; None where no other process waits.
     """
 
@@ -45,7 +46,7 @@ class KeptRecording:
         circumstances: Circumstances | None = None,
         *,
         rehearsal: Rehearsal | None = None,
-        review: Review | None = None,
+        reviewed: ReviewedTest | None = None,
         lock: BaseFileLock | None = None,
     ) -> None:
         former = recording
@@ -58,14 +59,13 @@ class KeptRecording:
         """The runs of its segments, in order."""
         # A new recording has the masks of the file too.
         masks = former.masks if former else ()
+        review = Review(reviewed, recording) if reviewed else None
         self.allowances = Allowances(masks, rehearsal, review)
         self.circumstances = replace(
             circumstances or Circumstances(), test=key.node_id, recording=recording
         )
         self._lock = lock
         self._text = b""
-        if review:
-            review.recording = recording
         if review and key.path.exists():
             self._text = key.path.read_bytes()
 

@@ -1,21 +1,23 @@
-"""A run that a user does by hand: a planner that proposes what the user has just done.
+"""What a user does by hand: steps of a replay, or a whole run, whose planner proposes
+what the user has just done.
 
-The user does the whole task while the first decision is awaited, and all their steps
-then pass the graph at once, each with the policy's ruling. A step does not pass as soon
-as it is done, because it is not finished then: a hover still comes before it, a text
-still grows, *undo* drops it, and only with what follows can a piece of a secret be
-recognised, which must be in no run directory. The segment is built once, of the steps
-as they were done, and none of them is performed again.
+In a run by hand, the user does the whole task while the first decision is awaited, and
+all their steps then pass the graph at once, each with the policy's ruling. A step does
+not pass as soon as it is done, because it is not finished then: a hover still comes
+before it, a text still grows, *undo* drops it, and only with what follows can a piece
+of a secret be recognised, which must be in no run directory. The segment is built once,
+of the steps as they were done, and none of them is performed again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Union
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol, Union
 
 from pytest_vnc_use.recordings.build import SegmentBuilder
-from pytest_vnc_use.recordings.format import MANUAL, Segment
+from pytest_vnc_use.recordings.format import MANUAL, Screen, Segment
 from pytest_vnc_use.recordings.images import frame_of
+from pytest_vnc_use.recordings.store import Key
 from pytest_vnc_use.types import (
     Action,
     Decision,
@@ -37,6 +39,42 @@ judged, and the desktop.
 It returns the segment, without secrets, or why nothing is recorded. Raises
 DesktopError, and SettingsError where what was done cannot be recorded.
 """
+
+Locations = Mapping[int, tuple[str, Screen]]
+"""Where a replay can continue, by the number of steps before: its name, as `before step 3:
+click "Pay" (button)`, and the recorded screen.
+"""
+
+
+class ByHand(NamedTuple):
+    """What a user at the page did by hand: the steps, and the number of the location
+    with which they want the replay to continue; None for the one whose screen is shown.
+    """
+
+    done: Segment
+    until: int | None = None
+
+
+class ReplayUser(Protocol):
+    """A user at the page, who may act by hand in a replay."""
+
+    def show(self, key: Key, segment: Segment) -> None:
+        """Show what is replayed from now on."""
+
+    def stops_before(self, screen: Screen) -> bool:
+        """Return whether they want to act once this recorded screen is shown; they are
+        asked once.
+        """
+
+    def take_over(self, task: str, due: Locations, desktop: Controller) -> ByHand | str:
+        """Have them act, with the locations that are left, the next one first; return
+        what they did, or why they did nothing. Raises DesktopError, SettingsError.
+        """
+
+    def choose(self, title: str, now: Frame, choices: Locations) -> int | None:
+        """Have them choose where to continue from the screen now; return the number of
+        the choice, None for none.
+        """
 
 
 class ManualRun(ForwardingController):

@@ -29,6 +29,7 @@ from pytest_vnc_use.recordings.moving import STABLE_S, stable_screen
 from pytest_vnc_use.recordings.named import NamedRecordings, check_use, hold
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.recordings.replay import Replay
+from pytest_vnc_use.recordings.reviewer import ReviewedTest
 from pytest_vnc_use.recordings.segment_run import SegmentRun, UnknownTransients
 from pytest_vnc_use.recordings.store import Key, check_writable, load_of
 from pytest_vnc_use.recordings.waiting import ButtonRelease
@@ -86,7 +87,7 @@ class RecordedTest:
         mode: What happens, see `mode_of`. A named recording is replayed in each mode.
         show: Has a user do each task, in the mode `manual`.
         rehearsal: Holds the recordings to replay, and learns from the replay.
-        review: Has a reviewer accept what differs.
+        reviewed: Has a reviewer accept what differs.
         redacts: Whether the settings want typed secrets redacted.
         circumstances: On what the test runs.
         named: Where the named recordings are.
@@ -102,7 +103,7 @@ class RecordedTest:
         show: Show | None = None,
         rehearsal: Rehearsal | None = None,
         *,
-        review: Review | None = None,
+        reviewed: ReviewedTest | None = None,
         redacts: bool = True,
         circumstances: Circumstances | None = None,
         named: NamedRecordings | None = None,
@@ -130,8 +131,9 @@ class RecordedTest:
             recording,
             circumstances,
             rehearsal=rehearsal,
-            review=review,
+            reviewed=reviewed,
         )
+        self._reviewed = reviewed
         self._named = named or NamedRecordings(key.module.parent)
         self._others: list[KeptRecording] = []
         """The named recordings, one for each run of one, in order."""
@@ -164,7 +166,7 @@ class RecordedTest:
     @property
     def is_reviewed(self) -> bool:
         """Return whether a reviewer is asked about what differs."""
-        return self._own.allowances.review is not None
+        return self._reviewed is not None
 
     @property
     def masks(self) -> tuple[Region, ...]:
@@ -255,13 +257,12 @@ class RecordedTest:
             if recording:  # another process has made it meanwhile
                 lock.release()
                 lock = None
-        review = own.allowances.review
         kept = KeptRecording(
             key,
             recording,
             own.circumstances,
             rehearsal=rehearsal,
-            review=review.beside() if review else None,
+            reviewed=self._reviewed,
             lock=lock,
         )
         self._others.append(kept)
@@ -319,9 +320,8 @@ class RecordedTest:
         earlier = before.replay.course.last_screen if before and before.replay else None
         course = Course(segment, kept.allowances, earlier, run.life)
         run.replay = self._replay(run, course, planner, desktop, released)
-        review = kept.allowances.review
-        if review and review.user:
-            review.user.show(kept.key, segment)
+        if self._reviewed and self._reviewed.user:
+            self._reviewed.user.show(kept.key, segment)
         return run.replay, run.replay
 
     @property
@@ -393,8 +393,8 @@ class RecordedTest:
         allowances = course.allowances
         if allowances.rehearsal:
             share = _REHEARSED_SHARE
-        if allowances.review:
-            allowances.review.directory = run.directory
+        if self._reviewed:
+            self._reviewed.directory = run.directory
         # A user who records by hand performs what has no recording, and no more.
         may_continue = self.mode in ("auto", "rewrite") or self.is_reviewed
         return Replay(

@@ -16,7 +16,6 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from pytest_vnc_use.errors import SettingsError, VncUseError
-from pytest_vnc_use.recordings.accept import images_of
 from pytest_vnc_use.recordings.changes import (
     Look,
     ScreenChange,
@@ -26,6 +25,7 @@ from pytest_vnc_use.recordings.changes import (
 )
 from pytest_vnc_use.recordings.format import Recording
 from pytest_vnc_use.recordings.images import Pixels, frame_of
+from pytest_vnc_use.recordings.question import images_of
 from pytest_vnc_use.recordings.store import DIRECTORY, FILE, load
 from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.types import ChangedRecording, ChangedScreens

@@ -24,9 +24,9 @@ from pytest_vnc_use import clock
 from pytest_vnc_use.backends.pixels import encode_png
 from pytest_vnc_use.deadline import uncounted
 from pytest_vnc_use.errors import DesktopError
-from pytest_vnc_use.recordings.accept import NO, Answer, Question
 from pytest_vnc_use.recordings.format import MANUAL
 from pytest_vnc_use.recordings.life import AnswerKind
+from pytest_vnc_use.recordings.question import NO, Answer, Question
 from pytest_vnc_use.runs.transcript import format_caption, is_named
 from pytest_vnc_use.types import (
     ApprovalRequest,
@@ -281,17 +281,18 @@ def region_of(box: Sequence[float] | None) -> Region | None:
 
 def facts_of(question: Question, hide: Callable[[str], str] = str) -> dict[str, Any]:
     """Return what a page shows of a question about a screen, but for its images."""
+    offer = question.offer
     return {
         "test": question.test,
         "problem": hide(question.problem),
         "boxes": _corners(question.boxes),
-        "masks": _corners(question.masks),
-        "masked_px": question.masked_px,
-        "concerned": {kind: hide(text) for kind, text in question.concerned.items()},
+        "masks": _corners(offer.masks),
+        "masked_px": offer.masked_px,
+        "concerned": {kind: hide(text) for kind, text in offer.concerned.items()},
         "acts": [hide(act) for act in question.acts],
-        "moved": [hide(target) for target in question.moved],
+        "moved": [hide(target) for target in offer.moved],
         "claim": hide(question.claim),
-        "refused": {kind: hide(why) for kind, why in question.refused.items()},
+        "refused": {kind: hide(why) for kind, why in offer.refused.items()},
     }
 
 

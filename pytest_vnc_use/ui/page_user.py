@@ -32,8 +32,8 @@ from pytest_vnc_use.errors import (
     RunDirectoryUnwritable,
     SettingsError,
 )
-from pytest_vnc_use.recordings.accept import ByHand, Locations
 from pytest_vnc_use.recordings.format import MANUAL, Screen, Segment
+from pytest_vnc_use.recordings.manual import ByHand, Locations
 from pytest_vnc_use.recordings.moving import stable_screen
 from pytest_vnc_use.recordings.store import Key
 from pytest_vnc_use.runs.redactor import Redactor

@@ -28,15 +28,7 @@ from pytest_vnc_use import clock
 from pytest_vnc_use.backends.pixels import boxes_of
 from pytest_vnc_use.errors import RunDirectoryError, SettingsError, VncUseError
 from pytest_vnc_use.files import explain_unreadable, read_regular
-from pytest_vnc_use.recordings.accept import (
-    NO,
-    Answer,
-    Question,
-    Review,
-    Reviewer,
-    images_of,
-    user_name,
-)
+from pytest_vnc_use.recordings.accept import Review, user_name
 from pytest_vnc_use.recordings.course import gate_to
 from pytest_vnc_use.recordings.drift import explained
 from pytest_vnc_use.recordings.format import (
@@ -51,6 +43,8 @@ from pytest_vnc_use.recordings.format import (
 from pytest_vnc_use.recordings.gates import Gate
 from pytest_vnc_use.recordings.images import Pixels, differing, frame_of, pixels_of
 from pytest_vnc_use.recordings.life import AnswerKind
+from pytest_vnc_use.recordings.question import NO, Answer, Question, images_of
+from pytest_vnc_use.recordings.reviewer import ReviewedTest, Reviewer
 from pytest_vnc_use.recordings.store import (
     AFTER,
     BEFORE,
@@ -131,12 +125,13 @@ class JobDrift:
             tuple(points(steps[self.step].action)) if self.step < len(steps) else (),
         )
 
-    def ask(self, reviewer: Reviewer, directory: RunDirectory) -> tuple[Review, Answer]:
-        """Have the reviewer answer as in a replay; return the review, and the answer.
-        Raises RecordingError.
+    def ask(self, reviewer: Reviewer, directory: RunDirectory) -> Answer:
+        """Have the reviewer answer as in a replay; return the answer. Raises
+        RecordingError.
         """
         recording, screen, gate, due = self.opened()
-        review = Review(reviewer, self.test, directory, recording)
+        test = ReviewedTest(reviewer, self.test, directory=directory)
+        review = Review(test, recording)
         answer = Answer("accept")
         if mismatch := review.with_accepted(gate, self.seen, due).mismatch(self.seen):
             mismatch = explained(mismatch, gate, self.seen)
@@ -149,9 +144,8 @@ class JobDrift:
             )
         if answer.kind == "accept":
             if still := review.with_accepted(gate, self.seen, due).mismatch(self.seen):
-                return review, Answer(
-                    "no", f"it cannot be accepted: {review.moved or still.problem}"
-                )
+                problem = answer.moved or still.problem
+                return Answer("no", f"it cannot be accepted: {problem}")
             review.note(screen, gate, self.seen, due)
             save(self.path, review.accepted(recording))
         elif answer.kind == "mask":
@@ -159,7 +153,7 @@ class JobDrift:
         elif answer.kind == "mask_gate":
             for gate_name, masks in review.masks_at.items():
                 add_masks(self.path, masks, gate_name)
-        return review, answer
+        return answer
 
 
 @dataclass(eq=False)
@@ -180,9 +174,9 @@ class Heal:
         """The one test."""
         return [self.test]
 
-    def ask(self, reviewer: Reviewer, directory: RunDirectory) -> tuple[Review, Answer]:
-        """Have the reviewer accept or reject the proposal; return a review, and the
-        answer. Raises RecordingError.
+    def ask(self, reviewer: Reviewer, directory: RunDirectory) -> Answer:
+        """Have the reviewer accept or reject the proposal; return the answer. Raises
+        RecordingError.
         """
         recording = load(self.path)
         assert recording
@@ -201,7 +195,7 @@ class Heal:
 
             healed = with_screens(self.healed, with_history)
             save(self.path, healed.model_copy(update={"masks": recording.masks}))
-        return Review(reviewer, self.test, directory), answer
+        return answer
 
 
 @dataclass(eq=False)
@@ -410,7 +404,7 @@ class CiReview:
         try:
             if read_regular(drift.path) != drift.text:
                 return "refused: the recording has changed since; replay the test"
-            _, answer = drift.ask(reviewer, self._directory)
+            answer = drift.ask(reviewer, self._directory)
         except (VncUseError, OSError) as exc:
             return f"refused: {exc}"
         if answer.kind != kind:

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_vnc_use.recordings.accept import MASKING, Answer, Question
 from pytest_vnc_use.recordings.images import Pixels, pixels_of
 from pytest_vnc_use.recordings.life import AnswerKind
+from pytest_vnc_use.recordings.question import MASKING, Answer, Offer, Question
 from pytest_vnc_use.types import Region
 from pytest_vnc_use.ui.link import facts_of
 
@@ -138,15 +138,14 @@ class RoundGroup:
         facts = asked.facts
         question = self.question
         acts = dict.fromkeys([*question.acts, *facts["acts"]])
-        moved = dict.fromkeys([*question.moved, *facts["moved"]])
+        moved = dict.fromkeys([*question.offer.moved, *facts["moved"]])
         concerned = {
             kind: gates
-            for kind, gates in question.concerned.items()
+            for kind, gates in question.offer.concerned.items()
             if kind in facts["concerned"]
         }
-        self.question = replace(
-            question, acts=tuple(acts), moved=tuple(moved), concerned=concerned
-        )
+        offer = replace(question.offer, moved=tuple(moved), concerned=concerned)
+        self.question = replace(question, acts=tuple(acts), offer=offer)
         self.round = number
         self.problems[facts["test"]] = facts["problem"]
         self.masks[asked.screen] = [Region(*mask) for mask in facts["masks"]]
@@ -289,21 +288,24 @@ class Rounds:
         for group in self.groups.values():
             is_open = group.round and group.kind not in _ACCEPTING
             is_same = group.question.claim == facts["claim"]
-            is_same &= bool(group.question.moved) == bool(facts["moved"])
+            is_same &= bool(group.question.offer.moved) == bool(facts["moved"])
             if is_open and is_same and group.differences == new:
                 return group
         boxes = [box for difference, box in asked.boxes.items() if difference in new]
         is_all = new == asked.differences
+        offer = Offer(
+            tuple(facts["moved"]),
+            masked_px=facts["masked_px"],
+            # a mask would hide what was accepted too
+            concerned=facts["concerned"] if is_all else {},
+        )
         question = Question(
             facts["test"],
             facts["problem"],
             tuple(boxes),
             self._images(facts["images"]),
-            masked_px=facts["masked_px"],
-            # a mask would hide what was accepted too
-            concerned=facts["concerned"] if is_all else {},
-            moved=tuple(facts["moved"]),
-            claim=facts["claim"],
+            facts["claim"],
+            offer=offer,
         )
         group = RoundGroup(self.number, question, new, {})
         self.groups[f"round {self.number}.{len(self.groups)}"] = group
@@ -339,12 +341,10 @@ class Rounds:
         """
         group = self.groups[name]
         question = group.question
-        is_refused = kind == "accept" and bool(question.moved)
-        if kind in MASKING:
-            is_refused = kind not in question.concerned
+        is_possible = question.offers(kind)
         if kind in _ACCEPTING and shown is not None:
-            is_refused |= not set(question.acts).issubset(shown)
-        if not is_refused:
+            is_possible &= set(question.acts).issubset(shown)
+        if is_possible:
             group.answer = Answer(kind, text)
 
     def facts(self) -> dict[str, Any]:

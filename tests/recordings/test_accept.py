@@ -17,16 +17,7 @@ from PIL import Image, ImageDraw
 from pytest_vnc_use import Outcome, RunResult
 from pytest_vnc_use.errors import RecordingDrifted, RecordingError
 from pytest_vnc_use.recordings import Mode
-from pytest_vnc_use.recordings.accept import (
-    NO,
-    NO_MODEL,
-    Answer,
-    ByHand,
-    Locations,
-    Question,
-    Review,
-    Reviewer,
-)
+from pytest_vnc_use.recordings.accept import Review
 from pytest_vnc_use.recordings.course import Allowances, Course, gate_to
 from pytest_vnc_use.recordings.format import (
     Evidence,
@@ -45,8 +36,11 @@ from pytest_vnc_use.recordings.images import (
     pixels_of,
 )
 from pytest_vnc_use.recordings.life import AnswerKind, Life, ReviewerAnswered, State
+from pytest_vnc_use.recordings.manual import ByHand, Locations
+from pytest_vnc_use.recordings.question import NO, NO_MODEL, Answer, Question
 from pytest_vnc_use.recordings.record import RecordedTest
 from pytest_vnc_use.recordings.replay import Replay
+from pytest_vnc_use.recordings.reviewer import ReviewedTest, Reviewer
 from pytest_vnc_use.recordings.store import Key, load
 from pytest_vnc_use.report.run_view import show_run
 from pytest_vnc_use.runs.directory import RunDirectory, read_trace
@@ -99,14 +93,15 @@ class User:
         passed.
         """
         refused = {} if planner else {"model": NO_MODEL}
-        review = Review(self.reviewer, "test_till.py::test_till", refused=refused)
+        name = "test_till.py::test_till"
+        reviewed = ReviewedTest(self.reviewer, name, refused=refused)
         with tills.agent(
             "replay",
             planner,
             f"--fault={fault}",
             gate_s=1.0,
             judge=Says(),
-            review=review,
+            reviewed=reviewed,
         ) as played:
             try:
                 assert played.run().outcome is Outcome.DONE
@@ -116,6 +111,14 @@ class User:
                 return f"{type(exc).__name__}: {exc}"
             played.recorded.write()
         return ""
+
+
+def review_of(
+    reviewer: Reviewer, runs: Path, recording: Recording | None = None
+) -> Review:
+    """Return the review of a test that runs."""
+    directory = RunDirectory.create(runs, "run")
+    return Review(ReviewedTest(reviewer, "test_it", directory=directory), recording)
 
 
 def files_of(tills: Tills) -> dict[str, bytes]:
@@ -133,7 +136,7 @@ def test_accepted_and_masked_changes_are_asked_once(recorded: Tills) -> None:
     assert all(
         image.read_bytes().startswith(b"\x89PNG") for image in user.questions[0].images
     )
-    assert user.questions[1].masked_px > 500
+    assert user.questions[1].offer.masked_px > 500
     after, recording = files_of(recorded), recorded.recording
     changed = {name for name in after if after[name] != before.get(name)}
     # a busy machine may have drawn the end in two parts
@@ -157,9 +160,10 @@ def test_mask_at_gate_hides_nothing_elsewhere(recorded: Tills) -> None:
     }
     first = user.questions[0]
     assert recording.masks == ()
-    assert list(masked.values()) == [first.masks]
-    assert first.concerned["mask_gate"] in masked
-    assert first.concerned["mask"].startswith("all 5 gates")
+    assert list(masked.values()) == [first.offer.masks]
+    concerned = first.offer.concerned
+    assert concerned["mask_gate"] in masked
+    assert concerned["mask"].startswith("all 5 gates")
     assert User().review(recorded, "wrong total") == ""
 
 
@@ -279,14 +283,14 @@ def test_replay_clicks_no_target_that_moved(
     save = Element("button", "Save", Region(100, 100, 136, 124))
     step = RecordedStep(action=SAVE, screen=recorded, elements=(save,))
     run = Segment(task="Save", steps=(step,), end=recorded)
-    desktop, review = Toolbar(toolbar(buttons, colours)), Review(user.reviewer, "test")
-    review.directory = RunDirectory.create(tmp_path, "run")
+    desktop = Toolbar(toolbar(buttons, colours))
+    review = review_of(user.reviewer, tmp_path)
     cannot = 'It cannot be accepted, because the target of step 1, click "Save" '
 
     with pytest.raises(RecordingDrifted, match=cannot) if why else nullcontext():
         replayed(Replay(desktop, Course(run, Allowances(review=review)), watch_s=0.0))
     assert desktop.performed == ([] if why else [SAVE])
-    assert user.questions[0].moved == (
+    assert user.questions[0].offer.moved == (
         (f'the target of step 1, click "Save" (button), {why}',) if why else ()
     )
 
@@ -296,8 +300,8 @@ def test_replay_accepts_other_theme(tmp_path: Path) -> None:
     recorded, user = Screen(pixels=lambda: before), User("accept", "accept")
     step = RecordedStep(action=SAVE, screen=recorded)
     run = Segment(task="Save", steps=(step,), end=recorded)
-    desktop, review = Toolbar(toolbar(OPEN_AND_SAVE, DARK)), Review(user.reviewer, "it")
-    review.directory = RunDirectory.create(tmp_path, "run")
+    desktop = Toolbar(toolbar(OPEN_AND_SAVE, DARK))
+    review = review_of(user.reviewer, tmp_path)
     assert replayed(
         Replay(desktop, Course(run, Allowances(review=review)), watch_s=0.0)
     ) == [SAVE]
@@ -330,14 +334,14 @@ def test_accepted_label_is_name_of_recorded_step(tmp_path: Path) -> None:
             runs_dir=str(tmp_path / "runs"),
         )
 
-        def play(mode: Mode, review: Review | None = None) -> RunResult:
+        def play(mode: Mode, reviewed: ReviewedTest | None = None) -> RunResult:
             browser.navigate(url)
             planner = Steps(Click(*element(browser, label).centre))
             with agent_of(
                 settings,
                 planner=planner,
                 judge=Says(),
-                recorded_test=RecordedTest(key, mode, review=review),
+                recorded_test=RecordedTest(key, mode, reviewed=reviewed),
                 can_ask=False,
             ) as agent:
                 result = agent.run("Book a ticket")
@@ -349,7 +353,7 @@ def test_accepted_label_is_name_of_recorded_step(tmp_path: Path) -> None:
         play("rewrite")
         label = "Reserve"
         user = User("accept", "accept")
-        replayed_run = play("replay", Review(user.reviewer, key.test))
+        replayed_run = play("replay", ReviewedTest(user.reviewer, key.test))
     recording = load(key.path)
     assert recording
     (element_now,) = recording.segments[0].steps[0].elements
@@ -376,7 +380,7 @@ def test_task_that_model_finished_without_steps_is_accepted() -> None:
     screen = Screen(pixels=lambda: np.zeros((100, 200), np.uint32))
     done = Segment(task="Click", end=screen)
     recording = Recording(test="test_it", screen_size=(200, 100), segments=(done,))
-    review = Review(User().reviewer, "test_it")
+    review = Review(ReviewedTest(User().reviewer, "test_it"))
     review.notice(ReviewerAnswered("model", steps="steps continued at the end"))
     accepted = review.accepted(recording)
     (segment,) = accepted.segments
@@ -404,9 +408,7 @@ def test_accepted_end_stays_one_image_with_evidence_beside_it(tmp_path: Path) ->
     end = Screen(pixels=lambda: before)
     done = Segment(task="Click", end=end, claims=claims, confirmed_by="user")
     recording = Recording(test="test_it", screen_size=(200, 100), segments=(done,))
-    review = Review(
-        User("accept").reviewer, "test_it", RunDirectory.create(tmp_path, "run")
-    )
+    review = review_of(User("accept").reviewer, tmp_path)
     gate = gate_to(done, 0)
     differs = gate.mismatch(now)
     assert differs
@@ -436,15 +438,16 @@ def test_answer_not_offered_is_no(
         Segment(task="Click", steps=steps, end=screen),
         User("model", "mask"),
     )
-    directory = RunDirectory.create(tmp_path, "run")
     recording = Recording(test="test_it", screen_size=(200, 100), segments=(run,))
-    review = Review(user.reviewer, "test_it", directory, recording)
+    review = review_of(user.reviewer, tmp_path, recording)
     gate = gate_to(run, 1)
     differs = gate.mismatch(now)
     assert differs
     answers = [review.ask(gate, frame_of(now), differs, run, 1).kind for _ in range(2)]
     assert answers == ["no", "mask" if is_offered else "no"]
-    assert [bool(question.masks) for question in user.questions] == [is_offered] * 2
+    assert [bool(question.offer.masks) for question in user.questions] == [
+        is_offered
+    ] * 2
 
 
 @pytest.mark.parametrize("answer", ["accept", "mask", "bug"])
@@ -458,9 +461,8 @@ def test_difference_one_pixel_wider_is_asked_once(
     step = RecordedStep(action=Click(150, 20), screen=screen)
     run = Segment(task="Click", steps=(step, step), end=screen)
     gate = gate_to(run, 1)
-    directory = RunDirectory.create(tmp_path, "run")
     recording = Recording(test="test_it", screen_size=(200, 100), segments=(run,))
-    review = Review(user.reviewer, "test_it", directory, recording)
+    review = review_of(user.reviewer, tmp_path, recording)
     differs = gate.mismatch(now)
     assert differs
     (box,) = differs.boxes
@@ -484,7 +486,7 @@ def test_question_and_report_show_same_boxes(recorded: Tills) -> None:
         f"{box.left} {box.top} {box.right - box.left} {box.bottom - box.top}"
         for box in drift.boxes
     ]
-    assert question.masks == drift.masks
+    assert question.offer.masks == drift.masks
     was, now = (pixels_of(image.read_bytes()) for image in question.images[:2])
     outside = ~mask_of(drift.boxes, now.shape)
     assert not (differing(was, now) & outside).any()
@@ -494,7 +496,7 @@ def test_question_has_no_mask_if_nothing_changed(recorded: Tills) -> None:
     user = User("mask")
     assert "nothing changed on the screen" in user.review(recorded, "stuck")
     (question,) = user.questions
-    assert question.masks == ()
+    assert question.offer.masks == ()
     assert question.problem.startswith("drift: nothing changed on the screen after")
 
 
@@ -514,8 +516,7 @@ def test_accepted_screen_is_asked_again_for_other_target(tmp_path: Path) -> None
         for at in ((60, 60), (300, 150))
     ]
     reviews = [
-        Review(user.reviewer, name, RunDirectory.create(tmp_path, name))
-        for name in ("test_one", "test_other")
+        review_of(user.reviewer, tmp_path / name) for name in ("test_one", "test_other")
     ]
     gate = gate_to(runs[0], 0)
     differs = gate.mismatch(now)
@@ -605,11 +606,14 @@ def reviewed(
     choices that were offered.
     """
     user = AtPage(shade, choice)
-    review = Review(
-        Reviewer(lambda question: Answer("hand")), "test_it", refused={}, user=user
+    test = ReviewedTest(
+        Reviewer(lambda question: Answer("hand")),
+        "test_it",
+        refused={},
+        user=user,
+        directory=RunDirectory.create(tmp_path, "run"),
     )
-    review.directory = RunDirectory.create(tmp_path, "run")
-    return review, user.offered
+    return Review(test), user.offered
 
 
 @pytest.mark.parametrize(
@@ -668,7 +672,7 @@ def test_user_acts_where_replay_stops(
     history: list[str],
 ) -> None:
     review, offered = reviewed(tmp_path, SAME, 1)
-    user = review.user
+    user = review.test.user
     assert isinstance(user, AtPage)
     number, until = stop
     user.stop = RUN.screens[number], until

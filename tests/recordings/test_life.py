@@ -5,7 +5,6 @@ replay makes no other move.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -19,7 +18,6 @@ from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.errors import TaskFailed
 from pytest_vnc_use.planners.local.scripted import NoPlanner
 from pytest_vnc_use.recordings import Mode, record, waiting
-from pytest_vnc_use.recordings.accept import Answer, Question, Review, Reviewer
 from pytest_vnc_use.recordings.format import (
     RecordedStep,
     Recording,
@@ -39,13 +37,17 @@ from pytest_vnc_use.recordings.life import (
     SegmentEvent,
     State,
 )
+from pytest_vnc_use.recordings.manual import ByHand, Locations
+from pytest_vnc_use.recordings.question import Answer, Question
 from pytest_vnc_use.recordings.record import RecordedTest
+from pytest_vnc_use.recordings.reviewer import ReviewedTest, Reviewer
 from pytest_vnc_use.recordings.store import Key, save
 from pytest_vnc_use.safety.rules import Policy, ReviewContext
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
     ApprovalRequest,
     Decision,
+    Frame,
     KeyCombo,
     KeyDown,
     Observation,
@@ -193,7 +195,13 @@ class Walk:
     def answer(self, question: Question) -> Answer:
         return Answer(self.chance.choice(ANSWERS))
 
-    def hand(self, task: str, due: Sequence[str], desktop: Controller) -> Segment | str:
+    def show(self, key: Key, segment: Segment) -> None:
+        pass
+
+    def stops_before(self, screen: Screen) -> bool:
+        return False
+
+    def take_over(self, task: str, due: Locations, desktop: Controller) -> ByHand | str:
         before = desktop.frame()
         if self.chance.random() < 0.3:
             return "nothing was done"
@@ -202,27 +210,24 @@ class Walk:
         screen = Screen(pixels=partial(pixels_in, before))
         step = RecordedStep(action=PRESS, screen=screen)
         end = Screen(pixels=partial(pixels_in, desktop.frame()))
-        return Segment(task=task, steps=(step,), end=end)
+        return ByHand(Segment(task=task, steps=(step,), end=end))
 
-    def choose(self, title: str, choices: Mapping[int, object]) -> int | None:
+    def choose(self, title: str, now: Frame, choices: Locations) -> int | None:
         return self.chance.choice([None, *choices])
 
-    def review(self) -> Review:
-        review = Review(Reviewer(self.answer), "test_it", refused={})
-        review.hand = self.hand
-        review.choose = self.choose
-        return review
+    def reviewed(self) -> ReviewedTest:
+        return ReviewedTest(Reviewer(self.answer), "test_it", refused={}, user=self)
 
     def run(self, directory: Path) -> bool:
         """Replay the recording as a test does; return whether the test passed."""
         key = Key(directory / "test_it.py", "test_it")
         save(key.path, self.recording)
         mode: Mode = self.chance.choice(["auto", "replay"])
-        review = None
+        reviewed = None
         if mode == "replay" and self.chance.random() < 0.7:
-            review = self.review()
-        self.must_fail &= mode == "replay" and review is None
-        recorded = RecordedTest(key, mode, review=review, redacts=False)
+            reviewed = self.reviewed()
+        self.must_fail &= mode == "replay" and reviewed is None
+        recorded = RecordedTest(key, mode, reviewed=reviewed, redacts=False)
         with served_screen() as screen:
             options = Settings(
                 server=screen.address,

@@ -15,11 +15,11 @@ from pytest_vnc_use import RunResult, VncUseAgent
 from pytest_vnc_use.errors import RecordingError
 from pytest_vnc_use.planners.local.scripted import NoPlanner
 from pytest_vnc_use.recordings import Mode
-from pytest_vnc_use.recordings.accept import Review
 from pytest_vnc_use.recordings.closed import Circumstances
 from pytest_vnc_use.recordings.format import Recording
 from pytest_vnc_use.recordings.record import RecordedTest
 from pytest_vnc_use.recordings.rehearse import Rehearsal
+from pytest_vnc_use.recordings.reviewer import ReviewedTest
 from pytest_vnc_use.recordings.store import Key, load
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
@@ -138,7 +138,7 @@ class Tills:
         size: tuple[int, int] = (800, 400),
         secrets: Mapping[str, str] | None = None,
         rehearsal: Rehearsal | None = None,
-        review: Review | None = None,
+        reviewed: ReviewedTest | None = None,
         redacts: bool = False,
         **options: Any,
     ) -> AbstractContextManager[Played]:
@@ -155,7 +155,7 @@ class Tills:
                 key,
                 mode,
                 rehearsal=rehearsal,
-                review=review,
+                reviewed=reviewed,
                 redacts=redacts,
                 circumstances=Circumstances(desktop),
             )

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 from pytest_vnc_use.backends.pixels import encode_png
-from pytest_vnc_use.recordings.accept import Answer, Question
 from pytest_vnc_use.recordings.images import Pixels
+from pytest_vnc_use.recordings.question import Answer, Offer, Question
 from pytest_vnc_use.types import Region
 from pytest_vnc_use.ui.link import facts_of
 from pytest_vnc_use.ui.review import CiReview
@@ -248,10 +248,18 @@ def painted(*regions: Region, colour: int = 0x2070B0) -> Pixels:
     return screen
 
 
-def asked(now: Pixels, *boxes: Region, test: str = "test_it", **more: Any) -> Any:
+def asked(
+    now: Pixels,
+    *boxes: Region,
+    test: str = "test_it",
+    claim: str = "",
+    acts: tuple[str, ...] = (),
+    **offer: Any,
+) -> Any:
     """Return a question as a session sends it."""
     image = Path("image.png")
-    question = Question(test, "it differs", boxes, (image, image, image), **more)
+    files = (image, image, image)
+    question = Question(test, "it differs", boxes, files, claim, acts, Offer(**offer))
     images = [
         b64encode(encode_png(screen)).decode() for screen in (SCREEN, now, painted())
     ]

@@ -169,12 +169,15 @@ def test_mask_at_gate_of_job_is_of_that_gate(recorded: list[Path]) -> None:
     with closing(CiReview(Path("runs"))) as review:
         ((number, group),) = review.groups.items()
         assert group.question
-        assert group.question.concerned == {"mask": "all 3 gates", "mask_gate": "s2"}
+        assert group.question.offer.concerned == {
+            "mask": "all 3 gates",
+            "mask_gate": "s2",
+        }
         review.answer(number, "mask_gate", "")
         assert results_of(review) == {"masked at this gate"}
     for file in recorded:
         masked = [*named_screens(read(file))][1]
-        assert (masked.name, masked.screen.masks) == ("s2", group.question.masks)
+        assert (masked.name, masked.screen.masks) == ("s2", group.question.offer.masks)
         assert read(file).masks == ()
 
 
@@ -184,7 +187,7 @@ def test_unchanged_screen_of_job_offers_no_mask(recorded: list[Path]) -> None:
         (group,) = review.groups.values()
         assert group.question
         assert group.question.boxes
-        assert group.question.masks == ()
+        assert group.question.offer.masks == ()
         assert group.question.problem == (
             "drift: nothing changed on the screen after step 1 of 2, click at (30, 40)"
         ), "whether a program runs on an external desktop is not known"

@@ -25,7 +25,7 @@ from websockets.sync.client import connect
 from pytest_vnc_use.backends.screen import Framebuffer
 from pytest_vnc_use.cli import main
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.recordings.accept import Answer, Question
+from pytest_vnc_use.recordings.question import Answer, Question
 from pytest_vnc_use.report.results import (
     RESULTS,
     ItemResult,

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from pytest_vnc_use.backends.pixels import encode_png
-from pytest_vnc_use.recordings.accept import Answer, Question
+from pytest_vnc_use.recordings.question import Answer, Offer, Question
 from pytest_vnc_use.recordings.store import Key, load, save
 from pytest_vnc_use.types import Click, KeyCombo, Region, TypeText
 from support.desks import WITHIN_S, Served
@@ -303,7 +303,7 @@ def test_drift_is_continued_by_keyboard(
         "it differs",
         (Region(1, 2, 3, 4),),
         (image, image, image),
-        refused=refused,
+        offer=Offer(refused=refused),
     )
     png = base64.b64encode(PNG).decode()
     choices = [
