@@ -10,8 +10,9 @@ where a gate stays closed; `evidence` has what was judged.
 
 `store` has the files, `named` those that several tests share, `masks` what is not
 compared. `build` makes a segment of a live run, `manual` one of a run by
-hand, `rehearse` learns. `drift` has the messages about a closed gate, `accept` asks a
-reviewer, and `targets` finds what moved. `images` and `same_text` compare pixels, and
+hand, `rehearse` learns. `drift` has the messages about a closed gate, `question` what a
+reviewer is asked about it, `reviewer` their answers in a session, `accept` what is
+written of them, and `targets` finds what moved. `images` and `same_text` compare pixels, and
 `moving` finds dynamic regions.
 
 The modes of `--vnc-record` are in this module, because they need none of the libraries
