@@ -7,7 +7,8 @@ Nothing here waits, and nothing here decides what follows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.plain_text import line
@@ -133,39 +134,45 @@ class Allowances:
         return Rehearsal.with_learned(made, seen, acted_on)
 
 
-@dataclass
-class Position:
+class SeenFrame(NamedTuple):
+    """A stored frame, with its pixels."""
+
+    ref: FrameRef
+    pixels: Pixels
+
+
+class GatePosition:
     """A position in a replay, before a step or at the end: its gate, and what was seen
     there so far.
+
+    Args:
+        gate: The gate.
+        passing: What the recording saw come and go after the newest steps, and until
+            when it may still be there.
     """
 
-    gate: Gate
-    passing: Sequence[tuple[float, DynamicRegion]] = ()
-    """What the recording saw come and go after the newest steps, and until when it may
-    still be there.
-    """
-    blinks: BlinkWatch = field(init=False)
-    frame: Frame | None = None
-    """The newest frame that was compared; None once it was handed on, or something was
-    done.
-    """
-    opening: FrameRef | None = None
-    """The frame to which the gate was open."""
-    seen: Pixels | None = None
-    """The pixels of that frame."""
-    mismatch: Mismatch | None = None
-    """What the reviewer was asked about in vain."""
-    opened_at: float = 0.0
-    """When the gate was open last, on the monotonic clock; 0.0 for not yet."""
-    left_at: float = 0.0
-    """When the step was decided on."""
-    longer_wait_s: float = 0.0
-    """The longest wait for the gate, where that is longer than the setting, as the
-    screen came late when it was recorded; else 0.0.
-    """
-
-    def __post_init__(self) -> None:
-        self.watch_blinks()
+    def __init__(
+        self, gate: Gate, passing: Sequence[tuple[float, DynamicRegion]]
+    ) -> None:
+        self.gate = gate
+        self.passing = passing
+        self.blinks = BlinkWatch(gate.blinking)
+        self.frame: Frame | None = None
+        """The newest frame that was compared; None once it was handed on, or something
+        was done.
+        """
+        self.opening: SeenFrame | None = None
+        """The frame to which the gate was open."""
+        self.mismatch: Mismatch | None = None
+        """What the reviewer was asked about in vain."""
+        self.opened_at = 0.0
+        """When the gate was open last, on the monotonic clock; 0.0 for not yet."""
+        self.left_at = 0.0
+        """When the step was decided on."""
+        self.longer_wait_s = 0.0
+        """The longest wait for the gate, where that is longer than the setting, as the
+        screen came late when it was recorded; else 0.0.
+        """
 
     def watch_blinks(self) -> None:
         """Have each blinking part show all its variants from now on."""
@@ -210,11 +217,11 @@ class Course:
         self.segment = segment
         self.allowances = allowances or Allowances()
         self.life = life or Life(State.READY)
-        self.before: Position | None = None
+        self.before: GatePosition | None = None
         """The position before the newest step."""
         self._earlier = earlier
         self._next = 0
-        self._position: Position | None = None
+        self._position: GatePosition | None = None
         self._by_hand = range(0)
         """The steps that a reviewer has performed already: their screens are shown
         again, and nothing is done.
@@ -270,24 +277,25 @@ class Course:
     @property
     def acted_on(self) -> Pixels | None:
         """The screen on which the newest step was performed."""
-        return self.before.seen if self.before else None
+        opening = self.before.opening if self.before else None
+        return opening.pixels if opening else None
 
     @property
     def location(self) -> str:
         """Where the replay is, such as `before step 3 of 5, click "Pay" (button)`."""
-        return (
-            f"before {_format_step(self.segment, self._next)}" if self.due else _AT_END
-        )
+        if self.due is None:
+            return _AT_END
+        return f"before {_format_step(self.segment, self._next)}"
 
     @property
-    def position(self) -> Position:
+    def position(self) -> GatePosition:
         """The position now. It is made on first use, while the program reacts to the
         newest step.
         """
         if self._position is None:
             made = self._gate_to(self._next)
             made = self.allowances.widened(made, self.screen)
-            self._position = Position(made, [*self._passing_by(made)])
+            self._position = GatePosition(made, [*self._passing_by(made)])
         return self._position
 
     def _gate_to(self, number: int) -> Gate:
@@ -380,19 +388,17 @@ class Course:
         compared again.
         """
         position = self.position
-        if frame == position.opening:
+        if position.opening and frame == position.opening.ref:
             return None
         seen = load()
         mismatch = self.difference(seen)
         if mismatch is None:
-            position.opening = frame
-            position.seen = seen
+            position.opening = SeenFrame(frame, seen)
             self.life.announce(
                 GateOpened(self.screen, position.gate, seen, self.due_at)
             )
             return None
         position.opening = None
-        position.seen = None
         # A screen that was as recorded, and is as before the step again, has changed.
         if position.opened_at:
             return mismatch

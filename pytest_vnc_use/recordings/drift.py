@@ -19,7 +19,7 @@ from pytest_vnc_use.errors import VncUseError
 from pytest_vnc_use.interactive import is_ci
 from pytest_vnc_use.recordings import AGAIN
 from pytest_vnc_use.recordings.format import Segment
-from pytest_vnc_use.recordings.gates import Gate, Mismatch, mask_of
+from pytest_vnc_use.recordings.gates import Gate, Mismatch, StepBefore, mask_of
 from pytest_vnc_use.recordings.images import Mask, Pixels, differing
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.recordings.same_text import (
@@ -191,8 +191,9 @@ def explained(
 
     `acted_on` is the screen before the step; without it, the recorded one counts.
     """
-    if is_unchanged(mismatch, gate, seen, acted_on):
-        problem = f"nothing changed on the screen after {gate.step}"
+    step = gate.step
+    if step and _is_ineffective(step, mismatch, seen, acted_on):
+        problem = f"nothing changed on the screen after {step.name}"
         return replace(mismatch, problem=problem, kind="unchanged")
     if not mismatch.boxes:
         return mismatch
@@ -202,10 +203,11 @@ def explained(
     if recoloured := _recoloured_region(mismatch, gate, seen):
         problem = f"other colours nearly everywhere {recoloured}, as in another theme"
         return replace(mismatch, problem=problem, kind="recoloured")
-    if unchanged := _unchanged_boxes(mismatch, gate, seen, acted_on):
+    unchanged = _unchanged_boxes(mismatch, gate, seen, acted_on)
+    if step and unchanged:
         is_all = len(unchanged) == len(mismatch.boxes)
         where = "there" if is_all else ", ".join(map(str, unchanged))
-        problem = f"{mismatch.problem}; nothing changed {where} after {gate.step}"
+        problem = f"{mismatch.problem}; nothing changed {where} after {step.name}"
         return replace(mismatch, problem=problem)
     return mismatch
 
@@ -237,11 +239,12 @@ def _unchanged_boxes(
     """Return the boxes of a difference that show what was there before the step, as in
     a window that is only half drawn.
     """
-    if gate.before is None:
+    if gate.step is None:
         return []
+    recorded_before = gate.step.screen
     differs = differing(gate.expected, seen) & ~gate.ignored
-    differs &= differing(gate.before, gate.expected)
-    before = gate.before if acted_on is None else acted_on
+    differs &= differing(recorded_before, gate.expected)
+    before = recorded_before if acted_on is None else acted_on
     has_changed = differing(before, seen)
     return [
         box
@@ -250,15 +253,16 @@ def _unchanged_boxes(
     ]
 
 
-def is_unchanged(
-    mismatch: Mismatch, gate: Gate, seen: Pixels, acted_on: Pixels | None
+def _is_ineffective(
+    step: StepBefore, mismatch: Mismatch, seen: Pixels, acted_on: Pixels | None
 ) -> bool:
     """Return whether a step that had an effect in the recording has none now."""
-    before = gate.before if acted_on is None else acted_on
-    is_effect = bool(mismatch.boxes) or mismatch.region == gate.caret
-    if before is None or gate.left_out is None or not (gate.shows_effect and is_effect):
+    had_effect = step.has_effect or step.caret is not None
+    is_of_effect = bool(mismatch.boxes) or mismatch.region == step.caret
+    if not had_effect or not is_of_effect:
         return False
-    return not (differing(before, seen) & ~gate.left_out).any()
+    before = step.screen if acted_on is None else acted_on
+    return not (differing(before, seen) & ~step.left_out).any()
 
 
 def is_recoloured(region: Region, recorded: Pixels, seen: Pixels) -> bool:

@@ -14,7 +14,7 @@ from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import Inconclusive, ProductFailed, causes
 from pytest_vnc_use.recordings import ANSWER_IT
 from pytest_vnc_use.recordings.accept import Review
-from pytest_vnc_use.recordings.course import Allowances, Course
+from pytest_vnc_use.recordings.course import Allowances
 from pytest_vnc_use.recordings.format import (
     DynamicRegion,
     Evidence,
@@ -107,8 +107,7 @@ class RecordedJudge:
         controller: Watches what blinks.
         hide: Takes secrets out of a claim.
         compared: Gets for each claim what it was compared with.
-        watch_s: How long a screen must stay, in seconds.
-        watched: The replay whose end has been watched for that time; None for none.
+        run: The newest run; None before the first.
         review: Has a user answer what has no evidence, where there is no live judge.
     """
 
@@ -118,8 +117,7 @@ class RecordedJudge:
     controller: Callable[[], Controller]
     hide: Callable[[str], str]
     compared: dict[str, Compared]
-    watch_s: float = STABLE_S
-    watched: Course | None = None
+    run: SegmentRun | None = None
     review: Review | None = None
 
     def judge(
@@ -326,12 +324,14 @@ class RecordedJudge:
 
     def _stable_s(self, evidence: Evidence, frame: Frame) -> float:
         """Return how long the screen must still stay as it is."""
-        is_watched = self.watched is not None and self.watched.shows_end(
-            pixels_in(frame)
-        )
-        if is_watched or not evidence.screen.stable_s:
+        if not evidence.screen.stable_s:
             return 0.0
-        return self.watch_s
+        if self.run is None:
+            return STABLE_S
+        watched = self.run.watched
+        if watched and watched.shows_end(pixels_in(frame)):
+            return 0.0
+        return float(self.run.started.settings["watch_seconds"])
 
     def _await_blinks(self, evidence: Evidence) -> Mismatch | None:
         """Wait until each blinking part that a claim is about has shown all its
@@ -480,8 +480,7 @@ class Answers:
             controller=controller,
             hide=hide,
             compared=self._compared,
-            watch_s=run.started.settings["watch_seconds"] if run else STABLE_S,
-            watched=run.watched if run else None,
+            run=run,
             review=review,
         )
 

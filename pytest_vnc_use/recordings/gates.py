@@ -69,33 +69,63 @@ class Mismatch:
 
 
 @dataclass(frozen=True, eq=False)
+class StepBefore:
+    """The step that led to a gate's screen, as it was recorded.
+
+    `name` is as in `step 3 of 5, click "Pay" (button)`, and `screen` the one before it,
+    of which `left_out` is not compared with the gate's. `changed` are the tiles that it
+    changed. `pressed` are the points at which it pressed a button of the pointer.
+
+    `has_effect`: it left changed pixels. Where it did not, `caret` is where it moved
+    the only caret; None if it moved none.
+    """
+
+    name: str
+    screen: Pixels
+    left_out: Mask
+    changed: Mask
+    pressed: tuple[Point, ...] = ()
+    has_effect: bool = True
+    caret: Region | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Gate:
     """The screen that a replay must see before a step, or at the end.
 
-    All pixels must be as in `expected`, except those in `ignored`. `changed` are the
-    pixels that the step before changed, `targets` the surroundings of the next step's.
-    Each of the `parts` shows one of its variants. `shows_effect`: the gate can
-    distinguish this screen from the one before the step, by changed pixels or by the
-    moved `caret`. `hidden` are carets, clocks and masks: they are not compared with
-    variants either. `step` names the step before, and `before` is the recorded screen
-    before it, of which `left_out` is not compared with this one. `pressed` are the
-    points at which that step pressed a button of the pointer.
+    All pixels must be as in `expected`, except those in `ignored`. Each of the `parts`
+    shows one of its variants. `hidden` are carets, clocks and masks: they are not
+    compared with variants either. `targets` are the surroundings of what the next step
+    acts on. `step` is the step before, None at the first screen, and `whole` the name
+    of a difference there.
     """
 
     expected: Pixels
-    changed: Mask
     ignored: Mask
     hidden: Mask
     parts: tuple[DynamicRegion, ...] = ()
     targets: tuple[Region, ...] = ()
-    is_first: bool = False
+    step: StepBefore | None = None
     whole: str = "the first screen differs"
-    shows_effect: bool = True
-    caret: Region | None = None
-    step: str = "the step before"
-    before: Pixels | None = None
-    left_out: Mask | None = None
-    pressed: tuple[Point, ...] = ()
+
+    @property
+    def is_first(self) -> bool:
+        """Whether nothing was done yet."""
+        return self.step is None
+
+    @property
+    def caret(self) -> Region | None:
+        """The caret that alone tells whether the step before had its effect; None where
+        other pixels tell.
+        """
+        return self.step.caret if self.step else None
+
+    @property
+    def shows_effect(self) -> bool:
+        """Whether the gate can distinguish this screen from the one before the step: by
+        changed pixels, or by the moved caret.
+        """
+        return self.step is None or self.step.has_effect or self.caret is not None
 
     def mismatch(
         self,
@@ -127,14 +157,15 @@ class Gate:
                     f" {len(part.variants)} recorded variants {part.region}"
                 )
                 return Mismatch(problem, part.region, kind="variants")
-        if self.caret is None or acted_on is None:
+        step = self.step
+        if step is None or step.caret is None or acted_on is None:
             return None
         # A caret blinks: it has arrived once the pixels there differ from those before
         # the step.
-        if (self.caret.part_of(acted_on) != self.caret.part_of(seen)).any():
+        if (step.caret.part_of(acted_on) != step.caret.part_of(seen)).any():
             return None
-        problem = f"the caret is not where it was moved by {self.step}"
-        return Mismatch(problem, self.caret)
+        problem = f"the caret is not where it was moved by {step.name}"
+        return Mismatch(problem, step.caret)
 
     def _is_unpressed(self, differs: Mask, seen: Pixels) -> bool:
         """Return whether the marked pixels are only the border of the control that the
@@ -146,19 +177,21 @@ class Gate:
         such as the list.
         """
         box = box_of(differs)
-        before = self.before
-        if before is None or not any(map(box.holds, self.pressed)):
+        step = self.step
+        if step is None or not any(map(box.holds, step.pressed)):
             return False
-        # all but the border is as recorded
-        inside = box.part_of(differs)[
-            _PRESSED_PX:-_PRESSED_PX, _PRESSED_PX:-_PRESSED_PX
-        ]
-        if inside.any() or differing(before, seen)[differs].any():
+        inside = np.s_[_PRESSED_PX:-_PRESSED_PX, _PRESSED_PX:-_PRESSED_PX]
+        if box.part_of(differs)[inside].any():
+            return False
+        # the border is as before the step, and only a little different from recorded
+        if differing(step.screen, seen)[differs].any():
             return False
         if _levels_apart(self.expected[differs], seen[differs]) > _PRESSED_LEVELS:
             return False
-        has_changed = differing(before, self.expected) & ~self.ignored
-        around = box.grown(_PRESSED_PX, *differs.shape[::-1])
+        # the recorded step has changed something beside the control
+        has_changed = differing(step.screen, self.expected) & ~self.ignored
+        height, width = differs.shape
+        around = box.grown(_PRESSED_PX, width, height)
         around.part_of(has_changed)[:] = False
         return bool(has_changed.any())
 
@@ -167,17 +200,18 @@ class Gate:
         about its cause: the next target, else the newest step's effect.
         """
         near_px = int((differs & mask_of(self.targets, differs.shape)).sum())
-        is_effect = bool((differs & self.changed).any())
+        step = self.step
+        is_effect = step is not None and bool((differs & step.changed).any())
         if near_px:
             what = (
                 f"the surroundings of the step's target differ ({near_px:,} px there)"
             )
-        elif self.is_first:
+        elif step is None:
             what = self.whole
         elif is_effect:
-            what = f"a different effect of {self.step}"
+            what = f"a different effect of {step.name}"
         else:
-            what = f"a difference in a region untouched by {self.step}"
+            what = f"a difference in a region untouched by {step.name}"
 
         box = box_of(differs)
         boxes = tuple(boxes_of(differs))
@@ -187,7 +221,7 @@ class Gate:
         problem = f"{what}: {size} {box}"
         if self.targets and not near_px:
             problem += ", away from where the next step acts"
-        counts_all = self.is_first and not self.targets
+        counts_all = step is None and not self.targets
         is_beside = not (near_px or is_effect or counts_all)
         return Mismatch(problem, box, boxes, is_beside)
 
@@ -274,15 +308,7 @@ def gate(
     without_variants = [part.region for part in parts if not part.variants]
     hidden = mask_of((*masks, *without_variants), shape)
     ignored = hidden | mask_of((part.region for part in parts), shape)
-    first_gate = Gate(
-        expected,
-        mask_of((), shape),
-        ignored,
-        hidden,
-        tuple(with_variants),
-        targets,
-        is_first=before is None,
-    )
+    first_gate = Gate(expected, ignored, hidden, tuple(with_variants), targets)
     if before is None:
         return first_gate
 
@@ -295,16 +321,11 @@ def gate(
     caret = None
     if not has_effect and len(gone) == len(come) == 1:
         caret = come[0]
-    return replace(
-        first_gate,
-        changed=changed_tiles(before, expected),
-        shows_effect=has_effect or caret is not None,
-        caret=caret,
-        step=step,
-        before=before,
-        left_out=left_out,
-        pressed=pressed,
+    changed = changed_tiles(before, expected)
+    step_before = StepBefore(
+        step, before, left_out, changed, pressed, has_effect, caret
     )
+    return replace(first_gate, step=step_before)
 
 
 def _carets_apart(

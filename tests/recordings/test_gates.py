@@ -292,7 +292,8 @@ def test_moving_regions_prove_no_step(
     for part in before:
         part.region.part_of(blinked)[:] ^= 0xFFFFFF
     opened = gate(ADD, now, before=blinked, parts_before=before)
-    assert opened.changed.any() == bool(before)
+    assert opened.step
+    assert opened.step.changed.any() == bool(before)
     assert (opened.shows_effect, opened.caret) == (False, None)
 
 
