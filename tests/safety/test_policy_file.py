@@ -58,27 +58,29 @@ def documented(tmp_path: Path) -> Policy:
     return load_policy(write(tmp_path, examples[1]))
 
 
-def test_documented_example(documented: Policy) -> None:
+def test_documented_example_is_read(documented: Policy) -> None:
     assert (documented.on_deny, documented.unmatched) == ("end", "deny")
     assert documented.source.endswith("policy.toml")
     keys, text, pay = documented.rules
     assert keys == Rule("deny", "no destructive keys", keys=key_set("ctrl+alt+delete"))
     assert (text.text, text.on_deny) == (re.compile(r"rm\s+-rf"), "continue")
-    assert (pay.region, pay.action, pay.category) == (
-        Region(0, 0, 1440, 800),
-        "click*",
-        "FINANCIAL_*",
-    )
-    rulings: list[tuple[Action, Confirmation | None, str]] = [
+    assert pay.region == Region(0, 0, 1440, 800)
+    assert (pay.action, pay.category) == ("click*", "FINANCIAL_*")
+
+
+@pytest.mark.parametrize(
+    ("action", "confirmation", "kind"),
+    [
         (KeyCombo(("Alt", "Ctrl", "Del")), None, "deny"),
         (Click(700, 400), PAY, "allow"),
         (Click(700, 850), PAY, "deny"),
-    ]
-    for action, confirmation, kind in rulings:
-        assert (
-            documented.review(Proposal(action, confirmation=confirmation), CONTEXT).kind
-            == kind
-        )
+    ],
+)
+def test_documented_example_rules(
+    documented: Policy, action: Action, confirmation: Confirmation | None, kind: str
+) -> None:
+    proposal = Proposal(action, confirmation=confirmation)
+    assert documented.review(proposal, CONTEXT).kind == kind
 
 
 BAD_RULES = [
@@ -128,39 +130,56 @@ BAD_FILES = [
         "extends = 'strict'\n[[rule]]\ndecision = 'allow'\nexplanation = 'order'",
         "rule 1: a rule that allows or asks must have `action`, `keys` or `text`",
     ),
-    *(
-        (
-            (
-                "[[rule]]\ndecision = 'allow'\naction = '*'\n[[rule]]\nname ="
-                f" 'second'\n{fields}"
-            ),
-            f"rule 2 'second': {complaint}",
-        )
-        for fields, complaint in BAD_RULES
-    ),
 ]
 
 
-def test_invalid_file_is_named_empty_is_no_policy(tmp_path: Path) -> None:
+SECOND_RULE = """\
+[[rule]]
+decision = 'allow'
+action = '*'
+[[rule]]
+name = 'second'
+"""
+
+
+def test_empty_file_is_no_policy(tmp_path: Path) -> None:
     path = write(tmp_path, "")
     assert load_policy(path) == Policy(source=str(path))
-    for text, complaint in BAD_FILES:
-        path = write(tmp_path, text)
-        with pytest.raises(
-            SettingsError, match=rf"^{re.escape(str(path))}: {complaint}"
-        ):
-            load_policy(path)
-    path = write(
-        tmp_path, "colour = 1\n[[rule]]\ndecision = 'no'\n[[rule]]\ntext = '('\n"
-    )
+
+
+@pytest.mark.parametrize(("text", "complaint"), BAD_FILES)
+def test_invalid_file_is_named(tmp_path: Path, text: str, complaint: str) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(SettingsError, match=rf"^{re.escape(str(path))}: {complaint}"):
+        load_policy(path)
+
+
+@pytest.mark.parametrize(("fields", "complaint"), BAD_RULES)
+def test_invalid_rule_is_named(tmp_path: Path, fields: str, complaint: str) -> None:
+    path = write(tmp_path, SECOND_RULE + fields)
+    named = rf"^{re.escape(str(path))}: rule 2 'second': {complaint}"
+    with pytest.raises(SettingsError, match=named):
+        load_policy(path)
+
+
+def test_invalid_file_names_all_problems(tmp_path: Path) -> None:
+    rules = "[[rule]]\ndecision = 'no'\n[[rule]]\ntext = '('\n"
+    path = write(tmp_path, f"colour = 1\n{rules}")
     with pytest.raises(SettingsError) as caught:
         load_policy(path)
     assert len(str(caught.value).splitlines()) == 4
+
+
+def test_file_not_utf8_is_rejected(tmp_path: Path) -> None:
+    path = tmp_path / "policy.toml"
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(
         SettingsError, match=r"policy\.toml: must be a TOML file in UTF-8"
     ):
         load_policy(path)
+
+
+def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(
         SettingsError,
         match=r"the policy file .*missing\.toml' cannot be read: No such file",
@@ -194,7 +213,8 @@ def test_policy_that_allows_unmatched_explained() -> None:
 
 
 SCREEN = FrameRef("0" * 64, 1440, 900)
-ALLOWED, ASKED = Ruling("allow", "harmless"), Ruling("ask", "no rule matches")
+ALLOWED = Ruling("allow", "harmless")
+ASKED = Ruling("ask", "no rule matches")
 
 
 def test_policy_tried_on_run(documented: Policy, tmp_path: Path) -> None:
@@ -300,26 +320,26 @@ ALLOWED_ALONE: list[tuple[Action, list[Action]]] = [
 ]
 
 
-def test_rule_allows_action_and_no_other(file: Path) -> None:
+@pytest.mark.parametrize(("action", "others"), ALLOWED_ALONE)
+def test_rule_allows_action_and_no_other(
+    file: Path, action: Action, others: list[Action]
+) -> None:
+    request = asked_about(action, load_policy(file))
+    change = always_allowing(request, str(file), HERE, "alice")
+    assert file.read_text("utf-8") == ASKING
+    assert change.write()
+
+    policy = load_policy(file)
+    proposal = Proposal(action, confirmation=BUYS)
+    assert policy.review(proposal, HERE).rule == "rule 2 'allowed by alice'"
     elsewhere = ReviewContext("test_shop.py::test_other", "Buy apples")
-    for action, others in ALLOWED_ALONE:
-        file.write_text(ASKING, encoding="utf-8")
-        change = always_allowing(
-            asked_about(action, load_policy(file)), str(file), HERE, "alice"
-        )
-        assert file.read_text("utf-8") == ASKING
-        assert change.write()
-        policy = load_policy(file)
-        assert (
-            policy.review(Proposal(action, confirmation=BUYS), HERE).rule
-            == "rule 2 'allowed by alice'"
-        )
-        for proposal, context in [
-            *((Proposal(other, confirmation=BUYS), HERE) for other in others),
-            (Proposal(action, confirmation=Confirmation("", "DELETION")), HERE),
-            (Proposal(action, confirmation=BUYS), elsewhere),
-        ]:
-            assert policy.review(proposal, context).kind == "ask", proposal
+    deletion = Proposal(action, confirmation=Confirmation("", "DELETION"))
+    asked = [
+        policy.review(proposal, elsewhere),
+        policy.review(deletion, HERE),
+        *(policy.review(Proposal(other, confirmation=BUYS), HERE) for other in others),
+    ]
+    assert [ruling.kind for ruling in asked] == ["ask"] * len(asked)
 
 
 def test_rule_is_added_before_asking_rule_unless_changed(file: Path) -> None:
@@ -337,11 +357,9 @@ def test_rule_is_added_before_asking_rule_unless_changed(file: Path) -> None:
     assert file.read_text("utf-8") == f"{ASKING}\n"
 
 
-def test_rule_without_file_to_change_is_rejected(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(file.parent)
-    for policy, text, error in (
+@pytest.mark.parametrize(
+    ("policy", "text", "error"),
+    [
         ("strict", ASKING, "no policy file is set"),
         ("other.toml", ASKING, "was ruled on by"),
         (
@@ -349,9 +367,13 @@ def test_rule_without_file_to_change_is_rejected(
             'rule = [{decision = "ask", action = "*"}]\n',
             "Write one yourself",
         ),
-    ):
-        file.write_text(text, encoding="utf-8")
-        with pytest.raises(SettingsError, match=error):
-            always_allowing(
-                asked_about(Click(1, 1), load_policy(file)), policy, HERE, "alice"
-            )
+    ],
+)
+def test_rule_without_file_to_change_is_rejected(
+    file: Path, monkeypatch: pytest.MonkeyPatch, policy: str, text: str, error: str
+) -> None:
+    monkeypatch.chdir(file.parent)
+    file.write_text(text, encoding="utf-8")
+    request = asked_about(Click(1, 1), load_policy(file))
+    with pytest.raises(SettingsError, match=error):
+        always_allowing(request, policy, HERE, "alice")

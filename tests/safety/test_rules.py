@@ -36,6 +36,7 @@ from pytest_vnc_use.types import (
     OpenUrl,
     Proposal,
     Region,
+    RulingKind,
     Scroll,
     Step,
     TraverseHistory,
@@ -192,21 +193,27 @@ ALLOWS: list[tuple[dict[str, Any], list[Given], list[Given]]] = [
 ]
 
 
-def test_rule_matches_where_conditions_hold() -> None:
-    tables: list[tuple[Any, Any]] = [
-        ("deny", MATCHES),
-        ("ask", MATCHES),
-        ("allow", ALLOWS),
-    ]
-    for decision, table in tables:
-        for conditions, matching, others in table:
-            rule = Rule(decision, **conditions)
-            for given in (*matching, *others):
-                proposal = given if isinstance(given, Proposal) else proposed(given)
-                assert rule.matches(proposal, CONTEXT) is (given in matching), (
-                    rule,
-                    given,
-                )
+@pytest.mark.parametrize(
+    ("decision", "conditions", "matching", "others"),
+    [
+        *(("deny", *case) for case in MATCHES),
+        *(("ask", *case) for case in MATCHES),
+        *(("allow", *case) for case in ALLOWS),
+    ],
+)
+def test_rule_matches_where_conditions_hold(
+    decision: RulingKind,
+    conditions: dict[str, Any],
+    matching: list[Given],
+    others: list[Given],
+) -> None:
+    rule = Rule(decision, **conditions)
+
+    def is_matched(given: Given) -> bool:
+        proposal = given if isinstance(given, Proposal) else proposed(given)
+        return rule.matches(proposal, CONTEXT)
+
+    assert [given for given in matching + others if is_matched(given)] == matching
 
 
 SLOW = re.compile("(a|aa)+$")
@@ -224,48 +231,58 @@ def test_slow_pattern_denies_in_time() -> None:
     )
 
 
-def test_pattern_matches_as_in_python() -> None:
+def test_pattern_over_limit_is_rejected() -> None:
     with pytest.raises(
         SettingsError,
         match=r"^a pattern must have at most 10000 characters, got 10001$",
     ):
         Rule("deny", text=re.compile("a" * 10_001))
+
+
+def test_search_limit_ignores_time_between_searches() -> None:
     search = Search(re.compile("a"), limit_s=0.05)
     time.sleep(0.1)
-    assert search.finds("a"), "a busy machine does not count"
-    patterns: list[tuple[re.Pattern[str], str]] = [
+    assert search.finds("a")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
         # to the library that searches, a pattern with an error
         (re.compile("rm{e}"), "rn"),
         (re.compile(r"\N{LATIN SMALL LETTER A}{2}"), "aa"),
         (re.compile(r"^\w\w$", re.ASCII), "éé"),
         (re.compile("a . b  # so", re.VERBOSE | re.DOTALL), "a\nb"),
-    ]
-    for pattern, text in patterns:
-        proposal = proposed(CallFunction("say", {"x": text}))
-        assert Rule("deny", text=pattern).matches(proposal, CONTEXT) is bool(
-            pattern.search(text)
-        ), pattern
+    ],
+)
+def test_pattern_matches_as_in_python(pattern: re.Pattern[str], text: str) -> None:
+    proposal = proposed(CallFunction("say", {"x": text}))
+    is_found = bool(pattern.search(text))
+    assert Rule("deny", text=pattern).matches(proposal, CONTEXT) is is_found
 
 
-def test_text_over_limit_denied() -> None:
-    for action in (
-        TypeText("a" * (MAX_READ + 1)),
-        CallFunction("f", {"a": ["b" * MAX_READ]}),
-    ):
-        for decision in ("allow", "deny", "ask"):
-            rule = Rule(decision, "a rule", text=re.compile("rm"))  # type: ignore[arg-type]
-            ruling = Policy((rule,)).review(proposed(action), CONTEXT)
-            assert ruling.kind == "deny"
-            assert re.fullmatch(
-                r"rule 1 'a rule': the action has \d+ characters; a review reads .*",
-                ruling.rule,
-            )
-        assert (
-            Policy((Rule("deny", keys=key_set("f5")),))
-            .review(proposed(action), CONTEXT)
-            .kind
-            == "allow"
-        )
+LONG_TEXTS: list[Action] = [
+    TypeText("a" * (MAX_READ + 1)),
+    CallFunction("f", {"a": ["b" * MAX_READ]}),
+]
+
+
+@pytest.mark.parametrize("decision", ["allow", "deny", "ask"])
+@pytest.mark.parametrize("action", LONG_TEXTS, ids=["typed", "argument"])
+def test_text_over_limit_denied(action: Action, decision: RulingKind) -> None:
+    rule = Rule(decision, "a rule", text=re.compile("rm"))
+    ruling = Policy((rule,)).review(proposed(action), CONTEXT)
+    assert ruling.kind == "deny"
+    assert re.fullmatch(
+        r"rule 1 'a rule': the action has \d+ characters; a review reads .*",
+        ruling.rule,
+    )
+
+
+@pytest.mark.parametrize("action", LONG_TEXTS, ids=["typed", "argument"])
+def test_text_over_limit_without_text_rule_allowed(action: Action) -> None:
+    policy = Policy((Rule("deny", keys=key_set("f5")),))
+    assert policy.review(proposed(action), CONTEXT).kind == "allow"
 
 
 def ruled(actions: Sequence[Action], **rule: Any) -> list[str]:
@@ -305,13 +322,16 @@ SEPARATE: list[list[Action]] = [
 ]
 
 
-def test_text_of_one_field_is_joined() -> None:
-    for last, table in (("deny", JOINED), ("allow", SEPARATE)):
-        for actions in table:
-            assert ruled(actions, text=RM) == [
-                *["allow"] * (len(actions) - 1),
-                last,
-            ], actions
+@pytest.mark.parametrize(
+    ("actions", "last"),
+    [
+        *((actions, "deny") for actions in JOINED),
+        *((actions, "allow") for actions in SEPARATE),
+    ],
+)
+def test_text_of_one_field_is_joined(actions: list[Action], last: str) -> None:
+    before_last = ["allow"] * (len(actions) - 1)
+    assert ruled(actions, text=RM) == [*before_last, last]
 
 
 def test_held_keys_count_until_released() -> None:
@@ -335,36 +355,46 @@ def test_key_set_of_aliases() -> None:
     assert unknown_keys(key_set("ctrl-alt-delete")) == {"ctrlaltdelete"}
 
 
-def test_all_conditions_must_hold() -> None:
+CONDITIONS: dict[str, Any] = {
+    "action": "click",
+    "category": "FIN*",
+    "explanation": re.compile("pay"),
+    "region": BOX,
+    "test": "tests/*",
+}
+BROKEN_CONDITIONS: dict[str, Any] = {
+    "action": "drag",
+    "category": "X*",
+    "explanation": re.compile("no"),
+    "region": Region(0, 0, 1, 1),
+    "test": "x",
+    "keys": key_set("a"),
+    "text": re.compile("a"),
+}
+
+
+def test_all_conditions_hold_rule_matches() -> None:
     proposal = proposed(Click(150, 150), PAY)
-    given = {
-        "action": "click",
-        "category": "FIN*",
-        "explanation": re.compile("pay"),
-        "region": BOX,
-        "test": "tests/*",
-    }
-    assert Rule("deny", **given).matches(proposal, CONTEXT)  # type: ignore[arg-type]
-    broken = {
-        "action": "drag",
-        "category": "X*",
-        "explanation": re.compile("no"),
-        "region": Region(0, 0, 1, 1),
-    }
-    for condition, value in (
-        broken | {"test": "x", "keys": key_set("a"), "text": re.compile("a")}
-    ).items():
-        rule = Rule("deny", **given | {condition: value})  # type: ignore[arg-type]
-        assert not rule.matches(proposal, CONTEXT), condition
+    assert Rule("deny", **CONDITIONS).matches(proposal, CONTEXT)
+
+
+@pytest.mark.parametrize("condition", BROKEN_CONDITIONS)
+def test_one_condition_broken_rule_does_not_match(condition: str) -> None:
+    conditions = CONDITIONS | {condition: BROKEN_CONDITIONS[condition]}
+    proposal = proposed(Click(150, 150), PAY)
+    assert not Rule("deny", **conditions).matches(proposal, CONTEXT)
 
 
 DESTRUCTIVE = Rule("deny", "no destructive keys", keys=key_set("ctrl+alt+delete"))
 PAYING = Rule("allow", "paying", category="FINANCIAL_*")
 
 
-def test_first_matching_rule_decides() -> None:
-    no_click = Rule("deny", action="click")
-    rulings: list[tuple[Policy, Proposal, str, str]] = [
+NO_CLICK = Rule("deny", action="click")
+
+
+@pytest.mark.parametrize(
+    ("policy", "proposal", "kind", "rule"),
+    [
         (Policy(), proposed(CLICK), "allow", "harmless"),
         (Policy(), proposed(CLICK, PAY), "deny", "no rule matches"),
         (Policy(unmatched="ask"), proposed(CLICK, PAY), "ask", "no rule matches"),
@@ -375,28 +405,42 @@ def test_first_matching_rule_decides() -> None:
             "deny",
             "rule 2 'no destructive keys'",
         ),
-        (Policy((PAYING, no_click)), proposed(CLICK, PAY), "allow", "rule 1 'paying'"),
+        (Policy((PAYING, NO_CLICK)), proposed(CLICK, PAY), "allow", "rule 1 'paying'"),
         (
             Policy((DESTRUCTIVE,), "ask"),
             proposed(key("ctrl+alt+del")),
             "deny",
             "rule 1 'no destructive keys'",
         ),
-    ]
-    for policy, proposal, kind, rule in rulings:
-        ruling = policy.review(proposal, CONTEXT)
-        assert (ruling.kind, ruling.rule, ruling.by) == (kind, rule, "policy")
-    for policy, ends_run in (
+    ],
+)
+def test_first_matching_rule_decides(
+    policy: Policy, proposal: Proposal, kind: str, rule: str
+) -> None:
+    ruling = policy.review(proposal, CONTEXT)
+    assert (ruling.kind, ruling.rule, ruling.by) == (kind, rule, "policy")
+
+
+@pytest.mark.parametrize(
+    ("policy", "ends_run"),
+    [
         (Policy(), True),
         (Policy(on_deny="continue"), False),
         (Policy((Rule("deny", action="*", on_deny="continue"),)), False),
-    ):
-        assert policy.review(proposed(CLICK, PAY), CONTEXT).ends_run is ends_run
+    ],
+)
+def test_denial_ends_run_unless_continued(policy: Policy, ends_run: bool) -> None:
+    assert policy.review(proposed(CLICK, PAY), CONTEXT).ends_run is ends_run
+
+
+@pytest.mark.parametrize(
+    "rule", [Rule("allow", explanation=re.compile(".")), Rule("ask", action="*")]
+)
+def test_action_blocked_by_service_is_denied(rule: Rule) -> None:
     block = Confirmation("This harms somebody.", blocks=True)
-    for rule in (Rule("allow", explanation=re.compile(".")), Rule("ask", action="*")):
-        ruling = Policy((rule,), "ask").review(proposed(CLICK, block), CONTEXT)
-        assert (ruling.kind, ruling.rule) == ("deny", "blocked by the model's service")
-        assert "blocks it because 'This harms somebody.'" in ruling.explanation
+    ruling = Policy((rule,), "ask").review(proposed(CLICK, block), CONTEXT)
+    assert (ruling.kind, ruling.rule) == ("deny", "blocked by the model's service")
+    assert "blocks it because 'This harms somebody.'" in ruling.explanation
 
 
 def test_answer_becomes_ruling() -> None:

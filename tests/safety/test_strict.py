@@ -28,11 +28,10 @@ from pytest_vnc_use.types import (
     Wait,
 )
 
-PAGE, URL = (
-    "strict: the page is in the list of hosts",
-    "strict: no URL outside the list",
-)
-ACTIONS, KEYS = "strict: only listed actions", "strict: only listed keys"
+PAGE = "strict: the page is in the list of hosts"
+URL = "strict: no URL outside the list"
+ACTIONS = "strict: only listed actions"
+KEYS = "strict: only listed keys"
 
 
 @pytest.fixture(scope="module")
@@ -110,99 +109,162 @@ HARMLESS: list[list[Action]] = [
 ]
 
 
-def test_usual_actions_allowed(policy: Policy) -> None:
-    for actions in HARMLESS:
-        for page in ("", "http://shop.example/", "about:blank", "chrome://newtab/"):
-            assert ruled(policy, *actions, page=page) == "", actions
+@pytest.mark.parametrize(
+    "page", ["", "http://shop.example/", "about:blank", "chrome://newtab/"]
+)
+@pytest.mark.parametrize("actions", HARMLESS)
+def test_usual_actions_allowed(
+    policy: Policy, actions: list[Action], page: str
+) -> None:
+    assert ruled(policy, *actions, page=page) == ""
 
 
 OUTSIDE = [
-    *("http://evil.example", "EVIL.Example", "//evil.example", "http:\\\\evil.example", "\thttp://evil.example"),
-    *("http://shop.example@evil.example", "http://shop.example\\@evil.example", "http://evil.example#@shop.example"),
-    *("http://shop.example.evil.example", "http://notshop.example", "shop.example.", "http://test.example"),
-    *("http://shop.example:8443", "localhost:8081", "http://[::1]", "http://shop.example%2f@evil.example"),
-    *("http://еvil.example", "http://shop。example", "http://sh\u200bop.example", "2130706433/", "[::ffff:7f00:1]"),
-    *("file:///etc/passwd", "javascript:location='//evil.example'", "about:config", "data:text/html,<h1>x"),
-    *("view-source:http://shop.example", "http://shop.exa\nmple.evil.example", "evil", "how to leave", "", "/", "shop"),
-]  # fmt: skip
+    "http://evil.example",
+    "EVIL.Example",
+    "//evil.example",
+    "http:\\\\evil.example",
+    "\thttp://evil.example",
+    "http://shop.example@evil.example",
+    "http://shop.example\\@evil.example",
+    "http://evil.example#@shop.example",
+    "http://shop.example.evil.example",
+    "http://notshop.example",
+    "shop.example.",
+    "http://test.example",
+    "http://shop.example:8443",
+    "localhost:8081",
+    "http://[::1]",
+    "http://shop.example%2f@evil.example",
+    "http://еvil.example",
+    "http://shop。example",
+    "http://sh\u200bop.example",
+    "2130706433/",
+    "[::ffff:7f00:1]",
+    "file:///etc/passwd",
+    "javascript:location='//evil.example'",
+    "about:config",
+    "data:text/html,<h1>x",
+    "view-source:http://shop.example",
+    "http://shop.exa\nmple.evil.example",
+    "evil",
+    "how to leave",
+    "",
+    "/",
+    "shop",
+]
 
 
 def test_open_unlisted_address_denied(policy: Policy) -> None:
-    for address in OUTSIDE:
-        assert ruled(policy, OpenUrl(address)) == URL, address
+    rules = {address: ruled(policy, OpenUrl(address)) for address in OUTSIDE}
+    assert rules == dict.fromkeys(OUTSIDE, URL)
+
+
+def test_open_blank_page_allowed(policy: Policy) -> None:
     assert ruled(policy, OpenUrl("about:blank")) == ""
 
 
-def test_unlisted_page_allows_only_way_back(policy: Policy) -> None:
-    """As after a click on a link, or a redirect: DevTools say where it led."""
-    for page in (
-        "http://evil.example/",
-        "file:///etc",
-        "chrome://settings/",
-        "http://a@shop.example/",
-    ):
-        for action in (Click(1, 1), TypeText("hello"), CallFunction("submit", {})):
-            assert ruled(policy, action, page=page) == PAGE, page
-        assert ruled(policy, OpenUrl("http://evil.example"), page=page) == URL
-        back = (
-            Wait(1),
-            TakeScreenshot(),
-            KeyUp("a"),
-            TraverseHistory("back"),
-            OpenUrl("http://shop.example"),
-        )
-        assert ruled(policy, *back, page=page) == "", page
+# As after a click on a link, or a redirect: DevTools say where it led.
+UNLISTED_PAGES = [
+    "http://evil.example/",
+    "file:///etc",
+    "chrome://settings/",
+    "http://a@shop.example/",
+]
+
+
+@pytest.mark.parametrize(
+    "action", [Click(1, 1), TypeText("hello"), CallFunction("submit", {})]
+)
+@pytest.mark.parametrize("page", UNLISTED_PAGES)
+def test_unlisted_page_denies_actions(
+    policy: Policy, page: str, action: Action
+) -> None:
+    assert ruled(policy, action, page=page) == PAGE
+
+
+@pytest.mark.parametrize("page", UNLISTED_PAGES)
+def test_unlisted_page_allows_only_way_back(policy: Policy, page: str) -> None:
+    back = [
+        Wait(1),
+        TakeScreenshot(),
+        KeyUp("a"),
+        TraverseHistory("back"),
+        OpenUrl("http://shop.example"),
+    ]
+    assert ruled(policy, OpenUrl("http://evil.example"), page=page) == URL
+    assert ruled(policy, *back, page=page) == ""
 
 
 CHORDS = [
-    *("ctrl+l", "alt+d", "F6", "ctrl+t", "ctrl+w", "super", "super+r", "alt+F4", "alt+tab", "ctrl+alt+F3", "alt", "F1"),
-    *("ctrl+shift+i", "menu", "ctrl+v", "shift+insert", "ctrl+enter", "ctrl+д", "altgr", "XF86HomePage", "hyper+a"),
-]  # fmt: skip
+    "ctrl+l",
+    "alt+d",
+    "F6",
+    "ctrl+t",
+    "ctrl+w",
+    "super",
+    "super+r",
+    "alt+F4",
+    "alt+tab",
+    "ctrl+alt+F3",
+    "alt",
+    "F1",
+    "ctrl+shift+i",
+    "menu",
+    "ctrl+v",
+    "shift+insert",
+    "ctrl+enter",
+    "ctrl+д",
+    "altgr",
+    "XF86HomePage",
+    "hyper+a",
+]
 
 
-def test_unlisted_keys_denied(policy: Policy) -> None:
-    for chord in CHORDS:
-        names = chord.split("+")
-        held = [*map(KeyDown, names[:-1]), KeyCombo((names[-1],))]
-        for actions in (
-            [KeyCombo(tuple(names))],
-            [KeyCombo((chord,))],
-            [*map(KeyDown, names)],
-            held,
-        ):
-            assert ruled(policy, *actions) == KEYS, chord
-    assert ruled(policy, KeyDown("ctrl"), TypeText("l")) == KEYS
-    assert (
-        ruled(
-            policy,
-            KeyDown("ctrl"),
-            Wait(1),
-            Click(1, 1),
-            KeyDown("shift"),
-            TypeText("T"),
-        )
-        == KEYS
-    )
-    assert ruled(policy, KeyDown("ctrl"), TypeText("\n")) == KEYS
+@pytest.mark.parametrize("chord", CHORDS)
+def test_unlisted_keys_denied(policy: Policy, chord: str) -> None:
+    *modifiers, last = chord.split("+")
+    ways = {
+        "one combination": [KeyCombo((*modifiers, last))],
+        "one text": [KeyCombo((chord,))],
+        "all held": [*map(KeyDown, [*modifiers, last])],
+        "modifiers held": [*map(KeyDown, modifiers), KeyCombo((last,))],
+    }
+    rules = {way: ruled(policy, *actions) for way, actions in ways.items()}
+    assert rules == dict.fromkeys(ways, KEYS)
 
 
-def test_unlisted_actions_denied(policy: Policy) -> None:
-    for action in (
+@pytest.mark.parametrize(
+    "actions",
+    [
+        [TypeText("l")],
+        [Wait(1), Click(1, 1), KeyDown("shift"), TypeText("T")],
+        [TypeText("\n")],
+    ],
+)
+def test_typed_text_with_held_key_denied(policy: Policy, actions: list[Action]) -> None:
+    assert ruled(policy, KeyDown("ctrl"), *actions) == KEYS
+
+
+@pytest.mark.parametrize("as_proposed", [{}, {"name": "click"}])
+@pytest.mark.parametrize(
+    "action",
+    [
         Click(1, 1, "right"),
         Click(1, 1, "middle", 2),
         Drag(1, 1, 50, 50),
         MouseDown(1, 1),
-    ):
-        assert ruled(policy, action) == ACTIONS
-        assert (
-            policy.review(
-                Proposal(action, as_proposed={"name": "click"}), ReviewContext()
-            ).rule
-            == ACTIONS
-        )
+    ],
+)
+def test_unlisted_actions_denied(
+    policy: Policy, action: Action, as_proposed: dict[str, str]
+) -> None:
+    proposal = Proposal(action, as_proposed=as_proposed)
+    assert policy.review(proposal, ReviewContext()).rule == ACTIONS
 
 
-def test_file_extends_strict() -> None:
+@pytest.fixture(scope="module")
+def extended() -> Policy:
     text = """
         extends = "strict"
         hosts = ["shop.example"]
@@ -213,51 +275,51 @@ def test_file_extends_strict() -> None:
             {decision = "allow", action = "d*"},
         ]
     """
-    policy, context = (
-        parse_policy(text, "policy.toml", unmatched="ask"),
-        ReviewContext(),
-    )
-    kinds: dict[str, list[Action]] = {
-        "allow": [
-            KeyCombo(("ctrl", "s")),
-            OpenUrl("http://shop.example"),
-            Drag(1, 1, 9, 9),
-        ],
-        "deny": [
-            KeyCombo(("ctrl", "t")),
-            OpenUrl("http://b.example"),
-            TypeText("two apples"),
-            MouseDown(1, 1),
-        ],
-    }
-    for kind, actions in kinds.items():
-        for action in actions:
-            assert policy.review(Proposal(action), context).kind == kind, action
-    assert not policy.review(Proposal(MouseDown(1, 1)), context).ends_run
-    assert (
-        policy.review(
-            Proposal(Click(1, 1), confirmation=Confirmation("it pays")), context
-        ).kind
-        == "ask"
-    )
-    first, *_ = explain(policy).splitlines()
-    assert first.startswith(
+    return parse_policy(text, "policy.toml", unmatched="ask")
+
+
+@pytest.mark.parametrize(
+    ("action", "kind"),
+    [
+        (KeyCombo(("ctrl", "s")), "allow"),
+        (OpenUrl("http://shop.example"), "allow"),
+        (Drag(1, 1, 9, 9), "allow"),
+        (KeyCombo(("ctrl", "t")), "deny"),
+        (OpenUrl("http://b.example"), "deny"),
+        (TypeText("two apples"), "deny"),
+        (MouseDown(1, 1), "deny"),
+    ],
+)
+def test_file_extends_strict(extended: Policy, action: Action, kind: str) -> None:
+    assert extended.review(Proposal(action), ReviewContext()).kind == kind
+
+
+def test_file_extending_strict_decides_denials_end(extended: Policy) -> None:
+    assert not extended.review(Proposal(MouseDown(1, 1)), ReviewContext()).ends_run
+
+
+def test_file_extending_strict_asks_unmatched(extended: Policy) -> None:
+    proposal = Proposal(Click(1, 1), confirmation=Confirmation("it pays"))
+    assert extended.review(proposal, ReviewContext()).kind == "ask"
+
+
+def test_file_extending_strict_explains_hosts(extended: Policy) -> None:
+    assert explain(extended).startswith(
         "strict: no URL outside the list: only these hosts are opened: shop.example; "
     )
 
 
-def test_allow_rule_opens_no_unlisted_address() -> None:
-    text = 'extends = "strict"\n[[rule]]\ndecision = "allow"\naction = "*"\n'
-    for policy in (load_policy("strict"), parse_policy(text, "policy.toml")):
-        assert (
-            policy.review(Proposal(OpenUrl("http://b.example")), ReviewContext()).rule
-            == URL
-        )
-        assert (
-            policy.review(
-                Proposal(Click(1, 1)),
-                ReviewContext(page_url=lambda: "http://b.example"),
-            ).rule
-            == PAGE
-        )
-        assert policy.review(Proposal(Click(1, 1)), ReviewContext()).kind == "allow"
+ALLOW_ALL = 'extends = "strict"\n[[rule]]\ndecision = "allow"\naction = "*"\n'
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        pytest.param(load_policy("strict"), id="strict"),
+        pytest.param(parse_policy(ALLOW_ALL, "policy.toml"), id="allow rule"),
+    ],
+)
+def test_allow_rule_opens_no_unlisted_address(policy: Policy) -> None:
+    assert ruled(policy, OpenUrl("http://b.example")) == URL
+    assert ruled(policy, Click(1, 1), page="http://b.example") == PAGE
+    assert ruled(policy, Click(1, 1)) == ""

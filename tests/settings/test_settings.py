@@ -39,14 +39,19 @@ INVALID = [
 ]
 
 
-def test_invalid_value_names_origin_and_remedy() -> None:
-    for field, value, right in INVALID:
-        with pytest.raises(SettingsError) as caught:
-            merge(({field: value}, option_name))
-        message = str(caught.value)
-        assert message.startswith(option_name(field))
-        assert right in message
-        assert repr(value) in message
+@pytest.mark.parametrize(("field", "value", "right"), INVALID)
+def test_invalid_value_names_origin_and_remedy(
+    field: str, value: str, right: str
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        merge(({field: value}, option_name))
+    message = str(caught.value)
+    assert message.startswith(option_name(field))
+    assert right in message
+    assert repr(value) in message
+
+
+def test_zero_seconds_are_valid() -> None:
     assert merge(({"step_delay": "0.00"}, option_name)).step_delay == 0
 
 
@@ -75,15 +80,20 @@ def test_marker_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "apple" not in repr(spec)
 
 
-def test_file_is_absolute_and_preset_is_no_file(tmp_path: Path) -> None:
-    assert absolute_files(Settings(policy="a.toml"), tmp_path).policy == str(
-        tmp_path / "a.toml"
-    )
-    assert absolute_files(Settings(policy="strict"), tmp_path).policy == "strict"
-    assert absolute_files(Settings(policy="./strict"), tmp_path).policy == str(
-        tmp_path / "strict"
-    )
-    assert absolute_files(Settings(), tmp_path).policy == ""
+@pytest.mark.parametrize(
+    ("policy", "absolute"),
+    [
+        ("a.toml", "{base}/a.toml"),
+        ("strict", "strict"),
+        ("./strict", "{base}/strict"),
+        ("", ""),
+    ],
+)
+def test_file_is_absolute_and_preset_is_no_file(
+    tmp_path: Path, policy: str, absolute: str
+) -> None:
+    settings = absolute_files(Settings(policy=policy), tmp_path)
+    assert settings.policy == absolute.format(base=tmp_path)
 
 
 TEXTS = [
@@ -105,9 +115,10 @@ TEXTS = [
 ]
 
 
-def test_path_in_text_of_setting_begins_at_dir(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "text", "absolute"), TEXTS)
+def test_path_in_text_of_setting_begins_at_dir(
+    tmp_path: Path, name: str, text: str, absolute: str
+) -> None:
     (tmp_path / "app.py").touch()
-    for name, text, absolute in TEXTS:
-        assert absolute_text(name, text.format(), tmp_path) == absolute.format(
-            base=tmp_path
-        ), (name, text)
+    expected = absolute.format(base=tmp_path)
+    assert absolute_text(name, text.format(), tmp_path) == expected
